@@ -13,6 +13,7 @@
 
 #define DL_MACHINE_SCHEMA 1
 #define DL_MACHINE_MAX_NODES 65536
+#define MTU_BYTES 1500 /* of Ethernet */
 
 /* What the reader carries from function to function. */
 typedef struct machine_reader {
@@ -235,6 +236,9 @@ enum { OF_MACHINE, OF_HOST, OF_MODEL, OF_CLASS, OF_PROTOCOL, OF_NVLINKS, OF_NOBO
 #define FLOPS DL_DIMENSION_FLOP_PER_S, 1e6, 1e18
 #define SIZES DL_DIMENSION_BYTES, 1e6, 1e15
 #define TIMES DL_DIMENSION_NS, 0, 1e9
+#define LONG_TIMES DL_DIMENSION_NS, 0, 1e12
+#define PACKET DL_DIMENSION_BYTES, 576, 65535
+#define WINDOW DL_DIMENSION_BYTES, 1, 1e10
 #define SHARE DL_DIMENSION_PURE, 1e-3, 1
 #define PRICE DL_DIMENSION_PURE, 0, 1e5
 
@@ -321,6 +325,25 @@ static const dl_key rows[] = {
         "part of the link's rate at which the crossbar sums (NVLink SHARP); without it, it cannot"),
     QUANTITY("network", "bytes_per_s", OF_HOST, dl_machine, network_bytes_per_s, RATES, false,
              "of the core that joins the nodes; without it, it never limits"),
+    QUANTITY("network", "first_use_ns", OF_HOST, dl_machine, first_use_ns, LONG_TIMES, false,
+             "of the first average of a run, beyond its own time: connections, buffers, kernels of "
+             "the collectives library; allreduce has them before its first step"),
+    WHOLE("tcp", "sockets", OF_HOST, tcp.sockets, 1, 64, "1", false,
+          "in parallel, of a channel between two nodes; with this section the nodes exchange over "
+          "TCP, "
+          "and the rates of ports are those of the wire"),
+    WHOLE("tcp", "channels", OF_HOST, tcp.channels, 1, 32, "1", false,
+          "that share the bytes of a collective, each with its sockets"),
+    QUANTITY("tcp", "mtu_bytes", OF_HOST, dl_machine, tcp.mtu_bytes, PACKET, false,
+             "largest packet from its IP header on; default: 1500"),
+    QUANTITY("tcp", "window_bytes", OF_HOST, dl_machine, tcp.window_bytes, WINDOW, false,
+             "that a socket may have on its way; without it, any number"),
+    QUANTITY(
+        "tcp", "queue_ns", OF_HOST, dl_machine, tcp.queue_ns, TIMES, false,
+        "what the queue before a port holds, as time at the port's rate (latency of tc's token "
+        "bucket); without this and the next, any number of bytes"),
+    QUANTITY("tcp", "queue_bytes", OF_HOST, dl_machine, tcp.queue_bytes, WINDOW, false,
+             "what it holds beside that (burst of tc's token bucket)"),
     QUANTITY("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
              "of a call of the collectives library"),
     QUANTITY("protocol *", "hop_ns", OF_PROTOCOL, dl_protocol, hop_ns, TIMES, true,
@@ -499,6 +522,11 @@ static dl_status read_host(const machine_reader *r)
     dl_machine *m = r->machine;
     const bool given = dl_ini_find(r->ini, "host", "socket_link") != NULL;
     dl_status status = dl_keys_read(&dl_machine_keys, OF_HOST, r->ini, NULL, m, r->err);
+    m->tcp.given = dl_ini_section_line(r->ini, "tcp") > 0;
+    if (m->tcp.given && !m->tcp.mtu_bytes.known) {
+        m->tcp.mtu_bytes =
+            (dl_quantity){.value = MTU_BYTES, .known = true, .origin = DL_ORIGIN_ASSUMED};
+    }
     if (status != DL_OK || (m->sockets <= 1 && !given)) return status;
     return machine_read_class(r, "host", "socket_link", &m->socket_link);
 }

@@ -84,6 +84,17 @@ typedef struct dl_protocol {
     dl_quantity bandwidth_frac; /* 0 < frac <= 1 */
 } dl_protocol;
 
+/* How messages between nodes travel over TCP (sim/network/tcp.h). */
+typedef struct dl_tcp {
+    bool given;
+    int sockets;                       /* of a channel between two nodes */
+    int channels;                      /* that share the bytes of a collective */
+    dl_quantity mtu_bytes;             /* of a packet, from its IP header on */
+    dl_quantity window_bytes;          /* of a socket; unknown = never the limit */
+    dl_quantity queue_ns, queue_bytes; /* that the queue before a port holds, together: at the
+                                          port's rate, and beside it; both unknown = any number */
+} dl_tcp;
+
 /* A machine file that was read. Owns everything in it; release with dl_machine_free. */
 typedef struct dl_machine {
     char *path, *name;
@@ -103,6 +114,8 @@ typedef struct dl_machine {
     dl_quantity nvswitch_sum_frac; /* of the link's rate, by sums that the NVSwitch makes, 0 < frac
                                     * <= 1; unknown = it cannot sum */
     dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
+    dl_quantity first_use_ns; /* of the first exchange of a run beyond its own time; unknown = 0 */
+    dl_tcp tcp;
 
     dl_gpu_model *models;
     dl_link_class *classes;

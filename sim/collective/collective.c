@@ -5,6 +5,7 @@
 
 #include "common/names.h"
 #include "common/units.h"
+#include "sim/network/tcp.h"
 
 const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS] = {
     "allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall"};
@@ -19,19 +20,22 @@ static const dl_collective_algorithm *const algorithms[] = {
  * messages cost the host. */
 static dl_hop_costs protocol_costs(const dl_protocol *p, double message_ns)
 {
-    if (p == NULL) return (dl_hop_costs){message_ns, message_ns, message_ns, 1};
+    if (p == NULL) return (dl_hop_costs){message_ns, message_ns, message_ns, 1, 1};
     return (dl_hop_costs){p->hop_ns.value + message_ns, p->network_hop_ns.value + message_ns,
-                          message_ns, p->bandwidth_frac.value};
+                          message_ns, p->bandwidth_frac.value, 1};
 }
 
-/* Time of the algorithm with the protocol on a machine on which nothing else moves. */
+/* Time of the algorithm with the protocol on a machine on which nothing else moves, where ways
+ * between nodes reach `network_frac` of their rates. */
 static double idle_ns(const dl_links *links, const dl_collective_config *config,
-                      const dl_collective_algorithm *algorithm, const dl_protocol *protocol)
+                      const dl_collective_algorithm *algorithm, const dl_protocol *protocol,
+                      double network_frac)
 {
     dl_engine engine;
     dl_network network;
     dl_plan plan;
-    const dl_hop_costs costs = protocol_costs(protocol, config->message_ns);
+    dl_hop_costs costs = protocol_costs(protocol, config->message_ns);
+    costs.network_frac = network_frac;
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, links);
     dl_plan_init(&plan, &network, links, &costs);
@@ -115,12 +119,85 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
         for (int p = 0; p < m->protocol_count || p == 0; p++) {
             if (!takes_protocol(algorithms[i], m, p)) continue;
             const dl_protocol *protocol = m->protocol_count > 0 ? &m->protocols[p] : NULL;
-            const double time_ns = idle_ns(links, &phases, algorithms[i], protocol);
+            const double time_ns = idle_ns(links, &phases, algorithms[i], protocol, 1);
             if (time_ns < best->time_ns) *best = (choice){algorithms[i], protocol, time_ns};
         }
     }
     return DL_OK;
 }
+
+/* --- over TCP -------------------------------------------------------------------------------- */
+
+/* Ways between the nodes of the ranks, one after another, at most DL_TCP_NODES_MAX of them, and how
+ * many rings share the bytes; returns how many nodes there are. */
+static int tcp_edges(const dl_links *links, const dl_collective_config *config, dl_tcp_edge *edges,
+                     int *rings)
+{
+    const int count = config->rank_count;
+    int nodes = 0, of_first = 0;
+    for (int r = 0; r < count; r++) {
+        const dl_place from = config->ranks[r], to = config->ranks[(r + 1) % count];
+        of_first += from.node == config->ranks[0].node;
+        if (from.node == to.node) continue;
+        if (nodes < DL_TCP_NODES_MAX) {
+            dl_route route;
+            dl_links_route(links, from, to, &route);
+            edges[nodes] = (dl_tcp_edge){dl_links_route_rate(links, &route), route.latency_ns};
+        }
+        nodes++;
+    }
+    *rings = links->machine->nic_count < of_first ? links->machine->nic_count : of_first;
+    return nodes;
+}
+
+/* What the collective takes over TCP, with what the host costs; 0 if it does not leave its node. */
+static double tcp_ns(const dl_links *links, const dl_collective_config *config,
+                     const dl_protocol *protocol)
+{
+    dl_tcp_edge edges[DL_TCP_NODES_MAX];
+    int rings = 1;
+    const bool broadcast = config->kind == DL_BROADCAST;
+    const int nodes = tcp_edges(links, config, edges, &rings);
+    if (nodes < 2 || config->bytes <= 0) return 0;
+    const int simulated = nodes < DL_TCP_NODES_MAX ? nodes : DL_TCP_NODES_MAX;
+    const dl_tcp_ring ring = {.tcp = &links->machine->tcp,
+                              .edges = edges,
+                              .nodes = simulated,
+                              .broadcast = broadcast,
+                              .bytes = config->bytes / rings};
+    const double sent = broadcast ? 1 : 2.0 * (nodes - 1) / nodes;
+    const double sent_simulated = broadcast ? 1 : 2.0 * (simulated - 1) / simulated;
+    const double launch_ns = protocol != NULL ? protocol->launch_ns.value : 0;
+    const double hop_ns = protocol != NULL ? protocol->network_hop_ns.value : 0;
+    const int hops = (broadcast ? 1 : 2) * (nodes - 1);
+    return dl_tcp_ring_ns(&ring) * sent / sent_simulated + launch_ns +
+           hops * (hop_ns + config->message_ns);
+}
+
+#define SEARCH_STEPS 40
+#define LEAST_FRAC 1e-6
+
+/* The part of the rates between nodes that makes the collective as long as it is over TCP, packet by
+ * packet; 1 without [tcp], and where bytes of other kinds are moved. */
+static double network_frac(const dl_links *links, const dl_collective_config *config,
+                           const choice *best)
+{
+    if (!links->machine->tcp.given || best->algorithm == NULL) return 1;
+    if (config->kind == DL_ALLTOALL) return dl_tcp_payload_frac(&links->machine->tcp);
+    const double wanted_ns = tcp_ns(links, config, best->protocol);
+    dl_collective_config phases = *config;
+    phases.fidelity = DL_FIDELITY_PHASE;
+    double low = log(LEAST_FRAC), high = 0;
+    for (int i = 0; i < SEARCH_STEPS && wanted_ns > 0; i++) {
+        const double middle = (low + high) / 2;
+        const bool slower =
+            idle_ns(links, &phases, best->algorithm, best->protocol, exp(middle)) > wanted_ns;
+        *(slower ? &low : &high) = middle;
+    }
+    return wanted_ns > 0 ? exp(high) : 1;
+}
+
+/* --- whole collectives that were measured ------------------------------------------------------ */
 
 const dl_collective_cost *dl_collective_cost_find(const dl_collective_cost *costs, size_t count,
                                                   int kind, int ranks, int nodes)
@@ -206,7 +283,8 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
     if (status != DL_OK) return status;
     *collective = (dl_collective){
         .algorithm = best.algorithm, .protocol = best.protocol, .rank_count = config->rank_count};
-    const dl_hop_costs costs = protocol_costs(best.protocol, config->message_ns);
+    dl_hop_costs costs = protocol_costs(best.protocol, config->message_ns);
+    costs.network_frac = network_frac(links, config, &best);
     dl_plan_init(&collective->plan, network, links, &costs);
     status = check_size(&collective->plan, config, best.algorithm, err);
     if (status != DL_OK) return status;
@@ -228,8 +306,11 @@ double dl_collective_sent_bytes(const dl_collective *collective)
 {
     const dl_plan *plan = &collective->plan;
     double sum = 0;
-    for (int t = 0; t < plan->transfer_count; t++)
-        sum += plan->transfers[t].bytes * plan->costs.bandwidth_frac;
+    for (int t = 0; t < plan->transfer_count; t++) {
+        const dl_transfer *transfer = &plan->transfers[t];
+        const double frac = transfer->leaves_node ? plan->costs.network_frac : 1;
+        sum += transfer->bytes * plan->costs.bandwidth_frac * frac;
+    }
     return sum;
 }
 
@@ -267,6 +348,9 @@ dl_status dl_collective_idle_ns(const dl_links *links, const dl_collective_confi
     if (status != DL_OK) return status;
     *time_ns = measured_ns(config);
     if (*time_ns >= 0) return DL_OK;
-    *time_ns = best.algorithm != NULL ? idle_ns(links, config, best.algorithm, best.protocol) : 0;
+    *time_ns = 0;
+    if (best.algorithm == NULL) return DL_OK;
+    const double frac = network_frac(links, config, &best);
+    *time_ns = idle_ns(links, config, best.algorithm, best.protocol, frac);
     return DL_OK;
 }

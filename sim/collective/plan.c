@@ -41,13 +41,20 @@ static double hop_ns(const dl_plan *plan, const dl_route *route)
            (route->leaves_node ? plan->costs.network_hop_ns : plan->costs.hop_ns);
 }
 
+double dl_plan_frac(const dl_plan *plan, const dl_route *route)
+{
+    const double frac = plan->costs.bandwidth_frac;
+    return route->leaves_node ? frac * plan->costs.network_frac : frac;
+}
+
 int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns)
 {
     dl_route route;
     dl_links_route(plan->links, from, to, &route);
     int64_t delay_ns = dl_ns_ceil(hops * hop_ns(plan, &route) + extra_ns);
     return add_transfer(plan, (dl_transfer){.class = dl_network_route_class(plan->network, &route),
-                                            .bytes = bytes / plan->costs.bandwidth_frac,
+                                            .leaves_node = route.leaves_node,
+                                            .bytes = bytes / dl_plan_frac(plan, &route),
                                             .delay_ns = delay_ns,
                                             .first_after = -1});
 }
@@ -114,7 +121,7 @@ double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)
 {
     dl_route route;
     dl_links_route(plan->links, from, to, &route);
-    return dl_links_route_rate(plan->links, &route) * plan->costs.bandwidth_frac;
+    return dl_links_route_rate(plan->links, &route) * dl_plan_frac(plan, &route);
 }
 
 static void transfer_ended(void *user, int transfer);

@@ -14,6 +14,7 @@
 
 typedef struct dl_transfer {
     int class; /* of flows; -1 = a join */
+    bool leaves_node;
     double bytes;
     int64_t delay_ns; /* before bytes move */
     int before_count; /* transfers that must end first */
@@ -25,9 +26,9 @@ typedef struct dl_after {
 } dl_after;
 
 /* Hop times of a protocol, with what of them a message costs the host, and the part of the links'
- * rates that it reaches. */
+ * rates that it reaches, and of that the part that ways between nodes reach. */
 typedef struct dl_hop_costs {
-    double hop_ns, network_hop_ns, message_ns, bandwidth_frac;
+    double hop_ns, network_hop_ns, message_ns, bandwidth_frac, network_frac;
 } dl_hop_costs;
 
 typedef struct dl_plan {
@@ -81,6 +82,9 @@ double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 /* The part of dl_plan_hop_ns in which the sender can send nothing else: what messages cost the host,
  * and between nodes the network. */
 double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to);
+
+/* The part of the links' rates that messages on the route reach. */
+double dl_plan_frac(const dl_plan *plan, const dl_route *route);
 
 /* Rate of the way between the places when nothing else moves, in bytes a second of the
  * collective's. */

@@ -261,7 +261,7 @@ static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double
     dl_route route;
     dl_links_route(plan->links, from, to, &route);
     for (int l = 0; l < route.count; l++) {
-        const double rate = plan->costs.bandwidth_frac *
+        const double rate = dl_plan_frac(plan, &route) *
                             dl_links_capacity(plan->links, route.links[l]) /
                             crossings[route.links[l]];
         e.bytes_ns = fmax(e.bytes_ns, piece / rate * 1e9);

@@ -1,0 +1,636 @@
+#include "sim/network/tcp.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/engine.h"
+
+/* Ethernet 14, IPv4 20, TCP 20, its time stamps 12 bytes. */
+#define LINK_HEADER_BYTES 14.0
+#define HEADER_BYTES 52.0
+#define ACK_BYTES (LINK_HEADER_BYTES + HEADER_BYTES)
+
+#define INITIAL_WINDOW 10.0  /* packets: RFC 6928 */
+#define LEAST_WINDOW 2.0     /* after a loss */
+#define TIMEOUT_MIN_NS 200e6 /* beyond the round trip: TCP_RTO_MIN */
+#define TIMEOUT_FIRST_NS 1e9 /* before a round trip is known: TCP_TIMEOUT_INIT */
+#define TIMEOUT_MAX_NS 120e9 /* TCP_RTO_MAX */
+#define RETRY_NS 500e6       /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
+#define REORDER_PACKETS 2    /* sent later and there before: the packet is lost */
+#define BURST_PACKETS 7      /* of a segment of 64 KiB, which the host sends at once */
+#define CUBIC_SHRINK 0.7     /* RFC 9438, as the next */
+#define CUBIC_GROWTH 0.4     /* packets / s^3 */
+
+#define STEP_BYTES 524288.0     /* NCCL_BUFFSIZE / NCCL_STEPS */
+#define STEPS_BUFFERED 8        /* NCCL_STEPS */
+#define PIECE_MIN_BYTES 65536.0 /* net_socket.cc: MIN_CHUNKSIZE */
+
+#define SIMULATED_BYTES (48 * 1048576.0)
+#define REPEATS 4 /* the first one, on new connections, is not counted */
+
+/* --- packets and sockets --------------------------------------------------------------------- */
+
+typedef enum segment_state { SEGMENT_NEW, SEGMENT_SENT, SEGMENT_LOST, SEGMENT_DONE } segment_state;
+
+typedef struct segment {
+    double wire_bytes;
+    int64_t sent_ns, order; /* order: of sending, on its socket */
+    int piece;              /* -1: it has been there */
+    segment_state state;
+} segment;
+
+typedef struct tcp_socket {
+    int node;
+    segment *segments; /* [room] */
+    int count, room;
+    int first, next; /* the oldest that is not acknowledged; the next that was never sent */
+    int in_flight, lost;
+    int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing yet */
+    double window, threshold;     /* packets */
+    double window_max;            /* before the last loss */
+    double reno_window;           /* that an additive increase would have */
+    int64_t loss_ns;              /* of the last loss; -1 = none */
+    double trip_ns, deviation_ns; /* smoothed; trip_ns 0: not known */
+    int backoff, recover_until;
+    bool recovers, refused;
+    int timer; /* pending event, -1 = none */
+} tcp_socket;
+
+typedef struct packet {
+    int socket, segment;
+    bool is_ack;
+    int64_t due_ns; /* on a line: its arrival */
+} packet;
+
+typedef struct packet_queue {
+    packet *packets; /* [room] ring */
+    int first, count, room;
+    double bytes;
+} packet_queue;
+
+typedef struct piece {
+    int node, channel, slice;
+    int left; /* packets that have not arrived */
+} piece;
+
+/* What a node sends to the next one on a channel. */
+typedef struct channel {
+    int posted, arrived; /* slices handed to the sockets; there, in order */
+    int *left;           /* [slices] pieces that have not arrived; posted ones only */
+    int next_socket;
+} channel;
+
+typedef struct ring_run {
+    dl_engine engine;
+    const dl_tcp_ring *ring;
+    int nodes, channels, sockets;
+    double payload_bytes, queue_limit[DL_TCP_NODES_MAX];
+    packet_queue port[DL_TCP_NODES_MAX], forth[DL_TCP_NODES_MAX], back[DL_TCP_NODES_MAX];
+    tcp_socket *all; /* [nodes x channels x sockets] */
+    channel *ways;   /* [nodes x channels] */
+    piece *pieces;
+    int piece_count, piece_room;
+    int slices, slices_a_step, steps, most_posted; /* slices: of a channel */
+    double *slice_bytes;                           /* [slices] at least one each */
+    int unfinished;                                /* channels of all nodes that send */
+} ring_run;
+
+static void queue_push(packet_queue *q, packet p)
+{
+    if (q->count == q->room) {
+        const int room = q->room > 0 ? 2 * q->room : 256;
+        packet *packets = dl_calloc((size_t)room, sizeof *packets, "packets");
+        for (int i = 0; i < q->count; i++)
+            packets[i] = q->packets[(q->first + i) % q->room];
+        free(q->packets);
+        q->packets = packets;
+        q->first = 0;
+        q->room = room;
+    }
+    q->packets[(q->first + q->count++) % q->room] = p;
+}
+
+static packet queue_pop(packet_queue *q)
+{
+    const packet p = q->packets[q->first];
+    q->first = (q->first + 1) % q->room;
+    q->count--;
+    return p;
+}
+
+/* --- a node's port --------------------------------------------------------------------------- */
+
+static double packet_bytes(const ring_run *r, packet p)
+{
+    return p.is_ack ? ACK_BYTES : r->all[p.socket].segments[p.segment].wire_bytes;
+}
+
+static void on_served(void *user, int node);
+
+static void serve(ring_run *r, int node)
+{
+    const packet_queue *port = &r->port[node];
+    const double ns =
+        packet_bytes(r, port->packets[port->first]) / r->ring->edges[node].bytes_per_s * 1e9;
+    dl_engine_after(&r->engine, dl_ns_ceil(ns), on_served, r, node);
+}
+
+/* Into the port's queue; false if it is full. */
+static bool enqueue(ring_run *r, int node, packet p)
+{
+    packet_queue *port = &r->port[node];
+    const double bytes = packet_bytes(r, p);
+    if (port->bytes + bytes > r->queue_limit[node]) return false;
+    port->bytes += bytes;
+    queue_push(port, p);
+    if (port->count == 1) serve(r, node);
+    return true;
+}
+
+static void on_forth(void *user, int node);
+static void on_back(void *user, int node);
+
+/* The delay is that of the edge that the packet, or what it acknowledges, has gone along. */
+static void on_served(void *user, int node)
+{
+    ring_run *r = user;
+    packet_queue *port = &r->port[node];
+    packet p = port->packets[port->first];
+    port->bytes -= packet_bytes(r, p);
+    (void)queue_pop(port);
+    const int edge = p.is_ack ? (node + r->nodes - 1) % r->nodes : node;
+    packet_queue *line = p.is_ack ? &r->back[edge] : &r->forth[edge];
+    const int64_t delay_ns = dl_ns_ceil(r->ring->edges[edge].delay_ns);
+    p.due_ns = r->engine.now_ns + delay_ns;
+    queue_push(line, p);
+    if (line->count == 1)
+        dl_engine_after(&r->engine, delay_ns, p.is_ack ? on_back : on_forth, r, edge);
+    if (port->count > 0) serve(r, node);
+}
+
+/* The first packet of a line; the next one's arrival is due. */
+static packet leave_line(ring_run *r, packet_queue *line, dl_event_fn arrive, int edge)
+{
+    const packet p = queue_pop(line);
+    if (line->count > 0) {
+        dl_engine_after(&r->engine, line->packets[line->first].due_ns - r->engine.now_ns, arrive, r,
+                        edge);
+    }
+    return p;
+}
+
+/* --- a socket -------------------------------------------------------------------------------- */
+
+static double timeout_ns(const tcp_socket *s)
+{
+    const double ns =
+        s->trip_ns > 0 ? s->trip_ns + fmax(TIMEOUT_MIN_NS, 4 * s->deviation_ns) : TIMEOUT_FIRST_NS;
+    return fmin(TIMEOUT_MAX_NS, ldexp(ns, s->backoff < 30 ? s->backoff : 30));
+}
+
+static void on_timer(void *user, int socket);
+
+static void stop_timer(ring_run *r, tcp_socket *s)
+{
+    if (s->timer >= 0) dl_engine_cancel(&r->engine, s->timer);
+    s->timer = -1;
+}
+
+static void set_timer(ring_run *r, tcp_socket *s, double ns)
+{
+    stop_timer(r, s);
+    s->timer = dl_engine_after(&r->engine, dl_ns_ceil(ns), on_timer, r, (int)(s - r->all));
+}
+
+/* Once in a round trip: the window shrinks, and grows back as CUBIC has it. */
+static void shrink(const ring_run *r, tcp_socket *s)
+{
+    if (s->recovers) return;
+    s->window_max = s->window;
+    s->loss_ns = r->engine.now_ns;
+    s->threshold = s->window = s->reno_window = fmax(LEAST_WINDOW, s->window * CUBIC_SHRINK);
+    s->recovers = true;
+    s->recover_until = s->next;
+}
+
+static void grow(const ring_run *r, tcp_socket *s)
+{
+    if (s->recovers || s->in_flight + 1 < (int)s->window) return; /* it is not what limits */
+    if (s->window < s->threshold || s->loss_ns < 0) {
+        s->window += 1;
+    } else {
+        const double t_s = dl_ns_to_s((double)(r->engine.now_ns - s->loss_ns));
+        const double flat_s = cbrt(s->window_max * (1 - CUBIC_SHRINK) / CUBIC_GROWTH);
+        const double cubic = CUBIC_GROWTH * pow(t_s - flat_s, 3) + s->window_max;
+        s->reno_window += 3 * (1 - CUBIC_SHRINK) / (1 + CUBIC_SHRINK) / s->window;
+        if (cubic > s->window) s->window += (cubic - s->window) / s->window;
+        s->window = fmax(s->window, s->reno_window);
+    }
+    const double most = r->ring->tcp->window_bytes.known
+                            ? r->ring->tcp->window_bytes.value / r->payload_bytes
+                            : (double)INFINITY;
+    s->window = fmin(s->window, fmax(LEAST_WINDOW, most));
+}
+
+static bool send_segment(ring_run *r, tcp_socket *s, int number)
+{
+    if (!enqueue(r, s->node, (packet){.socket = (int)(s - r->all), .segment = number}))
+        return false;
+    return true;
+}
+
+static void note_sent(const ring_run *r, tcp_socket *s, int number)
+{
+    segment *g = &s->segments[number];
+    g->state = SEGMENT_SENT;
+    g->sent_ns = s->last_sent_ns = r->engine.now_ns;
+    g->order = s->orders++;
+    s->in_flight++;
+}
+
+/* Lost packets again; false if the port has no room. */
+static bool send_lost(ring_run *r, tcp_socket *s)
+{
+    for (int k = s->first; k < s->next && s->lost > 0 && s->in_flight < (int)s->window; k++) {
+        if (s->segments[k].state != SEGMENT_LOST) continue;
+        if (!send_segment(r, s, k)) {
+            if (s->in_flight == 0) set_timer(r, s, RETRY_NS);
+            return false;
+        }
+        s->lost--;
+        note_sent(r, s, k);
+    }
+    return true;
+}
+
+/* Up to a burst of new packets; of one that finds room in part, the rest is lost without a sign. */
+static bool send_burst(ring_run *r, tcp_socket *s)
+{
+    int most = (int)s->window - s->in_flight, taken = 0;
+    if (most > BURST_PACKETS) most = BURST_PACKETS;
+    if (most > s->count - s->next) most = s->count - s->next;
+    for (int k = 0; k < most; k++)
+        taken += send_segment(r, s, s->next + k);
+    if (taken == 0) {
+        shrink(r, s);
+        if (s->in_flight == 0) set_timer(r, s, s->refused ? RETRY_NS : timeout_ns(s));
+        s->refused = true;
+        return false;
+    }
+    s->refused = false;
+    for (int k = 0; k < most; k++)
+        note_sent(r, s, s->next + k);
+    s->next += most;
+    return true;
+}
+
+/* Sends what the window allows. After a pause of more than a timeout the window starts anew. */
+static void push_out(ring_run *r, tcp_socket *s)
+{
+    const bool paused = s->in_flight == 0 && s->last_sent_ns >= 0 &&
+                        (double)(r->engine.now_ns - s->last_sent_ns) > timeout_ns(s);
+    const int64_t before = s->orders;
+    if (paused && s->window > INITIAL_WINDOW) s->window = INITIAL_WINDOW;
+    if (!send_lost(r, s)) return;
+    while (s->next < s->count && s->lost == 0 && s->in_flight < (int)s->window) {
+        if (!send_burst(r, s)) return;
+    }
+    if (s->orders > before && s->timer < 0) set_timer(r, s, timeout_ns(s));
+}
+
+/* Nothing has come back in time: all is lost; or the port had no room. */
+static void on_timer(void *user, int number)
+{
+    ring_run *r = user;
+    tcp_socket *s = &r->all[number];
+    s->timer = -1;
+    if (s->in_flight > 0) {
+        for (int k = s->first; k < s->next; k++) {
+            if (s->segments[k].state != SEGMENT_SENT) continue;
+            s->segments[k].state = SEGMENT_LOST;
+            s->lost++;
+        }
+        s->in_flight = 0;
+        s->recovers = false;
+        shrink(r, s);
+        s->window = 1;
+        s->backoff++;
+    }
+    push_out(r, s);
+    if (s->timer < 0 && (s->in_flight > 0 || s->lost > 0)) set_timer(r, s, timeout_ns(s));
+}
+
+static void take_trip(tcp_socket *s, double ns)
+{
+    if (s->trip_ns <= 0) {
+        s->trip_ns = ns;
+        s->deviation_ns = ns / 2;
+    } else {
+        s->deviation_ns = 0.75 * s->deviation_ns + 0.25 * fabs(s->trip_ns - ns);
+        s->trip_ns = 0.875 * s->trip_ns + 0.125 * ns;
+    }
+    s->backoff = 0;
+}
+
+/* An acknowledgement of one packet: those that were sent well before it are lost. */
+static void on_back(void *user, int edge)
+{
+    ring_run *r = user;
+    const packet p = leave_line(r, &r->back[edge], on_back, edge);
+    tcp_socket *s = &r->all[p.socket];
+    segment *g = &s->segments[p.segment];
+    if (g->state == SEGMENT_DONE) return;
+    if (g->state == SEGMENT_SENT) s->in_flight--;
+    if (g->state == SEGMENT_LOST) s->lost--;
+    g->state = SEGMENT_DONE;
+    take_trip(s, (double)(r->engine.now_ns - g->sent_ns));
+    while (s->first < s->next && s->segments[s->first].state == SEGMENT_DONE)
+        s->first++;
+    if (s->recovers && s->first >= s->recover_until) s->recovers = false;
+    grow(r, s);
+    const int lost_before = s->lost;
+    for (int k = s->first; k < s->next; k++) {
+        segment *other = &s->segments[k];
+        if (other->state != SEGMENT_SENT || other->order >= g->order - REORDER_PACKETS) continue;
+        other->state = SEGMENT_LOST;
+        s->in_flight--;
+        s->lost++;
+    }
+    if (s->lost > lost_before) shrink(r, s);
+    stop_timer(r, s);
+    if (s->in_flight > 0 || s->lost > 0) set_timer(r, s, timeout_ns(s));
+    push_out(r, s);
+}
+
+/* --- the collective -------------------------------------------------------------------------- */
+
+static channel *way(const ring_run *r, int node, int number)
+{
+    return &r->ways[node * r->channels + number];
+}
+
+static bool sends(const ring_run *r, int node)
+{
+    return !r->ring->broadcast || node < r->nodes - 1;
+}
+
+/* Whether the node has what slice `slice` is made of: of the step before, from the node before. */
+static bool has_slice(const ring_run *r, int node, int number, int slice)
+{
+    if (r->ring->broadcast) return node == 0 || slice < way(r, node - 1, number)->arrived;
+    if (slice / r->slices_a_step % r->steps == 0) return true;
+    const int before = (node + r->nodes - 1) % r->nodes;
+    return slice - r->slices_a_step < way(r, before, number)->arrived;
+}
+
+static void post_piece(ring_run *r, int node, int number, int slice, double bytes)
+{
+    channel *c = way(r, node, number);
+    tcp_socket *s = &r->all[(node * r->channels + number) * r->sockets + c->next_socket];
+    c->next_socket = (c->next_socket + 1) % r->sockets;
+    const int packets = (int)ceil(bytes / r->payload_bytes);
+    if (r->piece_count == r->piece_room) {
+        r->piece_room = r->piece_room > 0 ? 2 * r->piece_room : 1024;
+        r->pieces = dl_realloc(r->pieces, (size_t)r->piece_room, sizeof *r->pieces, "pieces");
+    }
+    while (s->count + packets > s->room) {
+        s->room = s->room > 0 ? 2 * s->room : 64;
+        s->segments = dl_realloc(s->segments, (size_t)s->room, sizeof *s->segments, "segments");
+    }
+    r->pieces[r->piece_count] =
+        (piece){.node = node, .channel = number, .slice = slice, .left = packets};
+    for (int k = 0; k < packets; k++) {
+        const double content = fmin(r->payload_bytes, bytes - k * r->payload_bytes);
+        s->segments[s->count++] = (segment){
+            .wire_bytes = content + ACK_BYTES, .piece = r->piece_count, .state = SEGMENT_NEW};
+    }
+    r->piece_count++;
+    c->left[slice]++;
+    push_out(r, s);
+}
+
+/* Hands all slices to the sockets that are there and find room in the buffer. */
+static void post(ring_run *r, int node, int number)
+{
+    channel *c = way(r, node, number);
+    if (!sends(r, node)) return;
+    while (c->posted < r->slices && c->posted - c->arrived < r->most_posted &&
+           has_slice(r, node, number, c->posted)) {
+        const int slice = c->posted++;
+        const double bytes = r->slice_bytes[slice];
+        const double each = fmax(PIECE_MIN_BYTES, ceil(bytes / r->sockets));
+        for (double at = 0; at < bytes; at += each)
+            post_piece(r, node, number, slice, fmin(each, bytes - at));
+    }
+}
+
+static void on_forth(void *user, int edge)
+{
+    ring_run *r = user;
+    const packet p = leave_line(r, &r->forth[edge], on_forth, edge);
+    const int node = (edge + 1) % r->nodes;
+    segment *g = &r->all[p.socket].segments[p.segment];
+    (void)enqueue(r, node, (packet){.socket = p.socket, .segment = p.segment, .is_ack = true});
+    if (g->piece < 0) return;
+    const piece *whole = &r->pieces[g->piece];
+    const bool ended = --r->pieces[g->piece].left == 0;
+    g->piece = -1;
+    if (!ended) return;
+    channel *c = way(r, whole->node, whole->channel);
+    const int number = whole->channel;
+    c->left[whole->slice]--;
+    const int before = c->arrived;
+    while (c->arrived < c->posted && c->left[c->arrived] == 0)
+        c->arrived++;
+    if (c->arrived == before) return;
+    if (c->arrived == r->slices) r->unfinished--;
+    post(r, edge, number);
+    post(r, node, number);
+}
+
+/* The slices of a channel: loops of equal chunks, each over all steps, the last loop's smaller. */
+static void cut_slices(ring_run *r, double bytes)
+{
+    const dl_tcp_ring *ring = r->ring;
+    const double slice = ring->broadcast ? STEP_BYTES : 2 * STEP_BYTES;
+    const int parts = (ring->broadcast ? 1 : r->nodes) * r->channels;
+    r->slices_a_step = ring->broadcast ? 1 : 2;
+    r->steps = ring->broadcast ? 1 : 2 * (r->nodes - 1);
+    r->most_posted = (int)(STEPS_BUFFERED * STEP_BYTES / slice);
+    const double chunk = r->slices_a_step * slice;
+    const int loops = (int)ceil(bytes / (chunk * parts));
+    r->slices = loops * r->steps * r->slices_a_step;
+    r->slice_bytes =
+        dl_realloc(r->slice_bytes, (size_t)r->slices, sizeof *r->slice_bytes, "slices");
+    for (int s = 0; s < r->slices; s++) {
+        const int loop = s / (r->steps * r->slices_a_step);
+        const double left = ceil((bytes - loop * chunk * parts) / parts);
+        const double here = fmin(chunk, fmax(1, left));
+        r->slice_bytes[s] = s % r->slices_a_step == 0 ? fmin(here, slice) : fmax(1, here - slice);
+    }
+}
+
+/* One collective from now on; returns its time in ns. Packets of it may still be on their way when
+ * it ends, as acknowledgements. */
+static double run_once(ring_run *r, double bytes)
+{
+    const int64_t start_ns = r->engine.now_ns;
+    cut_slices(r, bytes);
+    r->unfinished = 0;
+    for (int node = 0; node < r->nodes; node++) {
+        for (int c = 0; c < r->channels && sends(r, node); c++) {
+            channel *w = way(r, node, c);
+            w->posted = w->arrived = 0;
+            w->left = dl_realloc(w->left, (size_t)r->slices, sizeof *w->left, "pieces of slices");
+            memset(w->left, 0, (size_t)r->slices * sizeof *w->left);
+            r->unfinished++;
+        }
+    }
+    for (int node = 0; node < r->nodes; node++) {
+        for (int c = 0; c < r->channels; c++)
+            post(r, node, c);
+    }
+    dl_event event;
+    while (r->unfinished > 0 && dl_event_queue_pop(&r->engine.queue, &event)) {
+        r->engine.now_ns = event.time_ns;
+        event.handler(event.user, event.index);
+    }
+    DL_ASSERT(r->unfinished == 0, "%d channels of a ring over TCP stand still", r->unfinished);
+    return (double)(r->engine.now_ns - start_ns);
+}
+
+double dl_tcp_payload_frac(const dl_tcp *tcp)
+{
+    return (tcp->mtu_bytes.value - HEADER_BYTES) / (tcp->mtu_bytes.value + LINK_HEADER_BYTES);
+}
+
+static void run_init(ring_run *r, const dl_tcp_ring *ring)
+{
+    const dl_tcp *tcp = ring->tcp;
+    const int sockets = ring->nodes * tcp->channels * tcp->sockets;
+    *r = (ring_run){.ring = ring,
+                    .nodes = ring->nodes,
+                    .channels = tcp->channels,
+                    .sockets = tcp->sockets,
+                    .payload_bytes = tcp->mtu_bytes.value - HEADER_BYTES};
+    dl_engine_init(&r->engine, 3 * ring->nodes + sockets);
+    r->all = dl_calloc((size_t)sockets, sizeof *r->all, "sockets");
+    r->ways = dl_calloc((size_t)(ring->nodes * tcp->channels), sizeof *r->ways, "channels");
+    for (int i = 0; i < sockets; i++) {
+        r->all[i] = (tcp_socket){.node = i / (tcp->channels * tcp->sockets),
+                                 .window = INITIAL_WINDOW,
+                                 .threshold = INFINITY,
+                                 .last_sent_ns = -1,
+                                 .loss_ns = -1,
+                                 .timer = -1};
+    }
+    for (int n = 0; n < ring->nodes; n++) {
+        r->queue_limit[n] =
+            tcp->queue_ns.known || tcp->queue_bytes.known
+                ? ring->edges[n].bytes_per_s * tcp->queue_ns.value / 1e9 + tcp->queue_bytes.value
+                : (double)INFINITY;
+    }
+}
+
+static void run_free(ring_run *r)
+{
+    for (int i = 0; i < r->nodes * r->channels * r->sockets; i++)
+        free(r->all[i].segments);
+    for (int i = 0; i < r->nodes * r->channels; i++)
+        free(r->ways[i].left);
+    for (int n = 0; n < r->nodes; n++) {
+        free(r->port[n].packets);
+        free(r->forth[n].packets);
+        free(r->back[n].packets);
+    }
+    free(r->all);
+    free(r->ways);
+    free(r->pieces);
+    free(r->slice_bytes);
+    dl_engine_free(&r->engine);
+}
+
+static double simulate(const dl_tcp_ring *ring, double bytes)
+{
+    ring_run run;
+    double sum_ns = 0;
+    run_init(&run, ring);
+    for (int i = 0; i < REPEATS; i++) {
+        const double ns = run_once(&run, bytes);
+        if (i > 0) sum_ns += ns;
+    }
+    run_free(&run);
+    return sum_ns / (REPEATS - 1);
+}
+
+/* --- results that were worked out before ----------------------------------------------------- */
+
+typedef struct known_ring {
+    dl_tcp tcp;
+    dl_tcp_edge edges[DL_TCP_NODES_MAX];
+    int nodes;
+    bool broadcast;
+    double bytes, ns;
+} known_ring;
+
+static struct {
+    pthread_mutex_t lock;
+    known_ring *all;
+    int count;
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_same(const known_ring *k, const dl_tcp_ring *ring, double bytes)
+{
+    bool same = k->nodes == ring->nodes && k->broadcast == ring->broadcast && k->bytes == bytes &&
+                k->tcp.channels == ring->tcp->channels && k->tcp.sockets == ring->tcp->sockets &&
+                k->tcp.mtu_bytes.value == ring->tcp->mtu_bytes.value &&
+                k->tcp.window_bytes.known == ring->tcp->window_bytes.known &&
+                k->tcp.window_bytes.value == ring->tcp->window_bytes.value &&
+                k->tcp.queue_ns.value == ring->tcp->queue_ns.value &&
+                k->tcp.queue_ns.known == ring->tcp->queue_ns.known &&
+                k->tcp.queue_bytes.known == ring->tcp->queue_bytes.known &&
+                k->tcp.queue_bytes.value == ring->tcp->queue_bytes.value;
+    for (int n = 0; n < ring->nodes && same; n++) {
+        same = k->edges[n].bytes_per_s == ring->edges[n].bytes_per_s &&
+               k->edges[n].delay_ns == ring->edges[n].delay_ns;
+    }
+    return same;
+}
+
+/* Two threads may work out the same; they get the same. */
+static double simulate_once(const dl_tcp_ring *ring, double bytes)
+{
+    double ns = -1;
+    pthread_mutex_lock(&known.lock);
+    for (int i = 0; i < known.count && ns < 0; i++) {
+        if (is_same(&known.all[i], ring, bytes)) ns = known.all[i].ns;
+    }
+    pthread_mutex_unlock(&known.lock);
+    if (ns >= 0) return ns;
+    known_ring found = {.tcp = *ring->tcp,
+                        .nodes = ring->nodes,
+                        .broadcast = ring->broadcast,
+                        .bytes = bytes,
+                        .ns = simulate(ring, bytes)};
+    memcpy(found.edges, ring->edges, (size_t)ring->nodes * sizeof *found.edges);
+    pthread_mutex_lock(&known.lock);
+    known.all = dl_realloc(known.all, (size_t)known.count + 1, sizeof *known.all, "known rings");
+    known.all[known.count++] = found;
+    pthread_mutex_unlock(&known.lock);
+    return found.ns;
+}
+
+double dl_tcp_ring_ns(const dl_tcp_ring *ring)
+{
+    DL_ASSERT(ring->nodes >= 2 && ring->nodes <= DL_TCP_NODES_MAX && ring->bytes > 0,
+              "%d nodes, %g bytes", ring->nodes, ring->bytes);
+    if (ring->bytes <= SIMULATED_BYTES) return simulate_once(ring, ring->bytes);
+    const double whole_ns = simulate_once(ring, SIMULATED_BYTES);
+    const double half_ns = simulate_once(ring, SIMULATED_BYTES / 2);
+    return whole_ns +
+           (ring->bytes - SIMULATED_BYTES) * (whole_ns - half_ns) / (SIMULATED_BYTES / 2);
+}

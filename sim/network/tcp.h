@@ -1,0 +1,55 @@
+/* What rings over TCP take, packet by packet.
+ *
+ * A collective of NCCL over TCP cuts what it moves into slices, and a slice into pieces, one for a
+ * socket; a slice is there when its last piece is. With many sockets, each of which starts with ten
+ * packets, the short queue of a shaped port (tc's token bucket) overflows: what is dropped comes
+ * again after a timeout of 200 ms or more, and the ring waits for it. With long delays a socket
+ * moves a window in a round trip at most. Both depend on the size of what is moved, so that no one
+ * factor on a rate describes them.
+ *
+ *   node 0              node 1                    a node's port sends one packet after another, of
+ *   sockets -> queue ===> sockets -> queue ===>   its sockets to the next node and of
+ *            <=== acks in node 1's queue          acknowledgements to the one before
+ *
+ * Modelled, of Linux (RFC 6298, 6675, 8985, 9438; net/ipv4/tcp_output.c, tcp_timer.c): slow start
+ * from 10 packets, CUBIC, windows, selective acknowledgements with loss detection by order of
+ * sending, timeouts with back-off; a packet that the own port's queue refuses shrinks the window at
+ * once, and a socket with nothing on its way then asks again after its timeout, later every 500 ms.
+ * Of NCCL (src/transport/net_socket.cc, src/include/collectives.h): buffers of 4 MiB a channel in 8
+ * steps, 2 steps a slice and 4 a chunk of an all-reduce, 1 of both of a broadcast; pieces of at
+ * least 64 KiB, to sockets in turn.
+ *
+ * Left out: processor time, other traffic, losses elsewhere, delayed acknowledgements. */
+#ifndef DL_SIM_TCP_H
+#define DL_SIM_TCP_H
+
+#include <stdbool.h>
+
+#include "common/machine.h"
+
+/* From a node to the next one. */
+typedef struct dl_tcp_edge {
+    double bytes_per_s; /* > 0, of the wire: with headers */
+    double delay_ns;    /* >= 0, one way */
+} dl_tcp_edge;
+
+typedef struct dl_tcp_ring {
+    const dl_tcp *tcp;
+    const dl_tcp_edge *edges; /* [nodes] */
+    int nodes;                /* >= 2 */
+    bool broadcast;           /* from node 0 along the ring; else an all-reduce */
+    double bytes;             /* of each node's vector, > 0 */
+} dl_tcp_ring;
+
+/* Rings of more nodes are taken to be as efficient as one of that many. */
+#define DL_TCP_NODES_MAX 8
+
+/* The part of an edge's rate that packets of full size leave to what they carry. */
+double dl_tcp_payload_frac(const dl_tcp *tcp);
+
+/* Mean time in ns of the collective, one after another on connections that are open. Vectors beyond
+ * 48 MiB are extrapolated from the growth up to there. Equal arguments give equal results. Safe to
+ * call from several threads. */
+double dl_tcp_ring_ns(const dl_tcp_ring *ring);
+
+#endif
