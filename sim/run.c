@@ -105,6 +105,12 @@ static bool lags(const dl_point *point)
     return point->option[DL_SYNC_LAG] > 0;
 }
 
+/* Of the parameters, that are averaged one after another. */
+static int fragments(const dl_scenario *scenario, const dl_point *point)
+{
+    return point->mode->options & 1u << DL_SYNC_FRAGMENTS ? scenario->fragments : 1;
+}
+
 /* Workers and their communication threads. */
 static int agents(const dl_point *point)
 {
@@ -243,9 +249,10 @@ static double reduce_ns(const dl_scenario *scenario, const dl_costs *costs, cons
     if (point->mode == &dl_mode_allreduce && costs->gradient_count > 0) {
         return ns + dl_buckets_ns(&of, costs->gradients, costs->gradient_count, backward_ns);
     }
+    const double parts = fragments(scenario, point);
     const bool with_state = point->mode == &dl_mode_average && scenario->average_state;
-    return ns + dl_collective_cost_ns(of.alone, (double)costs->parameter_bytes) +
-           (with_state ? dl_collective_cost_ns(of.alone, (double)costs->state_bytes) : 0);
+    return ns + dl_collective_cost_ns(of.alone, (double)costs->parameter_bytes / parts) +
+           (with_state ? dl_collective_cost_ns(of.alone, (double)costs->state_bytes / parts) : 0);
 }
 
 /* Waits of processes are in what their exchange takes as a whole. */
@@ -327,6 +334,7 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
 {
     int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
+    if (scenario->warmup > 0) return scenario->warmup + scenario->steps;
     return (scenario->steps + interval - 1) / interval * interval;
 }
 
@@ -375,17 +383,22 @@ static void measure_throughput(const dl_team *team, const dl_point *point, const
     const bool equal = are_equal(shares, point->workers);
     int64_t done = 0, lost = 0, left_over = 0, span_ns = 0, first_ns = INT64_MAX;
     double samples = 0;
+    int64_t since_ns = INT64_MAX;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        done += worker->steps_done;
+        done += worker->steps_done - dl_team_warm_up(team, w);
+        if (worker->measured_since_ns < since_ns) since_ns = worker->measured_since_ns;
         lost += worker->dropped;
         left_over += worker->left_over;
-        samples += (double)(worker->steps_done - worker->dropped) * (double)shares[w].samples;
+        samples += (double)(worker->steps_done - dl_team_warm_up(team, w) - worker->dropped) *
+                   (double)shares[w].samples;
         if (worker->last_end_ns > span_ns) span_ns = worker->last_end_ns;
         if (worker->steps_done == team->config.steps && worker->last_end_ns < first_ns) {
             first_ns = worker->last_end_ns;
         }
     }
+    span_ns -= since_ns;
+    first_ns -= since_ns;
     result->samples =
         equal ? (double)(done - lost) * (double)point->batch / point->workers : samples;
     result->span_s = dl_ns_to_s((double)span_ns);
@@ -398,15 +411,17 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
 {
     size_t count = 0;
     for (int w = 0; w < result->workers; w++)
-        count += (size_t)team->workers[w].steps_done;
+        count += (size_t)(team->workers[w].steps_done - dl_team_warm_up(team, w));
     double *all = dl_calloc(count, sizeof *all, "step times");
     size_t used = 0;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        for (int64_t s = 0; s < worker->steps_done; s++)
+        const int64_t first = dl_team_warm_up(team, w);
+        for (int64_t s = first; s < worker->steps_done; s++)
             all[used++] = dl_ns_to_s((double)worker->step_ns[s]);
         result->worker_step_s[w] =
-            dl_ns_to_s((double)worker->last_end_ns) / (double)worker->steps_done;
+            dl_ns_to_s((double)(worker->last_end_ns - worker->measured_since_ns)) /
+            (double)(worker->steps_done - first);
         result->step_mean_s += result->worker_step_s[w] / result->workers;
     }
     spread_of_steps(all, count, result);
@@ -788,7 +803,11 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .with_input = dl_costs_have_input(costs),
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
-        .exchanges = (double)dl_run_steps(scenario, config->point) /
+        .with_buffers = mode == &dl_mode_allreduce && !lags(config->point) &&
+                        config->point->workers > 1 && workload->buffer_bytes > 0,
+        .connects = mode != &dl_mode_allreduce,
+        .exchanges = (double)dl_run_steps(scenario, config->point) *
+                     fragments(scenario, config->point) /
                      fmax(1, config->point->option[DL_SYNC_INTERVAL]),
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
@@ -804,6 +823,8 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     const double batch = (double)micro_batch(point, own->samples);
     dl_workload_init(workload, costs, batch);
     if (costs->model_count > 0) dl_workload_set_model(workload, costs, own->model, batch);
+    workload->parameter_bytes /= fragments(scenario, point);
+    workload->state_bytes /= fragments(scenario, point);
     const double factor = compute_factor(config, own->model);
     workload->compute_ns *= factor;
     workload->backward_ns *= factor;
@@ -950,6 +971,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                  * there are workers. */
                                 .steady_after = expected_work == NULL ? steady_after : 0,
                                 .interval = (int64_t)point->option[DL_SYNC_INTERVAL],
+                                .warmup = scenario->warmup,
                                 .option = point->option,
                                 .comm_threads = lags(point),
                                 .server_threads = threads < workers ? threads : workers,
@@ -958,6 +980,8 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .syncer = syncer,
                                 .each_ends = syncer != NULL && syncer->each_ends,
                                 .sums_on_arrival = gpu != NULL && gpu->sums_on_arrival,
+                                .outer_update = scenario->outer != 0,
+                                .fragments = fragments(scenario, point),
                                 .advance = point->mode->advance,
                                 .noise = &noise,
                                 .seed = (uint64_t)scenario->seed,

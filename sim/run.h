@@ -109,7 +109,8 @@ dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, cons
  * instances or, for more than one worker, the number of cores. */
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Steps of a worker: the scenario's, rounded up to whole intervals. */
+/* Steps of a worker, those of the warm-up too: the scenario's, rounded up to whole intervals where
+ * there is no warm-up. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
 
 /* The [collective ...] that a point of processes on cores lacks; NULL if none. The caller's. */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/status.h"
@@ -449,6 +450,20 @@ static void look_for_repetition(dl_team *team)
     }
 }
 
+static void end_warm_up(dl_team *team, int worker)
+{
+    dl_worker *w = &team->workers[worker];
+    memset(w->state_ns, 0, sizeof w->state_ns);
+    w->queue_ns = w->dropped = 0;
+    w->measured_since_ns = team->engine.now_ns;
+}
+
+int64_t dl_team_warm_up(const dl_team *team, int worker)
+{
+    const int64_t done = team->workers[worker].steps_done;
+    return done < team->config.warmup ? done : team->config.warmup;
+}
+
 void dl_team_end_step(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -462,6 +477,7 @@ void dl_team_end_step(dl_team *team, int worker)
                        w->staleness);
     }
     advance_clock(team, worker, ++w->steps_done);
+    if (w->steps_done == team->config.warmup) end_warm_up(team, worker);
     if (team->config.steady_after > 0 && !team->stopping) look_for_repetition(team);
     if (team->engine.stopped) return;
     if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);

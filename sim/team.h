@@ -66,19 +66,20 @@ extern const char *const dl_worker_state_names[DL_STATE_COUNT];
 /* What workers exchange, whatever machine they are on. Where there are slices, all workers start it
  * between two barriers, and those that have no slice are done at once. */
 typedef enum dl_exchange_kind {
-    DL_AVERAGE,   /* all workers' vectors are averaged, in slices by as many workers */
-    DL_SUM,       /* the server adds up all workers' gradients and applies the sum, in slices */
-    DL_FILTER,    /* after an average, in its slices: the block-momentum update of the average */
-    DL_APPLY,     /* the server adds up `gradients` and applies the sum, for the one worker that
+    DL_AVERAGE,      /* all workers' vectors are averaged, in slices by as many workers */
+    DL_SUM,          /* the server adds up all workers' gradients and applies the sum, in slices */
+    DL_OUTER_UPDATE, /* after an average, in its slices: a momentum update by what the average
+                        differs from the parameters before (block momentum, DiLoCo's outer step) */
+    DL_APPLY,        /* the server adds up `gradients` and applies the sum, for the one worker that
                      asks */
-    DL_ADD,       /* the server adds the gradients of the one worker that asks to the `gradients`
+    DL_ADD,          /* the server adds the gradients of the one worker that asks to the `gradients`
                      that it has summed */
-    DL_UPDATE,    /* the server applies what it has summed, for the one worker that asks */
-    DL_BLEND,     /* the elastic update of the server's vector with that of a worker that has the
+    DL_UPDATE,       /* the server applies what it has summed, for the one worker that asks */
+    DL_BLEND,        /* the elastic update of the server's vector with that of a worker that has the
                      lock */
-    DL_BLEND_OWN, /* that of the worker's own vector with one that it has pulled */
-    DL_PUSH,      /* the worker's vectors to the server */
-    DL_PULL       /* the server's to the worker */
+    DL_BLEND_OWN,    /* that of the worker's own vector with one that it has pulled */
+    DL_PUSH,         /* the worker's vectors to the server */
+    DL_PULL          /* the server's to the worker */
 } dl_exchange_kind;
 
 typedef struct dl_exchange {
@@ -129,7 +130,8 @@ typedef struct dl_team_config {
     const dl_collective_cost *roundtrip;
     double side_by_side;
     int cores, workers;
-    int64_t steps;        /* of a worker */
+    int64_t steps;        /* of a worker, those of the warm-up too */
+    int64_t warmup;       /* of them, before those whose times in states count */
     int64_t steady_after; /* > 0: the run ends as soon as its steps repeat, see Repetition below,
                            * but not before each worker has done so many; it must have no noise */
     int64_t interval;     /* of the mode, with steady_after */
@@ -140,8 +142,10 @@ typedef struct dl_team_config {
     bool interval_by_speed;
     const struct dl_syncer_config *syncer; /* sim/sync/syncer.h; NULL = none; borrowed until free */
     bool comm_threads;
-    int server_threads;   /* for the mode; 1..workers */
-    bool average_state;   /* for the mode */
+    int server_threads; /* for the mode; 1..workers */
+    bool average_state; /* for the mode, as the next two */
+    bool outer_update;
+    int fragments;        /* of the parameters, >= 1 */
     bool sums_on_arrival; /* for the mode: the server adds gradients as they come, by DL_ADD and
                              DL_UPDATE in place of DL_APPLY; on GPUs only */
     void (*advance)(dl_team *team, int worker);
@@ -160,6 +164,7 @@ typedef struct dl_worker {
     int64_t contributions;       /* with that version */
     bool computes;               /* it has read, and not contributed since */
     int64_t steps_done, clock;
+    int64_t measured_since_ns;   /* end of its warm-up */
     int64_t dropped;             /* steps whose gradient the mode has thrown away */
     int64_t left_over;           /* contributions that wait for an update when the run ends */
     dl_team_condition condition; /* that it waits for; NULL = does not wait */
@@ -223,6 +228,9 @@ void dl_team_run(dl_team *team);
 /* After a run: some worker waits for a condition forever. So it can come where something beside
  * the mode holds workers back, as one host thread that issues the steps of all GPUs. */
 bool dl_team_is_stuck(const dl_team *team);
+
+/* Of the steps that the worker has done, those of the warm-up. */
+int64_t dl_team_warm_up(const dl_team *team, int worker);
 
 /* What a mode starts; each ends with a call of advance. */
 void dl_team_compute(dl_team *team, int worker, bool with_update);

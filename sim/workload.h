@@ -31,7 +31,7 @@ typedef struct dl_workload {
         compute_ns;     /* of a worker's step; compute: forward and backward */
     double backward_ns; /* of compute_ns */
     double update_ns;   /* the optimizer on the worker itself */
-    double parameter_bytes, state_bytes;
+    double parameter_bytes, state_bytes, buffer_bytes;
     dl_byte_cost copy, average, update; /* update: the server's */
     double memory_bytes_per_ns;         /* INFINITY if unknown */
     double barrier_ns, wakeup_ns, lock_ns;

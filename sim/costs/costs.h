@@ -107,6 +107,7 @@ typedef struct dl_costs {
     char *path;
     char *workload, *device, *precision;             /* NULL: not given */
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
+    int64_t buffer_bytes; /* sent to all workers before each step of allreduce */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */
     bool overlap; /* the program that they are of exchanges during its backward pass */

@@ -74,7 +74,7 @@ static void update(dl_team *team, int worker)
                     team->config.workload->update_ns * team->workers[worker].noise_factor);
 }
 
-/* `bytes` of a piece of the exchange. A filter: the momentum of what it was, the average, and the
+/* `bytes` of a piece of the exchange. An outer update: the momentum of what it was, the average, and the
  * parameters before; then the parameters of what they were and the momentum: averages of 3 and of 2
  * vectors. */
 static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double bytes)
@@ -83,7 +83,7 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     switch (exchange->kind) {
     case DL_AVERAGE: return dl_byte_work(&workload->average, bytes, team->config.workers);
     case DL_SUM: return dl_byte_work(&workload->update, bytes, team->config.workers);
-    case DL_FILTER:
+    case DL_OUTER_UPDATE:
         return dl_work_add(dl_byte_work(&workload->average, bytes, 3),
                            dl_byte_work(&workload->average, bytes, 2));
     case DL_APPLY: return dl_byte_work(&workload->update, bytes, (int)exchange->gradients);

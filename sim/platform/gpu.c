@@ -297,6 +297,18 @@ static void on_input(void *user, int worker)
     }
 }
 
+/* The batch first, where it is not there before the launch. */
+static void start_step(dl_gpus *gpus, int worker)
+{
+    if (gpus->config.with_input && !gpus->config.options->in_turn &&
+        !dl_input_take(&gpus->input, worker)) {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
+        dl_team_change(gpus->team, worker, DL_STATE_INPUT);
+    } else {
+        wait_for_launch(gpus, worker);
+    }
+}
+
 static void compute(dl_team *team, int worker, bool with_update)
 {
     dl_gpus *gpus = dl_gpus_of(team);
@@ -307,12 +319,24 @@ static void compute(dl_team *team, int worker, bool with_update)
     double work_ns = slow * step->compute_ns + (with_update ? step->update_ns : 0);
     gpus->workers[worker].work_ns = work_ns * w->noise_factor;
     gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
-    if (gpus->config.with_input && !gpus->config.options->in_turn &&
-        !dl_input_take(&gpus->input, worker)) {
-        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
-        dl_team_change(team, worker, DL_STATE_INPUT);
+    if (gpus->config.collective && gpus->config.with_buffers) {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_BUFFERS;
+        dl_team_change(team, worker, DL_STATE_ALLREDUCE);
+        dl_collective_arrive(&gpus->reduction.buffers);
     } else {
-        wait_for_launch(gpus, worker);
+        start_step(gpus, worker);
+    }
+}
+
+void dl_gpus_have_buffers(void *user, int unused)
+{
+    (void)unused;
+    dl_gpus *gpus = user;
+    gpus->moved_bytes += gpus->reduction.buffers_moved_bytes;
+    for (int worker = 0; worker < gpus->config.workers; worker++) {
+        gpus->workers[worker].phase = DL_GPU_IDLE;
+        dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
+        start_step(gpus, worker);
     }
 }
 

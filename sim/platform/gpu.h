@@ -25,7 +25,10 @@
  *               after another on one stream; with `overlap` each starts when all workers have its
  *               gradients ready (as [gradients] of the costs says; else evenly over the backward
  *               pass)
+ *               With `buffer_bytes` in the costs, a broadcast from the first worker's GPU
+ *               comes before each step of allreduce
  *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
+ *               int8, fp4: a quarter, an eighth, beside which scales of blocks count for nothing;
  *               1bit: a bit a parameter and two values a message (Seide 2014); topk: values and
  *               indices of the largest, gathered in place of reduced; the last two with error
  *               feedback. Costs what it moves in the memory of the worker's own GPU; a server
@@ -65,10 +68,12 @@ typedef enum dl_compress {
     DL_COMPRESS_FP16,
     DL_COMPRESS_1BIT,
     DL_COMPRESS_TOPK,
+    DL_COMPRESS_INT8,
+    DL_COMPRESS_FP4,
     DL_COMPRESS_KINDS
 } dl_compress;
 
-/* "none", "fp16", "1bit", "topk". */
+/* "none", "fp16", "1bit", "topk", "int8", "fp4". */
 extern const char *const dl_compress_names[DL_COMPRESS_KINDS + 1];
 
 /* Where a server's shards have the tensors, which are the buckets of ps. */
@@ -127,12 +132,13 @@ typedef struct dl_gpu_options {
     bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
                               one is on its way */
     dl_compress compress;
-    double topk_frac;        /* of all parameters */
-    int input_cores;         /* of each node */
-    int prefetch;            /* batches of a worker */
-    bool input_varies;       /* the making of batches, exponentially */
-    double message_ns;       /* of the point's costs: on top of the links' latency */
-    bool without_contention; /* links and memories serve each flow as if it were alone */
+    double topk_frac;             /* of all parameters */
+    int input_cores;              /* of each node */
+    int prefetch;                 /* batches of a worker */
+    bool input_varies;            /* the making of batches, exponentially */
+    dl_quantity port_bytes_per_s; /* of each NIC; unknown: as costs or machine say */
+    double message_ns;            /* of the point's costs: on top of the links' latency */
+    bool without_contention;      /* links and memories serve each flow as if it were alone */
 } dl_gpu_options;
 
 /* A zeroed object is fine. */
@@ -212,6 +218,8 @@ typedef struct dl_gpus_config {
     bool ps;              /* the mode is ps, and nothing lags */
     bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
+    bool with_buffers;    /* a collective sends the model's buffers to all before each step */
+    bool connects;        /* the run's first collective pays the machine's first use */
     double exchanges;     /* that each worker has in the run, at most */
     bool with_input;      /* batches are made and copied */
     uint64_t seed;        /* of varying input, as the next */

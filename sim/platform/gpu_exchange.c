@@ -53,7 +53,7 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
     switch (kind) {
     case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
     case DL_SUM: return (serving){"update thread", &w->update, gpus->senders, 1};
-    case DL_FILTER: return (serving){"filter thread", &w->average, 3 + 2, 1 + 1};
+    case DL_OUTER_UPDATE: return (serving){"filter thread", &w->average, 3 + 2, 1 + 1};
     case DL_APPLY: return (serving){"update of gradients", &w->update, (int)gradients, 1};
     case DL_ADD: return (serving){"adding thread", &w->update, gradients > 0 ? 2 : 1, 1};
     case DL_UPDATE: return (serving){"update of a sum", &w->update, 1, 1};
@@ -225,7 +225,7 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
 {
     const int shards = gpus->config.options->shards;
     const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
-    const int pieces = exchange->with_state || exchange->kind == DL_FILTER ? 2 : 1;
+    const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const double latency_ns = on_host ? pieces * s.cost->latency_ns : 0;
     const double traffic = (double)(s.reads + s.writes) * bytes;
@@ -317,6 +317,15 @@ static void on_bucket_done(void *user, int unused)
     }
 }
 
+static void start_bucket(void *user, int unused)
+{
+    (void)unused;
+    dl_gpus *gpus = user;
+    dl_reduction *r = &gpus->reduction;
+    for (int w = 0; w < gpus->config.workers; w++)
+        dl_collective_arrive(&r->collectives[r->collective[r->next]]);
+}
+
 /* Starts the next bucket if all workers have it ready and the stream is free. */
 static void try_next(dl_gpus *gpus)
 {
@@ -324,9 +333,12 @@ static void try_next(dl_gpus *gpus)
     if (r->running || r->ready[r->next] < gpus->config.workers) return;
     r->running = true;
     dl_gpus_change_speed(gpus);
-    dl_collective *bucket = &r->collectives[r->collective[r->next]];
-    for (int w = 0; w < gpus->config.workers; w++)
-        dl_collective_arrive(bucket);
+    if (r->first_use_ns > 0) {
+        dl_engine_after(gpus->config.engine, r->first_use_ns, start_bucket, gpus, 0);
+        r->first_use_ns = 0;
+    } else {
+        start_bucket(gpus, 0);
+    }
 }
 
 /* All buckets of a worker are ready. */
@@ -358,18 +370,19 @@ static void reduction_join(dl_gpus *gpus, int worker)
     }
 }
 
-static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes, dl_error *err)
+static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_collective_kind kind,
+                                 double bytes, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
-    const bool gathers = options->compress == DL_COMPRESS_TOPK;
-    const double message = dl_compress_bytes(options, bytes);
+    /* All algorithms that may be named but these are for sums alone. */
+    const char *algorithm = kind == DL_BROADCAST ? "ring" : options->algorithm;
     const dl_collective_config config = {
-        .kind = gathers ? DL_ALLGATHER : DL_ALLREDUCE,
-        .algorithm = options->algorithm,
+        .kind = kind,
+        .algorithm = algorithm,
         .fidelity = options->fidelity,
         .ranks = gpus->places,
         .rank_count = gpus->config.workers,
-        .bytes = gathers ? gpus->config.workers * message : message,
+        .bytes = bytes,
         .chunk_bytes = DL_CHUNK_BYTES,
         .message_ns = options->message_ns,
         .measured = gpus->config.workload->collectives,
@@ -379,10 +392,32 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
     dl_status status =
         dl_collective_init(collective, &gpus->network, &options->links, &config, err);
     if (status != DL_OK) return status;
-    dl_collective_on_done(collective, on_bucket_done, gpus, 0);
     const int transfers = collective->plan.transfer_count;
     gpus->reduction.held += transfers;
     if (transfers > gpus->reduction.flows) gpus->reduction.flows = transfers;
+    return DL_OK;
+}
+
+static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes, dl_error *err)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    const bool gathers = options->compress == DL_COMPRESS_TOPK;
+    const double message = dl_compress_bytes(options, bytes);
+    dl_status status = init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE,
+                                       gathers ? gpus->config.workers * message : message, err);
+    if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
+    return status;
+}
+
+/* NCCL broadcasts along its rings only. */
+static dl_status init_buffers(dl_gpus *gpus, dl_error *err)
+{
+    dl_reduction *r = &gpus->reduction;
+    dl_status status =
+        init_collective(gpus, &r->buffers, DL_BROADCAST, gpus->config.workload->buffer_bytes, err);
+    if (status != DL_OK) return status;
+    dl_collective_on_done(&r->buffers, dl_gpus_have_buffers, gpus, 0);
+    r->buffers_moved_bytes = dl_collective_sent_bytes(&r->buffers);
     return DL_OK;
 }
 
@@ -498,7 +533,7 @@ static void serve_itself(dl_gpus *gpus, int worker, const dl_exchange *exchange,
 }
 
 /* The server's threads are the host's, however many slices there are. More gradients than workers
- * cost what as many as workers do. After a collective, every GPU filters for itself. */
+ * cost what as many as workers do. After a collective, every GPU makes the outer update for itself. */
 void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     dl_gpus *gpus = dl_gpus_of(team);
@@ -521,7 +556,7 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
             return;
         }
         break;
-    case DL_FILTER:
+    case DL_OUTER_UPDATE:
         if (gpus->config.collective) {
             serve_itself(gpus, worker, &exchange, bytes);
             return;
@@ -592,6 +627,7 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
 {
     const dl_gpus_config *config = &gpus->config;
     const dl_machine *m = &config->options->machine;
+    if (config->connects) gpus->reduction.first_use_ns = dl_ns_ceil(m->first_use_ns.value);
     const size_t gpu_count = (size_t)m->nodes * (size_t)m->gpu_count;
     dl_status status = DL_OK;
     gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");
@@ -603,6 +639,9 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
         config->options->tensors != DL_TENSORS_SPLIT) {
         status = reduction_init(gpus, err);
     }
+    if (status == DL_OK && config->collective && config->with_buffers) {
+        status = init_buffers(gpus, err);
+    }
     if (status != DL_OK || config->collective) return status;
     if ((status = dl_server_create(gpus, err)) == DL_OK) add_servers(gpus);
     return status;
@@ -613,6 +652,7 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     dl_reduction *r = &gpus->reduction;
     for (int i = 0; i < r->collective_count; i++)
         dl_collective_free(&r->collectives[i]);
+    dl_collective_free(&r->buffers);
     free(r->collectives);
     free(r->collective);
     free(r->share);

@@ -8,6 +8,7 @@
 /* What a worker's GPU is at. */
 typedef enum dl_gpu_phase {
     DL_GPU_IDLE,
+    DL_GPU_WAITS_FOR_BUFFERS,
     DL_GPU_WAITS_FOR_INPUT,
     DL_GPU_WAITS_FOR_LAUNCH,
     DL_GPU_WAITS_FOR_PARAMETERS, /* of the layers that its forward pass is at */
@@ -45,9 +46,12 @@ typedef struct dl_reduction {
     bool running;
     int *ready; /* [buckets] workers that have got so far in this round */
     int64_t rounds;
-    double moved_bytes; /* of a round, over all workers */
-    double transfers;   /* of a round, that are simulated */
-    int held, flows;    /* transfers of all different collectives, and of the largest one */
+    double moved_bytes;   /* of a round, over all workers */
+    double transfers;     /* of a round, that are simulated */
+    int held, flows;      /* transfers of all different collectives, and of the largest one */
+    int64_t first_use_ns; /* before the next collective; 0 after the first one */
+    dl_collective buffers;
+    double buffers_moved_bytes;
 } dl_reduction;
 
 /* Kinds of exchange that a server does: those up to this one. */
@@ -161,6 +165,9 @@ void dl_gpus_parameters_came(dl_gpus *gpus, int worker);
 
 /* As dl_team_exchange. */
 void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange);
+
+/* All workers have the model's buffers, and start what they wait to compute. */
+void dl_gpus_have_buffers(void *gpus, int unused);
 
 /* Sets the speed of all that computes: a collective has started or ended, or a worker's part. */
 void dl_gpus_change_speed(dl_gpus *gpus);

@@ -118,7 +118,9 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
         at->gpu_count = workers;
     }
     const dl_network_limits limits = {
-        .bytes_per_s = dl_value_or_nan(&costs->network.bytes_per_s),
+        .bytes_per_s = options->port_bytes_per_s.known
+                           ? options->port_bytes_per_s.value
+                           : dl_value_or_nan(&costs->network.bytes_per_s),
         .pair_bytes_per_s = dl_value_or_nan(&costs->network.pair_bytes_per_s),
         .latency_ns = dl_value_or_nan(&costs->network.latency_ns),
         .message_ns = dl_value_or_nan(&costs->network.message_ns),
@@ -249,7 +251,8 @@ double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus)
 #define INDEX_BYTES 4.0
 #define BITS_PER_BYTE 8.0
 
-const char *const dl_compress_names[DL_COMPRESS_KINDS + 1] = {"none", "fp16", "1bit", "topk"};
+const char *const dl_compress_names[DL_COMPRESS_KINDS + 1] = {"none", "fp16", "1bit",
+                                                              "topk", "int8", "fp4"};
 
 double dl_compress_bytes(const dl_gpu_options *options, double bytes)
 {
@@ -259,6 +262,8 @@ double dl_compress_bytes(const dl_gpu_options *options, double bytes)
     case DL_COMPRESS_1BIT: return parameters / BITS_PER_BYTE + 2 * PARAMETER_BYTES;
     case DL_COMPRESS_TOPK:
         return ceil(options->topk_frac * parameters) * (PARAMETER_BYTES + INDEX_BYTES);
+    case DL_COMPRESS_INT8: return parameters;
+    case DL_COMPRESS_FP4: return parameters / 2;
     case DL_COMPRESS_NONE:
     case DL_COMPRESS_KINDS: break;
     }
@@ -269,7 +274,9 @@ double dl_compress_traffic(const dl_gpu_options *options, double bytes)
 {
     if (options->compress == DL_COMPRESS_NONE) return 0;
     /* Error feedback: what was left out before is read, what is left out now is written. */
-    double feedback = options->compress == DL_COMPRESS_FP16 ? 0 : 2 * bytes;
+    const bool feeds_back =
+        options->compress == DL_COMPRESS_1BIT || options->compress == DL_COMPRESS_TOPK;
+    const double feedback = feeds_back ? 2 * bytes : 0;
     return bytes + feedback + dl_compress_bytes(options, bytes);
 }
 

@@ -322,7 +322,7 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
     case N: return mode->options & 1u << DL_SYNC_N;
     case BOUND: return mode->options & 1u << DL_SYNC_BOUND;
     case K: return mode->options & 1u << DL_SYNC_K;
-    case LAG: return mode->options & 1u << DL_SYNC_LAG && a->count > 1 && !overlaps;
+    case LAG: return sums && a->count > 1 && !overlaps;
     case WHERE: return advice->on_gpus && mode->options & 1u << DL_SYNC_WHERE;
     case SHARDS:
         return advice->on_gpus && mode->options & 1u << DL_SYNC_WHERE &&

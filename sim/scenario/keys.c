@@ -28,6 +28,7 @@ static const char *const slows[] = {"transfers", "exchange", NULL};
 static const char *const sums[] = {"at_once", "on_arrival", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
 static const char *const algorithms[] = {"ring", "tree", "node_tree", "hierarchical", "auto", NULL};
+static const char *const outers[] = {"none", "nesterov", NULL};
 static const char *const missings[] = {"assume", "refuse", NULL};
 static const char *const scales[] = {"auto", "no", NULL};
 static const char *const shares[] = {"equal", "speed", NULL};
@@ -53,6 +54,10 @@ static const dl_key rows[] = {
     {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps),
      .sweep = ',',
      .help = "of a worker; rounded up to whole intervals"},
+    {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
+     .sweep = ',',
+     .help = "steps of a worker before those that are measured; if there are any, steps are not "
+             "rounded up"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
      .help = "of all random numbers"},
     {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
@@ -73,6 +78,9 @@ static const dl_key rows[] = {
      .help = "machine file: workers are its GPUs"},
     {"machine", "nodes", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
      .sweep = ',', .help = "of the machine, in place of the machine file's"},
+    {"machine", "port_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
+     .low = 1e3, .high = 1e15, GPU(port_bytes_per_s), .sweep = ',',
+     .help = "of each NIC to the network, each direction, in place of the machine file's"},
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share them "
              "in turn, by [sharing] of the costs. Default: worker w has GPU w"},
@@ -212,6 +220,14 @@ static const dl_key rows[] = {
     {"sync", "average_state", FLAG, .fallback = "no", SCENARIO(average_state),
      .group = DL_TAKE_OPTION(DL_SYNC_AVERAGE_STATE), .sweep = ',',
      .help = "the optimizer's state too"},
+    {"sync", "outer", CHOICE(outers), .fallback = "none", SCENARIO(outer),
+     .group = DL_TAKE_OPTION(DL_SYNC_OUTER), .sweep = ',',
+     .help = "nesterov: an outer optimizer takes what the average differs from the parameters before "
+             "for its gradient (DiLoCo); the workers' own optimizers go on"},
+    {"sync", "fragments", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(fragments),
+     .group = DL_TAKE_OPTION(DL_SYNC_FRAGMENTS), .sweep = ',',
+     .help = "of the parameters, which divide interval: each is averaged every interval steps, one after "
+             "another (Streaming DiLoCo)"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
      .help = "of each shard; on cores at most all workers of a point"},

@@ -368,14 +368,34 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     }
     dl_status status = check_server(scenario, ini, lists, point, text, err);
     if (status != DL_OK) return status;
+    const double lag = point->option[DL_SYNC_LAG], interval = point->option[DL_SYNC_INTERVAL];
+    if (lag > 1 && !(point->mode->options & 1u << DL_SYNC_INTERVAL)) {
+        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_RANGE, err,
+                            "mode %s lags by 1 step at most (point: %s)", point->mode->name, text);
+    }
+    if (lag > 0 && lag >= interval && point->mode->options & 1u << DL_SYNC_INTERVAL) {
+        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_RANGE, err,
+                            "not fewer than interval (point: %s)", text);
+    }
+    if (point->mode->options & 1u << DL_SYNC_FRAGMENTS && scenario->fragments > 1 &&
+        scenario->interval_by_speed) {
+        return dl_ini_error(ini, dl_ini_find(ini, "sync", "fragments"), DL_ERR_DATA, err,
+                            "not with interval_by_speed (point: %s)", text);
+    }
+    if (point->mode->options & 1u << DL_SYNC_FRAGMENTS &&
+        (int64_t)interval % scenario->fragments != 0) {
+        return dl_ini_error(ini, dl_ini_find(ini, "sync", "fragments"), DL_ERR_RANGE, err,
+                            "%d fragments do not divide the interval of %.0f steps (point: %s)",
+                            scenario->fragments, interval, text);
+    }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
     if ((one_each && k > point->workers) || n > point->workers) {
         return dl_ini_error(ini, lists->option[one_each ? DL_SYNC_K : DL_SYNC_N].entry,
                             DL_ERR_RANGE, err, "there are fewer workers (point: %s)", text);
     }
-    if (((double)scenario->steps + point->option[DL_SYNC_INTERVAL]) * point->workers *
-            (point->stages > 1 ? point->stages : 1) >
+    if (((double)scenario->steps + (double)scenario->warmup + point->option[DL_SYNC_INTERVAL]) *
+            point->workers * (point->stages > 1 ? point->stages : 1) >
         LOG_MAX) {
         return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,
                                "steps times workers exceeds %d (point: %s)", LOG_MAX, text);

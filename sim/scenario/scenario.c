@@ -340,6 +340,7 @@ static dl_status check_pipeline_sync(const dl_scenario *scenario, const dl_ini *
                    {"exchange", "compress", "none"},
                    {"exchange", "bucket_bytes", "0"},
                    {"sync", "accumulate", "1"},
+                   {"scenario", "warmup", "0"},
                    {"sync", "lag", "0"}};
     for (size_t m = 0; m < lists->mode.count; m++) {
         const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];

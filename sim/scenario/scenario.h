@@ -75,7 +75,7 @@ typedef struct dl_scenario {
     dl_scale scale;
     int scale_arithmetic; /* 0 fp32, 1 tf32, 2 fp16 */
     dl_missing missing;   /* costs that the points need and the cost file does not give */
-    int64_t steps, replicates, seed;
+    int64_t steps, warmup, replicates, seed;
     int64_t samples_per_epoch; /* 0: not given */
     double samples_per_s;      /* of one worker, in place of a cost file; 0: not given */
     char *device;              /* that samples_per_s were measured on; NULL: the machine's GPU */
@@ -85,6 +85,8 @@ typedef struct dl_scenario {
     int shares; /* dl_shares_kind */
     bool batch_per_worker;
     bool average_state;
+    int outer; /* of average: 0 = none */
+    int fragments;
     int processes; /* dl_processes; of workers on cores */
     int server_threads;
     bool interval_by_speed;

@@ -1,4 +1,6 @@
-/* Parameters exchanged after every `interval` local steps: average, bmuf, easgd. */
+/* Parameters exchanged after every `interval` local steps: average, bmuf, easgd. An average may be of
+ * fragments, each every `interval` steps, one after another every interval / fragments (Streaming DiLoCo,
+ * Douillard et al. 2025), and be merged `lag` steps after it was sent. */
 #include "sim/sync/mode.h"
 
 static void end_step(dl_team *team, int worker, int64_t local_updates)
@@ -18,42 +20,100 @@ static void push_or_end(dl_team *team, int worker, bool with_state)
     }
 }
 
-/* Push, average a slice each, filter it if the mode does, pull. */
-static void advance_synchronous(dl_team *team, int worker, bool with_state, bool filters)
+/* What the worker has done of its interval with the step at hand. */
+static int64_t done_of_interval(const dl_team *team, int worker)
 {
-    enum { FILTER = 4 };
+    const dl_worker *w = &team->workers[worker];
+    return (w->local_updates + 1) % w->interval;
+}
+
+/* Local steps from one exchange to the next: of all parameters, or of the next fragment. */
+static int64_t period(const dl_team *team, int worker)
+{
+    return team->workers[worker].interval / team->config.fragments;
+}
+
+/* Starts stage `stage` of an exchange: push, average a slice each, update the average if the mode does,
+ * pull; false, and nothing started, after the last one. */
+static bool exchange_average(dl_team *team, int agent, int stage, bool with_state, bool updates)
+{
+    enum { OUTER = 3 };
     dl_exchange exchange = {.with_state = with_state, .slices = team->config.server_threads};
-    dl_worker *w = &team->workers[worker];
-    if (w->stage == FILTER && !filters) w->stage++;
-    switch (w->stage++) {
-    case 0: dl_team_compute(team, worker, true); break;
-    case 1: push_or_end(team, worker, with_state); break;
-    case 2: dl_team_barrier(team, worker); break;
-    case 3:
+    switch (stage >= OUTER && !updates ? stage + 1 : stage) {
+    case 0:
+        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PUSH, .with_state = with_state});
+        return true;
+    case 1: dl_team_barrier(team, agent); return true;
+    case 2:
         exchange.kind = DL_AVERAGE;
-        dl_team_exchange(team, worker, exchange);
-        break;
-    case FILTER:
-        exchange.kind = DL_FILTER;
-        dl_team_exchange(team, worker, exchange);
-        break;
-    case 5: dl_team_barrier(team, worker); break;
-    case 6:
-        if (worker == 0) dl_team_update(team);
-        dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL, .with_state = with_state});
-        break;
-    default: end_step(team, worker, 0); break;
+        dl_team_exchange(team, agent, exchange);
+        return true;
+    case OUTER:
+        exchange.kind = DL_OUTER_UPDATE;
+        exchange.with_state = false;
+        dl_team_exchange(team, agent, exchange);
+        return true;
+    case 4: dl_team_barrier(team, agent); return true;
+    case 5:
+        if (dl_team_worker(team, agent) == 0) dl_team_update(team);
+        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PULL, .with_state = with_state});
+        return true;
+    default: return false;
+    }
+}
+
+/* A condition: what the worker sent `lag` steps ago has come back. */
+static bool has_come_back(const dl_team *team, int worker)
+{
+    const int64_t step =
+        team->workers[worker].steps_done + 1 - (int64_t)team->config.option[DL_SYNC_LAG];
+    const int64_t sent = step > 0 ? step / period(team, worker) : 0;
+    return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
+}
+
+/* With `lag`, the communication thread exchanges while the worker goes on, which merges what has come
+ * back `lag` steps after it was sent. */
+static void advance_lagging(dl_team *team, int worker, int stage)
+{
+    const int64_t done = done_of_interval(team, worker);
+    if (stage == 1) {
+        if (done % period(team, worker) == 0) dl_team_hand_over(team, worker);
+        dl_team_wait(team, worker, has_come_back);
+    } else {
+        end_step(team, worker, done);
+    }
+}
+
+static void advance_synchronous(dl_team *team, int agent, bool with_state, bool updates)
+{
+    const bool is_comm = agent >= team->config.workers;
+    const int stage = team->workers[agent].stage++;
+    if (is_comm) {
+        if (!exchange_average(team, agent, stage, with_state, updates)) {
+            dl_team_exchanged(team, agent);
+        }
+        return;
+    }
+    const int64_t done = done_of_interval(team, agent);
+    if (stage == 0) {
+        dl_team_compute(team, agent, true);
+    } else if (team->config.comm_threads) {
+        advance_lagging(team, agent, stage);
+    } else if (done % period(team, agent) != 0 ||
+               !exchange_average(team, agent, stage - 1, with_state, updates)) {
+        end_step(team, agent, done);
     }
 }
 
 static void advance_average(dl_team *team, int worker)
 {
-    advance_synchronous(team, worker, team->config.average_state, false);
+    advance_synchronous(team, worker, team->config.average_state, team->config.outer_update);
 }
 
-/* Blockwise model-update filtering (Chen & Huo 2016): as average, and the server's threads filter
- * the averaged update with a block momentum, slice by slice, which costs [average]s of three and of
- * two vectors. */
+/* Blockwise model-update filtering (Chen & Huo 2016): an average with an outer update. What the
+ * average differs from the parameters before, with a momentum, is added to these, slice by slice,
+ * which costs [average]s of three and of two vectors. DiLoCo (Douillard et al. 2023) is the same
+ * with Nesterov's momentum, and with Adam between. */
 static void advance_bmuf(dl_team *team, int worker)
 {
     advance_synchronous(team, worker, false, true);
@@ -91,6 +151,9 @@ static void advance_easgd(dl_team *team, int worker)
         .advance = advance_##mode,                                                 \
     }
 #define THREADS (1u << DL_SYNC_SERVER_THREADS)
-AVERAGING_MODE(average, 1u << DL_SYNC_AVERAGE_STATE | THREADS, DL_MODE_WAIT_BARRIER);
+AVERAGING_MODE(average,
+               1u << DL_SYNC_AVERAGE_STATE | 1u << DL_SYNC_OUTER | 1u << DL_SYNC_FRAGMENTS |
+                   1u << DL_SYNC_LAG | THREADS,
+               DL_MODE_WAIT_BARRIER);
 AVERAGING_MODE(bmuf, 1u << DL_SYNC_BLOCK_MOMENTUM | THREADS, DL_MODE_WAIT_BARRIER);
 AVERAGING_MODE(easgd, 1u << DL_SYNC_MOVING_RATE, DL_MODE_WAIT_LOCK);

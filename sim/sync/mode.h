@@ -33,13 +33,16 @@ typedef enum dl_sync_option {
     DL_SYNC_MOVING_RATE,    /* easgd: no matter for time */
     DL_SYNC_BLOCK_MOMENTUM, /* bmuf: no matter for time */
     DL_SYNC_ACCUMULATE,     /* micro-batches a step */
-    DL_SYNC_LAG,            /* ps, allreduce: steps by which the parameters are old */
+    DL_SYNC_LAG,            /* ps, allreduce: steps by which the parameters are old; average: steps
+                               from sending to merging */
     DL_SYNC_SWEPT,
     DL_SYNC_AVERAGE_STATE = DL_SYNC_SWEPT,
     DL_SYNC_SERVER_THREADS,
     DL_SYNC_WHERE,
     DL_SYNC_BY_SPEED, /* [sync] interval_by_speed */
     DL_SYNC_SYNCER,   /* all keys of [syncer] */
+    DL_SYNC_OUTER,
+    DL_SYNC_FRAGMENTS,
     DL_SYNC_OPTIONS
 } dl_sync_option;
 
@@ -64,8 +67,11 @@ typedef enum dl_sync_option {
         "does not matter for time")                                                               \
     ROW(DL_SYNC_ACCUMULATE, "accumulate", 1, 1000000, "1", 1, true,                               \
         "micro-batches of a worker's share of the batch, after which there is one exchange")      \
-    ROW(DL_SYNC_LAG, "lag", 0, 1, "0", 0, true,                                                   \
-        "1 exchanges during the next step, whose parameters then are one step old")
+    ROW(DL_SYNC_LAG, "lag", 0, DL_STEPS_MAX, "0", 0, true,                                        \
+        "ps, allreduce: 1 exchanges during the next step, whose parameters then are one step "    \
+        "old; "                                                                                   \
+        "average: local steps, fewer than interval, during which is exchanged what then is "      \
+        "merged")
 
 typedef struct dl_sync_option_spec {
     const char *name;

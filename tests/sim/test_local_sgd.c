@@ -1,0 +1,216 @@
+/* Averages between nodes with one GPU each, against closed forms. A step computes 1.1 ms; parameters of
+ * 8 MB go round a ring of four nodes at 1 GB/s in 2 x 3/4 x 8 MB / 1 GB/s = 12 ms, and six hops of 200 ns
+ * and two latencies of 5 us each. */
+#include "tests/gpu_fixture.h"
+
+#define NODES                                                           \
+    "[machine]\nschema = 1\nname = nodes\nnodes = 8\npeer = all\n"      \
+    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n" \
+    "fp32_flop_per_s = 1Tflop/s\n"                                      \
+    "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"               \
+    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"                \
+    "[host]\nmemory_bytes_per_s = 1000GB/s\n"                           \
+    "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"               \
+    "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
+
+#define COSTS                                                 \
+    "[costs]\nschema = 1\nparameter_bytes = 8000000\n%s"      \
+    "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"  \
+    "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n" \
+    "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"   \
+    "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH
+
+#define STEP_MS 1.1
+#define RING_MS 12.0
+#define AVERAGE "[sync]\nmode = average\nwhere = allreduce\n"
+#define RING "[exchange]\nalgorithm = ring\n"
+
+/* A run on the nodes with more lines of the machine file, of [costs], and of the scenario: those of
+ * [scenario], of [machine], and what follows. */
+static dl_run_result run(const char *machine, const char *costs, const char *scenario_lines,
+                         const char *machine_lines, const char *rest)
+{
+    char path[64], machine_text[2048], costs_text[1024];
+    snprintf(path, sizeof path, "nodes_%d.ini", (int)getpid());
+    snprintf(machine_text, sizeof machine_text, NODES "%s", machine);
+    snprintf(costs_text, sizeof costs_text, COSTS, costs);
+    fixture_write(path, machine_text);
+    dl_costs read = fixture_costs(costs_text);
+    dl_scenario scenario = fixture_scenario("[scenario]\n%s[machine]\nfile = %s\nworkers = 4\n%s"
+                                            "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
+                                            scenario_lines, path, machine_lines, rest);
+    unlink(path);
+    dl_run_result result = fixture_run(&read, &scenario);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&read);
+    return result;
+}
+
+static double step_ms(const char *machine, const char *costs, const char *scenario_lines,
+                      const char *machine_lines, const char *rest)
+{
+    dl_run_result r = run(machine, costs, scenario_lines, machine_lines, rest);
+    const double ms = 1e3 * r.step_mean_s;
+    dl_run_result_free(&r);
+    return ms;
+}
+
+/* Compute utilisation = H t / (H t + T). */
+static void utilisation_is_computing_over_all(void **state)
+{
+    (void)state;
+    for (int h = 1; h <= 64; h *= 4) {
+        char rest[256];
+        snprintf(rest, sizeof rest, AVERAGE "interval = %d\n" RING, h);
+        dl_run_result r = run("", "", "steps = 64\n", "", rest);
+        assert_near(r.part_frac[DL_PART_COMPUTE], h * STEP_MS / (h * STEP_MS + RING_MS), 1e-4);
+        assert_near(1e3 * r.step_mean_s, STEP_MS + RING_MS / h, 1e-4);
+        dl_run_result_free(&r);
+    }
+}
+
+static void a_port_of_another_rate(void **state)
+{
+    (void)state;
+    assert_near(step_ms("", "", "steps = 8\n", "port_bytes_per_s = 250MB/s\n", AVERAGE RING),
+                STEP_MS + 4 * RING_MS, 1e-4);
+}
+
+/* Steps 1 to 3 are not measured; of steps 4 to 11 with an average after each fifth, 5 and 10 have one. */
+static void a_warm_up_is_not_measured(void **state)
+{
+    (void)state;
+    assert_near(step_ms("", "", "steps = 8\nwarmup = 3\n", "", AVERAGE "interval = 5\n" RING),
+                STEP_MS + 2 * RING_MS / 8, 1e-4);
+}
+
+/* Of ten averages, and in a warm-up. */
+static void the_first_average_connects(void **state)
+{
+    (void)state;
+    const char *machine = "[network]\nfirst_use_ns = 40ms\n";
+    assert_near(step_ms(machine, "", "steps = 10\n", "", AVERAGE RING), STEP_MS + RING_MS + 4,
+                1e-4);
+    assert_near(step_ms(machine, "", "steps = 10\nwarmup = 1\n", "", AVERAGE RING),
+                STEP_MS + RING_MS, 1e-4);
+    assert_near(step_ms(machine, "", "steps = 10\n", "", "[sync]\nmode = allreduce\n" RING),
+                STEP_MS + RING_MS, 1e-4);
+}
+
+/* An outer step reads 5 vectors and writes 2, 56 MB at 100 GB/s: 0.56 ms; bmuf is the same. */
+static void an_outer_step_passes_through_memory(void **state)
+{
+    (void)state;
+    assert_near(step_ms("", "", "steps = 8\n", "", AVERAGE "outer = nesterov\n" RING),
+                STEP_MS + RING_MS + 0.56, 1e-4);
+    assert_near(step_ms("", "", "steps = 8\n", "", "[sync]\nmode = bmuf\nwhere = allreduce\n" RING),
+                STEP_MS + RING_MS + 0.56, 1e-4);
+}
+
+/* Four fragments, each every 16 steps: after every fourth step a quarter of the bytes. */
+static void fragments_take_their_turns(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run("", "", "steps = 64\n", "", AVERAGE "interval = 16\nfragments = 4\n" RING);
+    assert_near(1e3 * r.step_mean_s, STEP_MS + RING_MS / 16, 1e-4);
+    assert_near(1e3 * r.step_p99_s, STEP_MS + RING_MS / 4, 1e-4);
+    assert_int_equal(r.updates, 16);
+    assert_near(r.usage.traffic_bytes, 16 * 6 * 2e6, 1e-9); /* 2 (n-1) parts of 2 MB each time */
+    dl_run_result_free(&r);
+}
+
+/* What was sent comes back during `lag` steps of 1.1 ms: of 12 ms are left 12 - 1.1 lag, once an
+ * interval. */
+static void a_lag_hides_the_exchange(void **state)
+{
+    (void)state;
+    for (int lag = 1; lag < 16; lag += 2) {
+        char rest[256];
+        snprintf(rest, sizeof rest, AVERAGE "interval = 16\nlag = %d\n" RING, lag);
+        const double left_ms = fmax(0, RING_MS - lag * STEP_MS);
+        /* The last interval's exchange ends after the run. */
+        assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "", rest), STEP_MS + left_ms / 16,
+                    2e-4);
+    }
+}
+
+/* A fragment of 3 ms every four steps, of which two steps hide 2.2. */
+static void fragments_hide_sooner(void **state)
+{
+    (void)state;
+    assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "",
+                        AVERAGE "interval = 16\nfragments = 4\nlag = 2\n" RING),
+                STEP_MS + (RING_MS / 4 - 2 * STEP_MS) / 4, 2e-4);
+    assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "",
+                        AVERAGE "interval = 16\nfragments = 4\nlag = 3\n" RING),
+                STEP_MS, 1e-4);
+}
+
+/* A quarter and an eighth of the bytes; what is made of 8 MB and back, at 100 GB/s. */
+static void quantised_averages_move_fewer_bytes(void **state)
+{
+    (void)state;
+    assert_near(step_ms("", "", "steps = 8\n", "", AVERAGE RING "compress = int8\n"),
+                STEP_MS + RING_MS / 4 + 2 * 0.1, 1e-4);
+    assert_near(step_ms("", "", "steps = 8\n", "", AVERAGE RING "compress = fp4\n"),
+                STEP_MS + RING_MS / 8 + 2 * 0.09, 1e-4);
+}
+
+static void impossible_lags_and_fragments_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"mode = average\ninterval = 8\nlag = 8\n",
+                                        "mode = average\ninterval = 8\nfragments = 3\n",
+                                        "mode = allreduce\nlag = 2\n", "mode = bmuf\nlag = 1\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[512];
+        dl_scenario scenario = {0};
+        snprintf(
+            text, sizeof text,
+            "[machine]\ncores = 4\nworkers = 2\n[workload]\ncosts = c.ini\nbatch = 4\n[sync]\n%s",
+            wrong[i]);
+        assert_int_not_equal(dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), NULL),
+                             DL_OK);
+    }
+}
+
+/* 4 MB down a chain of three edges at 1 GB/s: 4 ms, and two of 64 chunks before the last node starts.
+ * Averages send no buffers. */
+static void buffers_are_sent_before_each_step(void **state)
+{
+    (void)state;
+    const char *costs = "buffer_bytes = 4000000\n";
+    assert_near(step_ms("", costs, "steps = 8\n", "", "[sync]\nmode = allreduce\n" RING),
+                STEP_MS + RING_MS + 4 * (1 + 2.0 / 64), 1e-3);
+    assert_near(step_ms("", costs, "steps = 8\n", "", AVERAGE RING), STEP_MS + RING_MS, 1e-4);
+}
+
+/* Packets of 1500 bytes carry 1448 of 1514: over TCP the rate is that of the wire. Beside it packets that
+ * are not full, and acknowledgements in the same ports (66 bytes for each 1514). */
+static void over_tcp_headers_and_acknowledgements_count(void **state)
+{
+    (void)state;
+    const double ms = step_ms("[tcp]\nsockets = 4\n", "", "steps = 8\n", "", AVERAGE RING);
+    assert_true(ms > STEP_MS + RING_MS * 1514 / 1448);
+    assert_near(ms, STEP_MS + RING_MS * (1514.0 + 66) / 1448, 0.02);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(utilisation_is_computing_over_all),
+        cmocka_unit_test(a_port_of_another_rate),
+        cmocka_unit_test(a_warm_up_is_not_measured),
+        cmocka_unit_test(the_first_average_connects),
+        cmocka_unit_test(an_outer_step_passes_through_memory),
+        cmocka_unit_test(fragments_take_their_turns),
+        cmocka_unit_test(a_lag_hides_the_exchange),
+        cmocka_unit_test(fragments_hide_sooner),
+        cmocka_unit_test(quantised_averages_move_fewer_bytes),
+        cmocka_unit_test(impossible_lags_and_fragments_are_refused),
+        cmocka_unit_test(buffers_are_sent_before_each_step),
+        cmocka_unit_test(over_tcp_headers_and_acknowledgements_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
