@@ -7,6 +7,11 @@ add_test(NAME test_pollux COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pollux.sh $<TAR
          $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_pollux PROPERTIES LABELS "model;slow")
 
+add_test(NAME test_local_sgd_report
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_local_sgd_report.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_local_sgd_report PROPERTIES LABELS model)
+
 add_test(NAME report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_reproduce.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(report PROPERTIES LABELS model SKIP_RETURN_CODE 77)
