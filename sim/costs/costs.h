@@ -107,7 +107,6 @@ typedef struct dl_costs {
     char *path;
     char *workload, *device, *precision;             /* NULL: not given */
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
-    int64_t buffer_bytes; /* sent to all workers before each step of allreduce */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */
     bool overlap; /* the program that they are of exchanges during its backward pass */
@@ -143,7 +142,9 @@ typedef struct dl_costs {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
     dl_value input_bytes_per_sample;
-    dl_value broadcast_bytes; /* of buffers, before each forward pass of processes on cores */
+    dl_value
+        broadcast_bytes; /* of buffers, before each forward pass of allreduce, by processes on cores
+                                 and GPUs */
     /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k co-running instances over its time alone,
      * per time slice: time(k) / (time(1) max(1, k / cores)); with k on one GPU, of its time there,
      * time(k) / (k time(1)) */

@@ -71,9 +71,6 @@ static const dl_key rows[] = {
     TEXT("device", device, "what was measured; on GPUs its model's name is in it"),
     HEAD("parameter_bytes", SIZES, parameter_bytes, "of the model"),
     HEAD("state_bytes", SIZES, state_bytes, "of the optimizer's state"),
-    HEAD("buffer_bytes", SIZES, buffer_bytes,
-         "of the model's buffers, which allreduce over GPUs sends from the first worker to all before "
-         "each step (DistributedDataParallel's broadcast_buffers); default: 0"),
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),
     HEAD("batch_max", COUNTS(INT32_MAX), batch_max, "largest one"),
     HEAD("cores", COUNTS(1024), cores, "of the machine that was measured"),
@@ -148,7 +145,7 @@ static const dl_key rows[] = {
         "standard deviation of the logarithm of the factor on all compute, where it is estimated"),
     SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
         "of buffers that DistributedDataParallel broadcasts before a forward pass, among processes "
-        "on cores"),
+        "on cores or GPUs"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY,
@@ -868,7 +865,6 @@ static void write_head(FILE *out, const dl_costs *costs)
     } numbers[] = {
         {"parameter_bytes", costs->parameter_bytes, 0},
         {"state_bytes", costs->state_bytes, 0},
-        {"buffer_bytes", costs->buffer_bytes, 1},
         {"batch_min", costs->batch_min, 1},
         {"batch_max", costs->batch_max, 1},
         {"cores", costs->cores, 1},

@@ -25,7 +25,7 @@
  *               after another on one stream; with `overlap` each starts when all workers have its
  *               gradients ready (as [gradients] of the costs says; else evenly over the backward
  *               pass)
- *               With `buffer_bytes` in the costs, a broadcast from the first worker's GPU
+ *               With [broadcast] in the costs, a broadcast from the first worker's GPU
  *               comes before each step of allreduce
  *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
  *               int8, fp4: a quarter, an eighth, beside which scales of blocks count for nothing;

@@ -180,7 +180,7 @@ static void impossible_lags_and_fragments_are_refused(void **state)
 static void buffers_are_sent_before_each_step(void **state)
 {
     (void)state;
-    const char *costs = "buffer_bytes = 4000000\n";
+    const char *costs = "[broadcast]\nbytes = 4000000\n";
     assert_near(step_ms("", costs, "steps = 8\n", "", "[sync]\nmode = allreduce\n" RING),
                 STEP_MS + RING_MS + 4 * (1 + 2.0 / 64), 1e-3);
     assert_near(step_ms("", costs, "steps = 8\n", "", AVERAGE RING), STEP_MS + RING_MS, 1e-4);
