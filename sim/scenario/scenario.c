@@ -336,12 +336,9 @@ static dl_status check_pipeline_sync(const dl_scenario *scenario, const dl_ini *
 {
     static const struct {
         const char *section, *key, *plain;
-    } refused[] = {{"exchange", "overlap", "no"},
-                   {"exchange", "compress", "none"},
-                   {"exchange", "bucket_bytes", "0"},
-                   {"sync", "accumulate", "1"},
-                   {"scenario", "warmup", "0"},
-                   {"sync", "lag", "0"}};
+    } refused[] = {{"exchange", "overlap", "no"},     {"exchange", "compress", "none"},
+                   {"exchange", "bucket_bytes", "0"}, {"sync", "accumulate", "1"},
+                   {"scenario", "warmup", "0"},       {"sync", "lag", "0"}};
     for (size_t m = 0; m < lists->mode.count; m++) {
         const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
         if (mode == &dl_mode_none || mode == &dl_mode_allreduce) continue;
