@@ -871,6 +871,20 @@ static dl_gpu_step *gpu_steps(const dl_run_config *config, const dl_costs *costs
     return steps;
 }
 
+/* Of GPUs' steps without noise and exchange, one part after the other; NULL for workers on cores. The
+ * caller's to free. */
+static double *steps_alone_ns(const dl_gpu_step *steps, const dl_workload *workload,
+                              const double *slow, int workers)
+{
+    if (steps == NULL) return NULL;
+    double *alone_ns = dl_calloc((size_t)workers, sizeof *alone_ns, "times of steps");
+    for (int w = 0; w < workers; w++) {
+        alone_ns[w] = steps[w].input_ns + slow[w] * steps[w].compute_ns + workload->dispatch_ns +
+                      steps[w].update_ns;
+    }
+    return alone_ns;
+}
+
 /* Runs the team and takes its figures. */
 static dl_status run_team(dl_team *team, const dl_run_config *config, const share *shares,
                           dl_run_result *result, dl_error *err)
@@ -949,6 +963,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
         .set = dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
     double *expected_work = take_work(&noise, point, &costs);
     const double side_by_side = dl_side_by_side(&costs, workers, cores);
+    double *alone_ns = steps_alone_ns(steps, &workload, slow, workers);
     dl_team team = {0};
     dl_gpus *gpus;
     dl_status status =
@@ -977,6 +992,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .server_threads = threads < workers ? threads : workers,
                                 .average_state = scenario->average_state,
                                 .interval_by_speed = scenario->interval_by_speed,
+                                .alone_ns = alone_ns,
                                 .syncer = syncer,
                                 .each_ends = syncer != NULL && syncer->each_ends,
                                 .sums_on_arrival = gpu != NULL && gpu->sums_on_arrival,
@@ -994,6 +1010,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_team_free(&team);
     dl_gpus_free(gpus);
     if (scenario->gpu != NULL) dl_gpu_options_free_at_point(&options);
+    free(alone_ns);
     free(steps);
     free(shares);
     free(slow);

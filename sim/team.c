@@ -31,17 +31,23 @@ static void init_worker(dl_team *team, int number)
     dl_noise_init(&worker->noise, config->noise, config->seed, config->replicate, (uint32_t)number);
 }
 
+static double alone_ns(const dl_team *team, int worker)
+{
+    const dl_team_config *config = &team->config;
+    if (config->alone_ns != NULL) return config->alone_ns[worker];
+    return team->workers[worker].compute_ns + config->workload->update_ns;
+}
+
 /* As config.interval_by_speed says, by the times of a step without noise. */
 static void set_intervals(dl_team *team)
 {
     const dl_team_config *config = &team->config;
     const double interval = config->option != NULL ? config->option[DL_SYNC_INTERVAL] : 1;
-    const double update_ns = config->workload->update_ns;
     double fastest_ns = INFINITY;
     for (int w = 0; w < config->workers; w++)
-        fastest_ns = fmin(fastest_ns, team->workers[w].compute_ns + update_ns);
+        fastest_ns = fmin(fastest_ns, alone_ns(team, w));
     for (int w = 0; w < config->workers; w++) {
-        const double step_ns = team->workers[w].compute_ns + update_ns;
+        const double step_ns = alone_ns(team, w);
         const bool slower = config->interval_by_speed && step_ns > fastest_ns;
         const double own = slower ? round(interval * fastest_ns / step_ns) : interval;
         team->workers[w].interval = own > 1 ? (int64_t)own : 1;

@@ -140,6 +140,8 @@ typedef struct dl_team_config {
     /* Of workers that are unequally fast: the fastest one does the point's interval of local steps,
      * each other one as many as it can do in the same time, rounded, at least one. */
     bool interval_by_speed;
+    const double *alone_ns; /* [workers] of a step without noise and exchange; NULL: as the workload
+                             * and `slow` say; read by init only */
     const struct dl_syncer_config *syncer; /* sim/sync/syncer.h; NULL = none; borrowed until free */
     bool comm_threads;
     int server_threads; /* for the mode; 1..workers */

@@ -208,6 +208,20 @@ static void softsync_counts_gradients_of_both(void **state)
     dl_study_free(&study);
 }
 
+/* 16 ms a step on b, 32 on a: with 4 local steps of b, a has 2. Both are done after 64 ms. */
+static void local_steps_follow_the_model(void **state)
+{
+    (void)state;
+    dl_study study =
+        study_of(MIXED, OWN "batch = 64\n",
+                 "[sync]\nmode = average\nwhere = cpu\ninterval = 4\ninterval_by_speed = yes\n");
+    dl_run_result r = run_first(&study);
+    assert_near(r.throughput_per_s, 3000, 5e-3);
+    assert_near(r.part_frac[DL_PART_COMPUTE], 1, 5e-3);
+    dl_run_result_free(&r);
+    dl_study_free(&study);
+}
+
 /* Without a file for b its times are a's over 4^(3/4) 2^(1/4) = 2^(7/4): 32 ms become 9.51. They
  * are assumed, and the interval has b, not a, up to e^1.02 times as slow. */
 static void other_models_are_scaled(void **state)
@@ -413,6 +427,7 @@ int main(void)
         cmocka_unit_test(whole_samples_are_shared),
         cmocka_unit_test(asynchronous_workers_go_at_their_own_speed),
         cmocka_unit_test(softsync_counts_gradients_of_both),
+        cmocka_unit_test(local_steps_follow_the_model),
         cmocka_unit_test(other_models_are_scaled),
         cmocka_unit_test(the_baseline_is_the_fastest_gpu),
         cmocka_unit_test(memory_is_that_of_each_gpu),
