@@ -46,7 +46,7 @@
  *
  * What it leaves out: copies and servers that slow kernels down but for `overlap`, copies within a
  * GPU to and from a server on it (a framework whose worker reads the server's own vectors makes
- * none).
+ * none); in the check of GPU memory, shards of unequal size.
  */
 #ifndef DL_SIM_GPU_H
 #define DL_SIM_GPU_H
