@@ -21,6 +21,20 @@ void dl_exchange_average(void *result, const void *const *vectors, int n, size_t
     dl_exchange_sum(result, vectors, n, n, first, count, precision);
 }
 
+const char *const dl_outer_names[] = {"none", "sgd", "nesterov", NULL};
+
+void dl_exchange_outer(void *parameters, const void *average, void *velocity,
+                       const dl_outer_config *outer, size_t first, size_t count,
+                       dl_precision precision)
+{
+    DL_ASSERT(outer->kind != DL_OUTER_NONE, "no outer optimizer");
+    if (precision == DL_FLOAT) {
+        dl_exchange_outer_float(parameters, average, velocity, outer, first, count);
+    } else {
+        dl_exchange_outer_double(parameters, average, velocity, outer, first, count);
+    }
+}
+
 void dl_barrier_init(dl_barrier *barrier, int parties, dl_wait wait)
 {
     DL_ASSERT(parties >= 1 && wait != DL_WAIT_AUTO, "parties %d, wait %d", parties, (int)wait);

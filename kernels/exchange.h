@@ -23,6 +23,33 @@ void dl_exchange_average(void *result, const void *const *vectors, int n, size_t
 void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
                      size_t count, dl_precision precision);
 
+/* The outer optimizer of local SGD, by dl_outer_names: what the parameters that the workers started
+ * from differ from the average of what they have come to is its gradient (pseudo-gradient). */
+typedef enum dl_outer {
+    DL_OUTER_NONE,    /* the average replaces the parameters */
+    DL_OUTER_SGD,     /* with momentum: block-momentum SGD (BMUF, Chen & Huo 2016) */
+    DL_OUTER_NESTEROV /* with Nesterov momentum: DiLoCo (Douillard et al. 2023) */
+} dl_outer;
+
+extern const char *const dl_outer_names[]; /* "none", "sgd", "nesterov", NULL */
+
+typedef struct dl_outer_config {
+    dl_outer kind;
+    double rate;     /* > 0 */
+    double momentum; /* 0 <= momentum < 1 */
+} dl_outer_config;
+
+/* An outer step, of numbers first ... first + count - 1:
+ *
+ *   d <- parameters - average;   v <- momentum v + d;
+ *   g <- v (sgd), d + momentum v (nesterov);   parameters <- average - (rate g - d)
+ *
+ * the last of which is parameters - rate g; so with rate 1 and momentum 0 it is the average to the
+ * bit. `velocity` is v, 0 at first. */
+void dl_exchange_outer(void *parameters, const void *average, void *velocity,
+                       const dl_outer_config *outer, size_t first, size_t count,
+                       dl_precision precision);
+
 /* How threads wait for one another: AUTO lets training choose. */
 typedef enum dl_wait { DL_WAIT_AUTO, DL_WAIT_SPIN, DL_WAIT_BLOCK } dl_wait;
 

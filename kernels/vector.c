@@ -103,6 +103,36 @@ void DL_TYPED(dl_exchange_sum)(void *result, const void *const *vectors, int n, 
     }
 }
 
+DL_HOT static void outer_nesterov(dl_real *restrict parameters, const dl_real *restrict average,
+                                  dl_real *restrict velocity, size_t count, dl_real rate,
+                                  dl_real momentum)
+{
+    for (size_t i = 0; i < count; i++) {
+        const dl_real d = parameters[i] - average[i];
+        velocity[i] = momentum * velocity[i] + d;
+        parameters[i] = average[i] - (rate * (d + momentum * velocity[i]) - d);
+    }
+}
+
+DL_HOT static void outer_sgd(dl_real *restrict parameters, const dl_real *restrict average,
+                             dl_real *restrict velocity, size_t count, dl_real rate,
+                             dl_real momentum)
+{
+    for (size_t i = 0; i < count; i++) {
+        const dl_real d = parameters[i] - average[i];
+        velocity[i] = momentum * velocity[i] + d;
+        parameters[i] = average[i] - (rate * velocity[i] - d);
+    }
+}
+
+void DL_TYPED(dl_exchange_outer)(void *parameters, const void *average, void *velocity,
+                                 const dl_outer_config *outer, size_t first, size_t count)
+{
+    (outer->kind == DL_OUTER_NESTEROV ? outer_nesterov : outer_sgd)(
+        (dl_real *)parameters + first, (const dl_real *)average + first,
+        (dl_real *)velocity + first, count, (dl_real)outer->rate, (dl_real)outer->momentum);
+}
+
 /* Partial sums side by side, as many as the widest vectors hold: their order does not depend on the
  * width, so all processors give equal bits. */
 #define LANES 16

@@ -3,12 +3,16 @@
 #ifndef DL_KERNELS_VECTOR_INTERNAL_H
 #define DL_KERNELS_VECTOR_INTERNAL_H
 
+#include "kernels/exchange.h"
 #include "kernels/quantise.h"
 
 #define DL_VECTOR_FUNCTIONS(real)                                                            \
     /* As dl_exchange_sum. */                                                                \
     void dl_exchange_sum_##real(void *result, const void *const *vectors, int n, int of,     \
                                 size_t first, size_t count);                                 \
+    /* As dl_exchange_outer. */                                                              \
+    void dl_exchange_outer_##real(void *parameters, const void *average, void *velocity,     \
+                                  const dl_outer_config *outer, size_t first, size_t count); \
     /* The first `count` numbers to and from half precision. */                              \
     void dl_quantise_halve_##real(uint16_t *message, const void *values, size_t count);      \
     void dl_quantise_widen_##real(void *values, const uint16_t *message, size_t count);      \

@@ -30,7 +30,8 @@ typedef struct train_options {
     dl_device_options device;
     dl_rank_options ranks;
     int64_t workers, interval, batch, steps, epochs, server_threads, n, bound;
-    int sync, wait;
+    int sync, wait, outer;
+    double outer_rate, outer_momentum;
     bool average_state, no_trace, evaluate, staleness_rate;
     double rate_drop;
     dl_text_list slow;
@@ -192,6 +193,7 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
     } taken[] = {
         {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE},
         {"average-state", options->average_state, 1u << DL_SYNC_AVERAGE},
+        {"outer", options->outer != DL_OUTER_NONE, 1u << DL_SYNC_AVERAGE},
         {"server-threads", options->server_threads != config.server_threads,
          1u << DL_SYNC_AVERAGE | 1u << DL_SYNC_PS},
         {"n", options->n != config.softsync_n, 1u << DL_SYNC_SOFTSYNC},
@@ -279,6 +281,14 @@ static void print_model(const train_command *run)
     printf("data        %s\n", run->data_note);
 }
 
+static void print_outer(const dl_train_config *config)
+{
+    const dl_outer_config *outer = &config->outer;
+    if (outer->kind == DL_OUTER_NONE) return;
+    printf(", outer optimizer %s, rate %g, momentum %g", dl_outer_names[outer->kind], outer->rate,
+           outer->momentum);
+}
+
 static void print_settings(const train_command *run)
 {
     const dl_train_config *config = &run->config;
@@ -293,6 +303,7 @@ static void print_settings(const train_command *run)
     if (config->sync == DL_SYNC_AVERAGE) {
         printf(" every %d steps%s", config->interval,
                config->average_state ? ", optimizer state too" : "");
+        print_outer(config);
     }
     if (config->sync == DL_SYNC_SOFTSYNC) {
         printf(" of %d gradients", config->workers / config->softsync_n);
@@ -397,6 +408,11 @@ static void print_replay(const train_command *run)
     printf("staleness   mean %.3f, most %" PRId64 "%s\n", schedule->staleness_mean,
            schedule->staleness_max,
            run->config.staleness_rate ? ", learning rate divided by it" : "");
+    if (run->config.outer.kind != DL_OUTER_NONE) {
+        printf("exchange    averages");
+        print_outer(&run->config);
+        printf("\n");
+    }
     printf("batch       %d (%d a worker)\n", schedule->batch, schedule->batch / schedule->workers);
     printf("replayed    %" PRId64 " updates in %.2f s on %d cores of %s", result->updates,
            result->seconds, dl_train_cores(&run->config), dl_cpu_name(processor, sizeof processor));
@@ -414,6 +430,9 @@ static train_options default_options(void)
                            .ranks = dl_rank_options_default(),
                            .workers = config.workers,
                            .interval = config.interval,
+                           .outer = (int)config.outer.kind,
+                           .outer_rate = config.outer.rate,
+                           .outer_momentum = config.outer.momentum,
                            .batch = config.batch,
                            .n = config.softsync_n,
                            .bound = config.bound,
@@ -437,6 +456,13 @@ static const dl_option train_table[] = {
                          "steps between two averages of the parameters (average)"),
     DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
                        "average the optimizer's state too (average)"),
+    DL_OPTION_ROW_CHOICE("outer", 0, train_options, outer, dl_outer_names, "OPTIMIZER",
+                         "what updates the parameters with an average (average): none, which "
+                         "replaces them; sgd with momentum (BMUF); nesterov (DiLoCo)"),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "outer-rate", 0, train_options, outer_rate, 1e-9, 1e3, "RATE",
+                         "learning rate of --outer"),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "outer-momentum", 0, train_options, outer_momentum, 0, 0.999999,
+                         "FACTOR", "momentum of --outer"),
     DL_OPTION_ROW_NUMBER(INT, "server-threads", 0, train_options, server_threads, 1,
                          DL_TRAIN_WORKERS_MAX, "COUNT",
                          "workers that average or update in slices (average, ps)"),
@@ -497,6 +523,9 @@ static void apply_options(const train_options *options, dl_train_config *config)
     config->sync = (dl_sync)options->sync;
     config->interval = (int)options->interval;
     config->average_state = options->average_state;
+    config->outer = (dl_outer_config){.kind = (dl_outer)options->outer,
+                                      .rate = options->outer_rate,
+                                      .momentum = options->outer_momentum};
     config->server_threads = (int)options->server_threads;
     config->workers = (int)options->workers;
     config->batch = (int)options->batch;

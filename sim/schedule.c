@@ -118,7 +118,7 @@ static dl_team_observer make_observer(schedule *s)
 {
     const dl_mode *mode = s->point->mode;
     if (mode == &dl_mode_none) return (dl_team_observer){.user = s, .step = on_step};
-    if (mode == &dl_mode_average) {
+    if (mode == &dl_mode_average || mode == &dl_mode_bmuf) {
         return (dl_team_observer){.user = s, .step = on_step, .update = on_average};
     }
     if (mode == &dl_mode_allreduce || mode == &dl_mode_ps) {
@@ -148,8 +148,7 @@ static void write_head(schedule *s, const dl_scenario *scenario)
 dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err)
 {
-    if (point->mode == &dl_mode_easgd || point->mode == &dl_mode_bmuf ||
-        point->mode == &dl_mode_async_average) {
+    if (point->mode == &dl_mode_easgd || point->mode == &dl_mode_async_average) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "mode %s has no schedule: it merges parameters, and a schedule has "
                             "gradients and averages only",

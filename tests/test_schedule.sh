@@ -70,6 +70,14 @@ done
 printf '# dlscale schedule\r\n# schema:\r\n' >bad.csv
 expect 1 "bad.csv:2: schema is ''" train --schedule bad.csv --model mlp
 tested=$dlsim
+sed -e 's/^mode.*/mode = bmuf\ninterval = 5/' -e '/^measured/d' s.ini >bmuf.ini
+expect 0 "" -q bmuf.ini -o r.csv --schedule bmuf.csv
+tested=$dlprof
+expect 1 "bmuf.csv: is of bmuf, which needs an outer optimizer" train --schedule bmuf.csv --model mlp --data synthetic
+expect 0 "outer optimizer sgd, rate 1, momentum 0.5" train --schedule bmuf.csv --model mlp --data synthetic \
+    --outer sgd --outer-rate 1 --outer-momentum 0.5
+expect 1 "an outer optimizer needs averages" train --schedule three.csv --model mlp --data synthetic --outer nesterov
+tested=$dlsim
 sed -i 's/^mode.*/mode = easgd/' s.ini
 expect 1 "mode easgd has no schedule" -q s.ini -o r.csv --schedule none.csv
 [ ! -e none.csv ] || fail "easgd left a schedule"

@@ -19,6 +19,10 @@
  *              update that would make a gradient staler waits for it, and who comes meanwhile waits
  *              for the update. Gradients that wait for an update when the run ends are in none.
  *
+ * An outer optimizer (config.outer; average only) has parameters of its own, which every average
+ * updates (kernels/exchange.h), with the same slices, and which the workers then pull. Their own
+ * optimizers' states go on, or are averaged.
+ *
  * In none, async and softsync nobody waits for the others' steps. There the run ends when the first
  * worker has done all its steps (the others end the one that they are in), so that all that is
  * measured was measured while all workers were at work.
@@ -37,7 +41,8 @@
  * first worker of each meets those of the others ("barrier") and exchanges with them, on GPUs that
  * reduce among themselves these do; all else is the same, and so are the bits.
  *
- * With one worker every mode gives bit for bit what `none` gives, unless it quantises.
+ * With one worker every mode gives bit for bit what `none` gives, unless it quantises or has an
+ * outer optimizer.
  * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
  * the core from the one it waits for).
  */
@@ -89,15 +94,16 @@ typedef struct dl_train_config {
     dl_precision precision;
     dl_optimizer_config optimizer;
     dl_sync sync;
-    int interval;        /* average: >= 1 */
-    bool average_state;  /* average: the optimizer's state too */
-    int server_threads;  /* ps, average: 1..workers */
-    int softsync_n;      /* softsync: 1..workers; an update needs workers / n gradients */
-    int64_t bound;       /* softsync: largest staleness; -1 = none */
-    bool staleness_rate; /* async, softsync: each gradient's learning rate is divided by its
+    int interval;          /* average: >= 1 */
+    bool average_state;    /* average: the optimizer's state too */
+    dl_outer_config outer; /* average, not on a device's server or between devices */
+    int server_threads;    /* ps, average: 1..workers */
+    int softsync_n;        /* softsync: 1..workers; an update needs workers / n gradients */
+    int64_t bound;         /* softsync: largest staleness; -1 = none */
+    bool staleness_rate;   /* async, softsync: each gradient's learning rate is divided by its
                             staleness, where that is above 1 (Zhang et al. 2016); sgd only */
-    int workers;         /* 1..DL_TRAIN_WORKERS_MAX */
-    int batch;           /* all workers together; a multiple of workers */
+    int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
+    int batch;             /* all workers together; a multiple of workers */
     int64_t steps; /* a worker: 1..2^32-1; in none, async and softsync the first worker to do them
                       ends the run */
     uint64_t seed;
@@ -250,8 +256,8 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL
  * bit what training with one worker gives; its points and updates are then counted in steps, as if
  * nobody averaged.
  *
- * Of the configuration count: model, precision, optimizer, seed, average_state, staleness_rate,
- * cores (a thread each, not pinned), drop_epochs, evaluate_every (in steps of all workers: of
+ * Of the configuration count: model, precision, optimizer, outer (of averages; the schedule of a
+ * bmuf needs it, DL_ERR_DATA without), seed, average_state, staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in steps of all workers: of
  * schedule->batch samples) and stop; the processor computes. Of the result, step_ns and steps_done
  * stay NULL; `seconds` is the wall time of the replay. Fails as dl_train_run. */
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,

@@ -17,6 +17,7 @@ dl_train_config dl_train_default_config(void)
         .optimizer = {.name = "sgd", .learning_rate = 0.01, .momentum = 0.9},
         .sync = DL_SYNC_NONE,
         .interval = 1,
+        .outer = {.kind = DL_OUTER_NONE, .rate = 0.7, .momentum = 0.9}, /* DiLoCo's */
         .server_threads = 1,
         .softsync_n = 1,
         .bound = -1,
@@ -264,6 +265,29 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
+static dl_status check_outer(const dl_train_config *config, dl_error *err)
+{
+    const dl_outer_config *outer = &config->outer;
+    if (outer->kind == DL_OUTER_NONE) return DL_OK;
+    if (config->sync != DL_SYNC_AVERAGE) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "an outer optimizer needs average: %s averages no parameters",
+                            dl_sync_names[config->sync]);
+    }
+    if (dl_train_is_collective(config) || config->where == DL_TRAIN_WHERE_GPU) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "an outer optimizer needs averages in the host's memory, where = cpu");
+    }
+    if (!(outer->rate > 0) || !isfinite(outer->rate)) {
+        return dl_error_set(err, DL_ERR_RANGE, "outer rate %g; must be above 0", outer->rate);
+    }
+    if (!(outer->momentum >= 0 && outer->momentum < 1)) {
+        return dl_error_set(err, DL_ERR_RANGE, "outer momentum %g; must be in [0, 1)",
+                            outer->momentum);
+    }
+    return DL_OK;
+}
+
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
 {
     dl_status status = check_workers(config, err);
@@ -298,6 +322,7 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
                             config->evaluate_every);
     }
     status = check_where(config, err);
+    if (status == DL_OK) status = check_outer(config, err);
     return status == DL_OK ? check_server(config, err) : status;
 }
 

@@ -108,6 +108,7 @@ struct dl_train_shared {
     void **state_slots; /* [workers] the same for optimizer states */
     void *result;       /* averaged parameters or gradients */
     void *state_result;
+    void *velocity;          /* of the outer optimizer, whose parameters are `parameters` */
     void *parameters;        /* the server's; all these in its memory, see train_sync.c */
     dl_quantise_plan plan;   /* of messages of gradients */
     void **messages;         /* [workers] at the server; NULL: gradients are sent as they are */

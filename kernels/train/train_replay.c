@@ -42,7 +42,8 @@ typedef struct replay {
     size_t version_count;
     dl_optimizer **optimizers;
     size_t optimizer_count;
-    void *sum; /* of gradients of an update that has several */
+    void *outer, *velocity; /* the outer optimizer's parameters and state; NULL: there is none */
+    void *sum;              /* of gradients of an update that has several */
     dl_train_points points;
     int64_t updates, gradients;
     double first_loss, last_loss;
@@ -138,6 +139,12 @@ static void apply_average(replay *r, const dl_schedule_event *event)
 {
     if (r->schedule->workers > 1) r->updates = event->update;
     average_all(r, r->versions, r->count);
+    if (r->outer != NULL) {
+        dl_exchange_outer(r->outer, r->versions[0], r->velocity, &r->config->outer, 0, r->count,
+                          r->config->precision);
+        for (size_t w = 0; w < r->version_count; w++)
+            memcpy(r->versions[w], r->outer, r->bytes);
+    }
     if (r->config->average_state) {
         size_t count = 0;
         void **states = dl_calloc(r->optimizer_count, sizeof *states, "optimizer states");
@@ -234,6 +241,12 @@ static dl_status make_versions(replay *r, dl_model *model, dl_error *err)
         memcpy(r->versions[v], dl_model_parameters(model), r->bytes);
     }
     r->sum = dl_alloc_staggered(r->bytes, "sum of gradients");
+    if (config->outer.kind != DL_OUTER_NONE) {
+        r->outer = dl_alloc_staggered(r->bytes, "outer optimizer");
+        r->velocity = dl_alloc_staggered(r->bytes, "outer optimizer");
+        memcpy(r->outer, dl_model_parameters(model), r->bytes);
+        memset(r->velocity, 0, r->bytes);
+    }
     r->optimizer_count = is_local(r) ? workers : 1;
     r->optimizers = dl_calloc(r->optimizer_count, sizeof(dl_optimizer *), "optimizers");
     dl_status status = DL_OK;
@@ -298,6 +311,8 @@ static void free_replay(replay *r)
     free(r->versions);
     free(r->optimizers);
     dl_free_staggered(r->sum);
+    dl_free_staggered(r->outer);
+    dl_free_staggered(r->velocity);
     dl_train_points_free(&r->points);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->mutex);
@@ -312,15 +327,33 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
     dl_train_config checked = *config;
     checked.workers = checked.batch = 1;
     checked.slow = NULL;
-    checked.sync = config->staleness_rate ? DL_SYNC_ASYNC : DL_SYNC_NONE;
+    const bool outer = config->outer.kind != DL_OUTER_NONE;
+    checked.sync = outer ? DL_SYNC_AVERAGE : config->staleness_rate ? DL_SYNC_ASYNC : DL_SYNC_NONE;
+    checked.interval = 1;
     checked.steps = 1;
     return dl_train_check_config(&checked, err);
+}
+
+/* An outer optimizer is of averages, and what bmuf is. */
+static dl_status check_outer(const dl_train_config *config, const dl_schedule *schedule,
+                             dl_error *err)
+{
+    const bool outer = config->outer.kind != DL_OUTER_NONE;
+    if (outer && schedule->events[0].kind == DL_SCHEDULE_GRADIENT) {
+        return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
+                               "has gradients that a server applies: an outer optimizer needs "
+                               "averages of parameters");
+    }
+    if (outer || strcmp(schedule->mode, "bmuf") != 0) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
+                           "is of bmuf, which needs an outer optimizer: --outer sgd or nesterov");
 }
 
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,
                           const dl_data_set *data, dl_train_result *result, dl_error *err)
 {
     dl_status status = dl_train_check_replay(config, err);
+    if (status == DL_OK) status = check_outer(config, schedule, err);
     if (status != DL_OK) return status;
     replay r = {.config = config,
                 .schedule = schedule,

@@ -28,6 +28,12 @@ static bool on_device(const dl_train_shared *shared)
     return shared->config->where == DL_TRAIN_WHERE_GPU;
 }
 
+/* Whether averages are updated by an outer optimizer. */
+static bool has_outer(const dl_train_shared *shared)
+{
+    return shared->config->outer.kind != DL_OUTER_NONE;
+}
+
 static void use_server(const dl_train_shared *shared)
 {
     if (on_device(shared)) shared->config->device->use(shared->workers[0].server);
@@ -335,14 +341,19 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_erro
     }
     make_all_slots(shared);
     if (mode->result) shared->result = server_allocate(shared, shared->bytes, "averages");
-    if (mode->server) {
+    const bool outer = has_outer(shared);
+    if (mode->server || outer) {
         shared->parameters = server_allocate(shared, shared->bytes, "the server's parameters");
+    }
+    if (outer) shared->velocity = server_allocate(shared, shared->bytes, "outer optimizer");
+    if (mode->server) {
         shared->optimizer = optimizer;
     } else {
         dl_optimizer_destroy(optimizer);
     }
     status = backend->wait(err);
-    if (status == DL_OK && mode->server) {
+    if (outer) memset(shared->velocity, 0, shared->bytes);
+    if (status == DL_OK && (mode->server || outer)) {
         status =
             server_put(shared, shared->parameters, dl_model_parameters(model), shared->bytes, err);
     }
@@ -366,6 +377,7 @@ void dl_train_server_free(dl_train_shared *shared)
         server_release(shared, shared->result);
         server_release(shared, shared->state_result);
         server_release(shared, shared->parameters);
+        server_release(shared, shared->velocity);
     }
     free_messages(shared);
     free(shared->slots);
@@ -716,18 +728,34 @@ static void update_and_push(dl_train_worker *worker)
                 DL_TRAIN_NAME_STATE);
 }
 
+/* The worker's slice of `parts` of the average becomes that of the outer optimizer's parameters.
+ * On the host only. Counted as the three vectors that it reads. */
+static void update_outer(dl_train_worker *worker, int parts)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    size_t first, size;
+    if (!has_outer(shared)) return;
+    slice_of(shared->count, parts, worker->index, &first, &size);
+    dl_exchange_outer(shared->parameters, shared->result, shared->velocity, &config->outer, first,
+                      size, config->precision);
+    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_PARAMETERS, 3, parts, shared->bytes);
+}
+
 static void average_parameters(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
     if (shared->ranks != NULL) {
         average_over_ranks(worker, DL_TRAIN_NAME_PARAMETERS);
+        if (worker->index == 0) update_outer(worker, 1);
         return;
     }
     if (worker->index >= config->server_threads) return;
     average_slice_of(worker, shared->result, shared->slots, shared->count, config->server_threads);
     mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,
                  config->server_threads, shared->bytes);
+    update_outer(worker, config->server_threads);
     if (shared->state_count == 0) return;
     average_slice_of(worker, shared->state_result, shared->state_slots, shared->state_count,
                      config->server_threads);
@@ -738,7 +766,8 @@ static void average_parameters(dl_train_worker *worker)
 static void pull_averages(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    pull_vector(worker, dl_model_parameters(worker->model), shared->result, shared->bytes,
+    pull_vector(worker, dl_model_parameters(worker->model),
+                has_outer(shared) ? shared->parameters : shared->result, shared->bytes,
                 DL_TRAIN_NAME_PARAMETERS);
     if (shared->state_count == 0) return;
     size_t state_count;

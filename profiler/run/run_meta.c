@@ -137,6 +137,11 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     dl_trace_writer_metaf(writer, "compress", "%s", dl_quantise_names[config->quantise]);
     dl_trace_writer_metaf(writer, "interval", "%d", config->interval);
     dl_trace_writer_metaf(writer, "average_state", "%d", config->average_state);
+    if (config->outer.kind != DL_OUTER_NONE) {
+        dl_trace_writer_metaf(writer, "outer", "%s", dl_outer_names[config->outer.kind]);
+        dl_trace_writer_metaf(writer, "outer_rate", "%g", config->outer.rate);
+        dl_trace_writer_metaf(writer, "outer_momentum", "%g", config->outer.momentum);
+    }
     if (config->sync == DL_SYNC_SOFTSYNC) {
         dl_trace_writer_metaf(writer, "n", "%d", config->softsync_n);
         dl_trace_writer_metaf(writer, "bound", "%" PRId64, config->bound);

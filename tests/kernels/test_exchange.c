@@ -249,11 +249,54 @@ static void spinning_lock_is_first_come_first_served(void **state)
         assert_int_equal(shared.order[i], i);
 }
 
+/* Worked out by hand, all numbers exact: from p = 2 with averages of 1 and rate and momentum 1/2,
+ *   sgd:      d = 1, v = 1, p = 1 - (1/2 - 1) = 1.5; d = 1/2, v = 1, p = 1 - (1/2 - 1/2) = 1
+ *   nesterov: d = 1, v = 1, g = 3/2, p = 2 - 3/4 = 1.25; d = 1/4, v = 3/4, g = 5/8, p = 0.9375
+ * Only the numbers of the slice change. */
+static void outer_steps(void **state)
+{
+    (void)state;
+    static const double expected[][2] = {
+        [DL_OUTER_SGD] = {1.5, 1}, [DL_OUTER_NESTEROV] = {1.25, 0.9375}};
+    for (int kind = DL_OUTER_SGD; kind <= DL_OUTER_NESTEROV; kind++) {
+        const dl_outer_config outer = {(dl_outer)kind, 0.5, 0.5};
+        float p[3] = {2, 2, 2}, v[3] = {0};
+        double pd[3] = {2, 2, 2}, vd[3] = {0};
+        const float average[3] = {1, 1, 1};
+        const double average_d[3] = {1, 1, 1};
+        for (int step = 0; step < 2; step++) {
+            dl_exchange_outer(p, average, v, &outer, 1, 1, DL_FLOAT);
+            dl_exchange_outer(pd, average_d, vd, &outer, 1, 1, DL_DOUBLE);
+            assert_true(p[1] == (float)expected[kind][step]);
+            assert_true(pd[1] == expected[kind][step]);
+        }
+        assert_true(p[0] == 2 && p[2] == 2 && v[0] == 0 && v[2] == 0);
+        assert_true(pd[0] == 2 && pd[2] == 2 && vd[0] == 0 && vd[2] == 0);
+    }
+}
+
+/* With rate 1 and no momentum it is the average, to the bit, of zero its sign too. */
+static void a_plain_outer_step_is_the_average(void **state)
+{
+    (void)state;
+    const float average[] = {0.1f, -0.0f, 0, 1e-38f, -3e30f};
+    for (int kind = DL_OUTER_SGD; kind <= DL_OUTER_NESTEROV; kind++) {
+        const dl_outer_config outer = {(dl_outer)kind, 1, 0};
+        float p[] = {3e7f, 0, -0.0f, 1, 1e-3f}, v[5] = {0};
+        for (int step = 0; step < 2; step++) {
+            dl_exchange_outer(p, average, v, &outer, 0, 5, DL_FLOAT);
+            assert_memory_equal(p, average, sizeof p);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(average_is_the_mean_in_order),
         cmocka_unit_test(average_of_one_copies),
+        cmocka_unit_test(outer_steps),
+        cmocka_unit_test(a_plain_outer_step_is_the_average),
         cmocka_unit_test(barrier_spins),
         cmocka_unit_test(barrier_blocks),
         cmocka_unit_test(barrier_of_one_never_waits),

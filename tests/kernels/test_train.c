@@ -104,6 +104,100 @@ static void averaging_every_step_equals_one_worker(void **state)
     check_equals_one_worker(config, 3);
 }
 
+/* An outer optimizer with rate 1 and no momentum is plain averaging, to the bit: every step or not,
+ * by one thread or several, with the workers' states kept or averaged. */
+static void a_plain_outer_optimizer_is_averaging(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        dl_train_config config = small_config();
+        config.precision = i & 1 ? DL_FLOAT : DL_DOUBLE;
+        config.optimizer.momentum = 0.9;
+        config.sync = DL_SYNC_AVERAGE;
+        config.workers = 3;
+        config.interval = i & 2 ? 1 : 4;
+        config.average_state = i & 4;
+        config.server_threads = i & 8 ? 3 : 1;
+        dl_train_result plain = run(&config, NULL);
+        for (int kind = DL_OUTER_SGD; kind <= DL_OUTER_NESTEROV; kind++) {
+            config.outer = (dl_outer_config){(dl_outer)kind, 1, 0};
+            dl_train_result outer = run(&config, NULL);
+            assert_true(same_bits(&plain, &outer));
+            dl_train_result_free(&outer);
+        }
+        dl_train_result_free(&plain);
+    }
+}
+
+/* Of one worker that averages every step, the pseudo-gradient is its rate times its gradient: so an
+ * outer SGD of rate 1 and momentum m is SGD with momentum m. Outer rate r without momentum is SGD
+ * of r times the rate. Momentum or another rate does change something. */
+static void an_outer_optimizer_of_single_steps_is_sgd(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    config.sync = DL_SYNC_AVERAGE;
+    config.outer = (dl_outer_config){DL_OUTER_SGD, 1, 0.75};
+    dl_train_result block = run(&config, NULL);
+    config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.5, 0};
+    dl_train_result half = run(&config, NULL);
+    config.outer.kind = DL_OUTER_NONE;
+    config.optimizer.momentum = 0.75;
+    dl_train_result momentum = run(&config, NULL);
+    config.optimizer = (dl_optimizer_config){.name = "sgd", .learning_rate = 0.025};
+    dl_train_result slower = run(&config, NULL);
+    const size_t count = block.parameter_count;
+    assert_true(near_all(block.parameters, momentum.parameters, count, 1e-12));
+    assert_true(near_all(half.parameters, slower.parameters, count, 1e-12));
+    assert_false(near_all(half.parameters, block.parameters, count, 1e-6));
+    dl_train_result_free(&block);
+    dl_train_result_free(&half);
+    dl_train_result_free(&momentum);
+    dl_train_result_free(&slower);
+}
+
+/* DiLoCo's optimizer, in slices by as many threads as there are workers, or by one: equal bits, and
+ * not those of SGD with the same momentum. */
+static void outer_slices_change_nothing(void **state)
+{
+    (void)state;
+    dl_train_config config = small_config();
+    config.sync = DL_SYNC_AVERAGE;
+    config.workers = 4;
+    config.interval = 5;
+    config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
+    dl_train_result one = run(&config, NULL);
+    config.server_threads = 4;
+    dl_train_result four = run(&config, NULL);
+    config.outer.kind = DL_OUTER_SGD;
+    dl_train_result sgd = run(&config, NULL);
+    assert_true(same_bits(&one, &four));
+    assert_false(near_all(one.parameters, sgd.parameters, one.parameter_count, 1e-6));
+    dl_train_result_free(&one);
+    dl_train_result_free(&four);
+    dl_train_result_free(&sgd);
+}
+
+static void outer_settings_are_checked(void **state)
+{
+    (void)state;
+    dl_train_result result = {0};
+    dl_error err = {0};
+    static const dl_outer_config bad[] = {
+        {DL_OUTER_SGD, 0, 0}, {DL_OUTER_SGD, (double)NAN, 0}, {DL_OUTER_NESTEROV, 1, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        dl_train_config config = small_config();
+        config.sync = DL_SYNC_AVERAGE;
+        config.outer = bad[i];
+        assert_int_equal(dl_train_run(&config, &data, NULL, &result, &err), DL_ERR_RANGE);
+    }
+    dl_train_config config = small_config();
+    config.sync = DL_SYNC_PS;
+    config.outer.kind = DL_OUTER_NESTEROV;
+    assert_int_equal(dl_train_run(&config, &data, NULL, &result, &err), DL_ERR_UNSUPPORTED);
+    assert_contains(err.text, "needs average");
+}
+
 /* The checks above can fail: without exchange, with a longer interval, and where Adam's moments are
  * kept instead of averaged, the numbers do differ. */
 static void other_settings_do_differ(void **state)
@@ -467,6 +561,10 @@ int main(void)
         cmocka_unit_test(one_worker_is_the_same_in_all_modes),
         cmocka_unit_test(gradient_averaging_equals_one_worker),
         cmocka_unit_test(averaging_every_step_equals_one_worker),
+        cmocka_unit_test(a_plain_outer_optimizer_is_averaging),
+        cmocka_unit_test(an_outer_optimizer_of_single_steps_is_sgd),
+        cmocka_unit_test(outer_slices_change_nothing),
+        cmocka_unit_test(outer_settings_are_checked),
         cmocka_unit_test(other_settings_do_differ),
         cmocka_unit_test(an_epoch_has_every_sample_once),
         cmocka_unit_test(waiting_and_watching_change_nothing),

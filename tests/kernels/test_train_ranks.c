@@ -106,6 +106,8 @@ static void ranks_give_one_processs_bits(void **state)
             check_like_one_process(&config, cases[i][0]);
             config.sync = DL_SYNC_AVERAGE;
             check_like_one_process(&config, cases[i][0]);
+            config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
+            check_like_one_process(&config, cases[i][0]);
         }
     }
 }

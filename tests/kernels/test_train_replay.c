@@ -134,7 +134,8 @@ static void synchronous_is_large_batch_training(void **state)
     }
 }
 
-/* Local steps and averages: the real mode's bits, with kept and with averaged momentum. */
+/* Local steps and averages: the real mode's bits, with kept and with averaged momentum, with and
+ * without an outer optimizer. */
 static void averages_are_the_real_modes(void **state)
 {
     (void)state;
@@ -148,10 +149,11 @@ static void averages_are_the_real_modes(void **state)
     }
     dl_schedule schedule = end(&t);
     assert_int_equal(schedule.updates, STEPS / INTERVAL);
-    for (int with_state = 0; with_state <= 1; with_state++) {
+    for (int i = 0; i < 6; i++) {
         dl_train_config config = small_config();
         config.optimizer.momentum = 0.9;
-        config.average_state = with_state;
+        config.average_state = i & 1;
+        config.outer = (dl_outer_config){(dl_outer)(i / 2), 0.7, 0.9};
         dl_train_result again = replay(&config, &schedule);
         config.sync = DL_SYNC_AVERAGE;
         config.workers = WORKERS;
@@ -327,6 +329,10 @@ static void bad_settings_are_errors(void **state)
     config.staleness_rate = true;
     config.optimizer.name = "adam";
     assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_UNSUPPORTED);
+    config = small_config();
+    config.outer.kind = DL_OUTER_SGD;
+    assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_DATA);
+    assert_contains(err.text, "needs averages");
     config = small_config();
     config.cores = dl_cpu_count() + 1;
     assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_RANGE);

@@ -41,6 +41,9 @@ expect 2 "1000000 cores; this process may use 1 to" bench --quick "${small[@]}" 
 expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sync ps --server-threads 3
 expect 2 "average sends no gradients" train "${small[@]}" --sync average --compress fp16
 expect 2 "--interval needs --sync average: none does not take it" train "${small[@]}" --interval 5
+expect 2 "--outer needs --sync average" train "${small[@]}" --sync ps --outer nesterov
+expect 0 "every 4 steps, outer optimizer nesterov, rate 0.7, momentum 0.9" train "${small[@]}" --sync average \
+    --interval 4 --outer nesterov --steps 8 --no-trace
 expect 2 "--average-state needs --sync average" train "${small[@]}" --sync ps --average-state
 expect 2 "--server-threads needs --sync ps or average: allreduce does" train "${small[@]}" \
     --workers 2 --sync allreduce --server-threads 2
