@@ -507,6 +507,7 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
         .outer_step_p95_s = (double)NAN,
     };
     result->applied_frac = (double)counts.applied / (double)counts.uploaded;
+    syncer->goodput_frac = dl_syncer_goodput(team);
     if (merges == 0) return;
     double *outer_s = dl_calloc((size_t)merges, sizeof *outer_s, "outer steps");
     for (int64_t m = 0; m < merges; m++)

@@ -55,6 +55,7 @@ typedef struct dl_syncer_result {
     double uploaded, applied, too_stale, superseded, unmerged, merges;
     double outer_step_mean_s; /* from one merge's end to the next; NaN without merges */
     double outer_step_p50_s, outer_step_p95_s;
+    double goodput_frac; /* of the learners' time, computing steps that were not lost */
 } dl_syncer_result;
 
 typedef struct dl_run_result {

@@ -72,7 +72,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
     /* Pending at most: the release of each, and what the platform and the syncer have. */
     const int of_platform = team->config.platform->init(team);
-    const int of_syncer = config->syncer != NULL ? DL_SYNCER_EVENTS + config->workers : 0;
+    const int of_syncer = config->syncer != NULL ? DL_SYNCER_EVENTS + 2 * config->workers : 0;
     dl_engine_init(&team->engine, agents + of_platform + of_syncer);
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
@@ -470,6 +470,32 @@ int64_t dl_team_warm_up(const dl_team *team, int worker)
     return done < team->config.warmup ? done : team->config.warmup;
 }
 
+/* Stops when all workers have done their steps, or with `at_once`. */
+static void stop_if_done(dl_team *team, bool at_once)
+{
+    if (team->stopping || (!at_once && team->done < team->config.workers)) return;
+    team->stopping = true;
+    dl_team_wake(team);
+    if (team->syncer != NULL) dl_syncer_close(team);
+}
+
+void dl_team_pause(dl_team *team, int worker)
+{
+    enter(team, worker, DL_STATE_WAIT);
+}
+
+void dl_team_resume(dl_team *team, int worker)
+{
+    end(team, worker);
+}
+
+void dl_team_retire(dl_team *team, int worker)
+{
+    dl_team_pause(team, worker);
+    team->done++;
+    stop_if_done(team, false);
+}
+
 void dl_team_end_step(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -488,11 +514,9 @@ void dl_team_end_step(dl_team *team, int worker)
     if (team->engine.stopped) return;
     if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);
     const bool is_done = w->steps_done == team->config.steps;
-    if (is_done) team->done++;
-    if (!team->stopping && team->done == (team->config.each_ends ? team->config.workers : 1)) {
-        team->stopping = true;
-        dl_team_wake(team);
-        if (team->syncer != NULL) dl_syncer_close(team);
+    if (is_done) {
+        team->done++;
+        stop_if_done(team, !team->config.each_ends);
     }
     if (!team->stopping && !is_done) start_step(team, worker);
 }

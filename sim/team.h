@@ -265,6 +265,12 @@ int dl_team_exchanger(const dl_team *team, int worker);
 /* Ends the step and, unless the run is over, starts the worker's next one. */
 void dl_team_end_step(dl_team *team, int worker);
 
+/* The worker, which has started nothing, waits until dl_team_resume, which calls its advance; or
+ * will do no more steps, as if it had done all of them. */
+void dl_team_pause(dl_team *team, int worker);
+void dl_team_resume(dl_team *team, int worker);
+void dl_team_retire(dl_team *team, int worker);
+
 /* For platforms: what the worker was started on has ended. */
 void dl_team_done(dl_team *team, int worker);
 

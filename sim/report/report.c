@@ -256,7 +256,7 @@ static void write_pipeline_row(dl_csv_writer *writer, const dl_scenario *scenari
 /* Columns that only results with a syncer's merges have. */
 static const char *const syncer_columns[] = {
     "uploads", "uploads_applied",   "uploads_too_stale", "uploads_superseded", "uploads_unmerged",
-    "merges",  "outer_step_mean_s", "outer_step_p50_s",  "outer_step_p95_s",
+    "merges",  "outer_step_mean_s", "outer_step_p50_s",  "outer_step_p95_s",   "goodput_frac",
 };
 
 static bool have_syncer(const dl_sweep *sweep)
@@ -276,7 +276,8 @@ static void write_syncer_row(dl_csv_writer *writer, const dl_syncer_result *s)
     }
     const double numbers[] = {s->uploaded,          s->applied,          s->too_stale,
                               s->superseded,        s->unmerged,         s->merges,
-                              s->outer_step_mean_s, s->outer_step_p50_s, s->outer_step_p95_s};
+                              s->outer_step_mean_s, s->outer_step_p50_s, s->outer_step_p95_s,
+                              s->goodput_frac};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dl_csv_double(writer, numbers[i]);
 }

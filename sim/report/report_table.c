@@ -189,7 +189,7 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
         if (!any) {
             fprintf(out, "%7s %7s %7s %9s %10s %8s %7s %10s %9s  %s\n", "workers", "uploads",
                     "applied", "too stale", "superseded", "unmerged", "merges", "outer step",
-                    "compute %", "uploads applied by staleness 0, 1, ...");
+                    "goodput %", "uploads applied by staleness 0, 1, ...");
         }
         any = true;
         char outer[32];
@@ -197,7 +197,7 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
         fprintf(out, "%7d %7.0f %7.0f %9.0f %10.0f %8.0f %7.0f %10s %9.1f ", row->point.workers,
                 s->uploaded, s->applied, s->too_stale, s->superseded, s->unmerged, s->merges,
                 s->merges > 0 ? dl_format_ns(outer, sizeof outer, outer_ns) : "-",
-                100 * row->mean.part_frac[DL_PART_COMPUTE]);
+                100 * s->goodput_frac);
         for (int bin = 0; bin < row->mean.staleness_bins; bin++) {
             int64_t count = 0;
             for (int w = 0; w < row->mean.workers; w++)

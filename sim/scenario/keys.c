@@ -258,6 +258,10 @@ static const dl_key rows[] = {
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
      .help = "first: the run ends when the fastest learner has done its steps; each: every learner "
              "does its steps, and a grace time later what is eligible is merged"},
+    {"syncer", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
+     .group = DL_TAKE_OPTION(DL_SYNC_SYNCER), .sweep = '|',
+     .help = "seconds in which a learner is not there (it fails, leaves, comes later), as 3:100-160; "
+             "5:200-: it does not come back"},
     {"syncer", "wait_s", SYNCER(wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds at most that a learner waits for a new version after an "
                               "upload"},

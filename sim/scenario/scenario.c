@@ -1,5 +1,6 @@
 #include "sim/scenario/scenario.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -529,6 +530,60 @@ static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     return status;
 }
 
+static dl_status read_absence(const char *item, dl_absence *absence, dl_error *err)
+{
+    const char *colon = strchr(item, ':'), *dash = colon != NULL ? strchr(colon, '-') : NULL;
+    if (dash == NULL) return dl_error_set(err, DL_ERR_PARSE, "expected worker:from-to");
+    int64_t worker = 0;
+    char *number = dl_format("%.*s", (int)(colon - item), item);
+    char *from = dl_format("%.*s", (int)(dash - colon - 1), colon + 1);
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "syncer", "away");
+    dl_status status = dl_parse_int(number, 0, DL_WORKERS_MAX - 1, &worker, err);
+    if (status == DL_OK) status = dl_parse_double(from, key->low, key->high, &absence->from_s, err);
+    free(number);
+    free(from);
+    absence->worker = (int)worker;
+    absence->to_s = (double)INFINITY;
+    if (status == DL_OK && dash[1] != '\0')
+        status = dl_parse_double(dash + 1, key->low, key->high, &absence->to_s, err);
+    if (status != DL_OK) return status;
+    if (!(absence->to_s > absence->from_s)) {
+        return dl_error_set(err, DL_ERR_RANGE, "it ends before it starts");
+    }
+    if (isinf(absence->to_s) && absence->from_s == 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "worker %d is never there", absence->worker);
+    }
+    return DL_OK;
+}
+
+/* Absences of one worker in the order of time. */
+static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "syncer", "away");
+    if (entry == NULL) return DL_OK;
+    char **items = NULL;
+    dl_syncer_config *syncer = &scenario->syncer;
+    dl_status status = dl_ini_split(ini, entry, &items, &syncer->absence_count, err);
+    if (status != DL_OK) return status;
+    syncer->absences = dl_calloc(syncer->absence_count, sizeof *syncer->absences, "absences");
+    for (size_t i = 0; i < syncer->absence_count && status == DL_OK; i++) {
+        dl_error inner = {0};
+        dl_absence *absence = &syncer->absences[i];
+        status = read_absence(items[i], absence, &inner);
+        for (size_t j = 0; j < i && status == DL_OK; j++) {
+            const dl_absence *before = &syncer->absences[j];
+            if (before->worker != absence->worker || before->to_s < absence->from_s) continue;
+            status = dl_error_set(&inner, DL_ERR_RANGE,
+                                  "worker %d is away before it is back: give its absences in their "
+                                  "order",
+                                  absence->worker);
+        }
+        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    }
+    dl_ini_free_list(items, syncer->absence_count);
+    return status;
+}
+
 /* A model that there is, in place of costs. */
 static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err)
 {
@@ -637,6 +692,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = read_lists(&parsed, ini, &all, err)) ||
         (status = read_gpu_costs(&parsed, ini, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
+        (status = read_absences(&parsed, ini, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
         dl_scenario_free(&parsed);
     } else {
@@ -680,6 +736,7 @@ void dl_scenario_free(dl_scenario *scenario)
         free(scenario->gpu_costs[i].path);
     free(scenario->gpu_costs);
     free(scenario->slow);
+    free(scenario->syncer.absences);
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);
     free(scenario->gpu);

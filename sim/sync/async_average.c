@@ -27,6 +27,10 @@ typedef struct learner {
     bool anchored;          /* rebases onto the next version */
     int64_t deadline_ns;    /* of its wait for one */
     int timer;              /* event of that; NOT_YET */
+
+    size_t absence;     /* the next one, or the one at hand; absence_count: none */
+    bool leaving;       /* what it is at is about to end for that */
+    int64_t first_step; /* of the interval at hand */
 } learner;
 
 typedef struct dl_syncer {
@@ -216,6 +220,7 @@ static int least(int given, int workers)
 }
 
 static void look_last(dl_team *team);
+static void plan_absence(dl_team *team, int worker);
 
 static void look(dl_team *team)
 {
@@ -258,6 +263,8 @@ void dl_syncer_close(dl_team *team)
 
 void dl_syncer_start(dl_team *team)
 {
+    for (int w = 0; w < team->config.workers; w++)
+        plan_absence(team, w);
     look(team);
 }
 
@@ -273,7 +280,7 @@ void dl_syncer_end(dl_team *team)
 
 /* --- learners ------------------------------------------------------------------------------- */
 
-enum { COMPUTED = 1, FETCHED, PREDICTED, PUSHED, WAITED, ADOPTED };
+enum { COMPUTED = 1, FETCHED, PREDICTED, PUSHED, WAITED, ADOPTED, RETURNED, REJOINED };
 
 /* Takes the newest version; goes on at `stage`. */
 static void fetch(dl_team *team, int worker, int stage)
@@ -296,6 +303,7 @@ static void on_deadline(void *user, int worker)
 
 static bool has_waited(const dl_team *team, int worker)
 {
+    if (team->syncer->learners[worker].leaving) return true;
     return dl_team_is_outdated(team, worker) ||
            team->engine.now_ns >= team->syncer->learners[worker].deadline_ns;
 }
@@ -363,6 +371,7 @@ static void submit(dl_team *team, int worker)
     l->base = w->read_version;
     l->step = w->steps_done;
     l->order = s->counts.uploaded++;
+    l->first_step = w->steps_done + 1;
     l->seen_ns = NOT_YET;
     l->cycle_ns = l->push_ns - l->cycle_start_ns;
     l->steps = 0;
@@ -397,8 +406,93 @@ static void submitted(dl_team *team, int worker)
     }
 }
 
+/* --- who comes and goes --------------------------------------------------------------------- */
+
+/* Back, or there for the first time. */
+static void on_return(void *user, int worker)
+{
+    dl_team *team = user;
+    learner *l = &team->syncer->learners[worker];
+    l->absence++;
+    if (team->stopping) return;
+    plan_absence(team, worker);
+    team->workers[worker].step_start_ns = team->engine.now_ns;
+    dl_team_resume(team, worker);
+}
+
+/* What it was at has ended; all of the interval is lost. The step at hand starts anew after it. */
+static void leave(dl_team *team, int worker)
+{
+    learner *l = &team->syncer->learners[worker];
+    dl_worker *w = &team->workers[worker];
+    const dl_absence *absence = &team->syncer->config.absences[l->absence];
+    l->leaving = false;
+    w->dropped += w->steps_done - l->first_step;
+    l->first_step = w->steps_done;
+    w->local_updates = l->steps = 0;
+    l->anchored = false;
+    if (l->timer != NOT_YET) dl_engine_cancel(&team->engine, l->timer);
+    l->timer = NOT_YET;
+    if (isinf(absence->to_s)) {
+        dl_team_retire(team, worker);
+        return;
+    }
+    w->stage = RETURNED;
+    dl_team_pause(team, worker);
+    const int64_t back_ns = dl_ns_ceil(dl_s_to_ns(absence->to_s)), now_ns = team->engine.now_ns;
+    dl_engine_after(&team->engine, back_ns > now_ns ? back_ns - now_ns : 0, on_return, team,
+                    worker);
+}
+
+static void on_leave(void *user, int worker)
+{
+    dl_team *team = user;
+    const dl_worker *w = &team->workers[worker];
+    if (team->stopping || w->steps_done == team->config.steps) return;
+    team->syncer->learners[worker].leaving = true;
+    dl_team_cut(team, worker);
+    dl_team_wake(team);
+}
+
+/* The worker's next absence, if there is one. */
+static void plan_absence(dl_team *team, int worker)
+{
+    const dl_syncer_config *config = &team->syncer->config;
+    learner *l = &team->syncer->learners[worker];
+    while (l->absence < config->absence_count && config->absences[l->absence].worker != worker)
+        l->absence++;
+    if (l->absence == config->absence_count) return;
+    const int64_t from_ns = dl_ns_ceil(dl_s_to_ns(config->absences[l->absence].from_s));
+    const int64_t now_ns = team->engine.now_ns;
+    dl_engine_after(&team->engine, from_ns > now_ns ? from_ns - now_ns : 0, on_leave, team, worker);
+}
+
+double dl_syncer_goodput(const dl_team *team)
+{
+    double useful_ns = 0, all_ns = 0;
+    int64_t end_ns = 0;
+    for (int w = 0; w < team->config.workers; w++) {
+        if (team->workers[w].last_end_ns > end_ns) end_ns = team->workers[w].last_end_ns;
+    }
+    for (int w = 0; w < team->config.workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        const int64_t steps = worker->steps_done - dl_team_warm_up(team, w);
+        all_ns += (double)(end_ns - worker->measured_since_ns);
+        if (steps <= worker->dropped) continue;
+        const double useful = 1 - (double)worker->dropped / (double)steps;
+        useful_ns += useful * (double)worker->state_ns[DL_STATE_COMPUTE];
+    }
+    return useful_ns / all_ns;
+}
+
 static void advance_async_average(dl_team *team, int worker)
 {
+    const int stage = team->workers[worker].stage;
+    const bool has_uploaded = stage == WAITED || stage == ADOPTED;
+    if (team->syncer->learners[worker].leaving && !has_uploaded) {
+        leave(team, worker);
+        return;
+    }
     switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, true); break;
     case COMPUTED: after_step(team, worker); break;
@@ -417,6 +511,12 @@ static void advance_async_average(dl_team *team, int worker)
         } else {
             go_on(team, worker);
         }
+        break;
+    case RETURNED: fetch(team, worker, REJOINED); break;
+    case REJOINED:
+        team->workers[worker].stage = COMPUTED;
+        team->syncer->learners[worker].cycle_start_ns = team->engine.now_ns;
+        dl_team_compute(team, worker, true);
         break;
     default: end_cycle(team, worker); break;
     }

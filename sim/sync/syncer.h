@@ -13,6 +13,11 @@
  * first seen then, and its interval takes as long as the last one did. Reading, merging and
  * publishing take merge_s; what is too stale for the new version is then dropped.
  *
+ * Who comes and goes. A learner that fails or leaves loses its local steps since the last upload,
+ * and an upload that is on its way; one that lies there stays. One that comes (back) fetches the
+ * newest version and starts an interval. The syncer does not know who is away: it waits for the
+ * whole grace time then.
+ *
  * The end. The run ends when the fastest learner has done its steps; or every learner does its
  * steps, and a grace time later the syncer merges what is then eligible.
  *
@@ -47,16 +52,24 @@ extern const char *const dl_end_names[];
 /* "fixed", "adaptive"; ends with NULL. */
 extern const char *const dl_grace_names[];
 
+/* When a learner is not there. One that never comes back counts as having done its steps. */
+typedef struct dl_absence {
+    int worker;
+    double from_s, to_s; /* to_s > from_s; INFINITY: it does not come back, from_s > 0 then */
+} dl_absence;
+
 typedef struct dl_syncer_config {
-    int quorum;     /* 1 .. workers; more: as many as workers */
-    int quorum_max; /* uploads of a merge at most; 0: no limit */
-    double scan_s;  /* period of looking; 0: at once */
-    double grace_s; /* grace time at most */
-    int adaptive;   /* of dl_grace_names */
-    double merge_s; /* of a merge, with reading and publishing; 0: of the costs ([update]) */
-    int adopt;      /* dl_adopt */
-    int each_ends;  /* of dl_end_names */
-    double wait_s;  /* that a learner waits for a new version after an upload */
+    int quorum;           /* 1 .. workers; more: as many as workers */
+    int quorum_max;       /* uploads of a merge at most; 0: no limit */
+    double scan_s;        /* period of looking; 0: at once */
+    double grace_s;       /* grace time at most */
+    int adaptive;         /* of dl_grace_names */
+    double merge_s;       /* of a merge, with reading and publishing; 0: of the costs ([update]) */
+    int adopt;            /* dl_adopt */
+    int each_ends;        /* of dl_end_names */
+    dl_absence *absences; /* [absence_count] of one worker not at the same time */
+    size_t absence_count;
+    double wait_s; /* that a learner waits for a new version after an upload */
 } dl_syncer_config;
 
 /* What became of the uploads; the first is the sum of the others. */
@@ -73,7 +86,7 @@ typedef enum dl_syncer_event {
     DL_SYNCER_REBASE
 } dl_syncer_event;
 
-/* Pending at most, besides one for each worker. */
+/* Pending at most, besides two for each worker. */
 #define DL_SYNCER_EVENTS 2
 
 /* For teams. `config` is borrowed; the team has its workers. dl_syncer_free accepts NULL. */
@@ -87,6 +100,9 @@ void dl_syncer_end(dl_team *team);
 
 /* After the run: what became of the uploads; *merge_ns[the result]: times of the merges' ends,
  * ascending, borrowed. */
+/* The part of the learners' time, from the end of the warm-up to the end of the last step, in which
+ * they computed steps that were not lost; those of uploads that were not merged are not. */
+double dl_syncer_goodput(const dl_team *team);
 dl_upload_counts dl_syncer_counts(const dl_team *team);
 int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns);
 

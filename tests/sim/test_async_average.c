@@ -220,6 +220,58 @@ static void intervals_by_speed(void **state)
     dl_run_result_free(&r);
 }
 
+/* Learner 1 fails at 14.5 ms, which loses 4 steps and a half, and is back at 32.5. Each upload is
+ * merged at once, in 0.5 ms. Version that it is based on, and that it finds:
+ *   10 ms    both learners 0; 0 and then 1
+ *   20       learner 0: 0; 2 (and takes 2)       30   2; 3 (takes 3)      40  3; 4 (takes 4)
+ *   32.5     learner 1 is back, with 4           42.5 4; 5 (takes 5)      52.5  5; 7
+ *   50       learner 0: 4; 6 (takes 6)           60   6; 8
+ * When learner 0 has done its 60 steps, learner 1 ends the one that it is in at 60.5: 14 + 28 steps,
+ * for which it has computed 42.5 ms. */
+static void a_learner_fails_and_comes_back(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 60, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\naway = 1:0.0145-0.0325\n");
+    assert_near(r.span_s, 0.0605, 1e-9);
+    assert_near(r.samples, 60 + 42 - 4, 1e-12);
+    assert_near(r.syncer->goodput_frac, (60 + 42.5 * (1 - 4 / 42.0)) / (2 * 60.5), 1e-9);
+    assert_merged(&r, (const int[6]){9, 9, 0, 0, 0, 9}, 3, (const int[3]){1, 4, 4});
+}
+
+/* Learner 1 comes at 25 ms, when version 2 is there, which its upload of 35 is of; 4 is then. */
+static void a_learner_joins_late(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 40, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\naway = 1:0-0.025\n");
+    assert_merged(&r, (const int[6]){5, 5, 0, 0, 0, 5}, 3, (const int[3]){1, 3, 1});
+}
+
+/* Learner 1 leaves for good; the run ends with learner 0's 30 steps. */
+static void a_learner_leaves(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 30, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\nend = each\naway = 1:0.0145-\n");
+    assert_near(r.span_s, 0.030, 1e-9);
+    assert_near(r.samples, 30 + 10, 1e-12);
+    assert_merged(&r, (const int[6]){4, 4, 0, 0, 0, 4}, 3, (const int[3]){1, 2, 1});
+}
+
+/* Twice, the second time while it waits for a version with its upload merged: nothing is lost. */
+static void absences_follow_one_another(void **state)
+{
+    (void)state;
+    dl_run_result r = run(1, 30, "interval = 10\n",
+                          "[syncer]\nmerge_s = 0.004\nwait_s = 1\n"
+                          "away = 0:0.0055-0.007, 0:0.018-0.030\n");
+    /* 5 steps lost; back at 7, uploads at 17 and waits for the merge until 21, so leaves after the
+     * end of that step; at 30 with steps 6 to 15 done; 14 more to 44, an upload at 40 between. */
+    assert_near(r.samples, 30 - 5, 1e-12);
+    dl_run_result_free(&r);
+}
+
 static dl_status read(const char *text, dl_error *err)
 {
     dl_scenario scenario = {0};
@@ -241,6 +293,29 @@ static void other_modes_have_no_syncer(void **state)
     assert_non_null(strstr(err.text, "quorum"));
 }
 
+static void absences_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *away, *says;
+    } cases[] = {{"1:5", "expected worker:from-to"},
+                 {"1:5-3", "ends before it starts"},
+                 {"1:0-", "is never there"},
+                 {"x:1-2", "x"},
+                 {"1:5-9, 1:8-10", "in their order"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_error err = {0};
+        char text[300];
+        snprintf(text, sizeof text,
+                 "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 2\n"
+                 "[sync]\nmode = async_average\n[syncer]\naway = %s\n",
+                 cases[i].away);
+        assert_int_not_equal(read(text, &err), DL_OK);
+        assert_int_equal(err.line, 10);
+        if (strstr(err.text, cases[i].says) == NULL) fail_msg("%s", err.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +332,11 @@ int main(void)
         cmocka_unit_test(a_merge_costs_an_update),
         cmocka_unit_test(intervals_by_speed),
         cmocka_unit_test(other_modes_have_no_syncer),
+        cmocka_unit_test(a_learner_fails_and_comes_back),
+        cmocka_unit_test(a_learner_joins_late),
+        cmocka_unit_test(a_learner_leaves),
+        cmocka_unit_test(absences_follow_one_another),
+        cmocka_unit_test(absences_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
