@@ -165,7 +165,6 @@ static void the_shipped_files_are_read(void **state)
         {"p2.16xlarge_x16", "k80", 16, 16},
         {"p3.16xlarge", "v100", 1, 8},
         {"g6e_4x_l40s", "l40s", 4, 1},
-        {"gh200_9x", "gh200", 9, 1},
         {"p775", "power7", 8, 4},
         {"z10pe_1080ti_2080ti", "gtx1080ti", 1, 2},
     };
