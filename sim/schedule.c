@@ -154,6 +154,11 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
                             "gradients and averages only",
                             point->mode->name);
     }
+    if (scenario->shares == DL_SHARES_SPEED && point->workers > 1) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "[workload] shares = speed has no schedule: training that follows one "
+                            "shares batches evenly");
+    }
     dl_output output = {0};
     dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;

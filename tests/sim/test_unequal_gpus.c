@@ -6,6 +6,7 @@
 
 #include "sim/report/advise.h"
 #include "sim/report/notes.h"
+#include "sim/schedule.h"
 #include "sim/shares.h"
 #include "sim/sweep.h"
 
@@ -391,6 +392,23 @@ static void shares_are_advised(void **state)
     dl_study_free(&study);
 }
 
+/* Training that follows a schedule has equal shares. */
+static void unequal_shares_have_no_schedule(void **state)
+{
+    (void)state;
+    dl_study study = study_of(MIXED, OWN "batch = 96\nshares = equal, speed\n",
+                              "[sync]\nmode = async\nwhere = cpu\n");
+    for (int v = 0; v < 2; v++) {
+        const dl_scenario *scenario = &study.variants[v].scenario;
+        dl_error err = {0};
+        const dl_status status = dl_schedule_write(
+            "unequal_schedule.csv", scenario, &study.variants[v].costs, &scenario->points[0], &err);
+        assert_int_equal(status, v == 0 ? DL_OK : DL_ERR_UNSUPPORTED);
+    }
+    remove("unequal_schedule.csv");
+    dl_study_free(&study);
+}
+
 static void bad_input_is_refused(void **state)
 {
     (void)state;
@@ -435,6 +453,7 @@ int main(void)
         cmocka_unit_test(stages_are_as_fast_as_their_gpus),
         cmocka_unit_test(costs_of_the_second_model_stay_there),
         cmocka_unit_test(shares_are_advised),
+        cmocka_unit_test(unequal_shares_have_no_schedule),
         cmocka_unit_test(bad_input_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
