@@ -214,13 +214,20 @@ static dl_value rate_value(const line_fit *fit, int term, int64_t samples)
 {
     const double ns_per_byte = fit->coefficient[term];
     const double rate = 1e9 / ns_per_byte;
-    return (dl_value){true, rate, rate * fit->error[term] / ns_per_byte, samples, DL_ORIGIN_FITTED};
+    return (dl_value){.known = true,
+                      .value = rate,
+                      .error = rate * fit->error[term] / ns_per_byte,
+                      .count = samples,
+                      .origin = DL_ORIGIN_FITTED};
 }
 
 static dl_value latency_value(const line_fit *fit, int64_t samples)
 {
-    return (dl_value){true, fit->coefficient[LATENCY], fit->error[LATENCY], samples,
-                      fit->latency_assumed ? DL_ORIGIN_ASSUMED : DL_ORIGIN_FITTED};
+    return (dl_value){.known = true,
+                      .value = fit->coefficient[LATENCY],
+                      .error = fit->error[LATENCY],
+                      .count = samples,
+                      .origin = fit->latency_assumed ? DL_ORIGIN_ASSUMED : DL_ORIGIN_FITTED};
 }
 
 static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs *costs,
@@ -266,7 +273,11 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
     dl_value value = {0};
     if (chosen > 0) {
         const dl_estimate median = dl_fit_median(values, chosen);
-        value = (dl_value){true, median.value, median.error, median.count, DL_ORIGIN_MEASURED};
+        value = (dl_value){.known = true,
+                           .value = median.value,
+                           .error = median.error,
+                           .count = median.count,
+                           .origin = DL_ORIGIN_MEASURED};
     }
     free(values);
     free(samples);
@@ -307,7 +318,11 @@ static dl_value pageable_rate(const dl_dataset *dataset, int64_t parameter_bytes
     dl_value value = {0};
     if (chosen > 0) {
         const dl_estimate median = dl_fit_median(rates, chosen);
-        value = (dl_value){true, median.value, median.error, median.count, DL_ORIGIN_MEASURED};
+        value = (dl_value){.known = true,
+                           .value = median.value,
+                           .error = median.error,
+                           .count = median.count,
+                           .origin = DL_ORIGIN_MEASURED};
     }
     free(rates);
     return value;
@@ -333,7 +348,8 @@ void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes 
 {
     if (!dataset->gpu.gpu || dataset->op_count == 0) return;
     /* What operations leave uncovered of a step is on top of them: [op dispatch]. */
-    costs->dispatch.serial_ns = (dl_value){true, 0, 0, 0, DL_ORIGIN_ASSUMED};
+    costs->dispatch.serial_ns =
+        (dl_value){.known = true, .value = 0, .error = 0, .count = 0, .origin = DL_ORIGIN_ASSUMED};
     const dl_value launch = median_value(dataset, DL_SAMPLE_LAUNCH, 0, UINT32_MAX);
     if (!launch.known) {
         dl_notes_add(notes, "no benchmark of launches: what the host takes to launch a step, "
@@ -341,8 +357,11 @@ void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes 
         return;
     }
     const double launches = (double)(dataset->op_count - 1);
-    costs->dispatch.per_worker_ns = (dl_value){
-        true, launches * launch.value, launches * launch.error, launch.count, DL_ORIGIN_ASSUMED};
+    costs->dispatch.per_worker_ns = (dl_value){.known = true,
+                                               .value = launches * launch.value,
+                                               .error = launches * launch.error,
+                                               .count = launch.count,
+                                               .origin = DL_ORIGIN_ASSUMED};
     dl_notes_add(
         notes,
         "the host launches a step in %.1f us: %.0f operations, of which each is assumed to "
@@ -495,8 +514,12 @@ void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *
     if (highest == NULL) return;
     const bool limited = highest->speedup < DL_MEMORY_FREE_FRAC * highest->threads;
     const dl_estimate rate = highest->bytes_per_s;
-    costs->memory_total_bytes_per_s = (dl_value){true, rate.value, rate.error, rate.count,
-                                                 limited ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED};
+    costs->memory_total_bytes_per_s =
+        (dl_value){.known = true,
+                   .value = rate.value,
+                   .error = rate.error,
+                   .count = rate.count,
+                   .origin = limited ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED};
     if (limited) return;
     dl_notes_add(notes,
                  "memory: %u threads moved %.2f times what one did, so its limit was not reached: "

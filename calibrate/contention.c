@@ -146,7 +146,11 @@ static dl_status combine(const dl_contention_point *points, size_t n, dl_value *
 {
     if (n == 1) {
         const dl_estimate only = points[0].factor;
-        *value = (dl_value){true, only.value, only.error, only.count, DL_ORIGIN_FITTED};
+        *value = (dl_value){.known = true,
+                            .value = only.value,
+                            .error = only.error,
+                            .count = only.count,
+                            .origin = DL_ORIGIN_FITTED};
         return DL_OK;
     }
     double *factor = dl_calloc(2 * n, sizeof *factor, "sharing fit"), *error = factor + n;
@@ -160,7 +164,11 @@ static dl_status combine(const dl_contention_point *points, size_t n, dl_value *
     const dl_status status = dl_fit_constant(factor, error, factor, n, &mean, err);
     free(factor);
     if (status == DL_OK)
-        *value = (dl_value){true, mean.value, mean.error, rounds, DL_ORIGIN_FITTED};
+        *value = (dl_value){.known = true,
+                            .value = mean.value,
+                            .error = mean.error,
+                            .count = rounds,
+                            .origin = DL_ORIGIN_FITTED};
     return status;
 }
 
@@ -193,7 +201,8 @@ dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit
         if (status == DL_OK) note_disagreement(&fit->points[first], &fit->points[end - 1], notes);
     }
     if (status == DL_OK && fit->count > 0) {
-        costs->sharing[1] = (dl_value){true, 1, 0, 0, DL_ORIGIN_MEASURED};
+        costs->sharing[1] = (dl_value){
+            .known = true, .value = 1, .error = 0, .count = 0, .origin = DL_ORIGIN_MEASURED};
     }
     return status;
 }

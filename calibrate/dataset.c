@@ -60,8 +60,11 @@ static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_note
         own += bytes;
     }
     if (status != DL_OK || activations < 0) return status;
-    facts->activation_bytes_per_sample =
-        (dl_value){true, (double)activations, 0, 1, DL_ORIGIN_MEASURED};
+    facts->activation_bytes_per_sample = (dl_value){.known = true,
+                                                    .value = (double)activations,
+                                                    .error = 0,
+                                                    .count = 1,
+                                                    .origin = DL_ORIGIN_MEASURED};
     if (!known) return DL_OK;
     const double rest = (double)(used - own) - (double)activations * batch_of(trace);
     if (rest < 0) {
@@ -71,8 +74,11 @@ static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_note
         return DL_OK;
     }
     dl_value *workspace = &facts->workspace_bytes;
-    *workspace =
-        (dl_value){true, fmax(rest, workspace->value), 0, workspace->count + 1, DL_ORIGIN_MEASURED};
+    *workspace = (dl_value){.known = true,
+                            .value = fmax(rest, workspace->value),
+                            .error = 0,
+                            .count = workspace->count + 1,
+                            .origin = DL_ORIGIN_MEASURED};
     return DL_OK;
 }
 
@@ -85,7 +91,8 @@ static dl_status gpu_facts_take(dl_gpu_facts *facts, const dl_trace *trace, dl_n
     facts->gpu = true;
     const double copied = copied_bytes_per_sample(trace);
     if (copied > 0) {
-        facts->input_bytes_per_sample = (dl_value){true, copied, 0, 1, DL_ORIGIN_MEASURED};
+        facts->input_bytes_per_sample = (dl_value){
+            .known = true, .value = copied, .error = 0, .count = 1, .origin = DL_ORIGIN_MEASURED};
     }
     return take_memory(facts, trace, notes, err);
 }

@@ -177,8 +177,11 @@ dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_note
     set_operations(costs, (double)largest, fixed_ns, per_sample_ns, error_frac);
     set_sharing(costs, ratio);
     if (!costs->dispatch.per_worker_ns.known || costs->dispatch.per_worker_ns.value < launch_ns) {
-        costs->dispatch.per_worker_ns =
-            (dl_value){true, launch_ns, error_frac * launch_ns, samples, DL_ORIGIN_FITTED};
+        costs->dispatch.per_worker_ns = (dl_value){.known = true,
+                                                   .value = launch_ns,
+                                                   .error = error_frac * launch_ns,
+                                                   .count = samples,
+                                                   .origin = DL_ORIGIN_FITTED};
     }
     dl_notes_add(notes,
                  "at batch %lld the GPU waits %.0f %% of a pass for launches: forward and backward "

@@ -73,11 +73,15 @@ static dl_status fit_one_batch(const centers *c, size_t runs, double batch, dl_o
     const dl_status status =
         dl_fit_constant(c->value_ns, c->error_ns, c->scale_ns, runs, &mean, err);
     if (status != DL_OK) return status;
-    const dl_value zero = {true, 0, 0, c->count, DL_ORIGIN_ASSUMED};
+    const dl_value zero = {
+        .known = true, .value = 0, .error = 0, .count = c->count, .origin = DL_ORIGIN_ASSUMED};
     const bool grows = grows_with_batch(cost->name);
     const double divisor = grows ? batch : 1;
-    const dl_value all = {true, mean.value / divisor, mean.error / divisor, c->count,
-                          DL_ORIGIN_ASSUMED};
+    const dl_value all = {.known = true,
+                          .value = mean.value / divisor,
+                          .error = mean.error / divisor,
+                          .count = c->count,
+                          .origin = DL_ORIGIN_ASSUMED};
     cost->fixed_ns = grows ? zero : all;
     cost->per_sample_ns = grows ? all : zero;
     return DL_OK;
@@ -89,10 +93,16 @@ static dl_status fit_batches(const centers *c, size_t runs, dl_op_cost *cost, dl
     dl_fit_line line;
     const dl_status status = dl_fit_solve(&problem, &line, err);
     if (status != DL_OK) return status;
-    cost->fixed_ns =
-        (dl_value){true, line.coefficient[0], line.error[0], c->count, DL_ORIGIN_FITTED};
-    cost->per_sample_ns =
-        (dl_value){true, line.coefficient[1], line.error[1], c->count, DL_ORIGIN_FITTED};
+    cost->fixed_ns = (dl_value){.known = true,
+                                .value = line.coefficient[0],
+                                .error = line.error[0],
+                                .count = c->count,
+                                .origin = DL_ORIGIN_FITTED};
+    cost->per_sample_ns = (dl_value){.known = true,
+                                     .value = line.coefficient[1],
+                                     .error = line.error[1],
+                                     .count = c->count,
+                                     .origin = DL_ORIGIN_FITTED};
     return DL_OK;
 }
 
@@ -202,10 +212,12 @@ static void set_linearity(const dl_operations *all, dl_costs *costs, dl_notes *n
     for (size_t b = 0; b < all->batch_count; b++) {
         const dl_op_point *sum = &all->steps[b].sum;
         int64_t count = all->steps[b].count;
-        costs->linearity[b] =
-            (dl_linearity){sum->batch,
-                           {true, sum->observed_ns / sum->fitted_ns, sum->error_ns / sum->fitted_ns,
-                            count, DL_ORIGIN_MEASURED}};
+        costs->linearity[b] = (dl_linearity){sum->batch,
+                                             {.known = true,
+                                              .value = sum->observed_ns / sum->fitted_ns,
+                                              .error = sum->error_ns / sum->fitted_ns,
+                                              .count = count,
+                                              .origin = DL_ORIGIN_MEASURED}};
     }
     costs->linearity_count = all->batch_count;
 }

@@ -355,6 +355,40 @@ static const dl_key rows[] = {
 };
 const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows};
 
+static bool times_depend_on(const dl_key *key)
+{
+    return key->type == DL_KEY_QUANTITY &&
+           (key->dimension == DL_DIMENSION_BYTES_PER_S || key->dimension == DL_DIMENSION_NS ||
+            dl_ends_with(key->name, "_frac"));
+}
+
+/* Visits the numbers of one part, which the rows of `owner` keep. */
+static void visit_part(void *part, int owner, const char *name, dl_machine_visit_fn visit,
+                       void *user)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const dl_key *key = &rows[i];
+        if (key->owner != owner || !times_depend_on(key)) continue;
+        const size_t kind = strcspn(key->section, " ");
+        char *section = name != NULL ? dl_format("%.*s %s", (int)kind, key->section, name)
+                                     : dl_strdup(key->section);
+        visit(user, section, key, (dl_quantity *)(void *)((char *)part + key->offset));
+        free(section);
+    }
+}
+
+void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user)
+{
+    for (int i = 0; i < machine->model_count; i++)
+        visit_part(&machine->models[i], OF_MODEL, machine->models[i].name, visit, user);
+    for (int i = 0; i < machine->class_count; i++)
+        visit_part(&machine->classes[i], OF_CLASS, machine->classes[i].name, visit, user);
+    visit_part(machine, OF_HOST, NULL, visit, user);
+    visit_part(machine, OF_MACHINE, NULL, visit, user);
+    for (int i = 0; i < machine->protocol_count; i++)
+        visit_part(&machine->protocols[i], OF_PROTOCOL, machine->protocols[i].name, visit, user);
+}
+
 static dl_status read_model(const machine_reader *r, const dl_ini_section *section,
                             const char *name)
 {

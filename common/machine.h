@@ -150,6 +150,12 @@ const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int in
 /* Whether some GPU of the machine is of the model with this number. */
 bool dl_machine_has_model(const dl_machine *machine, int model);
 
+/* Calls visit(user, "link nvlink2", key, quantity) for every number of the machine on which times
+ * depend, known or not: rates, latencies, parts of rates; not the GPUs' peaks. */
+typedef void (*dl_machine_visit_fn)(void *user, const char *section, const dl_key *key,
+                                    dl_quantity *quantity);
+void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user);
+
 /* The place above `place` in the PCIe tree, -1 above a socket. */
 int dl_machine_parent(const dl_machine *machine, int place);
 

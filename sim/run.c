@@ -283,7 +283,10 @@ dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, cons
     if (split) origin = dl_pipeline_origin(&scenario->pipeline->options, costs, origin);
     const bool exchanges = split || point->mode->needs & DL_NEED_PARAMETERS;
     if (scenario->gpu == NULL || !exchanges) return origin;
-    const dl_origin machine = dl_gpu_options_origin(scenario->gpu);
+    dl_gpu_options at;
+    dl_gpu_options_at_point(scenario->gpu, costs, point->workers, point->gpus, &at);
+    const dl_origin machine = dl_gpu_options_origin(&at);
+    dl_gpu_options_free_at_point(&at);
     return machine < origin ? machine : origin;
 }
 

@@ -1,9 +1,11 @@
 /* A number with where it comes from and how well it is known, as cost files write it:
  *
  *   NUMBER [UNIT] [+- STANDARD_ERROR [UNIT]] [, n = COUNT] [, ORIGIN]
+ *   NUMBER [UNIT] (LOW [UNIT] to HIGH [UNIT]) [, n = COUNT] [, ORIGIN]
  *
  * with the units of common/quantity.h; that of the error counts for the number too if it has none
- * ("12.4 +- 0.2 GB/s"). Origins are measured, fitted, catalogue, assumed (default: assumed).
+ * ("12.4 +- 0.2 GB/s"). With bounds, what the number was fitted to does not determine it: any
+ * between them does as well. Origins are measured, fitted, catalogue, assumed (default: assumed).
  */
 #ifndef DL_SIM_VALUE_H
 #define DL_SIM_VALUE_H
@@ -22,12 +24,19 @@ typedef struct dl_value {
     double error;  /* standard error in the unit of value; 0 = not given */
     int64_t count; /* samples; 0 = not given */
     dl_origin origin;
+    double low, high; /* bounds of one that is not determined; equal: it is */
 } dl_value;
 
 /* Its number; NaN if it is not known. */
 static inline double dl_value_or_nan(const dl_value *value)
 {
     return value->known ? value->value : (double)NAN;
+}
+
+/* Whether it is not determined, but has bounds. */
+static inline bool dl_value_is_bounded(const dl_value *value)
+{
+    return value->known && value->low < value->high;
 }
 
 /* Parses one value text as above. DL_ERR_PARSE, DL_ERR_RANGE (a number), DL_ERR_NAME (the origin, a

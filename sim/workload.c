@@ -1,5 +1,6 @@
 #include "sim/workload.h"
 
+#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,10 +171,23 @@ static double log_sd(double ratio)
     return sqrt(log1p(2 * square / (1 + sqrt(1 + 4 * square))));
 }
 
+/* Evenly between the bounds: of a time; of a rate, which is the number at its upper bound as then it
+ * does least, its inverse, the time of a byte. */
+static void draw_bounded(dl_value *value, double z)
+{
+    const double u = gsl_cdf_ugaussian_P(z), low = value->low, high = value->high;
+    const bool is_rate = low > 0 && value->value == high;
+    value->value = is_rate ? 1 / (1 / high + u * (1 / low - 1 / high)) : low + u * (high - low);
+}
+
 static void draw_value(void *user, dl_value *value, double low, double high)
 {
     if (!value->known) return;
     const double z = dl_random_normal(user);
+    if (dl_value_is_bounded(value)) {
+        draw_bounded(value, z);
+        return;
+    }
     if (value->error == 0) return;
     if (value->value > 0) low = fmax(low, 0);
     const double above = value->value - low, below = high - value->value;
@@ -210,6 +224,12 @@ void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
     *drawn = *costs;
     drawn->ops = dl_calloc(costs->op_count, sizeof *drawn->ops, "drawn operations");
     if (costs->op_count > 0) memcpy(drawn->ops, costs->ops, costs->op_count * sizeof *drawn->ops);
+    drawn->machine_values = dl_calloc(costs->machine_value_count, sizeof *drawn->machine_values,
+                                      "drawn numbers of the machine");
+    if (costs->machine_value_count > 0) {
+        memcpy(drawn->machine_values, costs->machine_values,
+               costs->machine_value_count * sizeof *drawn->machine_values);
+    }
     if (stream != NULL) {
         dl_costs_each(drawn, draw_value, stream);
         draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
@@ -224,7 +244,7 @@ static void note_error(void *user, dl_value *value, double low, double high)
     (void)low;
     (void)high;
     bool *any = user;
-    *any |= value->known && value->error > 0;
+    *any |= value->known && (value->error > 0 || dl_value_is_bounded(value));
 }
 
 bool dl_costs_have_errors(const dl_costs *costs)
@@ -247,5 +267,6 @@ void dl_costs_draw_free(dl_costs *drawn)
     }
     if (drawn->model_count > 0) free(drawn->models);
     free(drawn->ops);
+    free(drawn->machine_values);
     *drawn = (dl_costs){0};
 }

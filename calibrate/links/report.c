@@ -506,10 +506,12 @@ static void take_curve(dl_collective_cost *cost, const dl_link_result *result)
         const dl_link_vertex *v = &fit->vertices[i];
         while (k + 1 < fit->regime_count && v->bytes > fit->regimes[k].high_bytes)
             k++;
-        cost->times[i] =
-            (dl_collective_time){.bytes = v->bytes,
-                                 .time_ns = {true, v->time_ns, v->error_ns,
-                                             fit->regimes[k].latency_ns.count, DL_ORIGIN_FITTED}};
+        cost->times[i] = (dl_collective_time){.bytes = v->bytes,
+                                              .time_ns = {.known = true,
+                                                          .value = v->time_ns,
+                                                          .error = v->error_ns,
+                                                          .count = fit->regimes[k].latency_ns.count,
+                                                          .origin = DL_ORIGIN_FITTED}};
     }
 }
 
@@ -574,9 +576,12 @@ static bool take_scaling(dl_costs *costs, dl_link_results *links, const dl_link_
     cost->times = dl_calloc(s->sizes, sizeof *cost->times, "times by size");
     for (size_t k = 0; k < s->sizes; k++) {
         const dl_link_vertex v = dl_link_scaling_at(s, k, nodes);
-        cost->times[k] = (dl_collective_time){
-            .bytes = v.bytes,
-            .time_ns = {true, v.time_ns, v.error_ns, (int64_t)s->count, DL_ORIGIN_FITTED}};
+        cost->times[k] = (dl_collective_time){.bytes = v.bytes,
+                                              .time_ns = {.known = true,
+                                                          .value = v.time_ns,
+                                                          .error = v.error_ns,
+                                                          .count = (int64_t)s->count,
+                                                          .origin = DL_ORIGIN_FITTED}};
     }
     if (nodes > most) {
         dl_notes_add(&links->notes,
@@ -618,8 +623,11 @@ static bool take_pageable(dl_costs *costs, const dl_link_result *result)
     const double rate = DL_NS_PER_S / last->ns_per_byte.value;
     dl_value *value = &costs->copy.pageable_bytes_per_s;
     if (value->known && value->origin == DL_ORIGIN_FITTED && value->value <= rate) return true;
-    *value = (dl_value){true, rate, rate * last->ns_per_byte.error / last->ns_per_byte.value,
-                        last->ns_per_byte.count, DL_ORIGIN_FITTED};
+    *value = (dl_value){.known = true,
+                        .value = rate,
+                        .error = rate * last->ns_per_byte.error / last->ns_per_byte.value,
+                        .count = last->ns_per_byte.count,
+                        .origin = DL_ORIGIN_FITTED};
     return true;
 }
 
@@ -671,9 +679,16 @@ static bool take_update(dl_costs *costs, const dl_link_result *result)
     }
     const double rate = 2 * DL_NS_PER_S / ns_per_byte;
     const double latency_error_ns = latency_ns > 0 ? line->latency_ns.error : 0;
-    const dl_value bandwidth = {true, rate, rate * error_frac, count, DL_ORIGIN_FITTED};
-    costs->update.latency_ns =
-        (dl_value){true, latency_ns, latency_error_ns, count, DL_ORIGIN_FITTED};
+    const dl_value bandwidth = {.known = true,
+                                .value = rate,
+                                .error = rate * error_frac,
+                                .count = count,
+                                .origin = DL_ORIGIN_FITTED};
+    costs->update.latency_ns = (dl_value){.known = true,
+                                          .value = latency_ns,
+                                          .error = latency_error_ns,
+                                          .count = count,
+                                          .origin = DL_ORIGIN_FITTED};
     costs->update.read_bytes_per_s = costs->update.write_bytes_per_s = bandwidth;
     return true;
 }

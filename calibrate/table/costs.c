@@ -8,40 +8,77 @@
 #include "common/names.h"
 #include "sim/sweep.h"
 
-/* What a table may determine: all numbers that times depend on, by name. */
+#define MACHINE "machine "
+
+/* One number that a table may determine. */
+typedef struct candidate {
+    char *name; /* "dispatch.serial_ns", "machine link nvlink2.bytes_per_s" */
+    dl_value *value;
+    const dl_key *key;
+    double machine_value; /* the machine file's; 0: it gives none, or the costs do */
+} candidate;
+
+/* All numbers that times depend on. */
 typedef struct candidates {
-    char **names; /* [count] "dispatch.serial_ns" */
-    dl_value **values;
+    candidate *items;
     size_t count;
 } candidates;
 
-static void add_candidate(candidates *all, const char *section, const char *key, dl_value *value)
+static candidate *add_candidate(candidates *all, const char *section, const char *name,
+                                const dl_key *key, dl_value *value)
 {
-    all->names = dl_realloc(all->names, all->count + 1, sizeof *all->names, "names of costs");
-    all->values = dl_realloc(all->values, all->count + 1, sizeof *all->values, "costs");
-    all->names[all->count] = dl_format("%s.%s", section, key);
-    all->values[all->count++] = value;
+    candidate *added = &DL_APPEND(all->items, all->count, "costs");
+    *added = (candidate){.name = dl_format("%s.%s", section, name), .value = value, .key = key};
+    return added;
 }
 
-static candidates list_candidates(dl_costs *costs)
+typedef struct machine_candidates {
+    candidates *all;
+    dl_costs *costs;
+} machine_candidates;
+
+static void add_of_machine(void *user, const char *section, const dl_key *key,
+                           dl_quantity *quantity)
+{
+    const machine_candidates *to = user;
+    for (size_t i = 0; i < to->costs->machine_value_count; i++) {
+        dl_machine_value *of = &to->costs->machine_values[i];
+        if (of->key != key || strcmp(of->section, section) != 0) continue;
+        char *full = dl_format(MACHINE "%s", section);
+        candidate *added = add_candidate(to->all, full, key->name, key, &of->value);
+        if (!of->value.known && quantity->known) added->machine_value = quantity->value;
+        free(full);
+    }
+}
+
+static candidates list_candidates(dl_costs *costs, const dl_scenario *scenario)
 {
     candidates all = {0};
+    const dl_key *fixed = dl_keys_find(&dl_cost_keys, "op a.forward", "fixed_ns");
+    const dl_key *per_sample = dl_keys_find(&dl_cost_keys, "op a.forward", "per_sample_ns");
     for (size_t i = 0; i < costs->op_count; i++) {
         char *section = dl_format("op %s", costs->ops[i].name);
-        add_candidate(&all, section, "fixed_ns", &costs->ops[i].fixed_ns);
-        add_candidate(&all, section, "per_sample_ns", &costs->ops[i].per_sample_ns);
+        (void)add_candidate(&all, section, fixed->name, fixed, &costs->ops[i].fixed_ns);
+        (void)add_candidate(&all, section, per_sample->name, per_sample,
+                            &costs->ops[i].per_sample_ns);
         free(section);
     }
     for (size_t i = 0; i < dl_cost_keys.count; i++) {
         const dl_key *key = &dl_cost_keys.rows[i];
         dl_value *value = dl_cost_single(costs, key);
         if (value == NULL || key->group == DL_NEED_GPU_MEMORY) continue; /* no time depends on it */
-        add_candidate(&all, key->section, key->name, value);
+        (void)add_candidate(&all, key->section, key->name, key, value);
     }
     for (int k = 2; k <= DL_SHARING_MAX; k++) {
         char key[32];
         snprintf(key, sizeof key, "copies_%d", k);
-        add_candidate(&all, "sharing", key, &costs->sharing[k]);
+        (void)add_candidate(&all, "sharing", key,
+                            dl_keys_find(&dl_cost_keys, "sharing", "copies_2"), &costs->sharing[k]);
+    }
+    if (scenario->gpu != NULL) {
+        machine_candidates to = {&all, costs};
+        dl_costs_add_machine(costs, &scenario->gpu->machine);
+        dl_machine_each(&scenario->gpu->machine, add_of_machine, &to);
     }
     return all;
 }
@@ -49,9 +86,8 @@ static candidates list_candidates(dl_costs *costs)
 static void free_candidates(candidates *all)
 {
     for (size_t i = 0; i < all->count; i++)
-        free(all->names[i]);
-    free(all->names);
-    free(all->values);
+        free(all->items[i].name);
+    free(all->items);
 }
 
 /* The next item of a list with commas, as "section.key" or "key" of its own; *rest moves on and
@@ -69,14 +105,41 @@ static char *next_name(const char **rest)
     return joined;
 }
 
-/* Index of the candidate; *matches: how many have this key, where it is given without a section. */
+/* Whether the names are the same, a space as good as a dot: "link.nvlink2", "link nvlink2". */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a != '\0' && *b != '\0'; a++, b++) {
+        if (*a != *b && !((*a == ' ' || *a == '.') && (*b == ' ' || *b == '.'))) return false;
+    }
+    return *a == *b;
+}
+
+/* How the name fits the candidate, the best first: section and key; those of the machine file; the
+ * key alone, of the costs; the key alone, of the machine. */
+enum { WHOLE, OF_MACHINE_FILE, KEY_OF_COSTS, KEY_OF_MACHINE, FITS };
+
+static int fits(const candidate *c, const char *name)
+{
+    const bool of_machine = strncmp(c->name, MACHINE, strlen(MACHINE)) == 0;
+    if (same_name(c->name, name)) return WHOLE;
+    if (of_machine && same_name(c->name + strlen(MACHINE), name)) return OF_MACHINE_FILE;
+    if (strcmp(strrchr(c->name, '.') + 1, name) == 0) {
+        return of_machine ? KEY_OF_MACHINE : KEY_OF_COSTS;
+    }
+    return FITS;
+}
+
+/* Index of the candidate that fits best; *matches: how many fit so. */
 static size_t find(const candidates *all, const char *name, int *matches)
 {
     size_t found = 0;
+    int best = FITS;
     *matches = 0;
     for (size_t i = 0; i < all->count; i++) {
-        const char *key = strrchr(all->names[i], '.') + 1;
-        if (strcmp(all->names[i], name) != 0 && strcmp(key, name) != 0) continue;
+        const int fit = fits(&all->items[i], name);
+        if (fit == FITS || fit > best) continue;
+        if (fit < best) *matches = 0;
+        best = fit;
         found = i;
         ++*matches;
     }
@@ -90,37 +153,64 @@ static char *full_name(const char *name)
     return dl_format("[%.*s] %s", (int)(dot - name), name, dot + 1);
 }
 
-static dl_status add(dl_table_costs *list, const candidates *all, size_t index, dl_error *err)
+/* Where to look for a rate that the machine file gives no limit to: that of a GPU's link, which
+ * bounds two of them. */
+static double link_rate(const dl_scenario *scenario)
 {
+    const dl_machine *m = &scenario->gpu->machine;
+    return m->classes[m->gpus[0].link].bytes_per_s.value;
+}
+
+static dl_status add(dl_table_costs *list, const candidates *all, size_t index,
+                     const dl_scenario *scenario, dl_error *err)
+{
+    const candidate *c = &all->items[index];
     for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i].value != all->values[index]) continue;
-        return dl_error_set(err, DL_ERR_USAGE, "--fit: '%s' is given twice", all->names[index]);
+        if (list->items[i].value != c->value) continue;
+        return dl_error_set(err, DL_ERR_USAGE, "--fit: '%s' is given twice", c->name);
     }
     if (list->count == DL_TABLE_COSTS_MAX) {
         return dl_error_set(err, DL_ERR_USAGE, "more than %d costs to fit", DL_TABLE_COSTS_MAX);
     }
-    dl_value *value = all->values[index];
-    list->items[list->count++] = (dl_table_cost){.name = full_name(all->names[index]),
-                                                 .value = value,
-                                                 .was_known = value->known && value->value > 0,
-                                                 .was = value->value};
+    dl_table_cost cost = {
+        .name = full_name(c->name), .value = c->value, .low = c->key->low, .high = c->key->high};
+    if (c->value->known && c->value->value > 0) cost.was = c->value->value;
+    if (c->machine_value > 0) cost.was = c->machine_value;
+    cost.was_known = cost.was > 0;
+    const bool of_machine = strncmp(c->name, MACHINE, strlen(MACHINE)) == 0;
+    if (of_machine && !cost.was_known && c->key->dimension == DL_DIMENSION_BYTES_PER_S) {
+        cost.start = link_rate(scenario);
+    }
+    list->items[list->count++] = cost;
     return DL_OK;
 }
 
 static dl_status add_named(dl_table_costs *list, const candidates *all, const char *name,
-                           dl_error *err)
+                           const dl_scenario *scenario, dl_error *err)
 {
     int matches = 0;
     const size_t index = find(all, name, &matches);
-    if (matches == 1) return add(list, all, index, err);
+    if (matches == 1) return add(list, all, index, scenario, err);
     if (matches > 1) {
         return dl_error_set(err, DL_ERR_USAGE, "--fit: several sections have '%s': say section.%s",
                             name, name);
     }
-    const int nearest = dl_names_nearest(name, (const char *const *)all->names, all->count);
-    return dl_error_set(err, DL_ERR_USAGE, "--fit: no cost '%s'%s%s%s", name,
-                        nearest >= 0 ? "; did you mean '" : "",
-                        nearest >= 0 ? all->names[nearest] : "", nearest >= 0 ? "'?" : "");
+    char **names = dl_calloc(all->count, sizeof *names, "names of costs");
+    for (size_t i = 0; i < all->count; i++) {
+        const char *full = all->items[i].name;
+        const bool of_machine = strncmp(full, MACHINE, strlen(MACHINE)) == 0;
+        names[i] = dl_strdup(of_machine ? full + strlen(MACHINE) : full);
+        if (of_machine && strchr(names[i], ' ') != NULL) *strchr(names[i], ' ') = '.';
+    }
+    const int nearest = dl_names_nearest(name, (const char *const *)names, all->count);
+    const dl_status status =
+        dl_error_set(err, DL_ERR_USAGE, "--fit: no cost '%s'%s%s%s", name,
+                     nearest >= 0 ? "; did you mean '" : "", nearest >= 0 ? names[nearest] : "",
+                     nearest >= 0 ? "'?" : "");
+    for (size_t i = 0; i < all->count; i++)
+        free(names[i]);
+    free(names);
+    return status;
 }
 
 /* Adds the operation `name` unless it is there, or cannot be one. */
@@ -169,7 +259,8 @@ static dl_status lacks(const dl_costs *costs, const char *name, const char *why,
 
 /* Of the missing costs: those are added that are not in the list, or are an error if `complete`. */
 static dl_status add_missing(dl_table_costs *list, const candidates *all, const char *missing,
-                             bool complete, const dl_costs *costs, dl_error *err)
+                             bool complete, const dl_scenario *scenario, const dl_costs *costs,
+                             dl_error *err)
 {
     dl_status status = DL_OK;
     for (const char *rest = missing; rest != NULL && status == DL_OK;) {
@@ -180,7 +271,7 @@ static dl_status add_missing(dl_table_costs *list, const candidates *all, const 
             status = lacks(costs, name, "no table of throughputs determines", err);
         } else if (!listed(list, name)) {
             status = complete ? lacks(costs, name, "is not to be fitted", err)
-                              : add(list, all, index, err);
+                              : add(list, all, index, scenario, err);
         }
         free(name);
     }
@@ -216,15 +307,21 @@ static void join_passes(dl_table_costs *list)
     list->count = kept;
 }
 
+static void scale(dl_value *value, double factor)
+{
+    value->value *= factor;
+    value->error *= factor;
+    value->low *= factor;
+    value->high *= factor;
+}
+
 void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
 {
     *cost->value = *value;
     if (cost->rest == NULL) return;
     *cost->rest = *value;
-    cost->value->value *= DL_TABLE_FORWARD_FRAC;
-    cost->value->error *= DL_TABLE_FORWARD_FRAC;
-    cost->rest->value *= 1 - DL_TABLE_FORWARD_FRAC;
-    cost->rest->error *= 1 - DL_TABLE_FORWARD_FRAC;
+    scale(cost->value, DL_TABLE_FORWARD_FRAC);
+    scale(cost->rest, 1 - DL_TABLE_FORWARD_FRAC);
 }
 
 dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
@@ -240,8 +337,8 @@ dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenar
         return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
                                "lacks no cost; --fit names those that are to be fitted");
     }
-    candidates all = list_candidates(costs);
-    const dl_status status = add_missing(list, &all, missing, false, costs, err);
+    candidates all = list_candidates(costs, scenario);
+    const dl_status status = add_missing(list, &all, missing, false, scenario, costs, err);
     if (without_operations) join_passes(list);
     free_candidates(&all);
     free(missing);
@@ -252,15 +349,15 @@ dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl
                                dl_costs *costs, dl_error *err)
 {
     add_named_operations(costs, names);
-    candidates all = list_candidates(costs);
+    candidates all = list_candidates(costs, scenario);
     dl_status status = DL_OK;
     for (const char *rest = names; rest != NULL && status == DL_OK;) {
         char *name = next_name(&rest);
-        status = add_named(list, &all, name, err);
+        status = add_named(list, &all, name, scenario, err);
         free(name);
     }
     char *missing = dl_sweep_missing(scenario, costs);
-    if (status == DL_OK) status = add_missing(list, &all, missing, true, costs, err);
+    if (status == DL_OK) status = add_missing(list, &all, missing, true, scenario, costs, err);
     free(missing);
     free_candidates(&all);
     return status;

@@ -403,12 +403,31 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
     return model->status;
 }
 
-/* The fitted values into the costs; what is not determined becomes unknown. */
-static void set_values(dl_table_fit *fit)
+/* What the rows say of a cost that they do not determine: a time from 0, or the least that its key
+ * may have, up to the bound; a rate from the bound on. What the fit took is its end that does least.
+ */
+static dl_value bounded_value(const dl_table_fit *fit, const dl_table_model *model, size_t j)
+{
+    const dl_table_estimate *e = &fit->estimates[j];
+    if (isnan(e->bound)) return (dl_value){0};
+    const double least = fmax(fit->unknown.items[j].low, 0);
+    const double most = exp(dl_table_model_high(model, j));
+    return (dl_value){
+        .known = true,
+        .value = e->at_most ? least : most,
+        .low = e->at_most ? least : e->bound,
+        .high = e->at_most ? e->bound : most,
+        .count = (int64_t)fit->rows.used,
+        .origin = DL_ORIGIN_FITTED,
+    };
+}
+
+/* The fitted values into the costs; what is not determined gets its bounds, or becomes unknown. */
+static void set_values(dl_table_fit *fit, const dl_table_model *model)
 {
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
-        const dl_value unknown = {0};
+        const dl_value bounded = bounded_value(fit, model, j);
         /* Whether the rows say what of a combination of costs is this one's. */
         const bool split_known = e->confused == 0 || fit->rank == fit->determined;
         const dl_value value = {
@@ -418,7 +437,7 @@ static void set_values(dl_table_fit *fit)
             .count = (int64_t)fit->rows.used,
             .origin = split_known ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED,
         };
-        dl_table_cost_set(&fit->unknown.items[j], e->determined ? &value : &unknown);
+        dl_table_cost_set(&fit->unknown.items[j], e->determined ? &value : &bounded);
     }
 }
 
@@ -457,11 +476,12 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     if (status == DL_OK) status = dl_table_model_set(&model, x);
     if (status == DL_OK) evaluate_rows(fit, &model);
     if (status == DL_OK) status = leave_each_out(fit, &model, x);
+    if (status == DL_OK) status = dl_table_propose(&fit->proposal, &model, x);
     fit->runs = model.runs;
     if (status != DL_OK && err != NULL) *err = model.error;
+    if (status == DL_OK) set_values(fit, &model);
     dl_table_model_free(&model);
     if (status != DL_OK) return status;
-    set_values(fit);
     set_batches(fit);
     dl_table_notes_add(fit);
     return DL_OK;
@@ -494,6 +514,7 @@ void dl_table_fit_free(dl_table_fit *fit)
     dl_costs_free(&fit->costs);
     dl_scenario_free(&fit->scenario);
     dl_notes_free(&fit->notes);
+    free(fit->proposal.name);
     free(fit->residuals);
     *fit = (dl_table_fit){0};
 }

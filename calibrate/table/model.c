@@ -137,7 +137,8 @@ dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s
 
 bool dl_table_is_rate(const dl_table_cost *cost)
 {
-    return dl_ends_with(cost->name, "bytes_per_s");
+    return dl_ends_with(cost->name, "bytes_per_s") || dl_ends_with(cost->name, "bandwidth_frac") ||
+           dl_ends_with(cost->name, "sum_frac");
 }
 
 /* Median over the rows of the step's time in ns, over its samples or workers if asked for. */
@@ -163,7 +164,8 @@ static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool pe
 static double guess(const dl_table_model *model, const dl_table_cost *cost)
 {
     const dl_table_rows *rows = model->rows;
-    if (cost->was_known) return cost->value->value;
+    if (cost->was_known) return cost->was;
+    if (cost->start > 0) return cost->start;
     if (dl_ends_with(cost->name, "_frac")) return 0.05;
     if (dl_ends_with(cost->name, "per_sample_ns")) return median_step_ns(rows, true, false) / 2;
     if (dl_ends_with(cost->name, "per_worker_ns")) return median_step_ns(rows, false, true) / 2;
@@ -303,12 +305,12 @@ size_t dl_table_model_costs(const dl_table_model *model)
 
 double dl_table_model_low(const dl_table_model *model, size_t cost)
 {
-    return log(model->guess[cost] / DL_TABLE_RANGE);
+    return log(fmax(model->guess[cost] / DL_TABLE_RANGE, model->unknown->items[cost].low));
 }
 
 double dl_table_model_high(const dl_table_model *model, size_t cost)
 {
-    return log(model->guess[cost] * DL_TABLE_RANGE);
+    return log(fmin(model->guess[cost] * DL_TABLE_RANGE, model->unknown->items[cost].high));
 }
 
 double dl_table_model_least(const dl_table_model *model, size_t cost)
@@ -389,13 +391,13 @@ double dl_table_model_squares(dl_table_model *model, const double *x)
     return squares;
 }
 
-/* r of the rows that count at x[cost] + by. */
-static dl_status residuals_beside(dl_table_model *model, const double *x, size_t cost, double by,
+/* r of the rows that count with x[cost] = at. */
+static dl_status residuals_beside(dl_table_model *model, const double *x, size_t cost, double at,
                                   double *r)
 {
     double moved[DL_TABLE_COSTS_MAX];
     memcpy(moved, x, model->unknown->count * sizeof *moved);
-    moved[cost] += by;
+    moved[cost] = at;
     const dl_status status = dl_table_model_set(model, moved);
     for (size_t i = 0; i < model->rows->count && status == DL_OK; i++) {
         if (model->use[i]) r[i] = dl_table_model_residual(model, i);
@@ -410,13 +412,17 @@ dl_status dl_table_model_differentiate(dl_table_model *model, const double *x, b
     double *down = dl_calloc(rows, sizeof *down, "residuals");
     for (size_t j = 0; j < model->unknown->count && model->status == DL_OK; j++) {
         if (!model->active[j]) continue;
-        double above = DL_TABLE_DIFFERENCE, below = both_sides ? -DL_TABLE_DIFFERENCE : 0;
-        if (!both_sides && x[j] + above > dl_table_model_high(model, j)) above = -above;
+        const double low = dl_table_model_low(model, j), high = dl_table_model_high(model, j);
+        const double above = fmin(x[j] + DL_TABLE_DIFFERENCE, high);
+        double below = x[j];
+        if (both_sides || above - x[j] < DL_TABLE_DIFFERENCE / 2) {
+            below = fmax(x[j] - DL_TABLE_DIFFERENCE, low);
+        }
         (void)residuals_beside(model, x, j, above, up);
         (void)residuals_beside(model, x, j, below, down);
         for (size_t i = 0; i < rows; i++) {
-            if (model->use[i])
-                gsl_matrix_set(model->jacobian, i, j, (up[i] - down[i]) / (above - below));
+            if (!model->use[i]) continue;
+            gsl_matrix_set(model->jacobian, i, j, (up[i] - down[i]) / (above - below));
         }
     }
     free(up);

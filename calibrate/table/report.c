@@ -43,8 +43,9 @@ static void note_cost(dl_table_fit *fit, size_t j)
         dl_notes_add(&fit->notes, "%s: no row depends on it; left out of the cost file", name);
     } else if (!e->determined) {
         dl_notes_add(&fit->notes,
-                     "%s: not determined, the rows only say %s %s; left out of the cost file", name,
-                     e->at_most ? "at most" : "at least", table_value_text(bound, name, e->bound));
+                     "%s: not determined, the rows only say %s %s; the cost file has these bounds",
+                     name, e->at_most ? "at most" : "at least",
+                     table_value_text(bound, name, e->bound));
     } else if (e->confused == 0 && e->error > VAGUE_FRAC * e->value) {
         dl_notes_add(&fit->notes, "%s: hardly determined, its standard error is %.0f %%", name,
                      100 * e->error / e->value);
@@ -116,12 +117,25 @@ static void note_shares(dl_table_fit *fit)
                  count, count > 1 ? "s" : "");
 }
 
+static void note_proposal(dl_table_fit *fit)
+{
+    const dl_table_proposal *p = &fit->proposal;
+    char value[DL_TABLE_VALUE_BYTES];
+    if (p->name == NULL) return;
+    dl_notes_add(&fit->notes,
+                 "steps grow with the GPUs of a node: with %s of about %s the rows would be off by "
+                 "%.1f %% (root mean square), not by %.1f %%; add %s to --fit",
+                 p->name, table_value_text(value, p->name, p->value), 100 * p->rms_frac,
+                 100 * p->rms_without_frac, strrchr(p->name, ' ') + 1);
+}
+
 void dl_table_notes_add(dl_table_fit *fit)
 {
     for (size_t j = 0; j < fit->unknown.count; j++)
         note_cost(fit, j);
     note_groups(fit);
     note_passes(fit);
+    note_proposal(fit);
     if (fit->rows.used == fit->determined) {
         dl_notes_add(&fit->notes, "as many rows as costs: nothing shows how well they are known");
     }

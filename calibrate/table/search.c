@@ -226,6 +226,10 @@ static double descend(dl_table_model *model, double *x, bool coarse, const ends 
     }
     if (down.p == 0) return dl_table_model_squares(model, x);
     memcpy(down.x, x, model->unknown->count * sizeof *x);
+    for (size_t k = 0; k < down.p; k++) {
+        const size_t j = down.index[k];
+        down.x[j] = fmin(fmax(x[j], dl_table_model_low(model, j)), dl_table_model_high(model, j));
+    }
     down.r = dl_calloc(rows, sizeof *down.r, "residuals");
     down.trial_r = dl_calloc(rows, sizeof *down.trial_r, "residuals");
     down.squares = look(&down, down.x, down.r);

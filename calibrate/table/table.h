@@ -30,7 +30,8 @@
  *   determined   no: without the cost, the others as they are, the sum of squares is no larger
  *                (by a tenth of s^2). Either it never limits a step, or the rows want it to be 0.
  *                Such a cost has no value, only a bound: the largest time (least rate) by which
- *                the sum of squares grows by 4 s^2, two standard errors.
+ *                the sum of squares grows by 4 s^2, two standard errors. The cost file has it with
+ *                both bounds (sim/value.h), or not at all where no row depends on it.
  *   condition    largest over least singular value of J with columns of length 1, and which costs
  *                cannot be distinguished: see calibrate/table/collinearity.h. Where a singular
  *                value is 0 but for rounding, their split is arbitrary: they have no errors and
@@ -116,6 +117,8 @@ typedef struct dl_table_cost {
     dl_value *rest;  /* NULL, or of the backward pass; then `value` is of the forward pass */
     bool was_known;  /* before; the search then starts there: */
     double was;
+    double start;     /* where it starts else; 0: a part of the step */
+    double low, high; /* that its key may have */
 } dl_table_cost;
 
 /* Owns the names; zero before use, release with dl_table_costs_free, also after a failure. */
@@ -136,8 +139,10 @@ typedef struct dl_table_costs {
 dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* Lists those of "serial_ns, [op a.forward] fixed_ns, update.latency_ns": [section] key,
- * section.key, or a key that only one section has. An operation that is not there yet is added.
+/* Lists those of "serial_ns, [op a.forward] fixed_ns, update.latency_ns, link.nvlink2.bytes_per_s,
+ * root_bytes_per_s": [section] key, section.key, or a key that only one section has, of the cost
+ * file or of the scenario's machine file, in whose place the cost file then gives the number
+ * ([machine link nvlink2]). An operation that is not there yet is added.
  * DL_ERR_USAGE: an unknown, ambiguous or repeated name; more than DL_TABLE_COSTS_MAX. DL_ERR_DATA:
  * the points need another one that is missing. */
 dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl_scenario *scenario,
@@ -157,6 +162,20 @@ void dl_table_costs_free(dl_table_costs *list);
 #define DL_TABLE_OUTLIER 3.0
 #define DL_TABLE_ROWS_LINEAR 12 /* see left out */
 #define DL_TABLE_ROWS_A_COST 2  /* below, a row has too few others to be outvoted */
+
+/* A rate that the GPUs of a node share, that was not fitted, and that explains the rows much better:
+ * the time of exchange grows with the GPUs of a node. */
+typedef struct dl_table_proposal {
+    char *name; /* "[machine host] root_bytes_per_s"; NULL: there is none */
+    double value;
+    double rms_frac, rms_without_frac; /* root mean square of r, all rows weighing 1 */
+} dl_table_proposal;
+
+/* A proposal is made if it takes the root mean square below this part, from above this, */
+#define DL_TABLE_PROPOSAL_PART 0.6
+#define DL_TABLE_PROPOSAL_RMS 0.01
+/* and if there are so many rows more than costs then. */
+#define DL_TABLE_PROPOSAL_ROWS 2
 
 /* What came out for one cost of the list. */
 typedef struct dl_table_estimate {
@@ -181,7 +200,7 @@ typedef struct dl_table_residual {
  * not be copied or moved once the costs are listed. */
 typedef struct dl_table_fit {
     dl_scenario scenario; /* its points are those of the rows, without noise */
-    dl_costs costs;       /* with the fitted values; what is not determined is unknown */
+    dl_costs costs;       /* with the fitted values; what is not determined has its bounds */
     dl_table_rows rows;
     dl_table_costs unknown;
     dl_table_estimate estimates[DL_TABLE_COSTS_MAX];
@@ -195,6 +214,7 @@ typedef struct dl_table_fit {
     double left_out_mean_frac, left_out_max_frac; /* of absolute values; NaN if there are none */
     size_t left_out_count;                        /* rows that they are of */
     int64_t runs;                                 /* of a point that were simulated */
+    dl_table_proposal proposal;
     dl_notes notes;
 } dl_table_fit;
 

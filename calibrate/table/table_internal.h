@@ -43,7 +43,7 @@ void dl_table_model_free(dl_table_model *model);
 size_t dl_table_model_rows(const dl_table_model *model);  /* that count */
 size_t dl_table_model_costs(const dl_table_model *model); /* that are active */
 
-/* Limits of x of a cost: DL_TABLE_RANGE around its guess. */
+/* Limits of x of a cost: DL_TABLE_RANGE around its guess, and what its key may have. */
 double dl_table_model_low(const dl_table_model *model, size_t cost);
 double dl_table_model_high(const dl_table_model *model, size_t cost);
 
@@ -95,6 +95,11 @@ typedef struct dl_table_simulation {
  * threads. */
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s,
                             dl_error *err) DL_MUST_CHECK;
+
+/* Looks for a rate of the host that belongs into the list (dl_table_proposal), with the costs of the
+ * model's search from x on. The model's costs must be set again after it. Fails as dl_table_model_set.
+ */
+dl_status dl_table_propose(dl_table_proposal *proposal, dl_table_model *model, const double *x);
 
 /* Robust standard deviation of r of the rows that count, at the costs set last. */
 double dl_table_sigma(const dl_table_model *model);

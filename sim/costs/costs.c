@@ -4,6 +4,7 @@
 #include <gsl/gsl_sort_float.h>
 #include <gsl/gsl_statistics_float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,9 @@ void dl_costs_free(dl_costs *costs)
             free(costs->noise[i].series[s].factors);
         free(costs->noise[i].series);
     }
+    for (size_t i = 0; i < costs->machine_value_count; i++)
+        free(costs->machine_values[i].section);
+    free(costs->machine_values);
     for (size_t i = 0; i < costs->collective_count; i++)
         free(costs->collectives[i].times);
     for (int m = 0; m < costs->model_count; m++) {
@@ -217,6 +221,111 @@ void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user)
         see(&costs->sharing[k], "sharing", "copies_1", visit, user);
     for (size_t i = 0; i < costs->linearity_count; i++)
         see(&costs->linearity[i].factor, "linearity", "batch_1", visit, user);
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        dl_machine_value *of = &costs->machine_values[i];
+        visit(user, &of->value, of->key->low, of->key->high);
+    }
+}
+
+void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void *user)
+{
+    for (size_t i = 0; i < costs->op_count; i++) {
+        const dl_op_cost *op = &costs->ops[i];
+        char *section = dl_format("op %s", op->name);
+        if (dl_value_is_bounded(&op->fixed_ns)) {
+            visit(user, section, "fixed_ns", DL_DIMENSION_NS, &op->fixed_ns);
+        }
+        if (dl_value_is_bounded(&op->per_sample_ns)) {
+            visit(user, section, "per_sample_ns", DL_DIMENSION_NS, &op->per_sample_ns);
+        }
+        free(section);
+    }
+    for (size_t i = 0; i < dl_cost_keys.count; i++) {
+        const dl_key *key = &dl_cost_keys.rows[i];
+        const dl_value *value = dl_cost_single_of(costs, key);
+        if (value == NULL || !dl_value_is_bounded(value)) continue;
+        visit(user, key->section, key->name, key->dimension, value);
+    }
+    for (int k = 1; k <= DL_SHARING_MAX; k++) {
+        char name[24];
+        snprintf(name, sizeof name, "copies_%d", k);
+        if (!dl_value_is_bounded(&costs->sharing[k])) continue;
+        visit(user, "sharing", name, DL_DIMENSION_PURE, &costs->sharing[k]);
+    }
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        const dl_machine_value *of = &costs->machine_values[i];
+        if (!dl_value_is_bounded(&of->value)) continue;
+        char *section = dl_format("machine %s", of->section);
+        visit(user, section, of->key->name, of->key->dimension, &of->value);
+        free(section);
+    }
+}
+
+/* --- numbers of the machine ------------------------------------------------------------------ */
+
+static dl_machine_value *find_machine_value(const dl_costs *costs, const char *section,
+                                            const dl_key *key)
+{
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        dl_machine_value *value = &costs->machine_values[i];
+        if (value->key == key && strcmp(value->section, section) == 0) return value;
+    }
+    return NULL;
+}
+
+static void add_machine_value(void *user, const char *section, const dl_key *key,
+                              dl_quantity *quantity)
+{
+    dl_costs *costs = user;
+    (void)quantity;
+    if (find_machine_value(costs, section, key) != NULL) return;
+    DL_APPEND(costs->machine_values, costs->machine_value_count, "numbers of the machine") =
+        (dl_machine_value){.section = dl_strdup(section), .key = key};
+}
+
+void dl_costs_add_machine(dl_costs *costs, dl_machine *machine)
+{
+    dl_machine_each(machine, add_machine_value, costs);
+}
+
+typedef struct machine_check {
+    const dl_machine_value *value;
+    bool found;
+} machine_check;
+
+static void look_for(void *user, const char *section, const dl_key *key, dl_quantity *quantity)
+{
+    machine_check *check = user;
+    (void)quantity;
+    check->found |= key == check->value->key && strcmp(section, check->value->section) == 0;
+}
+
+dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine, dl_error *err)
+{
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        machine_check check = {.value = &costs->machine_values[i]};
+        if (machine != NULL) dl_machine_each(machine, look_for, &check);
+        if (check.found) continue;
+        return dl_error_set_at(err, DL_ERR_NAME, costs->path, 0, "[machine %s] %s: %s has no [%s]",
+                               check.value->section, check.value->key->name,
+                               machine != NULL ? machine->path : "a machine of cores",
+                               check.value->section);
+    }
+    return DL_OK;
+}
+
+static void set_quantity(void *user, const char *section, const dl_key *key, dl_quantity *quantity)
+{
+    const dl_machine_value *given = find_machine_value(user, section, key);
+    if (given == NULL || !given->value.known) return;
+    *quantity =
+        (dl_quantity){.known = true, .value = given->value.value, .origin = given->value.origin};
+}
+
+void dl_costs_set_machine(const dl_costs *costs, dl_machine *machine)
+{
+    dl_costs looked_at = *costs;
+    dl_machine_each(machine, set_quantity, &looked_at);
 }
 
 void dl_noise_series_finish(dl_noise_series *series)

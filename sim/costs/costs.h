@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/keys.h"
+#include "common/machine.h"
 #include "sim/collective/collective_cost.h"
 #include "sim/value.h"
 
@@ -64,6 +65,14 @@ typedef struct dl_noise_set {
 typedef struct dl_exchange_run {
     float copy, average, update;
 } dl_exchange_run;
+
+/* A number of the machine file that the costs give in its place, since it was fitted to what this
+ * workload does there. */
+typedef struct dl_machine_value {
+    char *section;     /* of the machine file: "link nvlink2", "host" */
+    const dl_key *key; /* of dl_machine_keys */
+    dl_value value;
+} dl_machine_value;
 
 /* So many bytes of a step's gradients are ready after that share of the backward pass. */
 typedef struct dl_gradients_ready {
@@ -151,6 +160,8 @@ typedef struct dl_costs {
     dl_value sharing[DL_SHARING_MAX + 1];
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;
+    dl_machine_value *machine_values; /* [machine_value_count] each of other section and key */
+    size_t machine_value_count;
     dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange does not vary */
     size_t exchange_run_count;
     dl_collective_cost *collectives; /* [collective_count], each of other kind and ranks; their
@@ -197,6 +208,22 @@ dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs);
  * may be from low to high. */
 typedef void (*dl_cost_visit_fn)(void *user, dl_value *value, double low, double high);
 void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user);
+
+/* Calls visit(user, "dispatch", "serial_ns", dimension, value) for every value that has bounds only:
+ * what it was fitted to does not determine it. */
+typedef void (*dl_cost_bounded_fn)(void *user, const char *section, const char *key,
+                                   dl_dimension dimension, const dl_value *value);
+void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void *user);
+
+/* Adds those numbers of the machine that the costs do not give, as unknown ones. */
+void dl_costs_add_machine(dl_costs *costs, dl_machine *machine);
+
+/* DL_ERR_NAME if the costs give a number of a part that the machine has not (NULL: of any). */
+dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine,
+                                 dl_error *err) DL_MUST_CHECK;
+
+/* Puts the known numbers into the machine. */
+void dl_costs_set_machine(const dl_costs *costs, dl_machine *machine);
 
 /* Writes the file so that dl_costs_read gives the same values back. `comment` lines (may be NULL)
  * come first, each after "; ". What is unknown is left out. DL_ERR_DATA if a text cannot stand in

@@ -173,6 +173,26 @@ static const dl_key rows[] = {
     SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
         "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass adds "
         "to a step of processes"),
+    SERIES("machine *", "bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "in place of the machine file's: [machine link nvlink2] of its [link nvlink2], [machine host] "
+        "of its [host]; each direction of a link, or [machine network]: the network's core"),
+    SERIES("machine *", "duplex_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "likewise: both directions of a link together"),
+    SERIES("machine *", "latency_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL, "likewise: of a link"),
+    SERIES("machine *", "memory_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "likewise: of a socket's memory, or [machine gpu_model NAME]: of a GPU's"),
+    SERIES("machine *", "root_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "likewise: all devices of a socket"),
+    SERIES("machine *", "sum_frac", DL_DIMENSION_PURE, 0, 1, NULL,
+        "[machine nvswitch]: part of the link's rate at which it sums"),
+    SERIES("machine *", "launch_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "[machine protocol NAME]: of a call of the collectives library"),
+    SERIES("machine *", "hop_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "likewise: of a hop inside a node"),
+    SERIES("machine *", "network_hop_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "likewise: of a hop between nodes"),
+    SERIES("machine *", "bandwidth_frac", DL_DIMENSION_PURE, 0, 1, NULL,
+        "likewise: part of the links' rates that it reaches"),
     SERIES("exchange_runs", "run_*", DL_DIMENSION_PURE, 0, 0, "COPY, AVERAGE, UPDATE",
         "run_1, ...: times of exchange in one run over those of the lines"),
     SERIES("noise", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",
@@ -196,6 +216,31 @@ static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_val
     status = dl_key_check(key, parsed.value, entry->value, ini, entry, err);
     if (status == DL_OK) *value = parsed;
     return status;
+}
+
+/* --- [machine PART] -------------------------------------------------------------------------- */
+
+/* A number of the machine file that is given here; whether the machine has such a part is known
+ * later. */
+static dl_status read_machine(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                              dl_error *err)
+{
+    const char *section = entry->section + strlen("machine ");
+    const dl_key *key = dl_keys_find(&dl_machine_keys, section, entry->key);
+    if (key == NULL || key->type != DL_KEY_QUANTITY) {
+        return dl_ini_error(ini, entry, DL_ERR_NAME, err,
+                            "a machine file has no rate or latency %s in [%s]", entry->key,
+                            section);
+    }
+    dl_value value = {0};
+    dl_error inner = {0};
+    dl_status status = dl_value_parse(entry->value, key->dimension, &value, &inner);
+    if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    status = dl_key_check(key, value.value, entry->value, ini, entry, err);
+    if (status != DL_OK) return status;
+    DL_APPEND(costs->machine_values, costs->machine_value_count, "numbers of the machine") =
+        (dl_machine_value){.section = dl_strdup(section), .key = key, .value = value};
+    return DL_OK;
 }
 
 static dl_status numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
@@ -744,6 +789,9 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     }
     if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
     if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
+    if (strncmp(entry->section, "machine ", strlen("machine ")) == 0) {
+        return read_machine(costs, ini, entry, err);
+    }
     if (strcmp(entry->section, "exchange_runs") == 0) {
         return read_exchange_run(costs, ini, entry, err);
     }
@@ -952,6 +1000,18 @@ static void write_collectives(FILE *out, const dl_costs *costs)
     }
 }
 
+static void write_machine(FILE *out, const dl_costs *costs)
+{
+    const char *section = "";
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        const dl_machine_value *value = &costs->machine_values[i];
+        if (!value->value.known) continue;
+        if (strcmp(section, value->section) != 0) fprintf(out, "\n[machine %s]\n", value->section);
+        section = value->section;
+        write_line(out, value->key->name, &value->value);
+    }
+}
+
 static void write_all(FILE *out, const dl_costs *costs, const char *comment)
 {
     write_comment(out, comment);
@@ -979,6 +1039,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         section = key->section;
         write_line(out, key->name, value);
     }
+    write_machine(out, costs);
     bool shared = false;
     for (int k = 1; k <= DL_SHARING_MAX; k++) {
         char key[24];

@@ -106,6 +106,9 @@ extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_
 typedef struct dl_gpu_options {
     dl_machine machine; /* owned, as links */
     dl_links links;
+    dl_links own_links; /* at a point, of a machine with numbers of the costs; else zero */
+    bool copies_scaled; /* dl_gpu_options_scale_copies was called; by: */
+    double copies_factor;
     int *gpus; /* [gpu_count] ascending numbers over all nodes; NULL = from 0 on */
     int gpu_count;
     dl_dispatch_kind dispatch;
@@ -147,9 +150,11 @@ void dl_gpu_options_free(dl_gpu_options *options);
 /* Makes all links and GPU memories so fast that copies take `factor` of their time, 0 <= factor. */
 void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor);
 
-/* Makes *at the options of one point: with the network that `costs` give, the shards of `workers`
+/* Makes *at the options of one point: with the network and the numbers of the machine that `costs`
+ * give, the shards of `workers`
  * workers, and these on GPUs gpus[] (NULL: as the options say). It borrows everything else: release
- * with dl_gpu_options_free_at_point, while `options` and `gpus` still exist. */
+ * with dl_gpu_options_free_at_point, while `options` and `gpus` still exist; it
+ * must stay where it is. */
 void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
                              const int *gpus, dl_gpu_options *at);
 void dl_gpu_options_free_at_point(dl_gpu_options *at);

@@ -3,6 +3,9 @@
 #include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
 
 #define FREE_BYTES_PER_S 1e24 /* a petabyte in a nanosecond */
 
@@ -24,16 +27,28 @@ static void quicken(double *bytes_per_s, double factor)
     *bytes_per_s = factor > 0 ? *bytes_per_s / factor : FREE_BYTES_PER_S;
 }
 
-void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor)
+static void scale_links(dl_links *links, double factor)
 {
-    dl_links *links = &options->links;
     for (int l = 0; l < links->per_node; l++) {
         quicken(&links->capacity[l], factor);
         links->latency_ns[l] *= factor;
     }
-    if (links->core >= 0) quicken(&options->machine.network_bytes_per_s.value, factor);
-    for (int m = 0; m < options->machine.model_count; m++)
-        quicken(&options->machine.models[m].memory_bytes_per_s.value, factor);
+}
+
+/* The GPUs' memories, and the network's core. */
+static void scale_memories(dl_machine *m, double factor)
+{
+    if (m->network_bytes_per_s.known) quicken(&m->network_bytes_per_s.value, factor);
+    for (int i = 0; i < m->model_count; i++)
+        quicken(&m->models[i].memory_bytes_per_s.value, factor);
+}
+
+void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor)
+{
+    options->copies_factor = factor * (options->copies_scaled ? options->copies_factor : 1);
+    options->copies_scaled = true;
+    scale_links(&options->links, factor);
+    scale_memories(&options->machine, factor);
 }
 
 int dl_gpu_options_count(const dl_gpu_options *options)
@@ -107,10 +122,41 @@ dl_origin dl_gpu_options_origin(const dl_gpu_options *options)
 
 /* --- what a cost file says in place of the machine file ------------------------------------- */
 
+static void *copy_parts(const void *parts, int count, size_t size)
+{
+    void *copy = dl_calloc((size_t)count, size, "parts of a machine");
+    if (count > 0) memcpy(copy, parts, (size_t)count * size);
+    return copy;
+}
+
+static bool gives_machine(const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->machine_value_count; i++)
+        if (costs->machine_values[i].value.known) return true;
+    return false;
+}
+
+/* Sets the numbers of the machine that the costs give, and makes its links anew. */
+static void take_machine(const dl_costs *costs, dl_gpu_options *at)
+{
+    dl_machine *m = &at->machine;
+    m->models = copy_parts(m->models, m->model_count, sizeof *m->models);
+    m->classes = copy_parts(m->classes, m->class_count, sizeof *m->classes);
+    m->protocols = copy_parts(m->protocols, m->protocol_count, sizeof *m->protocols);
+    /* What scale_copies made of the machine file's numbers is undone, and then made of all. */
+    if (at->copies_scaled && at->copies_factor > 0) scale_memories(m, 1 / at->copies_factor);
+    dl_costs_set_machine(costs, m);
+    dl_links_init(&at->own_links, m);
+    if (!at->copies_scaled) return;
+    scale_links(&at->own_links, at->copies_factor);
+    scale_memories(m, at->copies_factor);
+}
+
 void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
                              const int *gpus, dl_gpu_options *at)
 {
     *at = *options;
+    if (gives_machine(costs)) take_machine(costs, at);
     at->shards = shards_of(options, workers);
     if (costs->message_host_ns.known) at->message_ns = costs->message_host_ns.value;
     if (gpus != NULL) {
@@ -125,12 +171,19 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
         .latency_ns = dl_value_or_nan(&costs->network.latency_ns),
         .message_ns = dl_value_or_nan(&costs->network.message_ns),
     };
-    dl_links_limit_network(&options->links, &limits, &at->links);
+    dl_links_limit_network(at->own_links.machine != NULL ? &at->own_links : &options->links,
+                           &limits, &at->links);
 }
 
 void dl_gpu_options_free_at_point(dl_gpu_options *at)
 {
     dl_links_free_limited(&at->links);
+    if (at->own_links.machine != NULL) {
+        dl_links_free(&at->own_links);
+        free(at->machine.models);
+        free(at->machine.classes);
+        free(at->machine.protocols);
+    }
     *at = (dl_gpu_options){0};
 }
 

@@ -51,6 +51,70 @@ static const dl_influence *influence_of(const dl_sweep *sweep, const dl_assumpti
     return NULL;
 }
 
+/* --- what is not determined ------------------------------------------------------------------ */
+
+/* Values that a fit gives bounds of only, of all variants; each section, key and value once. */
+typedef struct bounded {
+    char *section, *key;
+    dl_dimension dimension;
+    dl_value value;
+} bounded;
+
+typedef struct bounded_list {
+    bounded *items; /* [count] */
+    size_t count;
+} bounded_list;
+
+static void add_bounded(void *user, const char *section, const char *key, dl_dimension dimension,
+                        const dl_value *value)
+{
+    bounded_list *list = user;
+    for (size_t i = 0; i < list->count; i++) {
+        const bounded *b = &list->items[i];
+        if (strcmp(b->section, section) == 0 && strcmp(b->key, key) == 0 &&
+            b->value.low == value->low && b->value.high == value->high) {
+            return;
+        }
+    }
+    DL_APPEND(list->items, list->count, "bounded values") =
+        (bounded){dl_strdup(section), dl_strdup(key), dimension, *value};
+}
+
+static bounded_list bounded_of(const dl_study *study)
+{
+    bounded_list list = {0};
+    for (size_t v = 0; v < study->variant_count; v++)
+        dl_costs_each_bounded(&study->variants[v].costs, add_bounded, &list);
+    return list;
+}
+
+static void free_bounded(bounded_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i].section);
+        free(list->items[i].key);
+    }
+    free(list->items);
+}
+
+static void put_bounded(FILE *out, const dl_study *study, const char *before)
+{
+    bounded_list list = bounded_of(study);
+    for (size_t i = 0; i < list.count; i++) {
+        const bounded *b = &list.items[i];
+        char low[48], high[48], value[48];
+        fprintf(
+            out, "%snot determined: [%s] %s, between %s and %s; %s is taken, and intervals %s\n",
+            before, b->section, b->key, dl_amount_text(low, sizeof low, b->value.low, b->dimension),
+            dl_amount_text(high, sizeof high, b->value.high, b->dimension),
+            dl_amount_text(value, sizeof value, b->value.value, b->dimension),
+            study->variants[0].scenario.replicates > 1
+                ? "have all between"
+                : "would have all between ([scenario] replicates)");
+    }
+    free_bounded(&list);
+}
+
 /* --- for people ------------------------------------------------------------------------------ */
 
 #define AMOUNT(value, a) dl_amount_text((char[48]){0}, 48, value, (a)->key->dimension)
@@ -170,6 +234,7 @@ size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep
             put_one(out, sweep, list.items[i], before);
     put_others(out, &list, study, sweep, before);
     if (sweep != NULL) put_most(out, study, sweep, before);
+    put_bounded(out, study, before);
     free(list.items);
     return count;
 }
@@ -191,6 +256,13 @@ void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const 
                        dl_assumption_name(a), a->value, a->low, a->high, effect, a->source);
     }
     free(list.items);
+    bounded_list rest = bounded_of(study);
+    for (size_t i = 0; i < rest.count; i++) {
+        const bounded *b = &rest.items[i];
+        dl_csv_comment(writer, "not determined: [%s] %s=%.6g low=%.6g high=%.6g", b->section,
+                       b->key, b->value.value, b->value.low, b->value.high);
+    }
+    free_bounded(&rest);
 }
 
 void dl_report_assumed_json(dl_json *to, const dl_study *study, const dl_sweep *sweep)
@@ -216,4 +288,13 @@ void dl_report_assumed_json(dl_json *to, const dl_study *study, const dl_sweep *
     }
     dl_json_end(to, ']');
     free(list.items);
+    bounded_list rest = bounded_of(study);
+    if (rest.count > 0) dl_json_begin(to, "not_determined", '[');
+    for (size_t i = 0; i < rest.count; i++) {
+        const bounded *b = &rest.items[i];
+        dl_json_object(to, NULL, "section=%s key=%s value=%g low=%g high=%g", b->section, b->key,
+                       b->value.value, b->value.low, b->value.high);
+    }
+    if (rest.count > 0) dl_json_end(to, ']');
+    free_bounded(&rest);
 }

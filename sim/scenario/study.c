@@ -440,6 +440,8 @@ static dl_status read_costs(dl_variant *variant, dl_error *err)
     dl_costs *costs = &variant->costs;
     dl_status status;
     if ((status = take_costs(scenario, costs, err)) ||
+        (status = dl_costs_check_machine(
+             costs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL, err)) ||
         (status = dl_scenario_set_measured_cores(scenario, costs->cores, err)) ||
         (status = dl_scaling_apply(scenario, costs, &variant->scaling, &variant->scalings, err)) ||
         (scenario->model != NULL && (status = estimate_models(variant, err)))) {

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 #include "calibrate/table/table_internal.h"
+#include "common/alloc.h"
 #include "common/file.h"
 #include "common/random.h"
+#include "sim/report/report_assumed.h"
 #include "sim/sweep.h"
 #include "tests/check.h"
 #include "tests/gpu_fixture.h"
@@ -169,6 +171,7 @@ static void test_noise_gives_errors(void **state)
     }
     assert_true(fit.estimates[1].error < 0.05 * fit.estimates[1].value);
     assert_true(fit.rms_frac > 0.003 && fit.rms_frac < 0.04);
+    assert_null(fit.proposal.name); /* nothing is exchanged */
     assert_true(fit.left_out_mean_frac > 0.003 && fit.left_out_mean_frac < 0.1);
     assert_true(fit.left_out_max_frac >= fit.left_out_mean_frac);
     dl_table_fit_free(&fit);
@@ -203,8 +206,42 @@ static void test_undetermined_is_left_out(void **state)
     assert_contains(text, "[op network.forward]");
     assert_contains(text, "n = 5, fitted");
     assert_contains(text, "; [dispatch] serial_ns: not determined");
-    assert_null(strstr(text, "\nserial_ns"));
+    assert_contains(text, "\nserial_ns = 0 (0 to 2");
     free(text);
+    /* The simulator runs with them, and its interval reaches to where the thread limits a step. */
+    dl_study study = {0};
+    assert_int_equal(dl_file_read("table_scenario.ini", &text, &bytes, &err), DL_OK);
+    char *with = strstr(text, "[scenario]\n") + strlen("[scenario]\n");
+    char *scenario = dl_format("[scenario]\nreplicates = 60\n%s", with);
+    fixture_write("table_bounded.ini", scenario);
+    free(text);
+    free(scenario);
+    assert_int_equal(dl_file_read("table_out.ini", &text, &bytes, &err), DL_OK);
+    fixture_write("table_costs.ini", text);
+    free(text);
+    assert_int_equal(dl_study_read(&study, "table_bounded.ini", &err), DL_OK);
+    assert_int_equal(dl_study_read_costs(&study, &err), DL_OK);
+    assert_int_equal(study.variants[0].assumed.count, 0);
+    dl_sweep sweep = {0};
+    const dl_sweep_config config = {.threads = 1};
+    assert_int_equal(dl_sweep_run(&sweep, &study, &config, &err), DL_OK);
+    const dl_row *row = NULL;
+    for (size_t i = 0; i < sweep.row_count; i++) {
+        const dl_point *point = &sweep.rows[i].point;
+        if (point->workers == 8 && point->batch == 16) row = &sweep.rows[i];
+    }
+    /* 2.1 ms with 2 samples a GPU; issuing 8 GPUs takes at most 3 + 8 x 3 ms, 13 in the middle. */
+    assert_non_null(row);
+    assert_true(fabs(row->mean.throughput_per_s / (16 / 2.1e-3) - 1) < 0.02);
+    assert_true(row->low_per_s < 16 / 15e-3);
+    char *said = NULL;
+    FILE *out = open_memstream(&said, &bytes);
+    dl_report_assumed(out, &study, &sweep, "note: ");
+    assert_int_equal(fclose(out), 0);
+    assert_contains(said, "note: not determined: [dispatch] serial_ns, between 0 ns and 2");
+    free(said);
+    dl_sweep_free(&sweep);
+    dl_study_free(&study);
     dl_table_fit_free(&fit);
 }
 
@@ -255,6 +292,73 @@ static void test_rates_are_fitted(void **state)
     assert_true(fit.estimates[0].bound > 1e9 && fit.estimates[0].bound < 1e12);
     assert_true(has_note(&fit, "read_bytes_per_s: not determined, the rows only say at least"));
     dl_table_fit_free(&fit);
+}
+
+#define MACHINE_COSTS                                                        \
+    "[costs]\nschema = 1\nparameter_bytes = 40000000\n" TRUE_OP              \
+    "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n[sync]\nbarrier_ns = 0\n" \
+    "[average]\nlatency_ns = 0\nread_bytes_per_s = 1e12\nwrite_bytes_per_s = 1e12\n"
+
+/* The rows are of a machine whose links have 7 GB/s and whose root complex passes 9 GB/s for all
+ * GPUs of the socket; the machine file says 10 GB/s and no limit. Both come back, into a cost file
+ * with which the simulator gives the rows back. */
+static void test_machine_numbers_are_fitted(void **state)
+{
+    (void)state;
+    const char *sync = "mode = average\nwhere = cpu\n";
+    write_scenario_of(MACHINE_COSTS "[machine link x16]\nbytes_per_s = 7e9\n"
+                                    "[machine host]\nroot_bytes_per_s = 9e9\n",
+                      sync);
+    make_table_of("table_machine.csv", 0, "");
+    write_scenario_of(MACHINE_COSTS, sync);
+    dl_table_fit fit;
+    run(&fit, "table_machine.csv", "link.x16.bytes_per_s");
+    assert_string_equal(fit.proposal.name, "[machine host] root_bytes_per_s");
+    assert_true(fabs(fit.proposal.value / 9e9 - 1) < 0.01);
+    assert_true(fit.proposal.rms_frac < 1e-3 && fit.proposal.rms_without_frac > 0.01);
+    assert_true(has_note(&fit, "add root_bytes_per_s to --fit"));
+    dl_table_fit_free(&fit);
+    run(&fit, "table_machine.csv", "link.x16.bytes_per_s, root_bytes_per_s");
+    assert_null(fit.proposal.name);
+    assert_string_equal(fit.unknown.items[0].name, "[machine link x16] bytes_per_s");
+    assert_string_equal(fit.unknown.items[1].name, "[machine host] root_bytes_per_s");
+    assert_true(fit.unknown.items[0].was_known && fit.unknown.items[0].was == 10e9);
+    assert_false(fit.unknown.items[1].was_known);
+    assert_true(fit.rms_frac < 1e-4);
+    assert_true(fabs(fit.estimates[0].value / 7e9 - 1) < 5e-3);
+    assert_true(fabs(fit.estimates[1].value / 9e9 - 1) < 5e-3);
+    dl_error err = {0};
+    assert_int_equal(dl_table_fit_write(&fit, "table_costs.ini", &err), DL_OK);
+    dl_table_fit_free(&fit);
+    make_table_of("table_machine_again.csv", 0, "");
+    char *made = NULL, *again = NULL;
+    size_t bytes = 0;
+    assert_int_equal(dl_file_read("table_machine.csv", &made, &bytes, &err), DL_OK);
+    assert_int_equal(dl_file_read("table_machine_again.csv", &again, &bytes, &err), DL_OK);
+    double sum[2] = {0};
+    for (int t = 0; t < 2; t++) {
+        char *rest = NULL;
+        for (char *line = strtok_r(t == 0 ? made : again, "\n", &rest); line != NULL;
+             line = strtok_r(NULL, "\n", &rest)) {
+            const char *cell = strchr(strchr(line, ',') + 1, ',') + 1;
+            sum[t] += strtod(cell, NULL);
+        }
+    }
+    assert_true(sum[0] > 0 && fabs(sum[1] / sum[0] - 1) < 1e-3);
+    free(made);
+    free(again);
+
+    write_scenario_of(MACHINE_COSTS, sync);
+    fails("workers,batch,step_s\n1,16,0.01\n", "link.x17.bytes_per_s", DL_ERR_USAGE,
+          "did you mean 'link.x16.bytes_per_s'?");
+    fails("workers,batch,step_s\n1,16,0.01\n", "memory_bytes_per_s", DL_ERR_USAGE,
+          "several sections have 'memory_bytes_per_s'");
+    write_scenario_of(MACHINE_COSTS "[machine link x17]\nbytes_per_s = 7e9\n", sync);
+    dl_study study = {0};
+    assert_int_equal(dl_study_read(&study, "table_scenario.ini", &err), DL_OK);
+    assert_int_equal(dl_study_read_costs(&study, &err), DL_ERR_NAME);
+    assert_contains(err.text, "[machine link x17] bytes_per_s: table_gpus.ini has no [link x17]");
+    dl_study_free(&study);
 }
 
 /* Three threads find what one finds, to the last bit. */
@@ -400,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_undetermined_is_left_out),
         cmocka_unit_test(test_confused_costs_are_named),
         cmocka_unit_test(test_rates_are_fitted),
+        cmocka_unit_test(test_machine_numbers_are_fitted),
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_rows_are_judged),
         cmocka_unit_test(test_reports),

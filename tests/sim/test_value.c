@@ -32,6 +32,20 @@ static void parts_may_be_left_out(void **state)
     assert_int_equal(value.count, 3);
 }
 
+/* Bounds take units as the number does. */
+static void bounds_are_read(void **state)
+{
+    (void)state;
+    dl_value value = {0};
+    assert_int_equal(
+        dl_value_parse("0 (0 to 2.8 ms), n = 5, fitted", DL_DIMENSION_NS, &value, NULL), DL_OK);
+    assert_true(dl_value_is_bounded(&value));
+    assert_true(value.value == 0 && value.low == 0 && fabs(value.high - 2.8e6) < 1e-6);
+    assert_int_equal(value.count, 5);
+    assert_int_equal(dl_value_parse("7 +- 1", DL_DIMENSION_NS, &value, NULL), DL_OK);
+    assert_false(dl_value_is_bounded(&value));
+}
+
 static void what_is_wrong_is_refused_and_said(void **state)
 {
     (void)state;
@@ -52,6 +66,12 @@ static void what_is_wrong_is_refused_and_said(void **state)
         {"12, fited", DL_ERR_NAME, "did you mean 'fitted'"},
         {"12, n = 3, fitted, n = 3", DL_ERR_PARSE, "after the origin"},
         {"12,", DL_ERR_NAME, "unknown origin"},
+        {"0 (0 to)", DL_ERR_PARSE, "expected 'NUMBER (LOW to HIGH)'"},
+        {"0 (0 to 2", DL_ERR_PARSE, "expected 'NUMBER (LOW to HIGH)'"},
+        {"0 (0 to 2) 3", DL_ERR_PARSE, "expected 'NUMBER (LOW to HIGH)'"},
+        {"0 (0 to x)", DL_ERR_PARSE, "x"},
+        {"3 (0 to 2)", DL_ERR_RANGE, "not within its bounds"},
+        {"2 (2 to 2)", DL_ERR_RANGE, "not within its bounds"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_value value = {.value = 5};
@@ -68,9 +88,24 @@ static void what_is_written_reads_back(void **state)
 {
     (void)state;
     const dl_value values[] = {
-        {true, 0.1, 1e-9, 12345678901, DL_ORIGIN_MEASURED},
-        {true, -3, 0, 0, DL_ORIGIN_ASSUMED},
-        {true, 1.0 / 3, 2.0 / 3, 1, DL_ORIGIN_CATALOGUE},
+        {.known = true,
+         .value = 0.1,
+         .error = 1e-9,
+         .count = 12345678901,
+         .origin = DL_ORIGIN_MEASURED},
+        {.known = true, .value = -3, .error = 0, .count = 0, .origin = DL_ORIGIN_ASSUMED},
+        {.known = true,
+         .value = 1.0 / 3,
+         .error = 2.0 / 3,
+         .count = 1,
+         .origin = DL_ORIGIN_CATALOGUE},
+        {.known = true,
+         .value = 0,
+         .low = 0,
+         .high = 2.1e6,
+         .count = 9,
+         .origin = DL_ORIGIN_FITTED},
+        {.known = true, .value = 1e15, .low = 1.0 / 3, .high = 1e15, .origin = DL_ORIGIN_FITTED},
     };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char *text = NULL;
@@ -81,6 +116,7 @@ static void what_is_written_reads_back(void **state)
         dl_value back = {0};
         assert_int_equal(dl_value_parse(text, DL_DIMENSION_PURE, &back, NULL), DL_OK);
         assert_true(back.value == values[i].value && back.error == values[i].error);
+        assert_true(back.low == values[i].low && back.high == values[i].high);
         assert_int_equal(back.count, values[i].count);
         assert_int_equal(back.origin, values[i].origin);
         free(text);
@@ -92,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_parts_are_read),
         cmocka_unit_test(parts_may_be_left_out),
+        cmocka_unit_test(bounds_are_read),
         cmocka_unit_test(what_is_wrong_is_refused_and_said),
         cmocka_unit_test(what_is_written_reads_back),
     };

@@ -1,0 +1,108 @@
+/* Which rate, shared by the GPUs of a node, the rows ask for though it was not fitted. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/table/table_internal.h"
+#include "common/alloc.h"
+
+/* Of the host: what all devices of a socket get together, and its memory. */
+static const char *const shared[] = {"root_bytes_per_s", "memory_bytes_per_s"};
+
+/* The number in the costs, if it is not fitted already. */
+static dl_machine_value *find_value(const dl_table_model *model, const char *key)
+{
+    for (size_t i = 0; i < model->costs->machine_value_count; i++) {
+        dl_machine_value *value = &model->costs->machine_values[i];
+        if (strcmp(value->section, "host") != 0 || strcmp(value->key->name, key) != 0) continue;
+        for (size_t j = 0; j < model->unknown->count; j++)
+            if (model->unknown->items[j].value == &value->value) return NULL;
+        return value;
+    }
+    return NULL;
+}
+
+/* A second model with all rows weighing 1: that of `from`, and one rate more. */
+static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_model *from,
+                   dl_machine_value *extra, double guess)
+{
+    *list = *from->unknown;
+    if (extra != NULL) {
+        list->items[list->count++] = (dl_table_cost){.name = (char *)extra->key->name,
+                                                     .value = &extra->value,
+                                                     .start = guess,
+                                                     .low = extra->key->low,
+                                                     .high = extra->key->high};
+    }
+    dl_table_model_init(model, from->scenario, from->costs, from->rows, list, from->threads);
+    memcpy(model->guess, from->guess, from->unknown->count * sizeof *model->guess);
+    memcpy(model->active, from->active, from->unknown->count * sizeof *model->active);
+    model->steps = from->steps;
+}
+
+/* Root mean square of r of the fit with `extra` (NULL: as it is), whose value goes into *value. */
+static double fit_with(const dl_table_model *from, const double *x, dl_machine_value *extra,
+                       double *value, int64_t *runs)
+{
+    const dl_machine *m = &from->scenario->gpu->machine;
+    const double link = m->classes[m->gpus[0].link].bytes_per_s.value;
+    dl_table_costs list;
+    dl_table_model model = {0};
+    extend(&model, &list, from, extra, link);
+    const size_t last = list.count - 1;
+    double best[DL_TABLE_COSTS_MAX], at[DL_TABLE_COSTS_MAX];
+    memcpy(at, x, from->unknown->count * sizeof *at);
+    memcpy(best, at, sizeof at);
+    double squares = (double)INFINITY;
+    /* From four links' rate, which hardly bounds anything, down to a quarter of one. */
+    for (double rate = 4; rate >= 0.25 && extra != NULL; rate /= 2) {
+        at[last] = log(rate * link);
+        const double here = dl_table_model_squares(&model, at);
+        if (here >= squares) continue;
+        squares = here;
+        memcpy(best, at, sizeof at);
+    }
+    squares = dl_table_model_descend(&model, best);
+    if (extra != NULL) *value = exp(best[last]);
+    const double n = (double)dl_table_model_rows(&model);
+    *runs += model.runs;
+    dl_table_model_free(&model);
+    return sqrt(squares / n);
+}
+
+/* Whether a row has several GPUs on a node. */
+static bool shares_nodes(const dl_table_model *model)
+{
+    const dl_scenario *scenario = model->scenario;
+    if (scenario->gpu == NULL || model->unknown->count == DL_TABLE_COSTS_MAX) return false;
+    for (size_t p = 0; p < scenario->point_count; p++)
+        if (scenario->points[p].workers > 1) return scenario->gpu->machine.gpu_count > 1;
+    return false;
+}
+
+dl_status dl_table_propose(dl_table_proposal *proposal, dl_table_model *model, const double *x)
+{
+    const size_t costs = dl_table_model_costs(model) + 1;
+    if (!shares_nodes(model) || dl_table_model_rows(model) < costs + DL_TABLE_PROPOSAL_ROWS) {
+        return DL_OK;
+    }
+    const double without = fit_with(model, x, NULL, NULL, &model->runs);
+    if (!(without > DL_TABLE_PROPOSAL_RMS)) return DL_OK;
+    double least = DL_TABLE_PROPOSAL_PART * without;
+    for (size_t k = 0; k < sizeof shared / sizeof *shared; k++) {
+        dl_machine_value *extra = find_value(model, shared[k]);
+        if (extra == NULL) continue;
+        const dl_value before = extra->value;
+        double value = 0;
+        const double rms = fit_with(model, x, extra, &value, &model->runs);
+        extra->value = before;
+        if (!(rms < least)) continue;
+        least = rms;
+        free(proposal->name);
+        *proposal = (dl_table_proposal){.name = dl_format("[machine host] %s", shared[k]),
+                                        .value = value,
+                                        .rms_frac = rms,
+                                        .rms_without_frac = without};
+    }
+    return model->status;
+}
