@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# scenarios/local_sgd/async.sh on a table of our own: four equal learners whose syncer takes fresh updates only. None
+# adopts a version before its second upload after the one that is in it, so every second of 20 uploads each is applied.
+# Usage: test_async_report.sh DLSIM SOURCE
+set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cat >"$folder/table.csv" <<'TABLE'
+run_id,mode,num_learners,produced_updates,applied_updates,drop_reasons_json,dropped_superseded,dropped_stale,local_steps_total,local_steps_min,local_steps_max,complete_training_time_seconds,sync_scan_interval_seconds,merge_count,global_interval_seconds_mean,syncer_duty_cycle_percent,applied_staleness_mean,update_tensor_dtype,max_staleness_versions,inner_steps,completion_mode,global_adoption_strategy,grace_window_mode,grace_window_seconds
+equal,full,4,80,40,"{""superseded"":36,""x"":4}",36,0,8000,2000,2000,450,2.0,10,44.5,2.0,0.0,float32,0,100,local_or_global,replace,fixed,10.0
+pieces,fragment,4,80,40,"{}",36,0,8000,2000,2000,450,2.0,10,44.5,2.0,0.0,float32,0,100,local_or_global,replace,fixed,10.0
+TABLE
+found=$(DLSIM=$1 BUILD=$folder/out "$2/scenarios/local_sgd/async.sh" "$folder/table.csv")
+for expected in \
+    "equal +applied +40 of +80, +40.0 of +80.0 \(50.0, 50.0 %: .0.0 points\); staleness 0.000, 0.000" \
+    "pieces: mode fragment is not simulated" "mean staleness by 0.000, 0.000 \(1 runs\)"; do
+    grep -qE -- "$expected" <<<"$found" || { echo "FAIL: no '$expected' in:"; echo "$found"; exit 1; }
+done
+DL_DATA=$folder DLSIM=$1 "$2/scenarios/local_sgd/async.sh" | grep -q "skipped, there is no" || { echo "FAIL: no data"; exit 1; }
