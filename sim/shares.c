@@ -154,7 +154,9 @@ int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double ba
     int fastest = 0, fastest_model = -1;
     double fastest_ns = INFINITY;
     const dl_machine *m = &scenario->gpu->machine;
-    for (int g = 0; g < dl_gpu_options_count(scenario->gpu); g++) {
+    const int all = dl_gpu_options_count(scenario->gpu);
+    const int most = all < DL_WORKERS_MAX ? all : DL_WORKERS_MAX; /* no worker has one beyond */
+    for (int g = 0; g < most; g++) {
         const dl_place place = dl_gpu_options_place(scenario->gpu, g);
         const int model = dl_machine_model_number(m, place.node, place.index);
         if (model == fastest_model) continue;

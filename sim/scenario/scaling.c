@@ -304,13 +304,21 @@ typedef struct models_job {
     dl_scaling *scalings;       /* [models] */
 } models_job;
 
+/* Whether a GPU that the scenario may use is of that model. */
+static bool is_used(const dl_gpu_options *gpu, int model)
+{
+    if (gpu->gpus == NULL) return dl_machine_has_model(&gpu->machine, model);
+    for (int g = 0; g < gpu->gpu_count; g++)
+        if (model_of(gpu, g) == model) return true;
+    return false;
+}
+
 static bool are_several(const dl_gpu_options *gpu)
 {
-    if (gpu->machine.model_count == 1) return false;
-    const int count = dl_gpu_options_count(gpu), first = model_of(gpu, 0);
-    for (int g = 1; g < count; g++)
-        if (model_of(gpu, g) != first) return true;
-    return false;
+    int count = 0;
+    for (int m = 0; m < gpu->machine.model_count; m++)
+        count += is_used(gpu, m);
+    return count > 1;
 }
 
 static dl_status read_own(const models_job *job, const dl_gpu_costs *file, dl_error *err)
@@ -376,26 +384,22 @@ static dl_status set_models(const models_job *job, dl_error *err)
 {
     const dl_scenario *scenario = job->scenario;
     const dl_gpu_options *gpu = scenario->gpu;
-    const int count = dl_gpu_options_count(gpu), first = model_of(gpu, 0);
+    const int first = model_of(gpu, 0);
     dl_costs *costs = job->costs;
     costs->model_count = gpu->machine.model_count;
     costs->models = dl_calloc((size_t)costs->model_count, sizeof *costs->models, "models");
-    bool *used = dl_calloc((size_t)costs->model_count, sizeof *used, "models");
     dl_status status = DL_OK;
-    for (int g = 0; g < count; g++)
-        used[model_of(gpu, g)] = true;
     costs->models[first].spread_log = job->first->scaled ? job->first->spread_log : 0;
     for (size_t f = 0; f < scenario->gpu_costs_count && status == DL_OK; f++) {
-        if (used[scenario->gpu_costs[f].model])
+        if (is_used(gpu, scenario->gpu_costs[f].model))
             status = read_own(job, &scenario->gpu_costs[f], err);
     }
     for (int m = 0; m < costs->model_count && status == DL_OK; m++) {
         dl_model_costs *model = &costs->models[m];
-        if (!used[m] || model->own != NULL) continue;
+        if (model->own != NULL || !is_used(gpu, m)) continue;
         if (m != first) status = scale_model(job, m, err);
         model->spread_log = fmax(model->spread_log, 2 * costs->compute_spread_frac.value);
     }
-    free(used);
     return status;
 }
 
