@@ -3,7 +3,7 @@
   bench_gloo.py --ranks 2,4 -o gloo.csv          # gloo's all-reduces, calls of a server by RPC
   dlcal links gloo.csv --costs model.ini -o costs.ini
 
-Writes rows `collective,ranks,bytes,time_us`. A time is what an exchange adds to a step: processes
+Writes rows `collective,ranks,bytes,time_us`, means over ranks and repetitions. A time is what an exchange adds to a step: processes
 compute for --compute-ms and exchange, again and again, and before that compute only; the difference
 is the exchange's, with all that its threads take from computing and all waits for a core. What they
 take grows with the computation, so --compute-ms should be about a step of the program in question.
@@ -36,9 +36,9 @@ import torch.distributed as dist
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
-STEPS = 10      # of which a row has the mean
-LEAST_US = 1.0  # a difference below it is noise
-BROADCASTS = (1024, 16384, 262144)  # bytes; buffers are small
+STEPS = 10       # between two looks at the clock
+LEAST_US = 50.0  # a mean difference below it is noise
+BROADCASTS = (1024, 262144)  # bytes; buffers are small
 SMALL = 16384   # bytes of the all-reduce that brings all ranks together
 
 
@@ -85,12 +85,6 @@ def step_s(barrier, step):
     return (time.monotonic() - start) / STEPS
 
 
-def mean_of_ranks(value, ranks):
-    total = torch.tensor([value], dtype=torch.double)
-    dist.all_reduce(total)
-    return total.item() / ranks
-
-
 def reduce_pair(halves):
     calls = [dist.all_reduce(half, async_op=True) for half in halves]
     for call in calls:
@@ -134,16 +128,15 @@ def reduce_rank(rank, ranks, args, meeting, results, barrier):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
     steps = exchanging_steps(args.sizes, Compute(args.products))
-    chance, rows = random.Random(args.seed), []  # the same in all ranks
-    for repeat in range(args.repeats + 1):       # the first warms up
+    chance, times = random.Random(args.seed), []  # the same in all ranks
+    for repeat in range(args.repeats + 1):        # the first warms up
         for kind, size in chance.sample(sorted(steps), len(steps)):
             with_it, without = steps[kind, size]
-            short = mean_of_ranks(step_s(barrier, without), ranks)
-            long = mean_of_ranks(step_s(barrier, with_it), ranks)
+            added = -step_s(barrier, without)
+            added += step_s(barrier, with_it)
             if repeat > 0:
-                rows.append((kind, ranks, size, 1e6 * (long - short)))
-    if rank == 0:
-        results.put(rows)
+                times.append((kind, size, added))
+    results.put(times)
     dist.destroy_process_group()
 
 
@@ -183,30 +176,29 @@ def rpc_rank(rank, ranks, args, meeting, results, barrier):
                  rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
                      num_worker_threads=8, init_method=meeting))
     if rank < callers:
-        rows, short = [], statistics.median(alone)
+        times, short = [], statistics.mean(alone)
         exchanges = {size: Caller(size) for size in args.sizes}
         chance = random.Random(args.seed)  # the same in all callers
         for repeat in range(args.repeats + 1):
             for size in chance.sample(args.sizes, len(args.sizes)):
                 caller = exchanges[size]
                 caller.update_s = 0.0
-                long = step_s(barrier, lambda c=caller: (compute(), c()))
+                added = step_s(barrier, lambda c=caller: (compute(), c())) - short
                 update = caller.update_s / STEPS
                 if repeat == 0:
                     continue
-                rows.append(("roundtrip", callers, size, 1e6 * (long - short - update)))
+                times.append(("roundtrip", size, added - update))
                 if callers == 1:
-                    rows.append(("update", 1, size, 1e6 * update))
-        results.put(rows)
+                    times.append(("update", size, update))
+        results.put(times)
     rpc.shutdown()
 
 
 def run(target, ranks, reporting, args):
-    """Rows of the `reporting` processes that have some; all who wait at the barrier do."""
+    """Rows of mean times, of the `reporting` processes that measure."""
     context = mp.get_context("spawn")
     results, barrier = context.SimpleQueue(), context.Barrier(reporting)
-    reports = 1 if target is reduce_rank else reporting
-    rows, heard = [], 0
+    times, heard = {}, 0
     with tempfile.TemporaryDirectory() as folder:
         meeting = "file://" + os.path.join(folder, "meeting")
         processes = [context.Process(target=target, args=(r, ranks, args, meeting, results, barrier))
@@ -215,10 +207,11 @@ def run(target, ranks, reporting, args):
             p.start()
         try:
             # Before they are joined: who puts more than a pipe holds ends when it has been taken.
-            while heard < reports:
+            while heard < reporting:
                 ended = not any(p.is_alive() for p in processes)
                 if not results.empty():
-                    rows += results.get()
+                    for kind, size, seconds in results.get():
+                        times.setdefault((kind, size), []).append(seconds)
                     heard += 1
                     continue
                 if ended or any(p.exitcode for p in processes):
@@ -231,7 +224,8 @@ def run(target, ranks, reporting, args):
         finally:
             for p in processes:  # who waits for one that has died
                 p.kill()
-    return rows
+    return [(kind, reporting, size, 1e6 * statistics.mean(seconds))
+            for (kind, size), seconds in sorted(times.items())]
 
 
 def main():

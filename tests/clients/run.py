@@ -130,7 +130,7 @@ class Clients:
         for model in self.args.models:
             path, rows_path = self.path(f"{model}_gloo{number}.csv"), self.path(f"{model}_gloo.csv")
             bench = [sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
-                     ",".join(map(str, self.args.ranks)), "--repeats", "2", "--seed",
+                     ",".join(map(str, self.args.ranks)), "--repeats", "3", "--seed",
                      str(number + 1), "--compute-ms", f"{self.compute_ms(model):.1f}", "-o", path]
             call(bench + ([] if "async" in self.args.modes else ["--no-rpc"]))
             with open(path, encoding="ascii") as file:
