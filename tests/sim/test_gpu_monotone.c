@@ -15,6 +15,9 @@ static const char *const exchanges[] = {
     "mode = allreduce\n[exchange]\nalgorithm = ring\n",
     "mode = allreduce\n[exchange]\nbucket_bytes = 3000000\n",
     "mode = ps\n[exchange]\nshards = 2\ncompress = fp16\n",
+    "mode = ps\n[exchange]\nbucket_bytes = 3000000\nsum = on_arrival\nfetch = after\n",
+    "mode = ps\n[exchange]\nbucket_bytes = 3000000\nfetch = layers\norder = forward\n",
+    "mode = ps\n[exchange]\nbucket_bytes = 3000000\nfetch = next_step\norder = together\n",
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
