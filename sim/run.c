@@ -389,11 +389,11 @@ static void measure_throughput(const dl_team *team, const dl_point *point, const
     int64_t since_ns = INT64_MAX;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        done += worker->steps_done - dl_team_warm_up(team, w);
+        done += worker->steps_done - worker->warm_up_steps;
         if (worker->measured_since_ns < since_ns) since_ns = worker->measured_since_ns;
         lost += worker->dropped;
         left_over += worker->left_over;
-        samples += (double)(worker->steps_done - dl_team_warm_up(team, w) - worker->dropped) *
+        samples += (double)(worker->steps_done - worker->warm_up_steps - worker->dropped) *
                    (double)shares[w].samples;
         if (worker->last_end_ns > span_ns) span_ns = worker->last_end_ns;
         if (worker->steps_done == team->config.steps && worker->last_end_ns < first_ns) {
@@ -413,19 +413,25 @@ static void measure_throughput(const dl_team *team, const dl_point *point, const
 static void measure_steps(const dl_team *team, dl_run_result *result)
 {
     size_t count = 0;
-    for (int w = 0; w < result->workers; w++)
-        count += (size_t)(team->workers[w].steps_done - dl_team_warm_up(team, w));
+    int workers = 0; /* with a step; learners may leave before they have done one */
+    for (int w = 0; w < result->workers; w++) {
+        const int64_t steps = team->workers[w].steps_done - team->workers[w].warm_up_steps;
+        count += (size_t)steps;
+        workers += steps > 0;
+    }
     double *all = dl_calloc(count, sizeof *all, "step times");
     size_t used = 0;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        const int64_t first = dl_team_warm_up(team, w);
+        const int64_t first = worker->warm_up_steps;
         for (int64_t s = first; s < worker->steps_done; s++)
             all[used++] = dl_ns_to_s((double)worker->step_ns[s]);
+        result->worker_step_s[w] = (double)NAN;
+        if (worker->steps_done == first) continue;
         result->worker_step_s[w] =
             dl_ns_to_s((double)(worker->last_end_ns - worker->measured_since_ns)) /
             (double)(worker->steps_done - first);
-        result->step_mean_s += result->worker_step_s[w] / result->workers;
+        result->step_mean_s += result->worker_step_s[w] / workers;
     }
     spread_of_steps(all, count, result);
     free(all);

@@ -456,18 +456,16 @@ static void look_for_repetition(dl_team *team)
     }
 }
 
+/* Whose first step after the others' warm-up is its last one has had none. */
 static void end_warm_up(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
+    if (w->steps_done == team->config.warmup) team->is_warm = true;
+    if (!team->is_warm || w->warm_up_steps > 0 || team->stopping) return;
     memset(w->state_ns, 0, sizeof w->state_ns);
     w->queue_ns = w->dropped = 0;
     w->measured_since_ns = team->engine.now_ns;
-}
-
-int64_t dl_team_warm_up(const dl_team *team, int worker)
-{
-    const int64_t done = team->workers[worker].steps_done;
-    return done < team->config.warmup ? done : team->config.warmup;
+    w->warm_up_steps = w->steps_done;
 }
 
 /* Stops when all workers have done their steps, or with `at_once`. */
@@ -509,7 +507,7 @@ void dl_team_end_step(dl_team *team, int worker)
                        w->staleness);
     }
     advance_clock(team, worker, ++w->steps_done);
-    if (w->steps_done == team->config.warmup) end_warm_up(team, worker);
+    end_warm_up(team, worker);
     if (team->config.steady_after > 0 && !team->stopping) look_for_repetition(team);
     if (team->engine.stopped) return;
     if (team->config.platform->step_ended != NULL) team->config.platform->step_ended(team, worker);

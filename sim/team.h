@@ -131,7 +131,9 @@ typedef struct dl_team_config {
     double side_by_side;
     int cores, workers;
     int64_t steps;        /* of a worker, those of the warm-up too */
-    int64_t warmup;       /* of them, before those whose times in states count */
+    int64_t warmup;       /* of them, before those whose times in states count: of the fastest
+                           * worker; each other one's count from the end of the step that it is in
+                           * then */
     int64_t steady_after; /* > 0: the run ends as soon as its steps repeat, see Repetition below,
                            * but not before each worker has done so many; it must have no noise */
     int64_t interval;     /* of the mode, with steady_after */
@@ -166,7 +168,8 @@ typedef struct dl_worker {
     int64_t contributions;       /* with that version */
     bool computes;               /* it has read, and not contributed since */
     int64_t steps_done, clock;
-    int64_t measured_since_ns;   /* end of its warm-up */
+    int64_t measured_since_ns;   /* end of its warm-up, */
+    int64_t warm_up_steps;       /* which had so many */
     int64_t dropped;             /* steps whose gradient the mode has thrown away */
     int64_t left_over;           /* contributions that wait for an update when the run ends */
     dl_team_condition condition; /* that it waits for; NULL = does not wait */
@@ -196,6 +199,7 @@ struct dl_team {
     dl_worker *workers;       /* [agents]: the workers, then their communication threads */
     int agents;
     bool spinning, stopping;
+    bool is_warm;      /* some worker has done the steps of the warm-up */
     int done;          /* workers that have done all their steps */
     int64_t version;   /* updates that the server has applied */
     int64_t gradients; /* contributed since the last one */
@@ -230,9 +234,6 @@ void dl_team_run(dl_team *team);
 /* After a run: some worker waits for a condition forever. So it can come where something beside
  * the mode holds workers back, as one host thread that issues the steps of all GPUs. */
 bool dl_team_is_stuck(const dl_team *team);
-
-/* Of the steps that the worker has done, those of the warm-up. */
-int64_t dl_team_warm_up(const dl_team *team, int worker);
 
 /* What a mode starts; each ends with a call of advance. */
 void dl_team_compute(dl_team *team, int worker, bool with_update);

@@ -449,9 +449,10 @@ static void measure(const dl_team *team, dl_usage *usage)
     char name[DL_RESOURCE_NAME_BYTES];
     for (int w = 0; w < team->config.workers; w++) {
         const int64_t *state_ns = team->workers[w].state_ns;
+        const double own_ns = span_ns - (double)team->workers[w].measured_since_ns;
         snprintf(name, sizeof name, "gpu of worker %d", w);
         dl_usage_note(usage, name,
-                      (double)(state_ns[DL_STATE_COMPUTE] + state_ns[DL_STATE_UPDATE]) / span_ns);
+                      (double)(state_ns[DL_STATE_COMPUTE] + state_ns[DL_STATE_UPDATE]) / own_ns);
     }
     for (int t = 0; t < dispatch->thread_count; t++) {
         snprintf(name, sizeof name, "host thread %d", t);

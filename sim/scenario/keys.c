@@ -56,7 +56,7 @@ static const dl_key rows[] = {
      .help = "of a worker; rounded up to whole intervals"},
     {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
      .sweep = ',',
-     .help = "steps of a worker before those that are measured; if there are any, steps are not "
+     .help = "steps of the fastest worker before those that are measured; if there are any, steps are not "
              "rounded up"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
      .help = "of all random numbers"},

@@ -84,6 +84,24 @@ static void a_warm_up_is_not_measured(void **state)
                 STEP_MS + 2 * RING_MS / 8, 1e-4);
 }
 
+/* Worker 0 takes 4.1 ms a step, or 100.1; the others have had their warm-up of 20 at 22 ms, and all
+ * their steps at 66. Measured are then steps 7 to 17 of worker 0, from 24.6 to 69.7 ms; or the only one
+ * that it ends. */
+static void a_warm_up_is_that_of_the_fastest(void **state)
+{
+    (void)state;
+    const char *steps = "steps = 40\nwarmup = 20\n";
+    dl_run_result r = run("", "", steps, "", "[sync]\nmode = none\n[noise]\nslow = 0:4\n");
+    assert_near(1e3 * r.worker_step_s[0], 4.1, 1e-9);
+    assert_near(1e3 * r.worker_step_s[1], 1.1, 1e-9);
+    assert_near(r.throughput_per_s, (3 * 40 + 11) / (0.0697 - 0.022), 1e-9);
+    assert_near(r.usage.busiest_frac, 1, 1e-9);
+    dl_run_result_free(&r);
+    r = run("", "", steps, "", "[sync]\nmode = none\n[noise]\nslow = 0:100\n");
+    assert_near(1e3 * r.worker_step_s[0], 100.1, 1e-9);
+    dl_run_result_free(&r);
+}
+
 /* Of ten averages, and in a warm-up. */
 static void the_first_average_connects(void **state)
 {
@@ -202,6 +220,7 @@ int main(void)
         cmocka_unit_test(utilisation_is_computing_over_all),
         cmocka_unit_test(a_port_of_another_rate),
         cmocka_unit_test(a_warm_up_is_not_measured),
+        cmocka_unit_test(a_warm_up_is_that_of_the_fastest),
         cmocka_unit_test(the_first_average_connects),
         cmocka_unit_test(an_outer_step_passes_through_memory),
         cmocka_unit_test(fragments_take_their_turns),
