@@ -498,6 +498,14 @@ static dl_status read_slow_item(const char *item, dl_slow_worker *slow, dl_error
     return dl_parse_double(colon + 1, 1e-6, 1e6, &slow->factor, err);
 }
 
+/* Refuses a worker that no point has. */
+static dl_status check_worker(const dl_sweep_list *workers, int worker, dl_error *err)
+{
+    for (size_t i = 0; i < workers->count; i++)
+        if (worker < workers->values[i]) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "no point has a worker %d (they count from 0)", worker);
+}
+
 static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *all,
                            dl_error *err)
 {
@@ -507,17 +515,11 @@ static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     dl_status status = dl_ini_split(ini, entry, &items, &scenario->slow_count, err);
     if (status != DL_OK) return status;
     scenario->slow = dl_calloc(scenario->slow_count, sizeof *scenario->slow, "slow workers");
-    int64_t most = 0;
-    for (size_t i = 0; i < all->workers.count; i++) {
-        if (all->workers.values[i] > most) most = all->workers.values[i];
-    }
     for (size_t i = 0; i < scenario->slow_count && status == DL_OK; i++) {
         dl_error inner = {0};
         status = read_slow_item(items[i], &scenario->slow[i], &inner);
-        if (status == DL_OK && scenario->slow[i].worker >= most) {
-            status =
-                dl_error_set(&inner, DL_ERR_RANGE, "no point has a worker %d (they count from 0)",
-                             scenario->slow[i].worker);
+        if (status == DL_OK) {
+            status = check_worker(&all->workers, scenario->slow[i].worker, &inner);
         }
         for (size_t j = 0; j < i && status == DL_OK; j++) {
             if (scenario->slow[j].worker != scenario->slow[i].worker) continue;
@@ -557,7 +559,8 @@ static dl_status read_absence(const char *item, dl_absence *absence, dl_error *e
 }
 
 /* Absences of one worker in the order of time. */
-static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *all,
+                               dl_error *err)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "syncer", "away");
     if (entry == NULL) return DL_OK;
@@ -570,6 +573,7 @@ static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, dl_erro
         dl_error inner = {0};
         dl_absence *absence = &syncer->absences[i];
         status = read_absence(items[i], absence, &inner);
+        if (status == DL_OK) status = check_worker(&all->workers, absence->worker, &inner);
         for (size_t j = 0; j < i && status == DL_OK; j++) {
             const dl_absence *before = &syncer->absences[j];
             if (before->worker != absence->worker || before->to_s < absence->from_s) continue;
@@ -692,7 +696,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = read_lists(&parsed, ini, &all, err)) ||
         (status = read_gpu_costs(&parsed, ini, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
-        (status = read_absences(&parsed, ini, err)) ||
+        (status = read_absences(&parsed, ini, &all, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
         dl_scenario_free(&parsed);
     } else {

@@ -29,6 +29,7 @@ typedef struct learner {
     int timer;              /* event of that; NOT_YET */
 
     size_t absence;     /* the next one, or the one at hand; absence_count: none */
+    int change;         /* event of its start or end; NOT_YET */
     bool leaving;       /* what it is at is about to end for that */
     int64_t first_step; /* of the interval at hand */
 } learner;
@@ -65,7 +66,7 @@ dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team)
         .grace_ns = dl_ns_ceil(dl_s_to_ns(config->grace_s)),
     };
     for (size_t w = 0; w < workers; w++)
-        s->learners[w].timer = NOT_YET;
+        s->learners[w].timer = s->learners[w].change = NOT_YET;
     return s;
 }
 
@@ -253,9 +254,19 @@ static void look_last(dl_team *team)
     if (eligible > 0) merge(team, eligible < most ? eligible : most);
 }
 
+static void cancel(dl_team *team, int *event)
+{
+    if (*event != NOT_YET) dl_engine_cancel(&team->engine, *event);
+    *event = NOT_YET;
+}
+
+/* What is still planned would only make the run longer. */
 void dl_syncer_close(dl_team *team)
 {
     dl_syncer *s = team->syncer;
+    cancel(team, &s->look);
+    for (int w = 0; w < team->config.workers; w++)
+        cancel(team, &s->learners[w].change);
     if (!team->config.each_ends) return;
     s->closing = true;
     if (!s->merging) look_after(team, s->grace_ns);
@@ -322,8 +333,7 @@ static void wait_for_version(dl_team *team, int worker, int stage, double wait_s
 static bool end_wait(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
-    if (l->timer != NOT_YET) dl_engine_cancel(&team->engine, l->timer);
-    l->timer = NOT_YET;
+    cancel(team, &l->timer);
     return dl_team_is_outdated(team, worker);
 }
 
@@ -414,7 +424,7 @@ static void on_return(void *user, int worker)
     dl_team *team = user;
     learner *l = &team->syncer->learners[worker];
     l->absence++;
-    if (team->stopping) return;
+    l->change = NOT_YET;
     plan_absence(team, worker);
     team->workers[worker].step_start_ns = team->engine.now_ns;
     dl_team_resume(team, worker);
@@ -431,8 +441,7 @@ static void leave(dl_team *team, int worker)
     l->first_step = w->steps_done;
     w->local_updates = l->steps = 0;
     l->anchored = false;
-    if (l->timer != NOT_YET) dl_engine_cancel(&team->engine, l->timer);
-    l->timer = NOT_YET;
+    cancel(team, &l->timer);
     if (isinf(absence->to_s)) {
         dl_team_retire(team, worker);
         return;
@@ -440,15 +449,16 @@ static void leave(dl_team *team, int worker)
     w->stage = RETURNED;
     dl_team_pause(team, worker);
     const int64_t back_ns = dl_ns_ceil(dl_s_to_ns(absence->to_s)), now_ns = team->engine.now_ns;
-    dl_engine_after(&team->engine, back_ns > now_ns ? back_ns - now_ns : 0, on_return, team,
-                    worker);
+    l->change = dl_engine_after(&team->engine, back_ns > now_ns ? back_ns - now_ns : 0, on_return,
+                                team, worker);
 }
 
 static void on_leave(void *user, int worker)
 {
     dl_team *team = user;
     const dl_worker *w = &team->workers[worker];
-    if (team->stopping || w->steps_done == team->config.steps) return;
+    team->syncer->learners[worker].change = NOT_YET;
+    if (w->steps_done == team->config.steps) return;
     team->syncer->learners[worker].leaving = true;
     dl_team_cut(team, worker);
     dl_team_wake(team);
@@ -464,7 +474,8 @@ static void plan_absence(dl_team *team, int worker)
     if (l->absence == config->absence_count) return;
     const int64_t from_ns = dl_ns_ceil(dl_s_to_ns(config->absences[l->absence].from_s));
     const int64_t now_ns = team->engine.now_ns;
-    dl_engine_after(&team->engine, from_ns > now_ns ? from_ns - now_ns : 0, on_leave, team, worker);
+    l->change = dl_engine_after(&team->engine, from_ns > now_ns ? from_ns - now_ns : 0, on_leave,
+                                team, worker);
 }
 
 double dl_syncer_goodput(const dl_team *team)
@@ -476,7 +487,7 @@ double dl_syncer_goodput(const dl_team *team)
     }
     for (int w = 0; w < team->config.workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        const int64_t steps = worker->steps_done - dl_team_warm_up(team, w);
+        const int64_t steps = worker->steps_done - worker->warm_up_steps;
         all_ns += (double)(end_ns - worker->measured_since_ns);
         if (steps <= worker->dropped) continue;
         const double useful = 1 - (double)worker->dropped / (double)steps;

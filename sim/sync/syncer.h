@@ -98,11 +98,11 @@ void dl_syncer_start(dl_team *team);
 void dl_syncer_close(dl_team *team);
 void dl_syncer_end(dl_team *team);
 
-/* After the run: what became of the uploads; *merge_ns[the result]: times of the merges' ends,
- * ascending, borrowed. */
-/* The part of the learners' time, from the end of the warm-up to the end of the last step, in which
+/* After the run. The part of the learners' time, from the end of the warm-up to the end of the last step, in which
  * they computed steps that were not lost; those of uploads that were not merged are not. */
 double dl_syncer_goodput(const dl_team *team);
+
+/* What became of the uploads; *merge_ns[the result]: times of the merges' ends, ascending, borrowed. */
 dl_upload_counts dl_syncer_counts(const dl_team *team);
 int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns);
 

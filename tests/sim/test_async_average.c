@@ -259,6 +259,34 @@ static void a_learner_leaves(void **state)
     assert_merged(&r, (const int[6]){4, 4, 0, 0, 0, 4}, 3, (const int[3]){1, 2, 1});
 }
 
+/* Before it has done a step: it has no time of a step, and counts in no mean. */
+static void a_learner_leaves_before_its_first_step(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 20, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\naway = 1:0.0005-\n");
+    assert_near(r.step_mean_s, 0.001, 1e-9);
+    assert_true(isnan(r.worker_step_s[1]));
+    assert_near(r.samples, 20, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* Neither the absence of 50 s nor a grace time of 100 s is waited for when all have ended. The uploads
+ * of 10 and 20 ms are merged one by one; the last merge that starts before the end is done at 20.5 ms.
+ * With the grace time the upload of learner 1 at 30 ms completes the only merge; it ends its last step at
+ * 42 ms. */
+static void what_is_planned_after_the_end_does_not_count(void **state)
+{
+    (void)state;
+    dl_run_result r = run(2, 20, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\naway = 1:50-60\n");
+    assert_near(r.updates_per_s, 3 / 0.0205, 1e-9);
+    dl_run_result_free(&r);
+    r = run(2, 40, "interval = 10\n",
+            "[syncer]\nmerge_s = 0.0005\ngrace_s = 100\n[noise]\nslow = 1:3\n");
+    assert_near(r.updates_per_s, 1 / 0.042, 1e-9);
+    dl_run_result_free(&r);
+}
+
 /* Twice, the second time while it waits for a version with its upload merged: nothing is lost. */
 static void absences_follow_one_another(void **state)
 {
@@ -298,11 +326,9 @@ static void absences_are_checked(void **state)
     (void)state;
     static const struct {
         const char *away, *says;
-    } cases[] = {{"1:5", "expected worker:from-to"},
-                 {"1:5-3", "ends before it starts"},
-                 {"1:0-", "is never there"},
-                 {"x:1-2", "x"},
-                 {"1:5-9, 1:8-10", "in their order"}};
+    } cases[] = {{"1:5", "expected worker:from-to"},   {"1:5-3", "ends before it starts"},
+                 {"1:0-", "is never there"},           {"x:1-2", "x"},
+                 {"2:1-2", "no point has a worker 2"}, {"1:5-9, 1:8-10", "in their order"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_error err = {0};
         char text[300];
@@ -335,6 +361,8 @@ int main(void)
         cmocka_unit_test(a_learner_fails_and_comes_back),
         cmocka_unit_test(a_learner_joins_late),
         cmocka_unit_test(a_learner_leaves),
+        cmocka_unit_test(a_learner_leaves_before_its_first_step),
+        cmocka_unit_test(what_is_planned_after_the_end_does_not_count),
         cmocka_unit_test(absences_follow_one_another),
         cmocka_unit_test(absences_are_checked),
     };
