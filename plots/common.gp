@@ -22,6 +22,8 @@ key_px = 26.0
 if (is_compact) {
     key_columns = key_lines < 2 || key_chars > 17 ? 1 : 2
     key_rows = ceil(1.0 * key_lines / key_columns)
+    # Not lower than the key: gnuplot puts no more rows into it than fit beside the panel.
+    if (compact_body_px < key_px * key_rows + 10) { compact_body_px = key_px * key_rows + 10 }
     left_px = compact_left_px
     right_px = 14.0
     canvas_width = 460
