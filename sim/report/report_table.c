@@ -10,6 +10,8 @@
 #include "sim/report/report_assumed.h"
 
 #define OPTIONS_WIDTH 16 /* at least */
+#define SYNC_WIDTH 11    /* at least */
+#define STALENESS_SYNC_WIDTH 9
 #define SPLITS_SHOWN 6
 
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured)
@@ -56,9 +58,20 @@ static int options_width(const dl_study *study, const dl_sweep *sweep)
     return (int)width;
 }
 
+/* As wide as the longest name of a mode, and at least as `least`. */
+static int sync_width(const dl_sweep *sweep, size_t least)
+{
+    size_t width = least;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const size_t length = strlen(sweep->rows[i].point.mode->name);
+        if (length > width) width = length;
+    }
+    return (int)width;
+}
+
 typedef struct table_style {
     const dl_study *study;
-    int options_width;
+    int sync_width, options_width;
     bool compare, input;
 } table_style;
 
@@ -69,15 +82,21 @@ double dl_report_waiting_frac(const dl_row *row)
     return part[DL_PART_WAITING] + (on_gpu ? part[DL_PART_INPUT] : 0);
 }
 
+/* "-" on GPUs. */
+static void print_cores(FILE *out, const dl_point *point)
+{
+    print_number(out, 4, 0, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
+}
+
 static void print_row(FILE *out, const table_style *style, const dl_row *row,
                       const dl_measured *measured)
 {
     const dl_point *point = &row->point;
     const dl_run_result *mean = &row->mean;
     char step[32], options[DL_REPORT_OPTIONS_BYTES];
-    print_number(out, 4, 0, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
+    print_cores(out, point);
     dl_report_options(options, sizeof options, style->study, row);
-    fprintf(out, " %7d %6lld %-11s %-*s", point->workers, (long long)point->batch,
+    fprintf(out, " %7d %6lld %-*s %-*s", point->workers, (long long)point->batch, style->sync_width,
             point->mode->name, style->options_width, options);
     if (row->error != NULL) {
         fprintf(out, " %s\n", row->error);
@@ -110,20 +129,22 @@ static void print_by_worker(FILE *out, const double *means, int workers)
 static void print_staleness(FILE *out, const dl_sweep *sweep, const dl_measured *measured)
 {
     bool any = false;
+    const int width = sync_width(sweep, STALENESS_SYNC_WIDTH);
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         const double *value = measured[i].value;
         if (row->worker_staleness == NULL || isnan(value[DL_MEASURE_STALENESS_MEAN])) continue;
         if (!any) {
-            fprintf(out, "%5s %7s %-9s %-9s %7s %7s %5s %5s  %s\n", "cores", "workers", "sync",
-                    "staleness", "mean", "sd", "p50", "p90", "mean by worker");
+            fprintf(out, "%5s %7s %-*s %-9s %7s %7s %5s %5s  %s\n", "cores", "workers", width,
+                    "sync", "staleness", "mean", "sd", "p50", "p90", "mean by worker");
         }
         any = true;
-        fprintf(out, "%5d %7d %-9s predicted %7.2f %7.2f %5.0f %5.0f ", row->point.cores,
-                row->point.workers, row->point.mode->name, row->staleness_mean, row->staleness_sd,
-                row->staleness_p50, row->staleness_p90);
+        print_cores(out, &row->point);
+        fprintf(out, " %7d %-*s predicted %7.2f %7.2f %5.0f %5.0f ", row->point.workers, width,
+                row->point.mode->name, row->staleness_mean, row->staleness_sd, row->staleness_p50,
+                row->staleness_p90);
         print_by_worker(out, row->worker_staleness, row->point.workers);
-        fprintf(out, "\n%24smeasured  %7.2f %7.2f %5.0f %5.0f ", "",
+        fprintf(out, "\n%*smeasured  %7.2f %7.2f %5.0f %5.0f ", 15 + width, "",
                 value[DL_MEASURE_STALENESS_MEAN], value[DL_MEASURE_STALENESS_SD],
                 value[DL_MEASURE_STALENESS_P50], value[DL_MEASURE_STALENESS_P90]);
         print_by_worker(out, measured[i].worker_staleness, row->point.workers);
@@ -166,7 +187,7 @@ static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep
     for (size_t r = 0; r < sweep->row_count; r++)
         points += dl_point_is_split(&sweep->rows[r].point);
     if (points > SPLITS_SHOWN) {
-        fprintf(out, "%d points of split models: their stages stand in the results\n", points);
+        fprintf(out, "%d points of split models: their stages are in the results\n", points);
         return;
     }
     for (size_t r = 0; r < sweep->row_count; r++) {
@@ -175,6 +196,26 @@ static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep
             print_stages(out, &study->variants[row->variant], row);
         }
     }
+}
+
+static int64_t count_of(const dl_run_result *result, int bin)
+{
+    int64_t count = 0;
+    for (int w = 0; w < result->workers; w++)
+        count += result->staleness[w * result->staleness_bins + bin];
+    return count;
+}
+
+/* Applied uploads by staleness, as means over the runs, as the other counts of the line; the bins
+ * are sums over them. */
+static void print_applied(FILE *out, const dl_run_result *mean)
+{
+    int64_t total = 0;
+    for (int bin = 0; bin < mean->staleness_bins; bin++)
+        total += count_of(mean, bin);
+    const double runs = mean->syncer->applied > 0 ? (double)total / mean->syncer->applied : 1;
+    for (int bin = 0; bin < mean->staleness_bins; bin++)
+        fprintf(out, " %.0f", (double)count_of(mean, bin) / runs);
 }
 
 /* What became of the uploads to a syncer, by point; nothing where there is none. */
@@ -189,7 +230,7 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
         if (!any) {
             fprintf(out, "%7s %7s %7s %9s %10s %8s %7s %10s %9s  %s\n", "workers", "uploads",
                     "applied", "too stale", "superseded", "unmerged", "merges", "outer step",
-                    "goodput %", "uploads applied by staleness 0, 1, ...");
+                    "goodput %", "applied by staleness 0, 1, ...");
         }
         any = true;
         char outer[32];
@@ -198,12 +239,7 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
                 s->uploaded, s->applied, s->too_stale, s->superseded, s->unmerged, s->merges,
                 s->merges > 0 ? dl_format_ns(outer, sizeof outer, outer_ns) : "-",
                 100 * s->goodput_frac);
-        for (int bin = 0; bin < row->mean.staleness_bins; bin++) {
-            int64_t count = 0;
-            for (int w = 0; w < row->mean.workers; w++)
-                count += row->mean.staleness[w * row->mean.staleness_bins + bin];
-            fprintf(out, " %lld", (long long)count);
-        }
+        print_applied(out, &row->mean);
         dl_report_options(options, sizeof options, study, row);
         fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
     }
@@ -237,11 +273,12 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
         extrapolated |= sweep->rows[i].extrapolated;
         input |= sweep->rows[i].mean.part_frac[DL_PART_INPUT] >= DL_DECIDING_FRAC;
     }
-    const table_style style = {study, options_width(study, sweep), compare || failed, input};
+    const table_style style = {study, sync_width(sweep, SYNC_WIDTH), options_width(study, sweep),
+                               compare || failed, input};
     fprintf(out, "%s\n", study->variants[0].scenario.name);
-    fprintf(out, "%5s %7s %6s %-11s %-*s %10s %12s %7s %6s%s %9s", "cores", "workers", "batch",
-            "sync", style.options_width, "options", "step", "samples/s", "speedup", "wait %",
-            input ? " input %" : "", "staleness");
+    fprintf(out, "%5s %7s %6s %-*s %-*s %10s %12s %7s %6s%s %9s", "cores", "workers", "batch",
+            style.sync_width, "sync", style.options_width, "options", "step", "samples/s",
+            "speedup", "wait %", input ? " input %" : "", "staleness");
     if (style.compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
     fprintf(out, "\n");
     for (size_t i = 0; i < sweep->row_count; i++) {
