@@ -460,13 +460,16 @@ static void put_settings(const page *p)
     char without[DL_WITHOUT_TEXT_BYTES];
     fputs("<h2>Settings</h2>\n<p>", p->out);
     if (scenario->gpu != NULL) dl_html(p->out, "Machine: %s. ", scenario->gpu->machine.name);
-    dl_html(p->out, "Costs: %s, %s. %lld steps of each worker, %lld replicate%s, seed %lld.",
-            first->costs.workload != NULL ? first->costs.workload : "",
-            first->costs.device != NULL ? first->costs.device : "", (long long)scenario->steps,
+    const bool named = first->costs.workload != NULL && first->costs.workload[0] != '\0';
+    const bool placed = first->costs.device != NULL && first->costs.device[0] != '\0';
+    dl_html(p->out, "Costs: %s%s%s. %lld steps of each worker, %lld replicate%s, seed %lld.",
+            named ? first->costs.workload : first->costs.path, placed ? ", " : "",
+            placed ? first->costs.device : "", (long long)scenario->steps,
             (long long)scenario->replicates, scenario->replicates == 1 ? "" : "s",
             (long long)scenario->seed);
     if (p->study->variant_count > 1) {
-        fputs(" These are of the first of several variants; the column mode shows what differs.",
+        fputs(" These are the settings of the first of several variants; the column mode shows "
+              "what differs.",
               p->out);
     }
     if (scenario->without != 0) {
