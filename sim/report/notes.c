@@ -74,8 +74,8 @@ static void add_throughput(note_list *list, const dl_scenario *scenario)
 {
     if (scenario->samples_per_s <= 0) return;
     add(list, dl_format("a step of one worker is batch / (%g samples/s), assumed to be a third "
-                        "forward and two thirds backward pass, the update in it, whatever the "
-                        "batch; dlcal costs takes it apart from a trace",
+                        "forward and two thirds backward pass, update included, at any batch "
+                        "size; dlcal costs takes these times from a trace",
                         scenario->samples_per_s));
 }
 
@@ -84,12 +84,12 @@ static void add_scaling(note_list *list, const dl_variant *variant)
     const dl_scaling *s = &variant->scaling;
     const dl_costs *costs = &variant->costs;
     if (s->differs) {
-        add(list, dl_format("%s is of %s, not of %s: its times are taken as they are: %s",
-                            file_of(costs), costs->device, s->to, s->why_not));
+        add(list, dl_format("%s is of %s, not of %s; its times are not scaled: %s", file_of(costs),
+                            costs->device, s->to, s->why_not));
     }
     if (!s->scaled) return;
     add(list, dl_format("compute of %s scaled from %s to %s: forward and backward x %.3g, update "
-                        "x %.3g; the intervals have it %.2g times as fast and as slow",
+                        "x %.3g; 95 %% interval: up to %.2g times faster or slower",
                         file_of(costs), s->from, s->to, s->compute_factor, s->update_factor,
                         exp(DL_SCALING_SPREAD)));
 }
@@ -103,18 +103,18 @@ static void add_models(note_list *list, const dl_variant *variant)
         const dl_scaling *s = &variant->scalings[i];
         const dl_costs *own = costs->models[i].own;
         if (own != NULL && variant->scenario.model == NULL) {
-            add(list, dl_format("compute on %s is that of %s", m->models[i].name, file_of(own)));
+            add(list, dl_format("compute on %s is taken from %s", m->models[i].name, file_of(own)));
         }
         if (s->scaled) {
             add(list, dl_format("compute of %s on %s scaled from %s: forward and backward x %.3g, "
-                                "update x %.3g; the intervals have it %.2g times as fast and as "
-                                "slow",
+                                "update x %.3g; 95 %% interval: up to %.2g times faster or "
+                                "slower",
                                 file_of(costs), s->to, s->from, s->compute_factor, s->update_factor,
                                 exp(s->spread_log)));
         }
         if (s->differs) {
-            add(list,
-                dl_format("%s is taken for %s as it is: %s", file_of(costs), s->to, s->why_not));
+            add(list, dl_format("times of %s are used for %s without scaling: %s", file_of(costs),
+                                s->to, s->why_not));
         }
     }
 }
@@ -141,7 +141,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
     int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
     dl_point_models(scenario, point, models);
     dl_point_shares(scenario, costs, point, samples);
-    char *text = dl_format("GPUs differ: of a batch of %lld", (long long)point->batch);
+    char *text = dl_format("GPUs differ; a batch of %lld is divided", (long long)point->batch);
     for (int m = 0; m < costs->model_count; m++) {
         int count = 0, one = -1;
         for (int w = 0; w < point->workers; w++) {
@@ -153,7 +153,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
         const double batch = (double)samples[one];
         const double ns = dl_costs_model_step_ns(costs, m, batch, "forward") +
                           dl_costs_model_step_ns(costs, m, batch, "backward");
-        char *grown = dl_format("%s%s %lld on %s%s, in %s", text, one > 0 ? ";" : ":",
+        char *grown = dl_format("%s%s %lld samples on %s%s (%s)", text, one > 0 ? "," : ":",
                                 (long long)samples[one], count > 1 ? "each " : "",
                                 scenario->gpu->machine.models[m].name, DL_NS_TEXT(ns));
         free(text);
@@ -176,7 +176,7 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, arithmetic);
     add(list,
         dl_format("times of %s are estimated: %.3g of the %s flop rate and %.3g of the memory "
-                  "rate of %s; the intervals have compute %.2g times as fast and as slow",
+                  "rate of %s; 95 %% interval of compute: up to %.2g times faster or slower",
                   costs->workload, efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
                   efficiency->memory_frac, gpu->name, exp(2 * costs->compute_spread_frac.value)));
 }
@@ -317,7 +317,7 @@ const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default
     static const char *const effects[] = {
         [DL_LIMITS_NOTHING] = "",
         [DL_LIMITS_MODE] = "workers do not exchange anything: the speedup is the ideal one",
-        [DL_LIMITS_NOISE] = "steps do not vary: nobody waits for a slower worker",
+        [DL_LIMITS_NOISE] = "steps do not vary: no worker waits for a slower one",
         [DL_LIMITS_INPUT_CORES] = "GPUs wait for input",
         [DL_LIMITS_PREFETCH] = "GPUs wait for input",
         [DL_LIMITS_OVERLAP] = "exchange does not run during the backward pass: it takes",
@@ -325,7 +325,7 @@ const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default
         [DL_LIMITS_SERVER] = "averaging and the server's updates take",
     };
     const char *effect = d->given && d->key->limits == DL_LIMITS_INPUT_CORES
-                             ? "they are busy all the time, GPUs wait for input"
+                             ? "busy all the time; GPUs wait for input"
                              : effects[d->key->limits];
     const int used = d->given ? snprintf(text, bytes, "[%s] %s = %d: %s", d->key->section,
                                          d->key->name, d->value, effect)

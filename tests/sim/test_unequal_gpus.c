@@ -138,7 +138,10 @@ static void shares_by_speed_take_equal_times(void **state)
     bool found = false;
     for (size_t i = 0; i < count; i++)
         found |=
-            strstr(notes[i], "of a batch of 96: 32 on a, in 32.0 ms; 64 on b, in 32.0 ms") != NULL;
+            strstr(
+                notes[i],
+                "a batch of 96 is divided: 32 samples on a (32.0 ms), 64 samples on b (32.0 ms)") !=
+            NULL;
     assert_true(found);
     dl_study_notes_free(notes, count);
     dl_study_free(&study);
