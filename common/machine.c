@@ -311,7 +311,7 @@ static const dl_key rows[] = {
     OWN("gpus *", "link", "name of a [link]", true, "to the parent"),
     OWN("nodes *", "model", "name of a [gpu_model]", true,
         "of all GPUs of the nodes that the section numbers ([nodes 2-3], from 0), in place of "
-        "[gpus]'"),
+        "the model of their [gpus]"),
     OWN("nics *", "parent", "socketN, or name of a [switch]", true, "what is above the NICs"),
     OWN("nics *", "link", "name of a [link]", true, "to the parent"),
     OWN("nics *", "port", "name of a [link]", true, "to the network"),
@@ -473,7 +473,7 @@ static dl_status read_gpus(const machine_reader *r, const dl_ini_section *sectio
     return DL_OK;
 }
 
-/* Nodes that two sections name have no model of their own to tell. */
+/* A node may be in one section only. */
 static dl_status read_nodes(const machine_reader *r, const dl_ini_section *section,
                             const char *name)
 {
@@ -485,7 +485,7 @@ static dl_status read_nodes(const machine_reader *r, const dl_ini_section *secti
     if (nodes.last >= m->nodes) return machine_fail(r, section, "there are fewer nodes");
     for (int o = 0; o < m->other_count; o++) {
         if (nodes.last < m->others[o].first || nodes.first > m->others[o].last) continue;
-        return machine_fail(r, section, "another section has some of these nodes too");
+        return machine_fail(r, section, "another section names some of these nodes too");
     }
     dl_status status = machine_read_name(r, section->name, "model", m->models, m->model_count,
                                          sizeof *m->models, &nodes.model);

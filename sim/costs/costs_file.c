@@ -144,7 +144,7 @@ static const dl_key rows[] = {
     SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,
         "standard deviation of the logarithm of the factor on all compute, where it is estimated"),
     SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
-        "of buffers that DistributedDataParallel broadcasts before a forward pass, among processes "
+        "of the buffers that DistributedDataParallel broadcasts before each forward pass; processes "
         "on cores or GPUs"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
@@ -165,11 +165,11 @@ static const dl_key rows[] = {
     SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "whole number",
         "that the ranks are on"),
     SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
-        "bytes_SIZE of [roundtrip CALLERS]: time that a call of a server, of that many bytes there "
-        "and back, adds to a step"),
+        "bytes_SIZE of [roundtrip CALLERS]: time that a call to a parameter server, with that many "
+        "bytes each way, adds to a step"),
     SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
-        "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight together, of that "
-        "many bytes in all, add to a step of processes"),
+        "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight at once, of that "
+        "many bytes in total, add to a step of processes"),
     SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
         "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass adds "
         "to a step of processes"),
@@ -414,7 +414,7 @@ static dl_status read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini
 #define RANKS_MAX 1000000
 #define BYTES_MAX 1e18
 
-/* Exchanges of processes that are no collectives. */
+/* Exchanges among processes other than collectives. */
 typedef struct process_exchange {
     const char *name;
     int kind;

@@ -95,31 +95,32 @@ static const dl_key rows[] = {
 
     {"exchange", "shards", OWN, .form = "whole number from 1 to 64, workers or nodes",
      .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "of the server; workers, nodes: as many as these (nodes that have workers), at most "
-             "64"},
+     .help = "shards of the server; workers, nodes: one for each of them (nodes that have "
+             "workers), at most 64"},
     {"exchange", "tensors", CHOICE(dl_tensors_names), .fallback = "split", GPU(tensors),
      .sweep = ',',
-     .help = "where the shards have them: each split over all; whole, in turn from the first layer "
-             "on; whole, the largest first where fewest bytes are; or split from large_bytes on, "
-             "else in turn. Tensors are the buckets (bucket_bytes)"},
+     .help = "how tensors are placed on shards: split: each evenly over all; round_robin: whole, in "
+             "turn from the first layer on; least_loaded: whole, the largest first, on the shard "
+             "with the fewest bytes; large_split: those of large_bytes or more split, the others "
+             "in turn. Tensors are the buckets (bucket_bytes)"},
     {"exchange", "large_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
      .fallback = "4MB", GPU(large_bytes), .sweep = ',', .only = "tensors = large_split",
-     .help = "tensors of as many bytes are split; the default is MXNet's"},
+     .help = "tensors of at least this size are split; the default is MXNet's"},
     {"exchange", "slice_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES, .fallback = "0",
      GPU(slice_bytes), .sweep = ',',
-     .help = "ps: tensors are sent, summed and fetched in slices of at most that size; 0: whole"},
+     .help = "ps: tensors are sent, summed and fetched in slices of at most this size; 0: whole"},
     {"exchange", "sum", EITHER(sums), .fallback = "at_once", GPU(sums_on_arrival), .sweep = ',',
-     .help = "ps, softsync: the server sums when all gradients of an update are there, or adds each "
-             "as it comes"},
+     .help = "ps, softsync: the server sums once all gradients of an update have arrived, or adds "
+             "each as it arrives"},
     {"exchange", "fetch", CHOICE(dl_fetch_names), .fallback = "summed", GPU(fetch), .sweep = ',',
-     .help = "ps: each tensor once it is summed (summed, layers) or once all are (after, "
-             "next_step); what waits is the step's end (summed, after) or the tensor's layer in "
-             "the next forward pass (layers, next_step)"},
+     .help = "ps: when a tensor is fetched: once it is summed (summed, layers) or once all are "
+             "(after, next_step); and what waits for it: the end of the step (summed, after) or "
+             "its layer in the next forward pass (layers, next_step)"},
     {"exchange", "order", CHOICE(dl_order_names), .fallback = "ready", GPU(order), .sweep = ',',
-     .help = "ps: of messages that wait for a connection: the first one that was ready, that of "
-             "the layer which is needed first, or none waits and all share the links"},
+     .help = "ps: which message a connection sends next: the one that was ready first, or that of "
+             "the layer needed first; together: no order, all share the links"},
     {"exchange", "node_sum", FLAG, .fallback = "no", GPU(node_sum), .sweep = ',',
-     .help = "ps: a node sums its GPUs' gradients, pushes and fetches once"},
+     .help = "ps: each node sums the gradients of its GPUs, then pushes and fetches once"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", .group = DL_TAKE_GPUS,
      .sweep = ',', .help = "of collectives"},
     {"exchange", "fidelity", CHOICE(dl_fidelity_names), .fallback = "phase", GPU(fidelity),
@@ -172,8 +173,8 @@ static const dl_key rows[] = {
     {"workload", "costs", OWN, .form = "file", .sweep = ',',
      .help = "cost file; this, model or samples_per_s is required"},
     {"workload", "gpu_costs", OWN, .form = "GPU:FILE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "cost files of GPUs of some of the machine's models, by their names; of these files "
-             "operations and memory count. Default: scaled from costs by data-sheet rates"},
+     .help = "cost files for some of the machine's GPU models, by name; only their operations and "
+             "memory are used. Default: costs, scaled by data-sheet rates"},
     {"workload", "model", OWN, .form = "NAME or NAME:KEY=VALUE,...", .group = DL_TAKE_GPUS,
      .sweep = '|',
      .help = "in place of costs: a network that dlsim --workloads lists, whose times are estimated "
@@ -196,8 +197,8 @@ static const dl_key rows[] = {
      .help = "for weak scaling"},
     {"workload", "shares", CHOICE(shares), .fallback = "equal", SCENARIO(shares),
      .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "of the batch: as many samples for each worker, or so many that all compute for the "
-             "same time, where GPUs are of several models"},
+     .help = "how GPUs of several models divide a batch: the same number of samples each, or so that "
+             "all compute for the same time"},
     {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
      .help = "for the time and, on GPUs, the price of an epoch"},
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
@@ -236,35 +237,36 @@ static const dl_key rows[] = {
      .help = "of the server; on GPUs also gpu:K (K over all nodes) and, for averages, allreduce"},
     {"sync", "interval_by_speed", FLAG, .fallback = "no", SCENARIO(interval_by_speed),
      .group = DL_TAKE_OPTION(DL_SYNC_BY_SPEED), .sweep = ',',
-     .help = "the fastest worker does interval local steps, each other one as many as it can in "
+     .help = "the fastest worker does interval local steps, every other one as many as it can in "
              "the same time (dynamic local updates)"},
 
     {"syncer", "quorum", SYNCER(quorum), WHOLE(1, DL_WORKERS_MAX), .fallback = "1",
-     .help = "uploads without which it does not merge; at most as many as workers"},
+     .help = "uploads that a merge needs; at most the number of workers"},
     {"syncer", "quorum_max", SYNCER(quorum_max), WHOLE(1, DL_WORKERS_MAX),
-     .help = "uploads of a merge at most; default: as many as workers"},
+     .help = "most uploads in one merge; default: the number of workers"},
     {"syncer", "grace_s", SYNCER(grace_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
-     .fallback = "0", .help = "seconds that it waits for more after the quorum"},
+     .fallback = "0", .help = "seconds to wait for more uploads once there is a quorum"},
     {"syncer", "grace", SYNCER(adaptive), CHOICE(dl_grace_names), .fallback = "fixed",
-     .help = "adaptive: until one of the quorum is expected to upload again, at most grace_s"},
+     .help = "fixed: all of grace_s; adaptive: only until a learner of the quorum is expected to "
+             "upload again"},
     {"syncer", "scan_s", SYNCER(scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
-     .fallback = "0", .help = "period in seconds at which it looks for uploads; 0: it hears of each"},
+     .fallback = "0", .help = "seconds between scans for uploads; 0: each is seen at once"},
     {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
-     .help = "seconds to read, merge and publish; default: an [update] of the costs"},
+     .help = "seconds to read, merge and publish; default: an [update] of the cost file"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
      .help = "when a learner takes a new version: next: after an upload; replace: after any local "
-             "step, which loses those since the upload; rebase: as replace, and adds what it "
-             "learned since the upload; predict: as rebase, and uploads only then"},
+             "step, losing those since the upload; rebase: as replace, but adding what it learned "
+             "since the upload; predict: as rebase, and it uploads only then"},
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
      .help = "first: the run ends when the fastest learner has done its steps; each: every learner "
-             "does its steps, and a grace time later what is eligible is merged"},
+             "does its steps, and after one more grace time what is eligible is merged"},
     {"syncer", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
      .group = DL_TAKE_OPTION(DL_SYNC_SYNCER), .sweep = '|',
-     .help = "seconds in which a learner is not there (it fails, leaves, comes later), as 3:100-160; "
-             "5:200-: it does not come back"},
+     .help = "seconds in which a learner is absent (it fails, leaves or joins late), as 3:100-160; "
+             "5:200-: it does not return"},
     {"syncer", "wait_s", SYNCER(wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
-     .fallback = "0", .help = "seconds at most that a learner waits for a new version after an "
-                              "upload"},
+     .fallback = "0", .help = "longest wait of a learner for a new version after an upload, in "
+                              "seconds"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE, .help = "how steps vary; trace: as profiled; work: only as the costs' [spread] work_frac says; "
