@@ -332,6 +332,12 @@ static dl_status read_own(const models_job *job, const dl_gpu_costs *file, dl_er
                                  "[costs] device = %s: [workload] gpu_costs has it for %s",
                                  own->device, gpu->name);
     }
+    if (status == DL_OK && own->machine_value_count > 0) {
+        status = dl_error_set_at(err, DL_ERR_DATA, own->path, 0,
+                                 "[machine %s]: the file of one model's compute gives no number of "
+                                 "the machine; [workload] costs does",
+                                 own->machine_values[0].section);
+    }
     char *missing = status == DL_OK ? dl_costs_missing(own, DL_NEED_OPS) : NULL;
     if (missing != NULL) {
         status = dl_error_set_at(err, DL_ERR_DATA, own->path, 0, "costs are missing: %s", missing);

@@ -423,12 +423,16 @@ static void bad_input_is_refused(void **state)
         {MIXED, OWN "batch = 1\n", "[sync]\nmode = allreduce\n", "cannot share"},
         {MIXED, "gpu_costs = b:" COSTS_B ", b:" COSTS_A "\nbatch = 2\n", "", "given twice"},
         {MIXED, "gpu_costs = b:" COSTS_A "\nbatch = 2\n", "", "gpu_costs has it for b"},
+        {MIXED, "gpu_costs = b:own_link.ini\nbatch = 2\n", "",
+         "[machine link x16]: the file of one model's compute"},
         {MIXED, "batch_per_worker = 2\nshares = speed\n",
          "[pipeline]\nstages = 2\ngpus = 2\ncut_bytes_per_sample = 1\n", "does not go with"},
         {NODES "[nodes 2]\nmodel = a\n", "batch = 6\n", "", "another section"},
         {NODES "[nodes 3]\nmodel = a\n", "batch = 6\n", "", "fewer nodes"},
         {NODES "[nodes 0]\nmodel = c\n", "batch = 6\n", "", "unknown name"},
     };
+    fixture_write("own_link.ini", "[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 1\n"
+                                  "per_sample_ns = 1\n[machine link x16]\nbytes_per_s = 1e9\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_study study = {0};
         dl_error err = {0};
@@ -438,6 +442,7 @@ static void bad_input_is_refused(void **state)
         }
         if (strstr(err.text, cases[i].text) == NULL) fail_msg("case %zu: %s", i, err.text);
     }
+    remove("own_link.ini");
 }
 
 int main(void)
