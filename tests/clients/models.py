@@ -1,11 +1,11 @@
-"""Three small models with synthetic batches, for training on a processor's cores."""
+"""Small models with synthetic batches, for training on a processor's cores."""
 
 import torch
 from torch import nn
 
 
 class Attention(nn.Module):
-    """A causal transformer of two layers over 64 tokens."""
+    """A causal transformer of two layers over at most `tokens` tokens."""
 
     def __init__(self, words=1000, width=128, tokens=64):
         super().__init__()
@@ -18,7 +18,9 @@ class Attention(nn.Module):
         self.register_buffer("mask", mask, persistent=False)
 
     def forward(self, tokens):
-        hidden = self.layers(self.embed(tokens) + self.place, mask=self.mask, is_causal=True)
+        count = tokens.shape[1]
+        hidden = self.layers(self.embed(tokens) + self.place[:count],
+                             mask=self.mask[:count, :count], is_causal=True)
         return self.head(hidden).flatten(0, 1)
 
 
@@ -39,9 +41,14 @@ def images(batch, shape):
     return torch.randn(batch, *shape), torch.randint(0, 10, (batch,))
 
 
-def sentences(batch):
-    tokens = torch.randint(0, 1000, (batch, 65))
+def sentences(batch, count=64):
+    tokens = torch.randint(0, 1000, (batch, count + 1))
     return tokens[:, :-1].contiguous(), tokens[:, 1:].flatten()
+
+
+def unequal_sentences(batch):
+    """All of a batch are as long as its longest, whose length is uniform between 16 and 112."""
+    return sentences(batch, int(torch.randint(16, 113, ())))
 
 
 # name: (model, batch of n samples)
@@ -49,6 +56,7 @@ MODELS = {
     "mlp": (make_mlp, lambda n: images(n, (1, 28, 28))),
     "cnn": (make_cnn, lambda n: images(n, (3, 32, 32))),
     "transformer": (Attention, sentences),
+    "unequal": (lambda: Attention(tokens=112), unequal_sentences),
 }
 
 

@@ -26,7 +26,12 @@ DISTURBED = 0.10
 CALL_LIMIT_S = 3600  # none takes a tenth of it
 
 # model: (batch of a worker, batch of the second trace, steps between lines, steps of a run)
-MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 60), "transformer": (8, 2, 2, 60)}
+MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 60), "transformer": (8, 2, 2, 60),
+          "unequal": (8, 4, 1, 200)}
+# Models whose batches take unequal time, and how many of these are trained in turn: traces and lines
+# of copies need as many as show the distribution, a line a step.
+VARIED = {"unequal": 200}
+VARIED_STEPS = 100
 # name: (mode of train.py, mode of dlsim, interval, mode of the one-process trace)
 MODES = {
     "ddp": ("ddp", "allreduce", 1, "ddp"),
@@ -39,7 +44,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--bin", required=True, help="folder of dlprof, dlcal and dlsim")
     p.add_argument("--output", default="out/clients")
-    p.add_argument("--models", default=",".join(MODELS))
+    p.add_argument("--models", default="mlp,cnn,transformer")
     p.add_argument("--modes", default=",".join(MODES))
     p.add_argument("--ranks", default="2,4")
     p.add_argument("--seconds", type=float, default=570, help="no new round after that time")
@@ -100,8 +105,10 @@ class Clients:
     def tool(self, name):
         return os.path.join(self.args.bin, name)
 
-    def train(self, *options):
-        return [sys.executable, os.path.join(HERE, "train.py"), *map(str, options)]
+    def train(self, model, *options):
+        batches = ["--batches", VARIED[model]] if model in VARIED else []
+        return [sys.executable, os.path.join(HERE, "train.py"), "--model", model,
+                *map(str, batches), *map(str, options)]
 
     def traced_modes(self):
         return sorted({MODES[mode][3] for mode in self.args.modes})
@@ -115,8 +122,9 @@ class Clients:
         for model in self.args.models:
             for mode in self.traced_modes():
                 for size, path in self.traces(model, mode):
-                    call(self.train("--model", model, "--mode", mode, "--batch", size, "--trace",
-                                    path, "--trace-steps", 20, "--shapes"))
+                    call(self.train(model, "--mode", mode, "--batch", size, "--trace",
+                                    path, "--trace-steps",
+                                    VARIED_STEPS if model in VARIED else 20, "--shapes"))
 
     def compute_ms(self, model):
         """The step of one process, without exchange: what is between two exchanges."""
@@ -145,8 +153,9 @@ class Clients:
             for mode in self.traced_modes():
                 path = self.path(f"{model}_{mode}_copies{number}.dlt")
                 call([self.tool("dlprof"), "bench", "--batch", str(batch), "--workers-max",
-                      str(max(self.args.ranks)), "--rounds", "1", "--lines", "12", "-o", path,
-                      "--of"] + self.train("--model", model, "--mode", mode, "--batch", batch,
+                      str(max(self.args.ranks)), "--rounds", "1", "--lines",
+                      str(VARIED_STEPS if model in VARIED else 12), "-o", path,
+                      "--of"] + self.train(model, "--mode", mode, "--batch", batch,
                                            "--steps", 10**6, "--log", log))
                 self.copies.setdefault((model, mode), []).append(path)
 
@@ -158,7 +167,7 @@ class Clients:
         for model, mode, ranks in points:
             batch, _, _, steps = MODELS[model]
             before = processor_times()
-            text = call(self.train("--model", model, "--mode", MODES[mode][0], "--workers", ranks,
+            text = call(self.train(model, "--mode", MODES[mode][0], "--workers", ranks,
                                    "--batch", batch, "--steps", steps, "--interval",
                                    MODES[mode][2], "--repeats", self.args.repeats))
             others = disturbed(before, processor_times())

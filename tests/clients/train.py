@@ -35,6 +35,7 @@ def arguments():
     p.add_argument("--mode", choices=["none", "ddp", "localsgd", "async"], default="none")
     p.add_argument("--workers", type=int, default=1)
     p.add_argument("--batch", type=int, default=32, help="samples of a step of one worker")
+    p.add_argument("--batches", type=int, default=4, help="that are trained in turn")
     p.add_argument("--steps", type=int, default=100, help="of a worker, after --warmup")
     p.add_argument("--warmup", type=int, default=5)
     p.add_argument("--interval", type=int, default=10, help="steps between two averages")
@@ -104,7 +105,7 @@ class Worker:
         self.rank, self.args = rank, args
         self.model, make_batch = models.make(args.model)
         torch.manual_seed(rank + 2)
-        self.batches = [make_batch(args.batch) for _ in range(4)]
+        self.batches = [make_batch(args.batch) for _ in range(args.batches)]
         self.loss = nn.CrossEntropyLoss()
         self.stopping, self.version, self.step_number = False, 0, 0
         self.flat = Flat(self.model) if args.mode in ("localsgd", "async") else None
