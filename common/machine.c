@@ -201,6 +201,13 @@ int dl_machine_socket(const dl_machine *machine, int place)
     return place;
 }
 
+int dl_machine_site(const dl_machine *machine, int node)
+{
+    if (machine->site_count == 0) return 0;
+    const int each = (machine->nodes + machine->site_count - 1) / machine->site_count;
+    return node / each < machine->site_count ? node / each : machine->site_count - 1;
+}
+
 void dl_machine_free(dl_machine *machine)
 {
     for (int i = 0; i < machine->model_count; i++)
@@ -218,6 +225,10 @@ void dl_machine_free(dl_machine *machine)
     free(machine->others);
     free(machine->nics);
     free(machine->nvlinks);
+    for (int i = 0; i < machine->site_count; i++)
+        free(machine->sites[i].name);
+    free(machine->sites);
+    free(machine->site_pairs);
     free(machine->protocols);
     free(machine->name);
     free(machine->path);
@@ -228,7 +239,17 @@ void dl_machine_free(dl_machine *machine)
  * key may name a part that stands further down), then the whole is checked. */
 
 /* What keeps a key: its offset is in this struct. */
-enum { OF_MACHINE, OF_HOST, OF_MODEL, OF_CLASS, OF_PROTOCOL, OF_NVLINKS, OF_NOBODY };
+enum {
+    OF_MACHINE,
+    OF_HOST,
+    OF_MODEL,
+    OF_CLASS,
+    OF_PROTOCOL,
+    OF_NVLINKS,
+    OF_SITE,
+    OF_SITE_PAIR,
+    OF_NOBODY
+};
 
 /* Plausible values, far beyond what is built: from a modem to a rack's crossbar, from a
  * microcontroller's arithmetic to an exascale machine's. */
@@ -328,6 +349,18 @@ static const dl_key rows[] = {
     QUANTITY("network", "first_use_ns", OF_HOST, dl_machine, first_use_ns, LONG_TIMES, false,
              "of the first average of a run, beyond its own time: connections, buffers, kernels of "
              "the collectives library; allreduce has them before its first step"),
+    QUANTITY("site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
+             "to the other sites, each direction; without it, not limited. Sites share the nodes "
+             "in equal "
+             "parts, in their order"),
+    QUANTITY("site *", "latency_ns", OF_SITE, dl_site, latency_ns, TIMES, false,
+             "of that way; default: 0"),
+    QUANTITY("between *", "bytes_per_s", OF_SITE_PAIR, dl_site_pair, bytes_per_s, RATES, false,
+             "of the two sites that the section names ([between paris tokyo]), each direction, "
+             "beside the "
+             "sites' own; without it, not limited"),
+    QUANTITY("between *", "latency_ns", OF_SITE_PAIR, dl_site_pair, latency_ns, TIMES, false,
+             "one way; default: 0"),
     WHOLE("tcp", "sockets", OF_HOST, tcp.sockets, 1, 64, "1", false,
           "in parallel, of a channel between two nodes; with this section the nodes exchange over "
           "TCP, "
@@ -413,6 +446,47 @@ static dl_status read_protocol(const machine_reader *r, const dl_ini_section *se
     dl_protocol *part = &DL_APPEND(m->protocols, m->protocol_count, "protocols");
     *part = (dl_protocol){.name = dl_strdup(name)};
     return dl_keys_read(&dl_machine_keys, OF_PROTOCOL, r->ini, section->name, part, r->err);
+}
+
+static dl_status read_site(const machine_reader *r, const dl_ini_section *section, const char *name)
+{
+    dl_machine *m = r->machine;
+    dl_site *site = &DL_APPEND(m->sites, m->site_count, "sites");
+    *site = (dl_site){.name = dl_strdup(name)};
+    if (strchr(name, ' ') != NULL) return machine_fail(r, section, "a site's name has no spaces");
+    return dl_keys_read(&dl_machine_keys, OF_SITE, r->ini, section->name, site, r->err);
+}
+
+/* The site whose name are the first `length` bytes of `name`; -1 if there is none. */
+static int find_site(const dl_machine *m, const char *name, size_t length)
+{
+    for (int i = 0; i < m->site_count; i++) {
+        if (strlen(m->sites[i].name) == length && memcmp(m->sites[i].name, name, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static dl_status read_site_pair(const machine_reader *r, const dl_ini_section *section,
+                                const char *name)
+{
+    dl_machine *m = r->machine;
+    const char *space = strchr(name, ' ');
+    if (space == NULL) return machine_fail(r, section, "expected the names of two sites");
+    const int one = find_site(m, name, (size_t)(space - name));
+    const int other = find_site(m, space + 1, strlen(space + 1));
+    if (one < 0 || other < 0 || one == other) {
+        return machine_fail(r, section, "the two names are not those of two [site]s");
+    }
+    dl_site_pair *pair = &DL_APPEND(m->site_pairs, m->site_pair_count, "pairs of sites");
+    *pair = (dl_site_pair){.a = one < other ? one : other, .b = one < other ? other : one};
+    for (int i = 0; i + 1 < m->site_pair_count; i++) {
+        if (m->site_pairs[i].a == pair->a && m->site_pairs[i].b == pair->b) {
+            return machine_fail(r, section, "these two sites have a section already");
+        }
+    }
+    return dl_keys_read(&dl_machine_keys, OF_SITE_PAIR, r->ini, section->name, pair, r->err);
 }
 
 static dl_status name_switch(const machine_reader *r, const dl_ini_section *section,
@@ -577,7 +651,9 @@ static dl_status read_all(const machine_reader *r)
         (status = dl_keys_read(&dl_machine_keys, OF_MACHINE, r->ini, NULL, m, r->err)) ||
         (status = machine_each_section(r, "link", read_link)) ||
         (status = machine_each_section(r, "gpu_model", read_model)) ||
-        (status = machine_each_section(r, "protocol", read_protocol)) || (status = read_host(r)) ||
+        (status = machine_each_section(r, "protocol", read_protocol)) ||
+        (status = machine_each_section(r, "site", read_site)) ||
+        (status = machine_each_section(r, "between", read_site_pair)) || (status = read_host(r)) ||
         (status = machine_each_section(r, "switch", name_switch)) ||
         (status = machine_each_section(r, "switch", read_switch)) ||
         (status = machine_each_section(r, "gpus", read_gpus)) ||

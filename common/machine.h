@@ -95,6 +95,20 @@ typedef struct dl_tcp {
                                           port's rate, and beside it; both unknown = any number */
 } dl_tcp;
 
+/* Where equal parts of the nodes are, in the order of the sites: of n nodes and k sites, the first n / k
+ * (rounded up where it does not divide) are at the first one. */
+typedef struct dl_site {
+    char *name;
+    dl_quantity bytes_per_s; /* to the others, each direction; unknown = not limited */
+    dl_quantity latency_ns;  /* of that way, in front of what pairs have; unknown = 0 */
+} dl_site;
+
+/* Between two sites, beside their own ways. */
+typedef struct dl_site_pair {
+    int a, b;                            /* sites, a < b */
+    dl_quantity bytes_per_s, latency_ns; /* as of a site; latency: one way */
+} dl_site_pair;
+
 /* A machine file that was read. Owns everything in it; release with dl_machine_free. */
 typedef struct dl_machine {
     char *path, *name;
@@ -116,6 +130,9 @@ typedef struct dl_machine {
     dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
     dl_quantity first_use_ns; /* of the first exchange of a run beyond its own time; unknown = 0 */
     dl_tcp tcp;
+    dl_site *sites;
+    dl_site_pair *site_pairs;
+    int site_count, site_pair_count;
 
     dl_gpu_model *models;
     dl_link_class *classes;
@@ -139,6 +156,9 @@ dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err) 
 /* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
                                size_t bytes, dl_error *err) DL_MUST_CHECK;
+
+/* The site of a node; 0 where there are none. */
+int dl_machine_site(const dl_machine *machine, int node);
 
 /* Releases everything; a zeroed object is fine. */
 void dl_machine_free(dl_machine *machine);

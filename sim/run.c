@@ -111,6 +111,12 @@ static int fragments(const dl_scenario *scenario, const dl_point *point)
     return point->mode->options & 1u << DL_SYNC_FRAGMENTS ? scenario->fragments : 1;
 }
 
+/* Whether the workers of a site average their gradients at each step. */
+static bool reduces_inside(const dl_scenario *scenario, const dl_point *point)
+{
+    return point->mode->options & 1u << DL_SYNC_INSIDE && scenario->inside != 0;
+}
+
 /* Workers and their communication threads. */
 static int agents(const dl_point *point)
 {
@@ -815,6 +821,9 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .replicate = config->replicate,
         .with_buffers = mode == &dl_mode_allreduce && !lags(config->point) &&
                         config->point->workers > 1 && workload->buffer_bytes > 0,
+        .inside_bytes = reduces_inside(scenario, config->point) && costs->parameter_bytes > 0
+                            ? (double)costs->parameter_bytes
+                            : 0,
         .connects = mode != &dl_mode_allreduce,
         .exchanges = (double)dl_run_steps(scenario, config->point) *
                      fragments(scenario, config->point) /
@@ -1008,6 +1017,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
                                 .sums_on_arrival = gpu != NULL && gpu->sums_on_arrival,
                                 .outer_update = scenario->outer != 0,
                                 .fragments = fragments(scenario, point),
+                                .reduces_inside = reduces_inside(scenario, point),
                                 .advance = point->mode->advance,
                                 .noise = &noise,
                                 .seed = (uint64_t)scenario->seed,

@@ -79,7 +79,8 @@ typedef enum dl_exchange_kind {
                      lock */
     DL_BLEND_OWN,    /* that of the worker's own vector with one that it has pulled */
     DL_PUSH,         /* the worker's vectors to the server */
-    DL_PULL          /* the server's to the worker */
+    DL_PULL,         /* the server's to the worker */
+    DL_REDUCE_INSIDE /* gradients of the workers of a site, which all start it; on GPUs only */
 } dl_exchange_kind;
 
 typedef struct dl_exchange {
@@ -148,7 +149,7 @@ typedef struct dl_team_config {
     bool comm_threads;
     int server_threads; /* for the mode; 1..workers */
     bool average_state; /* for the mode, as the next two */
-    bool outer_update;
+    bool outer_update, reduces_inside;
     int fragments;        /* of the parameters, >= 1 */
     bool sums_on_arrival; /* for the mode: the server adds gradients as they come, by DL_ADD and
                              DL_UPDATE in place of DL_APPLY; on GPUs only */

@@ -355,8 +355,9 @@ static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, in
         for (int i = 0; i < size && !plan->counts_only; i++) {
             edges[i] = measure_edge(plan, order[i], order[(i + 1) % size], all->piece, crossings);
         }
-        const double lead_ns = rounds_lead_ns(edges, size, per_node > 0 ? per_node : size,
-                                              all->count, come_together(edges, all->rings));
+        const bool alike = per_node > 0 && plan->links->machine->site_count == 0;
+        const double lead_ns = rounds_lead_ns(edges, size, alike ? per_node : size, all->count,
+                                              come_together(edges, all->rings));
         for (int i = 0; i < size; i++) {
             int t = dl_plan_add(plan, order[i], order[(i + 1) % size], all->count * all->piece, 0,
                                 lead_ns);

@@ -103,12 +103,16 @@ static void add_nvlinks(dl_links *links)
 
 void dl_links_init(dl_links *links, const dl_machine *machine)
 {
-    *links = (dl_links){.machine = machine, .core = -1, .pairs = -1};
+    *links = (dl_links){.machine = machine, .core = -1, .sites = -1, .pairs = -1};
+    links->site_capacity = (double)NAN;
     add_sockets(links);
     add_devices(links);
     add_nvlinks(links);
     links->count = machine->nodes * links->per_node;
     if (machine->network_bytes_per_s.known) links->core = links->count++;
+    if (machine->site_count == 0) return;
+    links->sites = links->count;
+    links->count += 2 * (machine->site_count + machine->site_pair_count);
 }
 
 void dl_links_free(dl_links *links)
@@ -149,6 +153,7 @@ void dl_links_limit_network(const dl_links *links, const dl_network_limits *limi
             if (!isnan(limits->latency_ns)) limited->latency_ns[ways[w]] = limits->latency_ns / 2;
         }
     }
+    limited->site_capacity = limits->site_bytes_per_s;
     if (!isnan(limits->message_ns)) limited->message_ns = limits->message_ns;
     if (isnan(limits->pair_bytes_per_s)) return;
     limited->pair_capacity = limits->pair_bytes_per_s;
@@ -163,16 +168,47 @@ void dl_links_free_limited(dl_links *limited)
     *limited = (dl_links){0};
 }
 
+/* The rate of the site, or pair of sites, whose link it is. */
+static const dl_quantity *site_rate(const dl_links *links, int link)
+{
+    const dl_machine *m = links->machine;
+    const int number = (link - links->sites) / 2;
+    return number < m->site_count ? &m->sites[number].bytes_per_s
+                                  : &m->site_pairs[number - m->site_count].bytes_per_s;
+}
+
+#define UNLIMITED_BYTES_PER_S 1e18 /* of a link that no way takes */
+
+static double site_capacity(const dl_links *links, int link)
+{
+    const dl_quantity *rate = site_rate(links, link);
+    if (!rate->known) return UNLIMITED_BYTES_PER_S;
+    return isnan(links->site_capacity) ? rate->value : links->site_capacity;
+}
+
 double dl_links_capacity(const dl_links *links, int link)
 {
     if (link == links->core) return links->machine->network_bytes_per_s.value;
     if (links->pairs >= 0 && link >= links->pairs) return links->pair_capacity;
+    if (links->sites >= 0 && link >= links->sites) return site_capacity(links, link);
     return links->capacity[link % links->per_node];
 }
 
 const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAME_BYTES])
 {
-    if (link == links->core) {
+    const dl_machine *m = links->machine;
+    const int site = links->sites >= 0 ? (link - links->sites) / 2 : -1;
+    const bool is_back = links->sites >= 0 && (link - links->sites) % 2 == 1;
+    if (links->sites >= 0 && link >= links->sites && site < m->site_count) {
+        snprintf(text, DL_LINK_NAME_BYTES, "site %.60s %s", m->sites[site].name,
+                 is_back ? "down" : "up");
+    } else if (links->sites >= 0 && link >= links->sites &&
+               site < m->site_count + m->site_pair_count) {
+        const dl_site_pair *pair = &m->site_pairs[site - m->site_count];
+        snprintf(text, DL_LINK_NAME_BYTES, "%.40s to %.40s",
+                 m->sites[is_back ? pair->b : pair->a].name,
+                 m->sites[is_back ? pair->a : pair->b].name);
+    } else if (link == links->core) {
         snprintf(text, DL_LINK_NAME_BYTES, "network");
     } else if (links->pairs >= 0 && link >= links->pairs) {
         snprintf(text, DL_LINK_NAME_BYTES, "network between two nodes");
@@ -435,6 +471,28 @@ static int pair_link(const dl_links *links, int one, int other)
     return links->pairs + a * (2 * links->machine->nodes - a - 1) / 2 + b - a - 1;
 }
 
+static void cross_site_link(const dl_links *links, dl_route *route, int link,
+                            const dl_quantity *latency_ns)
+{
+    if (site_rate(links, link)->known) add_link_to(route, link);
+    if (latency_ns->known) route->latency_ns += latency_ns->value;
+}
+
+/* From one site to the other: up, over what the pair has, down. */
+static void cross_sites(const dl_links *links, dl_route *route, int from, int to)
+{
+    const dl_machine *m = links->machine;
+    if (from == to) return;
+    cross_site_link(links, route, links->sites + 2 * from, &m->sites[from].latency_ns);
+    for (int p = 0; p < m->site_pair_count; p++) {
+        const dl_site_pair *pair = &m->site_pairs[p];
+        if ((pair->a != from || pair->b != to) && (pair->a != to || pair->b != from)) continue;
+        cross_site_link(links, route, links->sites + 2 * (m->site_count + p) + (pair->b == from),
+                        &pair->latency_ns);
+    }
+    cross_site_link(links, route, links->sites + 2 * to + 1, &m->sites[to].latency_ns);
+}
+
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
 {
     route->count = 0;
@@ -446,6 +504,8 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
         route->message_ns = links->message_ns;
         route_out(links, route, from);
         if (links->core >= 0) add_link_to(route, links->core);
+        cross_sites(links, route, dl_machine_site(links->machine, from.node),
+                    dl_machine_site(links->machine, to.node));
         if (links->pairs >= 0) add_link_to(route, pair_link(links, from.node, to.node));
         route_in(links, route, to);
     } else if (from.kind == DL_PLACE_GPU && to.kind == DL_PLACE_GPU) {

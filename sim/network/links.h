@@ -17,7 +17,8 @@
  * faster than any link to it.
  *
  * All nodes are equal, so that link l of node k is number k * per_node + l; the network's core, if
- * the file limits it, comes after them, and then a link for each pair of nodes, if what two nodes
+ * the file limits it, comes after them, then two links of each site (up, down) and two of each pair of
+ * sites (from the first to the second, back), and then a link for each pair of nodes, if what two nodes
  * send each other is limited (dl_links_limit_network). Rates are bytes a second, latencies ns.
  */
 #ifndef DL_SIM_LINKS_H
@@ -40,6 +41,8 @@ typedef struct dl_links {
     int count;                 /* of all nodes */
     int per_node;
     int core;                                /* number, -1 = not limited */
+    int sites;                               /* first of the sites' links; -1 = there are none */
+    double site_capacity;                    /* of all of them; NAN: as the machine file says */
     int pairs;                               /* of nodes 0 and 1, then 0 and 2, ...; -1 likewise */
     double pair_capacity;                    /* of both directions together */
     double message_ns;                       /* of the sender, for each message between nodes */
@@ -81,6 +84,7 @@ typedef struct dl_network_limits {
     double bytes_per_s;      /* of each NIC's port, each direction */
     double pair_bytes_per_s; /* between two nodes, both directions together; NAN: none */
     double latency_ns;       /* of both ports together */
+    double site_bytes_per_s; /* of all ways between sites */
     double message_ns;       /* see dl_links; NAN: none */
 } dl_network_limits;
 

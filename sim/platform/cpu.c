@@ -91,6 +91,7 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     case DL_BLEND_OWN: return dl_byte_work(&workload->average, bytes, 2);
     case DL_ADD:
     case DL_UPDATE:
+    case DL_REDUCE_INSIDE:
     case DL_PUSH:
     case DL_PULL: break;
     }

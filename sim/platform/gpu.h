@@ -140,6 +140,7 @@ typedef struct dl_gpu_options {
     int prefetch;                 /* batches of a worker */
     bool input_varies;            /* the making of batches, exponentially */
     dl_quantity port_bytes_per_s; /* of each NIC; unknown: as costs or machine say */
+    dl_quantity site_bytes_per_s; /* of each way between sites; unknown: as the machine says */
     double message_ns;            /* of the point's costs: on top of the links' latency */
     bool without_contention;      /* links and memories serve each flow as if it were alone */
 } dl_gpu_options;
@@ -223,11 +224,13 @@ typedef struct dl_gpus_config {
     bool ps;              /* the mode is ps, and nothing lags */
     bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
-    bool with_buffers;    /* a collective sends the model's buffers to all before each step */
-    bool connects;        /* the run's first collective pays the machine's first use */
-    double exchanges;     /* that each worker has in the run, at most */
-    bool with_input;      /* batches are made and copied */
-    uint64_t seed;        /* of varying input, as the next */
+    double
+        inside_bytes;  /* > 0: gradients that workers of a site, or node, reduce after each step */
+    bool with_buffers; /* a collective sends the model's buffers to all before each step */
+    bool connects;     /* the run's first collective pays the machine's first use */
+    double exchanges;  /* that each worker has in the run, at most */
+    bool with_input;   /* batches are made and copied */
+    uint64_t seed;     /* of varying input, as the next */
     uint32_t replicate;
 } dl_gpus_config;
 

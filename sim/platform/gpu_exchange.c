@@ -60,6 +60,7 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
     case DL_BLEND:
     case DL_BLEND_OWN:
     case DL_PUSH:
+    case DL_REDUCE_INSIDE:
     case DL_PULL: break;
     }
     return (serving){"blending thread", &w->average, 2, 1};
@@ -370,8 +371,9 @@ static void reduction_join(dl_gpus *gpus, int worker)
     }
 }
 
+/* Among `count` workers from `first` on. */
 static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_collective_kind kind,
-                                 double bytes, dl_error *err)
+                                 int first, int count, double bytes, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
     /* All algorithms that may be named but these are for sums alone. */
@@ -380,8 +382,8 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
         .kind = kind,
         .algorithm = algorithm,
         .fidelity = options->fidelity,
-        .ranks = gpus->places,
-        .rank_count = gpus->config.workers,
+        .ranks = gpus->places + first,
+        .rank_count = count,
         .bytes = bytes,
         .chunk_bytes = DL_CHUNK_BYTES,
         .message_ns = options->message_ns,
@@ -403,9 +405,62 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
     const dl_gpu_options *options = gpus->config.options;
     const bool gathers = options->compress == DL_COMPRESS_TOPK;
     const double message = dl_compress_bytes(options, bytes);
-    dl_status status = init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE,
+    dl_status status = init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE, 0,
+                                       gpus->config.workers,
                                        gathers ? gpus->config.workers * message : message, err);
     if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
+    return status;
+}
+
+static void on_inside_done(void *user, int number)
+{
+    dl_gpus *gpus = user;
+    const dl_inside *inside = &gpus->inside[number];
+    gpus->moved_bytes += dl_collective_sent_bytes(&inside->collective);
+    for (int w = inside->first; w < inside->first + inside->count; w++)
+        dl_team_done(gpus->team, w);
+}
+
+static void reduce_inside(dl_gpus *gpus, int worker)
+{
+    int number = 0;
+    while (worker >= gpus->inside[number].first + gpus->inside[number].count)
+        number++;
+    dl_team_change(gpus->team, worker, DL_STATE_ALLREDUCE);
+    dl_collective_arrive(&gpus->inside[number].collective);
+}
+
+/* Where a worker is: its site, or its node. */
+static int inside_of(const dl_gpus *gpus, int worker)
+{
+    const dl_machine *m = &gpus->config.options->machine;
+    const int node = gpus->places[worker].node;
+    return m->site_count > 0 ? dl_machine_site(m, node) : node;
+}
+
+/* All of them may run at once. */
+static dl_status init_inside(dl_gpus *gpus, dl_error *err)
+{
+    const int workers = gpus->config.workers;
+    dl_status status = DL_OK;
+    int flows = 0;
+    gpus->inside = dl_calloc((size_t)workers, sizeof *gpus->inside, "workers of a site");
+    for (int w = 0; w < workers; w++) {
+        if (w > 0 && inside_of(gpus, w) == inside_of(gpus, w - 1)) {
+            gpus->inside[gpus->inside_count - 1].count++;
+        } else {
+            gpus->inside[gpus->inside_count++] = (dl_inside){.first = w, .count = 1};
+        }
+    }
+    for (int i = 0; i < gpus->inside_count && status == DL_OK; i++) {
+        dl_inside *inside = &gpus->inside[i];
+        status = init_collective(gpus, &inside->collective, DL_ALLREDUCE, inside->first,
+                                 inside->count, gpus->config.inside_bytes, err);
+        if (status != DL_OK) return status;
+        dl_collective_on_done(&inside->collective, on_inside_done, gpus, i);
+        flows += inside->collective.plan.transfer_count;
+    }
+    gpus->reduction.flows += flows;
     return status;
 }
 
@@ -413,8 +468,8 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
 static dl_status init_buffers(dl_gpus *gpus, dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
-    dl_status status =
-        init_collective(gpus, &r->buffers, DL_BROADCAST, gpus->config.workload->buffer_bytes, err);
+    dl_status status = init_collective(gpus, &r->buffers, DL_BROADCAST, 0, gpus->config.workers,
+                                       gpus->config.workload->buffer_bytes, err);
     if (status != DL_OK) return status;
     dl_collective_on_done(&r->buffers, dl_gpus_have_buffers, gpus, 0);
     r->buffers_moved_bytes = dl_collective_sent_bytes(&r->buffers);
@@ -550,6 +605,7 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
             return;
         }
         break;
+    case DL_REDUCE_INSIDE: reduce_inside(gpus, worker); return;
     case DL_SUM:
         if (gpus->server != NULL) {
             exchanged(gpus, worker);
@@ -642,6 +698,7 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     if (status == DL_OK && config->collective && config->with_buffers) {
         status = init_buffers(gpus, err);
     }
+    if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
     if (status != DL_OK || config->collective) return status;
     if ((status = dl_server_create(gpus, err)) == DL_OK) add_servers(gpus);
     return status;
@@ -653,6 +710,9 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     for (int i = 0; i < r->collective_count; i++)
         dl_collective_free(&r->collectives[i]);
     dl_collective_free(&r->buffers);
+    for (int i = 0; i < gpus->inside_count; i++)
+        dl_collective_free(&gpus->inside[i].collective);
+    free(gpus->inside);
     free(r->collectives);
     free(r->collective);
     free(r->share);

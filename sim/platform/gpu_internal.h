@@ -66,11 +66,19 @@ typedef struct dl_gpu_copy {
 /* A parameter server that works tensor by tensor (gpu_server.c). */
 typedef struct dl_server dl_server;
 
+/* Workers of a site, or of a node where there are no sites, that reduce their gradients. */
+typedef struct dl_inside {
+    int first, count; /* workers */
+    dl_collective collective;
+} dl_inside;
+
 struct dl_gpus {
     dl_gpus_config config;
     dl_team *team; /* since its init */
     dl_network network;
     dl_dispatch dispatch;
+    dl_inside *inside; /* [inside_count] NULL: workers reduce nothing of their own */
+    int inside_count;
     dl_reduction reduction; /* with a server only its buckets */
     dl_server *server;      /* of ps tensor by tensor; NULL: there is none */
     dl_input input;

@@ -35,12 +35,20 @@ static void scale_links(dl_links *links, double factor)
     }
 }
 
-/* The GPUs' memories, and the network's core. */
+/* The GPUs' memories, the network's core, and ways between sites. */
 static void scale_memories(dl_machine *m, double factor)
 {
     if (m->network_bytes_per_s.known) quicken(&m->network_bytes_per_s.value, factor);
     for (int i = 0; i < m->model_count; i++)
         quicken(&m->models[i].memory_bytes_per_s.value, factor);
+    for (int i = 0; i < m->site_count; i++) {
+        quicken(&m->sites[i].bytes_per_s.value, factor);
+        m->sites[i].latency_ns.value *= factor;
+    }
+    for (int i = 0; i < m->site_pair_count; i++) {
+        quicken(&m->site_pairs[i].bytes_per_s.value, factor);
+        m->site_pairs[i].latency_ns.value *= factor;
+    }
 }
 
 void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor)
@@ -169,6 +177,8 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
                            : dl_value_or_nan(&costs->network.bytes_per_s),
         .pair_bytes_per_s = dl_value_or_nan(&costs->network.pair_bytes_per_s),
         .latency_ns = dl_value_or_nan(&costs->network.latency_ns),
+        .site_bytes_per_s =
+            options->site_bytes_per_s.known ? options->site_bytes_per_s.value : (double)NAN,
         .message_ns = dl_value_or_nan(&costs->network.message_ns),
     };
     dl_links_limit_network(at->own_links.machine != NULL ? &at->own_links : &options->links,

@@ -29,6 +29,7 @@ static const char *const sums[] = {"at_once", "on_arrival", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
 static const char *const algorithms[] = {"ring", "tree", "node_tree", "hierarchical", "auto", NULL};
 static const char *const outers[] = {"none", "nesterov", NULL};
+static const char *const insides[] = {"none", "allreduce", NULL};
 static const char *const missings[] = {"assume", "refuse", NULL};
 static const char *const scales[] = {"auto", "no", NULL};
 static const char *const shares[] = {"equal", "speed", NULL};
@@ -81,6 +82,9 @@ static const dl_key rows[] = {
     {"machine", "port_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
      .low = 1e3, .high = 1e15, GPU(port_bytes_per_s), .sweep = ',',
      .help = "of each NIC to the network, each direction, in place of the machine file's"},
+    {"machine", "site_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
+     .low = 1e3, .high = 1e15, GPU(site_bytes_per_s), .sweep = ',',
+     .help = "of each way between sites that the machine file limits, in place of its rates"},
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share them "
              "in turn, by [sharing] of the costs. Default: worker w has GPU w"},
@@ -225,6 +229,10 @@ static const dl_key rows[] = {
      .group = DL_TAKE_OPTION(DL_SYNC_OUTER), .sweep = ',',
      .help = "nesterov: an outer optimizer takes what the average differs from the parameters before "
              "for its gradient (DiLoCo); the workers' own optimizers go on"},
+    {"sync", "inside", CHOICE(insides), .fallback = "none", SCENARIO(inside),
+     .group = DL_TAKE_OPTION(DL_SYNC_INSIDE), .sweep = ',',
+     .help = "allreduce: the workers of a site of the machine file, or of a node where it has none, "
+             "average their gradients at each step; workers on GPUs only"},
     {"sync", "fragments", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(fragments),
      .group = DL_TAKE_OPTION(DL_SYNC_FRAGMENTS), .sweep = ',',
      .help = "of the parameters, which divide interval: each is averaged every interval steps, one after "

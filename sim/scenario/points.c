@@ -377,10 +377,15 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
         return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_RANGE, err,
                             "not fewer than interval (point: %s)", text);
     }
-    if (point->mode->options & 1u << DL_SYNC_FRAGMENTS && scenario->fragments > 1 &&
-        scenario->interval_by_speed) {
-        return dl_ini_error(ini, dl_ini_find(ini, "sync", "fragments"), DL_ERR_DATA, err,
-                            "not with interval_by_speed (point: %s)", text);
+    const bool together = scenario->fragments > 1 || scenario->inside != 0;
+    if (point->mode->options & 1u << DL_SYNC_FRAGMENTS && together && scenario->interval_by_speed) {
+        return dl_ini_error(ini, dl_ini_find(ini, "sync", "interval_by_speed"), DL_ERR_DATA, err,
+                            "neither with fragments nor with inside (point: %s)", text);
+    }
+    if (point->mode->options & 1u << DL_SYNC_INSIDE && scenario->inside != 0 &&
+        scenario->gpu == NULL) {
+        return dl_ini_error(ini, dl_ini_find(ini, "sync", "inside"), DL_ERR_DATA, err,
+                            "only for workers on GPUs (point: %s)", text);
     }
     if (point->mode->options & 1u << DL_SYNC_FRAGMENTS &&
         (int64_t)interval % scenario->fragments != 0) {

@@ -87,6 +87,7 @@ typedef struct dl_scenario {
     bool average_state;
     int outer; /* of average: 0 = none */
     int fragments;
+    int inside;    /* of average: 0 = none */
     int processes; /* dl_processes; of workers on cores */
     int server_threads;
     bool interval_by_speed;

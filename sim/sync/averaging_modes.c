@@ -62,11 +62,13 @@ static bool exchange_average(dl_team *team, int agent, int stage, bool with_stat
     }
 }
 
-/* A condition: what the worker sent `lag` steps ago has come back. */
+/* A condition: what the worker sent `lag` steps ago has come back; at its last step, all of it: no worker
+ * ends the run before the others have sent their parts. */
 static bool has_come_back(const dl_team *team, int worker)
 {
-    const int64_t step =
-        team->workers[worker].steps_done + 1 - (int64_t)team->config.option[DL_SYNC_LAG];
+    const int64_t now = team->workers[worker].steps_done + 1;
+    const bool is_last = now == team->config.steps;
+    const int64_t step = is_last ? now : now - (int64_t)team->config.option[DL_SYNC_LAG];
     const int64_t sent = step > 0 ? step / period(team, worker) : 0;
     return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
 }
@@ -76,7 +78,7 @@ static bool has_come_back(const dl_team *team, int worker)
 static void advance_lagging(dl_team *team, int worker, int stage)
 {
     const int64_t done = done_of_interval(team, worker);
-    if (stage == 1) {
+    if (stage == 0) {
         if (done % period(team, worker) == 0) dl_team_hand_over(team, worker);
         dl_team_wait(team, worker, has_come_back);
     } else {
@@ -84,6 +86,8 @@ static void advance_lagging(dl_team *team, int worker, int stage)
     }
 }
 
+/* A local step, with two levels of it together with the others of the site, and after the last one of a
+ * period the exchange. */
 static void advance_synchronous(dl_team *team, int agent, bool with_state, bool updates)
 {
     const bool is_comm = agent >= team->config.workers;
@@ -94,13 +98,19 @@ static void advance_synchronous(dl_team *team, int agent, bool with_state, bool 
         }
         return;
     }
+    const bool inside = team->config.reduces_inside;
+    const int first = inside ? 3 : 1; /* stage after the local step */
     const int64_t done = done_of_interval(team, agent);
     if (stage == 0) {
-        dl_team_compute(team, agent, true);
+        dl_team_compute(team, agent, !inside);
+    } else if (stage == first - 2) {
+        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_REDUCE_INSIDE});
+    } else if (stage == first - 1) {
+        dl_team_local_update(team, agent);
     } else if (team->config.comm_threads) {
-        advance_lagging(team, agent, stage);
+        advance_lagging(team, agent, stage - first);
     } else if (done % period(team, agent) != 0 ||
-               !exchange_average(team, agent, stage - 1, with_state, updates)) {
+               !exchange_average(team, agent, stage - first, with_state, updates)) {
         end_step(team, agent, done);
     }
 }
@@ -153,7 +163,7 @@ static void advance_easgd(dl_team *team, int worker)
 #define THREADS (1u << DL_SYNC_SERVER_THREADS)
 AVERAGING_MODE(average,
                1u << DL_SYNC_AVERAGE_STATE | 1u << DL_SYNC_OUTER | 1u << DL_SYNC_FRAGMENTS |
-                   1u << DL_SYNC_LAG | THREADS,
+                   1u << DL_SYNC_INSIDE | 1u << DL_SYNC_LAG | THREADS,
                DL_MODE_WAIT_BARRIER);
 AVERAGING_MODE(bmuf, 1u << DL_SYNC_BLOCK_MOMENTUM | THREADS, DL_MODE_WAIT_BARRIER);
 AVERAGING_MODE(easgd, 1u << DL_SYNC_MOVING_RATE, DL_MODE_WAIT_LOCK);

@@ -43,6 +43,7 @@ typedef enum dl_sync_option {
     DL_SYNC_SYNCER,   /* all keys of [syncer] */
     DL_SYNC_OUTER,
     DL_SYNC_FRAGMENTS,
+    DL_SYNC_INSIDE,
     DL_SYNC_OPTIONS
 } dl_sync_option;
 

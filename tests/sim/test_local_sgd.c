@@ -27,8 +27,8 @@
 
 /* A run on the nodes with more lines of the machine file, of [costs], and of the scenario: those of
  * [scenario], of [machine], and what follows. */
-static dl_run_result run(const char *machine, const char *costs, const char *scenario_lines,
-                         const char *machine_lines, const char *rest)
+static dl_run_result run_of(int workers, const char *machine, const char *costs,
+                            const char *scenario_lines, const char *machine_lines, const char *rest)
 {
     char path[64], machine_text[2048], costs_text[1024];
     snprintf(path, sizeof path, "nodes_%d.ini", (int)getpid());
@@ -36,9 +36,9 @@ static dl_run_result run(const char *machine, const char *costs, const char *sce
     snprintf(costs_text, sizeof costs_text, COSTS, costs);
     fixture_write(path, machine_text);
     dl_costs read = fixture_costs(costs_text);
-    dl_scenario scenario = fixture_scenario("[scenario]\n%s[machine]\nfile = %s\nworkers = 4\n%s"
+    dl_scenario scenario = fixture_scenario("[scenario]\n%s[machine]\nfile = %s\nworkers = %d\n%s"
                                             "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
-                                            scenario_lines, path, machine_lines, rest);
+                                            scenario_lines, path, workers, machine_lines, rest);
     unlink(path);
     dl_run_result result = fixture_run(&read, &scenario);
     dl_scenario_free(&scenario);
@@ -46,13 +46,25 @@ static dl_run_result run(const char *machine, const char *costs, const char *sce
     return result;
 }
 
-static double step_ms(const char *machine, const char *costs, const char *scenario_lines,
-                      const char *machine_lines, const char *rest)
+static dl_run_result run(const char *machine, const char *costs, const char *scenario_lines,
+                         const char *machine_lines, const char *rest)
 {
-    dl_run_result r = run(machine, costs, scenario_lines, machine_lines, rest);
+    return run_of(4, machine, costs, scenario_lines, machine_lines, rest);
+}
+
+static double step_ms_of(int workers, const char *machine, const char *costs,
+                         const char *scenario_lines, const char *machine_lines, const char *rest)
+{
+    dl_run_result r = run_of(workers, machine, costs, scenario_lines, machine_lines, rest);
     const double ms = 1e3 * r.step_mean_s;
     dl_run_result_free(&r);
     return ms;
+}
+
+static double step_ms(const char *machine, const char *costs, const char *scenario_lines,
+                      const char *machine_lines, const char *rest)
+{
+    return step_ms_of(4, machine, costs, scenario_lines, machine_lines, rest);
 }
 
 /* Compute utilisation = H t / (H t + T). */
@@ -147,10 +159,20 @@ static void a_lag_hides_the_exchange(void **state)
         char rest[256];
         snprintf(rest, sizeof rest, AVERAGE "interval = 16\nlag = %d\n" RING, lag);
         const double left_ms = fmax(0, RING_MS - lag * STEP_MS);
-        /* The last interval's exchange ends after the run. */
-        assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "", rest), STEP_MS + left_ms / 16,
-                    2e-4);
+        /* The last step, which sends, waits for all of it. */
+        assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "", rest),
+                    STEP_MS + left_ms / 16 + RING_MS / 160, 1e-4);
     }
+}
+
+/* Of two workers one takes 1.6 ms for passes of 1 ms: the other waits for it, and none for an exchange but
+ * the last, of 8 ms. */
+static void a_slow_worker_lags_as_well(void **state)
+{
+    (void)state;
+    assert_near(step_ms_of(2, "", "", "steps = 64\n", "",
+                           AVERAGE "interval = 16\nlag = 12\n" RING "[noise]\nslow = 1:1.6\n"),
+                STEP_MS + 0.6 + 8.0 / 64, 2e-2);
 }
 
 /* A fragment of 3 ms every four steps, of which two steps hide 2.2. */
@@ -159,10 +181,10 @@ static void fragments_hide_sooner(void **state)
     (void)state;
     assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "",
                         AVERAGE "interval = 16\nfragments = 4\nlag = 2\n" RING),
-                STEP_MS + (RING_MS / 4 - 2 * STEP_MS) / 4, 2e-4);
+                STEP_MS + (RING_MS / 4 - 2 * STEP_MS) / 4 + RING_MS / 4 / 160, 1e-4);
     assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "",
                         AVERAGE "interval = 16\nfragments = 4\nlag = 3\n" RING),
-                STEP_MS, 1e-4);
+                STEP_MS + RING_MS / 4 / 160, 1e-4);
 }
 
 /* A quarter and an eighth of the bytes; what is made of 8 MB and back, at 100 GB/s. */
@@ -191,6 +213,40 @@ static void impossible_lags_and_fragments_are_refused(void **state)
         assert_int_not_equal(dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), NULL),
                              DL_OK);
     }
+}
+
+/* Two sites of four nodes each: a ring of eight nodes has two edges between them, of 100 MB/s each way,
+ * over which 2 x 7/8 x 8 MB take 140 ms; then a pair that is slower still and 20 ms apart. */
+static void sites_are_as_far_as_the_file_says(void **state)
+{
+    (void)state;
+    const char *rest = "[sync]\nmode = average\nwhere = allreduce\n" RING;
+    const char *near = "[site a]\nbytes_per_s = 100MB/s\n[site b]\nbytes_per_s = 100MB/s\n";
+    const char *far = "[site a]\nbytes_per_s = 100MB/s\n[site b]\n"
+                      "[between a b]\nbytes_per_s = 50MB/s\nlatency_ns = 20ms\n";
+    const double bytes_ms = 2 * 7.0 / 8 * 8 / 0.1;
+    assert_near(step_ms_of(8, near, "", "steps = 4\n", "", rest), STEP_MS + bytes_ms, 1e-3);
+    assert_near(step_ms_of(8, near, "", "steps = 4\n", "site_bytes_per_s = 200MB/s\n", rest),
+                STEP_MS + bytes_ms / 2, 1e-3);
+    /* A delay passes while the sender is at its next piece: only that of the last one is left. */
+    assert_near(step_ms_of(8, far, "", "steps = 4\n", "", rest), STEP_MS + 2 * bytes_ms + 20, 1e-3);
+}
+
+/* Two sites of two nodes: after each step 8 MB between two nodes, 8 ms, and then the update; after eight
+ * of them an average of all, whose ring of four is slowed by the sites' 500 MB/s. */
+static void two_levels_exchange_inside_and_between(void **state)
+{
+    (void)state;
+    const char *sites = "[site a]\nbytes_per_s = 500MB/s\n[site b]\nbytes_per_s = 500MB/s\n";
+    const double inside_ms = 8, between_ms = 2 * RING_MS;
+    char machine[512];
+    snprintf(machine, sizeof machine, "%s", sites);
+    dl_run_result r = run_of(4, machine, "", "steps = 16\n", "nodes = 4\n",
+                             AVERAGE "interval = 8\ninside = allreduce\n" RING);
+    assert_near(1e3 * r.step_mean_s, STEP_MS + inside_ms + between_ms / 8, 1e-3);
+    assert_near(r.part_frac[DL_PART_COMPUTE], STEP_MS / (STEP_MS + inside_ms + between_ms / 8),
+                1e-3);
+    dl_run_result_free(&r);
 }
 
 /* 4 MB down a chain of three edges at 1 GB/s: 4 ms, and two of 64 chunks before the last node starts.
@@ -225,9 +281,12 @@ int main(void)
         cmocka_unit_test(an_outer_step_passes_through_memory),
         cmocka_unit_test(fragments_take_their_turns),
         cmocka_unit_test(a_lag_hides_the_exchange),
+        cmocka_unit_test(a_slow_worker_lags_as_well),
         cmocka_unit_test(fragments_hide_sooner),
         cmocka_unit_test(quantised_averages_move_fewer_bytes),
         cmocka_unit_test(impossible_lags_and_fragments_are_refused),
+        cmocka_unit_test(sites_are_as_far_as_the_file_says),
+        cmocka_unit_test(two_levels_exchange_inside_and_between),
         cmocka_unit_test(buffers_are_sent_before_each_step),
         cmocka_unit_test(over_tcp_headers_and_acknowledgements_count),
     };
