@@ -890,16 +890,19 @@ static dl_gpu_step *gpu_steps(const dl_run_config *config, const dl_costs *costs
     return steps;
 }
 
-/* Of GPUs' steps without noise and exchange, one part after the other; NULL for workers on cores. The
- * caller's to free. */
-static double *steps_alone_ns(const dl_gpu_step *steps, const dl_workload *workload,
-                              const double *slow, int workers)
+/* Of GPUs' steps without noise and exchange; NULL for workers on cores. Batches that are made ahead
+ * take no time of a step, nor do launches ahead, unless they take longer than all else. The caller's to
+ * free. */
+static double *steps_alone_ns(const dl_gpu_step *steps, const dl_gpu_options *gpu,
+                              const dl_workload *workload, const double *slow, int workers)
 {
     if (steps == NULL) return NULL;
+    const double launch_ns = workload->serial_ns + workload->dispatch_ns + workload->per_worker_ns;
     double *alone_ns = dl_calloc((size_t)workers, sizeof *alone_ns, "times of steps");
     for (int w = 0; w < workers; w++) {
-        alone_ns[w] = steps[w].input_ns + slow[w] * steps[w].compute_ns + workload->dispatch_ns +
-                      steps[w].update_ns;
+        const double input_ns = gpu->prefetch == 0 ? steps[w].input_ns : 0;
+        const double gpu_ns = input_ns + slow[w] * steps[w].compute_ns + steps[w].update_ns;
+        alone_ns[w] = gpu->ahead == 0 ? launch_ns + gpu_ns : fmax(launch_ns, gpu_ns);
     }
     return alone_ns;
 }
@@ -982,7 +985,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
         .set = dl_costs_noise(&costs, (double)point->batch / workers, (size_t)at_once)};
     double *expected_work = take_work(&noise, point, &costs);
     const double side_by_side = dl_side_by_side(&costs, workers, cores);
-    double *alone_ns = steps_alone_ns(steps, &workload, slow, workers);
+    double *alone_ns = steps_alone_ns(steps, gpu, &workload, slow, workers);
     dl_team team = {0};
     dl_gpus *gpus;
     dl_status status =
