@@ -197,6 +197,24 @@ static void quantised_averages_move_fewer_bytes(void **state)
                 STEP_MS + RING_MS / 8 + 2 * 0.09, 1e-4);
 }
 
+/* The first worker to end has handed over an average that others do not reach any more; or one with an
+ * interval of one step, rounded up from 0.3, is already back at the barrier while others still fetch. */
+static void averages_at_the_end_are_abandoned(void **state)
+{
+    (void)state;
+    static const char *const rests[] = {
+        AVERAGE "interval = 8\nlag = 3\n" RING "[noise]\nkind = lognormal\nsigma = 0.3\n",
+        AVERAGE "interval = 2\nlag = 1\n" RING "[noise]\nkind = lognormal\nsigma = 0.3\n",
+        AVERAGE "interval = 4\ninterval_by_speed = yes\n" RING "[noise]\nslow = 0:14\n",
+        AVERAGE "interval = 4\ninterval_by_speed = yes\nlag = 1\n" RING "[noise]\nslow = 0:14\n"};
+    for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
+        dl_run_result r = run("", "", "steps = 40\n", "", rests[i]);
+        assert_true(r.samples >= 3 * 37);
+        assert_true(r.samples <= 4 * 40);
+        dl_run_result_free(&r);
+    }
+}
+
 static void impossible_lags_and_fragments_are_refused(void **state)
 {
     (void)state;
@@ -284,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_slow_worker_lags_as_well),
         cmocka_unit_test(fragments_hide_sooner),
         cmocka_unit_test(quantised_averages_move_fewer_bytes),
+        cmocka_unit_test(averages_at_the_end_are_abandoned),
         cmocka_unit_test(impossible_lags_and_fragments_are_refused),
         cmocka_unit_test(sites_are_as_far_as_the_file_says),
         cmocka_unit_test(two_levels_exchange_inside_and_between),
