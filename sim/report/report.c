@@ -282,6 +282,36 @@ static void write_syncer_row(dl_csv_writer *writer, const dl_syncer_result *s)
         dl_csv_double(writer, numbers[i]);
 }
 
+/* Columns that only results of scenarios with [failures] have: of the job's time the part of steps
+ * that need not be done again, throughput times that, the best checkpoint_steps by mtbf_s. */
+static const char *const failure_columns[] = {"job_goodput_frac", "job_per_s",
+                                              "best_checkpoint_steps"};
+
+static bool have_failures(const dl_study *study)
+{
+    for (size_t v = 0; v < study->variant_count; v++) {
+        if (dl_failures_given(&study->variants[v].scenario.failures)) return true;
+    }
+    return false;
+}
+
+static void write_failures_row(dl_csv_writer *writer, const dl_scenario *scenario,
+                               const dl_row *row)
+{
+    const dl_failures *failures = &scenario->failures;
+    const double step_s = row->mean.step_mean_s;
+    double goodput = (double)NAN, best = (double)NAN;
+    if (dl_failures_given(failures) && step_s > 0 && row->mean.syncer == NULL) {
+        const int workers = row->point.workers;
+        goodput = dl_failures_goodput(failures, workers, scenario->steps, step_s);
+        if (failures->mtbf_s > 0)
+            best = (double)dl_failures_best_steps(failures, workers, scenario->steps, step_s);
+    }
+    dl_csv_double(writer, goodput);
+    dl_csv_double(writer, goodput * row->mean.throughput_per_s);
+    dl_csv_double(writer, best);
+}
+
 /* Columns that only some results have, by what the measured table says. */
 typedef struct optional_columns {
     bool use, left_out;
@@ -392,6 +422,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
     if (gpu != NULL) WRITE_TEXTS(writer, gpu_columns);
     if (splits) WRITE_TEXTS(writer, pipeline_columns);
     if (have_syncer(sweep)) WRITE_TEXTS(writer, syncer_columns);
+    if (have_failures(study)) WRITE_TEXTS(writer, failure_columns);
     if (optional.use) dl_csv_text(writer, "measured_use");
     if (optional.use) dl_csv_text(writer, "measured_note");
     if (optional.left_out) dl_csv_text(writer, "left_out_error_frac");
@@ -405,6 +436,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
         if (gpu != NULL) write_gpu_row(writer, &variant->scenario, row);
         if (splits) write_pipeline_row(writer, &variant->scenario, &variant->costs, row);
         if (have_syncer(sweep)) write_syncer_row(writer, row->mean.syncer);
+        if (have_failures(study)) write_failures_row(writer, &variant->scenario, row);
         write_optional(writer, optional, &measured[i]);
         if (explanation != NULL) write_dominant(writer, row);
         dl_csv_end_row(writer);

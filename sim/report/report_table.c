@@ -245,6 +245,32 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
     }
 }
 
+/* What failures and checkpoints leave of each point's throughput, where the scenario has them. */
+static void print_failures(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    bool any = false;
+    for (size_t r = 0; r < sweep->row_count; r++) {
+        const dl_row *row = &sweep->rows[r];
+        const dl_scenario *scenario = &study->variants[row->variant].scenario;
+        const dl_failures *failures = &scenario->failures;
+        const double step_s = row->mean.step_mean_s;
+        if (!dl_failures_given(failures) || !(step_s > 0) || row->mean.syncer != NULL) continue;
+        if (!any) {
+            fprintf(out, "%7s %-11s %9s %12s  %s\n", "workers", "sync", "goodput %", "samples/s",
+                    "with failures; the best steps between checkpoints");
+        }
+        any = true;
+        const double goodput =
+            dl_failures_goodput(failures, row->point.workers, scenario->steps, step_s);
+        const int64_t best =
+            dl_failures_best_steps(failures, row->point.workers, scenario->steps, step_s);
+        fprintf(out, "%7d %-11s %9.2f %12.1f ", row->point.workers, row->point.mode->name,
+                100 * goodput, goodput * row->mean.throughput_per_s);
+        if (best > 0) fprintf(out, " %lld", (long long)best);
+        fprintf(out, "\n");
+    }
+}
+
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
 {
     size_t count = 0;
@@ -290,6 +316,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
     print_splits(out, study, sweep);
     print_merges(out, study, sweep);
+    print_failures(out, study, sweep);
     dl_report_notes(out, study, sweep, "note: ");
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);

@@ -17,6 +17,7 @@
     .owner = DL_OF_PIPELINE, .offset = offsetof(dl_scenario_pipeline, member), .group = DL_TAKE_GPUS
 #define SYNCER(member) \
     SCENARIO(syncer.member), .group = DL_TAKE_OPTION(DL_SYNC_SYNCER), .sweep = ','
+#define FAILURES(member) SCENARIO(failures.member), .sweep = ','
 #define OWN .type = DL_KEY_OWN, .owner = DL_OF_NOBODY
 #define WHOLE(l, h) .type = DL_KEY_INT, .low = l, .high = h
 #define WHOLE64(l, h) .type = DL_KEY_INT64, .low = l, .high = h
@@ -275,6 +276,21 @@ static const dl_key rows[] = {
     {"syncer", "wait_s", SYNCER(wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "longest wait of a learner for a new version after an upload, in "
                               "seconds"},
+
+    {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
+     .help = "mean time in seconds between failures of one worker, each of which stops all: the "
+             "results have the expected goodput, and the best checkpoint_steps"},
+    {"failures", "at_s", OWN, .form = "list of seconds", .low = 0, .high = 1e12, .sweep = '|',
+     .help = "in place of mtbf_s: the failures of one job, since its start"},
+    {"failures", "restart_s", FAILURES(restart_s), .type = DL_KEY_REAL, .low = 0,
+     .high = SECONDS_MAX, .fallback = "0",
+     .help = "seconds from a failure until the job goes on from its last checkpoint"},
+    {"failures", "checkpoint_steps", FAILURES(checkpoint_steps), WHOLE64(1, 1e12),
+     .help = "steps between checkpoints; default: none, the job starts over"},
+    {"failures", "checkpoint_s", FAILURES(checkpoint_s), .type = DL_KEY_REAL, .low = 0,
+     .high = SECONDS_MAX, .fallback = "0", .help = "seconds that a checkpoint holds the job up"},
+    {"failures", "job_steps", FAILURES(steps), WHOLE64(1, 1e12),
+     .help = "steps of the job; default: [scenario] steps"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE, .help = "how steps vary; trace: as profiled; work: only as the costs' [spread] work_frac says; "

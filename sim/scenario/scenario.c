@@ -244,7 +244,7 @@ static dl_status read_numbers(const dl_ini *ini, const dl_ini_entry *entry, doub
     char **items = NULL;
     dl_status status = dl_ini_split(ini, entry, &items, count, err);
     if (status != DL_OK) return status;
-    *values = dl_calloc(*count, sizeof **values, "bytes of cuts");
+    *values = dl_calloc(*count, sizeof **values, "numbers");
     for (size_t i = 0; i < *count && status == DL_OK; i++) {
         dl_error inner = {0};
         status = dl_amount_parse(items[i], key->dimension, &(*values)[i], &inner);
@@ -588,6 +588,22 @@ static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, const d
     return status;
 }
 
+static dl_status read_failures(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    dl_failures *failures = &scenario->failures;
+    const dl_ini_entry *entry = dl_ini_find(ini, "failures", "at_s");
+    if (entry == NULL) return DL_OK;
+    if (failures->mtbf_s > 0) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "mtbf_s is given too: only one of both");
+    }
+    const dl_status status = read_numbers(ini, entry, &failures->at_s, &failures->at_count, err);
+    for (size_t i = 1; i < failures->at_count && status == DL_OK; i++) {
+        if (failures->at_s[i] > failures->at_s[i - 1]) continue;
+        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "the times must ascend");
+    }
+    return status;
+}
+
 /* A model that there is, in place of costs. */
 static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err)
 {
@@ -697,6 +713,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = read_gpu_costs(&parsed, ini, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
         (status = read_absences(&parsed, ini, &all, err)) ||
+        (status = read_failures(&parsed, ini, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
         dl_scenario_free(&parsed);
     } else {
@@ -741,6 +758,7 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->gpu_costs);
     free(scenario->slow);
     free(scenario->syncer.absences);
+    free(scenario->failures.at_s);
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);
     free(scenario->gpu);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
+#include "sim/failures.h"
 #include "sim/noise.h"
 #include "sim/pipeline/pipeline_split.h"
 #include "sim/sync/mode.h"
@@ -92,7 +93,8 @@ typedef struct dl_scenario {
     int server_threads;
     bool interval_by_speed;
     dl_syncer_config syncer; /* for async_average */
-    unsigned without;        /* costs that are switched off: sim/scenario/without.h */
+    dl_failures failures;
+    unsigned without; /* costs that are switched off: sim/scenario/without.h */
     dl_noise_kind noise;
     double sigma;
     dl_slow_worker *slow; /* [slow_count] */

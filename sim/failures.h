@@ -1,0 +1,41 @@
+/* What failures cost a job in which one worker's end stops all (any mode without a syncer): it
+ * restarts from its last checkpoint, and does the steps since then again. Arithmetic on a
+ * simulated step time; times in seconds.
+ *
+ * A checkpoint holds the job up for checkpoint_s after every checkpoint_steps steps; at the end
+ * there is none. After a failure the job is down for restart_s, which has detecting it, starting
+ * and loading in it. */
+#ifndef DL_SIM_FAILURES_H
+#define DL_SIM_FAILURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct dl_failures {
+    double mtbf_s; /* of one worker: mean of an exponential distribution; 0: at_s */
+    double *at_s;  /* [at_count] ascending; since the start */
+    size_t at_count;
+    double restart_s, checkpoint_s;
+    int64_t checkpoint_steps; /* 0: no checkpoints: it starts over */
+    int64_t steps;            /* of the job; 0: the scenario's */
+} dl_failures;
+
+/* Whether there is something to count. */
+static inline int dl_failures_given(const dl_failures *failures)
+{
+    return failures->mtbf_s > 0 || failures->at_count > 0 || failures->checkpoint_steps > 0;
+}
+
+/* The part of the job's time that steps take that need not be done again. With at_s, of that
+ * course of events; with mtbf_s, over the expected time of a job of `workers`, which is (Daly, FGCS
+ * 22 (2006), equation 20, M = mtbf_s / workers; failures while it restarts count too)
+ *
+ *   M e^(R / M) (e^((work + checkpoint) / M) - 1)   for the work between two checkpoints. */
+double dl_failures_goodput(const dl_failures *failures, int workers, int64_t steps, double step_s);
+
+/* The checkpoint_steps, 1 .. steps, with the largest goodput by mtbf_s; 0 without mtbf_s. By Young
+ * (CACM 17 (1974)) about sqrt(2 checkpoint_s M) of work. */
+int64_t dl_failures_best_steps(const dl_failures *failures, int workers, int64_t steps,
+                               double step_s);
+
+#endif
