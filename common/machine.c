@@ -347,36 +347,34 @@ static const dl_key rows[] = {
     QUANTITY("network", "bytes_per_s", OF_HOST, dl_machine, network_bytes_per_s, RATES, false,
              "of the core that joins the nodes; without it, it never limits"),
     QUANTITY("network", "first_use_ns", OF_HOST, dl_machine, first_use_ns, LONG_TIMES, false,
-             "of the first average of a run, beyond its own time: connections, buffers, kernels of "
-             "the collectives library; allreduce has them before its first step"),
-    QUANTITY("site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
-             "to the other sites, each direction; without it, not limited. Sites share the nodes "
-             "in equal "
-             "parts, in their order"),
+             "added to the first average of a run: the collectives library connects, allocates "
+             "buffers and loads kernels; allreduce does so before its first step"),
+    QUANTITY(
+        "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
+        "to the other sites, each direction; default: no limit. Sites share the nodes in equal "
+        "parts, in their order"),
     QUANTITY("site *", "latency_ns", OF_SITE, dl_site, latency_ns, TIMES, false,
              "of that way; default: 0"),
     QUANTITY("between *", "bytes_per_s", OF_SITE_PAIR, dl_site_pair, bytes_per_s, RATES, false,
-             "of the two sites that the section names ([between paris tokyo]), each direction, "
-             "beside the "
-             "sites' own; without it, not limited"),
+             "of the two sites that the section names ([between paris tokyo]), each direction, in "
+             "addition to the sites' own limits; default: no limit"),
     QUANTITY("between *", "latency_ns", OF_SITE_PAIR, dl_site_pair, latency_ns, TIMES, false,
              "one way; default: 0"),
     WHOLE("tcp", "sockets", OF_HOST, tcp.sockets, 1, 64, "1", false,
           "in parallel, of a channel between two nodes; with this section the nodes exchange over "
-          "TCP, "
-          "and the rates of ports are those of the wire"),
+          "TCP, and the rates of ports are those of the wire"),
     WHOLE("tcp", "channels", OF_HOST, tcp.channels, 1, 32, "1", false,
           "that share the bytes of a collective, each with its sockets"),
     QUANTITY("tcp", "mtu_bytes", OF_HOST, dl_machine, tcp.mtu_bytes, PACKET, false,
              "largest packet from its IP header on; default: 1500"),
     QUANTITY("tcp", "window_bytes", OF_HOST, dl_machine, tcp.window_bytes, WINDOW, false,
-             "that a socket may have on its way; without it, any number"),
+             "that a socket may have in flight; default: no limit"),
     QUANTITY(
         "tcp", "queue_ns", OF_HOST, dl_machine, tcp.queue_ns, TIMES, false,
         "what the queue before a port holds, as time at the port's rate (latency of tc's token "
-        "bucket); without this and the next, any number of bytes"),
+        "bucket); without queue_ns and queue_bytes there is no limit"),
     QUANTITY("tcp", "queue_bytes", OF_HOST, dl_machine, tcp.queue_bytes, WINDOW, false,
-             "what it holds beside that (burst of tc's token bucket)"),
+             "what it holds in addition (burst of tc's token bucket)"),
     QUANTITY("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
              "of a call of the collectives library"),
     QUANTITY("protocol *", "hop_ns", OF_PROTOCOL, dl_protocol, hop_ns, TIMES, true,

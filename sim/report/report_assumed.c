@@ -103,14 +103,14 @@ static void put_bounded(FILE *out, const dl_study *study, const char *before)
     for (size_t i = 0; i < list.count; i++) {
         const bounded *b = &list.items[i];
         char low[48], high[48], value[48];
-        fprintf(
-            out, "%snot determined: [%s] %s, between %s and %s; %s is taken, and intervals %s\n",
-            before, b->section, b->key, dl_amount_text(low, sizeof low, b->value.low, b->dimension),
-            dl_amount_text(high, sizeof high, b->value.high, b->dimension),
-            dl_amount_text(value, sizeof value, b->value.value, b->dimension),
-            study->variants[0].scenario.replicates > 1
-                ? "have all between"
-                : "would have all between ([scenario] replicates)");
+        fprintf(out, "%snot determined: [%s] %s, between %s and %s; %s is used, and intervals %s\n",
+                before, b->section, b->key,
+                dl_amount_text(low, sizeof low, b->value.low, b->dimension),
+                dl_amount_text(high, sizeof high, b->value.high, b->dimension),
+                dl_amount_text(value, sizeof value, b->value.value, b->dimension),
+                study->variants[0].scenario.replicates > 1
+                    ? "cover that range"
+                    : "would cover that range with [scenario] replicates above 1");
     }
     free_bounded(&list);
 }

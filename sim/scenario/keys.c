@@ -58,8 +58,8 @@ static const dl_key rows[] = {
      .help = "of a worker; rounded up to whole intervals"},
     {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
      .sweep = ',',
-     .help = "steps of the fastest worker before those that are measured; if there are any, steps are not "
-             "rounded up"},
+     .help = "steps of the fastest worker that are not counted, before those that are; with any, steps "
+             "is not rounded up"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
      .help = "of all random numbers"},
     {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
@@ -228,16 +228,16 @@ static const dl_key rows[] = {
      .help = "the optimizer's state too"},
     {"sync", "outer", CHOICE(outers), .fallback = "none", SCENARIO(outer),
      .group = DL_TAKE_OPTION(DL_SYNC_OUTER), .sweep = ',',
-     .help = "nesterov: an outer optimizer takes what the average differs from the parameters before "
-             "for its gradient (DiLoCo); the workers' own optimizers go on"},
+     .help = "nesterov: an outer optimizer, whose gradient is the parameters of the last average minus "
+             "the new average (DiLoCo); the workers' own optimizers keep their state"},
     {"sync", "inside", CHOICE(insides), .fallback = "none", SCENARIO(inside),
      .group = DL_TAKE_OPTION(DL_SYNC_INSIDE), .sweep = ',',
      .help = "allreduce: the workers of a site of the machine file, or of a node where it has none, "
-             "average their gradients at each step; workers on GPUs only"},
+             "average their gradients in each step; workers on GPUs only"},
     {"sync", "fragments", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(fragments),
      .group = DL_TAKE_OPTION(DL_SYNC_FRAGMENTS), .sweep = ',',
-     .help = "of the parameters, which divide interval: each is averaged every interval steps, one after "
-             "another (Streaming DiLoCo)"},
+     .help = "of the parameters: each is averaged every interval steps, one after another (Streaming "
+             "DiLoCo); must divide interval"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
      .help = "of each shard; on cores at most all workers of a point"},

@@ -69,10 +69,9 @@ typedef enum dl_sync_option {
     ROW(DL_SYNC_ACCUMULATE, "accumulate", 1, 1000000, "1", 1, true,                               \
         "micro-batches of a worker's share of the batch, after which there is one exchange")      \
     ROW(DL_SYNC_LAG, "lag", 0, DL_STEPS_MAX, "0", 0, true,                                        \
-        "ps, allreduce: 1 exchanges during the next step, whose parameters then are one step "    \
-        "old; "                                                                                   \
-        "average: local steps, fewer than interval, during which is exchanged what then is "      \
-        "merged")
+        "ps, allreduce: 1: exchange during the next step, whose parameters are then one step "    \
+        "old; average: local steps between sending parameters and merging their average, fewer "  \
+        "than interval")
 
 typedef struct dl_sync_option_spec {
     const char *name;
