@@ -39,7 +39,7 @@ expect 0 "[copy] latency_ns = 500 ns" poor.ini -o poor.results.csv
 sed 's/^mode .*/mode = async_average/' lenet.ini | grep -v -e measured >syncer.ini
 expect 0 "too stale" syncer.ini -o syncer.results.csv
 { cat lenet.ini; printf '[failures]\nmtbf_s = 1000\ncheckpoint_s = 1\ncheckpoint_steps = 100\n'; } >failures.ini
-expect 0 "steps between checkpoints" failures.ini -o failures.results.csv
+expect 0 "best checkpoint_steps" failures.ini -o failures.results.csv
 
 # The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }

@@ -245,10 +245,13 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
     }
 }
 
-/* What failures and checkpoints leave of each point's throughput, where the scenario has them. */
+/* What failures and checkpoints leave of each point's throughput, where the scenario has them; the
+ * best number of steps between two checkpoints. */
 static void print_failures(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     bool any = false;
+    const int width = sync_width(sweep, SYNC_WIDTH);
+    char options[DL_REPORT_OPTIONS_BYTES];
     for (size_t r = 0; r < sweep->row_count; r++) {
         const dl_row *row = &sweep->rows[r];
         const dl_scenario *scenario = &study->variants[row->variant].scenario;
@@ -256,18 +259,19 @@ static void print_failures(FILE *out, const dl_study *study, const dl_sweep *swe
         const double step_s = row->mean.step_mean_s;
         if (!dl_failures_given(failures) || !(step_s > 0) || row->mean.syncer != NULL) continue;
         if (!any) {
-            fprintf(out, "%7s %-11s %9s %12s  %s\n", "workers", "sync", "goodput %", "samples/s",
-                    "with failures; the best steps between checkpoints");
+            fprintf(out, "with failures:\n%7s %-*s %9s %12s %21s  %s\n", "workers", width, "sync",
+                    "goodput %", "samples/s", "best checkpoint_steps", "options");
         }
         any = true;
         const double goodput =
             dl_failures_goodput(failures, row->point.workers, scenario->steps, step_s);
         const int64_t best =
             dl_failures_best_steps(failures, row->point.workers, scenario->steps, step_s);
-        fprintf(out, "%7d %-11s %9.2f %12.1f ", row->point.workers, row->point.mode->name,
+        fprintf(out, "%7d %-*s %9.2f %12.1f", row->point.workers, width, row->point.mode->name,
                 100 * goodput, goodput * row->mean.throughput_per_s);
-        if (best > 0) fprintf(out, " %lld", (long long)best);
-        fprintf(out, "\n");
+        print_number(out, 21, 0, best > 0 ? (double)best : (double)NAN);
+        dl_report_options(options, sizeof options, study, row);
+        fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
     }
 }
 

@@ -281,14 +281,14 @@ static const dl_key rows[] = {
      .help = "mean time in seconds between failures of one worker, each of which stops all: the "
              "results have the expected goodput, and the best checkpoint_steps"},
     {"failures", "at_s", OWN, .form = "list of seconds", .low = 0, .high = 1e12, .sweep = '|',
-     .help = "in place of mtbf_s: the failures of one job, since its start"},
+     .help = "in place of mtbf_s: times of the failures of one job, from its start"},
     {"failures", "restart_s", FAILURES(restart_s), .type = DL_KEY_REAL, .low = 0,
      .high = SECONDS_MAX, .fallback = "0",
-     .help = "seconds from a failure until the job goes on from its last checkpoint"},
+     .help = "seconds from a failure until the job resumes from its last checkpoint"},
     {"failures", "checkpoint_steps", FAILURES(checkpoint_steps), WHOLE64(1, 1e12),
-     .help = "steps between checkpoints; default: none, the job starts over"},
+     .help = "steps between checkpoints; default: no checkpoints, the job starts over"},
     {"failures", "checkpoint_s", FAILURES(checkpoint_s), .type = DL_KEY_REAL, .low = 0,
-     .high = SECONDS_MAX, .fallback = "0", .help = "seconds that a checkpoint holds the job up"},
+     .high = SECONDS_MAX, .fallback = "0", .help = "seconds for which a checkpoint stops the job"},
     {"failures", "job_steps", FAILURES(steps), WHOLE64(1, 1e12),
      .help = "steps of the job; default: [scenario] steps"},
 
