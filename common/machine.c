@@ -203,9 +203,7 @@ int dl_machine_socket(const dl_machine *machine, int place)
 
 int dl_machine_site(const dl_machine *machine, int node)
 {
-    if (machine->site_count == 0) return 0;
-    const int each = (machine->nodes + machine->site_count - 1) / machine->site_count;
-    return node / each < machine->site_count ? node / each : machine->site_count - 1;
+    return (int)((int64_t)node * machine->site_count / machine->nodes);
 }
 
 void dl_machine_free(dl_machine *machine)

@@ -157,7 +157,8 @@ dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err) 
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
                                size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* The site of a node; 0 where there are none. */
+/* The site of a node, of sites that have as many nodes each as whole numbers allow; 0 where there are
+ * none. */
 int dl_machine_site(const dl_machine *machine, int node);
 
 /* Releases everything; a zeroed object is fine. */

@@ -191,9 +191,28 @@ static void the_shipped_files_are_read(void **state)
     globfree(&files);
 }
 
+/* Eight nodes: no site is left without one, as two each would leave the last of five. */
+static void sites_share_the_nodes(void **state)
+{
+    (void)state;
+    static const struct {
+        int sites, of[8];
+    } cases[] = {{0, {0}},
+                 {2, {0, 0, 0, 0, 1, 1, 1, 1}},
+                 {3, {0, 0, 0, 1, 1, 1, 2, 2}},
+                 {5, {0, 0, 1, 1, 2, 3, 3, 4}},
+                 {8, {0, 1, 2, 3, 4, 5, 6, 7}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const dl_machine machine = {.nodes = 8, .site_count = cases[i].sites};
+        for (int node = 0; node < 8; node++)
+            assert_int_equal(dl_machine_site(&machine, node), cases[i].of[node]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sites_share_the_nodes),
         cmocka_unit_test(a_file_is_read),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(a_missing_file_is_an_error),
