@@ -907,6 +907,13 @@ static double *steps_alone_ns(const dl_gpu_step *steps, const dl_gpu_options *gp
     return alone_ns;
 }
 
+static bool has_steps(const dl_team *team)
+{
+    for (int w = 0; w < team->config.workers; w++)
+        if (team->workers[w].steps_done > 0) return true;
+    return false;
+}
+
 /* Runs the team and takes its figures. */
 static dl_status run_team(dl_team *team, const dl_run_config *config, const share *shares,
                           dl_run_result *result, dl_error *err)
@@ -922,6 +929,10 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, const shar
             dl_point_text(text, sizeof text, config->point));
     }
     dl_status status = check_time(&team->engine, config, err);
+    if (status == DL_OK && !has_steps(team)) {
+        status = dl_error_set_at(err, DL_ERR_DATA, config->scenario->path, 0,
+                                 "[syncer] away: all learners leave before they have done a step");
+    }
     if (status != DL_OK) return status;
     *result = (dl_run_result){0};
     if (team->steady_steps_per_ns > 0) {

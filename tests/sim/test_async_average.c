@@ -271,6 +271,24 @@ static void a_learner_leaves_before_its_first_step(void **state)
     dl_run_result_free(&r);
 }
 
+static void all_learners_leave_before_their_first_step(void **state)
+{
+    (void)state;
+    dl_run_result result = {0};
+    dl_error err = {0};
+    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    dl_scenario scenario =
+        fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c.ini\nbatch = 1\n"
+                         "[sync]\nmode = async_average\n[syncer]\naway = 0:%s-\n",
+                         "0.0005");
+    const dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
+    assert_int_equal(dl_run(&config, &result, &err), DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "leave before"));
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
 /* Neither the absence of 50 s nor a grace time of 100 s is waited for when all have ended. The uploads
  * of 10 and 20 ms are merged one by one; the last merge that starts before the end is done at 20.5 ms.
  * With the grace time the upload of learner 1 at 30 ms completes the only merge; it ends its last step at
@@ -362,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_learner_joins_late),
         cmocka_unit_test(a_learner_leaves),
         cmocka_unit_test(a_learner_leaves_before_its_first_step),
+        cmocka_unit_test(all_learners_leave_before_their_first_step),
         cmocka_unit_test(what_is_planned_after_the_end_does_not_count),
         cmocka_unit_test(absences_follow_one_another),
         cmocka_unit_test(absences_are_checked),
