@@ -63,9 +63,14 @@ set xtics ("0" 0, "25" 0.25, "50" 0.5, "75" 0.75, "100" 1)
 set xlabel "share of the step (%), and its mean time"
 set yrange [block_rows * series_count : 0.2]
 set ytics () scale 0
+longest = 0
+do for [s = 1:series_count] {
+    if (strlen(series_label[s]) > longest) { longest = strlen(series_label[s]) }
+}
 do for [s = 1:series_count] {
     if (names_above) {
-        set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 left noenhanced
+        set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 left noenhanced \
+            font font_times(longest > 46 ? 46.0 / longest : 1)    # wider ones would be cut off
     } else {
         set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 \
             offset character -4, 0 right noenhanced

@@ -18,12 +18,13 @@
 #   panel_left(p), panel_right(p)   margins of panel p, as fractions of the picture
 
 is_compact = exists("compact") && exists("key_lines") && panel_count == 1
-key_px = 26.0
+key_px = 27.0
 if (is_compact) {
     key_columns = key_lines < 2 || key_chars > 17 ? 1 : 2
     key_rows = ceil(1.0 * key_lines / key_columns)
     # Not lower than the key: gnuplot puts no more rows into it than fit beside the panel.
-    if (compact_body_px < key_px * key_rows + 10) { compact_body_px = key_px * key_rows + 10 }
+    key_body_px = 1.1 * key_px * key_rows + 10
+    if (compact_body_px < key_body_px) { compact_body_px = key_body_px }
     left_px = compact_left_px
     right_px = 14.0
     canvas_width = 460
