@@ -89,13 +89,15 @@ int dl_calibrate_table(int argc, char **argv)
         DL_OPT_TEXT("scenario", 's', &set.scenario, "FILE",
                     "Scenario that the rows were measured in; its cost file gives what is known."),
         DL_OPT_TEXT("fit", 0, &set.costs, "KEY,KEY...",
-                    "Costs to fit, as section.key or key; else those that the cost file lacks."),
-        DL_OPT_TEXT("use", 0, &set.use, "USE", "Only rows whose column use says this, as fitted."),
+                    "Costs to fit, as section.key or key, also rates and latencies of the machine "
+                    "file (link.nvlink2.bytes_per_s); default: those that the cost file lacks."),
+        DL_OPT_TEXT("use", 0, &set.use, "USE",
+                    "Only rows with this in the column use, such as fitted."),
         DL_OPT_FLAG("near", 0, &set.near,
-                    "Search from the cost file's values on only, not everywhere."),
+                    "Search only from the cost file's values, not everywhere."),
         DL_OPT_TEXT("predict", 0, &set.predict, "FILE",
-                    "Also predict the rows of this table, and say how far off that is, and simpler "
-                    "models."),
+                    "Also predict the rows of this table, beside simpler models, and print the "
+                    "errors."),
         DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_TEXT("rows", 0, &set.rows, "FILE",
