@@ -18,6 +18,7 @@
 #define ROWS_OPEN 24            /* more rows that were not measured are shown by a click */
 #define CSV_BYTES_MAX (1 << 20) /* of a table in the page */
 #define SPEEDUP_SHOWN 0.01      /* a scenario that is nearly all exchange has none */
+#define LOST_FRAC 0.05 /* of the work, which is not applied; below it is the steps' own scatter */
 
 typedef struct page {
     FILE *out;
@@ -261,6 +262,15 @@ static const char *rate_text(char *text, size_t bytes, double per_s)
     return isnan(per_s) ? "" : text;
 }
 
+/* A measured step may be the batch over the measured throughput, which is a worker's step only where
+ * no work is lost: where it is in the simulation, there is none to show. */
+static double measured_step_s(const dl_row *row, const dl_measured *m)
+{
+    const double applied_frac =
+        row->mean.throughput_per_s * row->mean.step_mean_s / (double)row->point.batch;
+    return applied_frac < 1 - LOST_FRAC ? (double)NAN : m->value[DL_MEASURE_STEP_S];
+}
+
 static void put_row(const page *p, dl_html_table *table, size_t i)
 {
     const dl_row *row = &p->sweep->rows[i];
@@ -281,7 +291,7 @@ static void put_row(const page *p, dl_html_table *table, size_t i)
                 row->speedup, stale ? row->staleness_mean : (double)NAN,
                 m->use == DL_USE_ERROR
                     ? "error"
-                    : time_text(measured_step, sizeof measured_step, m->value[DL_MEASURE_STEP_S]),
+                    : time_text(measured_step, sizeof measured_step, measured_step_s(row, m)),
                 rate_text(measured_rate, sizeof measured_rate, m->value[DL_MEASURE_PER_S]),
                 error_text(error, sizeof error, dl_report_error_frac(row, m)),
                 error_text(left_out, sizeof left_out, m->left_out_frac),

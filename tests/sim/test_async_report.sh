@@ -17,3 +17,10 @@ for expected in \
     grep -qE -- "$expected" <<<"$found" || { echo "FAIL: no '$expected' in:"; echo "$found"; exit 1; }
 done
 DL_DATA=$folder DLSIM=$1 "$2/scenarios/local_sgd/async.sh" | grep -q "skipped, there is no" || { echo "FAIL: no data"; exit 1; }
+
+# Half of the work is lost, so the batch over a measured throughput is no worker's step: the page shows none.
+printf 'workers,throughput_per_s,source\n4,100,by hand\n' >"$folder/measured.csv"
+"$1" "$folder/out/equal.ini" --quiet --set "measured.file=$folder/measured.csv" --html "$folder/page.html" \
+    -o "$folder/page.csv" || { echo "FAIL: no page"; exit 1; }
+grep -q '<td class="number"></td><td class="number">100</td>' "$folder/page.html" ||
+    { echo "FAIL: a measured step in: $(grep '<th scope="row"' "$folder/page.html")"; exit 1; }
