@@ -166,7 +166,7 @@ static share *shares_of(const dl_scenario *scenario, const dl_costs *costs, cons
     return shares;
 }
 
-/* Samples of the micro-batch of a worker with so many in a step. */
+/* Samples in a micro-batch of a worker that has `samples` in a step. */
 static int64_t micro_batch(const dl_point *point, int64_t samples)
 {
     if (dl_point_is_split(point)) return samples / point->micro_batches;

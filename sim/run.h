@@ -38,7 +38,7 @@ typedef struct dl_run_config {
     bool by_spread;     /* that factor is of the GPUs whose compute may be most slow; others have as
                            much of it as of their spread_log (dl_model_costs) */
     bool without_slow;  /* the baseline: its worker is none of the slow ones */
-    int64_t steady_after; /* > 0: the run ends once its steps repeat, after so many; no noise */
+    int64_t steady_after; /* > 0: the run ends once steps repeat, not before this many; no noise */
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;
 

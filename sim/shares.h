@@ -1,8 +1,8 @@
 /* How the workers of a point share its batch, and on which model of GPU each of them is.
  *
  *   equal   as many samples for each
- *   speed   so many that all compute (forward and backward) for the same time, as far as whole
- *           samples allow, and at least one: the time T solves sum over workers of b_w(T) = batch,
+ *   speed   all compute (forward and backward) for the same time, as far as whole samples allow,
+ *           with at least one sample each: the time T solves sum over workers of b_w(T) = batch,
  *           b_w(T) the samples that worker w computes in T; what rounding down leaves goes, sample
  *           by sample, to the worker that has then done it first. With accumulation the unit is one
  *           sample of each micro-batch

@@ -136,7 +136,7 @@ typedef struct dl_team_config {
                            * worker; each other one's count from the end of the step that it is in
                            * then */
     int64_t steady_after; /* > 0: the run ends as soon as its steps repeat, see Repetition below,
-                           * but not before each worker has done so many; it must have no noise */
+                           * but not before each worker has done this many; no noise allowed */
     int64_t interval;     /* of the mode, with steady_after */
     bool each_ends;       /* only of modes in which nobody waits for all */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
@@ -169,8 +169,8 @@ typedef struct dl_worker {
     int64_t contributions;       /* with that version */
     bool computes;               /* it has read, and not contributed since */
     int64_t steps_done, clock;
-    int64_t measured_since_ns;   /* end of its warm-up, */
-    int64_t warm_up_steps;       /* which had so many */
+    int64_t measured_since_ns;   /* end of its warm-up */
+    int64_t warm_up_steps;       /* done during its warm-up */
     int64_t dropped;             /* steps whose gradient the mode has thrown away */
     int64_t left_over;           /* contributions that wait for an update when the run ends */
     dl_team_condition condition; /* that it waits for; NULL = does not wait */

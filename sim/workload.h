@@ -87,8 +87,8 @@ dl_work dl_work_add(dl_work first, dl_work second);
  * between the known k (k = 1: 1 unless given), and that of the largest known k beyond it. */
 double dl_sharing(const dl_costs *costs, int k);
 
-/* How much longer a step of each of k >= 1 workers takes that compute side by side on so many cores,
- * than one alone: what they slow each other, and their shares of a core if they are more. */
+/* How much longer a step takes than alone when k >= 1 workers compute side by side on `cores` cores:
+ * by how much they slow each other, and their time slices where there are more workers than cores. */
 double dl_side_by_side(const dl_costs *costs, int k, int cores);
 
 /* Largest k with a known copies_k; 1 if there is none. */

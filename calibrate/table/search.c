@@ -26,7 +26,7 @@
 #define ROUNDED 1e-7
 /* where no step but so short a one leads down, */
 #define SHORT 1e-5
-/* or after so many steps tried. */
+/* or after this many trial steps. */
 #define TRIALS 60
 /* Longest step of ln(cost): twentyfold. */
 #define LONGEST 3.0

@@ -174,7 +174,7 @@ typedef struct dl_table_proposal {
 /* A proposal is made if it takes the root mean square below this part, from above this, */
 #define DL_TABLE_PROPOSAL_PART 0.6
 #define DL_TABLE_PROPOSAL_RMS 0.01
-/* and if there are so many rows more than costs then. */
+/* and if there are then at least this many more rows than costs. */
 #define DL_TABLE_PROPOSAL_ROWS 2
 
 /* What came out for one cost of the list. */

@@ -2,8 +2,8 @@
 # Compares measured runs of data parallel training, local SGD and DiLoCo over shaped ports (4 nodes with one
 # L40S each, Adnan082/diloco-measured) with what dlsim predicts: by a ring at the stated rate alone; from
 # mechanism alone, where computing is as measured, the ports' rates are the stated ones, and nothing is
-# fitted; and calibrated, with what the rows tell of the first average and of averages over a port that is not
-# shaped, also for each row without itself. The table lies in $DL_DATA/scaling/local_sgd (default ./data); without it this
+# fitted; and calibrated, with the cost of the first average and the rate of averages over unshaped ports fitted
+# to the rows, also leaving out each row in turn. The table lies in $DL_DATA/scaling/local_sgd (default ./data); without it this
 # script says so and does nothing. A table with more rows of the same kind is compared the same way.
 #
 # Usage: scenarios/local_sgd/report.sh [TABLE]     needs bin/dlsim in build/release (or $DLSIM)

@@ -302,7 +302,7 @@ static void on_served(void *user, int shard)
     dl_server *s = gpus->server;
     queue *q = &s->serving[shard];
     if (--s->threads[shard] > 0) return;
-    /* What was served is kept behind the last one that waits. */
+    /* The item being served is stored in the last slot of the queue. */
     const int item = q->items[q->room - 1], m = item / 2;
     q->busy = false;
     if (gpus->config.options->sums_on_arrival && item % 2 == 0) {

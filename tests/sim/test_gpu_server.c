@@ -153,7 +153,7 @@ static void what_the_barrier_leaves_to_hide(void **state)
     /* Nearer than 0.5 us: a push crosses the memory that the sum reads. */
     assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, PS "overlap = yes\nfetch = after\n"),
                 summed_ns + fetch_ns, 3e-4);
-    /* The first layer's 300 us hide behind the last layer's fetch. */
+    /* The last layer's fetch hides the first layer's 300 us. */
     assert_near(
         step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, PS "overlap = yes\nfetch = next_step\n"),
         summed_ns + fetch_ns - 300e3, 3e-4);
