@@ -1,0 +1,223 @@
+/* What comes out of a run of a team. */
+#include "sim/run_internal.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/sync/syncer.h"
+
+const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
+                                                  "averaging", "waiting",  "input"};
+
+/* Standard deviation and quantiles of steps_s[count], which get sorted. */
+void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result)
+{
+    result->step_sd_s = count > 1 ? gsl_stats_sd(steps_s, 1, count) : 0;
+    gsl_sort(steps_s, 1, count);
+    result->step_p50_s = gsl_stats_quantile_from_sorted_data(steps_s, 1, count, 0.5);
+    result->step_p99_s = gsl_stats_quantile_from_sorted_data(steps_s, 1, count, 0.99);
+}
+
+dl_part dl_part_of(dl_worker_state state)
+{
+    switch (state) {
+    case DL_STATE_COMPUTE:
+    case DL_STATE_UPDATE: return DL_PART_COMPUTE;
+    case DL_STATE_DISPATCH: return DL_PART_DISPATCH;
+    case DL_STATE_INPUT: return DL_PART_INPUT;
+    case DL_STATE_PUSH:
+    case DL_STATE_PULL:
+    case DL_STATE_ALLREDUCE: return DL_PART_COMMUNICATION;
+    case DL_STATE_AVERAGE: return DL_PART_AVERAGING;
+    case DL_STATE_BARRIER:
+    case DL_STATE_LOCK:
+    case DL_STATE_WAIT:
+    case DL_STATE_COUNT: break;
+    }
+    return DL_PART_WAITING;
+}
+
+static bool are_equal(const dl_run_share *shares, int workers)
+{
+    for (int w = 1; w < workers; w++)
+        if (shares[w].samples != shares[0].samples) return false;
+    return true;
+}
+
+/* Throughput is that of the whole span: workers that share cores take turns in long time slices, so
+ * the rates that each has while it is at work add up to more than the cores can do. */
+static void measure_throughput(const dl_team *team, const dl_point *point,
+                               const dl_run_share *shares, dl_run_result *result)
+{
+    const bool equal = are_equal(shares, point->workers);
+    int64_t done = 0, lost = 0, left_over = 0, span_ns = 0, first_ns = INT64_MAX;
+    double samples = 0;
+    int64_t since_ns = INT64_MAX;
+    for (int w = 0; w < result->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        done += worker->steps_done - worker->warm_up_steps;
+        if (worker->measured_since_ns < since_ns) since_ns = worker->measured_since_ns;
+        lost += worker->dropped;
+        left_over += worker->left_over;
+        samples += (double)(worker->steps_done - worker->warm_up_steps - worker->dropped) *
+                   (double)shares[w].samples;
+        if (worker->last_end_ns > span_ns) span_ns = worker->last_end_ns;
+        if (worker->steps_done == team->config.steps && worker->last_end_ns < first_ns) {
+            first_ns = worker->last_end_ns;
+        }
+    }
+    span_ns -= since_ns;
+    first_ns -= since_ns;
+    result->samples =
+        equal ? (double)(done - lost) * (double)point->batch / point->workers : samples;
+    result->span_s = dl_ns_to_s((double)span_ns);
+    result->throughput_per_s = result->samples / result->span_s;
+    if (!team->config.each_ends) result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
+    result->applied_frac = 1 - (double)(lost + left_over) / (double)done;
+}
+
+static void measure_steps(const dl_team *team, dl_run_result *result)
+{
+    size_t count = 0;
+    int workers = 0; /* with a step; learners may leave before they have done one */
+    for (int w = 0; w < result->workers; w++) {
+        const int64_t steps = team->workers[w].steps_done - team->workers[w].warm_up_steps;
+        count += (size_t)steps;
+        workers += steps > 0;
+    }
+    double *all = dl_calloc(count, sizeof *all, "step times");
+    size_t used = 0;
+    for (int w = 0; w < result->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        const int64_t first = worker->warm_up_steps;
+        for (int64_t s = first; s < worker->steps_done; s++)
+            all[used++] = dl_ns_to_s((double)worker->step_ns[s]);
+        result->worker_step_s[w] = (double)NAN;
+        if (worker->steps_done == first) continue;
+        result->worker_step_s[w] =
+            dl_ns_to_s((double)(worker->last_end_ns - worker->measured_since_ns)) /
+            (double)(worker->steps_done - first);
+        result->step_mean_s += result->worker_step_s[w] / workers;
+    }
+    dl_run_spread_of_steps(all, count, result);
+    free(all);
+}
+
+/* The compute state is one piece of work in the simulation; its time goes to its parts in the
+ * proportion of their work. */
+static void split_compute(const dl_team *team, int number, double *part_ns)
+{
+    if (team->config.platform == &dl_platform_gpu) {
+        part_ns[DL_PART_COMPUTE] += (double)team->workers[number].state_ns[DL_STATE_COMPUTE];
+        return;
+    }
+    const dl_worker *worker = &team->workers[number];
+    const dl_workload *workload = team->config.workload;
+    double slow = team->config.slow != NULL ? team->config.slow[number] : 1;
+    double update_ns = worker->updates_at_once ? workload->update_ns : 0;
+    double work_ns = worker->compute_ns + update_ns;
+    double time_ns = (double)worker->state_ns[DL_STATE_COMPUTE];
+    double scale = work_ns > 0 ? time_ns / work_ns : 0;
+    part_ns[DL_PART_INPUT] += scale * workload->input_ns;
+    part_ns[DL_PART_DISPATCH] += scale * workload->dispatch_ns;
+    part_ns[DL_PART_COMPUTE] += scale * (slow * workload->compute_ns + update_ns);
+}
+
+static void measure_parts(const dl_team *team, dl_run_result *result)
+{
+    double part_ns[DL_PART_COUNT] = {0}, sum_ns = 0;
+    for (int w = 0; w < result->workers; w++) {
+        const int64_t *state_ns = team->workers[w].state_ns;
+        split_compute(team, w, part_ns);
+        for (int s = 0; s < DL_STATE_COUNT; s++) {
+            if (s == DL_STATE_COMPUTE) continue;
+            part_ns[dl_part_of((dl_worker_state)s)] += (double)state_ns[s];
+        }
+        part_ns[DL_PART_WAITING] += (double)team->workers[w].queue_ns;
+    }
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        sum_ns += part_ns[p];
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        result->part_frac[p] = part_ns[p] / sum_ns;
+}
+
+static void measure_staleness(const dl_team *team, dl_run_result *result)
+{
+    int most = -1;
+    for (int w = 0; w < result->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        for (int64_t s = 0; s < worker->steps_done; s++) {
+            if (worker->staleness_log[s] > most) most = worker->staleness_log[s];
+        }
+    }
+    result->staleness_bins = most + 1;
+    if (most < 0) return;
+    size_t bins = (size_t)most + 1;
+    result->staleness =
+        dl_calloc(bins * (size_t)result->workers, sizeof *result->staleness, "staleness counts");
+    for (int w = 0; w < result->workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        for (int64_t s = 0; s < worker->steps_done; s++) {
+            if (worker->staleness_log[s] == DL_NO_STALENESS_YET) continue;
+            result->staleness[(size_t)w * bins + (size_t)worker->staleness_log[s]]++;
+        }
+    }
+}
+
+static void measure_syncer(const dl_team *team, dl_run_result *result)
+{
+    const int64_t *merge_ns;
+    const int64_t merges = dl_syncer_merges(team, &merge_ns);
+    const dl_upload_counts counts = dl_syncer_counts(team);
+    dl_syncer_result *syncer = result->syncer = dl_calloc(1, sizeof *syncer, "figures of merges");
+    *syncer = (dl_syncer_result){
+        .uploaded = (double)counts.uploaded,
+        .applied = (double)counts.applied,
+        .too_stale = (double)counts.too_stale,
+        .superseded = (double)counts.superseded,
+        .unmerged = (double)counts.unmerged,
+        .merges = (double)merges,
+        .outer_step_mean_s = (double)NAN,
+        .outer_step_p50_s = (double)NAN,
+        .outer_step_p95_s = (double)NAN,
+    };
+    result->applied_frac = (double)counts.applied / (double)counts.uploaded;
+    syncer->goodput_frac = dl_syncer_goodput(team);
+    if (merges == 0) return;
+    double *outer_s = dl_calloc((size_t)merges, sizeof *outer_s, "outer steps");
+    for (int64_t m = 0; m < merges; m++)
+        outer_s[m] = dl_ns_to_s((double)(merge_ns[m] - (m > 0 ? merge_ns[m - 1] : 0)));
+    syncer->outer_step_mean_s = dl_ns_to_s((double)merge_ns[merges - 1]) / (double)merges;
+    gsl_sort(outer_s, 1, (size_t)merges);
+    syncer->outer_step_p50_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, (size_t)merges, 0.5);
+    syncer->outer_step_p95_s =
+        gsl_stats_quantile_from_sorted_data(outer_s, 1, (size_t)merges, 0.95);
+    free(outer_s);
+}
+
+void dl_run_measure(const dl_team *team, const dl_point *point, const dl_run_share *shares,
+                    dl_run_result *result)
+{
+    result->workers = point->workers;
+    result->worker_step_s =
+        dl_calloc((size_t)point->workers, sizeof *result->worker_step_s, "mean steps");
+    measure_throughput(team, point, shares, result);
+    measure_steps(team, result);
+    measure_parts(team, result);
+    if (point->mode->staleness == DL_MODE_STALENESS_SOME) measure_staleness(team, result);
+    team->config.platform->measure(team, &result->usage);
+    dl_usage_note(&result->usage, "lock", (double)team->lock_busy_ns / (double)team->engine.now_ns);
+    result->events = team->engine.handled;
+    bool drifts = point->mode->options & 1u << DL_SYNC_INTERVAL;
+    result->drift_steps_mean =
+        drifts ? (double)team->drift_sum / (double)team->steps_started : (double)NAN;
+    result->drift_steps_max = drifts ? (double)team->drift_max : (double)NAN;
+    result->updates = team->version;
+    result->updates_per_s = (double)team->version / dl_ns_to_s((double)team->engine.now_ns);
+    result->clock_lag_max = (double)team->clock_lag_max;
+    if (team->syncer != NULL) measure_syncer(team, result);
+}
