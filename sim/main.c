@@ -500,93 +500,96 @@ static const dl_manual manual = {
                 "gnuplot(1)",
 };
 
-enum { OWN_OPTIONS = 33 };
+/* The options of this program; those that stand for keys of the scenario come after them. */
+static const dl_option own_options[] = {
+    {"output", 'o', DL_OPTION_TEXT, DL_OPTION_FIELD(settings, output), 0, 0, NULL, "FILE",
+     "Results (CSV)."},
+    {"html", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, html), 0, 0, NULL, "FILE",
+     "One page for any browser: tables, figures (drawn by gnuplot, if it is installed), what "
+     "takes the time and what would help most, predicted beside measured."},
+    {"explain", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, explain), 0, 0, NULL, NULL,
+     "Also say what takes the time of one row, and what halving each of the largest costs "
+     "would gain, which is simulated; the results get the same."},
+    {"advise", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, advise), 0, 0, NULL, NULL,
+     "Search workers (up to the scenario's largest number), mode, batch, averaging interval, "
+     "overlap, buckets and compression for the best within limits, and say why; all points go "
+     "to --output, the advised scenario to --save."},
+    {"for", 0, DL_OPTION_CHOICE, DL_OPTION_FIELD(settings, goal), 0, 0, dl_goal_names, "GOAL",
+     "What --advise looks for: throughput, samples per dollar, or the cheapest that meets "
+     "--deadline."},
+    {"max-batch", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, max_batch), 0, 1e8, NULL, "SAMPLES",
+     "Limit of the batch of all workers together; 0: the scenario's largest."},
+    {"max-staleness", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, max_staleness), -1, 1e9, NULL,
+     "UPDATES",
+     "Limit of the mean staleness of applied gradients; -1: 0, or what the scenario's modes "
+     "have."},
+    {"max-interval", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, max_interval), 0, DL_STEPS_MAX,
+     NULL, "STEPS", "Limit of the local steps between two averages; 0: the scenario's largest."},
+    {"min-efficiency", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, min_efficiency), 0, 1, NULL,
+     "FRAC", "Least speedup over workers; 0: any."},
+    {"deadline", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, deadline_h), 0, 1e9, NULL, "HOURS",
+     "Limit of the whole training's time, which needs --epochs or --samples; 0: none."},
+    {"budget", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, budget_usd), 0, 1e12, NULL, "USD",
+     "Limit of the whole training's price; 0: none."},
+    {"epochs", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, epochs), 0, 1e9, NULL, "COUNT",
+     "Length of the whole training, in epochs of the scenario's samples_per_epoch."},
+    {"samples", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, samples), 0, 1e18, NULL, "COUNT",
+     "Length of the whole training."},
+    {"max-points", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, max_points), 1, 100000, NULL,
+     "COUNT", "Points that --advise simulates in its search, at most."},
+    {"json", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, json), 0, 0, NULL, "FILE",
+     "Results and notes as one JSON document, without --output and --html in place of the CSV "
+     "file; - is standard output, where no table is printed then."},
+    {"index", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, index), 0, 0, NULL, "LIST",
+     "Simulate nothing: write an index of many studies' pages to --html, from a list (CSV: "
+     "group, title, file) of their results, and a table of all measured rows to --output."},
+    {"left-out", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, left_out), 0, 0, NULL, "FILE",
+     "Errors of the measured rows with costs fitted to the others, as dlcal table --rows "
+     "writes them, for results and page."},
+    {"timeline", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, timeline), 0, 0, NULL, "FILE",
+     "One simulated run as Chrome-trace JSON."},
+    {"schedule", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, schedule), 0, 0, NULL, "FILE",
+     "Order of the updates of one simulated run (CSV), for dlprof train --schedule."},
+    {"point", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, point), 0, 1e9, NULL, "ROW",
+     "Row of the results that --timeline, --schedule, --draw-machine and --explain show; 0 is "
+     "the last one, for --explain that with most workers."},
+    {"histogram", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, histogram), 0, 0, NULL, "FILE",
+     "Staleness distribution of each worker (CSV)."},
+    {"draw-machine", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, draw), 0, 0, NULL, "FILE",
+     "The machine's links as Graphviz text; with --check nothing is simulated."},
+    {"without", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, without), 0, 0, NULL, "LIST",
+     "Costs to switch off, to see what they are worth: dispatch, input, copy, contention, "
+     "average, update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split "
+     "models activations, micro_batches, imbalance, bubble."},
+    {"threads", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, threads), 0, 1024, NULL, "COUNT",
+     "Threads that simulate, 0: one per core; the results do not depend on it."},
+    {"seed", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, seed), -1, 9e18, NULL, "SEED",
+     "Seed in place of the scenario's; -1 keeps it."},
+    {"check", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, check), 0, 0, NULL, NULL,
+     "Only validate and list the costs that are missing."},
+    {"keys", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, keys), 0, 0, NULL, NULL,
+     "Only list the keys of scenarios, machine files and cost files, with range and default; "
+     "of one section where its name is given in place of SCENARIO."},
+    {"save", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, save), 0, 0, NULL, "FILE",
+     "Write the scenario, with what the command line says, to a file; with --advise, the "
+     "advised one."},
+    {"machines", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, machines), 0, 0, NULL, NULL,
+     "Only list the machines that --machine knows by name."},
+    {"markdown", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, markdown), 0, 0, NULL, NULL,
+     "With --keys: as docs/keys.md."},
+    {"save-costs", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, save_costs), 0, 0, NULL, "FILE",
+     "Write the costs of the scenario to a cost file: those of --workload, to be edited."},
+    {"workloads", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, workloads), 0, 0, NULL, NULL,
+     "Only list the networks that --workload knows by name, and their keys."},
+    {"quiet", 'q', DL_OPTION_FLAG, DL_OPTION_FIELD(settings, quiet), 0, 0, NULL, NULL,
+     "Print no table."},
+};
 
-/* The options of this program, then those that stand for keys of the scenario. */
+enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options };
+
 static void fill_options(dl_option options[OWN_OPTIONS + DL_SCENARIO_OPTIONS_ALL], settings *set)
 {
-    const dl_option own[] = {
-        {"output", 'o', DL_OPTION_TEXT, &set->output, 0, 0, NULL, "FILE", "Results (CSV)."},
-        {"html", 0, DL_OPTION_TEXT, &set->html, 0, 0, NULL, "FILE",
-         "One page for any browser: tables, figures (drawn by gnuplot, if it is installed), what "
-         "takes the time and what would help most, predicted beside measured."},
-        {"explain", 0, DL_OPTION_FLAG, &set->explain, 0, 0, NULL, NULL,
-         "Also say what takes the time of one row, and what halving each of the largest costs "
-         "would gain, which is simulated; the results get the same."},
-        {"advise", 0, DL_OPTION_FLAG, &set->advise, 0, 0, NULL, NULL,
-         "Search workers (up to the scenario's largest number), mode, batch, averaging interval, "
-         "overlap, buckets and compression for the best within limits, and say why; all points go "
-         "to --output, the advised scenario to --save."},
-        {"for", 0, DL_OPTION_CHOICE, &set->goal, 0, 0, dl_goal_names, "GOAL",
-         "What --advise looks for: throughput, samples per dollar, or the cheapest that meets "
-         "--deadline."},
-        {"max-batch", 0, DL_OPTION_INT, &set->max_batch, 0, 1e8, NULL, "SAMPLES",
-         "Limit of the batch of all workers together; 0: the scenario's largest."},
-        {"max-staleness", 0, DL_OPTION_DOUBLE, &set->max_staleness, -1, 1e9, NULL, "UPDATES",
-         "Limit of the mean staleness of applied gradients; -1: 0, or what the scenario's modes "
-         "have."},
-        {"max-interval", 0, DL_OPTION_INT, &set->max_interval, 0, DL_STEPS_MAX, NULL, "STEPS",
-         "Limit of the local steps between two averages; 0: the scenario's largest."},
-        {"min-efficiency", 0, DL_OPTION_DOUBLE, &set->min_efficiency, 0, 1, NULL, "FRAC",
-         "Least speedup over workers; 0: any."},
-        {"deadline", 0, DL_OPTION_DOUBLE, &set->deadline_h, 0, 1e9, NULL, "HOURS",
-         "Limit of the whole training's time, which needs --epochs or --samples; 0: none."},
-        {"budget", 0, DL_OPTION_DOUBLE, &set->budget_usd, 0, 1e12, NULL, "USD",
-         "Limit of the whole training's price; 0: none."},
-        {"epochs", 0, DL_OPTION_DOUBLE, &set->epochs, 0, 1e9, NULL, "COUNT",
-         "Length of the whole training, in epochs of the scenario's samples_per_epoch."},
-        {"samples", 0, DL_OPTION_INT, &set->samples, 0, 1e18, NULL, "COUNT",
-         "Length of the whole training."},
-        {"max-points", 0, DL_OPTION_INT, &set->max_points, 1, 100000, NULL, "COUNT",
-         "Points that --advise simulates in its search, at most."},
-        {"json", 0, DL_OPTION_TEXT, &set->json, 0, 0, NULL, "FILE",
-         "Results and notes as one JSON document, without --output and --html in place of the CSV "
-         "file; - is standard output, where no table is printed then."},
-        {"index", 0, DL_OPTION_TEXT, &set->index, 0, 0, NULL, "LIST",
-         "Simulate nothing: write an index of many studies' pages to --html, from a list (CSV: "
-         "group, title, file) of their results, and a table of all measured rows to --output."},
-        {"left-out", 0, DL_OPTION_TEXT, &set->left_out, 0, 0, NULL, "FILE",
-         "Errors of the measured rows with costs fitted to the others, as dlcal table --rows "
-         "writes them, for results and page."},
-        {"timeline", 0, DL_OPTION_TEXT, &set->timeline, 0, 0, NULL, "FILE",
-         "One simulated run as Chrome-trace JSON."},
-        {"schedule", 0, DL_OPTION_TEXT, &set->schedule, 0, 0, NULL, "FILE",
-         "Order of the updates of one simulated run (CSV), for dlprof train --schedule."},
-        {"point", 0, DL_OPTION_INT, &set->point, 0, 1e9, NULL, "ROW",
-         "Row of the results that --timeline, --schedule, --draw-machine and --explain show; 0 is "
-         "the last one, for --explain that with most workers."},
-        {"histogram", 0, DL_OPTION_TEXT, &set->histogram, 0, 0, NULL, "FILE",
-         "Staleness distribution of each worker (CSV)."},
-        {"draw-machine", 0, DL_OPTION_TEXT, &set->draw, 0, 0, NULL, "FILE",
-         "The machine's links as Graphviz text; with --check nothing is simulated."},
-        {"without", 0, DL_OPTION_TEXT, &set->without, 0, 0, NULL, "LIST",
-         "Costs to switch off, to see what they are worth: dispatch, input, copy, contention, "
-         "average, update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split "
-         "models activations, micro_batches, imbalance, bubble."},
-        {"threads", 0, DL_OPTION_INT, &set->threads, 0, 1024, NULL, "COUNT",
-         "Threads that simulate, 0: one per core; the results do not depend on it."},
-        {"seed", 0, DL_OPTION_INT, &set->seed, -1, 9e18, NULL, "SEED",
-         "Seed in place of the scenario's; -1 keeps it."},
-        {"check", 0, DL_OPTION_FLAG, &set->check, 0, 0, NULL, NULL,
-         "Only validate and list the costs that are missing."},
-        {"keys", 0, DL_OPTION_FLAG, &set->keys, 0, 0, NULL, NULL,
-         "Only list the keys of scenarios, machine files and cost files, with range and default; "
-         "of one section where its name is given in place of SCENARIO."},
-        {"save", 0, DL_OPTION_TEXT, &set->save, 0, 0, NULL, "FILE",
-         "Write the scenario, with what the command line says, to a file; with --advise, the "
-         "advised one."},
-        {"machines", 0, DL_OPTION_FLAG, &set->machines, 0, 0, NULL, NULL,
-         "Only list the machines that --machine knows by name."},
-        {"markdown", 0, DL_OPTION_FLAG, &set->markdown, 0, 0, NULL, NULL,
-         "With --keys: as docs/keys.md."},
-        {"save-costs", 0, DL_OPTION_TEXT, &set->save_costs, 0, 0, NULL, "FILE",
-         "Write the costs of the scenario to a cost file: those of --workload, to be edited."},
-        {"workloads", 0, DL_OPTION_FLAG, &set->workloads, 0, 0, NULL, NULL,
-         "Only list the networks that --workload knows by name, and their keys."},
-        {"quiet", 'q', DL_OPTION_FLAG, &set->quiet, 0, 0, NULL, NULL, "Print no table."},
-    };
-    _Static_assert(sizeof own / sizeof *own == OWN_OPTIONS, "OWN_OPTIONS counts own");
-    memcpy(options, own, sizeof own);
+    dl_options_bind(options, own_options, OWN_OPTIONS, set);
     dl_scenario_options(options + OWN_OPTIONS, &set->command);
 }
 

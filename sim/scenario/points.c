@@ -331,14 +331,11 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Unless an equal one is there ("cores = 2, workers" names one machine twice where there are 2
- * workers). */
-static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
-                           const dl_point *point, dl_error *err)
+/* A batch that the workers can share. */
+static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
+                             const dl_sweep_lists *lists, const dl_point *point, const char *text,
+                             dl_error *err)
 {
-    char text[DL_POINT_TEXT_BYTES];
-    if (is_among(scenario->points, scenario->point_count, point)) return DL_OK;
-    dl_point_text(text, sizeof text, point);
     const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE] *
                                   (point->stages > 1 ? point->micro_batches : 1);
     const bool by_speed = scenario->shares == DL_SHARES_SPEED;
@@ -348,12 +345,20 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
                                point->stages);
     }
     const int64_t divisor = by_speed ? (int64_t)point->option[DL_SYNC_ACCUMULATE] : micro_batches;
-    if (point->batch < micro_batches || point->batch % divisor != 0) {
-        return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
-                            "%lld %s cannot share the batch evenly (point: %s)",
-                            (long long)micro_batches,
-                            micro_batches > point->workers ? "micro-batches" : "workers", text);
-    }
+    if (point->batch >= micro_batches && point->batch % divisor == 0) return DL_OK;
+    return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
+                        "%lld %s cannot share the batch evenly (point: %s)",
+                        (long long)micro_batches,
+                        micro_batches > point->workers ? "micro-batches" : "workers", text);
+}
+
+/* Who exchanges, and when: GPUs that are shared, exchanges that lag, a server. */
+static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
+                                const dl_sweep_lists *lists, const dl_point *point,
+                                const char *text, dl_error *err)
+{
+    const double lag = point->option[DL_SYNC_LAG], interval = point->option[DL_SYNC_INTERVAL];
+    const dl_ini_entry *lag_entry = lists->option[DL_SYNC_LAG].entry;
     if (point->gpu_count > 0 && point->mode != &dl_mode_none &&
         dl_scenario_is_collective(scenario, point->mode)) {
         return dl_ini_error(
@@ -362,23 +367,32 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
             "does; ps and average with where = cpu or gpu can be shared (point: %s)",
             point->workers, point->gpu_count, point->gpu_count == 1 ? "" : "s", text);
     }
-    if (point->option[DL_SYNC_LAG] > 0 && scenario->gpu != NULL && scenario->gpu->overlap) {
-        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
+    if (lag > 0 && scenario->gpu != NULL && scenario->gpu->overlap) {
+        return dl_ini_error(ini, lag_entry, DL_ERR_DATA, err,
                             "not with [exchange] overlap (point: %s)", text);
     }
     dl_status status = check_server(scenario, ini, lists, point, text, err);
     if (status != DL_OK) return status;
-    const double lag = point->option[DL_SYNC_LAG], interval = point->option[DL_SYNC_INTERVAL];
     if (lag > 1 && !(point->mode->options & 1u << DL_SYNC_INTERVAL)) {
-        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_RANGE, err,
+        return dl_ini_error(ini, lag_entry, DL_ERR_RANGE, err,
                             "mode %s lags by 1 step at most (point: %s)", point->mode->name, text);
     }
     if (lag > 0 && lag >= interval && point->mode->options & 1u << DL_SYNC_INTERVAL) {
-        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_RANGE, err,
+        return dl_ini_error(ini, lag_entry, DL_ERR_RANGE, err,
                             "not fewer than interval (point: %s)", text);
     }
+    return DL_OK;
+}
+
+/* Local SGD's options, and the workers that an update waits for. */
+static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
+                               const dl_sweep_lists *lists, const dl_point *point, const char *text,
+                               dl_error *err)
+{
+    const double interval = point->option[DL_SYNC_INTERVAL];
+    const bool fragmented = point->mode->options & 1u << DL_SYNC_FRAGMENTS;
     const bool together = scenario->fragments > 1 || scenario->inside != 0;
-    if (point->mode->options & 1u << DL_SYNC_FRAGMENTS && together && scenario->interval_by_speed) {
+    if (fragmented && together && scenario->interval_by_speed) {
         return dl_ini_error(ini, dl_ini_find(ini, "sync", "interval_by_speed"), DL_ERR_DATA, err,
                             "neither with fragments nor with inside (point: %s)", text);
     }
@@ -387,8 +401,7 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
         return dl_ini_error(ini, dl_ini_find(ini, "sync", "inside"), DL_ERR_DATA, err,
                             "only for workers on GPUs (point: %s)", text);
     }
-    if (point->mode->options & 1u << DL_SYNC_FRAGMENTS &&
-        (int64_t)interval % scenario->fragments != 0) {
+    if (fragmented && (int64_t)interval % scenario->fragments != 0) {
         return dl_ini_error(ini, dl_ini_find(ini, "sync", "fragments"), DL_ERR_RANGE, err,
                             "%d fragments do not divide the interval of %.0f steps (point: %s)",
                             scenario->fragments, interval, text);
@@ -399,6 +412,21 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
         return dl_ini_error(ini, lists->option[one_each ? DL_SYNC_K : DL_SYNC_N].entry,
                             DL_ERR_RANGE, err, "there are fewer workers (point: %s)", text);
     }
+    return DL_OK;
+}
+
+/* Unless an equal one is there ("cores = 2, workers" names one machine twice where there are 2
+ * workers). */
+static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
+                           const dl_point *point, dl_error *err)
+{
+    char text[DL_POINT_TEXT_BYTES];
+    if (is_among(scenario->points, scenario->point_count, point)) return DL_OK;
+    dl_point_text(text, sizeof text, point);
+    dl_status status = check_batch(scenario, ini, lists, point, text, err);
+    if (status == DL_OK) status = check_exchange(scenario, ini, lists, point, text, err);
+    if (status == DL_OK) status = check_average(scenario, ini, lists, point, text, err);
+    if (status != DL_OK) return status;
     if (((double)scenario->steps + (double)scenario->warmup + point->option[DL_SYNC_INTERVAL]) *
             point->workers * (point->stages > 1 ? point->stages : 1) >
         LOG_MAX) {
