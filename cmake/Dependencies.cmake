@@ -29,6 +29,17 @@ pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)               # libarch
 # Optional: dlprof machine looks at the machine through it.
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)                         # libhwloc-dev
 
+# Optional: programs that mpirun starts work as one job (common/cluster.h).
+option(DL_WITH_MPI "Build the library through which ranks reach one another, where MPI is found" ON)
+if(DL_WITH_MPI)
+    find_package(MPI QUIET COMPONENTS C)                               # libopenmpi-dev, openmpi-bin
+endif()
+if(MPI_C_FOUND)
+    message(STATUS "MPI: ${MPI_C_VERSION}, ${MPI_C_LIBRARIES}")
+else()
+    message(STATUS "MPI: not built (not found, or DL_WITH_MPI is off)")
+endif()
+
 # Optional: what profiles CUDA programs needs CUPTI's headers; its library is found when it runs, and
 # is never linked.
 find_package(CUDAToolkit QUIET)

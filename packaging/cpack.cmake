@@ -1,4 +1,4 @@
-# Packages: `cpack -G DEB` in the build folder makes three for Debian and Ubuntu, as their rules for
+# Packages: `cpack -G DEB` in the build folder makes these for Debian and Ubuntu, as their rules for
 # shared libraries want it; `cpack -G TGZ` archives.
 set(DL_MAINTAINER "The dlscale authors <dlscale@example.org>" CACHE STRING
     "Who makes the packages: name and e-mail address")
@@ -37,6 +37,12 @@ dl_debian(library libdlscale0 libs "simulator of data-parallel training - shared
 dl_debian(development libdlscale-dev libdevel
     "simulator of data-parallel training - development files"
     "The header and the pkg-config file of libdlscale.")
+if(TARGET dlscale_mpi)
+    dl_debian(mpi dlscale-mpi science "dlscale as one job of many processes, by MPI"
+        "With it, what mpirun starts of dlsim and dlcal shares the work.")
+    set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "dlscale (= ${PROJECT_VERSION})")
+    set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS dlscale-mpi)
+endif()
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS "gnuplot-nox | gnuplot")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libdlscale0 (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/triggers)
@@ -51,6 +57,9 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL programs library development)
+if(TARGET dlscale_mpi)
+    list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
     GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)

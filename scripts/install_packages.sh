@@ -25,6 +25,8 @@ packages=(
     "libsqlite3-dev    traces of Nsight Systems"
     "zlib1g-dev        .gz data, checksums of traces"
     "libhwloc-dev      dlprof machine (optional)"
+    "libopenmpi-dev    sweeps over several machines (optional)"
+    "openmpi-bin       the same: mpirun"
     "libcmocka-dev     tests (optional)"
     "gnuplot-nox       figures (optional)"
 )

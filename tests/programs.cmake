@@ -5,7 +5,8 @@ if(NOT DL_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
     add_test(NAME test_hardened COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_hardened.sh
              $<TARGET_FILE:dlprof> $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> $<TARGET_FILE:dlscale>
              $<$<TARGET_EXISTS:dlprof_inject>:$<TARGET_FILE:dlprof_inject>>
-             $<$<TARGET_EXISTS:dlprof_cuda>:$<TARGET_FILE:dlprof_cuda>> COMMAND_EXPAND_LISTS)
+             $<$<TARGET_EXISTS:dlprof_cuda>:$<TARGET_FILE:dlprof_cuda>>
+             $<$<TARGET_EXISTS:dlscale_mpi>:$<TARGET_FILE:dlscale_mpi>> COMMAND_EXPAND_LISTS)
     set_tests_properties(test_hardened PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
 

@@ -1,4 +1,4 @@
-foreach(module status alloc names units cpu random file ini csv options manual install output json cell_table chrome_trace
+foreach(module status alloc names units cpu random file ini csv options manual install cluster output json cell_table chrome_trace
         quantity machine)
     dl_add_test(test_${module} unit LINK dl_common)
 endforeach()
@@ -8,3 +8,17 @@ dl_add_fuzzer(fuzz_ini)
 dl_add_fuzzer(fuzz_csv)
 dl_add_fuzzer(fuzz_machine)
 target_compile_definitions(test_machine PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
+
+# Ranks, and what they need beside them to be started by mpirun.
+if(TARGET dlscale_mpi)
+    add_executable(cluster_ranks ${CMAKE_CURRENT_LIST_DIR}/cluster_ranks.c)
+    target_link_libraries(cluster_ranks PRIVATE dl_options dl_common)
+    set_target_properties(cluster_ranks PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/ranks)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tests/ranks)
+    file(CREATE_LINK ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/libdlscale_mpi.so
+         ${CMAKE_BINARY_DIR}/tests/ranks/libdlscale_mpi.so SYMBOLIC)
+    add_test(NAME test_cluster_ranks COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_cluster.sh
+             $<TARGET_FILE:cluster_ranks>)
+    set_tests_properties(test_cluster_ranks PROPERTIES LABELS "unit;faults" SKIP_RETURN_CODE 77)
+endif()

@@ -1,0 +1,221 @@
+#include "common/cluster.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "common/install.h"
+#include "common/units.h"
+
+#define RANKS_MAX 1000000
+
+/* The variables by which a launcher can be known, the first that is set counts. Open MPI's own; PMI
+ * 1 and 2, of MPICH, Intel MPI and srun --mpi=pmi2; PMIx, of srun --mpi=pmix. The last row is any
+ * srun: it sets these in job steps only, not in the script of sbatch. */
+static const struct {
+    const char *name, *rank, *size;
+    bool has_mpi;
+} launchers[] = {
+    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
+    {"mpirun (PMI)", "PMI_RANK", "PMI_SIZE", true},
+    {"srun (PMIx)", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", true},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false},
+};
+
+/* The variable's number, or -1. */
+static int read_number(const char *name)
+{
+    const char *text = getenv(name);
+    int64_t number = -1;
+    if (text == NULL || dl_parse_int(text, 0, RANKS_MAX, &number, NULL) != DL_OK) return -1;
+    return (int)number;
+}
+
+dl_launcher dl_launcher_find(void)
+{
+    const char *wanted = getenv("DLSCALE_MPI");
+    if (wanted != NULL && strcmp(wanted, "off") == 0) return (dl_launcher){0};
+    for (size_t i = 0; i < DL_LENGTH(launchers); i++) {
+        const int rank = read_number(launchers[i].rank), size = read_number(launchers[i].size);
+        if (rank < 0 || (size < 0 && !launchers[i].has_mpi)) continue;
+        return (dl_launcher){.name = launchers[i].name,
+                             .rank = rank,
+                             .size = size > 0 ? size : 0,
+                             .has_mpi = launchers[i].has_mpi};
+    }
+    return (dl_launcher){0};
+}
+
+/* What the ranks say of themselves. */
+typedef struct introduction {
+    char host[DL_CLUSTER_HOST_BYTES];
+    uint64_t mask; /* a hash of the cores that it may run on */
+} introduction;
+
+static uint64_t hash_mask(void)
+{
+    cpu_set_t set;
+    uint64_t hash = 0;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &set)) hash = (hash ^ ((uint64_t)cpu + 1)) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+static dl_status introduce(dl_cluster *cluster, dl_error *err)
+{
+    introduction mine = {.mask = hash_mask()};
+    const size_t size = (size_t)cluster->size;
+    if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
+    introduction *all = dl_calloc(size, sizeof *all, "ranks");
+    const dl_status status = cluster->calls->all_gather(&mine, all, sizeof mine, err);
+    cluster->hosts = dl_calloc(size, sizeof *cluster->hosts, "hosts of ranks");
+    int sharing = 0;
+    cluster->local_size = cluster->local_rank = 0;
+    for (int r = 0; r < cluster->size && status == DL_OK; r++) {
+        memcpy(cluster->hosts[r], all[r].host, sizeof all[r].host);
+        const bool here = strcmp(all[r].host, mine.host) == 0;
+        cluster->local_size += here;
+        cluster->local_rank += here && r < cluster->rank;
+        sharing += here && all[r].mask == mine.mask;
+    }
+    if (status == DL_OK && sharing > 1) cluster->cpu_count /= sharing;
+    if (cluster->cpu_count < 1) cluster->cpu_count = 1;
+    free(all);
+    return status;
+}
+
+/* The library's table, which stays loaded. */
+static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launcher, dl_error *err)
+{
+    char *path = NULL;
+    dl_error why = {0};
+    if (dl_library_path(DL_CLUSTER_LIBRARY, &path, &why) != DL_OK) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s has started %d processes, but this build has no MPI: there is no "
+                            "%.200s; with DLSCALE_MPI=off each works alone",
+                            launcher->name, launcher->size, why.file);
+    }
+    /* Visible to all: MPI loads its own parts, which look for its functions. */
+    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    free(path);
+    if (handle == NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "cannot load MPI: %.400s", dlerror());
+    }
+    /* POSIX has functions come as object pointers; C has no cast for that. */
+    union {
+        void *object;
+        dl_cluster_entry_function function;
+    } entry = {.object = dlsym(handle, DL_CLUSTER_ENTRY)};
+    const dl_cluster_calls *found = entry.object != NULL ? entry.function() : NULL;
+    if (found == NULL || found->bytes != sizeof *found) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s is of another version",
+                            DL_CLUSTER_LIBRARY);
+    }
+    *calls = found;
+    return DL_OK;
+}
+
+/* Rank 0 alone prints. */
+static dl_status be_silent(dl_error *err)
+{
+    const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    fflush(stdout);
+    const bool done = null >= 0 && dup2(null, STDOUT_FILENO) >= 0;
+    if (null >= 0) close(null);
+    return done ? DL_OK : dl_error_set(err, DL_ERR_SYSTEM, "cannot open /dev/null");
+}
+
+dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err)
+{
+    const dl_launcher launcher = dl_launcher_find();
+    *cluster = (dl_cluster){.size = 1, .local_size = 1, .cpu_count = dl_cpu_count()};
+    if (launcher.name == NULL || launcher.size == 1) return DL_OK;
+    dl_status status = DL_OK;
+    if (!launcher.has_mpi) {
+        status = dl_error_set(err, DL_ERR_UNSUPPORTED,
+                              "srun has started %d processes without MPI: use srun --mpi=pmix, "
+                              "--mpi=pmi2 or mpirun; with DLSCALE_MPI=off each works alone",
+                              launcher.size);
+    }
+    if (status == DL_OK) status = load(&cluster->calls, &launcher, err);
+    if (status == DL_OK) status = cluster->calls->start(&cluster->rank, &cluster->size, err);
+    if (status != DL_OK) {
+        cluster->calls = NULL;
+        cluster->rank = launcher.rank;
+        return status;
+    }
+    if (cluster->size == 1) return DL_OK;
+    status = introduce(cluster, err);
+    if (status == DL_OK && cluster->rank > 0) status = be_silent(err);
+    return status;
+}
+
+/* What a rank has to say at a meeting. */
+typedef struct verdict {
+    dl_status status;
+    dl_error error;
+} verdict;
+
+dl_status dl_cluster_agree(dl_cluster *cluster, dl_status status, dl_error *err)
+{
+    if (cluster->size == 1 || cluster->failed || cluster->calls == NULL) return status;
+    verdict mine = {.status = status}, *all = NULL;
+    if (status != DL_OK && err != NULL) mine.error = *err;
+    all = dl_calloc((size_t)cluster->size, sizeof *all, "errors of ranks");
+    dl_error failure = {0};
+    if (cluster->calls->all_gather(&mine, all, sizeof mine, &failure) != DL_OK) {
+        cluster->failed = true;
+        free(all);
+        if (status == DL_OK && err != NULL) *err = failure;
+        return status != DL_OK ? status : DL_ERR_SYSTEM;
+    }
+    for (int r = 0; r < cluster->size && !cluster->failed; r++) {
+        if (all[r].status == DL_OK) continue;
+        cluster->failed = true;
+        if (status != DL_OK) break;
+        status = all[r].status;
+        if (err == NULL) break;
+        *err = all[r].error;
+        snprintf(err->text, sizeof err->text, "rank %d on %s: %.400s", r, cluster->hosts[r],
+                 all[r].error.text);
+    }
+    free(all);
+    return status;
+}
+
+dl_status dl_cluster_same(dl_cluster *cluster, unsigned long long key, const char *what,
+                          dl_error *err)
+{
+    if (cluster->size == 1) return DL_OK;
+    unsigned long long *all = dl_calloc((size_t)cluster->size, sizeof *all, "keys of ranks");
+    dl_status status = cluster->calls->all_gather(&key, all, sizeof key, err);
+    for (int r = 1; r < cluster->size && status == DL_OK; r++) {
+        if (all[r] == all[0]) continue;
+        status = dl_error_set(err, DL_ERR_DATA, "%s of rank %d on %s differs from that of rank 0",
+                              what, r, cluster->hosts[r]);
+    }
+    if (status != DL_OK) cluster->failed = true;
+    free(all);
+    return status;
+}
+
+int dl_cluster_end(dl_cluster *cluster, dl_status status, dl_error *err, const char *program)
+{
+    status = dl_cluster_agree(cluster, status, err);
+    if (cluster->calls != NULL) cluster->calls->end();
+    free(cluster->hosts);
+    cluster->hosts = NULL;
+    if (cluster->rank > 0) return 0;
+    if (status != DL_OK) dl_error_print(err, program, stderr);
+    return dl_status_exit_code(status);
+}
