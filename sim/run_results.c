@@ -150,7 +150,7 @@ static void measure_staleness(const dl_team *team, dl_run_result *result)
     int most = -1;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        for (int64_t s = 0; s < worker->steps_done; s++) {
+        for (int64_t s = worker->warm_up_steps; s < worker->steps_done; s++) {
             if (worker->staleness_log[s] > most) most = worker->staleness_log[s];
         }
     }
@@ -161,7 +161,7 @@ static void measure_staleness(const dl_team *team, dl_run_result *result)
         dl_calloc(bins * (size_t)result->workers, sizeof *result->staleness, "staleness counts");
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        for (int64_t s = 0; s < worker->steps_done; s++) {
+        for (int64_t s = worker->warm_up_steps; s < worker->steps_done; s++) {
             if (worker->staleness_log[s] == DL_NO_STALENESS_YET) continue;
             result->staleness[(size_t)w * bins + (size_t)worker->staleness_log[s]]++;
         }
@@ -171,7 +171,8 @@ static void measure_staleness(const dl_team *team, dl_run_result *result)
 static void measure_syncer(const dl_team *team, dl_run_result *result)
 {
     const int64_t *merge_ns;
-    const int64_t merges = dl_syncer_merges(team, &merge_ns);
+    int64_t since_ns;
+    const int64_t merges = dl_syncer_merges(team, &merge_ns, &since_ns);
     const dl_upload_counts counts = dl_syncer_counts(team);
     dl_syncer_result *syncer = result->syncer = dl_calloc(1, sizeof *syncer, "figures of merges");
     *syncer = (dl_syncer_result){
@@ -190,8 +191,9 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
     if (merges == 0) return;
     double *outer_s = dl_calloc((size_t)merges, sizeof *outer_s, "outer steps");
     for (int64_t m = 0; m < merges; m++)
-        outer_s[m] = dl_ns_to_s((double)(merge_ns[m] - (m > 0 ? merge_ns[m - 1] : 0)));
-    syncer->outer_step_mean_s = dl_ns_to_s((double)merge_ns[merges - 1]) / (double)merges;
+        outer_s[m] = dl_ns_to_s((double)(merge_ns[m] - (m > 0 ? merge_ns[m - 1] : since_ns)));
+    syncer->outer_step_mean_s =
+        dl_ns_to_s((double)(merge_ns[merges - 1] - since_ns)) / (double)merges;
     gsl_sort(outer_s, 1, (size_t)merges);
     syncer->outer_step_p50_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, (size_t)merges, 0.5);
     syncer->outer_step_p95_s =
@@ -216,8 +218,9 @@ void dl_run_measure(const dl_team *team, const dl_point *point, const dl_run_sha
     result->drift_steps_mean =
         drifts ? (double)team->drift_sum / (double)team->steps_started : (double)NAN;
     result->drift_steps_max = drifts ? (double)team->drift_max : (double)NAN;
-    result->updates = team->version;
-    result->updates_per_s = (double)team->version / dl_ns_to_s((double)team->engine.now_ns);
+    result->updates = team->version - team->warm_version;
+    result->updates_per_s =
+        (double)result->updates / dl_ns_to_s((double)(team->engine.now_ns - team->warm_ns));
     result->clock_lag_max = (double)team->clock_lag_max;
     if (team->syncer != NULL) measure_syncer(team, result);
 }

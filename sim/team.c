@@ -456,11 +456,20 @@ static void look_for_repetition(dl_team *team)
     }
 }
 
+/* From now on, all that is counted of the team as a whole is measured. */
+static void start_measuring(dl_team *team)
+{
+    team->is_warm = true;
+    team->warm_ns = team->engine.now_ns;
+    team->warm_version = team->version;
+    team->drift_sum = team->drift_max = team->steps_started = team->clock_lag_max = 0;
+}
+
 /* Whose first step after the others' warm-up is its last one has had none. */
 static void end_warm_up(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
-    if (w->steps_done == team->config.warmup) team->is_warm = true;
+    if (w->steps_done == team->config.warmup && !team->is_warm) start_measuring(team);
     if (!team->is_warm || w->warm_up_steps > 0 || team->stopping) return;
     memset(w->state_ns, 0, sizeof w->state_ns);
     w->queue_ns = w->dropped = 0;

@@ -200,11 +200,12 @@ struct dl_team {
     dl_worker *workers;       /* [agents]: the workers, then their communication threads */
     int agents;
     bool spinning, stopping;
-    bool is_warm;      /* some worker has done the steps of the warm-up */
-    int done;          /* workers that have done all their steps */
-    int64_t version;   /* updates that the server has applied */
-    int64_t gradients; /* contributed since the last one */
-    int *waiting;      /* [agents] for a condition, in the order of starting */
+    bool is_warm;                  /* some worker has done the steps of the warm-up */
+    int done;                      /* workers that have done all their steps */
+    int64_t warm_ns, warm_version; /* when it had, and `version` then; 0 without a warm-up */
+    int64_t version;               /* updates that the server has applied */
+    int64_t gradients;             /* contributed since the last one */
+    int *waiting;                  /* [agents] for a condition, in the order of starting */
     int waiting_count;
     int *arrived; /* [workers] at the barrier, in the order of arrival */
     int arrived_count;

@@ -20,8 +20,11 @@ typedef struct learner {
     int64_t order;    /* of all uploads */
     int64_t seen_ns;  /* by the syncer first; NOT_YET */
     int64_t cycle_ns; /* that its interval took */
+    int64_t useful;   /* local steps that it has in it, of those that are measured */
+    bool is_measured; /* it was uploaded after the learner's warm-up */
 
     int64_t steps;          /* local ones since the last upload */
+    int64_t replaced;       /* of them, lost when a new version replaced the parameters */
     int64_t cycle_start_ns; /* of the interval at hand */
     int64_t push_ns;        /* when its end was reached */
     bool anchored;          /* rebases onto the next version */
@@ -43,6 +46,7 @@ typedef struct dl_syncer {
     int look;             /* event of the next look; NOT_YET */
     int64_t grace_end_ns; /* NOT_YET: the quorum is not reached */
     int64_t scan_ns, grace_ns;
+    int64_t order; /* uploads so far */
     dl_upload_counts counts;
     int64_t *merge_ns; /* [merges] */
     int64_t merges;
@@ -84,10 +88,15 @@ dl_upload_counts dl_syncer_counts(const dl_team *team)
     return team->syncer->counts;
 }
 
-int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns)
+int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns, int64_t *since_ns)
 {
-    *merge_ns = team->syncer->merge_ns;
-    return team->syncer->merges;
+    const dl_syncer *s = team->syncer;
+    int64_t first = 0;
+    while (first < s->merges && s->merge_ns[first] <= team->warm_ns)
+        first++;
+    *merge_ns = s->merge_ns + first;
+    *since_ns = first > 0 ? s->merge_ns[first - 1] : 0;
+    return s->merges - first;
 }
 
 static void notify(const dl_team *team, dl_syncer_event event, int worker, int64_t version)
@@ -157,8 +166,10 @@ static void note_staleness(dl_team *team, int worker, const learner *l)
 
 static void lose(dl_team *team, int worker, int64_t *count)
 {
-    team->syncer->learners[worker].has_upload = false;
-    team->workers[worker].dropped += team->workers[worker].interval;
+    learner *l = &team->syncer->learners[worker];
+    l->has_upload = false;
+    if (!l->is_measured) return;
+    team->workers[worker].dropped += l->useful;
     (*count)++;
 }
 
@@ -197,7 +208,7 @@ static void merge(dl_team *team, int count)
         note_staleness(team, s->chosen[i], l);
         notify(team, DL_SYNCER_MERGE, s->chosen[i], l->base);
         l->has_upload = false;
-        s->counts.applied++;
+        s->counts.applied += l->is_measured;
     }
     s->grace_end_ns = NOT_YET;
     s->merging = true;
@@ -283,9 +294,10 @@ void dl_syncer_end(dl_team *team)
 {
     dl_syncer *s = team->syncer;
     for (int w = 0; w < team->config.workers; w++) {
-        if (!s->learners[w].has_upload) continue;
+        const learner *l = &s->learners[w];
+        if (!l->has_upload || !l->is_measured) continue;
         s->counts.unmerged++;
-        team->workers[w].left_over = team->workers[w].interval;
+        team->workers[w].left_over = l->useful;
     }
 }
 
@@ -358,6 +370,22 @@ static void push_or_end(dl_team *team, int worker)
     }
 }
 
+/* Of the last `count` steps, the one at hand among them, those after the learner's warm-up. */
+static int64_t measured(const dl_team *team, int worker, int64_t count)
+{
+    const dl_worker *w = &team->workers[worker];
+    const int64_t most = w->steps_done + 1 - w->warm_up_steps;
+    return count < most ? count : most;
+}
+
+/* The steps since the upload, or since the last time, are lost. */
+static void replace(dl_team *team, int worker)
+{
+    learner *l = &team->syncer->learners[worker];
+    team->workers[worker].dropped += measured(team, worker, l->steps - l->replaced);
+    l->replaced = l->steps;
+}
+
 static void after_step(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
@@ -365,6 +393,7 @@ static void after_step(dl_team *team, int worker)
     l->steps++;
     team->workers[worker].local_updates++;
     if (looks && dl_team_is_outdated(team, worker)) {
+        if (!l->anchored) replace(team, worker);
         fetch(team, worker, FETCHED);
     } else {
         push_or_end(team, worker);
@@ -380,11 +409,14 @@ static void submit(dl_team *team, int worker)
     l->has_upload = true;
     l->base = w->read_version;
     l->step = w->steps_done;
-    l->order = s->counts.uploaded++;
+    l->order = s->order++;
+    l->useful = measured(team, worker, l->steps - l->replaced);
+    l->is_measured = team->config.warmup == 0 || w->warm_up_steps > 0;
+    s->counts.uploaded += l->is_measured;
     l->first_step = w->steps_done + 1;
     l->seen_ns = NOT_YET;
     l->cycle_ns = l->push_ns - l->cycle_start_ns;
-    l->steps = 0;
+    l->steps = l->replaced = 0;
     l->anchored = false;
     notify(team, DL_SYNCER_UPLOAD, worker, l->base);
     if (s->scan_ns == 0) look(team);
@@ -437,9 +469,10 @@ static void leave(dl_team *team, int worker)
     dl_worker *w = &team->workers[worker];
     const dl_absence *absence = &team->syncer->config.absences[l->absence];
     l->leaving = false;
-    w->dropped += w->steps_done - l->first_step;
+    /* A step at hand that was replaced has been counted, and is done once more. */
+    w->dropped += measured(team, worker, w->steps_done - l->first_step - l->replaced);
     l->first_step = w->steps_done;
-    w->local_updates = l->steps = 0;
+    w->local_updates = l->steps = l->replaced = 0;
     l->anchored = false;
     cancel(team, &l->timer);
     if (isinf(absence->to_s)) {

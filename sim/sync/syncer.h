@@ -72,7 +72,7 @@ typedef struct dl_syncer_config {
     double wait_s; /* that a learner waits for a new version after an upload */
 } dl_syncer_config;
 
-/* What became of the uploads; the first is the sum of the others. */
+/* What became of the uploads after each learner's warm-up; the first is the sum of the others. */
 typedef struct dl_upload_counts {
     int64_t uploaded, applied, too_stale, superseded, unmerged;
 } dl_upload_counts;
@@ -102,8 +102,9 @@ void dl_syncer_end(dl_team *team);
  * they computed steps that were not lost; those of uploads that were not merged are not. */
 double dl_syncer_goodput(const dl_team *team);
 
-/* What became of the uploads; *merge_ns[the result]: times of the merges' ends, ascending, borrowed. */
+/* What became of the uploads; *merge_ns[the result]: times of the ends of merges after the warm-up,
+ * ascending, borrowed; *since_ns: end of the merge before them, or 0. */
 dl_upload_counts dl_syncer_counts(const dl_team *team);
-int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns);
+int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns, int64_t *since_ns);
 
 #endif

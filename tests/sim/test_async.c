@@ -99,6 +99,27 @@ static void staleness_is_conserved_on_shared_cores(void **state)
     dl_run_result_free(&result);
 }
 
+/* Of two workers that take turns every gradient but the first one is 1 stale, which a warm-up leaves
+ * out. */
+static void a_warm_up_has_no_staleness(void **state)
+{
+    (void)state;
+    for (int warmup = 0; warmup <= 5; warmup += 5) {
+        dl_costs costs = fixture_costs(FIXTURE_COSTS);
+        dl_scenario scenario = fixture_scenario(
+            "[scenario]\nsteps = 20\nwarmup = %d\n[machine]\ncores = 2\nworkers = 2\n"
+            "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = async\n",
+            warmup);
+        dl_run_result r = fixture_run(&costs, &scenario);
+        assert_int_equal(r.staleness_bins, 2);
+        assert_int_equal(r.staleness[0] + r.staleness[2], warmup > 0 ? 0 : 1);
+        assert_near(r.clock_lag_max, 1, 1e-12);
+        dl_run_result_free(&r);
+        dl_scenario_free(&scenario);
+        dl_costs_free(&costs);
+    }
+}
+
 /* When the lock is all there is (no computing), it is the server that sets the pace. B = 8000:
  * update 16 000 + pull 8000 + hand-over 50 ns a gradient; the push of 8000 is outside. */
 static void a_saturated_server_sets_the_pace(void **state)
@@ -124,6 +145,7 @@ int main(void)
         cmocka_unit_test(exponential_times_make_it_geometric),
         cmocka_unit_test(staleness_is_conserved_among_unequal_workers),
         cmocka_unit_test(staleness_is_conserved_on_shared_cores),
+        cmocka_unit_test(a_warm_up_has_no_staleness),
         cmocka_unit_test(a_saturated_server_sets_the_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -326,6 +326,47 @@ static dl_status read(const char *text, dl_error *err)
     return status;
 }
 
+/* As in who_looks_during_the_interval: version 1 is there at 12.5 ms, so the steps that end at 11, 12 and
+ * 13 ms are lost, likewise 21 to 23, ... 91 to 93 of both learners: 54 of 200. */
+static void replaced_parameters_lose_steps(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 100, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.0025\nadopt = replace\n");
+    assert_near(r.throughput_per_s, 146 / 0.1, 1e-9);
+    assert_near(r.syncer->goodput_frac, 0.73, 1e-9);
+    dl_run_result_free(&r);
+    /* Learner 1 takes 2.55 ms a step and uploads at 25.5 ms, together with learner 0's of 20, which
+     * superseded 10 steps. Version 1 is there at 25.8: learner 0 loses 6 steps at 26, uploads 4 at 30,
+     * which the upload of 40 supersedes; learner 1 loses a step at 28.05 and does its 16th until 40.8. */
+    r = run(2, 40, "interval = 10\n",
+            "[syncer]\nquorum = 2\nmerge_s = 0.0003\nadopt = replace\n[noise]\nslow = "
+            "1:2.55\n");
+    assert_near(r.samples, 40 - 10 - 6 - 4 + 16 - 1, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* As in updates_are_one_version_stale, without the first 20 ms: of the merges that end at 13, 23, ...
+ * 103 ms the first does not count, nor do the uploads of 10 and 20. */
+static void a_warm_up_does_not_count(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = 80\nwarmup = %d\n[machine]\ncores = 2\nworkers = 2\n"
+        "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = async_average\n"
+        "interval = 10\n[syncer]\nquorum = 2\nmerge_s = 0.003\n",
+        20);
+    dl_run_result r = fixture_run(&costs, &scenario);
+    assert_near(r.syncer->outer_step_mean_s, 0.010, 1e-9);
+    assert_near(r.syncer->outer_step_p50_s, 0.010, 1e-9);
+    assert_int_equal(r.updates, 9);
+    assert_near(r.updates_per_s, 9 / 0.083, 1e-9);
+    assert_merged(&r, (const int[6]){16, 16, 0, 0, 0, 9}, 2, (const int[2]){0, 16});
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
 /* Keys of the syncer mean nothing to modes without one. */
 static void other_modes_have_no_syncer(void **state)
 {
@@ -375,6 +416,8 @@ int main(void)
         cmocka_unit_test(the_rest_is_merged_when_all_have_ended),
         cmocka_unit_test(a_merge_costs_an_update),
         cmocka_unit_test(intervals_by_speed),
+        cmocka_unit_test(replaced_parameters_lose_steps),
+        cmocka_unit_test(a_warm_up_does_not_count),
         cmocka_unit_test(other_modes_have_no_syncer),
         cmocka_unit_test(a_learner_fails_and_comes_back),
         cmocka_unit_test(a_learner_joins_late),
