@@ -53,7 +53,9 @@ typedef struct dl_split_result {
 /* What a syncer did (sim/sync/syncer.h), counts as means over the runs of a row. */
 typedef struct dl_syncer_result {
     double uploaded, applied, too_stale, superseded, unmerged, merges;
-    double outer_step_mean_s; /* from one merge's end to the next; NaN without merges */
+    double weight_mean;         /* of the uploads applied; NaN: there were none */
+    double applied_weight_frac; /* weights of those applied, over all uploads */
+    double outer_step_mean_s;   /* from one merge's end to the next; NaN without merges */
     double outer_step_p50_s, outer_step_p95_s;
     double goodput_frac; /* of the learners' time, computing steps that were not lost */
 } dl_syncer_result;

@@ -182,6 +182,8 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
         .superseded = (double)counts.superseded,
         .unmerged = (double)counts.unmerged,
         .merges = (double)merges,
+        .weight_mean = counts.weight / (double)counts.applied,
+        .applied_weight_frac = counts.weight / (double)counts.uploaded,
         .outer_step_mean_s = (double)NAN,
         .outer_step_p50_s = (double)NAN,
         .outer_step_p95_s = (double)NAN,

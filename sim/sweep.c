@@ -112,6 +112,8 @@ static void add_syncer(dl_run_result *mean, const dl_syncer_result *run, double 
     sum->superseded += share * run->superseded;
     sum->unmerged += share * run->unmerged;
     sum->merges += share * run->merges;
+    sum->weight_mean += share * run->weight_mean;
+    sum->applied_weight_frac += share * run->applied_weight_frac;
     sum->goodput_frac += share * run->goodput_frac;
     sum->outer_step_mean_s += share * run->outer_step_mean_s;
     sum->outer_step_p50_s += share * run->outer_step_p50_s;

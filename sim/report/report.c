@@ -255,8 +255,9 @@ static void write_pipeline_row(dl_csv_writer *writer, const dl_scenario *scenari
 
 /* Columns that only results with a syncer's merges have. */
 static const char *const syncer_columns[] = {
-    "uploads", "uploads_applied",   "uploads_too_stale", "uploads_superseded", "uploads_unmerged",
-    "merges",  "outer_step_mean_s", "outer_step_p50_s",  "outer_step_p95_s",   "goodput_frac",
+    "uploads",          "uploads_applied", "uploads_too_stale", "uploads_superseded",
+    "uploads_unmerged", "merges",          "outer_step_mean_s", "outer_step_p50_s",
+    "outer_step_p95_s", "goodput_frac",    "weight_mean",       "applied_weight_frac",
 };
 
 static bool have_syncer(const dl_sweep *sweep)
@@ -277,7 +278,7 @@ static void write_syncer_row(dl_csv_writer *writer, const dl_syncer_result *s)
     const double numbers[] = {s->uploaded,          s->applied,          s->too_stale,
                               s->superseded,        s->unmerged,         s->merges,
                               s->outer_step_mean_s, s->outer_step_p50_s, s->outer_step_p95_s,
-                              s->goodput_frac};
+                              s->goodput_frac,      s->weight_mean,      s->applied_weight_frac};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dl_csv_double(writer, numbers[i]);
 }

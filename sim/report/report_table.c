@@ -240,6 +240,7 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
                 s->merges > 0 ? dl_format_ns(outer, sizeof outer, outer_ns) : "-",
                 100 * s->goodput_frac);
         print_applied(out, &row->mean);
+        if (s->weight_mean < 1) fprintf(out, ", mean weight %.3f", s->weight_mean);
         dl_report_options(options, sizeof options, study, row);
         fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
     }

@@ -260,6 +260,10 @@ static const dl_key rows[] = {
              "upload again"},
     {"syncer", "scan_s", SYNCER(scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds between scans for uploads; 0: each is seen at once"},
+    {"syncer", "weight_power", SYNCER(weight_power), .type = DL_KEY_REAL, .low = 0, .high = 100,
+     .fallback = "0",
+     .help = "a merge weights an upload that is s versions stale by (1 + s)^-weight_power; 0: all "
+             "alike"},
     {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
      .help = "seconds to read, merge and publish; default: an [update] of the cost file"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",

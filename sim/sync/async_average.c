@@ -52,6 +52,11 @@ typedef struct dl_syncer {
     int64_t merges;
 } dl_syncer;
 
+double dl_syncer_weight(const dl_syncer_config *config, int64_t staleness)
+{
+    return pow(1 + (double)staleness, -config->weight_power);
+}
+
 dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team)
 {
     dl_syncer *s = dl_calloc(1, sizeof *s, "syncer");
@@ -208,7 +213,9 @@ static void merge(dl_team *team, int count)
         note_staleness(team, s->chosen[i], l);
         notify(team, DL_SYNCER_MERGE, s->chosen[i], l->base);
         l->has_upload = false;
-        s->counts.applied += l->is_measured;
+        if (!l->is_measured) continue;
+        s->counts.applied++;
+        s->counts.weight += dl_syncer_weight(&s->config, staleness_of(team, l));
     }
     s->grace_end_ns = NOT_YET;
     s->merging = true;

@@ -13,6 +13,12 @@
  * first seen then, and its interval takes as long as the last one did. Reading, merging and
  * publishing take merge_s; what is too stale for the new version is then dropped.
  *
+ * Weights. An upload that is s versions stale when it is merged has the weight (1 + s)^-weight_power:
+ * 0 gives all the same, 0.5 is FedAsync's polynomial (Xie, Koyejo & Gupta 2019), 1 divides by 1 + s.
+ * A merge adds the mean over its uploads of weight times what the learner has learned: weights are
+ * not made to add up to 1, so that a merge of one stale upload is a small step too. They do not
+ * matter for time.
+ *
  * Who comes and goes. A learner that fails or leaves loses its local steps since the last upload,
  * and an upload that is on its way; one that lies there stays. One that comes (back) fetches the
  * newest version and starts an interval. The syncer does not know who is away: it waits for the
@@ -64,6 +70,7 @@ typedef struct dl_syncer_config {
     double scan_s;        /* period of looking; 0: at once */
     double grace_s;       /* grace time at most */
     int adaptive;         /* of dl_grace_names */
+    double weight_power;  /* >= 0 */
     double merge_s;       /* of a merge, with reading and publishing; 0: of the costs ([update]) */
     int adopt;            /* dl_adopt */
     int each_ends;        /* of dl_end_names */
@@ -75,6 +82,7 @@ typedef struct dl_syncer_config {
 /* What became of the uploads after each learner's warm-up; the first is the sum of the others. */
 typedef struct dl_upload_counts {
     int64_t uploaded, applied, too_stale, superseded, unmerged;
+    double weight; /* of those applied, added up */
 } dl_upload_counts;
 
 /* What happens in order, for schedules: `version` is the one that an upload is based on, or that a
@@ -88,6 +96,9 @@ typedef enum dl_syncer_event {
 
 /* Pending at most, besides two for each worker. */
 #define DL_SYNCER_EVENTS 2
+
+/* Of an upload that is that many versions stale. */
+double dl_syncer_weight(const dl_syncer_config *config, int64_t staleness);
 
 /* For teams. `config` is borrowed; the team has its workers. dl_syncer_free accepts NULL. */
 struct dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team);

@@ -326,6 +326,28 @@ static dl_status read(const char *text, dl_error *err)
     return status;
 }
 
+/* As in updates_are_one_version_stale: 2 uploads of 20 are fresh, 18 one version old. Where stale
+ * ones are not merged, half are merged with the full weight. */
+static void stale_uploads_weigh_less(void **state)
+{
+    (void)state;
+    static const double powers[] = {0, 0.5, 1, 2};
+    for (int i = 0; i < 4; i++) {
+        char rest[100];
+        snprintf(rest, sizeof rest, "[syncer]\nquorum = 2\nmerge_s = 0.003\nweight_power = %g\n",
+                 powers[i]);
+        dl_run_result r = run(2, 100, "interval = 10\n", rest);
+        const double mean = (2 + 18 * pow(2, -powers[i])) / 20;
+        assert_near(r.syncer->weight_mean, mean, 1e-12);
+        assert_near(r.syncer->applied_weight_frac, mean, 1e-12);
+        dl_run_result_free(&r);
+        r = run(2, 100, "interval = 10\nbound = 0\n", rest);
+        assert_near(r.syncer->weight_mean, 1, 1e-12);
+        assert_near(r.syncer->applied_weight_frac, 0.5, 1e-12);
+        dl_run_result_free(&r);
+    }
+}
+
 /* As in who_looks_during_the_interval: version 1 is there at 12.5 ms, so the steps that end at 11, 12 and
  * 13 ms are lost, likewise 21 to 23, ... 91 to 93 of both learners: 54 of 200. */
 static void replaced_parameters_lose_steps(void **state)
@@ -416,6 +438,7 @@ int main(void)
         cmocka_unit_test(the_rest_is_merged_when_all_have_ended),
         cmocka_unit_test(a_merge_costs_an_update),
         cmocka_unit_test(intervals_by_speed),
+        cmocka_unit_test(stale_uploads_weigh_less),
         cmocka_unit_test(replaced_parameters_lose_steps),
         cmocka_unit_test(a_warm_up_does_not_count),
         cmocka_unit_test(other_modes_have_no_syncer),
