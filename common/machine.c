@@ -627,6 +627,7 @@ static dl_status read_host(const machine_reader *r)
     const bool given = dl_ini_find(r->ini, "host", "socket_link") != NULL;
     dl_status status = dl_keys_read(&dl_machine_keys, OF_HOST, r->ini, NULL, m, r->err);
     m->tcp.given = dl_ini_section_line(r->ini, "tcp") > 0;
+    m->tcp.time_factor = 1;
     if (m->tcp.given && !m->tcp.mtu_bytes.known) {
         m->tcp.mtu_bytes =
             (dl_quantity){.value = MTU_BYTES, .known = true, .origin = DL_ORIGIN_ASSUMED};

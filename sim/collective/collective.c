@@ -128,8 +128,9 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
 
 /* --- over TCP -------------------------------------------------------------------------------- */
 
-/* Ways between the nodes of the ranks, one after another, at most DL_TCP_NODES_MAX of them, and how
- * many rings share the bytes; returns how many nodes there are. */
+/* Ways between the nodes of the ranks, one after another, as they are without the factor on TCP's times,
+ * at most DL_TCP_NODES_MAX of them, and how many rings share the bytes; returns how many nodes there
+ * are. */
 static int tcp_edges(const dl_links *links, const dl_collective_config *config, dl_tcp_edge *edges,
                      int *rings)
 {
@@ -142,7 +143,9 @@ static int tcp_edges(const dl_links *links, const dl_collective_config *config, 
         if (nodes < DL_TCP_NODES_MAX) {
             dl_route route;
             dl_links_route(links, from, to, &route);
-            edges[nodes] = (dl_tcp_edge){dl_links_route_rate(links, &route), route.latency_ns};
+            const double factor = links->machine->tcp.time_factor;
+            edges[nodes] = (dl_tcp_edge){dl_links_route_rate(links, &route) * factor,
+                                         route.latency_ns / factor};
         }
         nodes++;
     }
@@ -170,8 +173,8 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
     const double launch_ns = protocol != NULL ? protocol->launch_ns.value : 0;
     const double hop_ns = protocol != NULL ? protocol->network_hop_ns.value : 0;
     const int hops = (broadcast ? 1 : 2) * (nodes - 1);
-    return dl_tcp_ring_ns(&ring) * sent / sent_simulated + launch_ns +
-           hops * (hop_ns + config->message_ns);
+    return dl_tcp_ring_ns(&ring) * links->machine->tcp.time_factor * sent / sent_simulated +
+           launch_ns + hops * (hop_ns + config->message_ns);
 }
 
 #define SEARCH_STEPS 40

@@ -148,7 +148,8 @@ typedef struct dl_gpu_options {
 /* A zeroed object is fine. */
 void dl_gpu_options_free(dl_gpu_options *options);
 
-/* Makes all links and GPU memories so fast that copies take `factor` of their time, 0 <= factor. */
+/* Makes all links, TCP on them and GPU memories so fast that copies take `factor` of their time,
+ * 0 <= factor. */
 void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor);
 
 /* Makes *at the options of one point: with the network and the numbers of the machine that `costs`

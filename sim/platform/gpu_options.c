@@ -57,6 +57,10 @@ void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor)
     options->copies_scaled = true;
     scale_links(&options->links, factor);
     scale_memories(&options->machine, factor);
+    if (options->port_bytes_per_s.known) quicken(&options->port_bytes_per_s.value, factor);
+    if (options->site_bytes_per_s.known) quicken(&options->site_bytes_per_s.value, factor);
+    options->machine.tcp.time_factor *= factor;
+    options->machine.tcp.given &= factor > 0;
 }
 
 int dl_gpu_options_count(const dl_gpu_options *options)

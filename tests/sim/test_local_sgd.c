@@ -3,6 +3,8 @@
  * and two latencies of 5 us each. */
 #include "tests/gpu_fixture.h"
 
+#include "sim/scenario/without.h"
+
 #define NODES                                                           \
     "[machine]\nschema = 1\nname = nodes\nnodes = 8\npeer = all\n"      \
     "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n" \
@@ -25,6 +27,8 @@
 #define AVERAGE "[sync]\nmode = average\nwhere = allreduce\n"
 #define RING "[exchange]\nalgorithm = ring\n"
 
+static double copies_factor = 1; /* on the time of copies */
+
 /* A run on the nodes with more lines of the machine file, of [costs], and of the scenario: those of
  * [scenario], of [machine], and what follows. */
 static dl_run_result run_of(int workers, const char *machine, const char *costs,
@@ -40,6 +44,11 @@ static dl_run_result run_of(int workers, const char *machine, const char *costs,
                                             "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
                                             scenario_lines, path, workers, machine_lines, rest);
     unlink(path);
+    if (copies_factor < 1) {
+        unsigned copies = 0;
+        assert_int_equal(dl_without_parse("copy", &copies, NULL), DL_OK);
+        dl_without_lessen(copies, copies_factor, &scenario, &read);
+    }
     dl_run_result result = fixture_run(&read, &scenario);
     dl_scenario_free(&scenario);
     dl_costs_free(&read);
@@ -300,6 +309,22 @@ static void over_tcp_headers_and_acknowledgements_count(void **state)
     assert_near(ms, STEP_MS + RING_MS * (1514.0 + 66) / 1448, 0.02);
 }
 
+/* Half the time of copies is half that of what TCP adds, timeouts and all, also at a rate that the
+ * scenario gives; without copies nothing is left of the average. */
+static void copies_over_tcp_can_be_taken_away(void **state)
+{
+    (void)state;
+    const char *tcp = "[tcp]\nsockets = 16\nqueue_ns = 5ms\n";
+    const char *slow = "port_bytes_per_s = 25MB/s\n";
+    const double whole_ms = step_ms(tcp, "", "steps = 8\n", slow, AVERAGE RING) - STEP_MS;
+    assert_true(whole_ms > 1.05 * RING_MS * 40 * 1514 / 1448);
+    copies_factor = 0.5;
+    assert_near(step_ms(tcp, "", "steps = 8\n", slow, AVERAGE RING), STEP_MS + whole_ms / 2, 1e-3);
+    copies_factor = 0;
+    assert_near(step_ms(tcp, "", "steps = 8\n", slow, AVERAGE RING), STEP_MS, 1e-4);
+    copies_factor = 1;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +346,7 @@ int main(void)
         cmocka_unit_test(two_levels_exchange_inside_and_between),
         cmocka_unit_test(buffers_are_sent_before_each_step),
         cmocka_unit_test(over_tcp_headers_and_acknowledgements_count),
+        cmocka_unit_test(copies_over_tcp_can_be_taken_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
