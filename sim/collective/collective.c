@@ -1,8 +1,10 @@
 #include "sim/collective/collective.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/network/tcp.h"
@@ -12,8 +14,9 @@ const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS] = {
 const char *const dl_fidelity_names[3] = {"phase", "chunk"};
 
 static const dl_collective_algorithm *const algorithms[] = {
-    &dl_collective_ring,         &dl_collective_tree,     &dl_collective_node_tree,
-    &dl_collective_hierarchical, &dl_collective_pairwise, &dl_collective_nvls};
+    &dl_collective_ring,         &dl_collective_tree,      &dl_collective_node_tree,
+    &dl_collective_hierarchical, &dl_collective_two_level, &dl_collective_pairwise,
+    &dl_collective_nvls};
 #define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
 
 /* What a call costs with one protocol; without any, nothing but the links' latencies and what the
@@ -80,6 +83,7 @@ static dl_status find_algorithm(const dl_links *links, const dl_collective_confi
         return dl_error_set(err, DL_ERR_NAME, "unknown algorithm '%s'%s", config->algorithm, hint);
     }
     *found = index < (int)ALGORITHM_COUNT ? algorithms[index] : NULL;
+    if (dl_collective_two_level.supports(config)) *found = &dl_collective_two_level;
     if (*found == NULL || config->rank_count == 1 || can_do(*found, links, config)) return DL_OK;
     return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s cannot do %s for these ranks on this machine",
                         config->algorithm, dl_collective_kind_names[config->kind]);
@@ -180,23 +184,35 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
 #define SEARCH_STEPS 40
 #define LEAST_FRAC 1e-6
 
-/* The part of the rates between nodes that makes the collective as long as it is over TCP, packet by
- * packet; 1 without [tcp], and where bytes of other kinds are moved. */
+/* The part of the rates between nodes that makes a ring as long as it is over TCP, packet by packet; all
+ * other algorithms and kinds are taken to reach the same. A ring over all ranks, or between the groups
+ * of two levels one of the rings; 1 without [tcp]. */
 static double network_frac(const dl_links *links, const dl_collective_config *config,
                            const choice *best)
 {
     if (!links->machine->tcp.given || best->algorithm == NULL) return 1;
     if (config->kind == DL_ALLTOALL) return dl_tcp_payload_frac(&links->machine->tcp);
-    const double wanted_ns = tcp_ns(links, config, best->protocol);
-    dl_collective_config phases = *config;
-    phases.fidelity = DL_FIDELITY_PHASE;
+    dl_collective_config ring = *config;
+    ring.fidelity = DL_FIDELITY_PHASE;
+    ring.kind = config->kind == DL_BROADCAST ? DL_BROADCAST : DL_ALLREDUCE;
+    ring.root = 0;
+    const int step = best->algorithm == &dl_collective_two_level ? config->equal_ranks : 1;
+    ring.rank_count = config->rank_count / step;
+    ring.bytes = config->bytes / step;
+    dl_place *ranks =
+        dl_calloc((size_t)ring.rank_count, sizeof *ranks, "ranks of a ring between groups");
+    for (int r = 0; r < ring.rank_count; r++)
+        ranks[r] = config->ranks[r * step];
+    ring.ranks = ranks;
+    const double wanted_ns = tcp_ns(links, &ring, best->protocol);
     double low = log(LEAST_FRAC), high = 0;
     for (int i = 0; i < SEARCH_STEPS && wanted_ns > 0; i++) {
         const double middle = (low + high) / 2;
         const bool slower =
-            idle_ns(links, &phases, best->algorithm, best->protocol, exp(middle)) > wanted_ns;
+            idle_ns(links, &ring, &dl_collective_ring, best->protocol, exp(middle)) > wanted_ns;
         *(slower ? &low : &high) = middle;
     }
+    free(ranks);
     return wanted_ns > 0 ? exp(high) : 1;
 }
 
@@ -228,7 +244,7 @@ double dl_collective_cost_ns(const dl_collective_cost *cost, double bytes)
 static double measured_ns(const dl_collective_config *config)
 {
     int nodes = config->rank_count > 0;
-    if (strcmp(config->algorithm, "auto") != 0) return -1;
+    if (strcmp(config->algorithm, "auto") != 0 || config->equal_ranks > 0) return -1;
     for (int r = 1; r < config->rank_count; r++)
         nodes += config->ranks[r].node != config->ranks[r - 1].node;
     const dl_collective_cost *cost = dl_collective_cost_find(

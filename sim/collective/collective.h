@@ -27,6 +27,9 @@
  *                                        over the m ranks of each: h = m-1 + log2 N
  *   hierarchical  all-reduce             reduce-scatter in each node, rings between the nodes over
  *                                        equal parts, all-gather in each node
+ *   two_level     all-reduce             of k groups of m ranks that have equal values: rings of k over
+ *                                        equal parts, all-gather in each group: 2 (k-1) (a + S / (n B))
+ *                                        + (m-1) (a + S / (m B)); m rings at once between the groups
  *   pairwise      all-to-all             (n-1) (a + S / (n B))
  *   nvls          all-reduce             2 a + S/B (1 + 1/n) + p/B (1 - 1/n)   sums made by the
  *                                        NVSwitch of one node, if the machine file says that it can
@@ -66,10 +69,13 @@ typedef struct dl_collective_config {
     dl_fidelity fidelity;
     const dl_place *ranks; /* [rank_count] all different; nodes one after another */
     int rank_count;        /* >= 1 */
-    double bytes;          /* >= 0 */
-    int root;              /* rank, of reduce and broadcast */
-    double chunk_bytes;    /* > 0; of pipelined chains and trees */
-    double message_ns;     /* >= 0; of each hop, on top of the protocol's */
+    /* > 0, of an all-reduce: each that many ranks, one after another, have equal values already, and
+     * the algorithm is "two_level" */
+    int equal_ranks;
+    double bytes;       /* >= 0 */
+    int root;           /* rank, of reduce and broadcast */
+    double chunk_bytes; /* > 0; of pipelined chains and trees */
+    double message_ns;  /* >= 0; of each hop, on top of the protocol's */
     /* [measured_count] measured as a whole, borrowed; the one that fits takes the place of the
      * transfers if the algorithm is "auto" */
     const dl_collective_cost *measured;
@@ -104,7 +110,8 @@ typedef struct dl_collective_algorithm {
 } dl_collective_algorithm;
 
 extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
-    dl_collective_node_tree, dl_collective_hierarchical, dl_collective_pairwise, dl_collective_nvls;
+    dl_collective_node_tree, dl_collective_hierarchical, dl_collective_two_level,
+    dl_collective_pairwise, dl_collective_nvls;
 
 /* A collective that can be run any number of times, one after another. */
 typedef struct dl_collective {

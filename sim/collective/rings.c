@@ -564,3 +564,27 @@ static bool never(const dl_collective_config *config)
 
 const dl_collective_algorithm dl_collective_hierarchical = {
     "hierarchical", supports_hierarchical, plan_hierarchical, NULL, never, false};
+
+/* --- two levels ----------------------------------------------------------------------------- */
+
+/* All-reduce over groups whose ranks have equal values, such as the parameters of workers that reduce
+ * their gradients in each step: the ranks of the same number in all groups reduce one part, which
+ * all groups then gather. */
+static bool supports_two_level(const dl_collective_config *config)
+{
+    return config->kind == DL_ALLREDUCE && config->equal_ranks > 0 &&
+           config->equal_ranks < config->rank_count &&
+           config->rank_count % config->equal_ranks == 0;
+}
+
+static void plan_two_level(dl_plan *plan, const dl_collective_config *config)
+{
+    const int averaged = dl_plan_join(plan);
+    plan_between(plan, config, config->equal_ranks, -1, averaged);
+    if (config->equal_ranks == 1) return;
+    const int end = dl_plan_join(plan);
+    plan_nodes(plan, config, config->equal_ranks, averaged, end);
+}
+
+const dl_collective_algorithm dl_collective_two_level = {
+    "two_level", supports_two_level, plan_two_level, NULL, never, false};

@@ -371,9 +371,9 @@ static void reduction_join(dl_gpus *gpus, int worker)
     }
 }
 
-/* Among `count` workers from `first` on. */
+/* Among `count` workers from `first` on, of which each `equal` have the same, if that is not 0. */
 static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_collective_kind kind,
-                                 int first, int count, double bytes, dl_error *err)
+                                 int first, int count, int equal, double bytes, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
     /* All algorithms that may be named but these are for sums alone. */
@@ -384,6 +384,7 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
         .fidelity = options->fidelity,
         .ranks = gpus->places + first,
         .rank_count = count,
+        .equal_ranks = equal,
         .bytes = bytes,
         .chunk_bytes = DL_CHUNK_BYTES,
         .message_ns = options->message_ns,
@@ -400,13 +401,22 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
     return DL_OK;
 }
 
+/* Workers of a site if they reduce gradients among themselves, so that they have equal parameters, and
+ * all sites have as many; else 0. */
+static int equal_workers(const dl_gpus *gpus)
+{
+    for (int i = 1; i < gpus->inside_count; i++)
+        if (gpus->inside[i].count != gpus->inside[0].count) return 0;
+    return gpus->inside_count > 1 ? gpus->inside[0].count : 0;
+}
+
 static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
     const bool gathers = options->compress == DL_COMPRESS_TOPK;
     const double message = dl_compress_bytes(options, bytes);
     dl_status status = init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE, 0,
-                                       gpus->config.workers,
+                                       gpus->config.workers, equal_workers(gpus),
                                        gathers ? gpus->config.workers * message : message, err);
     if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
     return status;
@@ -438,12 +448,9 @@ static int inside_of(const dl_gpus *gpus, int worker)
     return m->site_count > 0 ? dl_machine_site(m, node) : node;
 }
 
-/* All of them may run at once. */
-static dl_status init_inside(dl_gpus *gpus, dl_error *err)
+static void group_workers(dl_gpus *gpus)
 {
     const int workers = gpus->config.workers;
-    dl_status status = DL_OK;
-    int flows = 0;
     gpus->inside = dl_calloc((size_t)workers, sizeof *gpus->inside, "workers of a site");
     for (int w = 0; w < workers; w++) {
         if (w > 0 && inside_of(gpus, w) == inside_of(gpus, w - 1)) {
@@ -452,10 +459,17 @@ static dl_status init_inside(dl_gpus *gpus, dl_error *err)
             gpus->inside[gpus->inside_count++] = (dl_inside){.first = w, .count = 1};
         }
     }
+}
+
+/* All of them may run at once. */
+static dl_status init_inside(dl_gpus *gpus, dl_error *err)
+{
+    dl_status status = DL_OK;
+    int flows = 0;
     for (int i = 0; i < gpus->inside_count && status == DL_OK; i++) {
         dl_inside *inside = &gpus->inside[i];
         status = init_collective(gpus, &inside->collective, DL_ALLREDUCE, inside->first,
-                                 inside->count, gpus->config.inside_bytes, err);
+                                 inside->count, 0, gpus->config.inside_bytes, err);
         if (status != DL_OK) return status;
         dl_collective_on_done(&inside->collective, on_inside_done, gpus, i);
         flows += inside->collective.plan.transfer_count;
@@ -468,7 +482,7 @@ static dl_status init_inside(dl_gpus *gpus, dl_error *err)
 static dl_status init_buffers(dl_gpus *gpus, dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
-    dl_status status = init_collective(gpus, &r->buffers, DL_BROADCAST, 0, gpus->config.workers,
+    dl_status status = init_collective(gpus, &r->buffers, DL_BROADCAST, 0, gpus->config.workers, 0,
                                        gpus->config.workload->buffer_bytes, err);
     if (status != DL_OK) return status;
     dl_collective_on_done(&r->buffers, dl_gpus_have_buffers, gpus, 0);
@@ -691,6 +705,7 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     for (int w = 0; w < config->workers; w++)
         gpus->workers[w].memory_class = memory_class(gpus, gpus->places[w]);
     gpus->senders = config->workers;
+    if (config->inside_bytes > 0) group_workers(gpus);
     if (config->collective || config->overlap || dl_server_is_wanted(gpus) ||
         config->options->tensors != DL_TENSORS_SPLIT) {
         status = reduction_init(gpus, err);

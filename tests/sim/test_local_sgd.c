@@ -272,12 +272,13 @@ static void sites_are_as_far_as_the_file_says(void **state)
 }
 
 /* Two sites of two nodes: after each step 8 MB between two nodes, 8 ms, and then the update; after eight
- * of them an average of all, whose ring of four is slowed by the sites' 500 MB/s. */
+ * of them an average of all. Each node averages one half with its counterpart, so that 8 MB leave each
+ * site at 500 MB/s, 16 ms, and the nodes of a site exchange their halves, 4 ms. */
 static void two_levels_exchange_inside_and_between(void **state)
 {
     (void)state;
     const char *sites = "[site a]\nbytes_per_s = 500MB/s\n[site b]\nbytes_per_s = 500MB/s\n";
-    const double inside_ms = 8, between_ms = 2 * RING_MS;
+    const double inside_ms = 8, between_ms = 16 + 4;
     char machine[512];
     snprintf(machine, sizeof machine, "%s", sites);
     dl_run_result r = run_of(4, machine, "", "steps = 16\n", "nodes = 4\n",
@@ -286,6 +287,15 @@ static void two_levels_exchange_inside_and_between(void **state)
     assert_near(r.part_frac[DL_PART_COMPUTE], STEP_MS / (STEP_MS + inside_ms + between_ms / 8),
                 1e-3);
     dl_run_result_free(&r);
+    /* Of three workers two are at one site: a ring of all, 2 x 2/3 x 8 MB. */
+    assert_near(step_ms_of(3, sites, "", "steps = 16\n", "nodes = 4\n",
+                           AVERAGE "interval = 8\ninside = allreduce\n" RING),
+                STEP_MS + inside_ms + 2 * 2.0 / 3 * 16 / 8, 1e-3);
+    /* Over TCP both levels are as efficient as a ring between the sites. */
+    const double ms = step_ms_of(4, "[site a]\n[site b]\n[tcp]\nsockets = 4\n", "", "steps = 16\n",
+                                 "nodes = 4\n", AVERAGE "interval = 8\ninside = allreduce\n" RING);
+    const double wire = (1514.0 + 66) / 1448;
+    assert_near(ms, STEP_MS + wire * (inside_ms + (4 + 4) / 8.0), 0.02);
 }
 
 /* 4 MB down a chain of three edges at 1 GB/s: 4 ms, and two of 64 chunks before the last node starts.
