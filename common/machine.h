@@ -87,7 +87,7 @@ typedef struct dl_protocol {
 /* How messages between nodes travel over TCP (sim/network/tcp.h). */
 typedef struct dl_tcp {
     bool given;
-    double time_factor;                /* on all its times; 1 as in life, less to see what it costs */
+    double time_factor;                /* on all its times: 1, or less to see what it costs */
     int sockets;                       /* of a channel between two nodes */
     int channels;                      /* that share the bytes of a collective */
     dl_quantity mtu_bytes;             /* of a packet, from its IP header on */

@@ -125,7 +125,8 @@ static const dl_key rows[] = {
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,
         "of a node's port, each direction, in place of the machine file's"),
     SINGLE("network", "pair_bytes_per_s", RATES, 0, network.pair_bytes_per_s,
-        "between two nodes, both directions together"),
+        "between two nodes, both directions together: where one core or one tunnel serves all packets "
+        "of a pair"),
     SINGLE("network", "latency_ns", WAITS, 0, network.latency_ns,
         "of a message between two nodes, beside their own links'"),
     SINGLE("network", "message_ns", WAITS, 0, network.message_ns,
