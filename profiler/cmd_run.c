@@ -1,4 +1,5 @@
-/* dlprof run: profiles an unchanged program through the library that CUDA and NVTX load into it. */
+/* dlprof run: profiles an unchanged program through the library that CUDA and NVTX load into it, and
+ * on processors through PyTorch's own profiler. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 typedef struct run_options {
     dl_capture_settings capture;
     const char *output, *overhead, *summary, *json;
-    bool nccl_plugin, force, quiet;
+    bool nccl_plugin, no_torch, force, quiet;
     char **command; /* NULL-ended; borrowed from argv */
 } run_options;
 
@@ -32,6 +33,7 @@ typedef struct profiled_run {
     dl_capture_settings capture;
     char *folder, *cost;     /* texts of it */
     char *library;           /* path of the injected library; NULL = there is none */
+    char *torch;             /* folder of what records PyTorch on processors; NULL = not to */
     dl_error no_library;     /* and why not */
     bool made_folder;        /* and not the user */
     bool has_folder;         /* to be released */
@@ -46,6 +48,9 @@ static const dl_option own_options[] = {
         "folder for the traces, made if missing; dlprof.<command>.<time> if not given"),
     DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
                        "also record what NCCL reports to a profiler plugin"),
+    DL_OPTION_ROW_FLAG("no-torch", 0, run_options, no_torch,
+                       "do not record training with PyTorch on processors (20 steps, after 15; "
+                       "--steps, --duration change that)"),
     DL_OPTION_ROW_TEXT("overhead", 0, run_options, overhead, "FILE",
                        "figures of dlprof bench overhead, stored in the traces; if not given, "
                        "~/.local/share/dlprof/overhead.dlt, if that is of this machine"),
@@ -90,8 +95,22 @@ static dl_status set_up_recording(profiled_run *run, dl_error *err)
     run->has_folder = status == DL_OK;
     if (status != DL_OK) return status;
     run->capture.output = run->folder;
+    if (run->torch != NULL) dl_run_python_path(run->torch);
     return dl_run_environment(run->library, &run->capture, options->nccl_plugin, options->force,
                               err);
+}
+
+/* What records PyTorch on processors, if it is wanted and there. */
+static void find_torch(profiled_run *run)
+{
+    if (run->options->no_torch) return;
+    run->torch = dl_share_path("torch");
+    char *file = dl_format("%s/sitecustomize.py", run->torch);
+    if (access(file, R_OK) != 0) {
+        free(run->torch);
+        run->torch = NULL;
+    }
+    free(file);
 }
 
 /* Everything before the target starts; what can fail fails here. */
@@ -104,9 +123,10 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     status = dl_overhead_file_cost(options->overhead, run->capture.preset, &run->cost, err);
     if (status != DL_OK) return status;
     run->capture.cost = run->cost;
-    if (dl_library_path(DL_INJECTED_LIBRARY, &run->library, &run->no_library) == DL_OK) {
-        status = set_up_recording(run, err);
-    }
+    find_torch(run);
+    const bool injects =
+        dl_library_path(DL_INJECTED_LIBRARY, &run->library, &run->no_library) == DL_OK;
+    if (injects || run->torch != NULL) status = set_up_recording(run, err);
     if (status == DL_OK) status = check_reports(options, err);
     if (status == DL_OK) status = open_report(options->summary, &run->summary, err);
     if (status == DL_OK) status = open_report(options->json, &run->json, err);
@@ -161,18 +181,22 @@ static void say_no_library(const dl_error *why)
 static void say_no_trace(const profiled_run *run)
 {
     fprintf(stderr, "dlprof run: no trace arose: ");
-    if (run->library == NULL) {
-        say_no_library(&run->no_library);
-        return;
-    }
     if (run->traces.count > 0) {
-        fprintf(stderr, "the injected library reports\n");
+        fprintf(stderr, "the processes report\n");
         dl_run_traces_print(&run->traces, stderr);
         return;
     }
-    fprintf(stderr,
-            "no CUDA activity seen: the command loaded no libcuda and marked no NVTX range");
-    say_driver(run);
+    if (run->library == NULL) {
+        say_no_library(&run->no_library);
+    } else {
+        fprintf(stderr,
+                "no CUDA activity seen: the command loaded no libcuda and marked no NVTX range");
+        say_driver(run);
+    }
+    if (run->torch != NULL) {
+        fprintf(stderr, "dlprof run: nor did an optimizer of PyTorch update parameters on the "
+                        "processor\n");
+    }
 }
 
 static void print_summary(const profiled_run *run, FILE *out)
@@ -210,7 +234,7 @@ static void write_json(const profiled_run *run, FILE *out)
 static void say_full(const profiled_run *run)
 {
     dl_error full = {0};
-    if (run->library == NULL || dl_run_writable(run->capture.output, &full) == DL_OK) return;
+    if (!run->has_folder || dl_run_writable(run->capture.output, &full) == DL_OK) return;
     if (run->traces.trace_count > 0 && !any_trouble(&run->traces)) return;
     dl_error_print(&full, "dlprof run", stderr);
 }
@@ -219,13 +243,14 @@ static dl_status report(profiled_run *run, dl_error *err)
 {
     const run_options *options = run->options;
     dl_status status = DL_OK;
-    if (run->library != NULL) {
+    if (run->has_folder) {
         status = dl_run_traces_collect(&run->traces, run->capture.output, err);
     }
     if (status != DL_OK) return status;
     if (run->traces.trace_count == 0) {
         say_no_trace(run);
-    } else if (!options->quiet && run->traces.device_process_count == 0) {
+    } else if (!options->quiet && run->traces.device_process_count == 0 &&
+               run->traces.torch_count == 0) {
         say_no_device(run);
     }
     if (run->summary.out != NULL) {
@@ -248,6 +273,7 @@ static void free_run(profiled_run *run)
     dl_output_abandon(&run->json);
     dl_run_traces_free(&run->traces);
     free(run->library);
+    free(run->torch);
     free(run->folder);
     free(run->cost);
 }

@@ -164,6 +164,41 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
     free(groups);
 }
 
+/* A trace whose steps wait longer than this part of them for other ranks is not scaled. */
+#define WAITING_FRAC_MAX 0.05
+
+/* Makes the operations' step what it took without the profiler, where the trace says that: PyTorch's
+ * profiler makes every operator a few microseconds longer. */
+static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
+                                const dl_trace *trace, dl_notes *notes)
+{
+    const char *text = dl_trace_meta(trace, "unprofiled_step_ns");
+    const dl_distribution steps = dl_cpu_training_steps(cpu);
+    int64_t ns = 0;
+    if (text == NULL || dl_parse_int(text, 1, INT64_MAX, &ns, NULL) != DL_OK) return;
+    if (dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean > WAITING_FRAC_MAX * steps.mean) {
+        dl_notes_add(notes, "times are those with the profiler on: what it adds cannot be told "
+                            "from waiting for other ranks");
+        return;
+    }
+    const double factor = (double)ns / steps.p50;
+    dl_step_mean *const means[] = {&costs->forward_ns, &costs->backward_ns, &costs->update_ns};
+    for (size_t i = 0; i < sizeof means / sizeof *means; i++) {
+        means[i]->value *= factor;
+        means[i]->error *= factor;
+    }
+    for (size_t i = 0; i < costs->op_count; i++) {
+        costs->ops[i].ns.value *= factor;
+        costs->ops[i].ns.error *= factor;
+    }
+    costs->device_ns *= factor;
+    costs->step_ns *= factor;
+    dl_notes_add(notes,
+                 "without the profiler a step took %s, %.3f times what was traced: the "
+                 "operations are scaled to that",
+                 DL_NS_TEXT(ns), factor);
+}
+
 /* The processor of a trace that was recorded on this host; else its name is not known. */
 static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
@@ -197,6 +232,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         const char *framework = dl_trace_meta(trace, "framework");
         costs->on_cores = true;
         take_parts(costs, &cpu);
+        scale_to_unprofiled(costs, &cpu, trace, notes);
         take_gradients(costs, &cpu);
         take_parameters(costs, &cpu, notes);
         take_others(costs, &cpu, notes);

@@ -178,7 +178,8 @@ typedef struct dl_step_costs {
 
 /* Takes the costs of the line with most work of one rank's trace, or, of a process that used no
  * device, of its training on cores: then a step is the median one without what it waits for
- * collectives, in "input", "step.forward", "step.backward", "step.update". Zero `costs` before.
+ * collectives, in "input", "step.forward", "step.backward", "step.update", scaled to the
+ * step without a profiler where the trace has it. Zero `costs` before.
  * `slowdown` beside collectives is taken from elsewhere; NULL = from the trace. What the trace does
  * not give is a note. DL_ERR_DATA without a regular step, or with operations that name no work.
  *

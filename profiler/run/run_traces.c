@@ -13,18 +13,29 @@
 #include "common/names.h"
 #include "common/units.h"
 #include "trace/print.h"
-
-#define DL_RUN_TRACE_ENDING ".dlt"
+#include "trace/readers/reader.h"
 
 #define LOG_ENDING ".log"
+#define OWN_ENDING ".dlt"
+#define TORCH_ENDING ".json.gz"
+
 #define TOP_ROWS 10   /* of a printed table */
 #define LIST_INDENT 4 /* of a line's continuation */
 
+/* That of a trace's or log's name; NULL if it is neither. */
+static const char *ending_of(const char *name)
+{
+    static const char *const endings[] = {LOG_ENDING, OWN_ENDING, TORCH_ENDING};
+    if (name[0] == '.') return NULL; /* a trace that is not whole */
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (strlen(name) > strlen(endings[i]) && dl_ends_with(name, endings[i])) return endings[i];
+    }
+    return NULL;
+}
+
 static int is_ours(const struct dirent *entry)
 {
-    const char *name = entry->d_name;
-    return strlen(name) > strlen(LOG_ENDING) &&
-           (dl_ends_with(name, DL_RUN_TRACE_ENDING) || dl_ends_with(name, LOG_ENDING));
+    return ending_of(entry->d_name) != NULL;
 }
 
 bool dl_run_traces_any(const char *folder)
@@ -60,7 +71,7 @@ static void split_name(dl_run_process *process, const char *name)
 /* The process whose files have this name, new if there is none; names come in order. */
 static dl_run_process *find_process(dl_run_traces *traces, const char *file)
 {
-    char *name = dl_strndup(file, strlen(file) - strlen(DL_RUN_TRACE_ENDING));
+    char *name = dl_strndup(file, strlen(file) - strlen(ending_of(file)));
     char *stem = dl_format("%s/%s", traces->folder, name);
     dl_run_process *last = &traces->processes[traces->count];
     if (traces->count > 0 && strcmp(last[-1].stem, stem) == 0) {
@@ -120,13 +131,30 @@ static dl_status summarise(dl_run_process *process, dl_trace *trace)
     return DL_OK;
 }
 
+/* The one process of a trace of PyTorch's profiler. */
+static dl_status read_torch(dl_trace *trace, const char *path, dl_error *err)
+{
+    dl_read_traces read = {0};
+    const dl_read_options options = {0};
+    const dl_status status = dl_read(&read, path, &options, err);
+    if (status == DL_OK) {
+        *trace = read.items[0].trace;
+        read.items[0].trace = (dl_trace){0};
+    }
+    dl_read_free(&read);
+    return status;
+}
+
 static void read_trace(dl_run_process *process, const char *path)
 {
     dl_trace trace = {0};
     process->has_trace = true;
+    process->by_torch = dl_ends_with(path, TORCH_ENDING);
     struct stat file;
     if (stat(path, &file) == 0) process->trace_bytes = (uint64_t)file.st_size;
-    if (dl_trace_read(&trace, path, &process->error) != DL_OK) return;
+    const dl_status status = process->by_torch ? read_torch(&trace, path, &process->error)
+                                               : dl_trace_read(&trace, path, &process->error);
+    if (status != DL_OK) return;
     process->readable = true;
     process->complete = trace.complete;
     const char *rank = dl_trace_meta(&trace, "rank");
@@ -189,6 +217,7 @@ dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder, dl_er
             read_trace(process, path);
             traces->trace_count++;
             traces->device_process_count += process->summary.device_count > 0;
+            traces->torch_count += process->by_torch;
         }
         free(path);
         free(entries[i]);
@@ -257,6 +286,7 @@ static void write_contents(const dl_run_process *process, FILE *out)
         between = ", ";
     }
     if (process->activities > 0) fputc(')', out);
+    if (process->by_torch) fputs(", by PyTorch's profiler", out);
     fprintf(out, ", %s", DL_BYTES_TEXT(process->trace_bytes));
     if (process->lost > 0) fprintf(out, ", %" PRIu64 " more lost", process->lost);
     if (!process->complete) fputs(", incomplete", out);
@@ -341,14 +371,18 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
     const dl_run_process *first = first_of_interest(traces);
     if (first != NULL) fprintf(out, "\n%s", first->text);
     if (first != NULL && traces->trace_count > 1) {
-        fprintf(out, "\nthe other processes: dlprof info %s/*" DL_RUN_TRACE_ENDING "\n",
-                traces->folder);
+        fprintf(out, "\nthe other processes: %s %s/*%s\n",
+                first->by_torch ? "dlcal info" : "dlprof info", traces->folder,
+                first->by_torch ? TORCH_ENDING : OWN_ENDING);
+    }
+    if (first != NULL && first->by_torch) {
+        fprintf(out, "\nfor dlsim: dlcal costs %s" TORCH_ENDING " --batch SAMPLES\n", first->stem);
     }
 }
 
 static void write_trace(const dl_run_process *process, dl_json *to)
 {
-    char *path = dl_format("%s" DL_RUN_TRACE_ENDING, process->stem);
+    char *path = dl_format("%s%s", process->stem, process->by_torch ? TORCH_ENDING : OWN_ENDING);
     dl_json_text_item(to, "trace", path);
     free(path);
     dl_json_number_item(to, "bytes", (double)process->trace_bytes);

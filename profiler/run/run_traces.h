@@ -1,5 +1,5 @@
 /* What the processes of a profiled run left in its folder: a trace and, where something failed, a
- * log, both named <host>.<pid>.<start in ns> and .dlt or .log. */
+ * log, both named <host>.<pid>.<start in ns> and .dlt, .json.gz (of PyTorch's profiler) or .log. */
 #ifndef DL_PROFILER_RUN_TRACES_H
 #define DL_PROFILER_RUN_TRACES_H
 
@@ -14,12 +14,12 @@
 
 /* One process. Texts are owned. */
 typedef struct dl_run_process {
-    char *stem; /* path without .dlt and .log */
+    char *stem; /* path without its ending */
     char *host; /* from the name; "" if the name has another form */
     int64_t pid, start_ns;
     int64_t rank; /* meta key "rank"; -1 = not known */
 
-    bool has_trace;
+    bool has_trace, by_torch; /* the trace is one of PyTorch's profiler */
     uint64_t trace_bytes;
     bool readable;  /* else `error` says why not */
     dl_error error; /* of reading the trace */
@@ -41,6 +41,7 @@ typedef struct dl_run_traces {
     size_t count;
     size_t trace_count;          /* of them with a trace */
     size_t device_process_count; /* of them with work of a device */
+    size_t torch_count;          /* of them by PyTorch's profiler */
 } dl_run_traces;
 
 /* Reads all traces and logs of `folder`, one trace after the other in memory. A trace that cannot
@@ -50,7 +51,7 @@ dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder,
                                 dl_error *err) DL_MUST_CHECK;
 void dl_run_traces_free(dl_run_traces *traces);
 
-/* Whether `folder` holds a file named .dlt or .log; false where it cannot be read. */
+/* Whether `folder` holds a trace or log by its name; false where it cannot be read. */
 bool dl_run_traces_any(const char *folder);
 
 /* One line per process, with what is incomplete, missing or logged; several processes' devices

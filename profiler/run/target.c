@@ -168,7 +168,7 @@ dl_status dl_run_folder(const char *wanted, const char *command, char **path, bo
 dl_status dl_run_environment(const char *library, const dl_capture_settings *settings, bool nccl,
                              bool force, dl_error *err)
 {
-    const int count = nccl ? INJECTIONS_WITH_NCCL : INJECTIONS;
+    const int count = library == NULL ? 0 : nccl ? INJECTIONS_WITH_NCCL : INJECTIONS;
     for (int i = 0; i < count && !force; i++) {
         const char *other = getenv(injection_variables[i]);
         if (other == NULL || other[0] == '\0') continue;
@@ -182,6 +182,15 @@ dl_status dl_run_environment(const char *library, const dl_capture_settings *set
     dl_capture_settings_to_environment(settings);
     unsetenv("KINETO_USE_DAEMON");
     return DL_OK;
+}
+
+void dl_run_python_path(const char *folder)
+{
+    const char *given = getenv("PYTHONPATH");
+    const bool any = given != NULL && given[0] != '\0';
+    char *path = dl_format("%s%s%s", folder, any ? ":" : "", any ? given : "");
+    setenv("PYTHONPATH", path, 1);
+    free(path);
 }
 
 /* What shells answer where a program cannot be run, and add to the signal that killed one. */

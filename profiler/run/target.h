@@ -52,12 +52,16 @@ dl_status dl_run_writable(const char *folder, dl_error *err) DL_MUST_CHECK;
  * any). */
 void dl_run_release(const char *folder);
 
-/* Has CUDA and NVTX, and with `nccl` NCCL too, load `library` into processes that this one starts
- * from now on, and hands it the settings, by variables of the environment. DL_ERR_USAGE, with the
- * environment unchanged, if another library is to
- * be loaded in its place already, unless `force`. Takes away KINETO_USE_DAEMON, which has PyTorch
- * touch CUPTI when it is imported. */
+/* Hands the settings, by variables of the environment, to processes that this one starts from now
+ * on, and has CUDA and NVTX, and with `nccl` NCCL too, load `library` into them (NULL: there is
+ * none). DL_ERR_USAGE, with the environment unchanged, if another library is to be loaded in its
+ * place already, unless `force`. Takes away KINETO_USE_DAEMON, which has PyTorch touch CUPTI when
+ * it is imported. */
 dl_status dl_run_environment(const char *library, const dl_capture_settings *settings, bool nccl,
                              bool force, dl_error *err) DL_MUST_CHECK;
+
+/* Has Python programs among them run `folder`/sitecustomize.py when they start, which records
+ * training with PyTorch on processors: `folder` goes before what PYTHONPATH names. */
+void dl_run_python_path(const char *folder);
 
 #endif

@@ -26,6 +26,13 @@ add_test(NAME test_dlprof_run
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_run.sh $<TARGET_FILE:dlprof> ${nvtx_steps}
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_run PROPERTIES LABELS unit)
+if(TARGET dlcal)
+    add_test(NAME test_dlprof_torch
+             COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_torch.sh $<TARGET_FILE:dlprof>
+                     $<TARGET_FILE:dlcal>
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(test_dlprof_torch PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+endif()
 dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)

@@ -80,6 +80,11 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
         visit(value, distributed_member, kineto);
     } else if (is_key(key, "host_name")) {
         dl_trace_builder_meta(&kineto->builder, "host", "%s", text_of(kineto, value));
+    } else if (is_key(key, "dlprof_step_ns")) {
+        int64_t ns;
+        if (dl_json_int(value, &ns) && ns > 0) {
+            dl_trace_builder_meta(&kineto->builder, "unprofiled_step_ns", "%" PRId64, ns);
+        }
     } else if (is_key(key, "traceName")) {
         dl_trace_builder_meta(&kineto->builder, "trace_name", "%s", text_of(kineto, value));
     }

@@ -13,7 +13,8 @@
  * the innermost RANGE of the call's thread around the call's start.
  *
  * Meta keys, where known: rank, world_size, host, command, clock = "realtime", device.N.name,
- * thread.N, framework, nccl_version. What a trace lacks or a reader had to guess is one sentence
+ * thread.N, framework, nccl_version, unprofiled_step_ns (median step before the recording, which
+ * dlprof run adds to traces of PyTorch's profiler). What a trace lacks or a reader had to guess is one sentence
  * each in `notes`. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H

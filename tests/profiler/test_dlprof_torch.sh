@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# dlprof run with programs that train with PyTorch on processors; PyTorch is a double
+# (tests/doubles/torch), so that everything around its profiler is tested on every machine.
+# Usage: test_dlprof_torch.sh DLPROF DLCAL
+set -u
+dlprof=$1 dlcal=$2
+doubles=$(cd "$(dirname "$0")/../doubles/torch" && pwd)
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+command -v python3 >/dev/null || exit 77
+export PYTHONPATH=$doubles PYTHONDONTWRITEBYTECODE=1
+
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+cat >train.py <<'END'
+import sys, torch
+from torch.profiler import operator
+steps, device, code = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+own = len(sys.argv) > 4 and sys.argv[4] == "own"
+first = torch.optim.Optimizer([torch.parameter(device)])
+other = torch.optim.Optimizer([torch.parameter(device)])
+for step in range(steps):
+    if own and step == 20:
+        mine = torch.autograd.profiler.profile().__enter__()
+    for layer in range(3):
+        with operator("aten::linear"): pass
+    for layer in range(3):
+        with operator("autograd::engine::evaluate_function: AddmmBackward0"): pass
+    first.step()
+    other.step() # its steps are within the first one's
+if own:
+    mine.__exit__()
+print("trained", torch.optim.optimizer.hooks and "hooked")
+sys.exit(code)
+END
+
+# A step is 8 operators of 0.5 ms and more; 15 go before the recording, 20 are recorded.
+tested=$dlprof
+expect 3 "trained hooked" run -o whole -- python3 train.py 60 cpu 3
+expect 3 "by PyTorch's profiler" run -o said -- python3 train.py 60 cpu 3
+expect 0 "for dlsim: dlcal costs $PWD/next/" run -o next -- python3 train.py 60 cpu 0
+[ "$(ls -A whole | wc -l)" -eq 1 ] || fail "whole holds $(ls -A whole)"
+counted() { # FILE...: operators "Optimizer.step" of both optimizers
+    zcat "$@" | grep -o "Optimizer.step#SGD.step" | wc -l
+}
+# 20 steps end with an update of the first optimizer; before each lies one of the other.
+[ "$(counted whole/*.json.gz)" -eq 40 ] || fail "$(counted whole/*.json.gz) updates, not 40"
+zcat whole/*.json.gz | python3 -c 'import json, sys
+ns = json.load(sys.stdin)["dlprof_step_ns"]
+assert 4e6 <= ns < 4e9, ns' || fail "no time without the profiler"
+
+# dlcal scales the operations to the step without the profiler.
+tested=$dlcal
+expect 0 "without the profiler a step took" costs whole/*.json.gz --batch 8 -o costs.ini
+zcat whole/*.json.gz | sed 's/"dlprof_step_ns": [0-9]*/"dlprof_step_ns": 1000000000/' | gzip >slow.json.gz
+expect 0 "a step took 1.00 s," costs slow.json.gz --batch 8 -o slow.ini
+
+tested=$dlprof
+# --steps and --duration; a program that ends in the middle, and one too short for anything.
+expect 0 "" run -o few --steps 4 -- python3 train.py 60 cpu 0
+[ "$(counted few/*.json.gz)" -eq 8 ] || fail "--steps 4: $(counted few/*.json.gz) updates"
+expect 0 "" run -o brief --duration 0.001 -- python3 train.py 60 cpu 0
+[ "$(counted brief/*.json.gz)" -eq 2 ] || fail "--duration: $(counted brief/*.json.gz) updates"
+expect 0 "by PyTorch's profiler" run -o cut -- python3 train.py 21 cpu 0
+[ "$(counted cut/*.json.gz)" -ge 8 ] || fail "cut: $(counted cut/*.json.gz) updates"
+expect 0 "the program ended after 9; recording starts after 15" run -o short -- python3 train.py 9 cpu 0
+
+# On a GPU CUPTI records, not this; --no-torch; programs without PyTorch.
+expect 0 "nor did an optimizer of PyTorch update parameters on the processor" run -o gpu -- \
+    python3 train.py 60 cuda 0
+expect 0 "trained []" run --no-torch -- python3 train.py 60 cpu 0
+expect 0 "no trace arose" run -- python3 -c 'print(1)'
+
+# The program's own profiler goes first: ours ends when it starts, or never starts.
+expect 0 "by PyTorch's profiler" run -o own -- python3 train.py 60 cpu 0 own
+[ "$(counted own/*.json.gz)" -le 12 ] || fail "own: $(counted own/*.json.gz) updates"
+cat >busy.py <<'END'
+import torch
+with torch.autograd.profiler.profile():
+    optimizer = torch.optim.Optimizer([torch.parameter("cpu")])
+    for step in range(60):
+        optimizer.step()
+END
+expect 0 "the program's own profiler was at work" run -o busy -- python3 busy.py
+
+# A process that multiprocessing forks records for itself, and one that cannot write does no harm.
+cat >fork.py <<'END'
+import multiprocessing, os, runpy, sys, torch
+def train():
+    sys.argv[1:] = ["60", "cpu", "0"]
+    try: runpy.run_path("train.py", run_name="__main__")
+    except SystemExit: pass
+multiprocessing.set_start_method("fork")
+processes = [multiprocessing.Process(target=train) for _ in range(2)]
+for p in processes: p.start()
+for p in processes: p.join()
+END
+expect 0 "2 traces" run -o forked -- python3 fork.py
+expect 6 "trained" run -o gone -- sh -c 'rmdir "$DLPROF_OUTPUT"/.dlprof-run "$DLPROF_OUTPUT"; python3 train.py 60 cpu 6'
+
+# Another sitecustomize still runs, and what PYTHONPATH named is found.
+mkdir site
+echo 'print("another sitecustomize")' >site/sitecustomize.py
+PYTHONPATH=$PWD/site:$doubles expect 0 "another sitecustomize" run -o site.run -- python3 train.py 60 cpu 0
+ls site.run/*.json.gz >/dev/null || fail "beside another sitecustomize nothing was recorded"
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
