@@ -73,7 +73,7 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
         .type = DL_OPTION_TEXT,
         .target = &command->parameters,
         .argument = "COUNT",
-        .help = "Number of the model's parameters (25.6e6), in place of --parameter-bytes."};
+        .help = "Number of the model's parameters (25.6e6, 25.6M), in place of --parameter-bytes."};
     options[DL_SCENARIO_OPTIONS + 2] =
         (dl_option){.name = "parameter-type",
                     .type = DL_OPTION_CHOICE,
@@ -241,10 +241,17 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
     return status;
 }
 
-/* 1, 2, 4, ... up to the GPUs of the smallest of the machines, at most 64. */
-static dl_status default_workers(const char *machines, char **list, dl_error *err)
+/* GPUs of the smallest of the machines, and what a number of workers needs: */
+typedef struct machine_room {
+    int64_t gpus;     /* of the machine with fewest; INT64_MAX before the first */
+    int64_t per_node; /* of the nodes with fewest */
+    int64_t nodes;    /* most of a machine */
+    bool connected;   /* all machines' nodes have network cards: there may be more of them */
+} machine_room;
+
+static dl_status find_room(const char *machines, machine_room *room, dl_error *err)
 {
-    int64_t most = 64;
+    *room = (machine_room){INT64_MAX, INT64_MAX, 1, true};
     char *files = NULL, *rest = NULL;
     dl_status status = list_files(&(file_rule){.machines = true}, machines, &files, err);
     if (status != DL_OK) return status;
@@ -254,17 +261,65 @@ static dl_status default_workers(const char *machines, char **list, dl_error *er
         status = dl_machine_open(&machine, file + strspn(file, " "), err);
         if (status != DL_OK) break;
         const int64_t gpus = (int64_t)machine.nodes * machine.gpu_count;
-        if (gpus < most) most = gpus;
+        if (gpus < room->gpus) room->gpus = gpus;
+        if (machine.gpu_count < room->per_node) room->per_node = machine.gpu_count;
+        if (machine.nodes > room->nodes) room->nodes = machine.nodes;
+        room->connected = room->connected && machine.nic_count > 0;
         dl_machine_free(&machine);
     }
     free(files);
+    return status;
+}
+
+/* 1, 2, 4, ... up to the GPUs of the smallest of the machines, at most 64. */
+static dl_status default_workers(const char *machines, char **list, dl_error *err)
+{
+    machine_room room;
+    dl_status status = find_room(machines, &room, err);
     if (status != DL_OK) return status;
+    const int64_t most = room.gpus < 64 ? room.gpus : 64;
     *list = dl_strdup("1");
     for (int64_t n = 2; n <= most; n *= 2) {
         char *more = dl_format("%lld", (long long)n);
         dl_join(list, ", ", more);
         free(more);
     }
+    return DL_OK;
+}
+
+/* The largest of a list of numbers; 0 where it has other words ("all"). */
+static int64_t largest_of(const char *list)
+{
+    int64_t largest = 0;
+    for (const char *item = list; item != NULL && *item != '\0';) {
+        const size_t bytes = strcspn(item, ",");
+        char *text = dl_strndup_trimmed(item, bytes);
+        int64_t number = 0;
+        const dl_status status = dl_parse_int(text, 1, INT32_MAX, &number, NULL);
+        free(text);
+        if (status != DL_OK) return 0;
+        if (number > largest) largest = number;
+        item = item[bytes] != '\0' ? item + bytes + 1 : NULL;
+    }
+    return largest;
+}
+
+/* As many nodes as the workers need, where a machine file has fewer and says how they are
+ * connected. */
+static dl_status put_nodes(char **text, const char *machines, const char *workers, dl_error *err)
+{
+    machine_room room;
+    const int64_t wanted = largest_of(workers);
+    dl_status status = wanted > 0 ? find_room(machines, &room, err) : DL_OK;
+    if (status != DL_OK || wanted == 0 || wanted <= room.gpus || !room.connected) return status;
+    const int64_t needed = (wanted + room.per_node - 1) / room.per_node;
+    char *nodes = dl_format("%lld", (long long)(needed > room.nodes ? needed : room.nodes));
+    char *name = dl_format("from the command line, with %s nodes for %lld workers", nodes,
+                           (long long)wanted);
+    dl_ini_text_set(text, "scenario", "name", name);
+    dl_ini_text_set(text, "machine", "nodes", nodes);
+    free(name);
+    free(nodes);
     return DL_OK;
 }
 
@@ -320,6 +375,8 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     }
     if (machines != NULL && given(command, "workers") == NULL) {
         status = default_workers(machines, &workers, err);
+    } else if (machines != NULL && given(command, "gpus") == NULL) {
+        status = put_nodes(text, machines, given(command, "workers"), err);
     }
     if (status == DL_OK) {
         dl_ini_text_set(text, "machine", "workers", workers != NULL ? workers : "1, 2, 4, 8");
@@ -327,6 +384,27 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     }
     free(workers);
     return status;
+}
+
+/* "25.6M": a count, in thousands (k), millions (M) or billions (B, G) where it says so. */
+static dl_status parse_count(const char *text, double *count, dl_error *err)
+{
+    static const struct {
+        char letter;
+        double factor;
+    } suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}};
+    const size_t length = strlen(text);
+    double factor = 1;
+    for (size_t i = 0; i < DL_LENGTH(suffixes) && length > 1; i++)
+        if (text[length - 1] == suffixes[i].letter) factor = suffixes[i].factor;
+    char *number = dl_strndup(text, length - (factor > 1));
+    dl_status status = dl_parse_double(number, 0, 1e14, count, err);
+    free(number);
+    if (status == DL_ERR_PARSE) return dl_error_set(err, status, "'%s' is not a number", text);
+    if (status != DL_OK) return status;
+    *count *= factor;
+    if (*count >= 1 && *count <= 1e14) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "%s is not in 1..1e14", text);
 }
 
 /* --parameters as bytes. */
@@ -339,7 +417,7 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
         return dl_error_set(err, DL_ERR_USAGE,
                             "--parameters and --parameter-bytes: only one of both");
     }
-    if (dl_parse_double(command->parameters, 1, 1e14, &count, &inner) != DL_OK) {
+    if (parse_count(command->parameters, &count, &inner) != DL_OK) {
         return dl_error_set(err, DL_ERR_USAGE, "--parameters: %s", inner.text);
     }
     char *bytes = dl_format("%.0f", count * parameter_type_bytes[command->parameter_type]);

@@ -241,6 +241,19 @@ static size_t list_files(char ***names)
     return count;
 }
 
+/* The GPU with the shortest name that holds `part` ("4090"), -1 = none; parts of fewer than three
+ * characters are in too many. */
+static int find_part(const dl_csv *gpus, const char *part)
+{
+    int found = -1;
+    for (size_t r = 0; r < gpus->rows && strlen(part) >= 3; r++) {
+        const char *gpu = cell(gpus, r, "name");
+        if (strstr(gpu, part) == NULL) continue;
+        if (found < 0 || strlen(gpu) < strlen(cell(gpus, (size_t)found, "name"))) found = (int)r;
+    }
+    return found;
+}
+
 void dl_machines_hint(char *text, size_t bytes, const char *name)
 {
     tables t;
@@ -248,8 +261,14 @@ void dl_machines_hint(char *text, size_t bytes, const char *name)
     const char *rest = NULL;
     const long boxes = count_before(name, &rest);
     size_t count = list_files(&files);
+    int part = -1;
     names = files;
     if (read_tables(&t, NULL) == DL_OK) {
+        part = find_part(&t.gpus, rest);
+        if (part >= 0) {
+            snprintf(text, bytes, "; did you mean '%ldx%s'?", boxes > 0 ? boxes : 1,
+                     cell(&t.gpus, (size_t)part, "name"));
+        }
         names = dl_realloc(names, count + 2 * t.instances.rows + t.gpus.rows, sizeof *names,
                            "names of machines");
         for (size_t r = 0; r < t.instances.rows; r++) {
@@ -261,7 +280,7 @@ void dl_machines_hint(char *text, size_t bytes, const char *name)
             names[count++] = dl_format("%ldx%s", boxes > 0 ? boxes : 1, cell(&t.gpus, r, "name"));
         free_tables(&t);
     }
-    dl_names_hint(text, bytes, name, (const char *const *)names, count);
+    if (part < 0) dl_names_hint(text, bytes, name, (const char *const *)names, count);
     for (size_t i = 0; i < count; i++)
         free(names[i]);
     free(names);

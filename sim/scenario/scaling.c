@@ -275,13 +275,32 @@ static const dl_gpu_model *named(const dl_machine *m, const dl_costs *costs,
     return known;
 }
 
+/* Processors' names hold one of these words; GPUs' do not. */
+static bool is_processor(const char *device)
+{
+    static const char *const words[] = {"EPYC",     "Xeon",     "Ryzen", "Threadripper",
+                                        "Opteron",  "Core(TM)", "CPU",   "Graviton",
+                                        "Neoverse", "Processor"};
+    for (size_t i = 0; i < DL_LENGTH(words); i++)
+        if (strstr(device, words[i]) != NULL) return true;
+    return false;
+}
+
 /* To the first GPU, from that of the device's name. *source: what the costs are of, or count as. */
-static void scale_by_name(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
-                          const dl_gpu_model *known, const dl_gpu_model **source)
+static dl_status scale_by_name(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
+                               const dl_gpu_model *known, const dl_gpu_model **source,
+                               dl_error *err)
 {
     const dl_gpu_model *to = first_model(scenario);
     *source = to;
-    if (costs->device == NULL || is_own(to, costs->device, known)) return;
+    if (costs->device == NULL || is_own(to, costs->device, known)) return DL_OK;
+    if (known->name == NULL && scenario->scale != DL_SCALE_NO && is_processor(costs->device)) {
+        return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
+                               "times of a processor, %s, say nothing about those of a GPU, %s: "
+                               "record on a GPU, or estimate its times (--workload); [workload] "
+                               "scale = no (--no-scale) takes them as they are",
+                               costs->device, to->name);
+    }
     snprintf(scaling->to, sizeof scaling->to, "%s", to->name);
     if (scenario->scale == DL_SCALE_NO) {
         scaling->why_not = "[workload] scale = no";
@@ -290,6 +309,7 @@ static void scale_by_name(const dl_scenario *scenario, dl_costs *costs, dl_scali
     }
     scaling->differs = !scaling->scaled;
     if (scaling->scaled) *source = named(&scenario->gpu->machine, costs, known);
+    return DL_OK;
 }
 
 /* --- GPUs of several models ------------------------------------------------------------------ */
@@ -437,7 +457,7 @@ dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scal
         status = dl_machine_open(&file, scenario->scale_path, err);
         if (status == DL_OK) status = scale_from(&file, scenario, costs, scaling, &job.source, err);
     } else {
-        scale_by_name(scenario, costs, scaling, &known, &job.source);
+        status = scale_by_name(scenario, costs, scaling, &known, &job.source, err);
     }
     if (status == DL_OK && are_several(scenario->gpu)) {
         job.scalings = *scalings = dl_calloc((size_t)scenario->gpu->machine.model_count,

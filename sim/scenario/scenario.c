@@ -178,14 +178,19 @@ static dl_status read_algorithm(dl_gpu_options *gpu, const dl_ini *ini, dl_error
 static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                const dl_sweep_list *workers, dl_error *err)
 {
-    int count = dl_gpu_options_count(gpu);
+    const int count = dl_gpu_options_count(gpu);
     for (size_t i = 0; i < workers->count; i++) {
-        if (workers->values[i] <= count || gpu->gpus != NULL) continue;
-        return dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
-                            "%.0f workers, but %d GPUs: [machine] gpus lists those that workers "
-                            "share%s",
-                            workers->values[i], count,
-                            gpu->machine.nic_count > 0 ? "; nodes adds nodes" : "");
+        const double wanted = workers->values[i];
+        if (wanted <= count || gpu->gpus != NULL) continue;
+        char *more = gpu->machine.nic_count > 0 ? dl_format("[machine] nodes = %.0f adds nodes; ",
+                                                            ceil(wanted / gpu->machine.gpu_count))
+                                                : dl_strdup("");
+        dl_status status = dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
+                                        "%.0f workers, but %d GPUs: %sgpus lists those that "
+                                        "workers share",
+                                        wanted, count, more);
+        free(more);
+        return status;
     }
     return DL_OK;
 }

@@ -140,6 +140,8 @@ static void errors_name_what_is_near(void **state)
          "'4xrtx3090'?"},
         {"g5.12xlrge", DL_ERR_NAME, "did you mean 'g5.12xlarge'?"},
         {"rtx3090", DL_ERR_NAME, "did you mean '1xrtx3090'?"},
+        {"3090", DL_ERR_NAME, "did you mean '1xrtx3090'?"},
+        {"8x4090", DL_ERR_NAME, "did you mean '8xrtx4090'?"},
         {"dgx_a10", DL_ERR_NAME, "did you mean 'dgx_a100'?"},
         {"17xrtx3090", DL_ERR_RANGE, "'17xrtx3090': expected 1 to 16 GPUs"},
         {"0xrtx3090", DL_ERR_RANGE, "expected 1 to 16 GPUs"},

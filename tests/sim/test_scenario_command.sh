@@ -115,8 +115,29 @@ expect 0 "1 points" "${number[@]}" --workers 8 --mode allreduce -o eight.csv
 equal all.csv eight.csv "all GPUs of a p2.8xlarge"
 expect 0 "32   1024 allreduce" "${number[@]}" --batch 1024 --workers 1,all --mode allreduce --set machine.nodes=4
 expect 2 "all are 8 GPUs, which are given too" "${number[@]}" --workers 8,all
-expect 2 "32 workers, but 8 GPUs: [machine] gpus lists those that workers share; nodes adds nodes" \
-    "${number[@]}" --workers 32
+expect 1 "12 workers, but 8 GPUs: [machine] nodes = 2 adds nodes; gpus lists those that workers share" \
+    whole.ini --workers 12
+# Without a file there are as many nodes as the workers need, where the machine has a network.
+expect 0 "from the command line, with 4 nodes for 32 workers" "${number[@]}" --workers 1,8,32 --mode allreduce
+expect 0 "32   1024 allreduce" "${number[@]}" --batch 1024 --workers 1,32 --mode allreduce
+expect 0 "from the command line
+" "${number[@]}" --workers 1,8 --mode allreduce
+expect 2 "4 workers, but 2 GPUs: gpus lists those that workers share" \
+    --samples-per-s 334 --parameters 25.6M --batch-per-worker 32 --machine z10pe_2x1080ti --workers 4
+
+# A processor's times are none of a GPU's, unless they are said to be.
+sed 's/^device = .*/device = AMD EPYC/' "$costs" >epyc.ini
+expect 1 "epyc.ini: times of a processor, AMD EPYC, say nothing about those of a GPU, k80" \
+    --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128
+expect 0 "2    128 allreduce" --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128 --no-scale
+
+# Parameters in thousands, millions, billions.
+expect 0 "" "${number[@]}" --parameters 25600k -o thousands.csv
+expect 0 "" "${number[@]}" --parameters 25.6M -o millions.csv
+expect 0 "" "${number[@]}" --parameters 0.0256B -o billions.csv
+expect 0 "" "${number[@]}" --parameters 25.6e6 -o plain.csv
+for file in thousands millions billions; do equal plain.csv $file.csv "$file"; done
+expect 2 "--parameters: 'xM' is not a number" "${number[@]}" --parameters xM
 expect 1 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
 expect 1 "are not connected: it has no [nics ..]" "$scenarios/z10pe/allreduce.ini" --set machine.nodes=2
 
