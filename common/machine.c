@@ -294,6 +294,10 @@ static const dl_key rows[] = {
     {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_MACHINE,
      .offset = offsetof(dl_machine, peer),
      .help = "GPUs of a node between which copies need not go through host memory"},
+    QUANTITY("machine", "staged_bytes_per_s", OF_MACHINE, dl_machine, staged_bytes_per_s, RATES,
+             false,
+             "of one copy between GPUs that goes through host memory, at most; default: what its "
+             "links let through"),
     {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_MACHINE,
      .offset = offsetof(dl_machine, gpudirect), .help = "NICs and GPUs copy without host memory"},
     QUANTITY("gpu_model *", "memory_bytes", OF_MODEL, dl_gpu_model, memory_bytes, SIZES, true,

@@ -117,7 +117,9 @@ typedef struct dl_machine {
     dl_quantity price_usd_per_hour;     /* of a node; or */
     dl_quantity gpu_price_usd_per_hour; /* of each GPU that is used */
     dl_peer peer;
-    bool gpudirect; /* NICs and GPUs copy without host memory */
+    dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
+                                       memory; unknown = what its links let through */
+    bool gpudirect;                 /* NICs and GPUs copy without host memory */
 
     int sockets;
     int cores;                      /* of a node; 0 = not given */

@@ -13,18 +13,20 @@
 
 #include <unistd.h>
 
-#define FIXTURE_GPUS                                                    \
-    "[machine]\nschema = 1\nname = test\nnodes = 2\npeer = all\n"       \
-    "price_usd_per_hour = 9\n"                                          \
-    "[gpu_model g]\nmemory_bytes = 1MB\nmemory_bytes_per_s = 100GB/s\n" \
-    "fp32_flop_per_s = 1Tflop/s\n"                                      \
-    "[link x16]\nbytes_per_s = 10GB/s\nlatency_ns = 100\n"              \
-    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 5000\n"             \
-    "[host]\nmemory_bytes_per_s = 40GB/s\n"                             \
-    "[switch sw0]\nparent = socket0\nlink = x16\n"                      \
-    "[switch sw1]\nparent = socket0\nlink = x16\n"                      \
-    "[gpus 0-1]\nmodel = g\nparent = sw0\nlink = x16\n"                 \
-    "[gpus 2-3]\nmodel = g\nparent = sw1\nlink = x16\n"                 \
+#define FIXTURE_GPUS FIXTURE_GPUS_OF("peer = all\n")
+
+/* The same with other copies between GPUs: lines of [machine]. */
+#define FIXTURE_GPUS_OF(peer)                                                         \
+    "[machine]\nschema = 1\nname = test\nnodes = 2\n" peer "price_usd_per_hour = 9\n" \
+    "[gpu_model g]\nmemory_bytes = 1MB\nmemory_bytes_per_s = 100GB/s\n"               \
+    "fp32_flop_per_s = 1Tflop/s\n"                                                    \
+    "[link x16]\nbytes_per_s = 10GB/s\nlatency_ns = 100\n"                            \
+    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 5000\n"                           \
+    "[host]\nmemory_bytes_per_s = 40GB/s\n"                                           \
+    "[switch sw0]\nparent = socket0\nlink = x16\n"                                    \
+    "[switch sw1]\nparent = socket0\nlink = x16\n"                                    \
+    "[gpus 0-1]\nmodel = g\nparent = sw0\nlink = x16\n"                               \
+    "[gpus 2-3]\nmodel = g\nparent = sw1\nlink = x16\n"                               \
     "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
 
 /* 1 ms forward and backward, 0.1 ms update, 80 kB of parameters, 40 kB of state; nothing on the
@@ -46,14 +48,15 @@ static inline void fixture_write(const char *path, const char *text)
     if (out == NULL || fputs(text, out) < 0 || fclose(out) != 0) fail_msg("cannot write %s", path);
 }
 
-/* One point on the machine above; `machine` and `rest` are more lines of [machine] and more
- * sections. */
-static inline dl_run_result fixture_run_gpus(const char *costs_text, const char *machine,
-                                             int workers, int steps, const char *rest)
+/* One point on a machine of this text; `machine` and `rest` are more lines of the scenario's
+ * [machine] and more sections. */
+static inline dl_run_result fixture_run_machine(const char *text, const char *costs_text,
+                                                const char *machine, int workers, int steps,
+                                                const char *rest)
 {
     char path[64];
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
-    fixture_write(path, FIXTURE_GPUS);
+    fixture_write(path, text);
     dl_costs costs = fixture_costs(costs_text);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = %d\n[machine]\nfile = %s\nworkers = %d\n%s"
@@ -66,6 +69,13 @@ static inline dl_run_result fixture_run_gpus(const char *costs_text, const char 
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
     return result;
+}
+
+/* On the machine above. */
+static inline dl_run_result fixture_run_gpus(const char *costs_text, const char *machine,
+                                             int workers, int steps, const char *rest)
+{
+    return fixture_run_machine(FIXTURE_GPUS, costs_text, machine, workers, steps, rest);
 }
 
 /* The step that all take in the steady state, in ns. */

@@ -57,6 +57,10 @@ settings() {
         done
         echo "$model softsync-4-1 cores --sync softsync --n 1 --workers 4"
         echo "$more softsync-4-1-rate cores --sync softsync --n 1 --workers 4 --staleness-rate"
+        # Batches of BEEVA's rows, in all: workers with allreduce compute the same as one with all of it.
+        for batch in 64 256 512 1024 2048; do
+            echo "${model}_batches batch-$batch core --workers 1 --batch $batch"
+        done
         echo "${model}30 s1-one one"
         echo "${model}30 s30-hardsync 1"
         for rate in "" -rate; do
@@ -93,7 +97,7 @@ hold() {
 }
 
 run() { # core or -, group, name, how, seed, options...
-    local core=$1 model=${2%_more} name=${2%_more}-$3-$5 how=$4 seed=$5 from=() on=()
+    local core=$1 model=${2%_*} name=${2%_*}-$3-$5 how=$4 seed=$5 from=() on=()
     shift 5
     model=${model%30}
     [ -s "$work/$name.csv" ] && return

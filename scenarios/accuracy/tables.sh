@@ -19,7 +19,7 @@ describe() { # name without seed
         split(name, part, "-"); model = part[1]; simulated = sub(/30$/, "", model)
         setting = substr(name, length(part[1]) + 2); rate = sub(/-rate$/, "", setting)
         count = split(setting, part, "-"); first = simulated ? 2 : 1
-        sync = part[first]; if (sync == "one") sync = "none"
+        sync = part[first]; if (sync == "one" || sync == "batch") sync = "none"
         if (sync == "hardsync") sync = "ps"
         workers = sync == "none" ? 1 : simulated ? 30 : part[2]
         last = count > (simulated ? 2 : 2) ? part[count] : ""

@@ -37,9 +37,6 @@ static void init_sharing(dl_gpus *gpus)
     gpus->computing =
         dl_calloc((size_t)m->nodes * (size_t)m->gpu_count, sizeof(int), "workers of GPUs");
     gpus->share = dl_calloc((size_t)gpus->config.workers + 1, sizeof(double), "shares of GPUs");
-    for (int w = 0; w < gpus->config.workers; w++) {
-        gpus->workers[w].gpu = gpus->places[w].node * m->gpu_count + gpus->places[w].index;
-    }
     for (int k = 1; k <= gpus->config.workers; k++)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.costs, k));
 }
@@ -61,6 +58,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     for (size_t w = 0; w < workers; w++) {
         const dl_machine *m = &config->options->machine;
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
+        gpus->workers[w].gpu = gpus->places[w].node * m->gpu_count + gpus->places[w].index;
         gpus->workers[w].compress_ns =
             dl_compress_traffic(config->options, config->content_bytes) /
             (dl_machine_model(m, gpus->places[w].node, gpus->places[w].index)
@@ -89,6 +87,8 @@ void dl_gpus_free(dl_gpus *gpus)
     dl_input_free(&gpus->input);
     dl_network_free(&gpus->network);
     dl_dispatch_free(&gpus->dispatch);
+    free(gpus->held);
+    free(gpus->staging);
     free(gpus->computing);
     free(gpus->share);
     free(gpus->workers);
@@ -104,6 +104,7 @@ static void schedule_end(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
     w->since_ns = gpus->config.engine->now_ns;
+    if (w->speed <= 0) return;
     w->event = dl_engine_after(gpus->config.engine, dl_ns_ceil(w->left_ns / w->speed),
                                on_segment_done, gpus, worker);
 }
@@ -112,6 +113,7 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
     const bool throughout = gpus->config.options->slows_throughout && r->next > 0;
+    if (gpus->held != NULL && gpus->held[w->gpu].copies > 0) return 0;
     if (gpus->shared) return gpus->share[gpus->computing[w->gpu]];
     return (r->running || throughout) && gpus->config.slows
                ? 1 / gpus->config.workload->overlap_slowdown
@@ -195,17 +197,31 @@ static void start_work(dl_gpus *gpus, int worker)
     start_segment(gpus, worker);
 }
 
+static void change_speed(dl_gpus *gpus, int worker)
+{
+    dl_gpu_worker *w = &gpus->workers[worker];
+    if (w->phase != DL_GPU_COMPUTES) return;
+    double done_ns = (double)(gpus->config.engine->now_ns - w->since_ns) * w->speed;
+    w->left_ns = fmax(0, w->left_ns - done_ns);
+    if (w->speed > 0) dl_engine_cancel(gpus->config.engine, w->event);
+    w->speed = speed_now(gpus, w);
+    schedule_end(gpus, worker);
+}
+
 void dl_gpus_change_speed(dl_gpus *gpus)
 {
     if (!gpus->config.slows && !gpus->shared) return;
-    for (int worker = 0; worker < gpus->config.workers; worker++) {
-        dl_gpu_worker *w = &gpus->workers[worker];
-        if (w->phase != DL_GPU_COMPUTES) continue;
-        double done_ns = (double)(gpus->config.engine->now_ns - w->since_ns) * w->speed;
-        w->left_ns = fmax(0, w->left_ns - done_ns);
-        w->speed = speed_now(gpus, w);
-        dl_engine_cancel(gpus->config.engine, w->event);
-        schedule_end(gpus, worker);
+    for (int worker = 0; worker < gpus->config.workers; worker++)
+        change_speed(gpus, worker);
+}
+
+void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change)
+{
+    if (copy.holds[0] < 0) return;
+    for (int i = 0; i < 2; i++) {
+        const int gpu = copy.holds[i];
+        gpus->held[gpu].copies += change;
+        if (gpus->held[gpu].worker >= 0) change_speed(gpus, gpus->held[gpu].worker);
     }
 }
 
@@ -352,7 +368,7 @@ static void cut(dl_team *team, int worker)
     dl_gpu_worker *w = &gpus->workers[worker];
     if (w->phase == DL_GPU_IDLE) return;
     if (w->phase == DL_GPU_COMPUTES) {
-        dl_engine_cancel(&team->engine, w->event);
+        if (w->speed > 0) dl_engine_cancel(&team->engine, w->event);
         set_computing(gpus, worker, false);
     }
     w->phase = DL_GPU_IDLE;

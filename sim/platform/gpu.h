@@ -99,8 +99,15 @@ typedef enum dl_order {
     DL_ORDER_TOGETHER /* none waits: all share the links */
 } dl_order;
 
-/* "split", ...; "summed", ...; "ready", .... */
-extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[];
+/* Which messages of ps wait for one another. */
+typedef enum dl_copies {
+    DL_COPIES_CONNECTION, /* those of a connection */
+    DL_COPIES_GPU         /* all that a GPU sends, and all between it and host memory */
+} dl_copies;
+
+/* "split", ...; "summed", ...; "ready", ...; "connection", .... */
+extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
+                                                                          *const dl_copies_names[];
 
 /* What a scenario says about its machine and its exchange. */
 typedef struct dl_gpu_options {
@@ -126,7 +133,9 @@ typedef struct dl_gpu_options {
     bool sums_on_arrival;
     dl_fetch fetch;
     dl_order order;
-    bool node_sum; /* ps: a node pushes the sum of its GPUs' gradients */
+    dl_copies copies;
+    bool staged_stops; /* ps: of a copy that the driver stages, neither GPU computes meanwhile */
+    bool node_sum;     /* ps: a node pushes the sum of its GPUs' gradients */
     const char *algorithm;
     dl_fidelity fidelity;
     int64_t bucket_bytes; /* 0 = one bucket */

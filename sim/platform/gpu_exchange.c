@@ -106,15 +106,32 @@ static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int sh
     return class_over(gpus, memory_link(&gpus->config.options->links, place), cap);
 }
 
+/* What limits the copies that the driver makes through host memory from one GPU; -1: nothing. */
+static int driver_link(dl_gpus *gpus, dl_place gpu)
+{
+    const dl_machine *m = &gpus->config.options->machine;
+    if (!m->staged_bytes_per_s.known) return -1;
+    int *link = &gpus->staging[gpu.node * m->gpu_count + gpu.index];
+    if (*link < 0) {
+        *link = add_own_link(gpus, m->staged_bytes_per_s.value, "staged copies of node%d gpu%d",
+                             gpu.node, gpu.index);
+    }
+    return *link;
+}
+
 /* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
  * is made twice, by the host thread to or from pinned memory (a read and a write more), and by the
  * GPU. */
 dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging)
 {
-    const dl_links *links = &gpus->config.options->links;
+    const dl_gpu_options *options = gpus->config.options;
+    const dl_links *links = &options->links;
     const dl_place host = from.kind == DL_PLACE_HOST ? from : to;
     dl_route route;
     dl_links_route(links, from, to, &route);
+    const bool is_staged = route.staged && !route.leaves_node && host.kind == DL_PLACE_GPU;
+    const bool holds = is_staged && gpus->held != NULL;
+    if (is_staged) add_to_route(&route, driver_link(gpus, from));
     if (staging >= 0 && host.kind == DL_PLACE_HOST) {
         const int memory = memory_link(links, host);
         for (int l = 0; l < route.count; l++) {
@@ -122,9 +139,10 @@ dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagi
         }
         add_to_route(&route, staging);
     }
-    return (dl_gpu_copy){
-        dl_network_route_class(&gpus->network, &route),
-        dl_ns_ceil(route.latency_ns + route.message_ns + gpus->config.options->message_ns)};
+    return (dl_gpu_copy){dl_network_route_class(&gpus->network, &route),
+                         dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
+                         {holds ? from.node * options->machine.gpu_count + from.index : -1,
+                          holds ? to.node * options->machine.gpu_count + to.index : -1}};
 }
 
 static void add_copies(dl_gpus *gpus, int worker)
@@ -148,13 +166,10 @@ static void add_servers(dl_gpus *gpus)
     const int workers = gpus->config.workers, shards = gpus->config.options->shards;
     const int threads = gpus->serving_threads;
     const size_t copies = (size_t)workers * (size_t)shards;
-    gpus->servers = dl_calloc((size_t)shards, sizeof *gpus->servers, "shards");
     gpus->push = dl_calloc(copies, sizeof *gpus->push, "copies");
     gpus->pull = dl_calloc(copies, sizeof *gpus->pull, "copies");
     gpus->serving_class =
         dl_calloc((size_t)DL_SERVER_EXCHANGES * (size_t)(threads * shards), sizeof(int), "servers");
-    for (int s = 0; s < shards; s++)
-        gpus->servers[s] = dl_gpu_options_server(gpus->config.options, s);
     for (int w = 0; w < workers; w++)
         add_copies(gpus, w);
     int *class = gpus->serving_class;
@@ -693,6 +708,15 @@ static dl_status reduction_init(dl_gpus *gpus, dl_error *err)
                                    gpus->config.exchanges, err);
 }
 
+static void make_held(dl_gpus *gpus, size_t gpu_count)
+{
+    gpus->held = dl_calloc(gpu_count, sizeof *gpus->held, "GPUs");
+    for (size_t i = 0; i < gpu_count; i++)
+        gpus->held[i].worker = -1;
+    for (int w = 0; w < gpus->config.workers; w++)
+        gpus->held[gpus->workers[w].gpu].worker = w;
+}
+
 dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
 {
     const dl_gpus_config *config = &gpus->config;
@@ -702,6 +726,9 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     dl_status status = DL_OK;
     gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");
     memset(gpus->memory_class, -1, gpu_count * sizeof(int));
+    gpus->staging = dl_calloc(gpu_count, sizeof(int), "GPUs");
+    memset(gpus->staging, -1, gpu_count * sizeof(int));
+    if (config->options->staged_stops && config->ps) make_held(gpus, gpu_count);
     for (int w = 0; w < config->workers; w++)
         gpus->workers[w].memory_class = memory_class(gpus, gpus->places[w]);
     gpus->senders = config->workers;
@@ -715,6 +742,9 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     }
     if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
     if (status != DL_OK || config->collective) return status;
+    gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
+    for (int s = 0; s < config->options->shards; s++)
+        gpus->servers[s] = dl_gpu_options_server(config->options, s);
     if ((status = dl_server_create(gpus, err)) == DL_OK) add_servers(gpus);
     return status;
 }

@@ -23,11 +23,11 @@ typedef struct dl_gpu_worker {
     double compress_ns; /* to make messages of all that a step exchanges */
     int segment; /* of the work: of the forward pass, if layers wait for their parameters, then of
                     the backward pass, between buckets that are ready */
-    int gpu;     /* in dl_gpus.computing */
+    int gpu;     /* over all nodes, as in dl_gpus.computing and .held */
     double left_ns;    /* of the segment, at full speed */
-    double speed;      /* 1, or less while collectives run or others compute on its GPU */
+    double speed;      /* 1, or less while collectives run or others compute on its GPU; 0: held */
     int64_t since_ns;  /* left_ns is of this time */
-    int event;         /* its end */
+    int event;         /* its end; none at speed 0 */
     double push_bytes; /* of the push at hand, before messages are made */
     int flows;         /* of the piece of exchange at hand that have not ended */
     int64_t rounds;    /* of collectives that it has seen the end of */
@@ -61,7 +61,14 @@ typedef struct dl_reduction {
 typedef struct dl_gpu_copy {
     int class; /* of its flows */
     int64_t latency_ns;
+    int holds[2]; /* GPUs that compute nothing meanwhile, over all nodes; -1: none */
 } dl_gpu_copy;
+
+/* A GPU that staged copies stop. */
+typedef struct dl_gpu_held {
+    int copies; /* that do, at the moment */
+    int worker; /* on it; -1: none */
+} dl_gpu_held;
 
 /* A parameter server that works tensor by tensor (gpu_server.c). */
 typedef struct dl_server dl_server;
@@ -94,6 +101,8 @@ struct dl_gpus {
     int *serving_class;
     int *memory_class; /* [all GPUs] of flows over its memory, -1 = nobody uses it */
     bool shared;       /* some GPU is several workers' */
+    dl_gpu_held *held; /* [all GPUs] NULL: copies hold no GPU ([exchange] staged) */
+    int *staging;      /* [all GPUs] links of what the driver stages from it, -1: not there yet */
     int *computing;    /* [all GPUs] workers that compute there at this moment; only if shared */
     double *share; /* [workers + 1] speed of each of k that compute on a GPU: 1 / (k copies_k) */
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links after the machine's */
@@ -142,6 +151,9 @@ void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn 
 
 /* From place to place, by a staging link where one end is host memory (-1: without). */
 dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging);
+
+/* A copy that may hold GPUs has started (1) or ended (-1). */
+void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);
 
 /* Threads of a shard, each with a slice of what it serves; a GPU does it all at once. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);

@@ -13,6 +13,7 @@ const char *const dl_tensors_names[] = {"split", "round_robin", "least_loaded", 
                                         NULL};
 const char *const dl_fetch_names[] = {"summed", "after", "layers", "next_step", NULL};
 const char *const dl_order_names[] = {"ready", "forward", "together", NULL};
+const char *const dl_copies_names[] = {"connection", "gpu", NULL};
 
 void dl_gpu_options_free(dl_gpu_options *options)
 {
@@ -39,6 +40,7 @@ static void scale_links(dl_links *links, double factor)
 static void scale_memories(dl_machine *m, double factor)
 {
     if (m->network_bytes_per_s.known) quicken(&m->network_bytes_per_s.value, factor);
+    if (m->staged_bytes_per_s.known) quicken(&m->staged_bytes_per_s.value, factor);
     for (int i = 0; i < m->model_count; i++)
         quicken(&m->models[i].memory_bytes_per_s.value, factor);
     for (int i = 0; i < m->site_count; i++) {

@@ -9,7 +9,9 @@
  *   node sum    with node_sum: the tensor of each GPU of a node is copied to one of them, in turn
  *               over the tensors, which sums them in its memory: n reads and a write
  *   push        one message after another on each connection of a sender (a worker, or a node) to a
- *               shard, in `order`; or all at once
+ *               shard, in `order`; or all at once. With copies = gpu, one after another of all that
+ *               a GPU sends, whoever to, and of all between it and host memory (MXNet's engine has
+ *               one copy thread for each GPU: threaded_engine_perdevice.cc)
  *   sum         on the shard, one message after another. at_once: when all senders' are there, at n
  *               reads and a write, the update's. on_arrival: each is added when it comes (a read
  *               and a write for the first one, two reads and a write for the others), and after
@@ -29,6 +31,10 @@
  * src/kvstore/kvstore_dist.h, kvstore_dist_server.h). BytePS and P3 cut tensors into slices, in
  * turn over the servers (round_robin, slice_bytes, layers, forward; Jayarajan et al. 2019,
  * "Priority-based Parameter Propagation"; Peng et al. 2019, "A Generic Communication Scheduler").
+ *
+ * Copies between GPUs of a node without peer access are made by the driver through host memory; with
+ * staged = alone neither GPU computes meanwhile. That nothing overlaps them is an inference from
+ * MXNet's tables (scenarios/mxnet/vgg_titanx_device.ini), for which drivers' documents have no word.
  *
  * A slow sender cannot mix two steps: a message of the next step is pushed after this one's has
  * come back. */
@@ -74,13 +80,22 @@ struct dl_server {
     int *fetched;       /* [groups x buckets] messages of this step that have come */
     int64_t *has;       /* [workers x buckets] steps whose parameters have come */
     int64_t *came;      /* [workers] buckets that have, since the start */
-    queue *up, *down;   /* [groups x shards] messages */
+    queue *lanes;       /* [lane_count] copies that go one after another, by their numbers */
+    int lane_count;     /* connections, or GPUs */
     queue *serving;     /* [shards] twice the message, and 1 more where it is an update */
     int *threads;       /* [shards] of them that serve what is at hand */
-    queue *out, *in;    /* [workers] buckets, within the node */
     dl_gpu_copy *local; /* [workers x most of a node] copies to the others of its node */
     int local_room;
 };
+
+/* A push, a fetch, or within a node to or from the GPU that sums. */
+typedef enum sending_kind { PUSH, FETCH, GATHER, SPREAD } sending_kind;
+
+typedef struct sending {
+    sending_kind kind;
+    int from; /* sender (PUSH, FETCH), or worker */
+    int what; /* message, or bucket */
+} sending;
 
 /* --- queues ---------------------------------------------------------------------------------- */
 
@@ -121,21 +136,9 @@ static int take(const dl_gpus *gpus, queue *q)
     return item;
 }
 
-/* The first layers' buckets have the largest numbers. */
-static int bucket_urgency(const dl_gpus *gpus, int bucket)
-{
-    (void)gpus;
-    return bucket;
-}
-
-static int message_urgency(const dl_gpus *gpus, int item)
-{
-    return gpus->server->messages[item].bucket;
-}
-
 static int serving_urgency(const dl_gpus *gpus, int item)
 {
-    return message_urgency(gpus, item / 2);
+    return gpus->server->messages[item / 2].bucket;
 }
 
 /* --- fetching -------------------------------------------------------------------------------- */
@@ -197,73 +200,172 @@ static void bucket_came(dl_gpus *gpus, int worker, int bucket)
     }
 }
 
-static void try_in(dl_gpus *gpus, int worker);
+/* --- copies ---------------------------------------------------------------------------------- */
 
-static void on_in(void *user, int number)
+/* Each possible copy of a step has a number: pushes, fetches, then what stays in a node. */
+static int sending_number(const dl_server *s, sending one)
+{
+    const int pushes = s->group_count * s->count;
+    switch (one.kind) {
+    case PUSH: return one.from * s->count + one.what;
+    case FETCH: return pushes + one.from * s->count + one.what;
+    case GATHER: return 2 * pushes + one.from * s->buckets + one.what;
+    case SPREAD: break;
+    }
+    return 2 * pushes + (s->workers + one.from) * s->buckets + one.what;
+}
+
+static sending sending_of(const dl_server *s, int number)
+{
+    const int pushes = s->group_count * s->count, within = s->workers * s->buckets;
+    const bool is_within = number >= 2 * pushes;
+    const int each = is_within ? s->buckets : s->count, half = is_within ? within : pushes;
+    const int rest = is_within ? number - 2 * pushes : number;
+    const bool is_second = rest >= half;
+    return (sending){
+        .kind = (sending_kind)(2 * is_within + is_second),
+        .from = rest % half / each,
+        .what = rest % each,
+    };
+}
+
+static int bucket_of(const dl_server *s, sending one)
+{
+    return one.kind == PUSH || one.kind == FETCH ? s->messages[one.what].bucket : one.what;
+}
+
+/* The first layers' buckets have the largest numbers. */
+static int sending_urgency(const dl_gpus *gpus, int number)
+{
+    return bucket_of(gpus->server, sending_of(gpus->server, number));
+}
+
+/* The worker on whose GPU's side the copy is: the node's that sums, or its own. */
+static int worker_of(const dl_server *s, sending one)
+{
+    if (one.kind == GATHER) return one.from;
+    const int g = one.kind == SPREAD ? s->group_of[one.from] : one.from;
+    return leader_of(s, g, bucket_of(s, one));
+}
+
+/* Which copies a copy waits for: those of its connection, or of the GPU whose copy thread makes it,
+ * the sending one's or, to and from host memory, the only one. */
+static int lane_of(const dl_gpus *gpus, sending one)
+{
+    const dl_server *s = gpus->server;
+    const int connections = s->group_count * s->shards;
+    const bool is_within = one.kind == GATHER || one.kind == SPREAD;
+    if (gpus->config.options->copies == DL_COPIES_CONNECTION) {
+        return is_within ? 2 * connections + (one.kind == SPREAD ? s->workers : 0) + one.from
+                         : (one.kind == FETCH ? connections : 0) + one.from * s->shards +
+                               s->messages[one.what].shard;
+    }
+    dl_place at = gpus->places[worker_of(s, one)];
+    if (one.kind == FETCH) {
+        const dl_place server = gpus->servers[s->messages[one.what].shard];
+        if (server.kind == DL_PLACE_GPU) at = server;
+    }
+    return at.node * gpus->config.options->machine.gpu_count + at.index;
+}
+
+static dl_gpu_copy copy_of(const dl_gpus *gpus, sending one)
+{
+    const dl_server *s = gpus->server;
+    const int leader = worker_of(s, one);
+    switch (one.kind) {
+    case PUSH: return gpus->push[leader * s->shards + s->messages[one.what].shard];
+    case FETCH: return gpus->pull[leader * s->shards + s->messages[one.what].shard];
+    case GATHER: return local_copy(s, one.from, leader_of(s, s->group_of[one.from], one.what));
+    case SPREAD: break;
+    }
+    return local_copy(s, leader, one.from);
+}
+
+static double sending_bytes(const dl_gpus *gpus, sending one)
+{
+    const dl_server *s = gpus->server;
+    switch (one.kind) {
+    case PUSH: return dl_compress_bytes(gpus->config.options, s->messages[one.what].bytes);
+    case FETCH: return s->messages[one.what].bytes;
+    case GATHER:
+    case SPREAD: break;
+    }
+    return gpus->reduction.bytes_share[one.what] * gpus->config.content_bytes;
+}
+
+static bool is_remote(const dl_gpus *gpus, sending one)
+{
+    const dl_server *s = gpus->server;
+    if (one.kind == GATHER || one.kind == SPREAD) return true;
+    return dl_gpus_is_remote(gpus, worker_of(s, one), s->messages[one.what].shard);
+}
+
+static void arrive(dl_gpus *gpus, int m);
+static void gather(dl_gpus *gpus, int g, int bucket);
+static void send_within(dl_gpus *gpus, sending_kind kind, int worker, int bucket);
+
+/* The node's GPU that sums this tensor has one more message of it. */
+static void fetched(dl_gpus *gpus, int g, int m)
+{
+    dl_server *s = gpus->server;
+    const int bucket = s->messages[m].bucket, leader = leader_of(s, g, bucket);
+    if (++s->fetched[g * s->buckets + bucket] < s->first[bucket + 1] - s->first[bucket]) return;
+    s->fetched[g * s->buckets + bucket] = 0;
+    for (int w = s->groups[g].first; w < s->groups[g].first + s->groups[g].count; w++) {
+        if (w != leader) send_within(gpus, SPREAD, w, bucket);
+    }
+    bucket_came(gpus, leader, bucket);
+}
+
+static void try_lane(dl_gpus *gpus, int lane);
+
+static void on_sent(void *user, int number)
 {
     dl_gpus *gpus = user;
     dl_server *s = gpus->server;
-    const int worker = number / s->buckets;
-    s->in[worker].busy = false;
-    bucket_came(gpus, worker, number % s->buckets);
-    try_in(gpus, worker);
+    const sending one = sending_of(s, number);
+    const int lane = lane_of(gpus, one);
+    s->lanes[lane].busy = false;
+    dl_gpus_hold(gpus, copy_of(gpus, one), -1);
+    switch (one.kind) {
+    case PUSH: arrive(gpus, one.what); break;
+    case FETCH: fetched(gpus, one.from, one.what); break;
+    case GATHER: gather(gpus, s->group_of[one.from], one.what); break;
+    case SPREAD: bucket_came(gpus, one.from, one.what); break;
+    }
+    try_lane(gpus, lane);
 }
 
-/* From the node's GPU that has fetched the bucket. */
-static void try_in(dl_gpus *gpus, int worker)
+static void try_lane(dl_gpus *gpus, int lane)
 {
     dl_server *s = gpus->server;
-    int bucket;
-    while ((bucket = take(gpus, &s->in[worker])) >= 0) {
-        const dl_gpu_copy copy = local_copy(s, leader_of(s, s->group_of[worker], bucket), worker);
-        const double bytes = gpus->reduction.bytes_share[bucket] * gpus->config.content_bytes;
-        gpus->moved_bytes += bytes;
-        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_in, gpus,
-                         worker * s->buckets + bucket);
+    int number;
+    while ((number = take(gpus, &s->lanes[lane])) >= 0) {
+        const sending one = sending_of(s, number);
+        const dl_gpu_copy copy = copy_of(gpus, one);
+        const double bytes = sending_bytes(gpus, one);
+        if (is_remote(gpus, one)) gpus->moved_bytes += bytes;
+        dl_gpus_hold(gpus, copy, 1);
+        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_sent, gpus, number);
     }
 }
 
-static void try_down(dl_gpus *gpus, int g, int shard);
-
-static void on_down(void *user, int number)
+static void send_copy(dl_gpus *gpus, sending one)
 {
-    dl_gpus *gpus = user;
     dl_server *s = gpus->server;
-    const int g = number / s->count, m = number % s->count, bucket = s->messages[m].bucket;
-    s->down[g * s->shards + s->messages[m].shard].busy = false;
-    if (++s->fetched[g * s->buckets + bucket] == s->first[bucket + 1] - s->first[bucket]) {
-        const int leader = leader_of(s, g, bucket);
-        s->fetched[g * s->buckets + bucket] = 0;
-        for (int w = s->groups[g].first; w < s->groups[g].first + s->groups[g].count; w++) {
-            if (w == leader) continue;
-            put(gpus, &s->in[w], bucket, bucket_urgency);
-            try_in(gpus, w);
-        }
-        bucket_came(gpus, leader, bucket);
-    }
-    try_down(gpus, g, s->messages[m].shard);
+    const int lane = lane_of(gpus, one);
+    put(gpus, &s->lanes[lane], sending_number(s, one), sending_urgency);
+    try_lane(gpus, lane);
 }
 
-static void try_down(dl_gpus *gpus, int g, int shard)
+static void send_within(dl_gpus *gpus, sending_kind kind, int worker, int bucket)
 {
-    dl_server *s = gpus->server;
-    int m;
-    while ((m = take(gpus, &s->down[g * s->shards + shard])) >= 0) {
-        const int leader = leader_of(s, g, s->messages[m].bucket);
-        const dl_gpu_copy copy = gpus->pull[leader * s->shards + shard];
-        const double bytes = s->messages[m].bytes;
-        if (dl_gpus_is_remote(gpus, leader, shard)) gpus->moved_bytes += bytes;
-        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_down, gpus,
-                         g * s->count + m);
-    }
+    send_copy(gpus, (sending){kind, worker, bucket});
 }
 
 static void fetch(dl_gpus *gpus, int g, int m)
 {
-    dl_server *s = gpus->server;
-    const int shard = s->messages[m].shard;
-    put(gpus, &s->down[g * s->shards + shard], m, message_urgency);
-    try_down(gpus, g, shard);
+    send_copy(gpus, (sending){FETCH, g, m});
 }
 
 /* All of a step: in the order of the layers. */
@@ -345,40 +447,11 @@ static void arrive(dl_gpus *gpus, int m)
 
 /* --- pushing --------------------------------------------------------------------------------- */
 
-static void try_up(dl_gpus *gpus, int g, int shard);
-
-static void on_up(void *user, int number)
-{
-    dl_gpus *gpus = user;
-    dl_server *s = gpus->server;
-    const int g = number / s->count, m = number % s->count, shard = s->messages[m].shard;
-    s->up[g * s->shards + shard].busy = false;
-    arrive(gpus, m);
-    try_up(gpus, g, shard);
-}
-
-static void try_up(dl_gpus *gpus, int g, int shard)
-{
-    dl_server *s = gpus->server;
-    int m;
-    while ((m = take(gpus, &s->up[g * s->shards + shard])) >= 0) {
-        const int leader = leader_of(s, g, s->messages[m].bucket);
-        const dl_gpu_copy copy = gpus->push[leader * s->shards + shard];
-        const double bytes = dl_compress_bytes(gpus->config.options, s->messages[m].bytes);
-        if (dl_gpus_is_remote(gpus, leader, shard)) gpus->moved_bytes += bytes;
-        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_up, gpus,
-                         g * s->count + m);
-    }
-}
-
 static void send_bucket(dl_gpus *gpus, int g, int bucket)
 {
-    dl_server *s = gpus->server;
-    for (int m = s->first[bucket]; m < s->first[bucket + 1]; m++) {
-        const int shard = s->messages[m].shard;
-        put(gpus, &s->up[g * s->shards + shard], m, message_urgency);
-        try_up(gpus, g, shard);
-    }
+    const dl_server *s = gpus->server;
+    for (int m = s->first[bucket]; m < s->first[bucket + 1]; m++)
+        send_copy(gpus, (sending){PUSH, g, m});
 }
 
 static void on_node_summed(void *user, int number)
@@ -403,32 +476,6 @@ static void gather(dl_gpus *gpus, int g, int bucket)
                   g * s->buckets + bucket);
 }
 
-static void try_out(dl_gpus *gpus, int worker);
-
-static void on_out(void *user, int number)
-{
-    dl_gpus *gpus = user;
-    dl_server *s = gpus->server;
-    const int worker = number / s->buckets;
-    s->out[worker].busy = false;
-    gather(gpus, s->group_of[worker], number % s->buckets);
-    try_out(gpus, worker);
-}
-
-/* To the node's GPU that sums the bucket. */
-static void try_out(dl_gpus *gpus, int worker)
-{
-    dl_server *s = gpus->server;
-    int bucket;
-    while ((bucket = take(gpus, &s->out[worker])) >= 0) {
-        const dl_gpu_copy copy = local_copy(s, worker, leader_of(s, s->group_of[worker], bucket));
-        const double bytes = gpus->reduction.bytes_share[bucket] * gpus->config.content_bytes;
-        gpus->moved_bytes += bytes;
-        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_out, gpus,
-                         worker * s->buckets + bucket);
-    }
-}
-
 void dl_server_ready(dl_gpus *gpus, int worker, int bucket)
 {
     dl_server *s = gpus->server;
@@ -437,8 +484,7 @@ void dl_server_ready(dl_gpus *gpus, int worker, int bucket)
         gather(gpus, g, bucket);
         return;
     }
-    put(gpus, &s->out[worker], bucket, bucket_urgency);
-    try_out(gpus, worker);
+    send_within(gpus, GATHER, worker, bucket);
 }
 
 /* --- the worker's step ----------------------------------------------------------------------- */
@@ -504,9 +550,9 @@ bool dl_server_has(const dl_gpus *gpus, int worker, int bucket)
 bool dl_server_is_wanted(const dl_gpus *gpus)
 {
     const dl_gpu_options *o = gpus->config.options;
-    return gpus->config.ps &&
-           (gpus->config.overlap || o->slice_bytes > 0 || o->sums_on_arrival ||
-            o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY || o->node_sum);
+    return gpus->config.ps && (gpus->config.overlap || o->slice_bytes > 0 || o->sums_on_arrival ||
+                               o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY ||
+                               o->node_sum || o->copies != DL_COPIES_CONNECTION || o->staged_stops);
 }
 
 /* Whether a bucket of `bytes` is cut over all shards. */
@@ -627,40 +673,53 @@ static void make_groups(dl_gpus *gpus, dl_server *s)
     }
 }
 
+/* Whether a tensor of a worker is copied within its node at all. */
+static bool is_sent_within(const dl_server *s, int worker, int bucket)
+{
+    return leader_of(s, s->group_of[worker], bucket) != worker;
+}
+
+/* Calls for every copy that a step may have. */
+static void count_lanes(const dl_gpus *gpus, int *rooms)
+{
+    const dl_server *s = gpus->server;
+    const int all = 2 * (s->group_count * s->count + s->workers * s->buckets);
+    for (int number = 0; number < all; number++) {
+        const sending one = sending_of(s, number);
+        const bool is_within = one.kind == GATHER || one.kind == SPREAD;
+        if (is_within && !is_sent_within(s, one.from, one.what)) continue;
+        rooms[lane_of(gpus, one)]++;
+    }
+}
+
 static void make_queues(dl_gpus *gpus, dl_server *s)
 {
-    const size_t connections = (size_t)s->group_count * (size_t)s->shards;
+    const dl_machine *m = &gpus->config.options->machine;
+    const bool by_gpu = gpus->config.options->copies == DL_COPIES_GPU;
+    s->lane_count =
+        by_gpu ? m->nodes * m->gpu_count : 2 * (s->group_count * s->shards + s->workers);
+    int *rooms = dl_calloc((size_t)s->lane_count, sizeof *rooms, "connections");
     int *of_shard = dl_calloc((size_t)s->shards, sizeof *of_shard, "messages");
-    for (int m = 0; m < s->count; m++)
-        of_shard[s->messages[m].shard]++;
-    s->up = dl_calloc(connections, sizeof *s->up, "connections");
-    s->down = dl_calloc(connections, sizeof *s->down, "connections");
+    for (int i = 0; i < s->count; i++)
+        of_shard[s->messages[i].shard]++;
+    count_lanes(gpus, rooms);
+    s->lanes = dl_calloc((size_t)s->lane_count, sizeof *s->lanes, "connections");
     s->serving = dl_calloc((size_t)s->shards, sizeof *s->serving, "shards");
     s->threads = dl_calloc((size_t)s->shards, sizeof *s->threads, "shards");
-    s->out = dl_calloc((size_t)s->workers, sizeof *s->out, "connections");
-    s->in = dl_calloc((size_t)s->workers, sizeof *s->in, "connections");
-    for (int i = 0; i < s->group_count * s->shards; i++) {
-        queue_init(&s->up[i], of_shard[i % s->shards]);
-        queue_init(&s->down[i], of_shard[i % s->shards]);
-    }
+    for (int i = 0; i < s->lane_count; i++)
+        queue_init(&s->lanes[i], rooms[i]);
     const int each = gpus->config.options->sums_on_arrival ? s->group_count + 1 : 1;
     for (int i = 0; i < s->shards; i++)
         queue_init(&s->serving[i], of_shard[i] * each + 1);
-    for (int w = 0; w < s->workers; w++) {
-        queue_init(&s->out[w], s->local_room > 1 ? s->buckets : 0);
-        queue_init(&s->in[w], s->local_room > 1 ? s->buckets : 0);
-    }
     free(of_shard);
+    free(rooms);
 }
 
 static void free_server(dl_server *s)
 {
     if (s == NULL) return;
-    queues_free(s->up, s->group_count * s->shards);
-    queues_free(s->down, s->group_count * s->shards);
+    queues_free(s->lanes, s->lane_count);
     queues_free(s->serving, s->shards);
-    queues_free(s->out, s->workers);
-    queues_free(s->in, s->workers);
     free(s->messages);
     free(s->first);
     free(s->groups);

@@ -179,14 +179,16 @@ static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
                    options->input_varies ? "exponential" : "none");
     if (options->tensors != DL_TENSORS_SPLIT || options->slice_bytes > 0 ||
         options->sums_on_arrival || options->fetch != DL_FETCH_SUMMED ||
-        options->order != DL_ORDER_READY || options->node_sum) {
+        options->order != DL_ORDER_READY || options->node_sum ||
+        options->copies != DL_COPIES_CONNECTION || options->staged_stops) {
         dl_csv_comment(writer,
                        "server: tensors=%s slice_bytes=%lld sum=%s fetch=%s order=%s "
-                       "node_sum=%s",
+                       "node_sum=%s copies=%s staged=%s",
                        dl_tensors_names[options->tensors], (long long)options->slice_bytes,
                        options->sums_on_arrival ? "on_arrival" : "at_once",
                        dl_fetch_names[options->fetch], dl_order_names[options->order],
-                       options->node_sum ? "yes" : "no");
+                       options->node_sum ? "yes" : "no", dl_copies_names[options->copies],
+                       options->staged_stops ? "alone" : "beside");
     }
 }
 

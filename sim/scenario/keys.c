@@ -27,6 +27,7 @@
 
 static const char *const slows[] = {"transfers", "exchange", NULL};
 static const char *const sums[] = {"at_once", "on_arrival", NULL};
+static const char *const stagings[] = {"beside", "alone", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
 static const char *const algorithms[] = {"ring", "tree", "node_tree", "hierarchical", "auto", NULL};
 static const char *const outers[] = {"none", "nesterov", NULL};
@@ -124,6 +125,13 @@ static const dl_key rows[] = {
     {"exchange", "order", CHOICE(dl_order_names), .fallback = "ready", GPU(order), .sweep = ',',
      .help = "ps: which message a connection sends next: the one that was ready first, or that of "
              "the layer needed first; together: no order, all share the links"},
+    {"exchange", "copies", CHOICE(dl_copies_names), .fallback = "connection", GPU(copies),
+     .sweep = ',',
+     .help = "ps: messages that are sent one after another: those of a connection; gpu: all that a "
+             "GPU sends, and all between it and host memory (one copy thread for each GPU)"},
+    {"exchange", "staged", EITHER(stagings), .fallback = "beside", GPU(staged_stops), .sweep = ',',
+     .help = "ps: a copy between GPUs that the driver makes through host memory ([machine] peer): "
+             "beside kernels, or alone, while neither of the two GPUs computes"},
     {"exchange", "node_sum", FLAG, .fallback = "no", GPU(node_sum), .sweep = ',',
      .help = "ps: each node sums the gradients of its GPUs, then pushes and fetches once"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", .group = DL_TAKE_GPUS,

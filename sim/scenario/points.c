@@ -305,11 +305,17 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                               const dl_sweep_lists *lists, const dl_point *point, const char *text,
                               dl_error *err)
 {
-    static const char *const keys[] = {"fetch", "order", "slice_bytes", "sum", "node_sum"};
+    static const char *const keys[] = {"fetch",    "order",  "slice_bytes", "sum",
+                                       "node_sum", "copies", "staged"};
     const dl_gpu_options *gpu = scenario->gpu;
     if (gpu == NULL || point->mode != &dl_mode_ps) return DL_OK;
-    const bool given[] = {gpu->fetch != DL_FETCH_SUMMED, gpu->order != DL_ORDER_READY,
-                          gpu->slice_bytes > 0, gpu->sums_on_arrival, gpu->node_sum};
+    const bool given[] = {gpu->fetch != DL_FETCH_SUMMED,
+                          gpu->order != DL_ORDER_READY,
+                          gpu->slice_bytes > 0,
+                          gpu->sums_on_arrival,
+                          gpu->node_sum,
+                          gpu->copies != DL_COPIES_CONNECTION,
+                          gpu->staged_stops};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (!given[i] || point->option[DL_SYNC_LAG] <= 0) continue;
         return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
@@ -321,6 +327,10 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                             "not with [exchange] fetch = %s: summed and after go with it "
                             "(point: %s)",
                             dl_fetch_names[gpu->fetch], text);
+    }
+    if (gpu->staged_stops && point->gpu_count > 0) {
+        return dl_ini_error(ini, dl_ini_find(ini, "exchange", "staged"), DL_ERR_DATA, err,
+                            "not with workers that share a GPU (point: %s)", text);
     }
     const dl_ini_entry *node_sum = dl_ini_find(ini, "exchange", "node_sum");
     if (gpu->node_sum && (point->gpu_count > 0 || gpu->compress != DL_COMPRESS_NONE)) {

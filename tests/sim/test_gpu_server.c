@@ -8,9 +8,10 @@
 #define PCIE_NS(bytes) (200 + 0.1 * (bytes))
 #define WIRE_NS(bytes) (10400 + (double)(bytes))
 
-/* Bytes of the tensors, and ns that the server takes to read or write a byte. */
-static double step_ns(double last, double first, double byte_ns, const char *machine, int workers,
-                      const char *rest)
+/* Bytes of the tensors, and ns that the server takes to read or write a byte; on a machine of this
+ * text. */
+static double step_on_ns(const char *machine_text, double last, double first, double byte_ns,
+                         const char *machine, int workers, const char *rest)
 {
     char costs[1024];
     snprintf(costs, sizeof costs,
@@ -21,7 +22,16 @@ static double step_ns(double last, double first, double byte_ns, const char *mac
              "[update]\nlatency_ns = 0\nread_bytes_per_s = %.9g\nwrite_bytes_per_s = %.9g\n"
              "[sync]\nbarrier_ns = 0\nlock_ns = 0\n" FIXTURE_FREE_DISPATCH,
              last + first, last, last + first, 1e9 / byte_ns, 1e9 / byte_ns);
-    return fixture_step_ns(costs, machine, workers, rest);
+    dl_run_result r = fixture_run_machine(machine_text, costs, machine, workers, 20, rest);
+    const double step_ns = 1e9 * r.step_p50_s;
+    dl_run_result_free(&r);
+    return step_ns;
+}
+
+static double step_ns(double last, double first, double byte_ns, const char *machine, int workers,
+                      const char *rest)
+{
+    return step_on_ns(FIXTURE_GPUS, last, first, byte_ns, machine, workers, rest);
 }
 
 #define PS "[sync]\nmode = ps\n[exchange]\n"
@@ -225,6 +235,49 @@ static void as_many_shards_as_nodes(void **state)
                 fixture_step_ns(costs, "", 8, PS "shards = 2\n"), 1e-9);
 }
 
+/* The last layer's 20 kB go to the other node, the first layer's 800 kB to their own node's shard.
+ * By connection neither waits for the other: they share the GPU's link of 10 GB/s. One copy thread of the GPU makes both: the 800 kB,
+ * ready at the same time, wait for the 20 kB, whose fetch then waits for them. */
+static void a_copy_thread_makes_one_copy_at_a_time(void **state)
+{
+    (void)state;
+    const char *by_gpu = PS "shards = 2\ntensors = round_robin\ncopies = gpu\n";
+    const char *both = PS "shards = 2\ntensors = round_robin\n";
+    const double own_ns = 2 * PCIE_NS(800e3) + 2 * 800e3;
+    assert_near(step_ns(20e3, 800e3, 1, "", 1, both), 1e6 + own_ns + 2 * 20e3 / 10, 1e-5);
+    assert_near(step_ns(20e3, 800e3, 1, "", 1, by_gpu), 1e6 + WIRE_NS(20e3) + own_ns, 1e-5);
+}
+
+/* A server on GPU 0, which is one worker's own; the other worker, on GPU 2, sums 300 and 20 kB there
+ * (three vectors in a memory of 100 GB/s). Between them there is no peer access: four edges of 100
+ * ns, and 5 GB/s of what the driver stages, or the links' 10. The last layer's way there and back
+ * hides behind the backward pass; where such copies stop both GPUs, nothing of it does but the sum. */
+static void staged_copies_stop_both_gpus(void **state)
+{
+    (void)state;
+    const char *beside = "[sync]\nmode = ps\nwhere = gpu:0\n[exchange]\noverlap = yes\n";
+    const char *alone =
+        "[sync]\nmode = ps\nwhere = gpu:0\n[exchange]\noverlap = yes\nstaged = alone\n";
+    const struct {
+        const char *machine;
+        double byte_ns;
+    } cases[] = {
+        {FIXTURE_GPUS_OF("peer = none\nstaged_bytes_per_s = 5GB/s\n"), 0.2},
+        {FIXTURE_GPUS_OF("peer = none\n"), 0.1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const double last_ns = 2 * (400 + cases[i].byte_ns * 300e3);
+        const double first_ns = 2 * (400 + cases[i].byte_ns * 20e3) + 3 * 20e3 / 100;
+        assert_near(step_on_ns(cases[i].machine, 300e3, 20e3, 1, "gpus = 0, 2\n", 2, beside),
+                    1e6 + first_ns, 1e-5);
+        assert_near(step_on_ns(cases[i].machine, 300e3, 20e3, 1, "gpus = 0, 2\n", 2, alone),
+                    1e6 + last_ns + first_ns, 1e-5);
+    }
+    /* With peer access no copy is staged. */
+    assert_near(step_ns(300e3, 20e3, 1, "gpus = 0, 2\n", 2, alone),
+                step_ns(300e3, 20e3, 1, "gpus = 0, 2\n", 2, beside), 1e-9);
+}
+
 /* Four workers that compute for 20 us. At once an update of four gradients takes 5 x 80 us, during
  * which three workers come with their next ones; the fourth then fetches and pushes, while the
  * others of its switch do, and computes. On arrival the others' are added meanwhile, and the server
@@ -268,6 +321,8 @@ int main(void)
         cmocka_unit_test(a_node_pushes_one_sum),
         cmocka_unit_test(a_node_of_one_sums_nothing),
         cmocka_unit_test(as_many_shards_as_nodes),
+        cmocka_unit_test(a_copy_thread_makes_one_copy_at_a_time),
+        cmocka_unit_test(staged_copies_stop_both_gpus),
         cmocka_unit_test(softsync_adds_under_the_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
