@@ -21,6 +21,16 @@ void dl_exchange_average(void *result, const void *const *vectors, int n, size_t
     dl_exchange_sum(result, vectors, n, n, first, count, precision);
 }
 
+void dl_exchange_add(void *result, const void *from, double factor, size_t count,
+                     dl_precision precision)
+{
+    if (precision == DL_FLOAT) {
+        dl_exchange_add_float(result, from, factor, count);
+    } else {
+        dl_exchange_add_double(result, from, factor, count);
+    }
+}
+
 const char *const dl_outer_names[] = {"none", "sgd", "nesterov", NULL};
 
 void dl_exchange_outer(void *parameters, const void *average, void *velocity,

@@ -23,6 +23,10 @@ void dl_exchange_average(void *result, const void *const *vectors, int n, size_t
 void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
                      size_t count, dl_precision precision);
 
+/* result[i] += factor x from[i], i < count; with -1 the difference, rounded once. */
+void dl_exchange_add(void *result, const void *from, double factor, size_t count,
+                     dl_precision precision);
+
 /* The outer optimizer of local SGD, by dl_outer_names: what the parameters that the workers started
  * from differ from the average of what they have come to is its gradient (pseudo-gradient). */
 typedef enum dl_outer {

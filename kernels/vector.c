@@ -103,6 +103,15 @@ void DL_TYPED(dl_exchange_sum)(void *result, const void *const *vectors, int n, 
     }
 }
 
+DL_HOT void DL_TYPED(dl_exchange_add)(void *result, const void *from, double factor, size_t count)
+{
+    dl_real *restrict to = result;
+    const dl_real *restrict added = from;
+    const dl_real share = (dl_real)factor;
+    for (size_t i = 0; i < count; i++)
+        to[i] += share * added[i];
+}
+
 DL_HOT static void outer_nesterov(dl_real *restrict parameters, const dl_real *restrict average,
                                   dl_real *restrict velocity, size_t count, dl_real rate,
                                   dl_real momentum)

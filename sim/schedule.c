@@ -8,6 +8,7 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
+#include "sim/sync/syncer.h"
 
 #define SCHEMA 1
 
@@ -20,8 +21,10 @@ typedef struct contribution {
 typedef struct schedule {
     dl_csv_writer csv;
     const dl_point *point;
-    int64_t *written;      /* [workers] local steps */
-    contribution *pending; /* [pending_count] since the last update */
+    const dl_syncer_config *syncer; /* of async_average, else NULL */
+    int64_t updates;                /* or merges, so far */
+    int64_t *written;               /* [workers] local steps */
+    contribution *pending;          /* [pending_count] since the last update */
     size_t pending_count, pending_capacity;
 } schedule;
 
@@ -31,8 +34,8 @@ static int64_t batch_of(const schedule *s, int worker, int64_t step)
     return step * s->point->workers + worker;
 }
 
-/* A number that is -1 leaves its cell empty. */
-static void write_row(schedule *s, int64_t now_ns, const char *event, int64_t update,
+/* A number that is -1 leaves its cell empty. The row is still to be ended. */
+static void start_row(schedule *s, int64_t now_ns, const char *event, int64_t update,
                       int64_t worker, int64_t read, int64_t batch)
 {
     const int64_t numbers[] = {update, worker, read, batch};
@@ -48,6 +51,13 @@ static void write_row(schedule *s, int64_t now_ns, const char *event, int64_t up
             dl_csv_text(&s->csv, "");
         }
     }
+}
+
+static void write_row(schedule *s, int64_t now_ns, const char *event, int64_t update,
+                      int64_t worker, int64_t read, int64_t batch)
+{
+    start_row(s, now_ns, event, update, worker, read, batch);
+    if (s->syncer != NULL) dl_csv_text(&s->csv, "");
     dl_csv_end_row(&s->csv);
 }
 
@@ -114,12 +124,43 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     s->written[worker]++;
 }
 
+/* The next merge has the upload in it, which is based on `version`. */
+static void write_merge(schedule *s, int64_t now_ns, int worker, int64_t version)
+{
+    start_row(s, now_ns, "merge", s->updates + 1, worker, version, -1);
+    dl_csv_double(&s->csv, dl_syncer_weight(s->syncer, s->updates - version));
+    dl_csv_end_row(&s->csv);
+}
+
+static void on_syncer(void *user, int event, int worker, int64_t steps, int64_t version,
+                      int64_t now_ns)
+{
+    schedule *s = user;
+    switch ((dl_syncer_event)event) {
+    case DL_SYNCER_STEP: write_local(s, now_ns, worker, steps); break;
+    case DL_SYNCER_UPLOAD: write_row(s, now_ns, "upload", -1, worker, version, -1); break;
+    case DL_SYNCER_MERGE: write_merge(s, now_ns, worker, version); break;
+    case DL_SYNCER_REPLACE: write_row(s, now_ns, "replace", -1, worker, version, -1); break;
+    case DL_SYNCER_REBASE: write_row(s, now_ns, "rebase", -1, worker, version, -1); break;
+    }
+}
+
+static void on_merged(void *user, int64_t version, int64_t now_ns)
+{
+    (void)now_ns;
+    schedule *s = user;
+    s->updates = version;
+}
+
 static dl_team_observer make_observer(schedule *s)
 {
     const dl_mode *mode = s->point->mode;
     if (mode == &dl_mode_none) return (dl_team_observer){.user = s, .step = on_step};
     if (mode == &dl_mode_average || mode == &dl_mode_bmuf) {
         return (dl_team_observer){.user = s, .step = on_step, .update = on_average};
+    }
+    if (s->syncer != NULL) {
+        return (dl_team_observer){.user = s, .update = on_merged, .syncer = on_syncer};
     }
     if (mode == &dl_mode_allreduce || mode == &dl_mode_ps) {
         return (dl_team_observer){.user = s, .update = on_common_update};
@@ -142,16 +183,17 @@ static void write_head(schedule *s, const dl_scenario *scenario)
     dl_csv_comment(&s->csv, "batch: %lld", (long long)s->point->batch);
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
         dl_csv_text(&s->csv, columns[c]);
+    if (s->syncer != NULL) dl_csv_text(&s->csv, "weight");
     dl_csv_end_row(&s->csv);
 }
 
 dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err)
 {
-    if (point->mode == &dl_mode_easgd || point->mode == &dl_mode_async_average) {
+    if (point->mode == &dl_mode_easgd) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "mode %s has no schedule: it merges parameters, and a schedule has "
-                            "gradients and averages only",
+                            "mode %s has no schedule: workers and server move towards each other, "
+                            "and a schedule has gradients, averages and merges only",
                             point->mode->name);
     }
     if (scenario->shares == DL_SHARES_SPEED && point->workers > 1) {
@@ -162,7 +204,9 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
     dl_output output = {0};
     dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    schedule s = {.csv = {.out = output.out}, .point = point};
+    const bool merges = point->mode->options & 1u << DL_SYNC_SYNCER;
+    schedule s = {
+        .csv = {.out = output.out}, .point = point, .syncer = merges ? &scenario->syncer : NULL};
     s.written = dl_calloc((size_t)point->workers, sizeof *s.written, "steps");
     write_head(&s, scenario);
     const dl_team_observer observer = make_observer(&s);

@@ -1,15 +1,16 @@
 /* The order of updates of one simulated run, for `dlprof train --schedule`, which repeats it with
  * real gradients. The format, with an example: docs/formats.md.
  *
- * Modes whose server updates give gradients, none and average local steps. easgd and
- * async_average merge parameters otherwise, which the format does not have. */
+ * Modes whose server updates give gradients, none and average local steps, async_average also what
+ * learners upload and adopt and what is merged. easgd merges parameters otherwise, which the format
+ * does not have. */
 #ifndef DL_SIM_SCHEDULE_H
 #define DL_SIM_SCHEDULE_H
 
 #include "sim/run.h"
 
 /* Runs replicate 0 of `point` (one of the scenario's) once more and writes its order to `path`.
- * DL_ERR_UNSUPPORTED for easgd, async_average; DL_ERR_IO. */
+ * DL_ERR_UNSUPPORTED for easgd; DL_ERR_IO. */
 dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 

@@ -110,8 +110,10 @@ typedef struct dl_team_observer {
      * `version`. */
     void (*contribute)(void *user, int worker, int64_t step, int64_t read);
     void (*update)(void *user, int64_t version, int64_t now_ns);
-    /* Of a syncer (sim/sync/syncer.h): what of `event`, by its dl_syncer_event. */
-    void (*syncer)(void *user, int event, int worker, int64_t version, int64_t now_ns);
+    /* Of a syncer (sim/sync/syncer.h): what of `event`, by its dl_syncer_event; the worker has ended
+     * `steps` steps. */
+    void (*syncer)(void *user, int event, int worker, int64_t steps, int64_t version,
+                   int64_t now_ns);
     /* Only of split models (sim/pipeline/pipeline.h), whose GPUs count as workers here. */
     void (*pass)(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
                  int64_t end_ns);

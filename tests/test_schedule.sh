@@ -77,8 +77,31 @@ expect 1 "bmuf.csv: is of bmuf, which needs an outer optimizer" train --schedule
 expect 0 "outer optimizer sgd, rate 1, momentum 0.5" train --schedule bmuf.csv --model mlp --data synthetic \
     --outer sgd --outer-rate 1 --outer-momentum 0.5
 expect 1 "an outer optimizer needs averages" train --schedule three.csv --model mlp --data synthetic --outer nesterov
+# A syncer's merges: the same curve on one core and on all, with and without an outer optimizer; weights
+# of stale uploads make another one.
+for power in 0 1; do
+    schedule merges$power.csv 4 async_average "interval = 3
+[syncer]
+quorum = 2
+merge_s = 0.004
+weight_power = $power"
+    for outer in "" "--outer nesterov"; do
+        for cores in 1 2; do
+            # shellcheck disable=SC2086
+            "$dlprof" train "${common[@]}" --schedule merges$power.csv $outer --cores $cores --curve merges.$cores.csv \
+                >out.txt || fail "merges: $(cat out.txt)"
+        done
+        cmp -s merges.1.csv merges.2.csv || fail "merges $power $outer: another curve on two cores"
+        cp merges.1.csv "merges$power${outer:+.outer}.curve"
+    done
+done
+grep -q 'staleness   mean [01]\.[0-9]*[1-9]' out.txt || fail "merges: $(cat out.txt)"
+cmp -s merges0.curve merges1.curve && fail "weights change nothing"
+cmp -s merges0.curve merges0.outer.curve && fail "the outer optimizer changes no merge"
+expect 1 "states are not averaged" train --schedule merges0.csv --model mlp --data synthetic --average-state
+
 tested=$dlsim
-sed -i 's/^mode.*/mode = easgd/' s.ini
+sed -i 's/^mode.*/mode = easgd/; /^interval/,$d' s.ini
 expect 1 "mode easgd has no schedule" -q s.ini -o r.csv --schedule none.csv
 [ ! -e none.csv ] || fail "easgd left a schedule"
 tested=$dlprof

@@ -15,12 +15,15 @@
 #define BATCH_MAX (1 << 20)
 #define SCHEDULE_BYTES_MAX ((size_t)1 << 30) /* 40 a gradient: 25 million of them */
 
-static const char *const kind_names[] = {"gradient", "local", "average"}; /* by dl_schedule_kind */
+/* By dl_schedule_kind. */
+static const char *const kind_names[] = {"gradient", "local",   "average", "upload",
+                                         "merge",    "replace", "rebase"};
 #define KIND_COUNT (sizeof kind_names / sizeof kind_names[0])
 
-enum { TIME, EVENT, UPDATE, WORKER, READ, BATCH, COLUMN_COUNT };
-static const char *const column_names[COLUMN_COUNT] = {"time_s", "event", "update",
-                                                       "worker", "read",  "batch"};
+/* The last one is of schedules with merges only. */
+enum { TIME, EVENT, UPDATE, WORKER, READ, BATCH, WEIGHT, COLUMN_COUNT };
+static const char *const column_names[COLUMN_COUNT] = {"time_s", "event", "update", "worker",
+                                                       "read",   "batch", "weight"};
 
 /* What is known while the rows are read. */
 typedef struct reading {
@@ -28,9 +31,15 @@ typedef struct reading {
     const dl_csv *csv;
     size_t columns[COLUMN_COUNT];
     size_t *update_end; /* [rows + 1] events up to the last one of each update */
-    size_t *last;       /* [workers] events up to the worker's last one, or the last average */
+    size_t *last;       /* [workers] events up to the last one that its parameters depend on */
+    int64_t *uploaded;  /* [workers] version that an upload is based on; NOTHING: merged, or none */
+    int64_t *read;      /* [workers] version that its parameters are based on */
+    bool has_averages;
+    size_t stale; /* gradients of a server, or merged uploads */
     double staleness_sum;
 } reading;
+
+#define NOTHING (-1)
 
 /* The text that a schedule is read from: bytes from `start` up to `end`, with no NUL after them. */
 typedef struct head_text {
@@ -123,7 +132,9 @@ static dl_status find_columns(reading *r, dl_error *err)
 {
     for (size_t c = 0; c < COLUMN_COUNT; c++) {
         const int found = dl_csv_column(r->csv, column_names[c]);
-        if (found < 0) {
+        if (found < 0 && c == WEIGHT) {
+            r->columns[c] = SIZE_MAX;
+        } else if (found < 0) {
             return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, 0, "lacks the column %s",
                                    column_names[c]);
         }
@@ -149,12 +160,18 @@ static dl_status whole(const reading *r, size_t row, int column, int64_t low, in
                            (long long)low, (long long)high);
 }
 
+static dl_status read_worker(const reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    int64_t worker = 0;
+    const dl_status status = whole(r, row, WORKER, 0, r->schedule->workers - 1, &worker, err);
+    event->worker = (int)worker;
+    return status;
+}
+
 /* Which worker, and which mini-batch. */
 static dl_status read_source(const reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
-    int64_t worker = 0;
-    dl_status status = whole(r, row, WORKER, 0, r->schedule->workers - 1, &worker, err);
-    event->worker = (int)worker;
+    dl_status status = read_worker(r, row, event, err);
     if (status == DL_OK) {
         status = whole(r, row, BATCH, 0, DL_SCHEDULE_BATCHES_MAX - 1, &event->batch, err);
     }
@@ -182,6 +199,7 @@ static dl_status read_gradient(reading *r, size_t row, dl_schedule_event *event,
     }
     if (staleness > schedule->staleness_max) schedule->staleness_max = staleness;
     r->staleness_sum += (double)staleness;
+    r->stale++;
     event->after = r->update_end[event->read];
     r->update_end[event->update] = row + 1;
     schedule->updates = event->update;
@@ -212,7 +230,70 @@ static dl_status read_average(reading *r, size_t row, dl_schedule_event *event, 
     return DL_OK;
 }
 
-static dl_status read_kind(const reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+static dl_status read_upload(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    dl_status status = read_worker(r, row, event, err);
+    if (status != DL_OK) return status;
+    const int64_t read = r->read[event->worker];
+    status = whole(r, row, READ, read, read, &event->read, err);
+    r->uploaded[event->worker] = read;
+    return status;
+}
+
+/* Of the upload that the worker has there; versions are numbered as updates are. */
+static dl_status read_merge(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    dl_schedule *schedule = r->schedule;
+    const dl_schedule_event *before = row > 0 ? event - 1 : NULL;
+    const bool goes_on = before != NULL && before->kind == DL_SCHEDULE_MERGE;
+    const int64_t updates = schedule->updates;
+    dl_status status = read_worker(r, row, event, err);
+    if (status != DL_OK) return status;
+    const int64_t base = r->uploaded[event->worker];
+    if (base == NOTHING) {
+        return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                               "worker %d has uploaded nothing that is not merged", event->worker);
+    }
+    if (r->columns[WEIGHT] == SIZE_MAX) {
+        return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, 0, "lacks the column %s",
+                               column_names[WEIGHT]);
+    }
+    status =
+        whole(r, row, UPDATE, goes_on ? updates : updates + 1, updates + 1, &event->update, err);
+    if (status == DL_OK) status = whole(r, row, READ, base, base, &event->read, err);
+    if (status == DL_OK) {
+        status = dl_csv_number(r->csv, row, r->columns[WEIGHT], &event->weight, err);
+    }
+    if (status != DL_OK) return status;
+    if (!(event->weight >= 0 && event->weight <= 1)) {
+        return dl_error_set_at(err, DL_ERR_RANGE, r->csv->path, r->csv->lines[row],
+                               "weight is '%s'; must be from 0 to 1",
+                               dl_csv_cell(r->csv, row, r->columns[WEIGHT]));
+    }
+    const int64_t staleness = event->update - 1 - event->read;
+    if (staleness > schedule->staleness_max) schedule->staleness_max = staleness;
+    r->staleness_sum += (double)staleness;
+    r->stale++;
+    r->uploaded[event->worker] = NOTHING;
+    schedule->updates = event->update;
+    return DL_OK;
+}
+
+/* A worker takes the newest version, or the one before while that is being merged. */
+static dl_status read_adoption(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    const int64_t updates = r->schedule->updates;
+    dl_status status = read_worker(r, row, event, err);
+    if (status == DL_OK) {
+        status = whole(r, row, READ, updates > 0 ? updates - 1 : 0, updates, &event->read, err);
+    }
+    if (status != DL_OK) return status;
+    r->last[event->worker] = row + 1;
+    r->read[event->worker] = event->read;
+    return DL_OK;
+}
+
+static dl_status read_kind(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
     const char *name = dl_csv_cell(r->csv, row, r->columns[EVENT]);
     const int kind = dl_names_find(name, kind_names, KIND_COUNT);
@@ -224,6 +305,13 @@ static dl_status read_kind(const reading *r, size_t row, dl_schedule_event *even
     }
     event->kind = (dl_schedule_kind)kind;
     const dl_schedule_event *first = &r->schedule->events[0];
+    r->has_averages |= event->kind == DL_SCHEDULE_AVERAGE;
+    r->schedule->has_merges |= event->kind > DL_SCHEDULE_AVERAGE;
+    if (r->has_averages && r->schedule->has_merges) {
+        return dl_error_set_at(
+            err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+            "'%s' in a schedule with averages and merges: it has only one of both", name);
+    }
     if (row == 0 ||
         (first->kind == DL_SCHEDULE_GRADIENT) == (event->kind == DL_SCHEDULE_GRADIENT)) {
         return DL_OK;
@@ -251,6 +339,10 @@ static dl_status read_event(reading *r, size_t row, dl_error *err)
     switch (event->kind) {
     case DL_SCHEDULE_GRADIENT: return read_gradient(r, row, event, err);
     case DL_SCHEDULE_LOCAL: return read_local(r, row, event, err);
+    case DL_SCHEDULE_UPLOAD: return read_upload(r, row, event, err);
+    case DL_SCHEDULE_MERGE: return read_merge(r, row, event, err);
+    case DL_SCHEDULE_REPLACE:
+    case DL_SCHEDULE_REBASE: return read_adoption(r, row, event, err);
     default: return read_average(r, row, event, err);
     }
 }
@@ -262,6 +354,10 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
     if (status != DL_OK) return status;
     r.update_end = dl_calloc(csv->rows + 1, sizeof *r.update_end, "updates");
     r.last = dl_calloc((size_t)schedule->workers, sizeof *r.last, "workers");
+    r.uploaded = dl_calloc((size_t)schedule->workers, sizeof *r.uploaded, "workers");
+    r.read = dl_calloc((size_t)schedule->workers, sizeof *r.read, "workers");
+    for (int w = 0; w < schedule->workers; w++)
+        r.uploaded[w] = NOTHING;
     schedule->events = dl_calloc(csv->rows, sizeof *schedule->events, "schedule");
     schedule->count = csv->rows;
     for (size_t row = 0; status == DL_OK && row < csv->rows; row++)
@@ -269,9 +365,11 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
     if (status == DL_OK && schedule->gradients == 0) {
         status = dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "has no gradient");
     }
-    if (status == DL_OK) schedule->staleness_mean = r.staleness_sum / (double)schedule->gradients;
+    if (r.stale > 0) schedule->staleness_mean = r.staleness_sum / (double)r.stale;
     free(r.update_end);
     free(r.last);
+    free(r.uploaded);
+    free(r.read);
     return status;
 }
 

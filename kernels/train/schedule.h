@@ -3,6 +3,7 @@
 #ifndef DL_KERNELS_SCHEDULE_H
 #define DL_KERNELS_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,16 +12,23 @@
 typedef enum dl_schedule_kind {
     DL_SCHEDULE_GRADIENT, /* is in update `update`, together with all others of that number */
     DL_SCHEDULE_LOCAL,    /* of a worker's own parameters */
-    DL_SCHEDULE_AVERAGE   /* of all workers' parameters: number `update` */
+    DL_SCHEDULE_AVERAGE,  /* of all workers' parameters: number `update` */
+    DL_SCHEDULE_UPLOAD,   /* what the worker has learned since it last uploaded or adopted is put
+                             aside, in place of what it uploaded before */
+    DL_SCHEDULE_MERGE,    /* the worker's upload is in version `update`, as DL_SCHEDULE_GRADIENT */
+    DL_SCHEDULE_REPLACE,  /* the worker takes version `read` */
+    DL_SCHEDULE_REBASE    /* the worker takes it, and adds what it has learned as above */
 } dl_schedule_kind;
 
 typedef struct dl_schedule_event {
     double time_s; /* simulated, since the start */
     int64_t update;
-    int64_t read;  /* gradient: update whose parameters it is of, 0 = the first ones */
+    int64_t read;  /* gradient: update whose parameters it is of, 0 = the first ones; merge: whose
+                      parameters the upload is based on; replace, rebase: that the worker takes */
+    double weight; /* merge */
     int64_t batch; /* gradient, local: mini-batch: samples batch x share ... of the order */
     size_t after;  /* events that must be done before its gradient can be computed */
-    int worker;    /* gradient, local */
+    int worker;    /* all but averages */
     dl_schedule_kind kind;
 } dl_schedule_event;
 
@@ -29,9 +37,10 @@ typedef struct dl_schedule {
     int workers;
     int batch; /* samples of a mini-batch of each worker, all together; a multiple of workers */
     dl_schedule_event *events; /* [count], count >= 1 */
-    size_t count, gradients;   /* gradients: events but averages */
-    int64_t updates;           /* or averages */
-    int64_t staleness_max;
+    size_t count, gradients;   /* gradients: those and local steps */
+    bool has_merges;           /* of async_average: uploads, merges, adoptions */
+    int64_t updates;           /* or averages, or merges */
+    int64_t staleness_max;     /* of gradients or of merged uploads, as the next */
     double staleness_mean;
 } dl_schedule;
 

@@ -256,10 +256,12 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL
  * bit what training with one worker gives; its points and updates are then counted in steps, as if
  * nobody averaged.
  *
- * Of the configuration count: model, precision, optimizer, outer (of averages; the schedule of a
- * bmuf needs it, DL_ERR_DATA without), seed, average_state, staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in steps of all workers: of
- * schedule->batch samples) and stop; the processor computes. Of the result, step_ns and steps_done
- * stay NULL; `seconds` is the wall time of the replay. Fails as dl_train_run. */
+ * Of the configuration count: model, precision, optimizer, outer (of averages and merges; the
+ * schedule of a bmuf needs it, DL_ERR_DATA without), seed, average_state (of averages; DL_ERR_DATA
+ * with merges), staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in
+ * steps of all workers: of schedule->batch samples) and stop; the processor computes. Of the result,
+ * step_ns and steps_done stay NULL; `seconds` is the wall time of the replay; of a schedule with
+ * merges the parameters are the last version. Fails as dl_train_run. */
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,
                           const dl_data_set *data, dl_train_result *result,
                           dl_error *err) DL_MUST_CHECK;

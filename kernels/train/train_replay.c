@@ -4,7 +4,13 @@
  *
  * Of a server's parameters as many versions are kept as the largest staleness needs; where the
  * workers update, each has its own parameters and optimizer. The parameters that an event is
- * computed with do not change before it is applied, so gradients may be computed meanwhile. */
+ * computed with do not change before it is applied, so gradients may be computed meanwhile.
+ *
+ * Where a syncer merges, what a worker has learned is what its parameters differ from those that it
+ * started from: at its last upload, or the version that it took. A version is the one before, plus
+ * the mean of weight x what was learned over its merge's uploads; to the outer optimizer that is the
+ * average. The last two versions are kept, since workers take the one before while the next one is
+ * being merged. */
 #include <cblas.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -43,7 +49,10 @@ typedef struct replay {
     dl_optimizer **optimizers;
     size_t optimizer_count;
     void *outer, *velocity; /* the outer optimizer's parameters and state; NULL: there is none */
-    void *sum;              /* of gradients of an update that has several */
+    void *sum;              /* of gradients of an update that has several, or of a merge */
+    void *merged[2];        /* version v of a syncer is merged[v mod 2]; NULL: there is none */
+    void **starts;          /* [workers] what they started from; NULL without merges */
+    void **uploads;         /* [workers] what they have uploaded */
     dl_train_points points;
     int64_t updates, gradients;
     double first_loss, last_loss;
@@ -156,13 +165,73 @@ static void apply_average(replay *r, const dl_schedule_event *event)
     note_point(r, event, r->versions[0]);
 }
 
+static void add(const replay *r, void *to, const void *from, double factor)
+{
+    dl_exchange_add(to, from, factor, r->count, r->config->precision);
+}
+
+static void apply_upload(replay *r, int worker)
+{
+    memcpy(r->uploads[worker], r->versions[worker], r->bytes);
+    add(r, r->uploads[worker], r->starts[worker], -1);
+    memcpy(r->starts[worker], r->versions[worker], r->bytes);
+}
+
+/* The worker takes a version, and adds what it has learned if it rebases. */
+static void apply_adoption(replay *r, const dl_schedule_event *event)
+{
+    const void *version = r->merged[event->read % 2];
+    void *parameters = r->versions[event->worker], *start = r->starts[event->worker];
+    if (event->kind == DL_SCHEDULE_REBASE) {
+        add(r, parameters, start, -1);
+        add(r, parameters, version, 1);
+    } else {
+        memcpy(parameters, version, r->bytes);
+    }
+    memcpy(start, version, r->bytes);
+}
+
+static bool is_merge_of(const replay *r, size_t other, int64_t update)
+{
+    const dl_schedule_event *events = r->schedule->events;
+    return other < r->schedule->count && events[other].kind == DL_SCHEDULE_MERGE &&
+           events[other].update == update;
+}
+
+/* The last upload of a merge makes the version. */
+static void apply_merge(replay *r, size_t row)
+{
+    const dl_schedule_event *event = &r->schedule->events[row];
+    size_t uploads = 1;
+    while (uploads <= row && is_merge_of(r, row - uploads, event->update))
+        uploads++;
+    if (uploads == 1) memset(r->sum, 0, r->bytes);
+    add(r, r->sum, r->uploads[event->worker], event->weight);
+    if (is_merge_of(r, row + 1, event->update)) return;
+    void *version = r->merged[event->update % 2], *before = r->merged[(event->update + 1) % 2];
+    dl_train_scale(r->sum, r->count, r->config->precision, 1.0 / (double)uploads);
+    add(r, r->sum, before, 1);
+    if (r->outer != NULL) {
+        dl_exchange_outer(r->outer, r->sum, r->velocity, &r->config->outer, 0, r->count,
+                          r->config->precision);
+    }
+    memcpy(version, r->outer != NULL ? r->outer : r->sum, r->bytes);
+    r->updates = event->update;
+    note_point(r, event, version);
+}
+
 /* Applies event `row`, whose gradient, which the model has, is overwritten. */
 static void apply(replay *r, size_t row, dl_model *model)
 {
     const dl_schedule_event *event = &r->schedule->events[row];
-    if (event->kind == DL_SCHEDULE_AVERAGE) {
-        apply_average(r, event);
-        return;
+    switch (event->kind) {
+    case DL_SCHEDULE_AVERAGE: apply_average(r, event); return;
+    case DL_SCHEDULE_UPLOAD: apply_upload(r, event->worker); return;
+    case DL_SCHEDULE_MERGE: apply_merge(r, row); return;
+    case DL_SCHEDULE_REPLACE:
+    case DL_SCHEDULE_REBASE: apply_adoption(r, event); return;
+    case DL_SCHEDULE_GRADIENT:
+    case DL_SCHEDULE_LOCAL: break;
     }
     const double loss = dl_model_loss(model);
     void *gradient = dl_model_gradients(model);
@@ -175,7 +244,7 @@ static void apply(replay *r, size_t row, dl_model *model)
     }
     update(r, r->optimizers[event->worker], r->versions[event->worker], gradient, r->gradients);
     r->gradients++;
-    if (r->schedule->workers > 1) return;
+    if (r->schedule->workers > 1 || r->schedule->has_merges) return;
     /* Nobody to average with: each step is an update. */
     r->updates = r->gradients;
     note_point(r, event, r->versions[0]);
@@ -206,13 +275,18 @@ static bool take(replay *r, size_t *row)
     return goes_on;
 }
 
+static bool has_gradient(const dl_schedule_event *event)
+{
+    return event->kind == DL_SCHEDULE_GRADIENT || event->kind == DL_SCHEDULE_LOCAL;
+}
+
 static void run_thread(void *user, int index)
 {
     replay *r = user;
     replay_thread *thread = &r->threads[index];
     size_t row = 0;
     while (take(r, &row)) {
-        if (r->schedule->events[row].kind != DL_SCHEDULE_AVERAGE) {
+        if (has_gradient(&r->schedule->events[row])) {
             compute(r, thread, &r->schedule->events[row]);
         }
         pthread_mutex_lock(&r->mutex);
@@ -227,6 +301,26 @@ static void run_thread(void *user, int index)
     }
 }
 
+/* `count` vectors that start as the model's first parameters. */
+static void make_vectors(const replay *r, void **vectors, size_t count, dl_model *model)
+{
+    for (size_t v = 0; v < count; v++) {
+        vectors[v] = dl_alloc_staggered(r->bytes, "version of the parameters");
+        memcpy(vectors[v], dl_model_parameters(model), r->bytes);
+    }
+}
+
+static void make_merged(replay *r, dl_model *model)
+{
+    const size_t workers = (size_t)r->schedule->workers;
+    if (!r->schedule->has_merges) return;
+    r->starts = dl_calloc(workers, sizeof *r->starts, "versions");
+    r->uploads = dl_calloc(workers, sizeof *r->uploads, "uploads");
+    make_vectors(r, r->merged, 2, model);
+    make_vectors(r, r->starts, workers, model);
+    make_vectors(r, r->uploads, workers, model);
+}
+
 /* All versions start as the model's first parameters. */
 static dl_status make_versions(replay *r, dl_model *model, dl_error *err)
 {
@@ -236,10 +330,8 @@ static dl_status make_versions(replay *r, dl_model *model, dl_error *err)
     r->bytes = dl_model_parameter_bytes(model);
     r->version_count = is_local(r) ? workers : (size_t)r->schedule->staleness_max + 1;
     r->versions = dl_calloc(r->version_count, sizeof *r->versions, "versions");
-    for (size_t v = 0; v < r->version_count; v++) {
-        r->versions[v] = dl_alloc_staggered(r->bytes, "version of the parameters");
-        memcpy(r->versions[v], dl_model_parameters(model), r->bytes);
-    }
+    make_vectors(r, r->versions, r->version_count, model);
+    make_merged(r, model);
     r->sum = dl_alloc_staggered(r->bytes, "sum of gradients");
     if (config->outer.kind != DL_OUTER_NONE) {
         r->outer = dl_alloc_staggered(r->bytes, "outer optimizer");
@@ -280,12 +372,14 @@ static dl_status run_all(replay *r, dl_error *err)
     return dl_pinned_threads_run(r->thread_count, NULL, run_thread, r, err);
 }
 
-/* All of *result but its times: the parameters are the server's last ones, or the mean of the
- * workers'. */
+/* All of *result but its times: the parameters are the server's last ones, the last version that was
+ * merged, or the mean of the workers'. */
 static void take_result(replay *r, dl_train_result *result)
 {
-    void *last = r->versions[is_local(r) ? 0 : (size_t)r->updates % r->version_count];
-    if (is_local(r)) average_all(r, r->versions, r->count);
+    const bool merges = r->schedule->has_merges;
+    void *last = merges ? r->merged[r->updates % 2]
+                        : r->versions[is_local(r) ? 0 : (size_t)r->updates % r->version_count];
+    if (is_local(r) && !merges) average_all(r, r->versions, r->count);
     *result = (dl_train_result){
         .first_loss = r->first_loss,
         .last_loss = r->last_loss,
@@ -306,6 +400,14 @@ static void free_replay(replay *r)
     free(r->threads);
     for (size_t v = 0; v < r->version_count; v++)
         dl_free_staggered(r->versions[v]);
+    for (int w = 0; r->uploads != NULL && w < r->schedule->workers; w++) {
+        dl_free_staggered(r->starts[w]);
+        dl_free_staggered(r->uploads[w]);
+    }
+    dl_free_staggered(r->merged[0]);
+    dl_free_staggered(r->merged[1]);
+    free(r->starts);
+    free(r->uploads);
     for (size_t o = 0; o < r->optimizer_count; o++)
         dl_optimizer_destroy(r->optimizers[o]);
     free(r->versions);
@@ -343,6 +445,10 @@ static dl_status check_outer(const dl_train_config *config, const dl_schedule *s
         return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
                                "has gradients that a server applies: an outer optimizer needs "
                                "averages of parameters");
+    }
+    if (config->average_state && schedule->has_merges) {
+        return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
+                               "has merges of parameters: the optimizers' states are not averaged");
     }
     if (outer || strcmp(schedule->mode, "bmuf") != 0) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,

@@ -108,7 +108,8 @@ static void notify(const dl_team *team, dl_syncer_event event, int worker, int64
 {
     const dl_team_observer *observer = team->config.observer;
     if (observer == NULL || observer->syncer == NULL) return;
-    observer->syncer(observer->user, event, worker, version, team->engine.now_ns);
+    observer->syncer(observer->user, event, worker, team->workers[worker].steps_done, version,
+                     team->engine.now_ns);
 }
 
 /* --- merging -------------------------------------------------------------------------------- */
@@ -397,6 +398,7 @@ static void after_step(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
     const bool looks = l->anchored || team->syncer->config.adopt == DL_ADOPT_REPLACE;
+    notify(team, DL_SYNCER_STEP, worker, team->workers[worker].read_version);
     l->steps++;
     team->workers[worker].local_updates++;
     if (looks && dl_team_is_outdated(team, worker)) {

@@ -85,9 +85,11 @@ typedef struct dl_upload_counts {
     double weight; /* of those applied, added up */
 } dl_upload_counts;
 
-/* What happens in order, for schedules: `version` is the one that an upload is based on, or that a
- * learner takes. */
+/* What happens in order, for schedules: `version` is the one that a step or an upload is based on, or
+ * that a learner takes. A step that is notified may be done again, if its learner fails during what
+ * follows it. */
 typedef enum dl_syncer_event {
+    DL_SYNCER_STEP, /* local, has been computed */
     DL_SYNCER_UPLOAD,
     DL_SYNCER_MERGE, /* the upload is in the merge at hand */
     DL_SYNCER_REPLACE,

@@ -9,6 +9,8 @@
 
 #define HEAD "# dlscale schedule\n# schema: 1\n# mode: softsync\n# workers: 2\n# batch: 12\n"
 #define COLUMNS "time_s,event,update,worker,read,batch\n"
+#define WEIGHT "time_s,event,update,worker,read,batch,weight\n"
+#define UPLOAD "0,local,,0,,0,\n0,upload,,0,0,,\n"
 
 static void gradients_are_grouped_by_update(void **state)
 {
@@ -139,6 +141,18 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
         {HEAD COLUMNS, DL_ERR_DATA, 0, "has no gradient"},
         {HEAD COLUMNS "0,average,1,,,\n", DL_ERR_DATA, 0, "has no gradient"},
         {HEAD COLUMNS "0,gradient,1,0,0\n", DL_ERR_PARSE, 7, "cells"},
+        {HEAD COLUMNS "0,local,,0,,0\n0,upload,,0,0,\n1,merge,1,0,0,\n", DL_ERR_DATA, 0,
+         "lacks the column weight"},
+        {HEAD WEIGHT "0,local,,0,,0,\n1,merge,1,0,0,,1\n", DL_ERR_DATA, 8,
+         "worker 0 has uploaded nothing that is not merged"},
+        {HEAD WEIGHT UPLOAD "1,merge,1,0,0,,1\n1,merge,1,0,0,,1\n", DL_ERR_DATA, 10,
+         "uploaded nothing"},
+        {HEAD WEIGHT UPLOAD "1,merge,2,0,0,,1\n", DL_ERR_RANGE, 9, "update is '2'"},
+        {HEAD WEIGHT UPLOAD "1,merge,1,0,1,,1\n", DL_ERR_RANGE, 9, "read is '1'"},
+        {HEAD WEIGHT UPLOAD "1,merge,1,0,0,,1.5\n", DL_ERR_RANGE, 9, "weight is '1.5'"},
+        {HEAD WEIGHT UPLOAD "1,replace,,0,1,,\n", DL_ERR_RANGE, 9, "read is '1'"},
+        {HEAD WEIGHT "0,local,,0,,0,\n1,upload,,0,1,,\n", DL_ERR_RANGE, 8, "read is '1'"},
+        {HEAD WEIGHT UPLOAD "1,average,1,,,,\n", DL_ERR_DATA, 9, "only one of both"},
         {HEAD COLUMNS "0,gradiant,1,0,0,0\n", DL_ERR_NAME, 7, "did you mean 'gradient'"},
         {HEAD COLUMNS "0,gradient,2,0,0,0\n", DL_ERR_RANGE, 7,
          "update is '2'; must be a whole number from 1"},

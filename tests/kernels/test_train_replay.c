@@ -224,6 +224,144 @@ static double *reference(const dl_train_config *config, const dl_schedule *sched
     return last;
 }
 
+/* Three learners: uploads that are merged together with weights, one that is superseded, one of a
+ * version that is gone, versions that replace parameters and that they are rebased onto, one while
+ * the next is being merged. */
+static const char merged_rows[] = "0,local,,0,,0,\n"
+                                  "0,local,,1,,1,\n"
+                                  "1,local,,0,,3,\n"
+                                  "1,upload,,0,0,,\n"
+                                  "1,upload,,1,0,,\n"
+                                  "2,merge,1,0,0,,1\n"
+                                  "2,merge,1,1,0,,0.75\n"
+                                  "2,local,,2,,2,\n"
+                                  "2,replace,,1,0,,\n"
+                                  "3,local,,1,,4,\n"
+                                  "3,local,,0,,6,\n"
+                                  "3,rebase,,0,1,,\n"
+                                  "4,upload,,2,0,,\n"
+                                  "4,upload,,0,1,,\n"
+                                  "4,local,,2,,5,\n"
+                                  "5,merge,2,0,1,,1\n"
+                                  "5,merge,3,2,0,,0.25\n"
+                                  "5,replace,,2,2,,\n"
+                                  "6,local,,2,,8,\n"
+                                  "6,upload,,1,0,,\n"
+                                  "6,local,,1,,7,\n"
+                                  "7,upload,,1,0,,\n"
+                                  "7,upload,,2,2,,\n"
+                                  "8,merge,4,1,0,,0.5\n"
+                                  "8,merge,4,2,2,,0.5\n";
+
+static dl_schedule merged_schedule(void)
+{
+    text t;
+    t.out = open_memstream(&t.bytes, &t.count);
+    fprintf(t.out,
+            "# dlscale schedule\n# schema: 1\n# workers: 3\n# batch: 12\n"
+            "time_s,event,update,worker,read,batch,weight\n%s",
+            merged_rows);
+    return end(&t);
+}
+
+/* All versions kept, number by number as kernels/train/train_replay.c says, with plain SGD. */
+static double *merged_reference(const dl_train_config *config, const dl_schedule *schedule)
+{
+    enum { WORKERS = 3, VERSIONS = 5, VECTORS = 3 * WORKERS + VERSIONS + 2 };
+    dl_model *model = NULL;
+    const int share = schedule->batch / WORKERS;
+    assert_int_equal(dl_model_create(&model, config->model, DL_DOUBLE, share, config->seed, NULL),
+                     DL_OK);
+    const size_t count = dl_model_parameter_count(model);
+    double *v[VECTORS];
+    for (int i = 0; i < VECTORS; i++) {
+        v[i] = dl_calloc(count, sizeof(double), "vector");
+        if (i < VECTORS - 1) memcpy(v[i], dl_model_parameters(model), count * sizeof(double));
+    }
+    double **now = v, **start = v + WORKERS, **up = v + 2 * WORKERS, **version = v + 3 * WORKERS;
+    double *outer = v[VECTORS - 2], *velocity = v[VECTORS - 1];
+    for (size_t i = 0; i < schedule->count; i++) {
+        const dl_schedule_event *e = &schedule->events[i], *next = e + 1;
+        const int w = e->worker;
+        if (e->kind == DL_SCHEDULE_LOCAL) {
+            reference_gradient(model, now[w], e->batch, share, config->seed);
+        }
+        const double *gradients = dl_model_gradients(model);
+        const bool first = e->kind == DL_SCHEDULE_MERGE && (i == 0 || e[-1].update != e->update);
+        const bool last =
+            e->kind == DL_SCHEDULE_MERGE && (i + 1 == schedule->count || next->update != e->update);
+        for (size_t p = 0; p < count; p++) {
+            switch (e->kind) {
+            case DL_SCHEDULE_LOCAL:
+                now[w][p] -= config->optimizer.learning_rate * gradients[p];
+                break;
+            case DL_SCHEDULE_UPLOAD:
+                up[w][p] = now[w][p] - start[w][p];
+                start[w][p] = now[w][p];
+                break;
+            case DL_SCHEDULE_MERGE: {
+                double *to = version[e->update];
+                to[p] = (first ? 0 : to[p]) + e->weight * up[w][p];
+                if (!last) break;
+                to[p] = to[p] * (first ? 1 : 0.5) + version[e->update - 1][p];
+                if (config->outer.kind == DL_OUTER_NONE) break;
+                const double d = outer[p] - to[p];
+                velocity[p] = config->outer.momentum * velocity[p] + d;
+                outer[p] =
+                    to[p] - (config->outer.rate * (d + config->outer.momentum * velocity[p]) - d);
+                to[p] = outer[p];
+                break;
+            }
+            case DL_SCHEDULE_REBASE:
+                now[w][p] = now[w][p] - start[w][p] + version[e->read][p];
+                start[w][p] = version[e->read][p];
+                break;
+            default: now[w][p] = start[w][p] = version[e->read][p]; break;
+            }
+        }
+    }
+    double *result = version[VERSIONS - 1];
+    for (int i = 0; i < VECTORS; i++)
+        if (v[i] != result) free(v[i]);
+    dl_model_destroy(model);
+    return result;
+}
+
+static void merges_are_those_of_a_plain_reference(void **state)
+{
+    (void)state;
+    dl_schedule schedule = merged_schedule();
+    assert_int_equal(schedule.updates, 4);
+    assert_int_equal(schedule.gradients, 9);
+    assert_int_equal(schedule.staleness_max, 3);
+    assert_true(schedule.staleness_mean == (0 + 0 + 0 + 2 + 3 + 1) / 6.0);
+    for (int outer = 0; outer <= 1; outer++) {
+        dl_train_config config = small_config();
+        if (outer == 1) config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
+        double *expected = merged_reference(&config, &schedule);
+        for (int cores = 1; cores <= 2; cores++) {
+            config.cores = cores <= dl_cpu_count() ? cores : 1;
+            config.evaluate_every = 1;
+            dl_train_result result = replay(&config, &schedule);
+            assert_memory_equal(result.parameters, expected,
+                                result.parameter_count * sizeof(double));
+            assert_int_equal(result.updates, 4);
+            assert_int_equal(result.samples, 9 * 4);
+            /* Due after every 3 local steps: 3 before version 1 is merged, 7 before 2 and
+             * 3, 9 before 4. */
+            assert_int_equal(result.points[0].update, 1);
+            assert_int_equal(result.points[1].update, 2);
+            dl_train_result_free(&result);
+        }
+        free(expected);
+        config.average_state = true;
+        dl_train_result none = {0};
+        dl_error err = {0};
+        assert_int_equal(dl_train_replay(&config, &schedule, &data, &none, &err), DL_ERR_DATA);
+    }
+    dl_schedule_free(&schedule);
+}
+
 static void stale_gradients_are_of_their_version(void **state)
 {
     (void)state;
@@ -349,6 +487,7 @@ int main(void)
         cmocka_unit_test(one_worker_is_plain_training),
         cmocka_unit_test(synchronous_is_large_batch_training),
         cmocka_unit_test(averages_are_the_real_modes),
+        cmocka_unit_test(merges_are_those_of_a_plain_reference),
         cmocka_unit_test(stale_gradients_are_of_their_version),
         cmocka_unit_test(cores_change_nothing),
         cmocka_unit_test(points_have_simulated_times),
