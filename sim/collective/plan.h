@@ -6,6 +6,12 @@
  *     transfer 1  gpu1 -> gpu2 --'
  *
  * A plan is made once for a collective of a size, and run on the network any number of times.
+ *
+ * Alone on its links, and if no two transfers at a time share a link that limits them, each takes what its bytes
+ * take at the rate of its narrowest link, whatever the others do, so that the whole takes the same
+ * time in each run. It is worked out once, transfer by transfer, and a run that finds its links idle
+ * claims them (sim/network/network.h) and is one event. When somebody else comes to one of the links,
+ * the run goes on transfer by transfer from where it is then, as if it had always done so.
  */
 #ifndef DL_SIM_COLLECTIVE_PLAN_H
 #define DL_SIM_COLLECTIVE_PLAN_H
@@ -31,6 +37,15 @@ typedef struct dl_hop_costs {
     double hop_ns, network_hop_ns, message_ns, bandwidth_frac, network_frac;
 } dl_hop_costs;
 
+/* What a run is while nobody else uses its links. */
+typedef struct dl_plan_alone {
+    bool is_known, is_possible; /* worked out; no two transfers limit each other */
+    int64_t time_ns;
+    int *links; /* [link_count] that bytes cross, each once */
+    double *link_bytes;
+    int link_count;
+} dl_plan_alone;
+
 typedef struct dl_plan {
     dl_network *network; /* borrowed */
     const dl_links *links;
@@ -42,6 +57,11 @@ typedef struct dl_plan {
 
     int *waiting; /* [transfers] of this run: how many must still end before it */
     int running;  /* transfers that have not ended */
+    dl_plan_alone alone;
+    int claim;        /* that this run has; -1 = it is simulated transfer by transfer */
+    int64_t since_ns; /* the run's start */
+    int event;        /* its end, while it has a claim */
+    bool is_apart;    /* set before the first run: always transfer by transfer, for tests */
     dl_event_fn done;
     void *user;
     int index;
@@ -60,6 +80,9 @@ int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hop
 /* Adds a transfer of `bytes`, charged as dl_plan_add does, over one link in one direction, and over
  * `both` unless that is -1. */
 int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes);
+
+/* Adds a transfer like one that is there, in no order with any. */
+int dl_plan_repeat(dl_plan *plan, int transfer);
 
 /* Adds a join. */
 int dl_plan_join(dl_plan *plan);

@@ -381,9 +381,15 @@ static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, i
                 const int own = round > 0 ? before + 2 * i + 1 : -1;
                 const int received = before + 2 * ((i + size - 1) % size) + 1;
                 const dl_place from = order[i], to = order[(i + 1) % size];
-                const double message_ns = dl_plan_message_ns(plan, from, to);
-                int hop = dl_plan_wait(plan, dl_plan_hop_ns(plan, from, to) - message_ns);
-                int t = dl_plan_add(plan, from, to, all->piece, 0, message_ns);
+                int hop, t;
+                if (round > 0) {
+                    hop = dl_plan_repeat(plan, own - 1);
+                    t = dl_plan_repeat(plan, own);
+                } else {
+                    const double message_ns = dl_plan_message_ns(plan, from, to);
+                    hop = dl_plan_wait(plan, dl_plan_hop_ns(plan, from, to) - message_ns);
+                    t = dl_plan_add(plan, from, to, all->piece, 0, message_ns);
+                }
                 dl_plan_order(plan, hop, t);
                 dl_plan_order(plan, own, t);
                 dl_plan_order(plan, round > 0 ? received : after, hop);

@@ -11,8 +11,12 @@
 void dl_network_init(dl_network *network, dl_engine *engine, int flows)
 {
     DL_ASSERT(flows >= 1, "room for %d flows", flows);
-    *network = (dl_network){
-        .engine = engine, .free_flow = -1, .free_bundle = -1, .ended = -1, .ended_last = -1};
+    *network = (dl_network){.engine = engine,
+                            .free_flow = -1,
+                            .free_bundle = -1,
+                            .ended = -1,
+                            .ended_last = -1,
+                            .free_claim = -1};
     dl_network_reserve(network, flows);
 }
 
@@ -48,6 +52,8 @@ void dl_network_free(dl_network *network)
     free(network->emptied);
     free(network->table);
     free(network->flows);
+    free(network->claim_of);
+    free(network->claims);
     *network = (dl_network){0};
 }
 
@@ -357,6 +363,32 @@ static void on_alone_ended(void *user, int flow)
     report_ended(network);
 }
 
+/* A flow of an active class moves its last `bytes` from now on. */
+static void put_flow(dl_network *network, int flow, double bytes)
+{
+    dl_flow *f = &network->flows[flow];
+    dl_flow_class *c = &network->classes[f->class];
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    dl_network_advance(network, b);
+    if (c->head >= 0) dl_network_dequeue(network, f->class);
+    f->node.key = b->served - c->base + bytes;
+    heap_push(network, c, flow);
+    dl_network_enqueue(network, f->class);
+    c->flows++;
+    b->flows++;
+    if (b->members > 1) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
+    mark_dirty(network, f->class);
+    if (network->settling_is_due) return;
+    network->settling_is_due = true;
+    dl_engine_after(network->engine, 0, synchronize_event, network, 0);
+}
+
+static void break_claims(dl_network *network, const dl_flow_class *c)
+{
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+        dl_network_break_claim(network, network->uses[u].link);
+}
+
 /* The flow has waited for its delay: it starts to move bytes. */
 static void join(void *user, int flow)
 {
@@ -373,24 +405,14 @@ static void join(void *user, int flow)
         dl_engine_after(network->engine, dl_ns_ceil(ns), on_alone_ended, network, flow);
         return;
     }
+    if (network->claim_count > 0) break_claims(network, c);
     if (c->flows == 0) dl_network_activate(network, f->class);
-    dl_flow_bundle *b = &network->bundles[c->bundle];
-    dl_network_advance(network, b);
-    if (c->head >= 0) dl_network_dequeue(network, f->class);
-    f->node.key = b->served - c->base + f->bytes;
-    heap_push(network, c, flow);
-    dl_network_enqueue(network, f->class);
-    c->flows++;
-    b->flows++;
-    if (b->members > 1) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
-    mark_dirty(network, f->class);
-    if (network->settling_is_due) return;
-    network->settling_is_due = true;
-    dl_engine_after(network->engine, 0, synchronize_event, network, 0);
+    put_flow(network, flow, f->bytes);
 }
 
-void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
-                      dl_event_fn done, void *user, int index)
+/* A free flow that has not started. */
+static int take_flow(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
+                     int index)
 {
     int flow = network->free_flow;
     DL_ASSERT(flow >= 0 && bytes >= 0 && class >= 0 && class < network->class_count,
@@ -404,5 +426,36 @@ void dl_network_start(dl_network *network, int class, double bytes, int64_t dela
                                      .done = done,
                                      .user = user,
                                      .index = index};
+    return flow;
+}
+
+void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
+                      dl_event_fn done, void *user, int index)
+{
+    const int flow = take_flow(network, class, bytes, done, user, index);
     dl_engine_after(network->engine, delay_ns, join, network, flow);
+}
+
+void dl_network_resume(dl_network *network, int class, double bytes, int64_t moved_ns,
+                       dl_event_fn done, void *user, int index)
+{
+    const int flow = take_flow(network, class, bytes, done, user, index);
+    dl_flow_class *c = &network->classes[class];
+    const double rate = dl_network_alone_rate(network, c);
+    const int64_t left_ns = dl_network_alone_ns(network, class, bytes) - moved_ns;
+    DL_ASSERT(c->flows == 0 && left_ns >= 0, "%d flows, %lld ns left", c->flows,
+              (long long)left_ns);
+    dl_network_activate(network, class);
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    if (!is_alone(network, b)) {
+        put_flow(network, flow, fmax(0, bytes - rate * 1e-9 * (double)moved_ns));
+        return;
+    }
+    b->since_ns = network->engine->now_ns - moved_ns;
+    b->rate = rate;
+    network->flows[flow].node.key = b->served - c->base + bytes;
+    heap_push(network, c, flow);
+    dl_network_enqueue(network, class);
+    c->flows = b->flows = 1;
+    b->event = dl_engine_after(network->engine, left_ns, component_event, network, c->bundle);
 }

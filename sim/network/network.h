@@ -99,6 +99,16 @@ typedef struct dl_flow {
     int class, index;
 } dl_flow;
 
+/* Called before a flow of others moves bytes over a claimed link. It must release the links, and may
+ * resume flows on them. */
+typedef void (*dl_claim_fn)(void *user);
+
+typedef struct dl_network_claim {
+    dl_claim_fn broken;
+    void *user;
+    int next; /* in the list of free ones */
+} dl_network_claim;
+
 typedef struct dl_network {
     dl_engine *engine;
     int link_count;
@@ -133,6 +143,12 @@ typedef struct dl_network {
     int64_t stamp;
     bool settling_is_due;
     bool is_uncontended; /* set before the first flow: each flow moves as if it were alone */
+
+    int *claim_of; /* [claimed_links] claim on the link, -1 = none */
+    int claimed_links;
+    dl_network_claim *claims; /* [claim_room] */
+    size_t claim_room;
+    int free_claim, claim_count; /* claim_count: of those in force */
 } dl_network;
 
 /* A network without links for at most `flows` >= 1 flows at a time, waiting ones included. The
@@ -158,5 +174,25 @@ int dl_network_route_class(dl_network *network, const dl_route *route);
  * before this function has returned), and may start flows. Does not allocate. */
 void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
                       dl_event_fn done, void *user, int index);
+
+/* Claims links[count], each given once, for a user that works out by itself when its bytes have
+ * moved over them. Returns the claim; -1 if others move bytes over one of them now, or if the network
+ * is uncontended. A claim of another user on one of the links is broken. No time passes. */
+int dl_network_claim_links(dl_network *network, const int *links, int count, dl_claim_fn broken,
+                           void *user);
+
+/* Ends the claim on the links that it was made for. */
+void dl_network_release_links(dl_network *network, int claim, const int *links, int count);
+
+/* Rate of a flow of the class that shares no link with others; the class has links. */
+double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c);
+
+/* What a flow of the class takes while nobody else uses its links. */
+int64_t dl_network_alone_ns(const dl_network *network, int class, double bytes);
+
+/* Starts a flow that has moved bytes for `moved_ns` >= 0, no longer than dl_network_alone_ns, as fast
+ * as its links allow; no other flow of its class does now. */
+void dl_network_resume(dl_network *network, int class, double bytes, int64_t moved_ns,
+                       dl_event_fn done, void *user, int index);
 
 #endif

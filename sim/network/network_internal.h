@@ -102,8 +102,8 @@ static inline bool dl_network_is_shared(const dl_network *network, int link)
 /* Rate that the links which the active class has to itself allow a flow of it; INFINITY = any. */
 double dl_network_class_cap(const dl_network *network, const dl_flow_class *c);
 
-/* Rate of a flow of the class that shares no link with others; the class has links. */
-double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c);
+/* Breaks the claim on the link, if there is one: some claim is in force. */
+void dl_network_break_claim(dl_network *network, int link);
 
 /* Sets the max-min fair rates of the component's bundles, of which there may be more and others
  * afterwards. */

@@ -1,0 +1,237 @@
+#include "tests/machine_fixture.h"
+
+#include "common/alloc.h"
+#include "common/random.h"
+#include "sim/collective/collective.h"
+#include "tests/sim_fixture.h"
+
+#define RANKS_MAX 16
+
+/* One collective on a network, and one copy of others beside it. */
+typedef struct course {
+    dl_engine engine;
+    dl_network network;
+    dl_collective collective;
+    int64_t ends_ns[2]; /* of two runs, one after the other */
+    int64_t copied_ns;
+    int runs;
+} course;
+
+/* What others copy, and when. */
+typedef struct disturbance {
+    dl_place from, to;
+    double bytes;
+    int64_t start_ns;
+} disturbance;
+
+static void arrive(course *c)
+{
+    for (int r = 0; r < c->collective.rank_count; r++)
+        dl_collective_arrive(&c->collective);
+}
+
+static void on_reduced(void *user, int unused)
+{
+    (void)unused;
+    course *c = user;
+    c->ends_ns[c->runs++] = c->engine.now_ns;
+    if (c->runs < 2) arrive(c);
+}
+
+static void on_copied(void *user, int unused)
+{
+    (void)unused;
+    course *c = user;
+    c->copied_ns = c->engine.now_ns;
+}
+
+/* Two runs of the collective; `other` NULL: undisturbed. */
+static void run(course *c, const dl_links *links, const dl_collective_config *config,
+                const disturbance *other, bool apart)
+{
+    dl_error err = {0};
+    *c = (course){0};
+    dl_network_init(&c->network, &c->engine, 1);
+    dl_network_add_links(&c->network, links);
+    if (dl_collective_init(&c->collective, &c->network, links, config, &err) != DL_OK) {
+        fail_msg("%s", err.text);
+    }
+    c->collective.plan.is_apart = apart;
+    const int flows = c->collective.plan.transfer_count + 1;
+    dl_network_reserve(&c->network, flows);
+    dl_engine_init(&c->engine, 2 * flows + 10);
+    dl_collective_on_done(&c->collective, on_reduced, c, 0);
+    if (other != NULL) {
+        dl_route route;
+        dl_links_route(links, other->from, other->to, &route);
+        dl_network_start(&c->network, dl_network_route_class(&c->network, &route), other->bytes,
+                         other->start_ns, on_copied, c, 0);
+    }
+    arrive(c);
+    dl_engine_run(&c->engine);
+    assert_int_equal(c->runs, 2);
+    assert_int_equal(c->network.active_flows, 0);
+    assert_int_equal(c->network.claim_count, 0);
+    assert_true(other == NULL || c->copied_ns > 0);
+}
+
+static void free_course(course *c)
+{
+    dl_collective_free(&c->collective);
+    dl_network_free(&c->network);
+    dl_engine_free(&c->engine);
+}
+
+/* Two nodes of four GPUs below two PCIe switches, and a NIC. */
+#define FIXTURE_NODES                                                                             \
+    "[machine]\nschema = 1\nname = nodes\npeer = all\ngpudirect = yes\nnodes = 2\n" FIXTURE_PARTS \
+    "[host]\nmemory_bytes_per_s = 40GB/s\n[switch a]\nparent = socket0\n"                         \
+    "link = x16\n[switch b]\nparent = socket0\nlink = x16\n[gpus 0-1]\nmodel = g\n"               \
+    "parent = a\nlink = x16\n[gpus 2-3]\nmodel = g\nparent = b\nlink = x16\n[nics 0]\n"           \
+    "parent = b\nlink = x16\nport = wire\n"
+
+/* Four GPUs that send by way of host memory. */
+#define FIXTURE_STAGED                                                               \
+    "[machine]\nschema = 1\nname = staged\npeer = none\n" FIXTURE_PARTS              \
+    "[host]\nmemory_bytes_per_s = 80GB/s\n[gpus 0-3]\nmodel = g\nparent = socket0\n" \
+    "link = x16\n"
+
+typedef struct bench {
+    dl_machine machine;
+    dl_links links;
+    dl_place ranks[RANKS_MAX];
+    dl_collective_config config;
+} bench;
+
+static void make_bench(bench *b, const char *text, const char *algorithm, int fidelity,
+                       double bytes)
+{
+    memset(b, 0, sizeof *b);
+    b->machine = fixture_machine(text);
+    dl_links_init(&b->links, &b->machine);
+    const int per_node = b->machine.gpu_count, count = b->machine.nodes * per_node;
+    for (int r = 0; r < count; r++)
+        b->ranks[r] = gpu_place(r / per_node, r % per_node);
+    b->config = (dl_collective_config){.kind = DL_ALLREDUCE,
+                                       .algorithm = algorithm,
+                                       .fidelity = (dl_fidelity)fidelity,
+                                       .ranks = b->ranks,
+                                       .rank_count = count,
+                                       .bytes = bytes,
+                                       .chunk_bytes = DL_CHUNK_BYTES};
+}
+
+static void free_bench(bench *b)
+{
+    dl_links_free(&b->links);
+    dl_machine_free(&b->machine);
+}
+
+static const struct {
+    const char *machine, *algorithm;
+    bool is_alone; /* transfers never limit each other */
+} cases[] = {
+    {FIXTURE_CROSSBAR, "ring", true},
+    {FIXTURE_CROSSBAR, "tree", false}, /* both children of a rank send to it at once */
+    {FIXTURE_STAGED, "ring", true},
+    {FIXTURE_STAGED, "tree", false},
+    {FIXTURE_NODES, "ring", true},
+    {FIXTURE_NODES, "tree", false},
+    {FIXTURE_NODES, "hierarchical", false}, /* four rings between the nodes share a wire */
+};
+
+static void assert_same_bytes(const dl_network *a, const dl_network *b)
+{
+    for (int l = 0; l < a->link_count; l++)
+        assert_near(a->bytes[l], b->bytes[l], 1e-6 * a->bytes[l] + 1e-9);
+}
+
+/* An undisturbed run is one event, with the same end to the ns as transfer by transfer, and the same
+ * bytes on every link. */
+static void an_undisturbed_run_is_one_event(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        for (int fidelity = 0; fidelity < 2; fidelity++) {
+            bench b;
+            course whole, apart;
+            make_bench(&b, cases[i].machine, cases[i].algorithm, fidelity, 4e6);
+            run(&whole, &b.links, &b.config, NULL, false);
+            run(&apart, &b.links, &b.config, NULL, true);
+            assert_int_equal(whole.ends_ns[0], apart.ends_ns[0]);
+            assert_int_equal(whole.ends_ns[1], apart.ends_ns[1]);
+            assert_same_bytes(&whole.network, &apart.network);
+            /* Two runs of a launch and an end each. */
+            if (cases[i].is_alone) assert_int_equal(whole.engine.handled, 4);
+            free_course(&whole);
+            free_course(&apart);
+            free_bench(&b);
+        }
+    }
+}
+
+/* A copy over a random way that starts at a random time, of a random size: both end when they do
+ * where every transfer is simulated, but for the rounding to whole ns of each share of the ways. */
+static void a_disturbed_run_goes_on_transfer_by_transfer(void **state)
+{
+    (void)state;
+    enum { TRIES = 60 };
+    dl_random random;
+    dl_random_init(&random, 7, 0, 0, 0);
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        for (int k = 0; k < TRIES; k++) {
+            bench b;
+            course whole, apart;
+            make_bench(&b, cases[i].machine, cases[i].algorithm, k % 2, 4e6);
+            run(&apart, &b.links, &b.config, NULL, true);
+            const int64_t both_ns = apart.ends_ns[1];
+            free_course(&apart);
+            const uint64_t ranks = (uint64_t)b.config.rank_count;
+            const uint64_t from = dl_random_below(&random, ranks);
+            const uint64_t to = (from + 1 + dl_random_below(&random, ranks - 1)) % ranks;
+            const disturbance other = {.from = b.ranks[from],
+                                       .to = b.ranks[to],
+                                       .bytes = 1e3 + 2e6 * dl_random_uniform(&random),
+                                       .start_ns =
+                                           (int64_t)dl_random_below(&random, (uint64_t)both_ns)};
+            run(&whole, &b.links, &b.config, &other, false);
+            run(&apart, &b.links, &b.config, &other, true);
+            const double rounding_ns = 2.0 * apart.collective.plan.transfer_count;
+            assert_near((double)whole.ends_ns[0], (double)apart.ends_ns[0], rounding_ns);
+            assert_near((double)whole.ends_ns[1], (double)apart.ends_ns[1], rounding_ns);
+            assert_near((double)whole.copied_ns, (double)apart.copied_ns, rounding_ns);
+            assert_same_bytes(&whole.network, &apart.network);
+            free_course(&whole);
+            free_course(&apart);
+            free_bench(&b);
+        }
+    }
+}
+
+/* A link that is wide enough for all is shared without waiting: 4 GPUs send in turn by way of host
+ * memory of 80 bytes a ns, which each byte crosses twice, over their links of 10. */
+static void a_wide_link_limits_nobody(void **state)
+{
+    (void)state;
+    bench b;
+    course whole, apart;
+    make_bench(&b, FIXTURE_STAGED, "ring", DL_FIDELITY_CHUNK, 4e6);
+    run(&whole, &b.links, &b.config, NULL, false);
+    run(&apart, &b.links, &b.config, NULL, true);
+    assert_int_equal(whole.ends_ns[1], apart.ends_ns[1]);
+    assert_int_equal(whole.engine.handled, 4);
+    assert_true(apart.engine.handled > 100);
+    free_course(&whole);
+    free_course(&apart);
+    free_bench(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_undisturbed_run_is_one_event),
+        cmocka_unit_test(a_disturbed_run_goes_on_transfer_by_transfer),
+        cmocka_unit_test(a_wide_link_limits_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
