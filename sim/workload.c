@@ -41,6 +41,8 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
                     ns_per_byte(&costs->average.write_bytes_per_s)},
         .update = {costs->update.latency_ns.value, ns_per_byte(&costs->update.read_bytes_per_s),
                    ns_per_byte(&costs->update.write_bytes_per_s)},
+        .optimizer_reads = (int)costs->optimizer_reads.value,
+        .optimizer_writes = (int)costs->optimizer_writes.value,
         .memory_bytes_per_ns = or_endless(&costs->memory_total_bytes_per_s, 1.0 / DL_NS_PER_S),
         .barrier_ns = costs->barrier_ns.value,
         .wakeup_ns = costs->wakeup_ns.value,

@@ -32,8 +32,9 @@ typedef struct dl_workload {
     double backward_ns; /* of compute_ns */
     double update_ns;   /* the optimizer on the worker itself */
     double parameter_bytes, state_bytes, buffer_bytes;
-    dl_byte_cost copy, average, update; /* update: the server's */
-    double memory_bytes_per_ns;         /* INFINITY if unknown */
+    dl_byte_cost copy, average, update;    /* update: the server's */
+    int optimizer_reads, optimizer_writes; /* vectors, of the server's after the sum */
+    double memory_bytes_per_ns;            /* INFINITY if unknown */
     double barrier_ns, wakeup_ns, lock_ns;
     double slice_ns;                       /* INFINITY if unknown */
     double serial_ns, per_worker_ns;       /* dispatch to GPUs */

@@ -130,6 +130,8 @@ typedef struct dl_costs {
     struct dl_average_cost {
         dl_value latency_ns, read_bytes_per_s, write_bytes_per_s;
     } average, update;
+    dl_value optimizer_reads,
+        optimizer_writes; /* vectors, by the server after the sum; unknown: 0 */
     dl_value memory_total_bytes_per_s;
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
     struct {

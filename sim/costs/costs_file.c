@@ -27,6 +27,7 @@
 #define SHARE .dimension = DL_DIMENSION_PURE, .low = 0, .high = 1
 #define WAITS .dimension = DL_DIMENSION_NS, .low = 0, .high = 1e10
 #define INTERCEPT .dimension = DL_DIMENSION_NS, .low = -1e9, .high = 3.6e12
+#define VECTORS .dimension = DL_DIMENSION_PURE, .low = 0, .high = 100
 #define FACTOR .dimension = DL_DIMENSION_PURE, .low = 1, .high = 100
 #define COUNTS(most) .dimension = DL_DIMENSION_PURE, .low = 1, .high = most
 
@@ -107,6 +108,11 @@ static const dl_key rows[] = {
         "the server's update, likewise: gradients summed and applied"),
     SINGLE("update", "read_bytes_per_s", RATES, DL_NEED_UPDATE, update.read_bytes_per_s, "of it"),
     SINGLE("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, update.write_bytes_per_s, "of it"),
+    SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
+        "vectors that the server's optimizer reads in passes after the sum (3 with momentum in one "
+        "pass: the sum, parameters, momentum); default: the sum is the update; workers on GPUs"),
+    SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
+        "vectors that it writes (2 with momentum in one pass)"),
     SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
         "traffic, read and written, of all cores at once"),
     SINGLE("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, barrier_ns,

@@ -39,7 +39,8 @@ static int memory_link(const dl_links *links, dl_place host)
     return host.node * links->per_node + links->memory[host.index];
 }
 
-/* What a server does with a byte of its slice: reads and writes, at a cost. */
+/* What a server does with a byte of its slice: reads and writes, at a cost. An optimizer that passes
+ * over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes). */
 typedef struct serving {
     const char *name;
     const dl_byte_cost *cost;
@@ -50,13 +51,17 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
 {
     const dl_workload *w = gpus->config.workload;
     const int workers = gpus->config.workers;
+    const int reads = w->optimizer_reads, writes = w->optimizer_writes;
     switch (kind) {
     case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
-    case DL_SUM: return (serving){"update thread", &w->update, gpus->senders, 1};
+    case DL_SUM: return (serving){"update thread", &w->update, gpus->senders + reads, 1 + writes};
     case DL_OUTER_UPDATE: return (serving){"filter thread", &w->average, 3 + 2, 1 + 1};
-    case DL_APPLY: return (serving){"update of gradients", &w->update, (int)gradients, 1};
+    case DL_APPLY:
+        return (serving){"update of gradients", &w->update, (int)gradients + reads, 1 + writes};
     case DL_ADD: return (serving){"adding thread", &w->update, gradients > 0 ? 2 : 1, 1};
-    case DL_UPDATE: return (serving){"update of a sum", &w->update, 1, 1};
+    case DL_UPDATE:
+        return (serving){"update of a sum", &w->update, reads > 0 ? reads : 1,
+                         writes > 0 ? writes : 1};
     case DL_BLEND:
     case DL_BLEND_OWN:
     case DL_PUSH:
@@ -245,7 +250,7 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const double latency_ns = on_host ? pieces * s.cost->latency_ns : 0;
     const double traffic = (double)(s.reads + s.writes) * bytes;
-    /* The first gradient is copied: as many reads and writes as an update has. */
+    /* The first gradient is copied: a read and a write, at the rate of an update's. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int kind = is_first ? DL_UPDATE : exchange->kind;
     const int class = gpus->serving_class[(kind * gpus->serving_threads + thread) * shards + shard];

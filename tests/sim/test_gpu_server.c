@@ -278,6 +278,32 @@ static void staged_copies_stop_both_gpus(void **state)
                 step_ns(300e3, 20e3, 1, "gpus = 0, 2\n", 2, beside), 1e-9);
 }
 
+/* An optimizer with momentum, in a pass after the sum: it reads the sum, parameters and momentum, and
+ * writes the latter two. At once, of three gradients, that makes 3 + 3 reads and 1 + 2 writes of 80
+ * kB at 1 ns a byte. On arrival, the last of three workers finds two gradients summed: adding takes 2
+ * reads and a write, the optimizer 3 and 2. softsync of one gradient: 1 + 3 reads, 1 + 2 writes. */
+static void an_optimizer_makes_a_pass_of_its_own(void **state)
+{
+    (void)state;
+    const char *costs = "[costs]\nschema = 1\nparameter_bytes = 80000\n"
+                        "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
+                        "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+                        "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\n"
+                        "write_bytes_per_s = 1e9\noptimizer_reads = 3\n"
+                        "optimizer_writes = 2\n"
+                        "[sync]\nbarrier_ns = 0\nlock_ns = 0\n" FIXTURE_FREE_DISPATCH;
+    const char *slow = "[noise]\nslow = 1:2, 2:3\n";
+    char rest[256];
+    snprintf(rest, sizeof rest, PS "%s", slow);
+    /* The slowest one has its switch for itself; on arrival all wait for those that share one. */
+    assert_near(fixture_step_ns(costs, "", 3, rest), 3e6 + 2 * PCIE_NS(80e3) + 9 * 80e3, 1e-5);
+    snprintf(rest, sizeof rest, PS "sum = on_arrival\n%s", slow);
+    assert_near(fixture_step_ns(costs, "", 3, rest),
+                3e6 + PCIE_NS(80e3) + (3 + 5) * 80e3 + PCIE_NS(2 * 80e3), 1e-5);
+    assert_near(fixture_step_ns(costs, "", 1, "[sync]\nmode = softsync\nn = 1\n"),
+                1e6 + 2 * PCIE_NS(80e3) + 7 * 80e3, 1e-5);
+}
+
 /* Four workers that compute for 20 us. At once an update of four gradients takes 5 x 80 us, during
  * which three workers come with their next ones; the fourth then fetches and pushes, while the
  * others of its switch do, and computes. On arrival the others' are added meanwhile, and the server
@@ -323,6 +349,7 @@ int main(void)
         cmocka_unit_test(as_many_shards_as_nodes),
         cmocka_unit_test(a_copy_thread_makes_one_copy_at_a_time),
         cmocka_unit_test(staged_copies_stop_both_gpus),
+        cmocka_unit_test(an_optimizer_makes_a_pass_of_its_own),
         cmocka_unit_test(softsync_adds_under_the_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
