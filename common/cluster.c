@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/bytes.h"
 #include "common/cpu.h"
+#include "common/file.h"
 #include "common/install.h"
 #include "common/units.h"
 
@@ -56,7 +58,8 @@ dl_launcher dl_launcher_find(void)
 /* What the ranks say of themselves. */
 typedef struct introduction {
     char host[DL_CLUSTER_HOST_BYTES];
-    uint64_t mask; /* a hash of the cores that it may run on */
+    uint64_t mask;    /* a hash of the cores that it may run on, */
+    uint64_t program; /* and of the program's file */
 } introduction;
 
 static uint64_t hash_mask(void)
@@ -66,18 +69,32 @@ static uint64_t hash_mask(void)
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &set)) hash = (hash ^ ((uint64_t)cpu + 1)) * 0x100000001b3u;
+        if (CPU_ISSET(cpu, &set)) hash = dl_hash_bytes(hash, &cpu, sizeof cpu);
     }
+    return hash;
+}
+
+/* 0 if it cannot be read. */
+static uint64_t hash_program(void)
+{
+    char *path = dl_file_program(), *data = NULL;
+    size_t bytes = 0;
+    uint64_t hash = 0;
+    if (path != NULL && dl_file_read_up_to(path, SIZE_MAX / 2, &data, &bytes, NULL) == DL_OK) {
+        hash = dl_hash_bytes(DL_HASH_START, data, bytes);
+    }
+    free(data);
+    free(path);
     return hash;
 }
 
 static dl_status introduce(dl_cluster *cluster, dl_error *err)
 {
-    introduction mine = {.mask = hash_mask()};
+    introduction mine = {.mask = hash_mask(), .program = hash_program()};
     const size_t size = (size_t)cluster->size;
     if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
     introduction *all = dl_calloc(size, sizeof *all, "ranks");
-    const dl_status status = cluster->calls->all_gather(&mine, all, sizeof mine, err);
+    dl_status status = cluster->calls->all_gather(&mine, all, sizeof mine, err);
     cluster->hosts = dl_calloc(size, sizeof *cluster->hosts, "hosts of ranks");
     int sharing = 0;
     cluster->local_size = cluster->local_rank = 0;
@@ -87,6 +104,13 @@ static dl_status introduce(dl_cluster *cluster, dl_error *err)
         cluster->local_size += here;
         cluster->local_rank += here && r < cluster->rank;
         sharing += here && all[r].mask == mine.mask;
+    }
+    for (int r = 1; r < cluster->size && status == DL_OK; r++) {
+        if (all[r].program == all[0].program) continue;
+        status = dl_error_set(err, DL_ERR_DATA,
+                              "rank %d on %s runs another version of the program than rank 0 on %s",
+                              r, all[r].host, all[0].host);
+        cluster->failed = true;
     }
     if (status == DL_OK && sharing > 1) cluster->cpu_count /= sharing;
     if (cluster->cpu_count < 1) cluster->cpu_count = 1;

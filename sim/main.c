@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/cpu.h"
+#include "common/cluster.h"
 #include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
-#include "common/units.h"
+#include "common/progress.h"
 #include "sim/network/machine_graph.h"
 #include "sim/report/advise.h"
 #include "sim/report/index.h"
@@ -26,9 +26,6 @@
 #include "sim/scenario/without.h"
 #include "sim/schedule.h"
 #include "sim/workloads/architecture.h"
-
-#define PROGRESS_AFTER_NS (2 * DL_NS_PER_S)
-#define PROGRESS_EVERY_NS (DL_NS_PER_S / 5)
 
 static const char default_output[] = "results.csv", default_advice[] = "advice.csv";
 
@@ -46,6 +43,7 @@ typedef struct settings {
     double max_staleness, min_efficiency, deadline_h, budget_usd, epochs;
     int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
+    dl_cluster *cluster;
 } settings;
 
 /* All that is read before the simulation. */
@@ -53,22 +51,6 @@ typedef struct inputs {
     dl_study study;
     dl_measured *measured;
 } inputs;
-
-typedef struct progress {
-    int64_t start_ns, last_ns;
-    const char *format; /* of done and all */
-    bool shown;
-} progress;
-
-static void show_progress(void *user, int64_t done, int64_t runs)
-{
-    progress *p = user;
-    int64_t now_ns = dl_clock_ns();
-    if (now_ns - p->start_ns < PROGRESS_AFTER_NS || now_ns - p->last_ns < PROGRESS_EVERY_NS) return;
-    dprintf(STDERR_FILENO, p->format, (long long)done, (long long)runs);
-    p->last_ns = now_ns;
-    p->shown = true;
-}
 
 static void free_inputs(inputs *in)
 {
@@ -304,19 +286,32 @@ static dl_status draw_machine(const inputs *in, const settings *set, dl_error *e
                            "--draw-machine needs a machine file: [machine] file is not given");
 }
 
+static int thread_count(const settings *set)
+{
+    return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
+}
+
+/* All ranks simulate; rank 0 writes. */
 static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
 {
-    progress p = {.start_ns = dl_clock_ns(), .format = "\r%lld of %lld runs"};
-    bool watched = !set->quiet && isatty(STDERR_FILENO);
+    dl_progress progress;
     dl_sweep sweep = {0};
-    const dl_sweep_config config = {
-        .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
-        .progress = watched ? show_progress : NULL,
-        .user = &p,
+    dl_sweep_config config = {
+        .threads = thread_count(set),
+        .progress = set->quiet ? NULL : dl_progress_show,
+        .user = &progress,
+        .cluster = set->cluster,
     };
-    dl_status status = dl_sweep_run(&sweep, &in->study, &config, err);
-    if (p.shown) dprintf(STDERR_FILENO, "\r%40s\r", "");
-    if (status == DL_OK) status = write_all(in, &sweep, set, err);
+    dl_status status = dl_study_key(&in->study, set->without, &config.key, err);
+    status = dl_cluster_agree(set->cluster, status, err);
+    if (status == DL_OK) {
+        status = dl_cluster_same(set->cluster, config.key, "the scenario, or a file that it names,",
+                                 err);
+    }
+    dl_progress_start(&progress, "dlsim", "of %lld runs");
+    if (status == DL_OK) status = dl_sweep_run(&sweep, &in->study, &config, err);
+    dl_progress_end(&progress);
+    if (status == DL_OK && set->cluster->rank == 0) status = write_all(in, &sweep, set, err);
     dl_sweep_free(&sweep);
     return status;
 }
@@ -358,8 +353,7 @@ static dl_status training_samples(const inputs *in, const settings *set, double 
 
 static dl_status advise(const inputs *in, const settings *set, dl_error *err)
 {
-    const bool watched = !set->quiet && isatty(STDERR_FILENO);
-    progress p = {.start_ns = dl_clock_ns(), .format = "\r%lld of at most %lld points"};
+    dl_progress progress;
     dl_advice advice = {0};
     dl_advice_config config = {
         .goal = (dl_goal)set->goal,
@@ -370,13 +364,14 @@ static dl_status advise(const inputs *in, const settings *set, dl_error *err)
         .deadline_h = set->deadline_h > 0 ? set->deadline_h : (double)NAN,
         .budget_usd = set->budget_usd > 0 ? set->budget_usd : (double)NAN,
         .max_points = set->max_points,
-        .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
-        .progress = watched ? show_progress : NULL,
-        .user = &p,
+        .threads = thread_count(set),
+        .progress = set->quiet ? NULL : dl_progress_show,
+        .user = &progress,
     };
     dl_status status = training_samples(in, set, &config.samples, err);
+    dl_progress_start(&progress, "dlsim", "of at most %lld points");
     if (status == DL_OK) status = dl_advise(&advice, &in->study, &config, err);
-    if (p.shown) dprintf(STDERR_FILENO, "\r%40s\r", "");
+    dl_progress_end(&progress);
     if (status == DL_OK) status = write_advice(set, &advice, err);
     dl_advice_free(&advice);
     return status;
@@ -613,26 +608,35 @@ static dl_status run_listing(const settings *set, const dl_text_list *positional
     return dl_error_set(err, DL_ERR_USAGE, "--index takes no SCENARIO, but '%s' is given", first);
 }
 
+/* What rank 0 does before the simulation. */
+static dl_status prepare(const inputs *in, const settings *set, dl_error *err)
+{
+    dl_status status = check_outputs(in, set, err);
+    if (status == DL_OK && set->save_costs != NULL) status = save_costs(in, set, err);
+    if (status == DL_OK && set->draw != NULL) status = draw_machine(in, set, err);
+    if (status == DL_OK && (!set->advise || set->check)) status = check(in, err);
+    return status;
+}
+
 /* The scenario `path` (NULL: made from the command line alone) is checked, and simulated or
  * searched for the best. */
 static dl_status run_scenario(const char *path, settings *set, dl_error *err)
 {
     inputs in = {0};
+    const bool first = set->cluster->rank == 0;
     if (path == NULL && !dl_scenario_command_given(&set->command)) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "missing argument SCENARIO (0 given, 1 needed), or --costs");
     }
     if (set->json != NULL && set->html == NULL && set->output == default_output) set->output = NULL;
+    if (!first) set->save = NULL;
     dl_outputs_hold();
     dl_status status = read_inputs(&in, path, set, err);
     if (status == DL_OK) status = check_advise(set, err);
-    if (status == DL_OK) status = check_outputs(&in, set, err);
-    if (status == DL_OK && set->save_costs != NULL) status = save_costs(&in, set, err);
-    if (status == DL_OK && set->draw != NULL) status = draw_machine(&in, set, err);
-    const bool advised = set->advise && !set->check;
-    if (status == DL_OK && !advised) status = check(&in, err);
-    if (status == DL_OK && advised) {
-        status = advise(&in, set, err);
+    if (status == DL_OK && first) status = prepare(&in, set, err);
+    status = dl_cluster_agree(set->cluster, status, err);
+    if (status == DL_OK && set->advise && !set->check) {
+        if (first) status = advise(&in, set, err);
     } else if (status == DL_OK && !set->check) {
         status = simulate(&in, set, err);
     }
@@ -642,9 +646,13 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
     return status;
 }
 
-static dl_status run(int argc, char **argv, dl_error *err)
+static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
 {
-    settings set = {.output = default_output, .seed = -1, .max_staleness = -1, .max_points = 400};
+    settings set = {.output = default_output,
+                    .seed = -1,
+                    .max_staleness = -1,
+                    .max_points = 400,
+                    .cluster = cluster};
     dl_option options[OWN_OPTIONS + DL_SCENARIO_OPTIONS_ALL];
     fill_options(options, &set);
     const dl_command command = {
@@ -662,8 +670,8 @@ static dl_status run(int argc, char **argv, dl_error *err)
     dl_options_action action = DL_OPTIONS_RUN;
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        bool done = false;
-        status = run_listing(&set, &positional, &done, err);
+        bool done = cluster->rank > 0 && set.index != NULL; /* rank 0 writes it */
+        if (!done) status = run_listing(&set, &positional, &done, err);
         if (status == DL_OK && !done) {
             status = run_scenario(positional.count > 0 ? positional.items[0] : NULL, &set, err);
         }
@@ -679,7 +687,8 @@ int main(int argc, char **argv)
     dl_output_start();
     gsl_set_error_handler_off();
     dl_error error = {0};
-    dl_status status = run(argc, argv, &error);
-    if (status != DL_OK) dl_error_print(&error, "dlsim", stderr);
-    return dl_status_exit_code(status);
+    dl_cluster cluster;
+    dl_status status = dl_cluster_start(&cluster, &error);
+    if (status == DL_OK) status = run(argc, argv, &cluster, &error);
+    return dl_cluster_end(&cluster, status, &error, "dlsim");
 }

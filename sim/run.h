@@ -8,6 +8,7 @@
 #ifndef DL_SIM_RUN_H
 #define DL_SIM_RUN_H
 
+#include "common/bytes.h"
 #include "sim/platform/platform.h"
 #include "sim/scenario/scenario.h"
 
@@ -60,6 +61,7 @@ typedef struct dl_syncer_result {
     double goodput_frac; /* of the learners' time, computing steps that were not lost */
 } dl_syncer_result;
 
+/* What it points to is also listed in sim/run_codec.c. */
 typedef struct dl_run_result {
     int workers;
     double samples;          /* of all steps done, but those whose gradient the mode dropped */
@@ -93,6 +95,11 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
  * gives nothing but steady_per_s; a split model's is. Release *result with dl_run_result_free. */
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
+
+/* The result as bytes, for another process of the same program; and *result, which is freed before,
+ * from them: false, and unchanged, if they are no result of a point of so many workers. */
+void dl_run_result_encode(const dl_run_result *result, dl_bytes *into);
+bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, size_t bytes);
 
 /* Runs replicate 0 with the costs as they are, for its observer alone. */
 dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,

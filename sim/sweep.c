@@ -5,9 +5,7 @@
 #include <gsl/gsl_rng.h>
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,17 +322,11 @@ typedef struct part {
     dl_run_result *results; /* [runs] */
 } part;
 
-typedef struct jobs {
-    locale_t locale; /* of the caller's thread, in which all threads write texts */
-    const dl_sweep_config *config;
-    part *parts;
-    size_t part_count;
-    int64_t runs, next, done; /* next and done: under the mutex */
-    dl_status status;         /* the first failure in order of jobs; under the mutex */
-    int64_t failed_run;
-    dl_error error;
-    pthread_mutex_t mutex;
-} jobs;
+typedef struct parts {
+    part *items; /* [count], in the order of their runs */
+    size_t count;
+    int64_t runs;
+} parts;
 
 static dl_point baseline_of(const dl_scenario *scenario, const dl_point *point)
 {
@@ -471,30 +463,6 @@ char *dl_study_missing(const dl_study *study, const char **path)
     return NULL;
 }
 
-/* The number of the next job, or -1. */
-static int64_t take(jobs *all)
-{
-    pthread_mutex_lock(&all->mutex);
-    int64_t run = all->next < all->runs && all->status == DL_OK ? all->next++ : -1;
-    pthread_mutex_unlock(&all->mutex);
-    return run;
-}
-
-static void note_done(jobs *all, int64_t run, dl_status status, const dl_error *error)
-{
-    pthread_mutex_lock(&all->mutex);
-    all->done++;
-    if (status != DL_OK && (all->status == DL_OK || run < all->failed_run)) {
-        all->status = status;
-        all->failed_run = run;
-        all->error = *error;
-    }
-    if (all->config->progress != NULL) {
-        all->config->progress(all->config->user, all->done, all->runs);
-    }
-    pthread_mutex_unlock(&all->mutex);
-}
-
 static dl_status run_one(part *p, int64_t run, dl_error *err)
 {
     const int64_t each = p->central + p->drawn + p->extra;
@@ -519,40 +487,52 @@ static dl_status run_one(part *p, int64_t run, dl_error *err)
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
 
-static void *work(void *argument)
+/* The part that a run of the sweep is of; *run becomes its number there. */
+static part *part_of(const parts *all, int64_t *run)
 {
-    jobs *all = argument;
-    uselocale(all->locale);
-    for (int64_t run = take(all); run >= 0; run = take(all)) {
-        size_t last = all->part_count - 1;
-        while (all->parts[last].first > run)
-            last--;
-        dl_error error = {0};
-        dl_status status = run_one(&all->parts[last], run - all->parts[last].first, &error);
-        note_done(all, run, status, &error);
-    }
-    return NULL;
+    size_t last = all->count - 1;
+    while (all->items[last].first > *run)
+        last--;
+    *run -= all->items[last].first;
+    return &all->items[last];
 }
 
-static dl_status run_all(jobs *all, dl_error *err)
+static dl_status run_job(void *user, int64_t run, dl_error *err)
 {
-    int threads = all->config->threads;
-    if (threads > all->runs) threads = (int)all->runs;
-    pthread_t *handles = dl_calloc((size_t)threads, sizeof *handles, "threads");
-    int started = 0, refused = 0;
-    for (; started < threads - 1 && refused == 0; started += refused == 0) {
-        refused = pthread_create(&handles[started], NULL, work, all);
-    }
-    if (refused == 0) work(all);
-    for (int t = 0; t < started; t++)
-        pthread_join(handles[t], NULL);
-    free(handles);
-    if (refused != 0) {
-        return dl_error_set(err, DL_ERR_SYSTEM, "cannot start thread %d: %s", started + 1,
-                            strerror(refused));
-    }
-    if (all->status != DL_OK && err != NULL) *err = all->error;
-    return all->status;
+    part *p = part_of(user, &run);
+    return run_one(p, run, err);
+}
+
+static void encode_job(void *user, int64_t run, dl_bytes *into)
+{
+    const part *p = part_of(user, &run);
+    dl_run_result_encode(&p->results[run], into);
+}
+
+static bool decode_job(void *user, int64_t run, const void *data, size_t bytes)
+{
+    part *p = part_of(user, &run);
+    const size_t point = (size_t)(run / (p->central + p->drawn + p->extra));
+    return dl_run_result_decode(&p->results[run], p->points[point].workers, data, bytes);
+}
+
+static dl_status run_all(parts *all, const dl_sweep_config *config, dl_journal **journal,
+                         dl_error *err)
+{
+    const dl_jobs jobs = {
+        .count = all->runs,
+        .threads = config->threads,
+        .user = all,
+        .run = run_job,
+        .encode = encode_job,
+        .decode = decode_job,
+        .progress = config->progress,
+        .progress_user = config->user,
+        .cluster = config->cluster,
+        .journal = config->journal,
+        .journal_key = config->key ^ (config->draw_compute ? 1 : 0),
+    };
+    return dl_jobs_run(&jobs, journal, err);
 }
 
 static row_runs runs_of(const part *p, size_t point)
@@ -586,15 +566,15 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
                 dl_point_worth(p->scenario, p->costs, &row->point));
 }
 
-static void collect(dl_sweep *sweep, const jobs *all)
+static void collect(dl_sweep *sweep, const parts *all)
 {
-    *sweep = (dl_sweep){.runs = all->runs};
-    for (size_t v = 0; v < all->part_count; v++)
-        sweep->row_count += all->parts[v].visible;
+    sweep->runs = all->runs;
+    for (size_t v = 0; v < all->count; v++)
+        sweep->row_count += all->items[v].visible;
     sweep->rows = dl_calloc(sweep->row_count, sizeof *sweep->rows, "rows");
     dl_row *row = sweep->rows;
-    for (size_t v = 0; v < all->part_count; v++) {
-        const part *p = &all->parts[v];
+    for (size_t v = 0; v < all->count; v++) {
+        const part *p = &all->items[v];
         for (size_t i = 0; i < p->visible; i++)
             set_row(row++, p, i, v);
         for (int64_t run = 0; run < p->runs; run++)
@@ -613,25 +593,29 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
         return DL_ERR_DATA;
     }
     int64_t start_ns = dl_clock_ns();
-    jobs all = {
-        .config = config, .locale = uselocale((locale_t)0), .part_count = study->variant_count};
-    all.parts = dl_calloc(all.part_count, sizeof *all.parts, "variants");
-    for (size_t v = 0; v < all.part_count; v++) {
-        init_part(&all.parts[v], &study->variants[v], all.runs, config->draw_compute);
-        all.runs += all.parts[v].runs;
+    parts all = {.count = study->variant_count};
+    all.items = dl_calloc(all.count, sizeof *all.items, "variants");
+    for (size_t v = 0; v < all.count; v++) {
+        init_part(&all.items[v], &study->variants[v], all.runs, config->draw_compute);
+        all.runs += all.items[v].runs;
     }
-    pthread_mutex_init(&all.mutex, NULL);
-    const dl_status status = run_all(&all, err);
-    if (status == DL_OK) {
+    *sweep = (dl_sweep){0};
+    const dl_status status = run_all(&all, config, &sweep->journal, err);
+    if (status == DL_OK && (config->cluster == NULL || config->cluster->rank == 0)) {
         collect(sweep, &all);
         dl_sweep_find_influences(sweep, study);
         sweep->seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
     }
-    pthread_mutex_destroy(&all.mutex);
-    for (size_t v = 0; v < all.part_count; v++)
-        free_part(&all.parts[v]);
-    free(all.parts);
+    for (size_t v = 0; v < all.count; v++)
+        free_part(&all.items[v]);
+    free(all.items);
     return status;
+}
+
+void dl_sweep_end_journal(dl_sweep *sweep)
+{
+    dl_journal_end(sweep->journal, true);
+    sweep->journal = NULL;
 }
 
 void dl_sweep_free(dl_sweep *sweep)
@@ -644,5 +628,6 @@ void dl_sweep_free(dl_sweep *sweep)
     }
     free(sweep->rows);
     free(sweep->influences);
+    dl_journal_end(sweep->journal, false);
     *sweep = (dl_sweep){0};
 }

@@ -23,12 +23,13 @@
  * A point that does not fit into its GPUs' memory is not run; nor is such a baseline, without which
  * there is no speedup.
  *
- * Each run is its own job and leaves its result in its own place, and places are read in order: the
- * rows do not depend on the number of threads.
+ * Each run is its own job (common/jobs.h) and leaves its result in its own place, and places are read
+ * in order: the rows depend on the number of neither threads nor ranks.
  */
 #ifndef DL_SIM_SWEEP_H
 #define DL_SIM_SWEEP_H
 
+#include "common/jobs.h"
 #include "sim/run.h"
 #include "sim/scenario/study.h"
 
@@ -87,17 +88,18 @@ typedef struct dl_sweep {
     dl_influence *influences; /* [influence_count] one for each assumed value, the largest first */
     size_t influence_count;
     size_t influence_rows_skipped; /* rows that would have taken too long to try */
+    dl_journal *journal; /* to be ended when the results are safe (dl_sweep_end_journal); or NULL */
 } dl_sweep;
-
-/* Called now and then, by one thread at a time. */
-typedef void (*dl_progress_fn)(void *user, int64_t runs_done, int64_t runs);
 
 typedef struct dl_sweep_config {
     int threads;             /* >= 1 */
-    dl_progress_fn progress; /* may be NULL */
+    dl_progress_fn progress; /* of runs; may be NULL */
     void *user;
     bool draw_compute; /* scaled or estimated compute is drawn with the other costs, in place of the
                           two more runs: with replicates, for comparing rows draw by draw */
+    dl_cluster *cluster; /* the ranks that share the runs; NULL: this process alone */
+    const char *journal; /* file of finished runs, from which a sweep goes on; NULL: none */
+    uint64_t key;        /* dl_study_key of the study; of the journal */
 } dl_sweep_config;
 
 /* Costs that some point needs and the file lacks, as a text that is the caller's to free; NULL if
@@ -105,8 +107,8 @@ typedef struct dl_sweep_config {
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs);
 char *dl_study_missing(const dl_study *study, const char **path);
 
-/* Runs everything. DL_ERR_DATA if costs are missing or a step takes no time, DL_ERR_SYSTEM if a
- * thread cannot be started. Release with dl_sweep_free. */
+/* Runs everything, on all ranks; only rank 0 gets rows. DL_ERR_DATA if costs are missing or a step
+ * takes no time; the errors of dl_jobs_run. Release with dl_sweep_free. */
 dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
                        dl_error *err) DL_MUST_CHECK;
 
@@ -114,6 +116,9 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
  * of each variant and mode the row with most workers again, up to 40 of its steps: about as many
  * events as the sweep itself had, or 300 000. dl_sweep_run does it at its end. */
 void dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study);
+
+/* The results are safe: the journal is removed. */
+void dl_sweep_end_journal(dl_sweep *sweep);
 
 void dl_sweep_free(dl_sweep *sweep);
 

@@ -71,6 +71,11 @@ double dl_variant_compute_log(const dl_variant *variant);
  * points need and the costs lack; the last two unless the scenario says no. */
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
+/* A number for all that is simulated: the scenario's text and seed, the contents of the files that
+ * it names, and `options`, what else the command line changes. The errors of dl_file_read. */
+dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key,
+                       dl_error *err) DL_MUST_CHECK;
+
 void dl_study_free(dl_study *study);
 
 /* The variant that a row of all points is of; *point is its number there. */

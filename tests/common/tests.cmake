@@ -1,4 +1,4 @@
-foreach(module status alloc names units cpu random file ini csv options manual install cluster output json cell_table chrome_trace
+foreach(module status alloc names units cpu random file ini csv options manual install cluster jobs output json cell_table chrome_trace
         quantity machine)
     dl_add_test(test_${module} unit LINK dl_common)
 endforeach()
@@ -8,6 +8,8 @@ dl_add_fuzzer(fuzz_ini)
 dl_add_fuzzer(fuzz_csv)
 dl_add_fuzzer(fuzz_machine)
 target_compile_definitions(test_machine PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
+
+set_property(TEST test_jobs APPEND PROPERTY LABELS threads)
 
 # Ranks, and what they need beside them to be started by mpirun.
 if(TARGET dlscale_mpi)

@@ -116,3 +116,10 @@ set_tests_properties(test_scenario_command PROPERTIES LABELS unit)
 add_test(NAME test_async_report
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_async_report.sh $<TARGET_FILE:dlsim> ${PROJECT_SOURCE_DIR})
 set_tests_properties(test_async_report PROPERTIES LABELS model)
+
+# The same sweep on ranks.
+if(TARGET dlscale_mpi)
+    add_test(NAME test_dlsim_ranks
+             COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_ranks.sh $<TARGET_FILE:dlsim>)
+    set_tests_properties(test_dlsim_ranks PROPERTIES LABELS "unit;faults" SKIP_RETURN_CODE 77)
+endif()

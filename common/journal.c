@@ -1,0 +1,205 @@
+#include "common/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "common/units.h"
+
+#define EVERY_NS DL_NS_PER_S
+#define FILE_BYTES_MAX ((size_t)1 << 40)
+
+typedef struct head {
+    char magic[8];
+    uint64_t key;
+    int64_t jobs;
+} head;
+
+typedef struct record_head {
+    uint64_t checksum; /* of the rest */
+    int64_t job;
+    uint64_t bytes;
+} record_head;
+
+static const char magic[8] = {'d', 'l', 'j', 'o', 'u', 'r', 'n', '1'};
+
+struct dl_journal {
+    char *path;
+    int fd; /* -1: there is no file yet */
+    head head;
+    off_t end; /* of what is good in the file; 0: there is no head either */
+    dl_bytes pending;
+    int64_t flushed_ns;
+};
+
+static uint64_t checksum(const record_head *record, const void *data)
+{
+    uint64_t hash = dl_hash_bytes(DL_HASH_START, &record->job, sizeof record->job);
+    hash = dl_hash_bytes(hash, &record->bytes, sizeof record->bytes);
+    return dl_hash_bytes(hash, data, record->bytes);
+}
+
+/* Takes the file, which must be there unless `create`; false with errno. */
+static bool take_file(dl_journal *journal, bool create)
+{
+    journal->fd = open(journal->path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
+    if (journal->fd < 0) return false;
+    if (flock(journal->fd, LOCK_EX | LOCK_NB) == 0) return true;
+    const int reason = errno;
+    close(journal->fd);
+    journal->fd = -1;
+    /* A file system without locks has no other run's lock either. */
+    if (reason == EWOULDBLOCK) {
+        errno = EBUSY;
+        return false;
+    }
+    journal->fd = open(journal->path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
+    return journal->fd >= 0;
+}
+
+static dl_status cannot(const dl_journal *journal, const char *what, int reason, dl_error *err)
+{
+    if (reason == EBUSY) {
+        return dl_error_set_at(err, DL_ERR_IO, journal->path, 0,
+                               "another run is writing this journal: give each an output file of "
+                               "its own");
+    }
+    return dl_error_set_at(err, DL_ERR_IO, journal->path, 0, "cannot %s: %s", what,
+                           strerror(reason));
+}
+
+/* The records of text[bytes], up to the first that is not good. */
+static dl_status read_records(dl_journal *journal, const char *text, size_t bytes,
+                              dl_journal_take_fn take, void *user, dl_error *err)
+{
+    dl_bytes_left left = {(const unsigned char *)text, bytes};
+    head found;
+    /* Killed before its head was written, a file says nothing. */
+    if (bytes < sizeof found && memcmp(text, magic, bytes < 8 ? bytes : 8) == 0) return DL_OK;
+    if (!dl_bytes_take(&left, &found, sizeof found) || memcmp(found.magic, magic, 8) != 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, journal->path, 0, "is no journal of this program");
+    }
+    if (found.key != journal->head.key || found.jobs != journal->head.jobs) {
+        return dl_error_set_at(err, DL_ERR_DATA, journal->path, 0,
+                               "was written by another run: the scenario, a file that it names, an "
+                               "option or the program has changed since. With --journal restart "
+                               "the run starts anew");
+    }
+    for (;;) {
+        record_head record;
+        journal->end = (off_t)(bytes - left.count);
+        if (!dl_bytes_take(&left, &record, sizeof record)) break;
+        if (record.bytes > left.count || record.job < 0 || record.job >= journal->head.jobs) break;
+        if (record.checksum != checksum(&record, left.at)) break;
+        if (!take(user, record.job, left.at, record.bytes)) break;
+        dl_bytes_take(&left, NULL, record.bytes);
+    }
+    return DL_OK;
+}
+
+/* Results may be those of another build, with which they may not be mixed. */
+static uint64_t add_program(uint64_t key)
+{
+    char *program = dl_file_program();
+    struct stat file = {0};
+    if (program != NULL && stat(program, &file) == 0) {
+        key = dl_hash_bytes(key, &file.st_size, sizeof file.st_size);
+        key = dl_hash_bytes(key, &file.st_mtim, sizeof file.st_mtim);
+    }
+    free(program);
+    return dl_hash_bytes(key, DL_VERSION, sizeof DL_VERSION);
+}
+
+dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
+                          dl_journal_take_fn take, void *user, dl_error *err)
+{
+    dl_journal *j = dl_calloc(1, sizeof *j, "journal");
+    *j = (dl_journal){
+        .path = dl_strdup(path), .fd = -1, .head = {.key = add_program(key), .jobs = jobs}};
+    memcpy(j->head.magic, magic, sizeof magic);
+    j->flushed_ns = dl_clock_ns();
+    dl_status status = DL_OK;
+    if (take_file(j, false)) {
+        char *text = NULL;
+        size_t bytes = 0;
+        status = dl_file_read_up_to(path, FILE_BYTES_MAX, &text, &bytes, err);
+        if (status == DL_OK) status = read_records(j, text, bytes, take, user, err);
+        free(text);
+    } else if (errno != ENOENT) {
+        status = cannot(j, "open", errno, err);
+    }
+    if (status == DL_OK) *journal = j;
+    if (status != DL_OK) dl_journal_end(j, false);
+    return status;
+}
+
+void dl_journal_add(dl_journal *journal, int64_t job, const void *data, size_t bytes)
+{
+    record_head record = {.job = job, .bytes = bytes};
+    record.checksum = checksum(&record, data);
+    dl_bytes_add(&journal->pending, &record, sizeof record);
+    dl_bytes_add(&journal->pending, data, bytes);
+}
+
+bool dl_journal_due(const dl_journal *journal)
+{
+    return journal->pending.count > 0 && dl_clock_ns() - journal->flushed_ns >= EVERY_NS;
+}
+
+/* Appends to what is good; 0 or what errno was. */
+static int append(dl_journal *journal, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        const ssize_t written = pwrite(journal->fd, at, bytes, journal->end);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return written < 0 ? errno : EIO;
+        at += written;
+        bytes -= (size_t)written;
+        journal->end += written;
+    }
+    return 0;
+}
+
+dl_status dl_journal_flush(dl_journal *journal, dl_error *err)
+{
+    int reason = 0;
+    if (journal->pending.count == 0) return DL_OK;
+    if (journal->fd < 0 && !take_file(journal, true)) {
+        return cannot(journal, "create", errno, err);
+    }
+    /* What follows the good part is of a run that was killed while it wrote. */
+    if (ftruncate(journal->fd, journal->end) != 0) reason = errno;
+    const off_t good = journal->end;
+    if (reason == 0 && journal->end == 0) {
+        reason = append(journal, &journal->head, sizeof journal->head);
+    }
+    if (reason == 0) reason = append(journal, journal->pending.data, journal->pending.count);
+    if (reason == 0 && fdatasync(journal->fd) != 0 && errno != EINVAL) reason = errno;
+    journal->flushed_ns = dl_clock_ns();
+    if (reason != 0) {
+        journal->end = good;
+        return cannot(journal, "write", reason, err);
+    }
+    journal->pending.count = 0;
+    return DL_OK;
+}
+
+void dl_journal_end(dl_journal *journal, bool done)
+{
+    if (journal == NULL) return;
+    if (journal->fd >= 0) {
+        if (done) unlink(journal->path);
+        close(journal->fd);
+    }
+    free(journal->pending.data);
+    free(journal->path);
+    free(journal);
+}

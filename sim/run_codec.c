@@ -1,0 +1,59 @@
+/* Results of runs as bytes, for ranks and journals: dl_run_result_encode and _decode. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "sim/run.h"
+
+/* What a result points to: where the pointer is, and how many bytes are there. */
+typedef struct block {
+    void **at;
+    size_t bytes;
+} block;
+
+enum { BLOCKS = 4 };
+
+static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
+{
+    const size_t workers = (size_t)r->workers;
+    blocks[0] = (block){(void **)&r->worker_step_s, workers * sizeof *r->worker_step_s};
+    blocks[1] =
+        (block){(void **)&r->staleness, workers * (size_t)r->staleness_bins * sizeof *r->staleness};
+    blocks[2] = (block){(void **)&r->split, sizeof *r->split};
+    blocks[3] = (block){(void **)&r->syncer, sizeof *r->syncer};
+}
+
+void dl_run_result_encode(const dl_run_result *result, dl_bytes *into)
+{
+    dl_run_result copy = *result;
+    block blocks[BLOCKS];
+    list_blocks(&copy, blocks);
+    dl_bytes_add(into, &copy, sizeof copy);
+    for (int b = 0; b < BLOCKS; b++)
+        if (*blocks[b].at != NULL) dl_bytes_add(into, *blocks[b].at, blocks[b].bytes);
+}
+
+bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, size_t bytes)
+{
+    dl_bytes_left left = {data, bytes};
+    dl_run_result read;
+    block blocks[BLOCKS];
+    size_t wanted = 0;
+    if (!dl_bytes_take(&left, &read, sizeof read) || read.staleness_bins < 0) return false;
+    /* Of a point that does not fit into its GPUs there is nothing at all. */
+    if (read.workers != workers && read.workers != 0) return false;
+    list_blocks(&read, blocks);
+    for (int b = 0; b < BLOCKS; b++)
+        if (*blocks[b].at != NULL) wanted += blocks[b].bytes;
+    if (wanted != left.count || (read.staleness != NULL) != (read.staleness_bins > 0)) return false;
+    for (int b = 0; b < BLOCKS; b++) {
+        if (*blocks[b].at == NULL) continue;
+        *blocks[b].at = dl_calloc(blocks[b].bytes, 1, "result of a run");
+        dl_bytes_take(&left, *blocks[b].at, blocks[b].bytes);
+    }
+    read.usage.busiest[sizeof read.usage.busiest - 1] = '\0';
+    read.usage.link[sizeof read.usage.link - 1] = '\0';
+    dl_run_result_free(result);
+    *result = read;
+    return true;
+}

@@ -1,0 +1,69 @@
+/* What a study's results depend on, as one number: dl_study_key. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/file.h"
+#include "sim/scenario/study.h"
+
+static void add_text(uint64_t *hash, const char *text)
+{
+    *hash = dl_hash_bytes(*hash, text != NULL ? text : "", text != NULL ? strlen(text) + 1 : 1);
+}
+
+static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    if (path == NULL) return DL_OK;
+    const dl_status status = dl_file_read(path, &text, &bytes, err);
+    if (status != DL_OK) return status;
+    *hash = dl_hash_bytes(*hash, text, bytes);
+    free(text);
+    return DL_OK;
+}
+
+static dl_status add_files(uint64_t *hash, const dl_scenario *scenario, dl_error *err)
+{
+    const char *const paths[] = {
+        scenario->costs_path,
+        scenario->gpu != NULL ? scenario->gpu->machine.path : NULL,
+        scenario->scale_path,
+        scenario->measured_path,
+    };
+    dl_status status = DL_OK;
+    for (size_t f = 0; f < sizeof paths / sizeof *paths && status == DL_OK; f++)
+        status = add_file(hash, paths[f], err);
+    for (size_t f = 0; f < scenario->gpu_costs_count && status == DL_OK; f++)
+        status = add_file(hash, scenario->gpu_costs[f].path, err);
+    return status;
+}
+
+/* Whether the scenario names the same files as another one, which has been read already. */
+static bool has_same_files(const dl_scenario *a, const dl_scenario *b)
+{
+    const char *const of_a = a->costs_path != NULL ? a->costs_path : "", *const of_b =
+                                                                             b->costs_path != NULL
+                                                                                 ? b->costs_path
+                                                                                 : "";
+    if (a->gpu != NULL || b->gpu != NULL || a->scale_path != NULL || b->scale_path != NULL) {
+        return false;
+    }
+    return strcmp(of_a, of_b) == 0;
+}
+
+dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key, dl_error *err)
+{
+    uint64_t hash = DL_HASH_START;
+    dl_status status = DL_OK;
+    add_text(&hash, study->text);
+    add_text(&hash, options);
+    for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
+        const dl_scenario *scenario = &study->variants[v].scenario;
+        hash = dl_hash_bytes(hash, &scenario->seed, sizeof scenario->seed);
+        if (v > 0 && has_same_files(scenario, &study->variants[v - 1].scenario)) continue;
+        status = add_files(&hash, scenario, err);
+    }
+    if (status == DL_OK) *key = hash;
+    return status;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# One sweep on threads and on ranks that mpirun starts: the same bytes, one message for what fails.
+# Usage: test_dlsim_ranks.sh DLSIM
+set -u
+tested=mpirun dlsim=$1
+golden=$(cd "$(dirname "$0")/../golden" && pwd)
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+command -v mpirun >/dev/null || { echo "no mpirun: skipped"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_hwloc_base_binding_policy=none
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+# same SCENARIO: one thread, two threads, two ranks and four write the same files and the same table
+same() {
+    local name=$1 how
+    "$dlsim" "$golden/$name.ini" --threads 1 -o results.csv --histogram histogram.csv --json results.json --html page.html >one.table || fail "$name"
+    for file in results.csv histogram.csv results.json page.html; do mv $file one.$file; done
+    for how in "$dlsim --threads 2" "mpirun -n 2 $dlsim --threads 1" "mpirun -n 4 $dlsim --threads 2"; do
+        $how "$golden/$name.ini" -o results.csv --histogram histogram.csv --json results.json --html page.html >table 2>errors || fail "$how $name: $(cat errors)"
+        for file in table results.csv histogram.csv results.json page.html; do
+            cmp one.$file $file || fail "$how $name: another $file"
+            rm -f $file
+        done
+        [ -s errors ] && fail "$how $name: $(cat errors)"
+    done
+}
+for name in modes gpu_reduce gpu_servers noise; do same $name; done
+
+# What fails is reported once, as ever, also by other ranks than the first, and nothing is written.
+expect 2 "missing argument SCENARIO" -n 3 "$dlsim"
+expect 1 "none.ini: " -n 3 "$dlsim" none.ini
+[ "$(mpirun -n 3 "$dlsim" none.ini 2>&1 | grep -c none.ini)" -eq 1 ] || fail "not reported once"
+sed -e "s|^costs.*|costs = $golden/costs.ini|" -e '/^\[measured\]/,/^$/d' "$golden/modes.ini" >mine.ini
+cat >own.sh <<END
+[ "\$OMPI_COMM_WORLD_RANK" -ne 1 ] || cd other
+exec "$dlsim" mine.ini -q
+END
+mkdir other
+expect 1 "rank 1 on $(hostname): " -n 2 sh own.sh
+sed 's/^steps.*/steps = 7/' mine.ini >other/mine.ini
+cmp -s mine.ini other/mine.ini && fail "the scenarios are equal"
+expect 1 "dlsim: the scenario, or a file that it names, of rank 1 on $(hostname) differs" -n 2 sh own.sh
+[ -e results.csv ] && fail "results were written"
+
+# All that is printed is printed once.
+[ "$(mpirun -n 3 "$dlsim" --version | wc -l)" -eq 1 ] || fail "--version"
+[ "$(mpirun -n 3 "$dlsim" --check mine.ini | grep -c 'points')" -eq 1 ] || fail "--check"
+
+# A run of one point more than the ranks can share.
+expect 0 "2 points in" -n 4 "$dlsim" --costs "$golden/costs.ini" --workers 1,2 --batch 8 --steps 5 -o few.csv
+
+# A rank that is killed ends all.
+sed -e 's/^steps.*/steps = 4000000/' mine.ini >long.ini
+cat >die.sh <<END
+[ "\$OMPI_COMM_WORLD_RANK" -ne 1 ] || { sleep 2; kill -9 \$\$; } &
+exec "$dlsim" long.ini -q
+END
+output=$(mpirun -n 3 sh die.sh 2>&1)
+status=$?
+[ $status -eq 137 ] || fail "a killed rank: exit $status: $output"
+[[ $output == *"process rank 1 with PID"*"on node $(hostname) exited on signal 9"* ]] || fail "no name: $output"
+
+[ "$failures" -eq 0 ]
