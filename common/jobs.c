@@ -570,7 +570,7 @@ dl_status dl_jobs_run(const dl_jobs *jobs, dl_journal **kept, dl_error *err)
     }
     if (ranks) status = dl_cluster_agree(jobs->cluster, status, err);
     if (status == DL_OK) {
-        if (jobs->progress != NULL && p.done_count > 0) {
+        if (jobs->progress != NULL && p.leads) {
             jobs->progress(jobs->progress_user, p.done_count, jobs->count);
         }
         if (ranks) {

@@ -19,7 +19,8 @@
 #include "common/journal.h"
 #include "common/status.h"
 
-/* Called now and then, by one thread at a time, on rank 0; first with the jobs that a journal has. */
+/* Called now and then, by one thread at a time, on rank 0; before the first job with those that a
+ * journal has. */
 typedef void (*dl_progress_fn)(void *user, int64_t done, int64_t count);
 
 typedef struct dl_jobs {

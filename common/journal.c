@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -14,6 +15,7 @@
 #include "common/units.h"
 
 #define EVERY_NS DL_NS_PER_S
+#define PATIENCE_NS (2 * DL_NS_PER_S)
 #define FILE_BYTES_MAX ((size_t)1 << 40)
 
 typedef struct head {
@@ -46,22 +48,27 @@ static uint64_t checksum(const record_head *record, const void *data)
     return dl_hash_bytes(hash, data, record->bytes);
 }
 
-/* Takes the file, which must be there unless `create`; false with errno. */
+/* Takes the file, which must be there unless `create`; false with errno, EBUSY if another run still
+ * has it after PATIENCE_NS: one that was killed may take a while to end, on another machine too. */
 static bool take_file(dl_journal *journal, bool create)
 {
+    const int64_t start_ns = dl_clock_ns();
+    const struct timespec nap = {.tv_nsec = 50000000};
     journal->fd = open(journal->path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
     if (journal->fd < 0) return false;
-    if (flock(journal->fd, LOCK_EX | LOCK_NB) == 0) return true;
-    const int reason = errno;
-    close(journal->fd);
-    journal->fd = -1;
-    /* A file system without locks has no other run's lock either. */
-    if (reason == EWOULDBLOCK) {
+    while (flock(journal->fd, LOCK_EX | LOCK_NB) != 0) {
+        /* A file system without locks has no other run's lock either. */
+        if (errno != EWOULDBLOCK && errno != EINTR) return true;
+        if (dl_clock_ns() - start_ns < PATIENCE_NS) {
+            nanosleep(&nap, NULL);
+            continue;
+        }
+        close(journal->fd);
+        journal->fd = -1;
         errno = EBUSY;
         return false;
     }
-    journal->fd = open(journal->path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
-    return journal->fd >= 0;
+    return true;
 }
 
 static dl_status cannot(const dl_journal *journal, const char *what, int reason, dl_error *err)
@@ -126,7 +133,10 @@ dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, 
     memcpy(j->head.magic, magic, sizeof magic);
     j->flushed_ns = dl_clock_ns();
     dl_status status = DL_OK;
-    if (take_file(j, false)) {
+    struct stat file;
+    if (stat(path, &file) == 0 && !S_ISREG(file.st_mode)) {
+        status = dl_error_set_at(err, DL_ERR_IO, path, 0, "is no regular file");
+    } else if (take_file(j, false)) {
         char *text = NULL;
         size_t bytes = 0;
         status = dl_file_read_up_to(path, FILE_BYTES_MAX, &text, &bytes, err);

@@ -8,7 +8,7 @@
  * that. A record counts if its checksum (FNV-1a of what follows it) is right; reading ends at the
  * first that is not, as after a power failure, and what lies behind it is written anew.
  *
- * The file is locked (flock) while a run has it. */
+ * The file is locked (flock) while a run has it; another one waits for two seconds, then fails. */
 #ifndef DL_COMMON_JOURNAL_H
 #define DL_COMMON_JOURNAL_H
 

@@ -42,8 +42,15 @@ void dl_progress_show(void *user, int64_t done, int64_t count)
 {
     dl_progress *p = user;
     const int64_t now_ns = dl_clock_ns();
-    /* What a journal has says nothing of how fast it goes on. */
-    if (p->before < 0) p->before = done > 1 ? done : 0;
+    if (p->before < 0) { /* what a journal has says nothing of how fast it goes on */
+        p->before = done;
+        char whole[80];
+        snprintf(whole, sizeof whole, p->what, (long long)count);
+        if (done > 0) {
+            dprintf(STDERR_FILENO, "%s: goes on with %lld %s from the journal\n", p->program,
+                    (long long)done, whole);
+        }
+    }
     const int64_t every_ns = p->terminal ? TERMINAL_EVERY_NS : LOG_EVERY_NS;
     if (now_ns - p->last_ns < every_ns) return;
     if (p->terminal && now_ns - p->start_ns < TERMINAL_AFTER_NS) return;

@@ -17,7 +17,7 @@ typedef struct dl_progress {
 
 void dl_progress_start(dl_progress *progress, const char *program, const char *what);
 
-/* A dl_progress_fn (common/jobs.h): user is a dl_progress. */
+/* A dl_progress_fn (common/jobs.h): user is a dl_progress. Says once what a journal had. */
 void dl_progress_show(void *user, int64_t done, int64_t count);
 
 /* The line on a terminal goes. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -29,6 +30,9 @@
 
 static const char default_output[] = "results.csv", default_advice[] = "advice.csv";
 
+enum { JOURNAL_RESUME, JOURNAL_RESTART, JOURNAL_OFF };
+static const char *const journal_names[] = {"resume", "restart", "off", NULL};
+
 typedef struct settings {
     bool workloads;
     const char *save_costs;
@@ -43,6 +47,7 @@ typedef struct settings {
     double max_staleness, min_efficiency, deadline_h, budget_usd, epochs;
     int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
+    int journal;
     dl_cluster *cluster;
 } settings;
 
@@ -291,13 +296,33 @@ static int thread_count(const settings *set)
     return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
 }
 
-/* All ranks simulate; rank 0 writes. */
+/* Beside the first output that is a file, of its own; NULL: there is none. */
+static char *journal_of(const settings *set)
+{
+    const char *beside = set->output != NULL ? set->output
+                         : set->html != NULL ? set->html
+                                             : set->json;
+    struct stat file;
+    if (set->journal == JOURNAL_OFF || set->cluster->rank > 0 || beside == NULL ||
+        (beside == set->json && json_to_stdout(set)) ||
+        (stat(beside, &file) == 0 && !S_ISREG(file.st_mode))) {
+        return NULL;
+    }
+    char *path = dl_format("%s.journal", beside);
+    if (set->journal == JOURNAL_RESTART) unlink(path);
+    return path;
+}
+
+/* All ranks simulate; rank 0 writes. The journal stays where the same command may do better next
+ * time. */
 static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
 {
     dl_progress progress;
     dl_sweep sweep = {0};
+    char *journal = journal_of(set);
     dl_sweep_config config = {
         .threads = thread_count(set),
+        .journal = journal,
         .progress = set->quiet ? NULL : dl_progress_show,
         .user = &progress,
         .cluster = set->cluster,
@@ -312,7 +337,9 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     if (status == DL_OK) status = dl_sweep_run(&sweep, &in->study, &config, err);
     dl_progress_end(&progress);
     if (status == DL_OK && set->cluster->rank == 0) status = write_all(in, &sweep, set, err);
+    if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_sweep_end_journal(&sweep);
     dl_sweep_free(&sweep);
+    free(journal);
     return status;
 }
 
@@ -487,6 +514,7 @@ static const dl_manual manual = {
         (const dl_manual_item[]){
             {"results.csv", "What --output writes if it is not given."},
             {"advice.csv", "The same with --advise."},
+            {"results.csv.journal", "Finished runs of a sweep that has not come to its end."},
             {"share/dlscale/scenarios",
              "In the folder of the installation: example scenarios, cost files, machine files, and "
              "what was measured."},
@@ -556,6 +584,11 @@ static const dl_option own_options[] = {
      "Costs to switch off, to see what they are worth: dispatch, input, copy, contention, "
      "average, update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split "
      "models activations, micro_batches, imbalance, bubble."},
+    {"journal", 0, DL_OPTION_CHOICE, DL_OPTION_FIELD(settings, journal), 0, 0, journal_names,
+     "MODE",
+     "Finished runs of a sweep that takes over two seconds are kept beside the first output, in "
+     "FILE.journal, until the results are written; after a kill the same command goes on from "
+     "there. restart: from the start; off: nothing is kept."},
     {"threads", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, threads), 0, 1024, NULL, "COUNT",
      "Threads that simulate, 0: one per core; the results do not depend on it."},
     {"seed", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, seed), -1, 9e18, NULL, "SEED",

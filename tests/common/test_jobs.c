@@ -36,7 +36,7 @@ static void all_jobs_are_done(void **state)
 {
     (void)state;
     for (int threads = 1; threads <= 8; threads += 7) {
-        squares s = {.fails = -1, .fails_too = -1};
+        squares s = {.fails = -1, .fails_too = -1, .shown = -1};
         dl_error err = {0};
         const dl_jobs jobs = {.count = COUNT,
                               .threads = threads,

@@ -68,6 +68,7 @@ endforeach()
 dl_add_test(machine_figures model LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
 dl_add_fuzzer(fuzz_scenario LINK dl_sim)
+dl_add_fuzzer(fuzz_journal INPUTS 3000 LINK dl_sim)
 dl_add_fuzzer(fuzz_dlsim INPUTS 3000 LINK dl_sim)
 
 file(GLOB golden_scenarios CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/golden/*.ini)
@@ -116,6 +117,11 @@ set_tests_properties(test_scenario_command PROPERTIES LABELS unit)
 add_test(NAME test_async_report
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_async_report.sh $<TARGET_FILE:dlsim> ${PROJECT_SOURCE_DIR})
 set_tests_properties(test_async_report PROPERTIES LABELS model)
+
+# Sweeps that are killed.
+add_test(NAME test_dlsim_journal
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_journal.sh $<TARGET_FILE:dlsim>)
+set_tests_properties(test_dlsim_journal PROPERTIES LABELS "unit;faults")
 
 # The same sweep on ranks.
 if(TARGET dlscale_mpi)

@@ -1,0 +1,219 @@
+#include "tests/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/jobs.h"
+#include "common/journal.h"
+
+enum { JOBS = 5 };
+
+typedef struct taken {
+    int64_t value[JOBS]; /* -1: none */
+    int count;
+} taken;
+
+static bool take(void *user, int64_t job, const void *data, size_t bytes)
+{
+    taken *t = user;
+    assert_int_equal(bytes, sizeof(int64_t));
+    memcpy(&t->value[job], data, sizeof(int64_t));
+    t->count++;
+    return true;
+}
+
+static int open_and_count(uint64_t key, dl_journal **journal)
+{
+    taken t = {{-1, -1, -1, -1, -1}, 0};
+    dl_error err = {0};
+    assert_int_equal(dl_journal_open(journal, "run.journal", key, JOBS, take, &t, &err), DL_OK);
+    for (int job = 0; job < JOBS; job++)
+        assert_true(t.value[job] == -1 || t.value[job] == 100 + job);
+    return t.count;
+}
+
+static void add(dl_journal *journal, int64_t job)
+{
+    const int64_t value = 100 + job;
+    dl_journal_add(journal, job, &value, sizeof value);
+}
+
+static void flush_and_end(dl_journal *journal)
+{
+    dl_error err = {0};
+    if (dl_journal_flush(journal, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_journal_end(journal, false);
+}
+
+static long size_of(const char *path)
+{
+    struct stat file;
+    return stat(path, &file) == 0 ? (long)file.st_size : -1;
+}
+
+static void records_come_back(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL;
+    unlink("run.journal");
+    assert_int_equal(open_and_count(7, &journal), 0);
+    assert_int_equal(size_of("run.journal"), -1); /* nothing yet */
+    add(journal, 3);
+    add(journal, 0);
+    flush_and_end(journal);
+    assert_int_equal(size_of("run.journal"), 24 + 2 * (24 + 8));
+    assert_int_equal(open_and_count(7, &journal), 2);
+    add(journal, 4);
+    flush_and_end(journal);
+    assert_int_equal(open_and_count(7, &journal), 3);
+    dl_journal_end(journal, true);
+    assert_int_equal(size_of("run.journal"), -1);
+}
+
+/* Cut anywhere: what is whole before counts, and what follows takes the place of the rest. */
+static void a_torn_end_is_replaced(void **state)
+{
+    (void)state;
+    for (long bytes = 24 + 3 * 32; bytes >= 0; bytes -= 5) {
+        dl_journal *journal = NULL;
+        unlink("run.journal");
+        assert_int_equal(open_and_count(7, &journal), 0);
+        for (int job = 0; job < 3; job++)
+            add(journal, job);
+        flush_and_end(journal);
+        assert_int_equal(truncate("run.journal", bytes), 0);
+        const int whole = bytes < 24 ? 0 : (int)(bytes - 24) / 32;
+        assert_int_equal(open_and_count(7, &journal), whole);
+        add(journal, 4);
+        flush_and_end(journal);
+        assert_int_equal(size_of("run.journal"), 24 + 32 * (whole + 1));
+        assert_int_equal(open_and_count(7, &journal), whole + 1);
+        dl_journal_end(journal, true);
+    }
+}
+
+/* The byte of the second record's value: its checksum is wrong then, so only the first counts. */
+static void a_changed_byte_is_noticed(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL;
+    assert_int_equal(open_and_count(7, &journal), 0);
+    for (int job = 0; job < 3; job++)
+        add(journal, job);
+    flush_and_end(journal);
+    FILE *file = fopen("run.journal", "r+b");
+    assert_non_null(file);
+    fseek(file, 24 + 32 + 24, SEEK_SET);
+    fputc('x', file);
+    fclose(file);
+    assert_int_equal(open_and_count(7, &journal), 1);
+    dl_journal_end(journal, true);
+}
+
+static void another_run_is_refused(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL, *other = NULL;
+    taken t = {0};
+    dl_error err = {0};
+    assert_int_equal(open_and_count(7, &journal), 0);
+    add(journal, 1);
+    flush_and_end(journal);
+    assert_int_equal(dl_journal_open(&other, "run.journal", 8, JOBS, take, &t, &err), DL_ERR_DATA);
+    assert_string_equal(err.file, "run.journal");
+    assert_contains(err.text, "was written by another run");
+    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS + 1, take, &t, &err),
+                     DL_ERR_DATA);
+    assert_int_equal(open_and_count(7, &journal), 1);
+    /* While this one has it: */
+    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, take, &t, &err), DL_ERR_IO);
+    assert_contains(err.text, "another run is writing this journal");
+    dl_journal_end(journal, true);
+    FILE *file = fopen("run.journal", "w");
+    assert_non_null(file);
+    fputs("workers,throughput_per_s\n1,2\n2,3\n", file);
+    fclose(file);
+    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, take, &t, &err), DL_ERR_DATA);
+    assert_contains(err.text, "is no journal");
+    assert_int_equal(size_of("run.journal"), 33); /* and as it was */
+}
+
+static void a_device_is_no_journal(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL;
+    taken t = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_journal_open(&journal, "/dev/zero", 7, JOBS, take, &t, &err), DL_ERR_IO);
+    assert_contains(err.text, "is no regular file");
+}
+
+/* --- jobs ------------------------------------------------------------------------------------ */
+
+typedef struct sums {
+    int64_t value[JOBS];
+    int runs;
+} sums;
+
+static dl_status run(void *user, int64_t job, dl_error *err)
+{
+    (void)err;
+    sums *s = user;
+    s->value[job] = 100 + job;
+    s->runs++;
+    return DL_OK;
+}
+
+static void encode(void *user, int64_t job, dl_bytes *into)
+{
+    dl_bytes_add(into, &((sums *)user)->value[job], sizeof(int64_t));
+}
+
+static bool decode(void *user, int64_t job, const void *data, size_t bytes)
+{
+    if (bytes != sizeof(int64_t)) return false;
+    memcpy(&((sums *)user)->value[job], data, bytes);
+    return true;
+}
+
+/* What the journal has is not done again; a short run writes none. */
+static void jobs_go_on(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL;
+    unlink("run.journal");
+    assert_int_equal(open_and_count(7, &journal), 0);
+    add(journal, 1);
+    add(journal, 3);
+    flush_and_end(journal);
+    for (int round = 0; round < 2; round++) {
+        sums s = {.runs = 0};
+        dl_error err = {0};
+        const dl_jobs jobs = {.count = JOBS,
+                              .threads = 1,
+                              .user = &s,
+                              .run = run,
+                              .encode = encode,
+                              .decode = decode,
+                              .journal = "run.journal",
+                              .journal_key = 7};
+        assert_int_equal(dl_jobs_run(&jobs, &journal, &err), DL_OK);
+        assert_int_equal(s.runs, round == 0 ? JOBS - 2 : JOBS);
+        for (int job = 0; job < JOBS; job++)
+            assert_int_equal(s.value[job], 100 + job);
+        dl_journal_end(journal, true);
+        assert_int_equal(size_of("run.journal"), -1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_come_back),         cmocka_unit_test(a_torn_end_is_replaced),
+        cmocka_unit_test(a_changed_byte_is_noticed), cmocka_unit_test(another_run_is_refused),
+        cmocka_unit_test(a_device_is_no_journal),    cmocka_unit_test(jobs_go_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

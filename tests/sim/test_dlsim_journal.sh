@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# A sweep that is killed goes on from its journal, and then writes the bytes of one that was not.
+# Usage: test_dlsim_journal.sh DLSIM
+set -u
+tested=$1 dlsim=$1
+golden=$(cd "$(dirname "$0")/../golden" && pwd)
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_hwloc_base_binding_policy=none
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+# 456 runs of 10 to 20 ms.
+sed -e "s|^costs.*|costs = $golden/costs.ini|" -e '/^\[measured\]/,/^$/d' \
+    -e 's/^steps.*/steps = 10000\nreplicates = 12/' "$golden/modes.ini" >sweep.ini
+printf '[noise]\nkind = gamma\nsigma = 0.2\n' >>sweep.ini
+"$dlsim" sweep.ini -q --journal off -o expected.csv || fail "the sweep does not run"
+
+# kill_at BYTES COMMAND...: starts it, and kills it once the journal has as many bytes
+kill_at() {
+    local bytes=$1 group children child
+    shift
+    "$@" >killed.txt 2>&1 &
+    group=$!
+    while [ "$(stat -c %s results.csv.journal 2>/dev/null || echo 0)" -lt "$bytes" ]; do
+        kill -0 $group 2>/dev/null || { fail "$* ended: $(cat killed.txt)"; return 1; }
+        sleep 0.1
+    done
+    children=$(pgrep -P $group) # mpirun's ranks have groups of their own
+    # shellcheck disable=SC2086 # several
+    kill -KILL $group $children
+    wait $group 2>/dev/null
+    for child in $children; do while kill -0 "$child" 2>/dev/null; do sleep 0.1; done; done
+    [ -e results.csv ] && fail "$* has written results"
+    [ -s results.csv.journal ] || fail "$*: no journal is left"
+}
+
+# resume COMMAND...: the same command as the killed one
+resume() {
+    "$@" sweep.ini -o results.csv >output.txt 2>&1 || fail "$*: $(cat output.txt)"
+    grep -q 'dlsim: goes on with [1-9][0-9]* of 456 runs from the journal' output.txt || fail "$*: $(head -n 3 output.txt)"
+    cmp expected.csv results.csv || fail "$*: other results"
+    [ -e results.csv.journal ] && fail "$*: the journal is still there"
+    rm -f results.csv
+}
+
+# Killed twice, on other numbers of threads.
+kill_at 1 "$dlsim" sweep.ini -q --threads 1 -o results.csv
+first=$(stat -c %s results.csv.journal)
+kill_at $((first + 1)) "$dlsim" sweep.ini -q --threads 2 -o results.csv
+resume "$dlsim" --threads 2
+
+# The journal of another sweep is refused, unless the sweep starts anew; a torn end is not.
+kill_at 1 "$dlsim" sweep.ini -q --threads 1 -o results.csv
+head -c -20 results.csv.journal >torn && printf 'garbage' >>torn
+cp torn results.csv.journal
+expect 1 "results.csv.journal: was written by another run" sweep.ini -q --seed 5 -o results.csv
+expect 1 "With --journal restart the run starts anew" sweep.ini -q --without noise -o results.csv
+cmp torn results.csv.journal || fail "a refused journal was changed"
+cp sweep.ini sweep.kept
+echo '; a word' >>sweep.ini
+expect 1 "was written by another run" sweep.ini -q -o results.csv
+mv sweep.kept sweep.ini
+resume "$dlsim" --threads 1
+cp torn results.csv.journal
+expect 0 "" "$golden/modes.ini" -q -o results.csv --journal restart
+[ -e results.csv.journal ] && fail "restart: the journal is still there"
+rm -f results.csv
+
+# A disk that is full ends the sweep, and what fitted is kept.
+if command -v prlimit >/dev/null; then
+    export GCOV_PREFIX=$PWD/counts
+    prlimit --fsize=60000 "$dlsim" sweep.ini -q --threads 1 -o results.csv >output.txt 2>&1
+    status=$?
+    unset GCOV_PREFIX
+    [ $status -eq 1 ] || fail "a full disk: exit $status: $(cat output.txt)"
+    grep -q 'results.csv.journal: cannot write: File too large' output.txt || fail "a full disk: $(cat output.txt)"
+    resume "$dlsim" --threads 2
+fi
+
+# Ranks: all killed, then one of them.
+if command -v mpirun >/dev/null && [ -e "$(dirname "$dlsim")/libdlscale_mpi.so" ]; then
+    kill_at 1 mpirun -n 2 "$dlsim" sweep.ini -q --threads 1 -o results.csv
+    cat >die.sh <<END
+if [ "\$OMPI_COMM_WORLD_RANK" -eq 1 ]; then
+    { until [ -s results.csv.journal ] && [ "\$(stat -c %s results.csv.journal)" -gt "\$1" ]; do sleep 0.1; done; kill -9 \$\$; } &
+fi
+exec "$dlsim" sweep.ini -q --threads 1 -o results.csv
+END
+    mpirun -n 2 sh die.sh "$(stat -c %s results.csv.journal)" >output.txt 2>&1
+    status=$?
+    [ $status -eq 137 ] || fail "a killed rank: exit $status: $(cat output.txt)"
+    [ -e results.csv ] && fail "a killed rank: results were written"
+    grep -q "process rank 1 with PID .* on node $(hostname) exited on signal 9" output.txt || fail "a killed rank: $(cat output.txt)"
+    resume mpirun -n 4 "$dlsim" --threads 1
+fi
+
+# Short sweeps and other outputs keep none.
+expect 0 "" "$golden/modes.ini" -q -o results.csv
+[ -e results.csv.journal ] && fail "a short sweep leaves a journal"
+expect 0 "" "$golden/modes.ini" -q -o /dev/null
+expect 2 "journal" sweep.ini --journal no
+
+[ "$failures" -eq 0 ]
