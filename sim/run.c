@@ -31,6 +31,11 @@ static bool reduces_inside(const dl_scenario *scenario, const dl_point *point)
     return point->mode->options & 1u << DL_SYNC_INSIDE && scenario->inside != 0;
 }
 
+static bool has_absences(const dl_point *point)
+{
+    return point->mode->options & 1u << DL_SYNC_AWAY;
+}
+
 /* Workers and their communication threads. */
 static int agents(const dl_point *point)
 {
@@ -335,6 +340,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .inside_bytes = reduces_inside(scenario, config->point) && costs->parameter_bytes > 0
                             ? (double)costs->parameter_bytes
                             : 0,
+        .elastic = has_absences(config->point) && scenario->absence_count > 0,
         .connects = mode != &dl_mode_allreduce,
         .exchanges = (double)dl_run_steps(scenario, config->point) *
                      fragments(scenario, config->point) /
@@ -442,7 +448,7 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, const dl_r
     dl_status status = dl_run_check_time(&team->engine, config, err);
     if (status == DL_OK && !has_steps(team)) {
         status = dl_error_set_at(err, DL_ERR_DATA, config->scenario->path, 0,
-                                 "[syncer] away: all learners leave before they have done a step");
+                                 "[failures] away: all workers leave before they have done a step");
     }
     if (status != DL_OK) return status;
     *result = (dl_run_result){0};
@@ -532,7 +538,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const int workers = point->workers, threads = scenario->server_threads;
     const dl_syncer_config *syncer = syncer_of(scenario, point);
     /* Work that is dealt out in turn repeats after as many steps as there are workers. */
-    const bool may_repeat = syncer == NULL && in->expected_work == NULL;
+    const size_t absences = has_absences(point) ? scenario->absence_count : 0;
+    const bool may_repeat = syncer == NULL && absences == 0 && in->expected_work == NULL;
     return (dl_team_config){
         .platform = platform_of(scenario),
         .machine = gpus,
@@ -556,6 +563,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .interval_by_speed = scenario->interval_by_speed,
         .alone_ns = in->alone_ns,
         .syncer = syncer,
+        .absences = scenario->absences,
+        .absence_count = absences,
         .each_ends = syncer != NULL && syncer->each_ends,
         .sums_on_arrival = scenario->gpu != NULL && in->gpu.sums_on_arrival,
         .outer_update = scenario->outer != 0,

@@ -189,7 +189,7 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
         .outer_step_p95_s = (double)NAN,
     };
     result->applied_frac = (double)counts.applied / (double)counts.uploaded;
-    syncer->goodput_frac = dl_syncer_goodput(team);
+    syncer->goodput_frac = dl_team_goodput(team);
     if (merges == 0) return;
     double *outer_s = dl_calloc((size_t)merges, sizeof *outer_s, "outer steps");
     for (int64_t m = 0; m < merges; m++)
@@ -217,6 +217,7 @@ void dl_run_measure(const dl_team *team, const dl_point *point, const dl_run_sha
     dl_usage_note(&result->usage, "lock", (double)team->lock_busy_ns / (double)team->engine.now_ns);
     result->events = team->engine.handled;
     bool drifts = point->mode->options & 1u << DL_SYNC_INTERVAL;
+    result->goodput_frac = team->config.absence_count > 0 ? dl_team_goodput(team) : (double)NAN;
     result->drift_steps_mean =
         drifts ? (double)team->drift_sum / (double)team->steps_started : (double)NAN;
     result->drift_steps_max = drifts ? (double)team->drift_max : (double)NAN;

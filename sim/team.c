@@ -8,6 +8,7 @@
 #include "common/status.h"
 #include "common/units.h"
 #include "sim/platform/platform.h"
+#include "sim/sync/members.h"
 #include "sim/sync/mode.h"
 #include "sim/sync/syncer.h"
 
@@ -72,12 +73,16 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
     /* Pending at most: the release of each, and what the platform and the syncer have. */
     const int of_platform = team->config.platform->init(team);
-    const int of_syncer = config->syncer != NULL ? DL_SYNCER_EVENTS + 2 * config->workers : 0;
+    const bool has_members = config->syncer == NULL && config->absence_count > 0;
+    const int of_syncer = config->syncer != NULL ? DL_SYNCER_EVENTS + 2 * config->workers
+                          : has_members          ? config->workers
+                                                 : 0;
     dl_engine_init(&team->engine, agents + of_platform + of_syncer);
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
     set_intervals(team);
     if (config->syncer != NULL) team->syncer = dl_syncer_new(config->syncer, team);
+    if (has_members) team->members = dl_members_new(team);
     for (int comm = config->workers; comm < agents; comm++)
         team->workers[comm].noise_factor = 1;
 }
@@ -90,6 +95,7 @@ void dl_team_free(dl_team *team)
         free(team->workers[w].staleness_log);
     }
     dl_syncer_free(team->syncer);
+    dl_members_free(team->members);
     free(team->workers);
     free(team->arrived);
     free(team->queue);
@@ -175,14 +181,23 @@ void dl_team_barrier(dl_team *team, int worker)
 {
     enter(team, worker, DL_STATE_BARRIER);
     team->arrived[team->arrived_count++] = worker;
-    if (team->arrived_count < team->config.workers) return;
-    bool last_goes_on = !team->spinning || team->config.workers == 1;
+    if (team->arrived_count < dl_members_present(team)) return;
+    bool last_goes_on = !team->spinning || dl_members_present(team) == 1;
     int released = team->arrived_count - (last_goes_on ? 1 : 0);
     team->arrived_count = 0;
     for (int i = 0; i < released; i++) {
         release(team, team->arrived[i]);
     }
     if (last_goes_on) end(team, worker);
+}
+
+void dl_team_release_barrier(dl_team *team)
+{
+    if (team->arrived_count == 0 || team->arrived_count < dl_members_present(team)) return;
+    const int released = team->arrived_count;
+    team->arrived_count = 0;
+    for (int i = 0; i < released; i++)
+        release(team, team->arrived[i]);
 }
 
 void dl_team_wait(dl_team *team, int worker, dl_team_condition condition)
@@ -484,6 +499,7 @@ static void stop_if_done(dl_team *team, bool at_once)
     team->stopping = true;
     dl_team_wake(team);
     if (team->syncer != NULL) dl_syncer_close(team);
+    if (team->members != NULL) dl_members_close(team);
 }
 
 void dl_team_pause(dl_team *team, int worker)
@@ -534,10 +550,12 @@ bool dl_team_is_stuck(const dl_team *team)
 }
 
 /* An exchange that not all have come to when the run ends never takes place: of communication threads,
- * whose workers need not be in the same step then, and of workers whose intervals differ. */
+ * whose workers need not be in the same step then, of workers whose intervals differ, and of workers of
+ * which some were away. */
 static bool may_abandon(const dl_team *team)
 {
-    return team->stopping && (team->config.comm_threads || team->config.interval_by_speed);
+    return team->stopping &&
+           (team->config.comm_threads || team->config.interval_by_speed || team->members != NULL);
 }
 
 void dl_team_run(dl_team *team)
@@ -546,6 +564,7 @@ void dl_team_run(dl_team *team)
     for (int w = 0; w < team->config.workers; w++)
         start_step(team, w);
     if (team->syncer != NULL) dl_syncer_start(team);
+    if (team->members != NULL) dl_members_start(team);
     dl_engine_run(&team->engine);
     if (team->engine.too_long || team->engine.stopped) return;
     if (dl_team_is_stuck(team)) return;
@@ -557,14 +576,32 @@ void dl_team_run(dl_team *team)
     if (team->syncer != NULL) dl_syncer_end(team);
 }
 
+double dl_team_goodput(const dl_team *team)
+{
+    double useful_ns = 0, all_ns = 0;
+    int64_t end_ns = 0;
+    for (int w = 0; w < team->config.workers; w++) {
+        if (team->workers[w].last_end_ns > end_ns) end_ns = team->workers[w].last_end_ns;
+    }
+    for (int w = 0; w < team->config.workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        const int64_t steps = worker->steps_done - worker->warm_up_steps;
+        all_ns += (double)(end_ns - worker->measured_since_ns);
+        if (steps <= worker->dropped) continue;
+        const double useful = 1 - (double)worker->dropped / (double)steps;
+        useful_ns += useful * (double)worker->state_ns[DL_STATE_COMPUTE];
+    }
+    return useful_ns / all_ns;
+}
+
 /* --- exchange -------------------------------------------------------------------------------- */
 
 void dl_team_exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     enter(team, agent,
-          exchange.kind == DL_PUSH   ? DL_STATE_PUSH
-          : exchange.kind == DL_PULL ? DL_STATE_PULL
-                                     : DL_STATE_AVERAGE);
+          exchange.kind == DL_PUSH                                ? DL_STATE_PUSH
+          : exchange.kind == DL_PULL || exchange.kind == DL_FETCH ? DL_STATE_PULL
+                                                                  : DL_STATE_AVERAGE);
     team->config.platform->exchange(team, agent, exchange);
 }
 

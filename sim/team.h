@@ -80,6 +80,7 @@ typedef enum dl_exchange_kind {
     DL_BLEND_OWN,    /* that of the worker's own vector with one that it has pulled */
     DL_PUSH,         /* the worker's vectors to the server */
     DL_PULL,         /* the server's to the worker */
+    DL_FETCH,        /* what is averaged, from those who have it to the worker */
     DL_REDUCE_INSIDE /* gradients of the workers of a site, which all start it; on GPUs only */
 } dl_exchange_kind;
 
@@ -96,6 +97,13 @@ typedef struct dl_team dl_team;
 struct dl_platform;
 struct dl_syncer;
 struct dl_syncer_config;
+struct dl_members;
+
+/* When a worker is not there. One that never comes back counts as having done its steps. */
+typedef struct dl_absence {
+    int worker;
+    double from_s, to_s; /* to_s > from_s; INFINITY: it does not come back, from_s > 0 then */
+} dl_absence;
 
 /* Whether a worker that waits may go on. What has become true must stay so. */
 typedef bool (*dl_team_condition)(const dl_team *team, int worker);
@@ -148,6 +156,8 @@ typedef struct dl_team_config {
     const double *alone_ns; /* [workers] of a step without noise and exchange; NULL: as the workload
                              * and `slow` say; read by init only */
     const struct dl_syncer_config *syncer; /* sim/sync/syncer.h; NULL = none; borrowed until free */
+    const dl_absence *absences; /* [absence_count] of one worker not at the same time; borrowed */
+    size_t absence_count;       /* only with a syncer, or of mode average (sim/sync/members.h) */
     bool comm_threads;
     int server_threads; /* for the mode; 1..workers */
     bool average_state; /* for the mode, as the next two */
@@ -197,9 +207,10 @@ typedef struct dl_worker {
 struct dl_team {
     dl_team_config config;
     dl_engine engine;
-    void *machine;            /* of the platform */
-    struct dl_syncer *syncer; /* NULL: there is none */
-    dl_worker *workers;       /* [agents]: the workers, then their communication threads */
+    void *machine;              /* of the platform */
+    struct dl_syncer *syncer;   /* NULL: there is none */
+    struct dl_members *members; /* NULL: all take part in all averages */
+    dl_worker *workers;         /* [agents]: the workers, then their communication threads */
     int agents;
     bool spinning, stopping;
     bool is_warm;                  /* some worker has done the steps of the warm-up */
@@ -243,6 +254,9 @@ bool dl_team_is_stuck(const dl_team *team);
 void dl_team_compute(dl_team *team, int worker, bool with_update);
 void dl_team_local_update(dl_team *team, int worker);
 void dl_team_barrier(dl_team *team, int worker);
+
+/* Fewer workers come to the barrier than before: perhaps all are there. */
+void dl_team_release_barrier(dl_team *team);
 void dl_team_lock(dl_team *team, int worker);
 
 void dl_team_wait(dl_team *team, int worker, dl_team_condition condition);
@@ -275,6 +289,11 @@ void dl_team_end_step(dl_team *team, int worker);
 void dl_team_pause(dl_team *team, int worker);
 void dl_team_resume(dl_team *team, int worker);
 void dl_team_retire(dl_team *team, int worker);
+
+/* After the run. The part of all workers' time, absences too, from the end of the warm-up to the end of
+ * the last step, in which they computed steps that were not dropped; those of uploads that were not
+ * merged are not. */
+double dl_team_goodput(const dl_team *team);
 
 /* For platforms: what the worker was started on has ended. */
 void dl_team_done(dl_team *team, int worker);

@@ -40,10 +40,12 @@ sed 's/^mode .*/mode = async_average/' lenet.ini | grep -v -e measured >syncer.i
 expect 0 "too stale" syncer.ini -o syncer.results.csv
 { cat lenet.ini; printf '[failures]\nmtbf_s = 1000\ncheckpoint_s = 1\ncheckpoint_steps = 100\n'; } >failures.ini
 expect 0 "best checkpoint_steps" failures.ini -o failures.results.csv
+{ sed 's/^mode .*/mode = average/' lenet.ini | grep -v -e measured; printf '[failures]\naway = 0:0.1-0.2\n'; } >away.ini
+expect 0 "with workers that are away" away.ini -o away.results.csv
 
 # The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
-written=$(for kind in lenet vgg split syncer failures explained; do columns $kind.results.csv; done |
+written=$(for kind in lenet vgg split syncer failures away explained; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages | sort -u)
 same "columns of the results" "$(names Results | grep -vx -e dlsim -e version -e scenario -e settings \
     -e without -e swept -e note -e assumed -e default -e accuracy -e gain -e machine -e exchange)" "$written"

@@ -5,6 +5,7 @@
  * (sim/collective/collective_cost.h). An all-reduce is a time that passes for all; a round trip keeps
  * its worker's core busy, as its threads of communication do. */
 #include "sim/platform/platform.h"
+#include "sim/sync/members.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
 {
     const dl_workload *workload = team->config.workload;
     switch (exchange->kind) {
-    case DL_AVERAGE: return dl_byte_work(&workload->average, bytes, team->config.workers);
+    case DL_AVERAGE: return dl_byte_work(&workload->average, bytes, dl_members_present(team));
     case DL_SUM: return dl_byte_work(&workload->update, bytes, team->config.workers);
     case DL_OUTER_UPDATE:
         return dl_work_add(dl_byte_work(&workload->average, bytes, 3),
@@ -93,6 +94,7 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     case DL_UPDATE:
     case DL_REDUCE_INSIDE:
     case DL_PUSH:
+    case DL_FETCH:
     case DL_PULL: break;
     }
     return dl_byte_work(&workload->copy, bytes, 1);
@@ -101,8 +103,11 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
 static void exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     const dl_workload *workload = team->config.workload;
-    const int slices = exchange.slices > 0 ? exchange.slices : 1;
-    if (exchange.slices > 0 && dl_team_worker(team, agent) >= slices) {
+    const int present = dl_members_present(team);
+    const int slices = exchange.slices <= 0        ? 1
+                       : exchange.slices > present ? present
+                                                   : exchange.slices;
+    if (exchange.slices > 0 && dl_members_rank(team, dl_team_worker(team, agent)) >= slices) {
         dl_team_done(team, agent);
         return;
     }
@@ -140,7 +145,7 @@ static void exchange_of_processes(dl_team *team, int agent, dl_exchange what)
 {
     if (team->config.reduces) {
         reduce(team, agent, &what);
-    } else if (what.kind == DL_PUSH || what.kind == DL_PULL) {
+    } else if (what.kind == DL_PUSH || what.kind == DL_PULL || what.kind == DL_FETCH) {
         call_server(team, agent, &what);
     } else {
         exchange(team, agent, what);

@@ -75,7 +75,8 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     if (config->with_input) init_input(gpus);
     dl_network_reserve(&gpus->network,
                        (2 * config->workers + gpus->serving_threads) * config->options->shards +
-                           gpus->reduction.flows + dl_server_most_flows(gpus) +
+                           (config->elastic ? 4 : 1) * gpus->reduction.flows +
+                           (config->elastic ? config->workers : 0) + dl_server_most_flows(gpus) +
                            dl_input_most(&gpus->input));
     return DL_OK;
 }
@@ -491,6 +492,7 @@ const dl_platform dl_platform_gpu = {
     .compute = compute,
     .update = update,
     .exchange = dl_gpus_exchange,
+    .members_changed = dl_gpus_members_changed,
     .cut = cut,
     .take_core = take_core,
     .step_ended = step_ended,

@@ -10,6 +10,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/sync/members.h"
 
 /* --- links and classes of flows ------------------------------------------------------------- */
 
@@ -47,10 +48,16 @@ typedef struct serving {
     int reads, writes;
 } serving;
 
+/* Workers that take part in averages; before the run, all. */
+static int present_workers(const dl_gpus *gpus)
+{
+    return gpus->team != NULL ? dl_members_present(gpus->team) : gpus->config.workers;
+}
+
 static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gradients)
 {
     const dl_workload *w = gpus->config.workload;
-    const int workers = gpus->config.workers;
+    const int workers = present_workers(gpus);
     const int reads = w->optimizer_reads, writes = w->optimizer_writes;
     switch (kind) {
     case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
@@ -66,6 +73,7 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
     case DL_BLEND_OWN:
     case DL_PUSH:
     case DL_REDUCE_INSIDE:
+    case DL_FETCH:
     case DL_PULL: break;
     }
     return (serving){"blending thread", &w->average, 2, 1};
@@ -281,12 +289,12 @@ int dl_gpus_serving_slices(const dl_gpus *gpus)
 /* The server's part of an exchange of `bytes` in slices, of which each worker starts its share. */
 static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
 {
-    const int slices = dl_gpus_serving_slices(gpus);
-    for (int t = worker; t < slices; t += gpus->config.workers) {
+    const int slices = dl_gpus_serving_slices(gpus), rank = dl_members_rank(gpus->team, worker);
+    for (int t = rank; t < slices; t += present_workers(gpus)) {
         gpus->workers[worker].flows +=
             start_serving(gpus, worker, exchange, t, bytes / slices, on_flow_done);
     }
-    if (worker >= slices) exchanged(gpus, worker);
+    if (rank >= slices) exchanged(gpus, worker);
 }
 
 /* --- all-reduce in buckets ------------------------------------------------------------------ */
@@ -294,6 +302,7 @@ static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange,
 #define MAX_BUCKETS 65536 /* far more than a model has tensors */
 
 static void try_next(dl_gpus *gpus);
+static void make_collectives_again(dl_gpus *gpus);
 
 /* The worker has the result, if need be after making vectors of the messages. */
 static void leave_reduction(dl_gpus *gpus, int worker)
@@ -305,7 +314,7 @@ static void leave_reduction(dl_gpus *gpus, int worker)
         return;
     }
     touch(gpus, worker,
-          dl_decompress_traffic(options, gpus->config.content_bytes, gpus->config.workers),
+          dl_decompress_traffic(options, gpus->config.content_bytes, present_workers(gpus)),
           exchanged);
 }
 
@@ -343,7 +352,7 @@ static void start_bucket(void *user, int unused)
     (void)unused;
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
-    for (int w = 0; w < gpus->config.workers; w++)
+    for (int w = 0; w < r->present; w++)
         dl_collective_arrive(&r->collectives[r->collective[r->next]]);
 }
 
@@ -351,7 +360,8 @@ static void start_bucket(void *user, int unused)
 static void try_next(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
-    if (r->running || r->ready[r->next] < gpus->config.workers) return;
+    if (r->running || r->ready[r->next] < present_workers(gpus)) return;
+    if (r->stale) make_collectives_again(gpus);
     r->running = true;
     dl_gpus_change_speed(gpus);
     if (r->first_use_ns > 0) {
@@ -391,9 +401,10 @@ static void reduction_join(dl_gpus *gpus, int worker)
     }
 }
 
-/* Among `count` workers from `first` on, of which each `equal` have the same, if that is not 0. */
+/* Among `count` GPUs, of which each `equal` have the same, if that is not 0. */
 static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_collective_kind kind,
-                                 int first, int count, int equal, double bytes, dl_error *err)
+                                 const dl_place *ranks, int count, int equal, double bytes,
+                                 dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
     /* All algorithms that may be named but these are for sums alone. */
@@ -402,7 +413,7 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
         .kind = kind,
         .algorithm = algorithm,
         .fidelity = options->fidelity,
-        .ranks = gpus->places + first,
+        .ranks = ranks,
         .rank_count = count,
         .equal_ranks = equal,
         .bytes = bytes,
@@ -435,9 +446,10 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
     const dl_gpu_options *options = gpus->config.options;
     const bool gathers = options->compress == DL_COMPRESS_TOPK;
     const double message = dl_compress_bytes(options, bytes);
-    dl_status status = init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE, 0,
-                                       gpus->config.workers, equal_workers(gpus),
-                                       gathers ? gpus->config.workers * message : message, err);
+    dl_status status =
+        init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE,
+                        gpus->reduction.places, gpus->reduction.present, equal_workers(gpus),
+                        gathers ? gpus->reduction.present * message : message, err);
     if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
     return status;
 }
@@ -488,8 +500,9 @@ static dl_status init_inside(dl_gpus *gpus, dl_error *err)
     int flows = 0;
     for (int i = 0; i < gpus->inside_count && status == DL_OK; i++) {
         dl_inside *inside = &gpus->inside[i];
-        status = init_collective(gpus, &inside->collective, DL_ALLREDUCE, inside->first,
-                                 inside->count, 0, gpus->config.inside_bytes, err);
+        status =
+            init_collective(gpus, &inside->collective, DL_ALLREDUCE, gpus->places + inside->first,
+                            inside->count, 0, gpus->config.inside_bytes, err);
         if (status != DL_OK) return status;
         dl_collective_on_done(&inside->collective, on_inside_done, gpus, i);
         flows += inside->collective.plan.transfer_count;
@@ -502,8 +515,9 @@ static dl_status init_inside(dl_gpus *gpus, dl_error *err)
 static dl_status init_buffers(dl_gpus *gpus, dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
-    dl_status status = init_collective(gpus, &r->buffers, DL_BROADCAST, 0, gpus->config.workers, 0,
-                                       gpus->config.workload->buffer_bytes, err);
+    dl_status status =
+        init_collective(gpus, &r->buffers, DL_BROADCAST, gpus->places, gpus->config.workers, 0,
+                        gpus->config.workload->buffer_bytes, err);
     if (status != DL_OK) return status;
     dl_collective_on_done(&r->buffers, dl_gpus_have_buffers, gpus, 0);
     r->buffers_moved_bytes = dl_collective_sent_bytes(&r->buffers);
@@ -614,6 +628,21 @@ static void pull(dl_gpus *gpus, int worker, double bytes)
     }
 }
 
+/* From the server, or from the first GPU that has the parameters. */
+static void fetch(dl_gpus *gpus, int worker, double bytes)
+{
+    int source = 0;
+    while (!dl_members_has(gpus->team, source))
+        source++;
+    if (!gpus->config.collective) {
+        pull(gpus, worker, bytes);
+        return;
+    }
+    const dl_gpu_copy copy = dl_gpus_copy_of(gpus, gpus->places[source], gpus->places[worker], -1);
+    gpus->moved_bytes += bytes;
+    dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, exchanged, gpus, worker);
+}
+
 /* What a worker does in its own memory. */
 static void serve_itself(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
 {
@@ -632,6 +661,7 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
     int index = 0;
     switch (exchange.kind) {
     case DL_PUSH: push(gpus, worker, bytes); return;
+    case DL_FETCH: fetch(gpus, worker, bytes); return;
     case DL_PULL: pull(gpus, worker, bytes); return;
     case DL_AVERAGE:
         if (gpus->config.collective) {
@@ -679,6 +709,46 @@ void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket)
 
 /* --- setting up ----------------------------------------------------------------------------- */
 
+/* The collectives are of all workers that take part. */
+static void set_ranks(dl_gpus *gpus)
+{
+    dl_reduction *r = &gpus->reduction;
+    r->present = 0;
+    for (int w = 0; w < gpus->config.workers; w++) {
+        if (gpus->team == NULL || dl_members_has(gpus->team, w)) {
+            r->places[r->present++] = gpus->places[w];
+        }
+    }
+}
+
+/* Among other workers than before. Fewer of them make no more transfers than there is room for. */
+static void make_collectives_again(dl_gpus *gpus)
+{
+    dl_reduction *r = &gpus->reduction;
+    const int different = r->collective_count;
+    double *sizes = dl_calloc((size_t)different, sizeof *sizes, "buckets");
+    for (int i = 0; i < different; i++)
+        dl_collective_free(&r->collectives[i]);
+    r->collective_count = r->held = 0;
+    r->moved_bytes = r->transfers = 0;
+    set_ranks(gpus);
+    for (int b = 0; b < r->buckets; b++) {
+        dl_error err = {0};
+        const double bytes = r->bytes_share[b] * gpus->config.content_bytes;
+        const dl_status status = add_bucket(gpus, b, bytes, sizes, &err);
+        DL_ASSERT(status == DL_OK, "%s", err.text);
+    }
+    free(sizes);
+    r->stale = false;
+}
+
+void dl_gpus_members_changed(dl_team *team, int worker)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    gpus->workers[worker].rounds = gpus->reduction.rounds;
+    gpus->reduction.stale = gpus->config.collective;
+}
+
 static dl_status reduction_init(dl_gpus *gpus, dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
@@ -686,6 +756,8 @@ static dl_status reduction_init(dl_gpus *gpus, dl_error *err)
     if (status != DL_OK) return status;
     const size_t buckets = (size_t)r->buckets;
     const size_t different = has_own_buckets(gpus) || buckets < 2 ? buckets : 2;
+    r->places = dl_calloc((size_t)gpus->config.workers, sizeof *r->places, "ranks");
+    set_ranks(gpus);
     r->collectives = dl_calloc(different, sizeof *r->collectives, "buckets");
     r->collective = dl_calloc(buckets, sizeof *r->collective, "buckets");
     r->share = dl_calloc(buckets + 1, sizeof *r->share, "buckets");
@@ -763,6 +835,7 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     for (int i = 0; i < gpus->inside_count; i++)
         dl_collective_free(&gpus->inside[i].collective);
     free(gpus->inside);
+    free(r->places);
     free(r->collectives);
     free(r->collective);
     free(r->share);

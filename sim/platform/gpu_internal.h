@@ -46,8 +46,11 @@ typedef struct dl_reduction {
     bool running;
     int *ready; /* [buckets] workers that have got so far in this round */
     int64_t rounds;
-    double moved_bytes;   /* of a round, over all workers */
-    double transfers;     /* of a round, that are simulated */
+    double moved_bytes; /* of a round, over all workers */
+    double transfers;   /* of a round, that are simulated */
+    bool stale;         /* the workers that take part are not those of the collectives */
+    dl_place *places;   /* [present] GPUs of those that do */
+    int present;
     int held, flows;      /* transfers of all different collectives, and of the largest one */
     int64_t first_use_ns; /* before the next collective; 0 after the first one */
     dl_collective buffers;
@@ -182,6 +185,9 @@ void dl_server_pull(dl_gpus *gpus, int worker);
  * dl_gpus_parameters_came is called. */
 bool dl_server_has(const dl_gpus *gpus, int worker, int bucket);
 void dl_gpus_parameters_came(dl_gpus *gpus, int worker);
+
+/* As the platform's. */
+void dl_gpus_members_changed(dl_team *team, int worker);
 
 /* As dl_team_exchange. */
 void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange);

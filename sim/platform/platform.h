@@ -43,6 +43,9 @@ typedef struct dl_platform {
     void (*take_core)(dl_team *team, int worker);
     /* The worker has ended a step; NULL: nothing to do. */
     void (*step_ended)(dl_team *team, int worker);
+    /* The worker takes part in averages from now on, or does not any more (sim/sync/members.h); NULL:
+     * nothing to do. */
+    void (*members_changed)(dl_team *team, int worker);
     /* Time in ns that the worker did not wait for its core; exact when something of it ends. */
     int64_t (*ran_ns)(const dl_team *team, int worker);
     /* Of the run that has ended; notes what is busier than usage->busiest_frac. */

@@ -315,6 +315,17 @@ static void write_failures_row(dl_csv_writer *writer, const dl_scenario *scenari
     dl_csv_double(writer, best);
 }
 
+/* Column that only results of workers that come and go have. */
+static const char *const absence_columns[] = {"worker_goodput_frac"};
+
+static bool have_absences(const dl_study *study)
+{
+    for (size_t v = 0; v < study->variant_count; v++) {
+        if (study->variants[v].scenario.absence_count > 0) return true;
+    }
+    return false;
+}
+
 /* Columns that only some results have, by what the measured table says. */
 typedef struct optional_columns {
     bool use, left_out;
@@ -426,6 +437,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
     if (splits) WRITE_TEXTS(writer, pipeline_columns);
     if (have_syncer(sweep)) WRITE_TEXTS(writer, syncer_columns);
     if (have_failures(study)) WRITE_TEXTS(writer, failure_columns);
+    if (have_absences(study)) WRITE_TEXTS(writer, absence_columns);
     if (optional.use) dl_csv_text(writer, "measured_use");
     if (optional.use) dl_csv_text(writer, "measured_note");
     if (optional.left_out) dl_csv_text(writer, "left_out_error_frac");
@@ -440,6 +452,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
         if (splits) write_pipeline_row(writer, &variant->scenario, &variant->costs, row);
         if (have_syncer(sweep)) write_syncer_row(writer, row->mean.syncer);
         if (have_failures(study)) write_failures_row(writer, &variant->scenario, row);
+        if (have_absences(study)) dl_csv_double(writer, row->mean.goodput_frac);
         write_optional(writer, optional, &measured[i]);
         if (explanation != NULL) write_dominant(writer, row);
         dl_csv_end_row(writer);

@@ -276,6 +276,26 @@ static void print_failures(FILE *out, const dl_study *study, const dl_sweep *swe
     }
 }
 
+/* What the absences of workers leave of their time; those of learners are in print_merges. */
+static void print_absences(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    bool any = false;
+    char options[DL_REPORT_OPTIONS_BYTES];
+    for (size_t r = 0; r < sweep->row_count; r++) {
+        const dl_row *row = &sweep->rows[r];
+        if (isnan(row->mean.goodput_frac) || row->mean.syncer != NULL) continue;
+        if (!any) {
+            fprintf(out, "with workers that are away:\n%7s %9s %15s  %s\n", "workers", "goodput %",
+                    "steps not lost %", "options");
+        }
+        any = true;
+        fprintf(out, "%7d %9.1f %16.1f", row->point.workers, 100 * row->mean.goodput_frac,
+                100 * row->mean.applied_frac);
+        dl_report_options(options, sizeof options, study, row);
+        fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
+    }
+}
+
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
 {
     size_t count = 0;
@@ -322,6 +342,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     print_splits(out, study, sweep);
     print_merges(out, study, sweep);
     print_failures(out, study, sweep);
+    print_absences(out, study, sweep);
     dl_report_notes(out, study, sweep, "note: ");
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);

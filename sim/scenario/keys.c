@@ -281,14 +281,15 @@ static const dl_key rows[] = {
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
      .help = "first: the run ends when the fastest learner has done its steps; each: every learner "
              "does its steps, and after one more grace time what is eligible is merged"},
-    {"syncer", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
-     .group = DL_TAKE_OPTION(DL_SYNC_SYNCER), .sweep = '|',
-     .help = "seconds in which a learner is absent (it fails, leaves or joins late), as 3:100-160; "
-             "5:200-: it does not return"},
     {"syncer", "wait_s", SYNCER(wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "longest wait of a learner for a new version after an upload, in "
                               "seconds"},
 
+    {"failures", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
+     .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = '|',
+     .help = "seconds in which a worker is absent (it fails, leaves or joins late) while the others "
+             "go on, as 3:100-160; 5:200-: it does not return. average: without lag, inside and "
+             "fragments"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "mean time in seconds between failures of one worker, each of which stops all: the "
              "results have the expected goodput, and the best checkpoint_steps"},

@@ -416,6 +416,15 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                             "%d fragments do not divide the interval of %.0f steps (point: %s)",
                             scenario->fragments, interval, text);
     }
+    const bool elastic = fragmented && scenario->absence_count > 0;
+    if (elastic && (together || scenario->interval_by_speed || point->option[DL_SYNC_LAG] > 0 ||
+                    (scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES))) {
+        return dl_ini_error(
+            ini, dl_ini_find(ini, "failures", "away"), DL_ERR_DATA, err,
+            "average: not with lag, fragments, inside, interval_by_speed, nor among "
+            "processes on cores (point: %s)",
+            text);
+    }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
     if ((one_each && k > point->workers) || n > point->workers) {

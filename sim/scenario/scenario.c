@@ -413,18 +413,29 @@ static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
     return dl_sweep_list_read(list, ini, key, dl_sweep_number, NULL, err);
 }
 
-/* Keys of a syncer mean nothing where no mode has one. */
+static bool some_mode_takes(const dl_sweep_list *modes, dl_sync_option option)
+{
+    for (size_t m = 0; m < modes->count; m++) {
+        if (dl_modes[(int)modes->values[m]]->options & 1u << option) return true;
+    }
+    return false;
+}
+
+/* Keys of a syncer, and absences, mean nothing where no mode has them. */
 static dl_status check_syncer(const dl_ini *ini, const dl_sweep_list *modes, dl_error *err)
 {
-    const dl_ini_entry *entry = NULL;
+    const dl_ini_entry *entry = NULL, *away = dl_ini_find(ini, "failures", "away");
     for (size_t i = 0; i < ini->count && entry == NULL; i++) {
         if (strcmp(ini->entries[i].section, "syncer") == 0) entry = &ini->entries[i];
     }
-    if (entry == NULL) return DL_OK;
-    for (size_t m = 0; m < modes->count; m++) {
-        if (dl_modes[(int)modes->values[m]]->options & 1u << DL_SYNC_SYNCER) return DL_OK;
+    if (entry != NULL && !some_mode_takes(modes, DL_SYNC_SYNCER)) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [sync] mode = async_average");
     }
-    return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [sync] mode = async_average");
+    if (away != NULL && !some_mode_takes(modes, DL_SYNC_AWAY)) {
+        return dl_ini_error(ini, away, DL_ERR_DATA, err,
+                            "this needs [sync] mode = average or async_average");
+    }
+    return DL_OK;
 }
 
 static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
@@ -544,7 +555,7 @@ static dl_status read_absence(const char *item, dl_absence *absence, dl_error *e
     int64_t worker = 0;
     char *number = dl_format("%.*s", (int)(colon - item), item);
     char *from = dl_format("%.*s", (int)(dash - colon - 1), colon + 1);
-    const dl_key *key = dl_keys_find(&dl_scenario_keys, "syncer", "away");
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "failures", "away");
     dl_status status = dl_parse_int(number, 0, DL_WORKERS_MAX - 1, &worker, err);
     if (status == DL_OK) status = dl_parse_double(from, key->low, key->high, &absence->from_s, err);
     free(number);
@@ -567,20 +578,19 @@ static dl_status read_absence(const char *item, dl_absence *absence, dl_error *e
 static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *all,
                                dl_error *err)
 {
-    const dl_ini_entry *entry = dl_ini_find(ini, "syncer", "away");
+    const dl_ini_entry *entry = dl_ini_find(ini, "failures", "away");
     if (entry == NULL) return DL_OK;
     char **items = NULL;
-    dl_syncer_config *syncer = &scenario->syncer;
-    dl_status status = dl_ini_split(ini, entry, &items, &syncer->absence_count, err);
+    dl_status status = dl_ini_split(ini, entry, &items, &scenario->absence_count, err);
     if (status != DL_OK) return status;
-    syncer->absences = dl_calloc(syncer->absence_count, sizeof *syncer->absences, "absences");
-    for (size_t i = 0; i < syncer->absence_count && status == DL_OK; i++) {
+    scenario->absences = dl_calloc(scenario->absence_count, sizeof *scenario->absences, "absences");
+    for (size_t i = 0; i < scenario->absence_count && status == DL_OK; i++) {
         dl_error inner = {0};
-        dl_absence *absence = &syncer->absences[i];
+        dl_absence *absence = &scenario->absences[i];
         status = read_absence(items[i], absence, &inner);
         if (status == DL_OK) status = check_worker(&all->workers, absence->worker, &inner);
         for (size_t j = 0; j < i && status == DL_OK; j++) {
-            const dl_absence *before = &syncer->absences[j];
+            const dl_absence *before = &scenario->absences[j];
             if (before->worker != absence->worker || before->to_s < absence->from_s) continue;
             status = dl_error_set(&inner, DL_ERR_RANGE,
                                   "worker %d is away before it is back: give its absences in their "
@@ -589,7 +599,7 @@ static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, const d
         }
         if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
     }
-    dl_ini_free_list(items, syncer->absence_count);
+    dl_ini_free_list(items, scenario->absence_count);
     return status;
 }
 
@@ -762,7 +772,7 @@ void dl_scenario_free(dl_scenario *scenario)
         free(scenario->gpu_costs[i].path);
     free(scenario->gpu_costs);
     free(scenario->slow);
-    free(scenario->syncer.absences);
+    free(scenario->absences);
     free(scenario->failures.at_s);
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);

@@ -93,6 +93,8 @@ typedef struct dl_scenario {
     int server_threads;
     bool interval_by_speed;
     dl_syncer_config syncer; /* for async_average */
+    dl_absence *absences;    /* [absence_count] */
+    size_t absence_count;
     dl_failures failures;
     unsigned without; /* costs that are switched off: sim/scenario/without.h */
     dl_noise_kind noise;

@@ -476,7 +476,7 @@ static void leave(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
     dl_worker *w = &team->workers[worker];
-    const dl_absence *absence = &team->syncer->config.absences[l->absence];
+    const dl_absence *absence = &team->config.absences[l->absence];
     l->leaving = false;
     /* A step at hand that was replaced has been counted, and is done once more. */
     w->dropped += measured(team, worker, w->steps_done - l->first_step - l->replaced);
@@ -509,33 +509,15 @@ static void on_leave(void *user, int worker)
 /* The worker's next absence, if there is one. */
 static void plan_absence(dl_team *team, int worker)
 {
-    const dl_syncer_config *config = &team->syncer->config;
     learner *l = &team->syncer->learners[worker];
-    while (l->absence < config->absence_count && config->absences[l->absence].worker != worker)
+    while (l->absence < team->config.absence_count &&
+           team->config.absences[l->absence].worker != worker)
         l->absence++;
-    if (l->absence == config->absence_count) return;
-    const int64_t from_ns = dl_ns_ceil(dl_s_to_ns(config->absences[l->absence].from_s));
+    if (l->absence == team->config.absence_count) return;
+    const int64_t from_ns = dl_ns_ceil(dl_s_to_ns(team->config.absences[l->absence].from_s));
     const int64_t now_ns = team->engine.now_ns;
     l->change = dl_engine_after(&team->engine, from_ns > now_ns ? from_ns - now_ns : 0, on_leave,
                                 team, worker);
-}
-
-double dl_syncer_goodput(const dl_team *team)
-{
-    double useful_ns = 0, all_ns = 0;
-    int64_t end_ns = 0;
-    for (int w = 0; w < team->config.workers; w++) {
-        if (team->workers[w].last_end_ns > end_ns) end_ns = team->workers[w].last_end_ns;
-    }
-    for (int w = 0; w < team->config.workers; w++) {
-        const dl_worker *worker = &team->workers[w];
-        const int64_t steps = worker->steps_done - worker->warm_up_steps;
-        all_ns += (double)(end_ns - worker->measured_since_ns);
-        if (steps <= worker->dropped) continue;
-        const double useful = 1 - (double)worker->dropped / (double)steps;
-        useful_ns += useful * (double)worker->state_ns[DL_STATE_COMPUTE];
-    }
-    return useful_ns / all_ns;
 }
 
 static void advance_async_average(dl_team *team, int worker)
@@ -578,7 +560,7 @@ static void advance_async_average(dl_team *team, int worker)
 const dl_mode dl_mode_async_average = {
     .name = "async_average",
     .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BY_SPEED | 1u << DL_SYNC_WHERE |
-               1u << DL_SYNC_BOUND | 1u << DL_SYNC_SYNCER,
+               1u << DL_SYNC_BOUND | 1u << DL_SYNC_SYNCER | 1u << DL_SYNC_AWAY,
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_SOME,

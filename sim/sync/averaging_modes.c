@@ -1,6 +1,7 @@
 /* Parameters exchanged after every `interval` local steps: average, bmuf, easgd. An average may be of
  * fragments, each every `interval` steps, one after another every interval / fragments (Streaming DiLoCo,
  * Douillard et al. 2025), and be merged `lag` steps after it was sent. */
+#include "sim/sync/members.h"
 #include "sim/sync/mode.h"
 
 static void end_step(dl_team *team, int worker, int64_t local_updates)
@@ -33,6 +34,11 @@ static int64_t period(const dl_team *team, int worker)
     return team->workers[worker].interval / team->config.fragments;
 }
 
+static bool is_first(const dl_team *team, int worker)
+{
+    return dl_members_has(team, worker) && dl_members_rank(team, worker) == 0;
+}
+
 /* Starts stage `stage` of an exchange: push, average a slice each, update the average if the mode does,
  * pull; false, and nothing started, after the last one. */
 static bool exchange_average(dl_team *team, int agent, int stage, bool with_state, bool updates)
@@ -41,6 +47,7 @@ static bool exchange_average(dl_team *team, int agent, int stage, bool with_stat
     dl_exchange exchange = {.with_state = with_state, .slices = team->config.server_threads};
     switch (stage >= OUTER && !updates ? stage + 1 : stage) {
     case 0:
+        dl_members_count(team, 1);
         dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PUSH, .with_state = with_state});
         return true;
     case 1: dl_team_barrier(team, agent); return true;
@@ -55,10 +62,10 @@ static bool exchange_average(dl_team *team, int agent, int stage, bool with_stat
         return true;
     case 4: dl_team_barrier(team, agent); return true;
     case 5:
-        if (dl_team_worker(team, agent) == 0) dl_team_update(team);
+        if (is_first(team, dl_team_worker(team, agent))) dl_team_update(team);
         dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PULL, .with_state = with_state});
         return true;
-    default: return false;
+    default: dl_members_count(team, -1); return false;
     }
 }
 
@@ -98,6 +105,7 @@ static void advance_synchronous(dl_team *team, int agent, bool with_state, bool 
         }
         return;
     }
+    if (dl_members_advance(team, agent, stage, stage > 1)) return;
     const bool inside = team->config.reduces_inside;
     const int first = inside ? 3 : 1; /* stage after the local step */
     const int64_t done = done_of_interval(team, agent);
@@ -163,7 +171,7 @@ static void advance_easgd(dl_team *team, int worker)
 #define THREADS (1u << DL_SYNC_SERVER_THREADS)
 AVERAGING_MODE(average,
                1u << DL_SYNC_AVERAGE_STATE | 1u << DL_SYNC_OUTER | 1u << DL_SYNC_FRAGMENTS |
-                   1u << DL_SYNC_INSIDE | 1u << DL_SYNC_LAG | THREADS,
+                   1u << DL_SYNC_INSIDE | 1u << DL_SYNC_LAG | 1u << DL_SYNC_AWAY | THREADS,
                DL_MODE_WAIT_BARRIER);
 AVERAGING_MODE(bmuf, 1u << DL_SYNC_BLOCK_MOMENTUM | THREADS, DL_MODE_WAIT_BARRIER);
 AVERAGING_MODE(easgd, 1u << DL_SYNC_MOVING_RATE, DL_MODE_WAIT_LOCK);

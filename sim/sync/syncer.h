@@ -58,25 +58,17 @@ extern const char *const dl_end_names[];
 /* "fixed", "adaptive"; ends with NULL. */
 extern const char *const dl_grace_names[];
 
-/* When a learner is not there. One that never comes back counts as having done its steps. */
-typedef struct dl_absence {
-    int worker;
-    double from_s, to_s; /* to_s > from_s; INFINITY: it does not come back, from_s > 0 then */
-} dl_absence;
-
 typedef struct dl_syncer_config {
-    int quorum;           /* 1 .. workers; more: as many as workers */
-    int quorum_max;       /* uploads of a merge at most; 0: no limit */
-    double scan_s;        /* period of looking; 0: at once */
-    double grace_s;       /* grace time at most */
-    int adaptive;         /* of dl_grace_names */
-    double weight_power;  /* >= 0 */
-    double merge_s;       /* of a merge, with reading and publishing; 0: of the costs ([update]) */
-    int adopt;            /* dl_adopt */
-    int each_ends;        /* of dl_end_names */
-    dl_absence *absences; /* [absence_count] of one worker not at the same time */
-    size_t absence_count;
-    double wait_s; /* that a learner waits for a new version after an upload */
+    int quorum;          /* 1 .. workers; more: as many as workers */
+    int quorum_max;      /* uploads of a merge at most; 0: no limit */
+    double scan_s;       /* period of looking; 0: at once */
+    double grace_s;      /* grace time at most */
+    int adaptive;        /* of dl_grace_names */
+    double weight_power; /* >= 0 */
+    double merge_s;      /* of a merge, with reading and publishing; 0: of the costs ([update]) */
+    int adopt;           /* dl_adopt */
+    int each_ends;       /* of dl_end_names */
+    double wait_s;       /* that a learner waits for a new version after an upload */
 } dl_syncer_config;
 
 /* What became of the uploads after each learner's warm-up; the first is the sum of the others. */
@@ -110,10 +102,6 @@ void dl_syncer_free(struct dl_syncer *syncer);
 void dl_syncer_start(dl_team *team);
 void dl_syncer_close(dl_team *team);
 void dl_syncer_end(dl_team *team);
-
-/* After the run. The part of the learners' time, from the end of the warm-up to the end of the last step, in which
- * they computed steps that were not lost; those of uploads that were not merged are not. */
-double dl_syncer_goodput(const dl_team *team);
 
 /* What became of the uploads; *merge_ns[the result]: times of the ends of merges after the warm-up,
  * ascending, borrowed; *since_ns: end of the merge before them, or 0. */

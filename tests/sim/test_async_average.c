@@ -231,8 +231,8 @@ static void intervals_by_speed(void **state)
 static void a_learner_fails_and_comes_back(void **state)
 {
     (void)state;
-    dl_run_result r =
-        run(2, 60, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\naway = 1:0.0145-0.0325\n");
+    dl_run_result r = run(2, 60, "interval = 10\n",
+                          "[syncer]\nmerge_s = 0.0005\n[failures]\naway = 1:0.0145-0.0325\n");
     assert_near(r.span_s, 0.0605, 1e-9);
     assert_near(r.samples, 60 + 42 - 4, 1e-12);
     assert_near(r.syncer->goodput_frac, (60 + 42.5 * (1 - 4 / 42.0)) / (2 * 60.5), 1e-9);
@@ -244,7 +244,7 @@ static void a_learner_joins_late(void **state)
 {
     (void)state;
     dl_run_result r =
-        run(2, 40, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\naway = 1:0-0.025\n");
+        run(2, 40, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\n[failures]\naway = 1:0-0.025\n");
     assert_merged(&r, (const int[6]){5, 5, 0, 0, 0, 5}, 3, (const int[3]){1, 3, 1});
 }
 
@@ -252,8 +252,8 @@ static void a_learner_joins_late(void **state)
 static void a_learner_leaves(void **state)
 {
     (void)state;
-    dl_run_result r =
-        run(2, 30, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\nend = each\naway = 1:0.0145-\n");
+    dl_run_result r = run(2, 30, "interval = 10\n",
+                          "[syncer]\nmerge_s = 0.0005\nend = each\n[failures]\naway = 1:0.0145-\n");
     assert_near(r.span_s, 0.030, 1e-9);
     assert_near(r.samples, 30 + 10, 1e-12);
     assert_merged(&r, (const int[6]){4, 4, 0, 0, 0, 4}, 3, (const int[3]){1, 2, 1});
@@ -264,7 +264,7 @@ static void a_learner_leaves_before_its_first_step(void **state)
 {
     (void)state;
     dl_run_result r =
-        run(2, 20, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\naway = 1:0.0005-\n");
+        run(2, 20, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\n[failures]\naway = 1:0.0005-\n");
     assert_near(r.step_mean_s, 0.001, 1e-9);
     assert_true(isnan(r.worker_step_s[1]));
     assert_near(r.samples, 20, 1e-12);
@@ -279,7 +279,7 @@ static void all_learners_leave_before_their_first_step(void **state)
     dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
     dl_scenario scenario =
         fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c.ini\nbatch = 1\n"
-                         "[sync]\nmode = async_average\n[syncer]\naway = 0:%s-\n",
+                         "[sync]\nmode = async_average\n[failures]\naway = 0:%s-\n",
                          "0.0005");
     const dl_run_config config = {
         .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
@@ -296,7 +296,8 @@ static void all_learners_leave_before_their_first_step(void **state)
 static void what_is_planned_after_the_end_does_not_count(void **state)
 {
     (void)state;
-    dl_run_result r = run(2, 20, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\naway = 1:50-60\n");
+    dl_run_result r =
+        run(2, 20, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\n[failures]\naway = 1:50-60\n");
     assert_near(r.updates_per_s, 3 / 0.0205, 1e-9);
     dl_run_result_free(&r);
     r = run(2, 40, "interval = 10\n",
@@ -311,7 +312,7 @@ static void absences_follow_one_another(void **state)
     (void)state;
     dl_run_result r = run(1, 30, "interval = 10\n",
                           "[syncer]\nmerge_s = 0.004\nwait_s = 1\n"
-                          "away = 0:0.0055-0.007, 0:0.018-0.030\n");
+                          "[failures]\naway = 0:0.0055-0.007, 0:0.018-0.030\n");
     /* 5 steps lost; back at 7, uploads at 17 and waits for the merge until 21, so leaves after the
      * end of that step; at 30 with steps 6 to 15 done; 14 more to 44, an upload at 40 between. */
     assert_near(r.samples, 30 - 5, 1e-12);
@@ -415,7 +416,7 @@ static void absences_are_checked(void **state)
         char text[300];
         snprintf(text, sizeof text,
                  "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 2\n"
-                 "[sync]\nmode = async_average\n[syncer]\naway = %s\n",
+                 "[sync]\nmode = async_average\n[failures]\naway = %s\n",
                  cases[i].away);
         assert_int_not_equal(read(text, &err), DL_OK);
         assert_int_equal(err.line, 10);

@@ -189,7 +189,7 @@ static void syncers_merge_in_order(void **state)
     dl_scenario s = fixture_scenario(
         "[scenario]\nsteps = %d\n[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\n"
         "batch = 2\n[sync]\nmode = async_average\ninterval = 2\n[syncer]\nquorum = 2\n"
-        "merge_s = 0.003\nweight_power = 1\naway = 1:0.0055-0.007\n",
+        "merge_s = 0.003\nweight_power = 1\n[failures]\naway = 1:0.0055-0.007\n",
         8);
     dl_error err = {0};
     assert_int_equal(dl_schedule_write(SCHEDULE, &s, &costs, &s.points[0], &err), DL_OK);

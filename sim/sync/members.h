@@ -1,0 +1,41 @@
+/* Who takes part in the averages of mode average, where workers fail, leave, join and come back
+ * ([failures] away).
+ *
+ * Leaving. A worker that computes stops at once, and its steps since the last average are lost; one
+ * that has come to an average, and perhaps waits for others there, leaves when that is over. The others
+ * average without it from then on: those that wait for it go on, and the mean is of those that are
+ * there.
+ *
+ * Coming (back). A worker first waits until no average is under way, fetches the parameters of the
+ * last one over its link (from the server, or from another worker's GPU), while the others go on,
+ * waits again if they have come to an average meanwhile, and then takes part: as far in its interval
+ * as the one that is least far, so that nobody waits longer for it than for its own steps. Alone, it
+ * has nothing to fetch.
+ *
+ * A worker that never comes back counts as having done its steps. Left out are averages that fail half
+ * done, and the time until others notice: to them, a failure is known at once. */
+#ifndef DL_SIM_MEMBERS_H
+#define DL_SIM_MEMBERS_H
+
+#include "sim/team.h"
+
+struct dl_members *dl_members_new(const dl_team *team);
+void dl_members_free(struct dl_members *members); /* NULL is fine */
+
+/* The run starts; no worker starts a step any more. */
+void dl_members_start(dl_team *team);
+void dl_members_close(dl_team *team);
+
+/* Called first in each advance of a worker, at `stage`: true if the worker is coming or going, and
+ * what it does next has been started. `in_average`: it has come to one, or is in it. */
+bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average);
+
+/* The worker has come to an average (+1), or is through (-1). */
+void dl_members_count(dl_team *team, int change);
+
+/* Workers that take part, all without [failures] away; whether one does; how many before it do. */
+int dl_members_present(const dl_team *team);
+bool dl_members_has(const dl_team *team, int worker);
+int dl_members_rank(const dl_team *team, int worker);
+
+#endif

@@ -1,0 +1,179 @@
+/* Workers that fail, leave, join and come back in mode average, worked out by hand. On cores a step takes
+ * 1 ms and exchange nothing (FIXTURE_COMPUTE_ONLY); parameters are averaged every 10 steps. */
+#include "tests/gpu_fixture.h"
+
+static dl_run_result run(int workers, int steps, const char *sync, const char *rest)
+{
+    return fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", workers, workers, steps, sync, rest);
+}
+
+/* Worker 2 fails at 14.5 ms, which loses 4 steps and a half. At 32.5 ms it is back, when the others are
+ * in the third step after an average: with 2 steps counted as done it does 8 until 40.5 ms, for which
+ * the others wait half a millisecond. */
+static void a_worker_fails_and_comes_back(void **state)
+{
+    (void)state;
+    dl_run_result r = run(3, 40, "interval = 10\n", "[failures]\naway = 2:0.0145-0.0325\n");
+    assert_near(r.span_s, 0.0405, 1e-9);
+    assert_near(r.samples, 40 + 40 + 22 - 4, 1e-12);
+    assert_near(r.applied_frac, 98 / 102.0, 1e-12);
+    assert_near(r.goodput_frac, (80 + 22.5 * (18 / 22.0)) / (3 * 40.5), 1e-9);
+    assert_int_equal(r.updates, 4);
+    dl_run_result_free(&r);
+}
+
+/* Worker 1 comes at 24.5 ms: 6 steps until 30.5, then 10 with the other. */
+static void a_worker_joins_late(void **state)
+{
+    (void)state;
+    dl_run_result r = run(2, 40, "interval = 10\n", "[failures]\naway = 1:0-0.0245\n");
+    assert_near(r.span_s, 0.0405, 1e-9);
+    assert_near(r.samples, 40 + 16, 1e-12);
+    dl_run_result_free(&r);
+}
+
+static void a_worker_leaves(void **state)
+{
+    (void)state;
+    dl_run_result r = run(2, 30, "interval = 10\n", "[failures]\naway = 1:0.0145-\n");
+    assert_near(r.span_s, 0.030, 1e-9);
+    assert_near(r.samples, 30 + 14 - 4, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* Worker 1 takes 2 ms a step and fails at 15: worker 0, which waits for it since 10, goes on alone. */
+static void who_is_waited_for_fails(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 30, "interval = 10\n", "[failures]\naway = 1:0.015-\n[noise]\nslow = 1:2\n");
+    assert_near(r.span_s, 0.035, 1e-9);
+    assert_near(r.samples, 30, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* Worker 0 is to leave at 12 ms, while it waits for worker 1 until 20: it leaves then, and nothing is
+ * lost. Worker 1 does its 20 steps until 40. Back at 25 ms, worker 0 is as far as the other, 2 steps of
+ * 10, waits for it from 33 ms on, and starts one more step just before the other has done all its own. */
+static void who_waits_leaves_after_the_average(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 20, "interval = 10\n", "[failures]\naway = 0:0.012-\n[noise]\nslow = 1:2\n");
+    assert_near(r.span_s, 0.040, 1e-9);
+    assert_near(r.samples, 10 + 20, 1e-12);
+    assert_int_equal(r.updates, 2);
+    dl_run_result_free(&r);
+    r = run(2, 20, "interval = 10\n", "[failures]\naway = 0:0.012-0.025\n[noise]\nslow = 1:2\n");
+    assert_near(r.span_s, 0.041, 1e-9);
+    assert_near(r.samples, 20 + 19, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* All leave; worker 1 is back first and goes on alone, from what it has. */
+static void all_are_away_for_a_while(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 20, "interval = 10\n", "[failures]\naway = 0:0.0105-, 1:0.0105-0.0205\n");
+    assert_near(r.span_s, 0.0305, 1e-9);
+    assert_near(r.samples, 10 + 20, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* Averages over two threads: slices of who is there. FIXTURE_COSTS: a step of 1.1 ms; of 3 workers a push
+ * of 8 us, two slices of 4000 bytes each at (3 x 0.5 + 1) ns a byte, 10 us, a pull of 8 us, two barriers
+ * of 0.1 us; of two workers slices of 8 us, of one a slice of 8000 bytes at 1.5 ns, 12 us, no barrier. */
+static void slices_are_of_who_is_there(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *away;
+        double exchange_us;
+    } cases[] = {{"", 8 + 10 + 8 + 0.2},
+                 {"[failures]\naway = 0:0.0001-\n", 8 + 8 + 8 + 0.2},
+                 {"[failures]\naway = 0:0.0001-, 2:0.0001-\n", 8 + 12 + 8}};
+    for (int i = 0; i < 3; i++) {
+        dl_run_result r = fixture_run_mode(FIXTURE_COSTS, "average", 3, 3, 10,
+                                           "interval = 5\nserver_threads = 2\n", cases[i].away);
+        assert_near(1e6 * r.span_s, 10 * 1100 + 2 * cases[i].exchange_us, 1e-6);
+        dl_run_result_free(&r);
+    }
+}
+
+#define MACHINE                                                         \
+    "[machine]\nschema = 1\nname = nodes\nnodes = 4\npeer = all\n"      \
+    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n" \
+    "fp32_flop_per_s = 1Tflop/s\n"                                      \
+    "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"               \
+    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"                \
+    "[host]\nmemory_bytes_per_s = 1000GB/s\n"                           \
+    "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"               \
+    "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
+
+/* GPUs on four nodes, a step of 1.1 ms, 8 MB round a ring at 1 GB/s: 12 ms of four, 32 / 3 of three.
+ * Worker 3 fails at 27.5 ms and loses 4 steps. The averages of 11 and 78 ms are of four, those of 34 and
+ * 55.7 of three. Back at 60 ms it waits for the end of the third, 66.33, fetches 8 MB until 74.33,
+ * counts 7 steps as done and does 3 until 77.63, for which the others wait. */
+static void a_gpu_fetches_over_its_link(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "members_%d.ini", (int)getpid());
+    fixture_write(path, MACHINE);
+    dl_costs costs = fixture_costs(
+        "[costs]\nschema = 1\nparameter_bytes = 8000000\n"
+        "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
+        "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+        "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n" FIXTURE_FREE_DISPATCH);
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = 40\n[machine]\nfile = %s\nworkers = 4\n[workload]\ncosts = c.ini\n"
+        "batch_per_worker = 1\n[sync]\nmode = average\nwhere = allreduce\ninterval = 10\n"
+        "[exchange]\nalgorithm = ring\n[failures]\naway = 3:0.0275-0.0600\n",
+        path);
+    unlink(path);
+    dl_run_result r = fixture_run(&costs, &scenario);
+    assert_near(r.span_s, 0.077633 + 0.012, 1e-4);
+    assert_near(r.samples, 3 * 40 + 17 - 4, 1e-12);
+    assert_near(r.usage.traffic_bytes, (2 * 6 + 2 * 4 + 1) * 8e6, 1e-9);
+    dl_run_result_free(&r);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
+static void what_is_not_simulated_is_refused(void **state)
+{
+    (void)state;
+    static const char *const syncs[] = {
+        "mode = average\ninterval = 4\nlag = 1\n", "mode = average\ninterval = 4\nfragments = 2\n",
+        "mode = average\ninterval_by_speed = yes\n", "mode = allreduce\n"};
+    for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
+        dl_scenario scenario = {0};
+        dl_error err = {0};
+        char text[300];
+        snprintf(text, sizeof text,
+                 "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 2\n[sync]\n%s"
+                 "[failures]\naway = 1:1-2\n",
+                 syncs[i]);
+        assert_int_equal(dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), &err),
+                         DL_ERR_DATA);
+        assert_non_null(strstr(err.text, "away"));
+        dl_scenario_free(&scenario);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_fails_and_comes_back),
+        cmocka_unit_test(a_worker_joins_late),
+        cmocka_unit_test(a_worker_leaves),
+        cmocka_unit_test(who_is_waited_for_fails),
+        cmocka_unit_test(who_waits_leaves_after_the_average),
+        cmocka_unit_test(all_are_away_for_a_while),
+        cmocka_unit_test(slices_are_of_who_is_there),
+        cmocka_unit_test(a_gpu_fetches_over_its_link),
+        cmocka_unit_test(what_is_not_simulated_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
