@@ -118,11 +118,17 @@ static dl_status introduce(dl_cluster *cluster, dl_error *err)
     return status;
 }
 
-/* The library's table, which stays loaded. */
-static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launcher, dl_error *err)
+dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void **entry,
+                           dl_error *err)
 {
     char *path = NULL;
     dl_error why = {0};
+    if (!launcher->has_mpi) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s has started %d processes without MPI: use srun --mpi=pmix, "
+                            "--mpi=pmi2 or mpirun; with DLSCALE_MPI=off each works alone",
+                            launcher->name, launcher->size);
+    }
     if (dl_library_path(DL_CLUSTER_LIBRARY, &path, &why) != DL_OK) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "%s has started %d processes, but this build has no MPI: there is no "
@@ -135,13 +141,23 @@ static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launche
     if (handle == NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "cannot load MPI: %.400s", dlerror());
     }
+    *entry = dlsym(handle, name);
+    if (*entry != NULL) return DL_OK;
+    return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s is of another version", DL_CLUSTER_LIBRARY);
+}
+
+/* The library's table. */
+static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launcher, dl_error *err)
+{
     /* POSIX has functions come as object pointers; C has no cast for that. */
     union {
         void *object;
         dl_cluster_entry_function function;
-    } entry = {.object = dlsym(handle, DL_CLUSTER_ENTRY)};
-    const dl_cluster_calls *found = entry.object != NULL ? entry.function() : NULL;
-    if (found == NULL || found->bytes != sizeof *found) {
+    } entry;
+    const dl_status status = dl_cluster_entry(launcher, DL_CLUSTER_ENTRY, &entry.object, err);
+    if (status != DL_OK) return status;
+    const dl_cluster_calls *found = entry.function();
+    if (found->bytes != sizeof *found) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s is of another version",
                             DL_CLUSTER_LIBRARY);
     }
@@ -164,14 +180,7 @@ dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err)
     const dl_launcher launcher = dl_launcher_find();
     *cluster = (dl_cluster){.size = 1, .local_size = 1, .cpu_count = dl_cpu_count()};
     if (launcher.name == NULL || launcher.size == 1) return DL_OK;
-    dl_status status = DL_OK;
-    if (!launcher.has_mpi) {
-        status = dl_error_set(err, DL_ERR_UNSUPPORTED,
-                              "srun has started %d processes without MPI: use srun --mpi=pmix, "
-                              "--mpi=pmi2 or mpirun; with DLSCALE_MPI=off each works alone",
-                              launcher.size);
-    }
-    if (status == DL_OK) status = load(&cluster->calls, &launcher, err);
+    dl_status status = load(&cluster->calls, &launcher, err);
     if (status == DL_OK) status = cluster->calls->start(&cluster->rank, &cluster->size, err);
     if (status != DL_OK) {
         cluster->calls = NULL;
