@@ -651,6 +651,10 @@ static dl_status add_trace(dl_dataset *dataset, const dl_trace *trace, dl_notes 
     dl_status status = check_head(dataset, trace, err);
     if (status == DL_OK) status = take_cores(dataset, trace, which == 1, err);
     if (status != DL_OK) return status;
+    if (dl_trace_meta(trace, "failed") != NULL) {
+        dl_notes_add(notes, "%s: the run failed (%s); used up to its end",
+                     dl_base_name(trace->path), dl_trace_meta(trace, "failed"));
+    }
     if (!trace->complete) {
         dl_notes_add(notes, "%s: incomplete (the run was cut off); used up to its end",
                      dl_base_name(trace->path));

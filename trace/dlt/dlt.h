@@ -151,7 +151,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   sync, interval, average_state, server_threads, workers, batch (all workers), steps, seed
  *   rank, world_size, local_rank, rank_exchange
  *                                 of a rank, whose workers are some of `workers`: which, of how
- *                                 many, on its host; "tcp" or "nccl"
+ *                                 many, on its host; "mpi" or "nccl"
  *   slow                          "1:2" = worker 1 slowed twofold; "" = none
  *   wait                          "spin" or "block"
  *   data                          "mnist" or "synthetic"
@@ -162,6 +162,8 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *                                 "tf32" or "fp16"; "cpu", "gpu:NUMBER" or "allreduce"
  *   device_memory_bytes           on GPUs: in use of the first one's at the end, whoever uses it
  *   compress                      of gradients: "none", "fp16" or "1bit"
+ *   stopped                       the signal that ended the run early, "SIGINT" or "SIGTERM"
+ *   failed                        why the run failed; its last step may lack an exchange
  *   clock_start_ns                CLOCK_MONOTONIC at the start
  *   wall_start                    ISO 8601 UTC time of the start
  * and about the process of a recorded program ("kind" is "run"):

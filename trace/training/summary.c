@@ -230,6 +230,8 @@ static void warn_about_file(dl_summary *summary)
 {
     dl_notes *warnings = &summary->warnings;
     const dl_trace *trace = summary->trace;
+    const char *failed = dl_trace_meta(trace, "failed");
+    if (failed != NULL) dl_notes_add(warnings, "the run failed: %s", failed);
     if (!trace->complete) {
         dl_notes_add(warnings,
                      "the trace is incomplete (killed run, full disk or damage); %" PRIu64
