@@ -37,11 +37,11 @@ build() {
         cmake --build "$folder" -j "$(nproc)" --target "${targets[@]}"
 }
 
-# What the programs need beside CUDA and the compilers' libraries, of which a newer machine's own
+# What the programs need beside CUDA, MPI and the compilers' libraries, of which a newer machine's own
 # programs need the newer ones.
 libraries_of() { # programs...
     ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -vE \
-        '/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt|cudnn|nccl|cupti)\.so'
+        '/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt|cudnn|nccl|cupti|mpi|open-rte|open-pal)\.so'
 }
 
 carry() { # FILE

@@ -53,6 +53,7 @@ SETTINGS = {
         "precision": "fp32",
     },
     "error_frac": 0.05,  # of a prediction
+    "loss_frac": 0.001,  # between ways to launch the same training
     "copy_frac": 0.1,  # of the rate to the device from PyTorch's
     "bench": ["--seconds", 12, "--precision", "fp32"],
 }
@@ -354,10 +355,20 @@ def train(step, name, options, steps, before=(), env=None):
     command = [*before, step.plan.bin / "dlprof", *words, trace, *options]
     if step.run(name, command, env=env) is None:
         return None
+    if not trace.exists():
+        trace = step.folder / f"{name}.rank0.dlt"
     info = step.json(f"{name}.info", [step.plan.bin / "dlprof", "info", "--json", trace])
     step_ns = find(info, "p50")
     step.check(step_ns, f"{name}: no step was timed")
     return step_ns
+
+
+def last_loss(step, name):
+    """That dlprof train has printed."""
+    words = (step.folder / f"{name}.out").read_text()
+    found = re.search(r"^loss .* last ([0-9.e+-]+)$", words, re.MULTILINE)
+    step.check(found, f"{name}: no loss was printed")
+    return float(found[1]) if found else None
 
 
 def find(value, key):
@@ -619,12 +630,18 @@ def bench(step):
 
 
 def several(step):
-    """Between GPUs, where there are several: NCCL, both ways to launch."""
+    """Between GPUs, where there are several: NCCL, both ways to launch, and a rank for each GPU."""
     known, count = step.settings["predict"], gpu_count(step)
     if count < 2:
         step.left_out = "one GPU: nothing is reduced between GPUs"
         return
-    for dispatch in ("threads", "single"):
+    losses = {}
+    ways = [("threads", []), ("single", [])]
+    if shutil.which("mpirun") and (step.plan.bin / "libdlscale_mpi.so").exists():
+        ways.append(("ranks", ["mpirun", "--allow-run-as-root", "-n", count, "--bind-to", "none"]))
+    else:
+        step.figure("no MPI: no ranks")
+    for way, launcher in ways:
         options = [
             "--model",
             known["model"],
@@ -637,11 +654,18 @@ def several(step):
             "--sync",
             "allreduce",
             "--dispatch",
-            dispatch,
+            "single" if way == "single" else "threads",
         ]
-        taken = train(step, f"allreduce_{dispatch}", options, known["steps"])
+        taken = train(step, f"allreduce_{way}", options, known["steps"], launcher)
         if taken:
-            step.figure(f"allreduce of {count}, launched by {dispatch}: {taken / 1e6:.3f} ms")
+            step.figure(f"allreduce of {count}, launched by {way}: {taken / 1e6:.3f} ms")
+            losses[way] = last_loss(step, f"allreduce_{way}")
+    expected = losses.get("threads")
+    for way, loss in losses.items():
+        # NCCL adds up in an order of its own, by the connections that it has made.
+        if loss and expected:
+            off = abs(loss / expected - 1)
+            step.check(off <= step.settings["loss_frac"], f"{way}: last loss {loss}, not {expected}")
 
 
 # With the budget of each in seconds, on one GPU less than ten minutes in all: `several` is left out.
