@@ -39,7 +39,7 @@ dl_debian(development libdlscale-dev libdevel
     "The header and the pkg-config file of libdlscale.")
 if(TARGET dlscale_mpi)
     dl_debian(mpi dlscale-mpi science "dlscale as one job of many processes, by MPI"
-        "With it, what mpirun starts of dlsim and dlcal shares the work.")
+        "With it, what mpirun starts of dlsim, dlcal and dlprof train shares the work.")
     set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "dlscale (= ${PROJECT_VERSION})")
     set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS dlscale-mpi)
 endif()

@@ -260,7 +260,7 @@ static void print_ranks(const train_command *run)
     print_device(&own);
     if (run->rank_count == 1) return;
     printf("ranks       %d, with %d workers each, which exchange through %s\n", run->rank_count,
-           own.workers, dl_train_is_collective(&own) ? "NCCL" : "TCP");
+           own.workers, dl_train_is_collective(&own) ? "NCCL" : "MPI");
 }
 
 static void print_where(const dl_train_config *config)
@@ -591,7 +591,7 @@ static dl_status evaluate_run(train_command *run, dl_error *err)
  * stay until it was reported. */
 static void leave_ranks(train_command *run)
 {
-    dl_rank_group_leave(run->ranks, true);
+    if (run->ranks != NULL) run->ranks->leave(run->ranks, NULL);
     run->ranks = NULL;
     run->config.ranks = NULL;
 }
@@ -607,8 +607,8 @@ static dl_status join_ranks(train_command *run, const char *command_text, dl_err
     }
     if (status == DL_OK) status = dl_ranks_join(&options->ranks, command_text, &run->ranks, err);
     if (status != DL_OK) return status;
-    run->rank_count = run->ranks != NULL ? dl_rank_group_size(run->ranks) : 1;
-    run->first = run->ranks == NULL || dl_rank_group_rank(run->ranks) == 0;
+    run->rank_count = run->ranks != NULL ? run->ranks->size : 1;
+    run->first = run->ranks == NULL || run->ranks->rank == 0;
     run->output = dl_ranks_path(run->ranks, options->output);
     return DL_OK;
 }
@@ -646,6 +646,9 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
     if (dl_interrupt_caught() && run->recorder.writer != NULL) {
         dl_trace_writer_meta(run->recorder.writer, "stopped", dl_interrupt_name());
     }
+    if (status != DL_OK && run->recorder.writer != NULL) {
+        dl_trace_writer_meta(run->recorder.writer, "failed", err->text);
+    }
     if (status == DL_OK && run->recorder.writer != NULL) {
         dl_device_memory_meta(run->recorder.writer, &run->result);
         if (dl_train_diverged(&run->result)) {
@@ -664,11 +667,12 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
     return status;
 }
 
-static void free_run(train_command *run)
+/* `failure` is why the run failed, where it did before the ranks had left. */
+static void free_run(train_command *run, const dl_error *failure)
 {
     dl_train_result_free(&run->result);
     dl_recorder_free(&run->recorder);
-    dl_rank_group_leave(run->ranks, false);
+    if (run->ranks != NULL) run->ranks->leave(run->ranks, failure);
     free(run->output);
     dl_data_set_free(&run->data);
     free(run->data_note);
@@ -680,9 +684,8 @@ static void free_run(train_command *run)
 
 static void print_error(const train_command *run, const dl_error *err, const char *program)
 {
-    char *name = run->ranks == NULL
-                     ? dl_strdup(program)
-                     : dl_format("%s: rank %d", program, dl_rank_group_rank(run->ranks));
+    char *name = run->ranks == NULL ? dl_strdup(program)
+                                    : dl_format("%s: rank %d", program, run->ranks->rank);
     dl_error_print(err, name, stderr);
     free(name);
 }
@@ -704,8 +707,7 @@ static dl_status check_options(const train_options *options, dl_error *err)
                    {"steps", options->steps != config.steps},
                    {"epochs", options->epochs != 0},
                    {"slow", options->slow.count > 0},
-                   {"csv", options->csv != NULL},
-                   {"rendezvous", options->ranks.rendezvous != NULL}};
+                   {"csv", options->csv != NULL}};
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         if (!decided[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
@@ -713,13 +715,12 @@ static dl_status check_options(const train_options *options, dl_error *err)
                             "row or other settings",
                             decided[i].name);
     }
-    dl_launch launch;
-    const dl_status status = dl_launch_find(&options->ranks, &launch, err);
-    if (status != DL_OK || launch.size == 1) return status;
+    const dl_launcher launcher = dl_ranks_launcher(&options->ranks);
+    if (launcher.name == NULL) return DL_OK;
     return dl_error_set(err, DL_ERR_USAGE,
-                        "--schedule is for one process, but a launcher has started %d; --ranks off "
-                        "has each repeat it by itself",
-                        launch.size);
+                        "--schedule is for one process, but %s has started %d; --ranks off has "
+                        "each repeat it by itself",
+                        launcher.name, launcher.size);
 }
 
 /* With --schedule, all of the run. DL_ERR_USAGE for options that the schedule
@@ -779,7 +780,7 @@ int dl_cmd_train(int argc, char **argv)
         free(text);
     }
     if (status != DL_OK) print_error(&run, &err, argv[0]);
-    free_run(&run);
+    free_run(&run, &err);
     dl_text_list_free(&options.slow);
     dl_text_list_free(&positional);
     if (status == DL_OK && dl_interrupt_caught()) return dl_interrupt_exit_code();

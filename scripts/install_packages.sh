@@ -25,7 +25,7 @@ packages=(
     "libsqlite3-dev    traces of Nsight Systems"
     "zlib1g-dev        .gz data, checksums of traces"
     "libhwloc-dev      dlprof machine (optional)"
-    "libopenmpi-dev    sweeps over several machines (optional)"
+    "libopenmpi-dev    sweeps and training over several machines (optional)"
     "openmpi-bin       the same: mpirun"
     "libcmocka-dev     tests (optional)"
     "gnuplot-nox       figures (optional)"

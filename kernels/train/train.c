@@ -300,6 +300,7 @@ static dl_status worker_status(const dl_train_shared *shared, dl_error *err)
     for (int w = 0; w < shared->config->workers; w++) {
         const dl_train_worker *worker = &shared->workers[w];
         if (worker->status == DL_OK) continue;
+        if (worker->lost_rank) return dl_error_set(err, worker->status, "%s", worker->err.text);
         return dl_error_set(err, worker->status, "worker %d: %s", w, worker->err.text);
     }
     return DL_OK;
@@ -311,7 +312,7 @@ static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl
     bool failed = false;
     if (shared->ranks == NULL) return status;
     dl_error why = {0};
-    const dl_status met = dl_rank_group_agree(shared->ranks, status != DL_OK, &failed, &why);
+    const dl_status met = shared->ranks->agree(shared->ranks, status != DL_OK, &failed, &why);
     if (status != DL_OK) return status;
     if (met != DL_OK) {
         if (err != NULL) *err = why;
@@ -466,9 +467,10 @@ static dl_status open_places(dl_train_worker *worker, int number, dl_error *err)
     return type->open(&worker->server, config->where_device, &config->device_settings, err);
 }
 
-static bool device_lost(void *group)
+static bool device_lost(void *user)
 {
-    return dl_rank_group_lost(group);
+    dl_rank_group *group = user;
+    return group->lost(group);
 }
 
 /* Rank 0's identity of the reduction, with whether it could be made. */
@@ -483,12 +485,12 @@ static dl_status ranks_join(const dl_train_shared *shared, dl_device *const *dev
     const dl_device_type *type = shared->config->device;
     identity of = {0};
     dl_status made = DL_OK;
-    if (dl_rank_group_rank(shared->ranks) == 0) {
+    if (shared->ranks->rank == 0) {
         made = type->make_id(of.id, err);
         of.made = made == DL_OK;
     }
     const dl_status status =
-        dl_rank_group_broadcast(shared->ranks, &of, sizeof of, made == DL_OK ? err : NULL);
+        shared->ranks->broadcast(shared->ranks, &of, sizeof of, made == DL_OK ? err : NULL);
     if (made != DL_OK) return made;
     if (status != DL_OK) return status;
     if (!of.made) {
@@ -496,7 +498,7 @@ static dl_status ranks_join(const dl_train_shared *shared, dl_device *const *dev
     }
     dl_device_ranks ranks = {.first = shared->first_worker,
                              .count = shared->whole->workers,
-                             .limit_s = dl_rank_group_limit_s(shared->ranks),
+                             .limit_s = shared->ranks->limit_s,
                              .lost = device_lost,
                              .user = shared->ranks};
     memcpy(ranks.id, of.id, sizeof ranks.id);
@@ -539,9 +541,9 @@ static dl_status take_part(dl_train_shared *shared, dl_error *err)
     own->ranks = NULL;
     own->workers = whole->workers / ranks;
     own->batch = whole->batch / ranks;
-    shared->first_worker = dl_rank_group_rank(shared->ranks) * own->workers;
+    shared->first_worker = shared->ranks->rank * own->workers;
     if (whole->slow != NULL) own->slow = whole->slow + shared->first_worker;
-    const int before = dl_rank_group_local_rank(shared->ranks) * own->workers;
+    const int before = shared->ranks->local_rank * own->workers;
     own->first_core += before;
     int devices = 0;
     if (whole->device == NULL) return DL_OK;

@@ -363,7 +363,7 @@ bool dl_train_is_collective(const dl_train_config *config)
 
 int dl_train_rank_count(const dl_train_config *config)
 {
-    return config->ranks != NULL ? dl_rank_group_size(config->ranks) : 1;
+    return config->ranks != NULL ? config->ranks->size : 1;
 }
 
 dl_status dl_train_check_ranks(const dl_train_config *config, int ranks, dl_error *err)

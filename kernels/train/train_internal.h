@@ -152,8 +152,9 @@ typedef struct dl_train_pending {
 struct dl_train_worker {
     dl_train_shared *shared;
     int index;
-    dl_status status; /* of setting up; later that of the device */
+    dl_status status; /* of setting up; later that of the device, or of the other ranks */
     dl_error err;
+    bool lost_rank; /* the reason is another rank */
 
     dl_device *device;         /* NULL: the processor */
     dl_device *server;         /* where = gpu: place on the server's device, or `device` itself */

@@ -97,7 +97,7 @@ void dl_train_synchronize(dl_train_worker *worker)
             atomic_store_explicit(&shared->failed, true, memory_order_relaxed);
             /* A device has failed, for which those of other ranks must not wait. */
             if (shared->ranks != NULL && shared->mode->collective)
-                dl_rank_group_abandon(shared->ranks);
+                shared->ranks->abandon(shared->ranks, &worker->err);
         }
     }
     if (!worker->launching) return;

@@ -149,8 +149,8 @@ static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vecto
     }
     vectors[0][count + SAMPLES_PER_S] = made->samples_per_s;
     const dl_status status =
-        dl_rank_group_sum(shared->ranks, sum, (const void *const *)vectors, shared->config->workers,
-                          1, count + FIGURES, DL_DOUBLE, err);
+        shared->ranks->sum(shared->ranks, sum, (const void *const *)vectors,
+                           shared->config->workers, 1, count + FIGURES, DL_DOUBLE, err);
     if (status == DL_OK) {
         memcpy(made->parameters, sum, count * sizeof *sum);
         made->first_loss = sum[count + FIRST_LOSS];

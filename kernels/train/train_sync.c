@@ -394,6 +394,7 @@ static void end_by_loss(dl_train_worker *worker, dl_status status, const dl_erro
     if (worker->status == DL_OK && !atomic_load(&shared->failed)) {
         worker->status = status;
         worker->err = *why;
+        worker->lost_rank = true;
     }
     atomic_store(&shared->failed, true);
     atomic_store(&shared->last_step, worker->step + (shared->mode->collective ? 2 : 1));
@@ -405,7 +406,7 @@ void dl_train_ranks_barrier(dl_train_worker *worker)
     const bool mine = dl_train_stopped(shared->config) || atomic_load(&shared->failed);
     bool stop = false;
     dl_error why = {0};
-    const dl_status status = dl_rank_group_agree(shared->ranks, mine, &stop, &why);
+    const dl_status status = shared->ranks->agree(shared->ranks, mine, &stop, &why);
     atomic_store(&shared->agreed_stop, stop);
     if (status != DL_OK) end_by_loss(worker, status, &why);
 }
@@ -418,8 +419,8 @@ static void ranks_average(dl_train_worker *worker, void *result, void *const *ve
     const dl_train_config *config = shared->config;
     dl_error why = {0};
     const dl_status status =
-        dl_rank_group_sum(shared->ranks, result, (const void *const *)vectors, config->workers,
-                          shared->whole->workers, count, config->precision, &why);
+        shared->ranks->sum(shared->ranks, result, (const void *const *)vectors, config->workers,
+                           shared->whole->workers, count, config->precision, &why);
     if (status != DL_OK) end_by_loss(worker, status, &why);
     mark_average(worker, DL_PHASE_NONE, name, shared->whole->workers, 1,
                  count * dl_precision_bytes(config->precision));

@@ -1,24 +1,22 @@
-/* Training over ranks, each a thread with its own group over the loopback: the same bits as in one
- * process, on the processor and on the fake device; ends, losses, refusals. */
+/* Training over ranks, each a thread of this process: the same bits as in one process, on the processor and on the fake device; ends, losses, refusals. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "kernels/ranks/rank_group.h"
-#include "kernels/ranks/rank_socket.h"
 #include "tests/doubles/fake_device.h"
-#include "tests/free_port.h"
+#include "tests/doubles/thread_ranks.h"
 #include "tests/train_case.h"
 
 #define RANKS_MAX 4
+
+#define LIMIT_S 120.0 /* where nothing is meant to be waited for */
 
 /* One rank of a run. */
 typedef struct member {
     dl_train_config config;
     const dl_train_observer *observer;
-    dl_rank_settings settings;
     dl_train_result result;
     dl_status status;
     dl_error err;
@@ -28,37 +26,32 @@ typedef struct member {
 static void *run_member(void *argument)
 {
     member *m = argument;
-    dl_rank_group *group = NULL;
-    m->status = dl_rank_group_join(&group, &m->settings, &m->err);
-    m->config.ranks = group;
-    if (m->status == DL_OK) {
-        m->status = dl_train_run(&m->config, &data, m->observer, &m->result, &m->err);
-    }
-    dl_rank_group_leave(group, m->status == DL_OK);
+    m->status = dl_train_run(&m->config, &data, m->observer, &m->result, &m->err);
+    m->config.ranks->leave(m->config.ranks, m->status == DL_OK ? NULL : &m->err);
     return NULL;
 }
 
 static void set_up(member *members, int ranks, const dl_train_config *config)
 {
-    const int port = free_port();
-    for (int r = 0; r < ranks; r++) {
-        members[r] = (member){.config = *config,
-                              .settings = {.rank = r,
-                                           .size = ranks,
-                                           .host = "127.0.0.1",
-                                           .port = port,
-                                           .limit_s = 120,
-                                           .run = "test",
-                                           .settings = ""}};
-    }
+    for (int r = 0; r < ranks; r++)
+        members[r] = (member){.config = *config};
 }
 
-static void run_members(member *members, int ranks)
+static void run_with_limit(member *members, int count, double limit_s)
 {
-    for (int r = 0; r < ranks; r++)
+    thread_ranks *ranks = thread_ranks_make(count, limit_s);
+    for (int r = 0; r < count; r++)
+        members[r].config.ranks = thread_ranks_join(ranks, r);
+    for (int r = 0; r < count; r++)
         assert_int_equal(pthread_create(&members[r].thread, NULL, run_member, &members[r]), 0);
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < count; r++)
         pthread_join(members[r].thread, NULL);
+    thread_ranks_free(ranks);
+}
+
+static void run_members(member *members, int count)
+{
+    run_with_limit(members, count, LIMIT_S);
 }
 
 static void check_like_one_process(const dl_train_config *config, int ranks)
@@ -180,12 +173,13 @@ static void a_stop_is_agreed(void **state)
     }
 }
 
-/* The rank's observer takes it out in its third step. */
+/* The rank's observer ends its part in its third step. */
 static void go(void *user, const dl_record *record)
 {
     member *m = user;
     if (record->step == 2 && record->kind == DL_RECORD_INPUT) {
-        dl_rank_group_abandon(m->config.ranks);
+        const dl_error why = {.code = DL_ERR_SYSTEM, .text = "it goes"};
+        m->config.ranks->abandon(m->config.ranks, &why);
     }
 }
 
@@ -203,7 +197,7 @@ static void a_lost_rank_ends_the_run(void **state)
         for (int r = 0; r < 3; r++)
             assert_int_equal(members[r].status, DL_ERR_SYSTEM);
         for (int r = 0; r < 3; r += 2)
-            assert_contains(members[r].err.text, "rank 1 on ");
+            assert_string_equal(members[r].err.text, "rank 1 has failed: it goes");
     }
 }
 
@@ -324,9 +318,7 @@ static void a_rank_that_hangs_ends_all_ranks(void **state)
     member members[2];
     fake_device_set(4, 700);
     set_up(members, 2, &config);
-    for (int r = 0; r < 2; r++)
-        members[r].settings.limit_s = 1;
-    run_members(members, 2);
+    run_with_limit(members, 2, 1);
     for (int r = 0; r < 2; r++)
         assert_int_equal(members[r].status, DL_ERR_SYSTEM);
     assert_int_equal(fake_device_leaks(), 0);
@@ -344,10 +336,8 @@ static void a_reduction_that_cannot_be_named_ends_all_ranks(void **state)
     fake_device_refuse_ids(false);
     assert_string_equal(members[0].err.text, "no fake id");
     /* Or the end of rank 0, if that comes first. */
-    if (strstr(members[1].err.text, "rank 0 could not start a reduction") == NULL) {
-        assert_contains(members[1].err.text, "rank 0 on ");
-        assert_contains(members[1].err.text, "has gone");
-    }
+    if (strstr(members[1].err.text, "rank 0 could not start a reduction") == NULL)
+        assert_string_equal(members[1].err.text, "rank 0 has failed: no fake id");
     assert_int_equal(fake_device_leaks(), 0);
 }
 

@@ -22,9 +22,20 @@ dl_add_test(test_large_models model LINK dl_kernels)
 set_property(TEST test_large_models APPEND PROPERTY LABELS slow)
 dl_add_test(test_optimizer unit LINK dl_kernels)
 
-dl_add_test(test_rank_group unit LINK dl_kernels)
-dl_add_test(test_train_ranks unit LINK dl_kernels EXTRA doubles/fake_device.c)
-set_property(TEST test_rank_group test_train_ranks APPEND PROPERTY LABELS threads)
+dl_add_test(test_train_ranks unit LINK dl_kernels EXTRA doubles/fake_device.c doubles/thread_ranks.c)
+set_property(TEST test_train_ranks APPEND PROPERTY LABELS threads)
+# Ranks that mpirun starts, which find the library beside the program.
+if(TARGET dlscale_mpi)
+    add_executable(mpi_ranks ${CMAKE_CURRENT_LIST_DIR}/mpi_ranks.c)
+    target_include_directories(mpi_ranks SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+    target_link_libraries(mpi_ranks PRIVATE dl_options dl_kernels ${CMOCKA_LIBRARY})
+    set_target_properties(mpi_ranks PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/ranks)
+    add_dependencies(mpi_ranks dlscale_mpi)
+    add_test(NAME test_mpi_ranks COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_mpi_ranks.sh
+             $<TARGET_FILE:mpi_ranks>)
+    set_tests_properties(test_mpi_ranks PROPERTIES LABELS "unit;faults" SKIP_RETURN_CODE 77)
+endif()
 
 # The kernels of the "cuda" device, compiled for the processor: launches become calls, the GPU's clock
 # the host's, CUDA's headers those of a double.
