@@ -156,7 +156,11 @@ static dl_status machine_check_whole(const machine_reader *r)
         return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
                             "the nodes are not connected: no [nics ..]");
     }
-    return DL_OK;
+    dl_error why = {0};
+    status = dl_machine_check_fabric(m, &why);
+    return status == DL_OK ? DL_OK
+                           : dl_error_set_at(r->err, status, r->ini->path,
+                                             dl_ini_section_line(r->ini, "fabric"), "%s", why.text);
 }
 
 int dl_machine_model_number(const dl_machine *machine, int node, int index)
@@ -261,6 +265,9 @@ enum {
 #define SHARE DL_DIMENSION_PURE, 1e-3, 1
 #define PRICE DL_DIMENSION_PURE, 0, 1e5
 
+const char *const dl_fabric_kind_names[] = {"none", "fat_tree", "rail", "dragonfly", "torus", NULL};
+const char *const dl_fabric_spreadings[] = {"ideal", "ecmp", NULL};
+const char *const dl_fabric_placements[] = {"packed", "scattered", NULL};
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 
 #define QUANTITY(section, name, owner, type, member, dimension_and_range, required, words) \
@@ -275,6 +282,7 @@ static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
         section, name, DL_KEY_INT, DL_DIMENSION_PURE, low, high, NULL, NULL, fallback, required, \
             owner, offsetof(dl_machine, member), 0, .help = words                                \
     }
+#define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
 /* A key that its section's reader looks up. */
 #define OWN(section, name, form, required, words)                                                  \
     {                                                                                              \
@@ -351,6 +359,7 @@ static const dl_key rows[] = {
     QUANTITY("network", "first_use_ns", OF_HOST, dl_machine, first_use_ns, LONG_TIMES, false,
              "added to the first average of a run: the collectives library connects, allocates "
              "buffers and loads kernels; allreduce does so before its first step"),
+    DL_FABRIC_ROWS(FABRIC, 0),
     QUANTITY(
         "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
         "to the other sites, each direction; default: no limit. Sites share the nodes in equal "
@@ -625,6 +634,34 @@ static dl_status read_nvlinks(const machine_reader *r, const dl_ini_section *sec
     return status;
 }
 
+static dl_status read_fabric(const machine_reader *r)
+{
+    dl_fabric *fabric = &r->machine->fabric;
+    if (fabric->router_nodes == 0) fabric->router_nodes = 1;
+    if (fabric->global_links == 0) fabric->global_links = 1;
+    for (int d = 1; d < DL_FABRIC_DIMENSIONS; d++)
+        if (fabric->size[d] == 0) fabric->size[d] = 1;
+    const int line = dl_ini_section_line(r->ini, "fabric");
+    if (line == 0 || dl_ini_find(r->ini, "fabric", "topology") != NULL) return DL_OK;
+    return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, line, "[fabric] lacks topology");
+}
+
+dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err)
+{
+    const dl_fabric *fabric = &machine->fabric;
+    if (fabric->kind == DL_FABRIC_NONE) return DL_OK;
+    const bool is_torus = fabric->kind == DL_FABRIC_TORUS;
+    if (is_torus ? fabric->size[0] == 0 : fabric->group_nodes == 0) {
+        return dl_error_set(err, DL_ERR_DATA, "[fabric] topology = %s needs %s",
+                            dl_fabric_kind_names[fabric->kind],
+                            is_torus ? "size_x" : "group_nodes");
+    }
+    const int slots = fabric->size[0] * fabric->size[1] * fabric->size[2];
+    if (!is_torus || machine->nodes <= slots) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "%d nodes, but the torus of [fabric] has %d switches",
+                        machine->nodes, slots);
+}
+
 static dl_status read_host(const machine_reader *r)
 {
     dl_machine *m = r->machine;
@@ -655,7 +692,7 @@ static dl_status read_all(const machine_reader *r)
         (status = machine_each_section(r, "protocol", read_protocol)) ||
         (status = machine_each_section(r, "site", read_site)) ||
         (status = machine_each_section(r, "between", read_site_pair)) || (status = read_host(r)) ||
-        (status = machine_each_section(r, "switch", name_switch)) ||
+        (status = read_fabric(r)) || (status = machine_each_section(r, "switch", name_switch)) ||
         (status = machine_each_section(r, "switch", read_switch)) ||
         (status = machine_each_section(r, "gpus", read_gpus)) ||
         (status = machine_each_section(r, "nodes", read_nodes)) ||

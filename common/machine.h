@@ -110,6 +110,140 @@ typedef struct dl_site_pair {
     dl_quantity bytes_per_s, latency_ns; /* as of a site; latency: one way */
 } dl_site_pair;
 
+/* The switches between nodes (sim/network/fabric.h). */
+typedef enum dl_fabric_kind {
+    DL_FABRIC_NONE, /* the ports meet in one place, which [network] bytes_per_s may limit */
+    DL_FABRIC_FAT_TREE,
+    DL_FABRIC_RAIL,
+    DL_FABRIC_DRAGONFLY,
+    DL_FABRIC_TORUS
+} dl_fabric_kind;
+
+enum { DL_FABRIC_IDEAL, DL_FABRIC_ECMP };       /* spreading */
+enum { DL_FABRIC_PACKED, DL_FABRIC_SCATTERED }; /* placement */
+
+#define DL_FABRIC_DIMENSIONS 3
+#define DL_FABRIC_SIZE_MAX 64 /* of a torus, in each dimension */
+
+typedef struct dl_fabric {
+    int kind;         /* dl_fabric_kind */
+    int group_nodes;  /* >= 1, but for a torus */
+    int pod_groups;   /* 0 = the tree has two levels */
+    int router_nodes; /* of a dragonfly, >= 1 */
+    int global_links; /* between two of its groups */
+    int spreading, placement;
+    int size[DL_FABRIC_DIMENSIONS]; /* of a torus, 1 to DL_FABRIC_SIZE_MAX each */
+    dl_quantity oversubscription, pod_oversubscription; /* >= 1; unknown = 1 */
+    dl_quantity link_bytes_per_s; /* of a torus's or dragonfly's link; unknown = as the ports */
+    dl_quantity hop_ns;           /* unknown = 0 */
+    dl_quantity background_frac;  /* 0 <= frac < 1; unknown = 0 */
+} dl_fabric;
+
+extern const char *const dl_fabric_kind_names[]; /* "none", "fat_tree", ..., NULL */
+extern const char *const dl_fabric_spreadings[]; /* "ideal", "ecmp", NULL */
+extern const char *const dl_fabric_placements[]; /* "packed", "scattered", NULL */
+
+/* The rows of [fabric], of machine files and of scenarios, whose values go before those of the
+ * machine file. FIELD(member) gives a row's owner and offset. */
+#define DL_FABRIC_ROWS(FIELD, SWEEP)                                                              \
+    {"fabric",                                                                                    \
+     "topology",                                                                                  \
+     DL_KEY_CHOICE,                                                                               \
+     .choices = dl_fabric_kind_names,                                                             \
+     FIELD(kind),                                                                                 \
+     .sweep = SWEEP,                                                                              \
+     .help = "switches between the nodes' ports; none, the default: only [network] bytes_per_s "  \
+             "limits"},                                                                           \
+        {"fabric",                                                                                \
+         "group_nodes",                                                                           \
+         DL_FABRIC_WHOLE(1, 4096),                                                                \
+         FIELD(group_nodes),                                                                      \
+         .sweep = SWEEP,                                                                          \
+         .help = "nodes under a leaf (fat_tree), under the leaves of a group (rail), of a group " \
+                 "(dragonfly); needed by these"},                                                 \
+        {"fabric",                                                                                \
+         "oversubscription",                                                                      \
+         DL_FABRIC_PURE(1, 1e3),                                                                  \
+         FIELD(oversubscription),                                                                 \
+         .sweep = SWEEP,                                                                          \
+         .help = "rate of a leaf's ports over that of its uplinks (trees); default: 1"},          \
+        {"fabric",                                                                                \
+         "pod_groups",                                                                            \
+         DL_FABRIC_WHOLE(0, 4096),                                                                \
+         FIELD(pod_groups),                                                                       \
+         .sweep = SWEEP,                                                                          \
+         .help = "groups of a pod, where the tree has a third level; default: 0, it has none"},   \
+        {"fabric",                                                                                \
+         "pod_oversubscription",                                                                  \
+         DL_FABRIC_PURE(1, 1e3),                                                                  \
+         FIELD(pod_oversubscription),                                                             \
+         .sweep = SWEEP,                                                                          \
+         .help = "rate of the uplinks of a pod's leaves over that of its own; default: 1"},       \
+        {"fabric",                                                                                \
+         "spreading",                                                                             \
+         DL_KEY_CHOICE,                                                                           \
+         .choices = dl_fabric_spreadings,                                                         \
+         FIELD(spreading),                                                                        \
+         .sweep = SWEEP,                                                                          \
+         .help = "of flows over a leaf's uplinks (trees): ideal, the default, as over one link "  \
+                 "of their sum; ecmp, each flow over one by a hash"},                             \
+        {"fabric",                                                                                \
+         "placement",                                                                             \
+         DL_KEY_CHOICE,                                                                           \
+         .choices = dl_fabric_placements,                                                         \
+         FIELD(placement),                                                                        \
+         .sweep = SWEEP,                                                                          \
+         .help = "of the nodes: packed, the default, group by group; scattered, dealt over all "  \
+                 "groups in turn"},                                                               \
+        {"fabric",                                                                                \
+         "router_nodes",                                                                          \
+         DL_FABRIC_WHOLE(1, 4096),                                                                \
+         FIELD(router_nodes),                                                                     \
+         .sweep = SWEEP,                                                                          \
+         .help = "nodes at a router (dragonfly); default: 1"},                                    \
+        {"fabric",                                                                                \
+         "global_links",                                                                          \
+         DL_FABRIC_WHOLE(1, 4096),                                                                \
+         FIELD(global_links),                                                                     \
+         .sweep = SWEEP,                                                                          \
+         .help = "between every two groups, each direction (dragonfly); default: 1"},             \
+        {"fabric",                                                                                \
+         "size_x",                                                                                \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                  \
+         FIELD(size[0]),                                                                          \
+         .sweep = SWEEP,                                                                          \
+         .help = "of a torus, with a node at each switch; needed by it"},                         \
+        {"fabric",       "size_y",       DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                  \
+         FIELD(size[1]), .sweep = SWEEP, .help = "default: 1"},                                   \
+        {"fabric",       "size_z",       DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                  \
+         FIELD(size[2]), .sweep = SWEEP, .help = "default: 1"},                                   \
+        {"fabric",                                                                                \
+         "link_bytes_per_s",                                                                      \
+         .type = DL_KEY_QUANTITY,                                                                 \
+         .dimension = DL_DIMENSION_BYTES_PER_S,                                                   \
+         .low = 1e3,                                                                              \
+         .high = 1e15,                                                                            \
+         FIELD(link_bytes_per_s),                                                                 \
+         .sweep = SWEEP,                                                                          \
+         .help = "of a link between switches (torus, dragonfly); default: the ports' rate"},      \
+        {"fabric",                                                                                \
+         "hop_ns",                                                                                \
+         .type = DL_KEY_QUANTITY,                                                                 \
+         .dimension = DL_DIMENSION_NS,                                                            \
+         .low = 0,                                                                                \
+         .high = 1e9,                                                                             \
+         FIELD(hop_ns),                                                                           \
+         .sweep = SWEEP,                                                                          \
+         .help = "of each switch beyond the first on the way; default: 0"},                       \
+    {                                                                                             \
+        "fabric", "background_frac", DL_FABRIC_PURE(0, 0.99), FIELD(background_frac),             \
+            .sweep = SWEEP,                                                                       \
+            .help = "of every link between switches that other jobs take; default: 0"             \
+    }
+#define DL_FABRIC_WHOLE(low_, high_) .type = DL_KEY_INT, .low = low_, .high = high_
+#define DL_FABRIC_PURE(low_, high_) \
+    .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE, .low = low_, .high = high_
+
 /* A machine file that was read. Owns everything in it; release with dl_machine_free. */
 typedef struct dl_machine {
     char *path, *name;
@@ -133,6 +267,7 @@ typedef struct dl_machine {
     dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
     dl_quantity first_use_ns; /* of the first exchange of a run beyond its own time; unknown = 0 */
     dl_tcp tcp;
+    dl_fabric fabric;
     dl_site *sites;
     dl_site_pair *site_pairs;
     int site_count, site_pair_count;
@@ -163,6 +298,11 @@ dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char
 /* The site of a node, of sites that have as many nodes each as whole numbers allow; 0 where there are
  * none. */
 int dl_machine_site(const dl_machine *machine, int node);
+
+/* Whether the switches between nodes have what their topology needs, and a slot for each of the
+ * machine's nodes, whose number a caller may have changed. DL_ERR_DATA, DL_ERR_RANGE, without a
+ * file. */
+dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
 /* Releases everything; a zeroed object is fine. */
 void dl_machine_free(dl_machine *machine);

@@ -355,7 +355,8 @@ static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, in
         for (int i = 0; i < size && !plan->counts_only; i++) {
             edges[i] = measure_edge(plan, order[i], order[(i + 1) % size], all->piece, crossings);
         }
-        const bool alike = per_node > 0 && plan->links->machine->site_count == 0;
+        const bool alike =
+            per_node > 0 && plan->links->machine->site_count == 0 && plan->links->fabric < 0;
         const double lead_ns = rounds_lead_ns(edges, size, alike ? per_node : size, all->count,
                                               come_together(edges, all->rings));
         for (int i = 0; i < size; i++) {

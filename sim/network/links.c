@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/network/fabric.h"
 
 static int add_link(dl_links *links, double capacity, double latency_ns, const char *name,
                     const char *direction)
@@ -103,16 +104,20 @@ static void add_nvlinks(dl_links *links)
 
 void dl_links_init(dl_links *links, const dl_machine *machine)
 {
-    *links = (dl_links){.machine = machine, .core = -1, .sites = -1, .pairs = -1};
+    *links = (dl_links){.machine = machine, .core = -1, .sites = -1, .fabric = -1, .pairs = -1};
     links->site_capacity = (double)NAN;
     add_sockets(links);
     add_devices(links);
     add_nvlinks(links);
     links->count = machine->nodes * links->per_node;
     if (machine->network_bytes_per_s.known) links->core = links->count++;
-    if (machine->site_count == 0) return;
-    links->sites = links->count;
-    links->count += 2 * (machine->site_count + machine->site_pair_count);
+    if (machine->site_count > 0) {
+        links->sites = links->count;
+        links->count += 2 * (machine->site_count + machine->site_pair_count);
+    }
+    if (machine->fabric.kind == DL_FABRIC_NONE) return;
+    links->fabric = links->count;
+    links->count += dl_fabric_links(machine);
 }
 
 void dl_links_free(dl_links *links)
@@ -190,6 +195,10 @@ double dl_links_capacity(const dl_links *links, int link)
 {
     if (link == links->core) return links->machine->network_bytes_per_s.value;
     if (links->pairs >= 0 && link >= links->pairs) return links->pair_capacity;
+    if (links->fabric >= 0 && link >= links->fabric) {
+        const double port = links->capacity[links->port[0].up];
+        return dl_fabric_capacity(links->machine, port, link - links->fabric);
+    }
     if (links->sites >= 0 && link >= links->sites) return site_capacity(links, link);
     return links->capacity[link % links->per_node];
 }
@@ -199,7 +208,10 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
     const dl_machine *m = links->machine;
     const int site = links->sites >= 0 ? (link - links->sites) / 2 : -1;
     const bool is_back = links->sites >= 0 && (link - links->sites) % 2 == 1;
-    if (links->sites >= 0 && link >= links->sites && site < m->site_count) {
+    const bool is_pair = links->pairs >= 0 && link >= links->pairs;
+    if (links->fabric >= 0 && link >= links->fabric && !is_pair) {
+        dl_fabric_name(m, link - links->fabric, text, DL_LINK_NAME_BYTES);
+    } else if (links->sites >= 0 && link >= links->sites && site < m->site_count) {
         snprintf(text, DL_LINK_NAME_BYTES, "site %.60s %s", m->sites[site].name,
                  is_back ? "down" : "up");
     } else if (links->sites >= 0 && link >= links->sites &&
@@ -493,6 +505,18 @@ static void cross_sites(const dl_links *links, dl_route *route, int from, int to
     cross_site_link(links, route, links->sites + 2 * to + 1, &m->sites[to].latency_ns);
 }
 
+/* Over the switches between two nodes. */
+static void cross_fabric(const dl_links *links, dl_route *route, dl_place from, dl_place to)
+{
+    int crossed[DL_FABRIC_ROUTE_MAX];
+    double latency_ns = 0;
+    const int count = dl_fabric_route(links->machine, from.node, dl_links_nic(links, from), to.node,
+                                      dl_links_nic(links, to), crossed, &latency_ns);
+    for (int i = 0; i < count; i++)
+        add_link_to(route, links->fabric + crossed[i]);
+    route->latency_ns += latency_ns;
+}
+
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
 {
     route->count = 0;
@@ -504,6 +528,7 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
         route->message_ns = links->message_ns;
         route_out(links, route, from);
         if (links->core >= 0) add_link_to(route, links->core);
+        if (links->fabric >= 0) cross_fabric(links, route, from, to);
         cross_sites(links, route, dl_machine_site(links->machine, from.node),
                     dl_machine_site(links->machine, to.node));
         if (links->pairs >= 0) add_link_to(route, pair_link(links, from.node, to.node));

@@ -18,7 +18,8 @@
  *
  * All nodes are equal, so that link l of node k is number k * per_node + l; the network's core, if
  * the file limits it, comes after them, then two links of each site (up, down) and two of each pair of
- * sites (from the first to the second, back), and then a link for each pair of nodes, if what two nodes
+ * sites (from the first to the second, back), then those of the fabric (sim/network/fabric.h), and
+ * then a link for each pair of nodes, if what two nodes
  * send each other is limited (dl_links_limit_network). Rates are bytes a second, latencies ns.
  */
 #ifndef DL_SIM_LINKS_H
@@ -43,6 +44,7 @@ typedef struct dl_links {
     int core;                                /* number, -1 = not limited */
     int sites;                               /* first of the sites' links; -1 = there are none */
     double site_capacity;                    /* of all of them; NAN: as the machine file says */
+    int fabric;                              /* first link between switches; -1 likewise */
     int pairs;                               /* of nodes 0 and 1, then 0 and 2, ...; -1 likewise */
     double pair_capacity;                    /* of both directions together */
     double message_ns;                       /* of the sender, for each message between nodes */

@@ -13,6 +13,7 @@
 #define SCENARIO(member) .owner = DL_OF_SCENARIO, .offset = offsetof(dl_scenario, member)
 #define GPU(member) \
     .owner = DL_OF_GPU, .offset = offsetof(dl_gpu_options, member), .group = DL_TAKE_GPUS
+#define FABRIC(member) GPU(machine.fabric.member)
 #define PIPELINE(member) \
     .owner = DL_OF_PIPELINE, .offset = offsetof(dl_scenario_pipeline, member), .group = DL_TAKE_GPUS
 #define SYNCER(member) \
@@ -87,6 +88,7 @@ static const dl_key rows[] = {
     {"machine", "site_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
      .low = 1e3, .high = 1e15, GPU(site_bytes_per_s), .sweep = ',',
      .help = "of each way between sites that the machine file limits, in place of its rates"},
+    DL_FABRIC_ROWS(FABRIC, ','),
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share them "
              "in turn, by [sharing] of the costs. Default: worker w has GPU w"},

@@ -195,6 +195,16 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
     return DL_OK;
 }
 
+/* The machine file's, with what the scenario says in its place. */
+static dl_status check_fabric(const dl_machine *machine, const dl_ini *ini, dl_error *err)
+{
+    dl_error why = {0};
+    const dl_status status = dl_machine_check_fabric(machine, &why);
+    if (status == DL_OK) return DL_OK;
+    return dl_error_set_at(err, status, ini->path, dl_ini_section_line(ini, "fabric"), "%s",
+                           why.text);
+}
+
 static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
                                   const dl_ini_entry *file, dl_sweep_lists *lists, dl_error *err)
 {
@@ -207,13 +217,14 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     if (gpu->machine.gpu_count == 0) {
         return dl_ini_error(ini, file, DL_ERR_DATA, err, "the machine has no GPUs");
     }
-    dl_links_init(&gpu->links, &gpu->machine);
     if ((status = read_gpus(gpu, ini, err)) ||
         (status = read_placement(gpu, ini, &lists->workers, err)) ||
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_GPU, ini, NULL, gpu, err)) ||
-        (status = read_shards(gpu, ini, err)) || (status = read_algorithm(gpu, ini, err))) {
+        (status = check_fabric(&gpu->machine, ini, err)) || (status = read_shards(gpu, ini, err)) ||
+        (status = read_algorithm(gpu, ini, err))) {
         return status;
     }
+    dl_links_init(&gpu->links, &gpu->machine);
     gpu->own_buckets = dl_ini_find(ini, "exchange", "bucket_bytes") == NULL;
     lists->cores.values = dl_calloc(1, sizeof(double), "swept values");
     lists->cores.values[0] = DL_CORES_GPU;

@@ -1,0 +1,254 @@
+#include "sim/network/fabric.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/status.h"
+
+/* Up is away from the nodes; in a torus, to the greater coordinate. */
+enum { UP, DOWN, WAYS };
+
+static double or_one(dl_quantity quantity)
+{
+    return quantity.known ? quantity.value : 1;
+}
+
+static int divide_up(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+static int groups_of(const dl_machine *m)
+{
+    return divide_up(m->nodes, m->fabric.group_nodes);
+}
+
+static int slot_of(const dl_machine *m, int node)
+{
+    if (m->fabric.placement == DL_FABRIC_PACKED || m->fabric.kind == DL_FABRIC_TORUS) return node;
+    const int groups = groups_of(m);
+    return node % groups * m->fabric.group_nodes + node / groups;
+}
+
+/* --- trees ----------------------------------------------------------------------------------- */
+
+static bool is_tree(const dl_machine *m)
+{
+    return m->fabric.kind == DL_FABRIC_FAT_TREE || m->fabric.kind == DL_FABRIC_RAIL;
+}
+
+static int leaves_of_group(const dl_machine *m)
+{
+    return m->fabric.kind == DL_FABRIC_RAIL ? m->nic_count : 1;
+}
+
+static int leaves_of(const dl_machine *m)
+{
+    return groups_of(m) * leaves_of_group(m);
+}
+
+static int ports_of_leaf(const dl_machine *m)
+{
+    return m->fabric.group_nodes * m->nic_count / leaves_of_group(m);
+}
+
+/* That are told apart: all as one, or as many as carry the ports' rate over the oversubscription. */
+static int uplinks_of_leaf(const dl_machine *m)
+{
+    if (m->fabric.spreading == DL_FABRIC_IDEAL) return 1;
+    const int uplinks = (int)lround(ports_of_leaf(m) / or_one(m->fabric.oversubscription));
+    return uplinks > 1 ? uplinks : 1;
+}
+
+static int pods_of(const dl_machine *m)
+{
+    return m->fabric.pod_groups > 0 ? divide_up(groups_of(m), m->fabric.pod_groups) : 0;
+}
+
+static int leaf_links(const dl_machine *m)
+{
+    return WAYS * leaves_of(m) * uplinks_of_leaf(m);
+}
+
+static int leaf_of(const dl_machine *m, int node, int nic)
+{
+    const int group = slot_of(m, node) / m->fabric.group_nodes;
+    return m->fabric.kind == DL_FABRIC_RAIL ? group * m->nic_count + nic : group;
+}
+
+static double leaf_rate(const dl_machine *m, double port_bytes_per_s)
+{
+    return ports_of_leaf(m) * port_bytes_per_s / or_one(m->fabric.oversubscription);
+}
+
+static double tree_capacity(const dl_machine *m, double port_bytes_per_s, int link)
+{
+    if (link < leaf_links(m)) return leaf_rate(m, port_bytes_per_s) / uplinks_of_leaf(m);
+    const int leaves = m->fabric.pod_groups * leaves_of_group(m);
+    return leaves * leaf_rate(m, port_bytes_per_s) / or_one(m->fabric.pod_oversubscription);
+}
+
+/* FNV-1a over the four numbers, as switches hash the addresses and ports of a connection. */
+static uint32_t hash_of(const int numbers[4])
+{
+    uint32_t hash = 2166136261U;
+    for (int i = 0; i < 4; i++)
+        for (int shift = 0; shift < 32; shift += 8)
+            hash = (hash ^ ((uint32_t)numbers[i] >> shift & 0xff)) * 16777619U;
+    return hash ^ hash >> 15; /* the low bits alone depend on few of the input's */
+}
+
+static int route_tree(const dl_machine *m, const int ends[4], int *links, int *switches)
+{
+    const int from = leaf_of(m, ends[0], ends[1]), to = leaf_of(m, ends[2], ends[3]);
+    if (from == to) return 0;
+    const int uplinks = uplinks_of_leaf(m);
+    const int uplink = uplinks > 1 ? (int)(hash_of(ends) % (uint32_t)uplinks) : 0;
+    const int group_leaves =
+        leaves_of_group(m) * (m->fabric.pod_groups > 0 ? m->fabric.pod_groups : 1);
+    const int from_pod = from / group_leaves, to_pod = to / group_leaves;
+    int count = 0;
+    links[count++] = WAYS * (from * uplinks + uplink) + UP;
+    *switches = 2;
+    if (m->fabric.pod_groups > 0 && from_pod != to_pod) {
+        links[count++] = leaf_links(m) + WAYS * from_pod + UP;
+        links[count++] = leaf_links(m) + WAYS * to_pod + DOWN;
+        *switches = 4;
+    }
+    links[count++] = WAYS * (to * uplinks + uplink) + DOWN;
+    return count;
+}
+
+/* --- dragonfly ------------------------------------------------------------------------------- */
+
+static int routers_of_group(const dl_machine *m)
+{
+    return divide_up(m->fabric.group_nodes, m->fabric.router_nodes);
+}
+
+/* Those within groups, before those between groups; some have both ends in one router and are not
+ * used. */
+static int local_links(const dl_machine *m)
+{
+    return groups_of(m) * routers_of_group(m) * routers_of_group(m);
+}
+
+static int local_link(const dl_machine *m, int group, int from, int to)
+{
+    const int routers = routers_of_group(m);
+    return (group * routers + from) * routers + to;
+}
+
+static int route_dragonfly(const dl_machine *m, const int ends[4], int *links, int *switches)
+{
+    const int nodes = m->fabric.group_nodes, routers = routers_of_group(m);
+    const int slots[2] = {slot_of(m, ends[0]), slot_of(m, ends[2])};
+    const int groups[2] = {slots[0] / nodes, slots[1] / nodes};
+    const int at = slots[0] % nodes / m->fabric.router_nodes;
+    const int end = slots[1] % nodes / m->fabric.router_nodes;
+    int count = 0, arrival = at;
+    if (groups[0] != groups[1]) {
+        const int gate = groups[1] % routers;
+        arrival = groups[0] % routers;
+        if (at != gate) links[count++] = local_link(m, groups[0], at, gate);
+        links[count++] = local_links(m) + groups[0] * groups_of(m) + groups[1];
+    }
+    if (arrival != end) links[count++] = local_link(m, groups[1], arrival, end);
+    *switches = count;
+    return count;
+}
+
+/* --- torus ----------------------------------------------------------------------------------- */
+
+static int route_torus(const dl_machine *m, const int ends[4], int *links, int *switches)
+{
+    int at = slot_of(m, ends[0]), count = 0, stride = 1;
+    const int to = slot_of(m, ends[2]);
+    for (int d = 0; d < DL_FABRIC_DIMENSIONS; d++) {
+        const int size = m->fabric.size[d];
+        int here = at / stride % size;
+        const int there = to / stride % size;
+        const int ahead = (there - here + size) % size;
+        const int way = 2 * ahead <= size ? UP : DOWN;
+        while (here != there) {
+            links[count++] = (at * DL_FABRIC_DIMENSIONS + d) * WAYS + way;
+            const int next = (here + (way == UP ? 1 : size - 1)) % size;
+            at += (next - here) * stride;
+            here = next;
+        }
+        stride *= size;
+    }
+    *switches = count;
+    return count;
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+int dl_fabric_links(const dl_machine *machine)
+{
+    const dl_fabric *f = &machine->fabric;
+    switch (f->kind) {
+    case DL_FABRIC_FAT_TREE:
+    case DL_FABRIC_RAIL: return leaf_links(machine) + WAYS * pods_of(machine);
+    case DL_FABRIC_DRAGONFLY: return local_links(machine) + groups_of(machine) * groups_of(machine);
+    case DL_FABRIC_TORUS: return f->size[0] * f->size[1] * f->size[2] * DL_FABRIC_DIMENSIONS * WAYS;
+    default: return 0;
+    }
+}
+
+double dl_fabric_capacity(const dl_machine *machine, double port_bytes_per_s, int link)
+{
+    const dl_fabric *f = &machine->fabric;
+    double rate = f->link_bytes_per_s.known ? f->link_bytes_per_s.value : port_bytes_per_s;
+    if (is_tree(machine)) {
+        rate = tree_capacity(machine, port_bytes_per_s, link);
+    } else if (f->kind == DL_FABRIC_DRAGONFLY && link >= local_links(machine)) {
+        rate *= f->global_links;
+    }
+    return rate * (1 - f->background_frac.value);
+}
+
+void dl_fabric_name(const dl_machine *machine, int link, char *text, size_t bytes)
+{
+    const dl_machine *m = machine;
+    const char *way = link % WAYS == UP ? "up" : "down";
+    if (is_tree(m)) {
+        const int uplinks = uplinks_of_leaf(m), number = link / WAYS;
+        if (link >= leaf_links(m)) {
+            snprintf(text, bytes, "pod %d %s", (link - leaf_links(m)) / WAYS, way);
+        } else if (uplinks == 1) {
+            snprintf(text, bytes, "leaf %d %s", number, way);
+        } else {
+            snprintf(text, bytes, "leaf %d uplink %d %s", number / uplinks, number % uplinks, way);
+        }
+    } else if (m->fabric.kind == DL_FABRIC_TORUS) {
+        const int dimension = link / WAYS % DL_FABRIC_DIMENSIONS;
+        snprintf(text, bytes, "switch %d %c%c", link / WAYS / DL_FABRIC_DIMENSIONS,
+                 link % WAYS == UP ? '+' : '-', "xyz"[dimension]);
+    } else if (link >= local_links(m)) {
+        const int pair = link - local_links(m);
+        snprintf(text, bytes, "group %d to %d", pair / groups_of(m), pair % groups_of(m));
+    } else {
+        const int routers = routers_of_group(m), pair = link % (routers * routers);
+        snprintf(text, bytes, "group %d router %d to %d", link / (routers * routers),
+                 pair / routers, pair % routers);
+    }
+}
+
+int dl_fabric_route(const dl_machine *machine, int from_node, int from_nic, int to_node, int to_nic,
+                    int links[DL_FABRIC_ROUTE_MAX], double *latency_ns)
+{
+    const int ends[4] = {from_node, from_nic, to_node, to_nic};
+    int count = 0, switches = 0; /* beyond the first */
+    switch (machine->fabric.kind) {
+    case DL_FABRIC_FAT_TREE:
+    case DL_FABRIC_RAIL: count = route_tree(machine, ends, links, &switches); break;
+    case DL_FABRIC_DRAGONFLY: count = route_dragonfly(machine, ends, links, &switches); break;
+    case DL_FABRIC_TORUS: count = route_torus(machine, ends, links, &switches); break;
+    default: break;
+    }
+    DL_ASSERT(count <= DL_FABRIC_ROUTE_MAX, "a way over %d links", count);
+    *latency_ns = switches * machine->fabric.hop_ns.value;
+    return count;
+}
