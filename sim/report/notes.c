@@ -181,6 +181,22 @@ static void add_estimate(note_list *list, const dl_variant *variant)
                   efficiency->memory_frac, gpu->name, exp(2 * costs->compute_spread_frac.value)));
 }
 
+/* Buffers that a framework broadcasts before each step, where that is not simulated. */
+static void add_buffers(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_costs *costs = &variant->costs;
+    if (!costs->broadcast_bytes.known || !(costs->broadcast_bytes.value > 0)) return;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        if (point->mode != &dl_mode_allreduce || point->workers == 1) continue;
+        const bool split = dl_point_is_split(point);
+        if (!split && !(point->option[DL_SYNC_LAG] > 0)) continue;
+        add(list, dl_format("[broadcast] of %s has no effect %s", file_of(costs),
+                            split ? "where stages split the model" : "with [sync] lag"));
+    }
+}
+
 char **dl_study_notes(const dl_study *study, size_t *count)
 {
     note_list list = {0};
@@ -195,6 +211,7 @@ char **dl_study_notes(const dl_study *study, size_t *count)
         add_estimate(&list, variant);
         add_overlap(&list, variant);
         add_turns(&list, variant);
+        add_buffers(&list, variant);
     }
     *count = list.count;
     return list.notes;

@@ -1,6 +1,6 @@
 /* Defaults for costs that a file does not give: values worked out from the rules, their intervals,
  * and what they do to results. */
-#include "tests/gpu_fixture.h"
+#include "tests/pipeline_fixture.h"
 
 #include <stdlib.h>
 
@@ -284,6 +284,27 @@ static bool has_note(const dl_study *study, const char *text)
     return found;
 }
 
+/* Buffers are broadcast before each step, and it is said where they are not. */
+static void a_broadcast_without_effect_is_noted(void **state)
+{
+    (void)state;
+    static const char costs[] =
+        "[costs]\nschema = 1\nparameter_bytes = 80000\n" OPS "[broadcast]\nbytes = 5000\n";
+    dl_study study = study_of(costs, "", "allreduce");
+    assert_false(has_note(&study, "has no effect"));
+    dl_study_free(&study);
+    study = study_of(costs, "", "average\nlag = 1\ninterval = 4");
+    assert_false(has_note(&study, "has no effect"));
+    dl_study_free(&study);
+    study = study_of(costs, "", "allreduce\nlag = 1");
+    assert_true(has_note(&study, "[broadcast] of assume_costs.ini has no effect with [sync] lag"));
+    dl_study_free(&study);
+    study = study_of(FIXTURE_PIPELINE_COSTS "[broadcast]\nbytes = 5000\n", "",
+                     "allreduce\n[pipeline]\nstages = 2\n");
+    assert_true(has_note(&study, "has no effect where stages split the model"));
+    dl_study_free(&study);
+}
+
 /* Exchange overlaps where the cost file says so and the scenario does not say otherwise; then the
  * slowdown is needed too. */
 static void overlap_is_that_of_the_program(void **state)
@@ -343,6 +364,7 @@ int main(void)
         cmocka_unit_test(the_influence_is_that_of_the_interval),
         cmocka_unit_test(buckets_are_those_of_ddp),
         cmocka_unit_test(one_number_makes_costs),
+        cmocka_unit_test(a_broadcast_without_effect_is_noted),
         cmocka_unit_test(overlap_is_that_of_the_program),
         cmocka_unit_test(parameters_may_be_the_scenarios),
         cmocka_unit_test(a_scenario_may_refuse),
