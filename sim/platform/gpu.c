@@ -76,8 +76,9 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     dl_network_reserve(&gpus->network,
                        (2 * config->workers + gpus->serving_threads) * config->options->shards +
                            (config->elastic ? 4 : 1) * gpus->reduction.flows +
-                           (config->elastic ? config->workers : 0) + dl_server_most_flows(gpus) +
-                           dl_input_most(&gpus->input));
+                           (config->elastic ? config->workers : 0) +
+                           (config->options->on_hosts ? config->workers : 0) +
+                           dl_server_most_flows(gpus) + dl_input_most(&gpus->input));
     return DL_OK;
 }
 

@@ -25,6 +25,9 @@
  *               after another on one stream; with `overlap` each starts when all workers have its
  *               gradients ready (as [gradients] of the costs says; else evenly over the backward
  *               pass)
+ *               With collectives = hosts each worker copies its vectors to host memory when they are
+ *               ready, the hosts reduce them, and each copies the result back; what adding takes
+ *               there is left out
  *               With [broadcast] in the costs, a broadcast from the first worker's GPU
  *               comes before each step of allreduce
  *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
@@ -141,6 +144,7 @@ typedef struct dl_gpu_options {
     int64_t bucket_bytes; /* 0 = one bucket */
     bool own_buckets;     /* those of the costs, if they tell; then bucket_bytes is 0 */
     bool overlap;
+    bool on_hosts;         /* collectives are of the hosts, GPUs copy to and from these */
     bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
                               one is on its way */
     dl_compress compress;

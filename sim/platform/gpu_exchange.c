@@ -304,11 +304,41 @@ static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange,
 static void try_next(dl_gpus *gpus);
 static void make_collectives_again(dl_gpus *gpus);
 
-/* The worker has the result, if need be after making vectors of the messages. */
-static void leave_reduction(dl_gpus *gpus, int worker)
+/* The memory that the GPU is attached to. */
+static dl_place host_of(const dl_gpus *gpus, dl_place gpu)
 {
+    const dl_machine *m = &gpus->config.options->machine;
+    return (dl_place){DL_PLACE_HOST, gpu.node, dl_machine_socket(m, m->gpus[gpu.index].parent)};
+}
+
+/* Copies of a worker to and from its host; made twice where the memory is pageable. */
+static void add_host_copies(dl_gpus *gpus)
+{
+    const size_t workers = (size_t)gpus->config.workers;
+    const double rate = gpus->config.options->pageable ? gpus->config.workload->pageable_bytes_per_s
+                                                       : (double)INFINITY;
+    gpus->up = dl_calloc(workers, sizeof *gpus->up, "copies");
+    gpus->down = dl_calloc(workers, sizeof *gpus->down, "copies");
+    for (int w = 0; w < gpus->config.workers; w++) {
+        const dl_place gpu = gpus->places[w], host = host_of(gpus, gpu);
+        const int up = add_own_link(gpus, rate, "pageable copies of worker %d up", w);
+        const int down = add_own_link(gpus, rate, "pageable copies of worker %d down", w);
+        gpus->up[w] = dl_gpus_copy_of(gpus, gpu, host, up);
+        gpus->down[w] = dl_gpus_copy_of(gpus, host, gpu, down);
+    }
+}
+
+/* What a worker's GPU copies for a collective of the hosts. */
+static double staged_bytes(const dl_gpus *gpus)
+{
+    return dl_compress_bytes(gpus->config.options, gpus->config.content_bytes);
+}
+
+/* Makes vectors of the messages, if they are any. */
+static void unpack(void *user, int worker)
+{
+    dl_gpus *gpus = user;
     const dl_gpu_options *options = gpus->config.options;
-    gpus->workers[worker].rounds++;
     if (options->compress == DL_COMPRESS_NONE) {
         exchanged(gpus, worker);
         return;
@@ -316,6 +346,18 @@ static void leave_reduction(dl_gpus *gpus, int worker)
     touch(gpus, worker,
           dl_decompress_traffic(options, gpus->config.content_bytes, present_workers(gpus)),
           exchanged);
+}
+
+/* The worker has the result, if need be after copying it from its host. */
+static void leave_reduction(dl_gpus *gpus, int worker)
+{
+    gpus->workers[worker].rounds++;
+    if (gpus->down == NULL) {
+        unpack(gpus, worker);
+        return;
+    }
+    dl_network_start(&gpus->network, gpus->down[worker].class, staged_bytes(gpus),
+                     gpus->down[worker].latency_ns, unpack, gpus, worker);
 }
 
 static void end_round(dl_gpus *gpus)
@@ -382,6 +424,18 @@ static void on_packed(void *user, int unused)
     try_next(gpus);
 }
 
+/* The worker's messages are made. */
+static void on_made(void *user, int worker)
+{
+    dl_gpus *gpus = user;
+    if (gpus->up == NULL) {
+        on_packed(gpus, worker);
+        return;
+    }
+    dl_network_start(&gpus->network, gpus->up[worker].class, staged_bytes(gpus),
+                     gpus->up[worker].latency_ns, on_packed, gpus, worker);
+}
+
 static void reduction_join(dl_gpus *gpus, int worker)
 {
     dl_reduction *r = &gpus->reduction;
@@ -395,9 +449,9 @@ static void reduction_join(dl_gpus *gpus, int worker)
     if (gpus->config.overlap) return;
     const dl_gpu_options *options = gpus->config.options;
     if (options->compress == DL_COMPRESS_NONE) {
-        on_packed(gpus, worker);
+        on_made(gpus, worker);
     } else {
-        touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes), on_packed);
+        touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes), on_made);
     }
 }
 
@@ -408,7 +462,8 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
 {
     const dl_gpu_options *options = gpus->config.options;
     /* All algorithms that may be named but these are for sums alone. */
-    const char *algorithm = kind == DL_BROADCAST ? "ring" : options->algorithm;
+    const bool rings = kind == DL_BROADCAST || ranks[0].kind == DL_PLACE_HOST;
+    const char *algorithm = rings ? "ring" : options->algorithm;
     const dl_collective_config config = {
         .kind = kind,
         .algorithm = algorithm,
@@ -419,8 +474,10 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
         .bytes = bytes,
         .chunk_bytes = DL_CHUNK_BYTES,
         .message_ns = options->message_ns,
-        .measured = gpus->config.workload->collectives,
-        .measured_count = gpus->config.workload->collective_count,
+        /* Measured between GPUs. */
+        .measured = ranks[0].kind == DL_PLACE_GPU ? gpus->config.workload->collectives : NULL,
+        .measured_count =
+            ranks[0].kind == DL_PLACE_GPU ? gpus->config.workload->collective_count : 0,
         .transfers_max = DL_TRANSFERS_HELD_MAX - gpus->reduction.held,
     };
     dl_status status =
@@ -709,14 +766,15 @@ void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket)
 
 /* --- setting up ----------------------------------------------------------------------------- */
 
-/* The collectives are of all workers that take part. */
+/* The collectives are of all workers that take part, or of their hosts. */
 static void set_ranks(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
     r->present = 0;
     for (int w = 0; w < gpus->config.workers; w++) {
         if (gpus->team == NULL || dl_members_has(gpus->team, w)) {
-            r->places[r->present++] = gpus->places[w];
+            const dl_place gpu = gpus->places[w];
+            r->places[r->present++] = gpus->config.options->on_hosts ? host_of(gpus, gpu) : gpu;
         }
     }
 }
@@ -818,6 +876,7 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
         status = init_buffers(gpus, err);
     }
     if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
+    if (status == DL_OK && config->collective && config->options->on_hosts) add_host_copies(gpus);
     if (status != DL_OK || config->collective) return status;
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)
@@ -846,6 +905,8 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     free(gpus->servers);
     free(gpus->push);
     free(gpus->pull);
+    free(gpus->up);
+    free(gpus->down);
     free(gpus->serving_class);
     free(gpus->memory_class);
     free(gpus->own_names);

@@ -98,7 +98,9 @@ struct dl_gpus {
     double *shard_share;      /* [shards] of all bytes */
     int senders;              /* of gradients to a server: workers, or nodes that sum first */
     dl_gpu_copy *push, *pull; /* [workers x shards] */
-    int serving_threads;      /* as many as workers, and as the server's threads */
+    dl_gpu_copy *up,
+        *down; /* [workers] to and from host memory, for collectives of the hosts; else NULL */
+    int serving_threads; /* as many as workers, and as the server's threads */
     /* [DL_SERVER_EXCHANGES x serving_threads x shards] of a server's thread, or of its GPU; of
      * DL_APPLY: index = gradients of the update - 1 */
     int *serving_class;

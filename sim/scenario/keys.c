@@ -30,6 +30,7 @@ static const char *const slows[] = {"transfers", "exchange", NULL};
 static const char *const sums[] = {"at_once", "on_arrival", NULL};
 static const char *const stagings[] = {"beside", "alone", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
+static const char *const reducers[] = {"gpus", "hosts", NULL};
 static const char *const algorithms[] = {"ring", "tree", "node_tree", "hierarchical", "auto", NULL};
 static const char *const outers[] = {"none", "nesterov", NULL};
 static const char *const insides[] = {"none", "allreduce", NULL};
@@ -148,6 +149,9 @@ static const dl_key rows[] = {
      .limits = DL_LIMITS_OVERLAP,
      .help = "allreduce, ps: buckets start during the backward pass. Default: as [costs] overlap "
              "of the cost file says"},
+    {"exchange", "collectives", EITHER(reducers), .fallback = "gpus", GPU(on_hosts), .sweep = ',',
+     .help = "who reduces; hosts (gloo, torchft): GPUs copy to host memory, the hosts reduce in a "
+             "ring, GPUs copy back; one worker on each node, not with overlap"},
     {"exchange", "slows", EITHER(slows), .fallback = "transfers", GPU(slows_throughout),
      .sweep = ',',
      .help = "when [overlap] slowdown of the costs holds: while a bucket is on its way, or from "

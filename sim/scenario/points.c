@@ -362,6 +362,15 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                         micro_batches > point->workers ? "micro-batches" : "workers", text);
 }
 
+/* Whether two of the workers are on one node. */
+static bool shares_a_node(const dl_gpu_options *gpu, int workers)
+{
+    for (int w = 1; w < workers; w++) {
+        if (dl_gpu_options_place(gpu, w).node == dl_gpu_options_place(gpu, w - 1).node) return true;
+    }
+    return false;
+}
+
 /* Who exchanges, and when: GPUs that are shared, exchanges that lag, a server. */
 static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
                                 const dl_sweep_lists *lists, const dl_point *point,
@@ -380,6 +389,12 @@ static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
     if (lag > 0 && scenario->gpu != NULL && scenario->gpu->overlap) {
         return dl_ini_error(ini, lag_entry, DL_ERR_DATA, err,
                             "not with [exchange] overlap (point: %s)", text);
+    }
+    if (scenario->gpu != NULL && scenario->gpu->on_hosts &&
+        (scenario->gpu->overlap || shares_a_node(scenario->gpu, point->workers))) {
+        return dl_ini_error(ini, dl_ini_find(ini, "exchange", "collectives"), DL_ERR_DATA, err,
+                            "only of one worker on each node, and not with overlap (point: %s)",
+                            text);
     }
     dl_status status = check_server(scenario, ini, lists, point, text, err);
     if (status != DL_OK) return status;
