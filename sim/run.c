@@ -402,6 +402,7 @@ static dl_gpu_step *gpu_steps(const dl_run_config *config, const dl_costs *costs
             .update_ns = workload.update_ns,
             .input_ns = workload.input_ns,
             .input_bytes = costs->input_bytes_per_sample.value * (double)own->samples,
+            .stored_bytes = costs->stored_bytes_per_sample.value * (double)own->samples,
         };
     }
     return steps;

@@ -153,6 +153,7 @@ typedef struct dl_costs {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
     dl_value input_bytes_per_sample;
+    dl_value stored_bytes_per_sample; /* in storage; unknown: 0 */
     dl_value
         broadcast_bytes; /* of buffers, before each forward pass of allreduce, by processes on cores
                                  and GPUs */

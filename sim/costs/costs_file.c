@@ -155,6 +155,9 @@ static const dl_key rows[] = {
         "on cores or GPUs"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
+    SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
+        "of a sample in storage, as a compressed image; counts with [input] storage_bytes_per_s of "
+        "the scenario"),
     SINGLE("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY,
         gpu_memory.activation_bytes_per_sample, "kept for the backward pass"),
     SINGLE("gpu_memory", "workspace_bytes", SIZES, DL_NEED_GPU_MEMORY, gpu_memory.workspace_bytes,

@@ -22,6 +22,7 @@ static void init_input(dl_gpus *gpus)
                                     .seed = gpus->config.seed,
                                     .replicate = gpus->config.replicate,
                                     .step = gpus->config.step,
+                                    .storage = gpus->storage,
                                     .came = on_input,
                                     .user = gpus,
                                 });
@@ -72,7 +73,10 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         *made = NULL;
         return status;
     }
-    if (config->with_input) init_input(gpus);
+    if (config->with_input) {
+        dl_gpus_add_storage(gpus);
+        init_input(gpus);
+    }
     dl_network_reserve(&gpus->network,
                        (2 * config->workers + gpus->serving_threads) * config->options->shards +
                            (config->elastic ? 4 : 1) * gpus->reduction.flows +
@@ -91,6 +95,7 @@ void dl_gpus_free(dl_gpus *gpus)
     dl_dispatch_free(&gpus->dispatch);
     free(gpus->held);
     free(gpus->staging);
+    free(gpus->storage);
     free(gpus->computing);
     free(gpus->share);
     free(gpus->workers);

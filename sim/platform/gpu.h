@@ -36,7 +36,8 @@
  *               indices of the largest, gathered in place of reduced; the last two with error
  *               feedback. Costs what it moves in the memory of the worker's own GPU; a server
  *               is charged as if it summed whole vectors
- *   input       batches are made by cores of the GPU's node ([op input]), `prefetch` of them ahead
+ *   input       batches are read from the node's storage, where that has a rate, all workers of the
+ *               node together, made by cores of the GPU's node ([op input]), `prefetch` of them ahead
  *               (0: when the step asks for one), and copied to the GPU from pinned memory; with
  *               `in_turn` by the host thread before it launches the step, which the copy is part of
  *
@@ -148,14 +149,16 @@ typedef struct dl_gpu_options {
     bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
                               one is on its way */
     dl_compress compress;
-    double topk_frac;             /* of all parameters */
-    int input_cores;              /* of each node */
-    int prefetch;                 /* batches of a worker */
-    bool input_varies;            /* the making of batches, exponentially */
-    dl_quantity port_bytes_per_s; /* of each NIC; unknown: as costs or machine say */
-    dl_quantity site_bytes_per_s; /* of each way between sites; unknown: as the machine says */
-    double message_ns;            /* of the point's costs: on top of the links' latency */
-    bool without_contention;      /* links and memories serve each flow as if it were alone */
+    double topk_frac;                /* of all parameters */
+    int input_cores;                 /* of each node */
+    int prefetch;                    /* batches of a worker */
+    bool input_varies;               /* the making of batches, exponentially */
+    dl_quantity storage_bytes_per_s; /* of each node; unknown: it limits nothing */
+    double cached_frac;              /* of the samples, that are not read */
+    dl_quantity port_bytes_per_s;    /* of each NIC; unknown: as costs or machine say */
+    dl_quantity site_bytes_per_s;    /* of each way between sites; unknown: as the machine says */
+    double message_ns;               /* of the point's costs: on top of the links' latency */
+    bool without_contention;         /* links and memories serve each flow as if it were alone */
 } dl_gpu_options;
 
 /* A zeroed object is fine. */
@@ -223,6 +226,7 @@ dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
 typedef struct dl_gpu_step {
     double compute_ns, backward_ns, update_ns; /* as a dl_workload's */
     double input_ns, input_bytes;              /* of its batch */
+    double stored_bytes;                       /* that it is read from */
 } dl_gpu_step;
 
 typedef struct dl_gpus_config {

@@ -119,6 +119,18 @@ static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int sh
     return class_over(gpus, memory_link(&gpus->config.options->links, place), cap);
 }
 
+void dl_gpus_add_storage(dl_gpus *gpus)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    if (!options->storage_bytes_per_s.known) return;
+    gpus->storage = dl_calloc((size_t)options->machine.nodes, sizeof *gpus->storage, "storage");
+    for (int n = 0; n < options->machine.nodes; n++) {
+        const int link =
+            add_own_link(gpus, options->storage_bytes_per_s.value, "storage of node%d", n);
+        gpus->storage[n] = class_over(gpus, link, -1);
+    }
+}
+
 /* What limits the copies that the driver makes through host memory from one GPU; -1: nothing. */
 static int driver_link(dl_gpus *gpus, dl_place gpu)
 {

@@ -37,6 +37,8 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns);
         input->workers[w].make_ns = config->options->in_turn ? 0 : config->step[w].input_ns;
         input->workers[w].bytes = config->step[w].input_bytes;
+        input->workers[w].stored_bytes =
+            (1 - config->options->cached_frac) * config->step[w].stored_bytes;
         dl_noise_init(&input->workers[w].noise, &noise, config->seed, config->replicate,
                       FIRST_STREAM + (uint32_t)w);
     }
@@ -98,16 +100,29 @@ static void start_queued(dl_input *input, int node)
     input->queued = kept;
 }
 
+static void on_read(void *user, int worker)
+{
+    dl_input *input = user;
+    input->queue[input->queued++] = worker;
+    start_queued(input, input->config.places[worker].node);
+}
+
 /* Has batches made while there is room for them, and steps that want them. */
 static void order(dl_input *input, int worker)
 {
     dl_input_worker *w = &input->workers[worker];
+    const int *storage = input->config.storage, node = input->config.places[worker].node;
     while (w->ready + w->making < depth(&input->config) && w->ordered < input->steps) {
         w->making++;
         w->ordered++;
-        input->queue[input->queued++] = worker;
+        if (storage != NULL && w->stored_bytes > 0) {
+            dl_network_start(input->config.network, storage[node], w->stored_bytes, 0, on_read,
+                             input, worker);
+        } else {
+            input->queue[input->queued++] = worker;
+        }
     }
-    start_queued(input, input->config.places[worker].node);
+    start_queued(input, node);
 }
 
 void dl_input_start(dl_input *input, int64_t steps)

@@ -1,4 +1,5 @@
-/* Batches for GPUs: made by cores of the GPU's node, first come first served, then copied to it
+/* Batches for GPUs: read from the node's storage, which all of its workers share, if that has a rate;
+ * then made by cores of the GPU's node, first come first served, then copied to it
  * from the memory of its socket.
  *
  * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks.
@@ -19,7 +20,8 @@ typedef struct dl_input_config {
     const dl_gpu_step *step; /* [workers] time and bytes of their batches; read by init only */
     uint64_t seed;
     uint32_t replicate;
-    dl_event_fn came; /* came(user, worker): a batch is there */
+    const int *storage; /* [nodes] classes of flows from their storage; NULL: it limits nothing */
+    dl_event_fn came;   /* came(user, worker): a batch is there */
     void *user;
 } dl_input_config;
 
@@ -27,6 +29,7 @@ typedef struct dl_input_worker {
     int class; /* of its copies */
     int64_t latency_ns;
     double make_ns, bytes; /* of a batch */
+    double stored_bytes;   /* to read before it is made */
     int ready, making;     /* batches */
     int64_t ordered;       /* since the start */
     dl_noise noise;        /* of its batches' making */
@@ -37,7 +40,7 @@ typedef struct dl_input {
     int64_t steps;   /* batches of a worker */
     int *idle_cores; /* [nodes] */
     dl_input_worker *workers;
-    int *queue; /* [workers x depth] of batches that wait for a core */
+    int *queue; /* [workers x depth] of batches that have been read and wait for a core */
     int queued;
 } dl_input;
 

@@ -92,6 +92,7 @@ struct dl_gpus {
     dl_reduction reduction; /* with a server only its buckets */
     dl_server *server;      /* of ps tensor by tensor; NULL: there is none */
     dl_input input;
+    int *storage; /* [nodes] classes of flows from their storage; NULL: it limits nothing */
     dl_gpu_worker *workers;   /* [workers] */
     dl_place *places;         /* [workers] GPUs */
     dl_place *servers;        /* [shards] */
@@ -159,6 +160,9 @@ dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagi
 
 /* A copy that may hold GPUs has started (1) or ended (-1). */
 void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);
+
+/* Makes gpus->storage, where the scenario gives its rate; with all other links. */
+void dl_gpus_add_storage(dl_gpus *gpus);
 
 /* Threads of a shard, each with a slice of what it serves; a GPU does it all at once. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);

@@ -11,6 +11,8 @@
 #include "sim/shares.h"
 #include "sim/workloads/roofline.h"
 
+#define VALUE_BYTES 34
+
 typedef struct note_list {
     char **notes;
     size_t count;
@@ -250,6 +252,18 @@ static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
     return make_ns * most_on_a_node(gpu, workers) >= 0.95 * has_ns;
 }
 
+/* Whether the storage of a node is read all the time. */
+static bool storage_is_busy(const dl_variant *variant, const dl_row *row)
+{
+    const dl_gpu_options *gpu = variant->scenario.gpu;
+    if (!gpu->storage_bytes_per_s.known) return false;
+    const double samples = (double)row->point.batch / row->point.workers;
+    const double read_bytes = (1 - gpu->cached_frac) * samples *
+                              variant->costs.stored_bytes_per_sample.value *
+                              most_on_a_node(gpu, row->point.workers);
+    return read_bytes >= 0.95 * row->mean.step_mean_s * gpu->storage_bytes_per_s.value;
+}
+
 /* The part of the row's time by which what `limits` says shows; 0: it does not hold here, NaN: it
  * holds and takes no time. */
 static double part_of(int limits, const dl_variant *variant, const dl_row *row, const char **column)
@@ -273,9 +287,15 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     case DL_LIMITS_PREFETCH:
         *column = "input_frac";
         if (gpu == NULL || gpu->in_turn || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC)) return 0;
+        if (storage_is_busy(variant, row)) return 0;
         return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES)
                    ? part[DL_PART_INPUT]
                    : 0;
+    case DL_LIMITS_STORAGE:
+        *column = "input_frac";
+        if (gpu == NULL || row->point.stages > 1 || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC))
+            return 0;
+        return storage_is_busy(variant, row) ? part[DL_PART_INPUT] : 0;
     case DL_LIMITS_OVERLAP:
         *column = "communication_frac";
         return buckets && !gpu->overlap ? part[DL_PART_COMMUNICATION] : 0;
@@ -293,11 +313,13 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
 
 static bool is_of_input(const dl_key *key)
 {
-    return key->limits == DL_LIMITS_INPUT_CORES || key->limits == DL_LIMITS_PREFETCH;
+    return key->limits == DL_LIMITS_INPUT_CORES || key->limits == DL_LIMITS_PREFETCH ||
+           key->limits == DL_LIMITS_STORAGE;
 }
 
-static int input_value(const dl_key *key, const dl_gpu_options *gpu)
+static double input_value(const dl_key *key, const dl_gpu_options *gpu)
 {
+    if (key->limits == DL_LIMITS_STORAGE) return gpu->storage_bytes_per_s.value;
     return key->limits == DL_LIMITS_INPUT_CORES ? gpu->input_cores : gpu->prefetch;
 }
 
@@ -329,6 +351,16 @@ dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep 
     return found;
 }
 
+static void value_text(char text[VALUE_BYTES], const dl_deciding_default *d)
+{
+    if (d->key->limits == DL_LIMITS_STORAGE) {
+        dl_format_bytes(text, VALUE_BYTES - 2, d->value);
+        strcat(text, "/s");
+    } else {
+        snprintf(text, VALUE_BYTES, "%.0f", d->value);
+    }
+}
+
 const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default *d)
 {
     static const char *const effects[] = {
@@ -337,6 +369,7 @@ const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default
         [DL_LIMITS_NOISE] = "steps do not vary: no worker waits for a slower one",
         [DL_LIMITS_INPUT_CORES] = "GPUs wait for input",
         [DL_LIMITS_PREFETCH] = "GPUs wait for input",
+        [DL_LIMITS_STORAGE] = "read all the time; GPUs wait for input",
         [DL_LIMITS_OVERLAP] = "exchange does not run during the backward pass: it takes",
         [DL_LIMITS_BUCKETS] = "exchange starts when all gradients are ready: it takes",
         [DL_LIMITS_SERVER] = "averaging and the server's updates take",
@@ -344,8 +377,10 @@ const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default
     const char *effect = d->given && d->key->limits == DL_LIMITS_INPUT_CORES
                              ? "busy all the time; GPUs wait for input"
                              : effects[d->key->limits];
-    const int used = d->given ? snprintf(text, bytes, "[%s] %s = %d: %s", d->key->section,
-                                         d->key->name, d->value, effect)
+    char value[VALUE_BYTES];
+    value_text(value, d);
+    const int used = d->given ? snprintf(text, bytes, "[%s] %s = %s: %s", d->key->section,
+                                         d->key->name, value, effect)
                               : snprintf(text, bytes, "default [%s] %s = %s: %s", d->key->section,
                                          d->key->name, d->key->fallback, effect);
     if (d->column != NULL && (size_t)used < bytes) {

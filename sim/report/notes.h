@@ -15,7 +15,7 @@ void dl_study_notes_free(char **notes, size_t count);
 typedef struct dl_deciding_default {
     const dl_key *key; /* of dl_scenario_keys */
     bool given;        /* then it is this value that limits most */
-    int value;
+    double value;
     const char *column; /* of the results, which has that part; NULL: nothing takes time by it */
     double most;        /* the largest part among the rows */
     size_t rows;

@@ -168,6 +168,15 @@ static const dl_key rows[] = {
      .limits = DL_LIMITS_PREFETCH, .help = "batches of a worker made ahead"},
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
      .help = "of the time to make a batch"},
+    {"input", "storage_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
+     .low = 1e3, .high = 1e15, GPU(storage_bytes_per_s), .sweep = ',',
+     .limits = DL_LIMITS_STORAGE,
+     .help = "that a node reads of its storage, all workers together: [input] "
+             "stored_bytes_per_sample of the cost file, before a batch is made. Default: no limit. "
+             "Not where models are split"},
+    {"input", "cached_frac", .type = DL_KEY_REAL, .low = 0, .high = 1, .fallback = "0",
+     GPU(cached_frac), .sweep = ',',
+     .help = "of the samples that are in the host's memory and need not be read"},
 
     {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .required = true, PIPELINE(stages),
      .sweep = ',',

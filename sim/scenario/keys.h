@@ -26,6 +26,7 @@ enum {
     DL_LIMITS_NOISE,       /* no step is longer than another: who waits for all waits for nobody */
     DL_LIMITS_INPUT_CORES, /* GPUs wait for batches */
     DL_LIMITS_PREFETCH,    /* the same, while the cores that make them have time left */
+    DL_LIMITS_STORAGE,     /* GPUs wait for batches, and storage is read all the time */
     DL_LIMITS_OVERLAP,     /* exchange that could run during the backward pass */
     DL_LIMITS_BUCKETS,     /* overlap without buckets */
     DL_LIMITS_SERVER       /* its threads average and update */

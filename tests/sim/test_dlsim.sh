@@ -120,6 +120,10 @@ sed -e "/^cores/s/=.*/= 1/" -e "s|= *\.\./|= $t4/../|" "$t4/allreduce.ini" >t4/g
 expect 0 "note: [input] cores = 1: busy all the time; GPUs wait for input up to" t4/given_input.ini -o g.csv
 grep -q '^# note: \[input\] cores = 1: busy all' g.csv ||
     { echo "FAIL: the results do not name the cores that are busy"; failures=$((failures + 1)); }
+sed '/^bytes_per_sample/a stored_bytes_per_sample = 110kB, assumed' "$t4/../costs/resnet50_t4.ini" >t4/stored.ini
+sed -e "s|= *\.\./|= $t4/../|" -e 's|^costs .*|costs = stored.ini|' -e '/^\[input\]/a storage_bytes_per_s = 20MB/s' \
+    -e '/^cores/s/=.*/= 16/' "$t4/allreduce.ini" >t4/storage.ini
+expect 0 "note: [input] storage_bytes_per_s = 20.0 MB/s: read all the time; GPUs wait for input up to" t4/storage.ini -o g2.csv
 grep -q '^# default: \[input\] cores' g.csv && { echo "FAIL: given cores are no default"; failures=$((failures + 1)); }
 grep -q '^# default: \[input\] cores=1 rows=[1-9]* input_frac=0\.[0-9]*$' d.csv ||
     { echo "FAIL: the results do not name the default"; failures=$((failures + 1)); }

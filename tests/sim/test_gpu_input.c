@@ -111,6 +111,39 @@ static void bytes_of_a_sample_are_needed_with_an_input(void **state)
     dl_costs_free(&costs);
 }
 
+/* 3 MB a sample at 1 GB/s: 3 ms before a batch is made in 0.2 ms and copied. Prefetched, storage is
+ * the slowest stage; the GPUs of one node wait for one another's, those of two do not. A part in the
+ * host's memory is not read. */
+static void the_workers_of_a_node_share_its_storage(void **state)
+{
+    (void)state;
+    const char *costs = COSTS "stored_bytes_per_sample = 3000000\n";
+    const char *ahead = "[input]\ncores = 4\nprefetch = 4\nstorage_bytes_per_s = 1GB/s\n";
+    assert_near(
+        fixture_step_ns(costs, "", 1, "[input]\nprefetch = 0\nstorage_bytes_per_s = 1GB/s\n"),
+        STEP_NS + 3e6 + MAKE_NS + COPY_NS, 1e-5);
+    const struct {
+        const char *gpus;
+        int workers;
+        double ns;
+    } cases[] = {{"", 1, 3e6}, {"", 4, 12e6}, {"gpus = 3, 4\n", 2, 3e6}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_run_result r = fixture_run_gpus(costs, cases[i].gpus, cases[i].workers, 400, ahead);
+        assert_near(1e9 * r.step_mean_s, cases[i].ns, 0.02);
+        assert_true(r.part_frac[DL_PART_INPUT] > 0.6);
+        assert_string_equal(r.usage.link, "storage of node0");
+        dl_run_result_free(&r);
+    }
+    char half[200];
+    snprintf(half, sizeof half, "%scached_frac = 0.5\n", ahead);
+    dl_run_result r = fixture_run_gpus(costs, "", 4, 400, half);
+    assert_near(1e9 * r.step_mean_s, 6e6, 0.02);
+    dl_run_result_free(&r);
+    /* Not given, it limits nothing. */
+    assert_near(fixture_step_ns(costs, "", 4, "[input]\ncores = 4\nprefetch = 4\n"),
+                fixture_step_ns(COSTS, "", 4, "[input]\ncores = 4\nprefetch = 4\n"), 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +151,7 @@ int main(void)
         cmocka_unit_test(with_prefetch_the_slowest_stage_counts),
         cmocka_unit_test(nodes_have_cores_of_their_own),
         cmocka_unit_test(copies_share_links),
+        cmocka_unit_test(the_workers_of_a_node_share_its_storage),
         cmocka_unit_test(who_waits_for_all_waits_for_the_slowest_input),
         cmocka_unit_test(bytes_of_a_sample_are_needed_with_an_input),
     };
