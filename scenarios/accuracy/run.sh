@@ -5,8 +5,9 @@
 # Usage: scenarios/accuracy/run.sh [OPTIONS]
 #   --seeds COUNT      runs of each setting, seeds 1 ... COUNT (3)
 #   --epochs COUNT     of each run (12, as BEEVA's)
-#   --groups LIST      of: mlp, lenet, lenet_more, mlp30, lenet30, by commas (mlp,mlp30,lenet: an hour
-#                      of a core; each of the others takes longer than that)
+#   --groups LIST      of: mlp, lenet, lenet_more, mlp30, lenet30, mlp_batches, lenet_batches, by commas
+#                      (mlp,mlp30,lenet: an hour of a core; each of the others but mlp_batches takes
+#                      longer than that; scenarios/accuracy/batches is of lenet_batches)
 #   --only REGEX       of them, the settings whose names match
 #   --work FOLDER      curves of the single runs; those that are there are not run again
 #                      (build/accuracy)
@@ -24,7 +25,7 @@ root=$here/../..
 seeds=3 epochs=12 groups=mlp,mlp30,lenet work=$root/build/accuracy output=$here/measured data=auto pause= only=.
 while [ $# -gt 0 ]; do
     case $1 in
-        -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 0 ;;
         --seeds | --epochs | --groups | --only | --work | --output | --data) declare "${1#--}=${2:?}"; shift 2 ;;
         --pause-while) pause=${2:?}; shift 2 ;;
         *) echo "run.sh: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
