@@ -29,7 +29,6 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/cpu.h"
 #include "common/options.h"
 #include "common/units.h"
 #include "kernels/ranks/rank_group.h"
@@ -46,7 +45,7 @@
 #define LOOK_NS 20000000
 
 /* After so long a wait the core is left to others between two tests, for that long each time. */
-#define PATIENCE_NS 5000000
+#define PATIENCE_NS 1000000
 #define NAP_NS 50000
 
 /* Numbers of a vector that are exchanged at once, so that the next ones are on their way while these
@@ -127,12 +126,10 @@ static int ended_process(mpi_ranks *g)
 }
 
 /* Leaves the core to others, the more the longer the wait has been. */
-static void pause_for(const mpi_ranks *g, int64_t waited_ns)
+static void pause_for(int64_t waited_ns)
 {
     if (waited_ns > PATIENCE_NS) {
         (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-    } else if (g->base.own_cores) {
-        dl_cpu_relax();
     } else {
         (void)sched_yield();
     }
@@ -281,7 +278,7 @@ static dl_status wait_for(mpi_ranks *g, MPI_Request *requests, int count)
         if (status != DL_OK) return status;
         const int64_t now_ns = dl_clock_ns();
         if (now_ns > deadline_ns) return late(g);
-        pause_for(g, now_ns - since_ns);
+        pause_for(now_ns - since_ns);
     }
 }
 
