@@ -5,7 +5,7 @@
 #include "calibrate/evaluate/evaluate.h"
 #include "calibrate/table/table.h"
 #include "common/alloc.h"
-#include "common/cpu.h"
+#include "common/cluster.h"
 #include "common/options.h"
 #include "common/output.h"
 
@@ -13,6 +13,7 @@ typedef struct settings {
     const char *scenario, *output, *json, *rows, *costs, *predict, *use;
     bool near;
     int64_t threads;
+    dl_cluster *cluster;
 } settings;
 
 /* The search may take long, so that what the scenario names is found out before. `table` NULL: the
@@ -44,39 +45,51 @@ static dl_status check_outputs(const settings *set, const char *given, char **ta
     return status;
 }
 
+/* Report, cost file and the rest, of a fit on rank 0. */
+static dl_status write_all(const dl_table_fit *fit, const dl_table_fit_config *config,
+                           const settings *set, dl_error *err)
+{
+    dl_table_report_print(fit, stdout);
+    dl_status status = dl_table_fit_write(fit, set->output, err);
+    if (status == DL_OK && set->json != NULL) {
+        status = dl_table_report_json_write(fit, set->json, err);
+    }
+    if (status == DL_OK && set->rows != NULL) {
+        status = dl_table_report_rows_write(fit, set->rows, err);
+    }
+    dl_table_evaluation evaluation = {0};
+    if (status == DL_OK && set->predict != NULL) {
+        status = dl_table_evaluate(&evaluation, fit, config, set->predict, err);
+        if (status == DL_OK) dl_table_evaluation_print(&evaluation, stdout);
+    }
+    dl_table_evaluation_free(&evaluation);
+    status = dl_outputs_end(status, err);
+    if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
+    return status;
+}
+
 static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
 {
-    const settings *set = user;
+    settings *set = user;
+    const bool first = set->cluster->rank == 0;
+    if (!first) set->output = set->json = set->rows = NULL; /* rank 0 writes them */
     if (set->scenario == NULL) {
         return dl_error_set(err, DL_ERR_USAGE, "--scenario FILE is needed");
     }
     dl_table_fit fit = {0};
     char *table = NULL;
     dl_status status = check_outputs(set, paths->count > 0 ? paths->items[0] : NULL, &table, err);
+    status = dl_cluster_agree(set->cluster, status, err);
     const dl_table_fit_config config = {.scenario_path = set->scenario,
                                         .table_path = table,
                                         .use = set->use,
                                         .names = set->costs,
                                         .near = set->near,
-                                        .threads =
-                                            set->threads > 0 ? (int)set->threads : dl_cpu_count()};
+                                        .threads = set->threads > 0 ? (int)set->threads
+                                                                    : set->cluster->cpu_count,
+                                        .cluster = set->cluster};
     if (status == DL_OK) status = dl_table_fit_run(&fit, &config, err);
-    if (status == DL_OK) dl_table_report_print(&fit, stdout);
-    if (status == DL_OK) status = dl_table_fit_write(&fit, set->output, err);
-    if (status == DL_OK && set->json != NULL) {
-        status = dl_table_report_json_write(&fit, set->json, err);
-    }
-    if (status == DL_OK && set->rows != NULL) {
-        status = dl_table_report_rows_write(&fit, set->rows, err);
-    }
-    dl_table_evaluation evaluation = {0};
-    if (status == DL_OK && set->predict != NULL) {
-        status = dl_table_evaluate(&evaluation, &fit, &config, set->predict, err);
-        if (status == DL_OK) dl_table_evaluation_print(&evaluation, stdout);
-    }
-    dl_table_evaluation_free(&evaluation);
-    status = dl_outputs_end(status, err);
-    if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
+    if (status == DL_OK && first) status = write_all(&fit, &config, set, err);
     dl_table_fit_free(&fit);
     free(table);
     return status;
@@ -84,7 +97,9 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
 
 int dl_calibrate_table(int argc, char **argv)
 {
-    settings set = {.output = "costs.ini"};
+    dl_cluster cluster;
+    dl_error error = {0};
+    settings set = {.output = "costs.ini", .cluster = &cluster};
     const dl_option options[] = {
         DL_OPT_TEXT("scenario", 's', &set.scenario, "FILE",
                     "Scenario that the rows were measured in; its cost file gives what is known."),
@@ -116,5 +131,7 @@ int dl_calibrate_table(int argc, char **argv)
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_max = 1};
-    return dl_command_main(&command, argc, argv, fit_table, &set);
+    dl_status status = dl_cluster_start(&cluster, &error);
+    if (status == DL_OK) status = dl_command_run(&command, argc, argv, fit_table, &set, &error);
+    return dl_cluster_end(&cluster, status, &error, argv[0]);
 }

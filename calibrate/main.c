@@ -1,7 +1,9 @@
 #include <gsl/gsl_errno.h>
+#include <string.h>
 
 #include "calibrate/calibration.h"
 #include "calibrate/commands.h"
+#include "common/cluster.h"
 #include "common/options.h"
 #include "common/output.h"
 
@@ -66,6 +68,8 @@ int main(int argc, char **argv)
 {
     dl_output_start();
     gsl_set_error_handler_off();
+    /* What no ranks share, rank 0 does alone. */
+    if (dl_launcher_find().rank > 0 && (argc < 2 || strcmp(argv[1], "table") != 0)) return 0;
     const dl_subcommand commands[] = {
         {"fit", "Fit costs from traces, and write a cost file.", cmd_fit},
         {"costs", "Take the costs of a step from traces of any program, and write a cost file.",

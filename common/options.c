@@ -512,20 +512,27 @@ dl_status dl_stdout_check(dl_error *err)
     return dl_error_set(err, DL_ERR_IO, "standard output: cannot write all of it");
 }
 
-int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run, void *user)
+dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_command_fn run,
+                         void *user, dl_error *err)
 {
     dl_text_list positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
-    dl_error err = {0};
-    dl_status status = dl_options_parse(command, argc, argv, &positional, &action, &err);
+    dl_status status = dl_options_parse(command, argc, argv, &positional, &action, err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         dl_outputs_hold();
-        status = run(&positional, user, &err);
-        status = dl_outputs_end(status, &err);
+        status = run(&positional, user, err);
+        status = dl_outputs_end(status, err);
     }
-    if (status == DL_OK) status = dl_stdout_check(&err);
-    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
+    if (status == DL_OK) status = dl_stdout_check(err);
     dl_text_list_free(&positional);
+    return status;
+}
+
+int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run, void *user)
+{
+    dl_error err = {0};
+    const dl_status status = dl_command_run(command, argc, argv, run, user, &err);
+    if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
     return dl_status_exit_code(status);
 }
 

@@ -145,6 +145,10 @@ dl_status dl_stdout_check(dl_error *err) DL_MUST_CHECK;
 int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
                     void *user);
 
+/* The same, and leaves to the caller what failed. */
+dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_command_fn run,
+                         void *user, dl_error *err) DL_MUST_CHECK;
+
 /* Writes the effective settings as "name=value name=value ..." (flags only when set, texts quoted
  * when they hold spaces) into a string of its own; free() it. */
 char *dl_options_dump(const dl_command *command);

@@ -468,6 +468,7 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     dl_table_model model = {0};
     dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown,
                         config->threads);
+    model.cluster = config->cluster;
     dl_table_model_search(&model, config->near, x);
     dl_status status = model.status;
     if (status == DL_OK) status = table_reweigh(&model, x);
@@ -487,7 +488,7 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     return DL_OK;
 }
 
-dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
+static dl_status read_all(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
 {
     dl_scenario *scenario = &fit->scenario;
     const char *names = config->names;
@@ -502,9 +503,21 @@ dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
         (status = dl_table_rows_read(&fit->rows, config->table_path, config->use, scenario, err))) {
         return status;
     }
-    status = names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)
-                           : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
-    return status == DL_OK ? fit_costs(fit, config, err) : status;
+    return names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)
+                         : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
+}
+
+dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
+{
+    dl_status status = read_all(fit, config, err);
+    status = dl_table_ranks_compare(fit, config, status, err);
+    if (status != DL_OK) return status;
+    if (config->cluster != NULL && config->cluster->rank > 0) {
+        return dl_table_ranks_serve(fit, config, err);
+    }
+    status = fit_costs(fit, config, err);
+    dl_table_ranks_end(fit, config->cluster);
+    return status;
 }
 
 void dl_table_fit_free(dl_table_fit *fit)

@@ -3,7 +3,6 @@
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +16,12 @@
 
 #define DL_TABLE_RANGE 1e5 /* costs are sought within this factor of the guess */
 
-/* The points, taken one by one by all threads. */
-typedef struct jobs {
+/* The points as jobs. */
+typedef struct simulated {
     const dl_table_simulation *simulation;
-    double *per_s;
-    pthread_mutex_t mutex;
-    size_t next; /* this and the rest: under the mutex */
-    size_t failed;
-    dl_status status;
-    dl_error error;
-} jobs;
+    size_t *points; /* those wanted */
+    double *per_s;  /* of all */
+} simulated;
 
 /* Steps until the host is as far ahead of the GPUs, and as many batches are in stock, as can be. */
 static int64_t filling_steps(const dl_table_simulation *simulation)
@@ -76,63 +71,45 @@ static dl_status simulate_point(const dl_table_simulation *simulation, size_t po
     return status;
 }
 
-/* The next wanted point, or their number. */
-static size_t take(jobs *all)
+static dl_status run_job(void *user, int64_t job, dl_error *err)
 {
-    const size_t count = all->simulation->scenario->point_count;
-    pthread_mutex_lock(&all->mutex);
-    while (all->next < count && !all->simulation->wanted[all->next])
-        all->next++;
-    const size_t point = all->status == DL_OK && all->next < count ? all->next++ : count;
-    pthread_mutex_unlock(&all->mutex);
-    return point;
+    const simulated *s = user;
+    const size_t point = s->points[job];
+    return simulate_point(s->simulation, point, &s->per_s[point], err);
 }
 
-static void note_failure(jobs *all, size_t point, dl_status status, const dl_error *error)
+static void encode_job(void *user, int64_t job, dl_bytes *into)
 {
-    pthread_mutex_lock(&all->mutex);
-    if (all->status == DL_OK || point < all->failed) {
-        all->status = status;
-        all->failed = point;
-        all->error = *error;
-    }
-    pthread_mutex_unlock(&all->mutex);
+    const simulated *s = user;
+    dl_bytes_add(into, &s->per_s[s->points[job]], sizeof *s->per_s);
 }
 
-static void *work(void *argument)
+static bool decode_job(void *user, int64_t job, const void *data, size_t bytes)
 {
-    jobs *all = argument;
-    const size_t count = all->simulation->scenario->point_count;
-    for (size_t point = take(all); point < count; point = take(all)) {
-        dl_error error = {0};
-        const dl_status status = simulate_point(all->simulation, point, &all->per_s[point], &error);
-        if (status != DL_OK) note_failure(all, point, status, &error);
-    }
-    return NULL;
+    const simulated *s = user;
+    if (bytes != sizeof *s->per_s) return false;
+    memcpy(&s->per_s[s->points[job]], data, bytes);
+    return true;
 }
 
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s, dl_error *err)
 {
-    jobs all = {.simulation = simulation,
-                .per_s = per_s,
-                .mutex = PTHREAD_MUTEX_INITIALIZER,
-                .status = DL_OK};
-    const int helpers = simulation->threads - 1;
-    pthread_t *handles = dl_calloc((size_t)helpers, sizeof *handles, "threads");
-    int started = 0, refused = 0;
-    for (; started < helpers && refused == 0; started += refused == 0)
-        refused = pthread_create(&handles[started], NULL, work, &all);
-    if (refused == 0) work(&all);
-    for (int t = 0; t < started; t++)
-        pthread_join(handles[t], NULL);
-    free(handles);
-    pthread_mutex_destroy(&all.mutex);
-    if (refused != 0) {
-        return dl_error_set(err, DL_ERR_SYSTEM, "cannot start thread %d: %s", started + 1,
-                            strerror(refused));
-    }
-    if (all.status != DL_OK && err != NULL) *err = all.error;
-    return all.status;
+    const size_t count = simulation->scenario->point_count;
+    simulated s = {.simulation = simulation, .per_s = per_s};
+    dl_jobs jobs = {.threads = simulation->threads,
+                    .user = &s,
+                    .run = run_job,
+                    .encode = encode_job,
+                    .decode = decode_job,
+                    .cluster = simulation->cluster};
+    dl_status status = dl_table_ranks_ask(simulation, err);
+    if (status != DL_OK) return status;
+    s.points = dl_calloc(count, sizeof *s.points, "points to simulate");
+    for (size_t p = 0; p < count; p++)
+        if (simulation->wanted[p]) s.points[jobs.count++] = p;
+    status = dl_jobs_run(&jobs, NULL, err);
+    free(s.points);
+    return status;
 }
 
 bool dl_table_is_rate(const dl_table_cost *cost)
@@ -256,6 +233,7 @@ void dl_table_model_init(dl_table_model *model, const dl_scenario *scenario, dl_
                               .rows = rows,
                               .unknown = unknown,
                               .threads = threads,
+                              .fitted = unknown->count,
                               .steps = DL_TABLE_STEPS,
                               .status = DL_OK};
     model->wanted = dl_calloc(scenario->point_count, sizeof *model->wanted, "points to simulate");
@@ -351,7 +329,10 @@ static dl_status simulate_new(dl_table_model *model, const double *key)
                                             .costs = model->costs,
                                             .wanted = model->wanted,
                                             .steps = model->steps,
-                                            .threads = model->threads};
+                                            .threads = model->threads,
+                                            .cluster = model->cluster,
+                                            .sought = model->unknown,
+                                            .fitted = model->fitted};
     const dl_status status = dl_table_simulate(&simulation, model->per_s, &model->error);
     double *kept = recall(model->memory, key);
     for (size_t p = 0; p < points && kept != NULL && status == DL_OK; p++) {

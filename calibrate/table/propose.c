@@ -37,6 +37,8 @@ static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_m
     dl_table_model_init(model, from->scenario, from->costs, from->rows, list, from->threads);
     memcpy(model->guess, from->guess, from->unknown->count * sizeof *model->guess);
     memcpy(model->active, from->active, from->unknown->count * sizeof *model->active);
+    model->cluster = from->cluster;
+    model->fitted = from->fitted;
     model->steps = from->steps;
 }
 

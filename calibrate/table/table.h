@@ -51,7 +51,7 @@
 #include <stdio.h>
 
 #include "calibrate/notes.h"
-#include "common/status.h"
+#include "common/jobs.h"
 #include "sim/costs/costs.h"
 #include "sim/scenario/scenario.h"
 
@@ -224,9 +224,11 @@ typedef struct dl_table_fit_config {
     const char *names; /* of the costs (dl_table_costs_named); NULL: all that the cost file lacks */
     bool near;         /* one search, from the cost file's values on, in place of many */
     int threads;       /* >= 1; the result does not depend on them */
+    dl_cluster *cluster; /* the ranks that simulate; NULL: this process alone */
 } dl_table_fit_config;
 
-/* Reads the scenario, its cost file and the table, and fits. DL_ERR_DATA if there are fewer rows
+/* Reads the scenario, its cost file and the table, and fits; all ranks call it, only rank 0 has the
+ * result. DL_ERR_DATA if there are fewer rows
  * than costs, and the errors of what it reads and runs. On failure the fit is only good for
  * dl_table_fit_free. */
 dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,

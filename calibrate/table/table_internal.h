@@ -30,7 +30,9 @@ typedef struct dl_table_model {
     double jacobian_x[DL_TABLE_COSTS_MAX];
     bool jacobian_known;
     int threads;
-    int64_t steps; /* of dl_table_simulation */
+    dl_cluster *cluster; /* the ranks that simulate; NULL: this process alone */
+    size_t fitted;       /* of the costs, those of the fit: propose adds one */
+    int64_t steps;       /* of dl_table_simulation */
     int64_t runs;
     dl_status status; /* of the first run that failed */
     dl_error error;
@@ -83,18 +85,31 @@ double dl_table_model_search(dl_table_model *model, bool near, double *x);
 typedef struct dl_table_simulation {
     const dl_scenario *scenario;
     const dl_costs *costs;
-    const bool *wanted; /* [scenario->point_count] points to simulate */
-    int64_t steps;      /* least N, see below */
-    int threads;        /* >= 1; the result does not depend on them */
+    const bool *wanted;           /* [scenario->point_count] points to simulate */
+    int64_t steps;                /* least N, see below */
+    int threads;                  /* >= 1; the result does not depend on them */
+    dl_cluster *cluster;          /* the ranks that share the points; NULL: this process alone */
+    const dl_table_costs *sought; /* costs in which those of other ranks may differ, of which the */
+    size_t fitted;                /* first so many are in their lists too; with ranks only */
 } dl_table_simulation;
 
 /* Puts into per_s[scenario->point_count], for each wanted point, the throughput of steps that
  * repeat or, where they do not, that of the second half of a run of 2 N steps: from that run and
  * one of N, so that steps that the host is ahead of the GPUs, and batches in stock, are not
- * counted. N is `steps`, and more where there are such, in whole intervals. Fails as dl_run (of the first point that does), or DL_ERR_SYSTEM without
- * threads. */
+ * counted. N is `steps`, and more where there are such, in whole intervals. Fails as dl_run (of the first point that does), or as dl_jobs_run. */
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s,
                             dl_error *err) DL_MUST_CHECK;
+
+/* calibrate/table/ranks.c. Before the fit, on all ranks: `status`, or DL_ERR_DATA where they have
+ * read different files. */
+dl_status dl_table_ranks_compare(const dl_table_fit *fit, const dl_table_fit_config *config,
+                                 dl_status status, dl_error *err) DL_MUST_CHECK;
+/* Rank 0: what comes next is this simulation; there are none any more. Does nothing without ranks. */
+dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *err) DL_MUST_CHECK;
+void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster);
+/* Other ranks: takes part in rank 0's simulations until it has no more. */
+dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *config,
+                               dl_error *err) DL_MUST_CHECK;
 
 /* Looks for a rate of the host that belongs into the list (dl_table_proposal), with the costs of the
  * model's search from x on. The model's costs must be set again after it. Fails as dl_table_model_set.

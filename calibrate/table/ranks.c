@@ -1,0 +1,142 @@
+/* Fits on several ranks (common/cluster.h). Rank 0 searches; where it simulates, it tells the others
+ * the costs that it has come to, and all share the points. So the search is that of one process, bit
+ * for bit, and every simulation of it, those of leaving rows out too, has all ranks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/table/table_internal.h"
+#include "common/alloc.h"
+#include "common/file.h"
+
+/* What rank 0 says; `wanted` of each point follows. */
+typedef struct request {
+    int64_t ends; /* 1: there is nothing more to simulate */
+    int64_t steps;
+    int64_t
+        extra; /* of costs->machine_values: the cost beyond those of the fit; -1: there is none */
+    dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1];
+} request;
+
+static bool has_ranks(const dl_cluster *cluster)
+{
+    return cluster != NULL && cluster->size > 1 && !cluster->failed;
+}
+
+static size_t message_bytes(const dl_scenario *scenario)
+{
+    return sizeof(request) + scenario->point_count * sizeof(bool);
+}
+
+dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *err)
+{
+    if (!has_ranks(simulation->cluster) || simulation->cluster->rank > 0) return DL_OK;
+    const dl_table_costs *sought = simulation->sought;
+    const size_t bytes = message_bytes(simulation->scenario);
+    unsigned char *message = dl_calloc(bytes, 1, "message");
+    request asked = {.steps = simulation->steps, .extra = -1};
+    for (size_t j = 0; j < sought->count; j++) {
+        const dl_table_cost *item = &sought->items[j];
+        asked.value[j] = *item->value;
+        if (item->rest != NULL) asked.rest[j] = *item->rest;
+        for (size_t m = 0; m < simulation->costs->machine_value_count; m++) {
+            const bool is_extra = j >= simulation->fitted &&
+                                  item->value == &simulation->costs->machine_values[m].value;
+            if (is_extra) asked.extra = (int64_t)m;
+        }
+    }
+    memcpy(message, &asked, sizeof asked);
+    memcpy(message + sizeof asked, simulation->wanted, bytes - sizeof asked);
+    const dl_status status = simulation->cluster->calls->broadcast(message, bytes, err);
+    free(message);
+    return status;
+}
+
+void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster)
+{
+    if (!has_ranks(cluster)) return;
+    const size_t bytes = message_bytes(&fit->scenario);
+    unsigned char *message = dl_calloc(bytes, 1, "message");
+    const request asked = {.ends = 1};
+    memcpy(message, &asked, sizeof asked);
+    if (cluster->calls->broadcast(message, bytes, NULL) != DL_OK) cluster->failed = true;
+    free(message);
+}
+
+/* The points at rank 0's costs. What fails, fails there too. */
+static void simulate(dl_table_fit *fit, const request *asked, dl_table_simulation *simulation,
+                     double *per_s)
+{
+    dl_machine_value *extra = asked->extra >= 0 ? &fit->costs.machine_values[asked->extra] : NULL;
+    const dl_value before = extra != NULL ? extra->value : (dl_value){0};
+    for (size_t j = 0; j < fit->unknown.count; j++) {
+        const dl_table_cost *item = &fit->unknown.items[j];
+        *item->value = asked->value[j];
+        if (item->rest != NULL) *item->rest = asked->rest[j];
+    }
+    if (extra != NULL) extra->value = asked->value[fit->unknown.count];
+    dl_error ignored = {0};
+    simulation->steps = asked->steps;
+    const dl_status status = dl_table_simulate(simulation, per_s, &ignored);
+    (void)status;
+    if (extra != NULL) extra->value = before;
+}
+
+dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
+{
+    dl_cluster *cluster = config->cluster;
+    const size_t bytes = message_bytes(&fit->scenario), points = fit->scenario.point_count;
+    unsigned char *message = dl_calloc(bytes, 1, "message");
+    bool *wanted = dl_calloc(points, sizeof *wanted, "points to simulate");
+    double *per_s = dl_calloc(points, sizeof *per_s, "throughputs");
+    dl_table_simulation simulation = {.scenario = &fit->scenario,
+                                      .costs = &fit->costs,
+                                      .sought = &fit->unknown,
+                                      .fitted = fit->unknown.count,
+                                      .wanted = wanted,
+                                      .threads = config->threads,
+                                      .cluster = cluster};
+    request asked = {.ends = 0};
+    dl_status status = DL_OK;
+    while (!cluster->failed) {
+        status = cluster->calls->broadcast(message, bytes, err);
+        if (status != DL_OK) {
+            cluster->failed = true;
+            break;
+        }
+        memcpy(&asked, message, sizeof asked);
+        memcpy(wanted, message + sizeof asked, bytes - sizeof asked);
+        if (asked.ends) break;
+        simulate(fit, &asked, &simulation, per_s);
+    }
+    free(message);
+    free(wanted);
+    free(per_s);
+    return status;
+}
+
+static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    if (path == NULL) return DL_OK;
+    const dl_status status = dl_file_read(path, &text, &bytes, err);
+    if (status == DL_OK) *hash = dl_hash_bytes(*hash, text, bytes);
+    free(text);
+    return status;
+}
+
+dl_status dl_table_ranks_compare(const dl_table_fit *fit, const dl_table_fit_config *config,
+                                 dl_status status, dl_error *err)
+{
+    const dl_scenario *scenario = &fit->scenario;
+    uint64_t hash = DL_HASH_START;
+    if (!has_ranks(config->cluster)) return status;
+    const char *const paths[] = {config->scenario_path, config->table_path, scenario->costs_path,
+                                 scenario->gpu != NULL ? scenario->gpu->machine.path : NULL};
+    for (size_t f = 0; f < sizeof paths / sizeof *paths && status == DL_OK; f++)
+        status = add_file(&hash, paths[f], err);
+    status = dl_cluster_agree(config->cluster, status, err);
+    if (status != DL_OK) return status;
+    return dl_cluster_same(config->cluster, hash,
+                           "the scenario, the table, or a file that they name,", err);
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# A fit to a table on threads and on ranks that mpirun starts: the same report and the same files.
+# Usage: test_dlcal_ranks.sh DLCAL DLSIM
+set -u
+tested=mpirun dlcal=$1 dlsim=$2
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+command -v mpirun >/dev/null || { echo "no mpirun: skipped"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_hwloc_base_binding_policy=none
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+cat >scenario.ini <<END
+[scenario]
+steps = 400
+[machine]
+file = machine.ini
+workers = 1, 2, 3, 4
+[workload]
+costs = costs.ini
+batch = 24, 96
+[sync]
+mode = allreduce
+END
+cat >machine.ini <<END
+[machine]
+schema = 1
+name = test
+peer = all
+[gpu_model g]
+memory_bytes = 1GB
+memory_bytes_per_s = 100GB/s
+fp32_flop_per_s = 1Tflop/s
+[link x16]
+bytes_per_s = 10GB/s
+latency_ns = 100
+[host]
+memory_bytes_per_s = 40GB/s
+root_bytes_per_s = 4GB/s
+[gpus 0-3]
+model = g
+parent = socket0
+link = x16
+END
+known="[costs]
+schema = 1
+parameter_bytes = 8000000
+[dispatch]
+per_worker_ns = 0"
+printf '%s\nserial_ns = 200000\n[op network.forward]\nfixed_ns = 1000000\nper_sample_ns = 30000\n' "$known" >costs.ini
+"$dlsim" --quiet scenario.ini -o made.csv || exit 1
+# Every third row is 4 % off, so that there is something to leave out, and a fit that is not exact.
+awk -F, '/^#/ { next }
+    !named { for (i = 1; i <= NF; i++) at[$i] = i; named = 1; print "workers,batch,throughput_per_s"; next }
+    { print $at["workers"] "," $at["batch"] "," $at["throughput_per_s"] * (1 + (++row % 3 == 0) * 0.04) }' made.csv >table.csv
+printf '%s\n' "$known" >costs.ini
+
+fit() { # command..., into the folder `to`
+    "$@" table table.csv -s scenario.ini --threads "$threads" -o fitted.ini --rows rows.csv --json report.json \
+        --predict table.csv >report.txt 2>errors.txt || fail "$*: $(cat errors.txt)"
+    mkdir -p "$to"
+    sed -i '1s/, [-0-9T:]*Z:/:/' fitted.ini # the time of the fit
+    mv fitted.ini rows.csv report.json report.txt "$to" || fail "$*: files are missing"
+    [ -s errors.txt ] && fail "$*: $(cat errors.txt)"
+}
+threads=1 to=one fit "$dlcal"
+grep -q 'leave-one-out error over 8 rows' one/report.txt || fail "no row was left out: $(cat one/report.txt)"
+threads=1 to=two fit mpirun -n 2 "$dlcal"
+threads=1 to=four fit mpirun -n 4 "$dlcal"
+for ranks in two four; do diff -r one $ranks || fail "$ranks ranks: another fit"; done
+
+# What fails is said once.
+expect 2 "--scenario FILE is needed" -n 2 "$dlcal" table table.csv
+expect 1 "nowhere.csv" -n 2 "$dlcal" table nowhere.csv -s scenario.ini -o x.ini
+[ "$(mpirun -n 3 "$dlcal" table nowhere.csv -s scenario.ini -o x.ini 2>&1 | grep -c 'nowhere.csv')" -eq 1 ] || fail "not said once"
+head -n 3 table.csv >few.csv
+expect 1 "rows cannot determine" -n 2 "$dlcal" table few.csv -s scenario.ini -o x.ini
+expect 0 "Usage: dlcal fit" -n 3 "$dlcal" fit --help
+[ "$(mpirun -n 3 "$dlcal" fit --help | grep -c Usage)" -eq 1 ] || fail "fit --help is not printed once"
+
+[ "$failures" -eq 0 ]
