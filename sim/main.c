@@ -13,6 +13,7 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/progress.h"
+#include "common/units.h"
 #include "sim/network/machine_graph.h"
 #include "sim/report/advise.h"
 #include "sim/report/index.h"
@@ -27,6 +28,9 @@
 #include "sim/scenario/without.h"
 #include "sim/schedule.h"
 #include "sim/workloads/architecture.h"
+
+#define PROBE_STEPS 10
+#define LIMIT_POINTS_MAX 1e8 /* 10,000 in each of 10,000 variants, which is all that is read */
 
 static const char default_output[] = "results.csv", default_advice[] = "advice.csv";
 
@@ -47,6 +51,7 @@ typedef struct settings {
     double max_staleness, min_efficiency, deadline_h, budget_usd, epochs;
     int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
+    int64_t limit_points;
     int journal;
     dl_cluster *cluster;
 } settings;
@@ -82,13 +87,50 @@ static dl_status read_study(dl_study *study, const char *path, const settings *s
     return status;
 }
 
+static int thread_count(const settings *set)
+{
+    return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
+}
+
+/* A sweep that is too large says how long it would take, from a few steps of one of its points. */
+static dl_status refuse_size(const dl_study *study, const settings *set, dl_error *err)
+{
+    const dl_variant *variant = &study->variants[0];
+    dl_scenario few = variant->scenario;
+    if (few.steps > PROBE_STEPS) few.steps = PROBE_STEPS;
+    const dl_run_config config = {
+        .scenario = &few, .costs = &variant->costs, .point = &few.points[0]};
+    const double replicates = (double)variant->scenario.replicates;
+    const double runs = (dl_run_varies(&few, &variant->costs) ? replicates : 1) +
+                        (replicates > 1 && dl_costs_have_errors(&variant->costs) ? replicates : 0);
+    const int threads = thread_count(set) * set->cluster->size;
+    dl_run_result result = {0};
+    dl_error ignored = {0};
+    char time[40] = "an unknown time";
+    const int64_t start_ns = dl_clock_ns();
+    if (dl_run(&config, &result, &ignored) == DL_OK) {
+        const double run_s = dl_ns_to_s((double)(dl_clock_ns() - start_ns)) *
+                             (double)variant->scenario.steps / (double)few.steps;
+        dl_duration_text(time, sizeof time, run_s * runs * study->listed / threads);
+    }
+    dl_run_result_free(&result);
+    return dl_error_set_at(
+        err, DL_ERR_RANGE, study->path, 0,
+        "the lists make %.4g points, %.4g runs, about %s on %d threads: shorten "
+        "them%s",
+        study->listed, study->listed * runs, time, threads,
+        study->listed <= LIMIT_POINTS_MAX ? ", or allow as many with --limit-points" : "");
+}
+
 static dl_status read_inputs(inputs *in, const char *path, const settings *set, dl_error *err)
 {
     unsigned without = 0;
     dl_status status = DL_OK;
     if (set->without != NULL) status = dl_without_parse(set->without, &without, err);
+    in->study.points_limit = (double)set->limit_points;
     if (status == DL_OK) status = read_study(&in->study, path, set, err);
     if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
+    if (status == DL_OK && in->study.listed > 0) status = refuse_size(&in->study, set, err);
     if (status == DL_OK) status = dl_measured_read(&in->measured, &in->study, err);
     if (status == DL_OK && set->left_out != NULL) {
         status = dl_measured_read_left_out(in->measured, in->study.point_count, set->left_out, err);
@@ -289,11 +331,6 @@ static dl_status draw_machine(const inputs *in, const settings *set, dl_error *e
     }
     return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                            "--draw-machine needs a machine file: [machine] file is not given");
-}
-
-static int thread_count(const settings *set)
-{
-    return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
 }
 
 /* Beside the first output that is a file, of its own; NULL: there is none. */
@@ -589,6 +626,9 @@ static const dl_option own_options[] = {
      "Finished runs of a sweep that takes over two seconds are kept beside the first output, in "
      "FILE.journal, until the results are written; after a kill the same command goes on from "
      "there. restart: from the start; off: nothing is kept."},
+    {"limit-points", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, limit_points), 1, LIMIT_POINTS_MAX,
+     NULL, "COUNT",
+     "A sweep of more points is refused, with its size and about how long it would take."},
     {"threads", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, threads), 0, 1024, NULL, "COUNT",
      "Threads that simulate, 0: one per core; the results do not depend on it."},
     {"seed", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, seed), -1, 9e18, NULL, "SEED",
@@ -685,6 +725,7 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
                     .seed = -1,
                     .max_staleness = -1,
                     .max_points = 400,
+                    .limit_points = DL_STUDY_POINTS,
                     .cluster = cluster};
     dl_option options[OWN_OPTIONS + DL_SCENARIO_OPTIONS_ALL];
     fill_options(options, &set);

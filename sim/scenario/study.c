@@ -208,11 +208,131 @@ static dl_status add_variant(dl_study *study, const dl_ini *ini, size_t number, 
     return DL_OK;
 }
 
+/* --- the size -------------------------------------------------------------------------------- */
+
+/* Between the values of any list; '\0': the key has none. */
+static char any_separator_of(const dl_ini_entry *entry)
+{
+    const dl_key *key = key_of(entry);
+    if (key == NULL || key->sweep == '\0') return '\0';
+    return key->sweep == '.' ? ',' : key->sweep;
+}
+
+static size_t list_count(const dl_ini_entry *entry)
+{
+    const char separator = any_separator_of(entry);
+    size_t count = 1;
+    for (const char *c = entry->value; separator != '\0' && *c != '\0'; c++)
+        count += *c == separator;
+    return count;
+}
+
+/* The options of [sync] that a mode takes, in combinations. */
+static double option_combinations(const dl_ini *ini, const dl_mode *mode)
+{
+    double combinations = 1;
+    for (size_t i = 0; i < ini->count; i++) {
+        const dl_key *key = key_of(&ini->entries[i]);
+        const int option = key != NULL ? dl_key_option(key) : -1;
+        if (option < 0 || !(mode->options & 1u << option)) continue;
+        combinations *= (double)list_count(&ini->entries[i]);
+    }
+    return combinations;
+}
+
+/* Of all modes in the list; names that are none are refused when it is read. */
+static double mode_combinations(const dl_ini *ini, const dl_ini_entry *modes)
+{
+    char **names = NULL;
+    size_t count = 0;
+    double combinations = 0;
+    dl_error ignored = {0};
+    if (modes == NULL || dl_ini_split(ini, modes, &names, &count, &ignored) != DL_OK) return 1;
+    for (size_t n = 0; n < count; n++) {
+        for (int m = 0; m < DL_MODES; m++) {
+            if (strcmp(dl_modes[m]->name, names[n]) != 0) continue;
+            combinations += option_combinations(ini, dl_modes[m]);
+        }
+    }
+    dl_ini_free_list(names, count);
+    return fmax(combinations, 1);
+}
+
+/* How many points the lists make, but for those that are others again. */
+static double count_points(const dl_ini *ini)
+{
+    const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
+    double points = mode_combinations(ini, modes);
+    for (size_t i = 0; i < ini->count; i++) {
+        const dl_key *key = key_of(&ini->entries[i]);
+        if (key == NULL || &ini->entries[i] == modes || dl_key_option(key) >= 0) continue;
+        points *= (double)list_count(&ini->entries[i]);
+    }
+    return points;
+}
+
+/* The middle item of a list, of its own. */
+static char *middle_of(const dl_ini_entry *entry)
+{
+    const char separator = any_separator_of(entry), *at = entry->value;
+    for (size_t skipped = list_count(entry) / 2; skipped > 0; skipped--)
+        at = strchr(at, separator) + 1;
+    const char *end = separator != '\0' ? strchrnul(at, separator) : at + strlen(at);
+    return dl_strndup_trimmed(at, (size_t)(end - at));
+}
+
+static bool is_taken(const dl_key *key, const char *mode)
+{
+    const int option = key != NULL ? dl_key_option(key) : -1;
+    for (int m = 0; m < DL_MODES && option >= 0; m++) {
+        if (strcmp(dl_modes[m]->name, mode) == 0) return dl_modes[m]->options & 1u << option;
+    }
+    return true;
+}
+
+/* The study of one point, with the middle one of each list. */
+static dl_status read_one(dl_study *study, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
+    char *mode = modes != NULL ? middle_of(modes) : dl_strdup("");
+    dl_ini plain = *ini;
+    plain.entries = dl_calloc(ini->count, sizeof *plain.entries, "INI entries");
+    plain.count = 0;
+    for (size_t i = 0; i < ini->count; i++) {
+        if (!is_taken(key_of(&ini->entries[i]), mode)) continue;
+        dl_ini_entry *entry = &plain.entries[plain.count++];
+        *entry = ini->entries[i];
+        entry->value = middle_of(&ini->entries[i]);
+    }
+    const dl_status status = add_variant(study, &plain, 0, err);
+    for (size_t i = 0; i < plain.count; i++)
+        free(plain.entries[i].value);
+    free(plain.entries);
+    free(mode);
+    return status;
+}
+
 static dl_status from_ini(dl_study *study, const dl_ini *ini, dl_error *err)
 {
-    dl_study read = {.path = dl_strdup(ini->path)};
-    dl_status status = find_keys(&read, ini, err);
+    dl_study read = {.path = dl_strdup(ini->path), .points_limit = study->points_limit};
+    const double listed = count_points(ini);
+    const double limit = read.points_limit > 0 ? read.points_limit : DL_STUDY_POINTS;
+    const bool too_many = listed > limit;
+    dl_status status = DL_OK;
     size_t count = 1;
+    if (too_many) {
+        count = 0;
+        read.listed = listed;
+        status = read.points_limit > 0 ? read_one(&read, ini, err) : DL_ERR_RANGE;
+        /* Values that do not go together hide no size; a faulty file does. */
+        const bool faulty = status == DL_ERR_NAME || status == DL_ERR_PARSE;
+        if (!faulty && (status != DL_OK || read.variant_count == 0)) {
+            status = dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,
+                                     "the lists make %.4g points, more than %.0f", listed, limit);
+        }
+    } else {
+        status = find_keys(&read, ini, err);
+    }
     for (size_t k = 0; k < read.key_count && status == DL_OK && count <= VARIANTS_MAX; k++)
         count *= read.keys[k].count;
     if (status == DL_OK && count > VARIANTS_MAX) {

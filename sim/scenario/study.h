@@ -45,9 +45,16 @@ typedef struct dl_study {
     dl_variant *variants; /* [variant_count], each with a point at least */
     size_t variant_count;
     size_t point_count; /* of all variants */
+    double
+        points_limit; /* 0: DL_STUDY_POINTS, and more are an error. Else, where the lists make more,
+                            the study has one of these points only, and */
+    double listed;    /* their number; else 0 */
 } dl_study;
 
-/* Reads all variants, without their costs; zero `study` before. Errors as dl_scenario_read. */
+#define DL_STUDY_POINTS 100000
+
+/* Reads all variants, without their costs; zero `study` before, but for points_limit. Errors as
+ * dl_scenario_read. */
 dl_status dl_study_read(dl_study *study, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;

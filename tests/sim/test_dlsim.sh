@@ -131,4 +131,20 @@ expect 0 "note: default [exchange] overlap = no: exchange does not run during" t
 grep -q '^# default: \[input\] cores' d.csv && { echo "FAIL: a given key is no default"; failures=$((failures + 1)); }
 expect 0 "note: default [sync] mode = none: workers do not exchange anything" t4/no_sync.ini -o d.csv
 
+# The size of a sweep: interval is no option of async, so 2 workers x (2 intervals + 1) x 2 sigmas.
+sized() { # file, workers, intervals, sigmas
+    printf '[machine]\ncores = 4\nworkers = %s\n[workload]\ncosts = costs.ini\nbatch = 6400\n' "$2" >"$1"
+    printf '[sync]\nmode = average, async\ninterval = %s\n[noise]\nkind = gamma\nsigma = %s\n' "$3" "$4" >>"$1"
+}
+sized twelve.ini 1,2 1,2 0.1,0.2
+expect 0 "12 points" twelve.ini --check --limit-points 12
+expect 1 "the lists make 12 points, 12 runs, about 0 s on 2 threads: shorten them, or allow as many with --limit-points" \
+    twelve.ini --limit-points 11 --threads 2
+sized huge.ini 1,2,4,5,8 "$(seq -s, 9999)" "$(seq -s, 0.0001 0.0001 2)" # 5 x 10000 x 20000
+rm -f results.csv
+expect 1 "huge.ini: the lists make 1e+09 points, 1e+09 runs, about " huge.ini
+[ -e results.csv ] && { echo "FAIL: a sweep that was refused has results"; failures=$((failures + 1)); }
+echo 'stepps = 4' >>huge.ini
+expect 1 "unknown key 'stepps'" huge.ini
+
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
