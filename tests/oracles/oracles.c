@@ -82,10 +82,15 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } groups[] = {
-        {"staleness", oracles_staleness}, {"softsync", oracles_softsync}, {"ssp", oracles_ssp},
-        {"time", oracles_time},           {"amounts", oracles_amounts},   {"gpus", oracles_gpus},
-        {"monotone", oracles_monotone},   {"pipeline", oracles_pipeline}};
+    } groups[] = {{"staleness", oracles_staleness},
+                  {"softsync", oracles_softsync},
+                  {"ssp", oracles_ssp},
+                  {"time", oracles_time},
+                  {"amounts", oracles_amounts},
+                  {"gpus", oracles_gpus},
+                  {"monotone", oracles_monotone},
+                  {"pipeline", oracles_pipeline},
+                  {"local_sgd", oracles_local_sgd}};
     const size_t count = sizeof groups / sizeof *groups;
     printf("%-58s %14s %12s %11s %11s\n", "", "expected", "simulated", "error", "tolerance");
     int known = 0;
@@ -100,7 +105,7 @@ int main(int argc, char **argv)
     }
     if (known < argc - 1) {
         fprintf(stderr, "oracles: groups are staleness, softsync, ssp, time, amounts, gpus, "
-                        "monotone, pipeline\n");
+                        "monotone, pipeline, local_sgd\n");
         return 2;
     }
     printf("%d rows, %d failed\n", rows, failures);

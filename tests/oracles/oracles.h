@@ -29,6 +29,7 @@ void oracles_amounts(void);
 void oracles_gpus(void);
 void oracles_monotone(void);
 void oracles_pipeline(void);
+void oracles_local_sgd(void);
 
 typedef struct oracle_staleness {
     double count, mean, sd, max;
