@@ -196,6 +196,12 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
                             "and a schedule has gradients, averages and merges only",
                             point->mode->name);
     }
+    if (point->mode == &dl_mode_average && scenario->absence_count > 0) {
+        return dl_error_set(
+            err, DL_ERR_UNSUPPORTED,
+            "[failures] away has no schedule in mode average: a schedule's averages "
+            "are of all workers");
+    }
     if (scenario->shares == DL_SHARES_SPEED && point->workers > 1) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "[workload] shares = speed has no schedule: training that follows one "
