@@ -163,8 +163,9 @@ static double reduce_ns(const dl_scenario *scenario, const dl_costs *costs, cons
     if (!reduces(scenario, point) || of.alone == NULL) return 0; /* one worker */
     double ns = 0;
     if (broadcasts(costs, point)) {
-        ns += dl_collective_cost_ns(find_of_processes(costs, point, DL_BROADCAST),
-                                    costs->broadcast_bytes.value);
+        const double calls = costs->broadcast_calls.known ? costs->broadcast_calls.value : 1;
+        ns += calls * dl_collective_cost_ns(find_of_processes(costs, point, DL_BROADCAST),
+                                            costs->broadcast_bytes.value / calls);
     }
     if (point->mode == &dl_mode_allreduce && costs->gradient_count > 0) {
         return ns + dl_buckets_ns(&of, costs->gradients, costs->gradient_count, backward_ns);

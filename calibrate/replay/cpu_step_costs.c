@@ -155,6 +155,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
         if (strcmp(g->name, "AllReduce") == 0) continue;
         if (strcmp(g->name, "Broadcast") == 0 && isnan(g->ready_frac) && g->bytes > 0) {
             costs->broadcast_bytes += g->per_step * (double)g->bytes;
+            costs->broadcast_calls += g->per_step;
             continue;
         }
         dl_notes_add(notes, "%.3g %s calls a step%s%s are left out of the costs", g->per_step,

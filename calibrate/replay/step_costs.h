@@ -173,7 +173,8 @@ typedef struct dl_step_costs {
     bool on_cores;            /* of operators on a processor: nothing is launched, host_ns is NaN */
     int64_t cores;            /* of that machine; 0 = unknown */
     double parameter_bytes;   /* where gradients do not give them; 0 = unknown */
-    double broadcast_bytes;   /* of buffers, a step; on cores only; 0 = none */
+    /* Of buffers, a step, and in how many collectives; on cores only; 0 = none */
+    double broadcast_bytes, broadcast_calls;
 } dl_step_costs;
 
 /* Takes the costs of the line with most work of one rank's trace, or, of a process that used no

@@ -154,9 +154,9 @@ typedef struct dl_costs {
     } gpu_memory;
     dl_value input_bytes_per_sample;
     dl_value stored_bytes_per_sample; /* in storage; unknown: 0 */
-    dl_value
-        broadcast_bytes; /* of buffers, before each forward pass of allreduce, by processes on cores
-                                 and GPUs */
+    /* Of buffers, before each forward pass of allreduce, by processes on cores and GPUs; in how many
+     * collectives (unknown: one), which counts on cores. */
+    dl_value broadcast_bytes, broadcast_calls;
     /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k co-running instances over its time alone,
      * per time slice: time(k) / (time(1) max(1, k / cores)); with k on one GPU, of its time there,
      * time(k) / (k time(1)) */

@@ -153,6 +153,9 @@ static const dl_key rows[] = {
     SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
         "of the buffers that DistributedDataParallel broadcasts before each forward pass; processes "
         "on cores or GPUs"),
+    SINGLE("broadcast", "calls", FACTOR, 0, broadcast_calls,
+        "broadcasts that the buffers take, one for each of their number types; processes on cores "
+        "only; unknown: 1"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,

@@ -42,6 +42,7 @@ holds transformer.ini ", 1110944"
 # The mask of 64 x 64 floats, a buffer that DDP broadcasts.
 holds transformer.ini "[broadcast]"
 holds transformer.ini "bytes = 16384, n = 4, measured"
+holds transformer.ini "calls = 1, n = 4, measured"
 expect 0 "parameter_bytes is left to dlsim" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o cnn.ini
 expect 0 "written" costs "$traces/cnn_ddp1.json.gz" --batch 16 --parameter-bytes 4283944 -o cnn.ini
 holds cnn.ini "parameter_bytes = 4283944"

@@ -63,6 +63,11 @@ static void buffers_are_broadcast(void **state)
     assert_near(step_ns(costs, PROCESSES, "mode = average\n"), 1200000, 1e-9);
     static const char one[] = "[machine]\ncores = 2\nworkers = 1\nprocesses = yes\n";
     assert_near(step_ns(costs, one, "mode = allreduce\n"), 2 * 1100000, 1e-9);
+    /* In two, as buffers of two number types are: 2,000 bytes and 20,000 ns each. */
+    static const char two[] =
+        FIXTURE_COSTS REDUCES "[collective broadcast 2]\nbytes_0 = 10000\nbytes_8000 = 50000\n"
+                              "[broadcast]\nbytes = 4000\ncalls = 2\n";
+    assert_near(step_ns(two, PROCESSES, "mode = allreduce\n"), 1240000, 1e-9);
 }
 
 /* Buckets of 2,000, 2,000 and 4,000 bytes: 40,000, 40,000 and 60,000 ns; the last two in flight
