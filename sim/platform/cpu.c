@@ -44,6 +44,7 @@ static int init(dl_team *team)
                  &(dl_host_config){.engine = &team->engine,
                                    .cores = config->cores,
                                    .threads = team->agents,
+                                   .migrates = config->platform == &dl_platform_processes,
                                    .slice_ns = config->workload->slice_ns,
                                    .tick_ns = first_tick_ns(config),
                                    .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,

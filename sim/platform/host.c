@@ -33,6 +33,8 @@ void dl_host_init(dl_host *host, const dl_host_config *config)
         .tick_ns = bounded_ns(config->tick_ns),
         .timer = -1,
     };
+    for (int t = 0; t < config->threads; t++)
+        host->threads[t].core = t % config->cores;
     for (size_t c = 0; c < cores; c++)
         host->cores[c].head = host->cores[c].tail = -1;
     for (int k = 1; k <= config->threads; k++)
@@ -50,7 +52,7 @@ void dl_host_free(dl_host *host)
 
 static dl_core *core_of(dl_host *host, int thread)
 {
-    return &host->cores[thread % host->config.cores];
+    return &host->cores[host->threads[thread].core];
 }
 
 static int64_t now_ns(const dl_host *host)
@@ -82,13 +84,55 @@ static void enqueue(dl_host *host, int thread, bool at_front)
     }
 }
 
+/* The thread, which is in no queue, goes to an idle core if its own is busy. */
+static void find_idle_core(dl_host *host, int thread)
+{
+    if (core_of(host, thread)->head < 0) return;
+    for (int c = 0; c < host->config.cores; c++) {
+        if (host->cores[c].head >= 0) continue;
+        host->threads[thread].core = c;
+        return;
+    }
+}
+
 /* The thread wakes up. */
 static void join(dl_host *host, int thread)
 {
+    if (host->config.migrates) find_idle_core(host, thread);
     dl_core *core = core_of(host, thread);
     if (core->head < 0) core->busy_since_ns = now_ns(host);
     enqueue(host, thread, core->head_since_ns < now_ns(host));
     host->runnable++;
+}
+
+static int waiting_on(const dl_host *host, const dl_core *core)
+{
+    int count = 0;
+    for (int t = core->head; t >= 0; t = host->threads[t].next)
+        count++;
+    return count - 1; /* -1: idle */
+}
+
+/* The idle core takes the thread over that runs next where most wait. */
+static void take_over(dl_host *host, dl_core *idle)
+{
+    dl_core *from = NULL;
+    int most = 0;
+    for (int c = 0; c < host->config.cores; c++) {
+        const int waiting = waiting_on(host, &host->cores[c]);
+        if (waiting > most) {
+            most = waiting;
+            from = &host->cores[c];
+        }
+    }
+    if (from == NULL) return;
+    dl_thread *head = &host->threads[from->head];
+    const int thread = head->next;
+    head->next = host->threads[thread].next;
+    if (from->tail == thread) from->tail = from->head;
+    host->threads[thread].core = (int)(idle - host->cores);
+    idle->busy_since_ns = now_ns(host);
+    enqueue(host, thread, true);
 }
 
 /* Takes the head out of its queue. */
@@ -99,6 +143,7 @@ static void leave(dl_host *host, dl_core *core)
     if (core->head < 0) {
         core->tail = -1;
         core->busy_ns += now_ns(host) - core->busy_since_ns;
+        if (host->config.migrates) take_over(host, core);
     }
     core->head_since_ns = now_ns(host);
 }

@@ -1,7 +1,7 @@
-/* A CPU box: threads pinned to cores, one at a time on each, in time slices, and how fast they are
- * by what they do.
+/* A CPU box: threads on cores, one at a time on each, in time slices, and how fast they are by what
+ * they do.
  *
- *   core 0   [thread 0: runs] <- [thread 2] <- [thread 4]     the runnable threads pinned to it
+ *   core 0   [thread 0: runs] <- [thread 2] <- [thread 4]     its runnable threads
  *   core 1   [thread 1: runs] <- [thread 3]
  *
  * A thread with work is runnable. A core runs the first of its queue. If others wait, the first
@@ -12,6 +12,11 @@
  * Linux was seen to do with two threads a core and a 4 ms tick. A thread whose work is done and
  * that is given new work in the same instant keeps its place and its slice.
  *
+ * Threads are pinned to their cores, or migrate: one that wakes up goes to an idle core if its own is
+ * busy, and a core that has nothing left to run takes over the next thread that waits on the core
+ * where most do. So no core is idle while a thread waits. That is Linux' choice of a core at wake-up and
+ * its balancing of a core that becomes idle; its balancing of busy cores at intervals is left out.
+ *
  * Work is in ns at full speed. Speeds change whenever who runs or who is runnable changes; in
  * between, progress is linear.
  *
@@ -21,8 +26,8 @@
  *              moves its traffic in its full-speed time, which is its cap
  *
  * What it leaves out: compute's own memory traffic does not take from the bytes' bandwidth (what it
- * costs the others is in sharing, which counts threads of both kinds), NUMA, migration, priorities,
- * the cost of a switch itself, and that a thread had less than its share in the longer run is
+ * costs the others is in sharing, which counts threads of both kinds), NUMA, priorities, the cost of
+ * a switch or a migration itself, and that a thread had less than its share in the longer run is
  * preferred.
  */
 #ifndef DL_SIM_HOST_H
@@ -34,7 +39,8 @@
 typedef struct dl_host_config {
     dl_engine *engine;          /* borrowed until free; room for one pending event */
     int cores;                  /* >= 1 */
-    int threads;                /* >= 1; thread t is pinned to core t mod cores */
+    int threads;                /* >= 1; thread t is on core t mod cores, or starts there */
+    bool migrates;              /* not pinned */
     double slice_ns;            /* > 0; period of the timer tick; matters when threads > cores */
     double tick_ns;             /* >= 0; time of a tick */
     double memory_bytes_per_ns; /* > 0, INFINITY = no limit */
@@ -44,6 +50,7 @@ typedef struct dl_host_config {
 } dl_host_config;
 
 typedef struct dl_thread {
+    int core;
     int next; /* in the core's queue, -1 = last */
     bool has_work;
     double left_ns;      /* work left, at full speed */

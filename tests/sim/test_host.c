@@ -237,6 +237,51 @@ static void idle_time_is_not_busy(void **state)
     tear_down(&m);
 }
 
+/* Threads 0 and 2 on core 0, thread 1 on core 1, slices of 10. At 5 thread 1 is done, and its core
+ * takes thread 2 over, which has waited: 30 on, to 35. Thread 0 goes on to 25 without a tick's end. At
+ * 27 thread 3, which was on core 1, wakes up on core 0, which is idle. */
+static void threads_migrate_to_idle_cores(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 2, 10, "[costs]\nschema = 1\n");
+    m.host.config.migrates = true;
+    m.late_ns[3] = 6;
+    dl_host_compute(&m.host, 0, 25);
+    dl_host_compute(&m.host, 1, 5);
+    dl_host_compute(&m.host, 2, 30);
+    dl_engine_after(&m.engine, 27, on_late_start, &m, 3);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[0], 25);
+    assert_int_equal(m.done_ns[1], 5);
+    assert_int_equal(m.done_ns[2], 35);
+    assert_int_equal(m.done_ns[3], 33);
+    assert_int_equal(dl_host_busy_ns(&m.host, 0), 25 + 6);
+    assert_int_equal(dl_host_busy_ns(&m.host, 1), 35);
+    tear_down(&m);
+}
+
+/* Of three threads that wait on core 0 (0 runs), the next one is taken over, then the one after it:
+ * slices are longer than all. 1: 10; 2: 10 to 20; 3: 20 to 30, when 0 has run 30 of 40. */
+static void who_has_waited_longest_is_taken_over(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 2, 1e9, "[costs]\nschema = 1\n");
+    m.host.config.migrates = true;
+    for (int t = 0; t < THREADS; t++)
+        m.host.threads[t].core = t == 1;
+    dl_host_compute(&m.host, 0, 40);
+    for (int t = 1; t < THREADS; t++)
+        dl_host_compute(&m.host, t, 10);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[0], 40);
+    assert_int_equal(m.done_ns[1], 10);
+    assert_int_equal(m.done_ns[2], 20);
+    assert_int_equal(m.done_ns[3], 30);
+    tear_down(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +296,8 @@ int main(void)
         cmocka_unit_test(who_wakes_up_takes_the_core),
         cmocka_unit_test(a_tick_ends_the_turn),
         cmocka_unit_test(idle_time_is_not_busy),
+        cmocka_unit_test(threads_migrate_to_idle_cores),
+        cmocka_unit_test(who_has_waited_longest_is_taken_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
