@@ -150,30 +150,46 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
     return dl_format("[collective broadcast %d]", point->workers);
 }
 
-/* What an exchange of processes adds to a step whose backward pass takes backward_ns: gradients
- * bucket by bucket, from when they are ready on, and buffers, as DistributedDataParallel does. */
-static double reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
-                        double backward_ns)
+/* What the all-reduces of an exchange of processes take: of gradients bucket by bucket, from when
+ * they are ready on, as DistributedDataParallel does; else of parameters and state. */
+static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                         double backward_ns, const dl_process_reduces *of)
 {
-    const dl_process_reduces of = {
+    if (point->mode == &dl_mode_allreduce && costs->gradient_count > 0)
+        return dl_buckets_ns(of, costs->gradients, costs->gradient_count, backward_ns);
+    const double parts = fragments(scenario, point);
+    const bool with_state = point->mode == &dl_mode_average && scenario->average_state;
+    return dl_collective_cost_ns(of->alone, (double)costs->parameter_bytes / parts) +
+           (with_state ? dl_collective_cost_ns(of->alone, (double)costs->state_bytes / parts) : 0);
+}
+
+/* What an exchange of processes adds to a step whose backward pass takes backward_ns, with the
+ * broadcast of buffers before it; and what is left of it where all but the last process have waited.
+ * These leave a core to the last one's threads: nothing that is in flight during its backward pass
+ * slows that down. */
+static void find_reduce_ns(const dl_scenario *scenario, const dl_costs *costs,
+                           const dl_point *point, double backward_ns, double *ns, double *late_ns)
+{
+    const dl_process_reduces together = {
         .alone = find_of_processes(costs, point, DL_ALLREDUCE),
         .pair = find_of_processes(costs, point, DL_ALLREDUCE_PAIR),
         .beside = find_of_processes(costs, point, DL_ALLREDUCE_BESIDE),
     };
-    if (!reduces(scenario, point) || of.alone == NULL) return 0; /* one worker */
-    double ns = 0;
+    const dl_process_reduces late = {.alone = find_of_processes(costs, point, DL_ALLREDUCE_LATE)};
+    *ns = *late_ns = 0;
+    if (!reduces(scenario, point) || together.alone == NULL) return; /* one worker */
+    *ns = reduces_ns(scenario, costs, point, backward_ns, &together);
+    *late_ns = late.alone != NULL
+                   ? fmin(*ns, reduces_ns(scenario, costs, point, backward_ns, &late))
+                   : *ns;
     if (broadcasts(costs, point)) {
         const double calls = costs->broadcast_calls.known ? costs->broadcast_calls.value : 1;
-        ns += calls * dl_collective_cost_ns(find_of_processes(costs, point, DL_BROADCAST),
-                                            costs->broadcast_bytes.value / calls);
+        const double broadcast_ns =
+            calls * dl_collective_cost_ns(find_of_processes(costs, point, DL_BROADCAST),
+                                          costs->broadcast_bytes.value / calls);
+        *ns += broadcast_ns;
+        *late_ns += broadcast_ns;
     }
-    if (point->mode == &dl_mode_allreduce && costs->gradient_count > 0) {
-        return ns + dl_buckets_ns(&of, costs->gradients, costs->gradient_count, backward_ns);
-    }
-    const double parts = fragments(scenario, point);
-    const bool with_state = point->mode == &dl_mode_average && scenario->average_state;
-    return ns + dl_collective_cost_ns(of.alone, (double)costs->parameter_bytes / parts) +
-           (with_state ? dl_collective_cost_ns(of.alone, (double)costs->state_bytes / parts) : 0);
 }
 
 /* Waits of processes are in what their exchange takes as a whole. */
@@ -542,14 +558,17 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     /* Work that is dealt out in turn repeats after as many steps as there are workers. */
     const size_t absences = has_absences(point) ? scenario->absence_count : 0;
     const bool may_repeat = syncer == NULL && absences == 0 && in->expected_work == NULL;
+    double reduce_ns, reduce_late_ns;
+    find_reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns,
+                   &reduce_ns, &reduce_late_ns);
     return (dl_team_config){
         .platform = platform_of(scenario),
         .machine = gpus,
         .costs = in->costs,
         .workload = &in->workload,
         .reduces = reduces(scenario, point),
-        .reduce_ns =
-            reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns),
+        .reduce_ns = reduce_ns,
+        .reduce_late_ns = reduce_late_ns,
         .roundtrip = find_of_processes(in->costs, point, DL_ROUNDTRIP),
         .side_by_side = in->side_by_side,
         .cores = in->cores,

@@ -181,6 +181,8 @@ void dl_team_barrier(dl_team *team, int worker)
 {
     enter(team, worker, DL_STATE_BARRIER);
     team->arrived[team->arrived_count++] = worker;
+    team->late_ns = team->arrived_count > 1 ? team->engine.now_ns - team->arrived_ns : 0;
+    team->arrived_ns = team->engine.now_ns;
     if (team->arrived_count < dl_members_present(team)) return;
     bool last_goes_on = !team->spinning || dl_members_present(team) == 1;
     int released = team->arrived_count - (last_goes_on ? 1 : 0);

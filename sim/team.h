@@ -133,11 +133,12 @@ typedef struct dl_team_config {
     const dl_costs *costs;       /* the run's own; read by init only */
     const dl_workload *workload; /* borrowed until free */
     /* Of processes on cores. They reduce: an average takes reduce_ns from the last worker's arrival
-     * on, is everywhere then, and nothing is pushed or pulled. Else a push and a pull are half a
+     * on, is everywhere then, and nothing is pushed or pulled. Of that the others do as much as they
+     * have time for before the last one arrives, until reduce_late_ns are left. Else a push and a pull are half a
      * round trip each (borrowed until free, NULL if there is none), which takes so long while all
      * workers keep cores busy; side_by_side is dl_side_by_side of them. */
     bool reduces;
-    double reduce_ns;
+    double reduce_ns, reduce_late_ns;
     const dl_collective_cost *roundtrip;
     double side_by_side;
     int cores, workers;
@@ -222,6 +223,8 @@ struct dl_team {
     int waiting_count;
     int *arrived; /* [workers] at the barrier, in the order of arrival */
     int arrived_count;
+    int64_t arrived_ns; /* when the latest of them did */
+    int64_t late_ns;    /* how long after the one before it the last of all arrived, last time */
     int *queue; /* [agents] ring of who waits for the lock */
     int queue_first, queue_count, lock_owner;
     int64_t lock_since_ns, lock_busy_ns;

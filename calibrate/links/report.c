@@ -644,10 +644,12 @@ static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_
 /* Exchanges of processes that are no collectives of the simulator's. */
 static bool take_exchange(dl_costs *costs, const dl_link_result *result)
 {
-    static const char *const names[] = {"roundtrip", "allreduce_pair", "allreduce_beside"};
-    static const int kinds[] = {DL_ROUNDTRIP, DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE};
+    static const char *const names[] = {"roundtrip", "allreduce_pair", "allreduce_beside",
+                                        "allreduce_late"};
+    static const int kinds[] = {DL_ROUNDTRIP, DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE,
+                                DL_ALLREDUCE_LATE};
     const dl_link_series *s = result->series;
-    const int index = s->collective ? -1 : dl_names_find(s->name, names, 3);
+    const int index = s->collective ? -1 : dl_names_find(s->name, names, DL_LENGTH(names));
     if (index < 0) return false;
     const int kind = kinds[index];
     dl_collective_cost *cost = find(costs, kind, s->ranks);

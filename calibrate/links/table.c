@@ -103,18 +103,18 @@ static dl_status number_at(const dl_csv *csv, size_t row, int column, double low
 static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, const int *columns,
                           double unit_ns, dl_error *err)
 {
-    static const char *const copies[] = {"roundtrip", "update", "allreduce_pair",
-                                         "allreduce_beside"};
+    static const char *const others[] = {"roundtrip", "update", "allreduce_pair",
+                                         "allreduce_beside", "allreduce_late"};
     const char *name = plain_name(dl_csv_cell(csv, row, (size_t)columns[COLLECTIVE]));
     const bool collective = dl_names_find(name, dl_collective_kind_names, DL_COLLECTIVE_KINDS) >= 0;
     double ranks, bytes, time, nodes = 1;
     dl_status status;
-    if (!collective && dl_names_find(name, copies, 4) < 0) {
+    if (!collective && dl_names_find(name, others, DL_LENGTH(others)) < 0) {
         char hint[200];
         dl_names_hint(hint, sizeof hint, name, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
         return dl_error_set_at(err, DL_ERR_NAME, csv->path, csv->lines[row],
                                "unknown collective '%.40s'%s, nor is it roundtrip, update, "
-                               "allreduce_pair or allreduce_beside",
+                               "allreduce_pair, allreduce_beside or allreduce_late",
                                name, hint);
     }
     if ((status = number_at(csv, row, columns[RANKS], 1, RANKS_MAX, &ranks, err)) ||

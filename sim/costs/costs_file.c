@@ -186,6 +186,9 @@ static const dl_key rows[] = {
     SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
         "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass adds "
         "to a step of processes"),
+    SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "bytes_SIZE of [allreduce_late RANKS]: time that an all-reduce takes from the last process on, "
+        "where all others have waited for it"),
     SERIES("machine *", "bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
         "in place of the machine file's: [machine link nvlink2] of its [link nvlink2], [machine host] "
         "of its [host]; each direction of a link, or [machine network]: the network's core"),
@@ -438,6 +441,7 @@ static const process_exchange process_exchanges[] = {
     {"roundtrip", DL_ROUNDTRIP, 1},
     {"allreduce_pair", DL_ALLREDUCE_PAIR, 2},
     {"allreduce_beside", DL_ALLREDUCE_BESIDE, 2},
+    {"allreduce_late", DL_ALLREDUCE_LATE, 2},
 };
 #define PROCESS_EXCHANGES (sizeof process_exchanges / sizeof *process_exchanges)
 

@@ -122,7 +122,9 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
 /* All start it at once, and it ends for all at once. */
 static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
-    const double ns = exchange->kind == DL_AVERAGE ? team->config.reduce_ns : 0;
+    const dl_team_config *config = &team->config;
+    const double left_ns = fmax(config->reduce_late_ns, config->reduce_ns - (double)team->late_ns);
+    const double ns = exchange->kind == DL_AVERAGE ? left_ns : 0;
     if (ns > 0) {
         dl_engine_after(&team->engine, dl_ns_ceil(ns), on_work_done, team, agent);
     } else {

@@ -3,14 +3,18 @@
   bench_gloo.py --ranks 2,4 -o gloo.csv          # gloo's all-reduces, calls of a server by RPC
   dlcal links gloo.csv --costs model.ini -o costs.ini
 
-Writes rows `collective,ranks,bytes,time_us`, means over ranks and repetitions. A time is what an exchange adds to a step: processes
-compute for --compute-ms and exchange, again and again, and before that compute only; the difference
-is the exchange's, with all that its threads take from computing and all waits for a core. What they
-take grows with the computation, so --compute-ms should be about a step of the program in question.
+Writes rows `collective,ranks,bytes,time_us,start`, means over ranks and repetitions of one start of
+the processes: where the system places their threads differs from start to start. A time is what an
+exchange adds to a step: processes compute for --compute-ms and exchange, again and again, and before
+or after that compute only; the difference is the exchange's, with all that its threads take from
+computing and all waits for a core. What they take grows with the computation, so --compute-ms should
+be about a step of the program in question.
 
   allreduce         one all-reduce after the computation
   allreduce_pair    two in flight together, each of half the bytes
   allreduce_beside  one that starts with the computation and is waited for at its end
+  allreduce_late    one after a computation that takes one of the ranks half as long again, so that
+                    the others wait for it: compared with the same computation and a barrier
   broadcast         one from rank 0 before the computation, with a small all-reduce after it
   roundtrip         a call of a parameter server that sends gradients of that size and gets as many
                     parameters back, less the server's own arithmetic, while 1, ... of --ranks do so
@@ -19,7 +23,7 @@ take grows with the computation, so --compute-ms should be about a step of the p
 RPC's own threads poll and take time from computing while nothing is sent, so there it is compared
 with computing before RPC is started.
 
-More ranks than cores are fine. Sizes come in a new random order in every repetition, so that a
+More ranks than cores are fine. Cases come in a new random order in every repetition, so that a
 drift of the machine touches all alike.
 """
 
@@ -36,10 +40,22 @@ import torch.distributed as dist
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
-STEPS = 10       # between two looks at the clock
+LOOK_MS = 80     # of computing between two looks at the clock
+STEPS = (4, 24)  # then, at least and at most
+# Until the system has placed the threads of new processes, which poll with RPC, steps take up to a
+# third longer than later: these many ms of computing, and at least and at most so many steps, go by
+# before anything is timed, and between two looks with RPC.
+SETTLE_MS = 300
+SETTLE_STEPS = (20, 60)
+WARM_STEPS = 2   # of each case, before it is timed
+LATE = 1.5       # computations of the rank that the others wait for
 LEAST_US = 50.0  # a mean difference below it is noise
 BROADCASTS = (1024, 262144)  # bytes; buffers are small
 SMALL = 16384   # bytes of the all-reduce that brings all ranks together
+
+
+def steps_in(ms, args, least, most):
+    return min(max(round(ms / args.compute_ms), least), most)
 
 
 def arguments():
@@ -47,11 +63,17 @@ def arguments():
     p.add_argument("--ranks", default="2", help="numbers of processes, with commas")
     p.add_argument("--sizes", default="65536,1048576,4194304", help="bytes, with commas")
     p.add_argument("--compute-ms", type=float, default=4, help="between two exchanges")
-    p.add_argument("--repeats", type=int, default=9)
-    p.add_argument("--seed", type=int, default=1, help="of the order of the sizes")
-    p.add_argument("--no-rpc", action="store_true", help="only all-reduces")
+    p.add_argument("--repeats", type=int, default=4, help="of each case in each start")
+    p.add_argument("--starts", type=int, default=2, help="of the processes, for each number of them")
+    p.add_argument("--seed", type=int, default=1, help="of the order of the cases")
+    p.add_argument("--exchange", choices=["gloo", "rpc", "both"], default="both")
     p.add_argument("-o", "--output", default="gloo.csv")
-    return p.parse_args()
+    args = p.parse_args()
+    args.sizes = [int(size) for size in args.sizes.split(",")]
+    args.counts = [int(number) for number in args.ranks.split(",")]
+    args.steps = steps_in(LOOK_MS, args, *STEPS)
+    args.settle_steps = steps_in(SETTLE_MS, args, *SETTLE_STEPS)
+    return args
 
 
 class Compute:
@@ -62,8 +84,8 @@ class Compute:
         self.matrices = [torch.ones(512, 512) for _ in range(4)]
         self.products = products
 
-    def __call__(self):
-        for i in range(self.products):
+    def __call__(self, times=1):
+        for i in range(round(times * self.products)):
             torch.mm(self.batch, self.matrices[i % len(self.matrices)])
 
     def calibrate(self, seconds):
@@ -76,13 +98,13 @@ class Compute:
         self.products = max(1, round(self.products * seconds / best))
 
 
-def step_s(barrier, step):
+def step_s(barrier, step, steps):
     """Seconds of a step, of this process, all of which start together."""
     barrier.wait()
     start = time.monotonic()
-    for _ in range(STEPS):
+    for _ in range(steps):
         step()
-    return (time.monotonic() - start) / STEPS
+    return (time.monotonic() - start) / steps
 
 
 def reduce_pair(halves):
@@ -108,34 +130,44 @@ def reduce_after(buffer, compute):
     dist.all_reduce(buffer)
 
 
-def exchanging_steps(sizes, compute):
-    """(kind, bytes): a step with that exchange, and the one without it."""
-    steps, small = {}, torch.zeros(SMALL // 4)
+def exchanging_steps(sizes, compute, barrier, is_late):
+    """Groups of steps, each {(kind, bytes): step}; None is the one without the exchange."""
+    small = torch.zeros(SMALL // 4)
+    late = {None: lambda: (compute(LATE if is_late() else 1), barrier.wait())}
+    groups = [late, {None: lambda: reduce_after(small, compute)}]
     for size in sizes:
         buffer = torch.zeros(size // 4).fill_(0.0)  # pages of its own
         halves = buffer.chunk(2)
-        steps["allreduce", size] = (lambda b=buffer: reduce_after(b, compute), compute)
-        steps["allreduce_pair", size] = (lambda h=halves: (compute(), reduce_pair(h)), compute)
-        steps["allreduce_beside", size] = (lambda b=buffer: reduce_beside(b, compute), compute)
+        groups.append({
+            None: compute,
+            ("allreduce", size): lambda b=buffer: reduce_after(b, compute),
+            ("allreduce_pair", size): lambda h=halves: (compute(), reduce_pair(h)),
+            ("allreduce_beside", size): lambda b=buffer: reduce_beside(b, compute)})
+        late["allreduce_late", size] = lambda b=buffer: (
+            compute(LATE if is_late() else 1), dist.all_reduce(b))
     for size in BROADCASTS:
         buffer = torch.zeros(size // 4).fill_(0.0)
-        steps["broadcast", size] = (lambda b=buffer: broadcast_before(b, small, compute),
-                                    lambda: reduce_after(small, compute))
-    return steps
+        groups[1]["broadcast", size] = lambda b=buffer: broadcast_before(b, small, compute)
+    return groups
 
 
 def reduce_rank(rank, ranks, args, meeting, results, barrier):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
-    steps = exchanging_steps(args.sizes, Compute(args.products))
-    chance, times = random.Random(args.seed), []  # the same in all ranks
-    for repeat in range(args.repeats + 1):        # the first warms up
-        for kind, size in chance.sample(sorted(steps), len(steps)):
-            with_it, without = steps[kind, size]
-            added = -step_s(barrier, without)
-            added += step_s(barrier, with_it)
-            if repeat > 0:
-                times.append((kind, size, added))
+    chance, times, repeat = random.Random(args.seed), [], 0  # the same in all ranks
+    groups = exchanging_steps(args.sizes, Compute(args.products), barrier,
+                              lambda: rank == repeat % ranks)
+    step_s(barrier, groups[-1]["allreduce", args.sizes[-1]], args.settle_steps)
+    for group in groups:
+        for step in group.values():
+            step_s(barrier, step, WARM_STEPS)
+    for repeat in range(args.repeats):
+        for group in chance.sample(groups, len(groups)):
+            seconds = {}
+            for case in chance.sample(list(group), len(group)):
+                seconds[case] = step_s(barrier, group[case], args.steps)
+            alone = seconds.pop(None)
+            times += [(*case, taken - alone) for case, taken in seconds.items()]
     results.put(times)
     dist.destroy_process_group()
 
@@ -171,7 +203,8 @@ def rpc_rank(rank, ranks, args, meeting, results, barrier):
     torch.set_num_threads(1)
     callers, compute, alone = ranks - 1, Compute(args.products), []
     if rank < callers:
-        alone = [step_s(barrier, compute) for _ in range(args.repeats + 1)][1:]
+        step_s(barrier, compute, args.settle_steps)
+        alone = [step_s(barrier, compute, args.settle_steps) for _ in range(args.repeats)]
     rpc.init_rpc("server" if rank == callers else f"caller{rank}", rank=rank, world_size=ranks,
                  rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
                      num_worker_threads=8, init_method=meeting))
@@ -179,14 +212,14 @@ def rpc_rank(rank, ranks, args, meeting, results, barrier):
         times, short = [], statistics.mean(alone)
         exchanges = {size: Caller(size) for size in args.sizes}
         chance = random.Random(args.seed)  # the same in all callers
-        for repeat in range(args.repeats + 1):
+        steps = {size: lambda c=caller: (compute(), c()) for size, caller in exchanges.items()}
+        step_s(barrier, steps[args.sizes[-1]], args.settle_steps)
+        for _ in range(args.repeats):
             for size in chance.sample(args.sizes, len(args.sizes)):
-                caller = exchanges[size]
-                caller.update_s = 0.0
-                added = step_s(barrier, lambda c=caller: (compute(), c())) - short
-                update = caller.update_s / STEPS
-                if repeat == 0:
-                    continue
+                step_s(barrier, steps[size], WARM_STEPS)
+                exchanges[size].update_s = 0.0
+                added = step_s(barrier, steps[size], args.settle_steps) - short
+                update = exchanges[size].update_s / args.settle_steps
                 times.append(("roundtrip", size, added - update))
                 if callers == 1:
                     times.append(("update", size, update))
@@ -194,7 +227,7 @@ def rpc_rank(rank, ranks, args, meeting, results, barrier):
     rpc.shutdown()
 
 
-def run(target, ranks, reporting, args):
+def run(target, ranks, reporting, args, start):
     """Rows of mean times, of the `reporting` processes that measure."""
     context = mp.get_context("spawn")
     results, barrier = context.SimpleQueue(), context.Barrier(reporting)
@@ -224,27 +257,27 @@ def run(target, ranks, reporting, args):
         finally:
             for p in processes:  # who waits for one that has died
                 p.kill()
-    return [(kind, reporting, size, 1e6 * statistics.mean(seconds))
+    return [(kind, reporting, size, 1e6 * statistics.mean(seconds), start)
             for (kind, size), seconds in sorted(times.items())]
 
 
 def main():
     args = arguments()
-    args.sizes = [int(size) for size in args.sizes.split(",")]
     torch.set_num_threads(1)
     compute = Compute()
     compute.calibrate(1e-3 * args.compute_ms)
     args.products = compute.products
     rows = []
-    counts = [int(number) for number in args.ranks.split(",")]
-    for ranks in counts:
-        rows += run(reduce_rank, ranks, ranks, args)
-    for callers in sorted({1, *counts} if not args.no_rpc else ()):
-        rows += run(rpc_rank, callers + 1, callers, args)
+    for start in range(1, args.starts + 1):
+        for ranks in args.counts if args.exchange != "rpc" else ():
+            rows += run(reduce_rank, ranks, ranks, args, start)
+        for callers in sorted({1, *args.counts}) if args.exchange != "gloo" else ():
+            rows += run(rpc_rank, callers + 1, callers, args, start)
+        args.seed += 1
     with open(args.output, "w", encoding="ascii") as out:
-        out.write("collective,ranks,bytes,time_us\n")
-        for name, ranks, size, us in rows:
-            out.write(f"{name},{ranks},{size},{max(us, LEAST_US):.3f}\n")
+        out.write("collective,ranks,bytes,time_us,start\n")
+        for name, ranks, size, us, start in rows:
+            out.write(f"{name},{ranks},{size},{max(us, LEAST_US):.3f},{start}\n")
     return 0
 
 

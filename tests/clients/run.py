@@ -32,6 +32,8 @@ MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 60), "transformer": (8, 2,
 # of copies need as many as show the distribution, a line a step.
 VARIED = {"unequal": 200}
 VARIED_STEPS = 100
+# of the processes of bench_gloo.py in a round: where RPC's polling threads are placed differs most
+STARTS = {"gloo": 1, "rpc": 2}
 # name: (mode of train.py, mode of dlsim, interval, mode of the one-process trace)
 MODES = {
     "ddp": ("ddp", "allreduce", 1, "ddp"),
@@ -134,17 +136,24 @@ class Clients:
         return float(re.search(r"median without collectives ([0-9.]+) ms", text).group(1))
 
     def bench_exchange(self, number):
-        """What gloo and RPC take between steps of each model; all rounds' rows are in one file."""
+        """What gloo and RPC add to steps of each model; all rounds' rows are in one file."""
         for model in self.args.models:
-            path, rows_path = self.path(f"{model}_gloo{number}.csv"), self.path(f"{model}_gloo.csv")
-            bench = [sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
-                     ",".join(map(str, self.args.ranks)), "--repeats", "3", "--seed",
-                     str(number + 1), "--compute-ms", f"{self.compute_ms(model):.1f}", "-o", path]
-            call(bench + ([] if "async" in self.args.modes else ["--no-rpc"]))
-            with open(path, encoding="ascii") as file:
-                head, *rows = file.readlines()
-            with open(rows_path, "w" if number == 0 else "a", encoding="ascii") as file:
-                file.writelines(rows if number > 0 else [head] + rows)
+            rows_path, rows = self.path(f"{model}_gloo.csv"), []
+            for exchange, starts in STARTS.items():
+                if exchange == "rpc" and "async" not in self.args.modes:
+                    continue
+                path = self.path(f"{model}_{exchange}{number}.csv")
+                call([sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
+                      ",".join(map(str, self.args.ranks)), "--exchange", exchange, "--starts",
+                      str(starts), "--repeats", "2", "--seed", str(1 + starts * number), "--compute-ms",
+                      f"{self.compute_ms(model):.1f}", "-o", path])
+                with open(path, encoding="ascii") as file:
+                    head, *lines = file.read().splitlines()
+                for line in lines:
+                    *words, start = line.split(",")
+                    rows.append(",".join([*words, str(int(start) + starts * number)]))
+            with open(rows_path, "a" if number > 0 else "w", encoding="ascii") as file:
+                file.writelines(f"{row}\n" for row in ([head] if number == 0 else []) + rows)
 
     def bench_copies(self, number):
         """Copies of each program side by side."""

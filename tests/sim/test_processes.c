@@ -8,6 +8,8 @@
 #define REDUCES "[collective allreduce 2]\nbytes_0 = 20000\nbytes_8000 = 100000\n"
 #define PROCESSES "[machine]\ncores = 2\nworkers = 2\nprocesses = yes\n"
 
+#define LATE "[allreduce_late 2]\nbytes_0 = 6000\nbytes_8000 = 30000\n"
+
 static dl_scenario scenario_of(const char *machine, const char *sync)
 {
     return fixture_scenario("[scenario]\nsteps = 20\n%s[workload]\ncosts = c.ini\n"
@@ -49,6 +51,33 @@ static void gradients_go_in_buckets(void **state)
         FIXTURE_COSTS REDUCES "[gradients]\nready_1 = 0.5, 2000\nready_2 = 1, 8000\n";
     assert_near(step_ns(costs, PROCESSES, "mode = allreduce\n"), 1180000, 1e-9);
     assert_near(step_ns(costs, PROCESSES, "mode = average\n"), 1200000, 1e-9);
+}
+
+/* An all-reduce of 8,000 bytes takes 100,000 ns of two processes that arrive together, and 30,000
+ * from the last one on if the other one has waited for it. Computing takes one of them longer:
+ *
+ *   1           together                                   1,000,000 + 100,000 + 100,000 (update)
+ *   1.05        50,000 late: 50,000 are left               1,050,000 +  50,000 + 100,000
+ *   1.5         longer than all of it: 30,000 are left     1,500,000 +  30,000 + 100,000
+ *
+ * Of two buckets, of 40,000 and 80,000 ns, the first is over before the backward pass is, and costs
+ * the 10,000 by which it slows that down, unless one process waits; the last one of a late process
+ * takes 24,000. */
+static void who_waits_has_begun(void **state)
+{
+    (void)state;
+    static const char one[] = FIXTURE_COSTS REDUCES LATE;
+    static const char buckets[] =
+        FIXTURE_COSTS REDUCES LATE "[allreduce_beside 2]\nbytes_0 = 10000\nbytes_8000 = 10000\n"
+                                   "[gradients]\nready_1 = 0.5, 2000\nready_2 = 1, 8000\n";
+    static const char *const slow[] = {"", "[noise]\nslow = 0:1.05\n", "[noise]\nslow = 1:1.5\n"};
+    static const double want_ns[][2] = {{1200000, 1190000}, {1200000, 1190000}, {1630000, 1624000}};
+    for (int i = 0; i < 3; i++) {
+        char sync[64];
+        snprintf(sync, sizeof sync, "mode = allreduce\n%s", slow[i]);
+        assert_near(step_ns(one, PROCESSES, sync), want_ns[i][0], 1e-9);
+        assert_near(step_ns(buckets, PROCESSES, sync), want_ns[i][1], 1e-9);
+    }
 }
 
 /* Buffers of 4,000 bytes are broadcast before each step of allreduce: 30,000 ns. Averages of
@@ -203,6 +232,7 @@ int main(void)
         cmocka_unit_test(gradients_go_in_buckets),
         cmocka_unit_test(buckets_hide_behind_the_backward_pass),
         cmocka_unit_test(calls_keep_cores_busy),
+        cmocka_unit_test(who_waits_has_begun),
         cmocka_unit_test(buffers_are_broadcast),
         cmocka_unit_test(more_processes_than_cores),
         cmocka_unit_test(a_server_is_called),
