@@ -210,6 +210,25 @@ static void draw_bytes(dl_random *stream, int64_t *bytes, double error_bytes)
     *bytes = llround((double)*bytes * exp(z * log_sd(error_bytes / (double)*bytes)));
 }
 
+/* One of the starts in which collectives were measured, the same for all. */
+static void draw_start(dl_random *stream, dl_costs *drawn)
+{
+    const double u = dl_random_uniform(stream);
+    for (size_t i = 0; i < drawn->collective_count; i++) {
+        dl_collective_cost *cost = &drawn->collectives[i];
+        if (cost->start_count > 0)
+            cost->factor = (double)cost->starts[(size_t)(u * (double)cost->start_count)];
+    }
+}
+
+static bool have_starts(const dl_costs *costs)
+{
+    bool any = false;
+    for (size_t i = 0; i < costs->collective_count; i++)
+        any |= costs->collectives[i].start_count > 0;
+    return any;
+}
+
 static void draw_models(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
 {
     drawn->models = dl_calloc((size_t)costs->model_count, sizeof *drawn->models, "costs of models");
@@ -232,11 +251,18 @@ void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
         memcpy(drawn->machine_values, costs->machine_values,
                costs->machine_value_count * sizeof *drawn->machine_values);
     }
+    drawn->collectives =
+        dl_calloc(costs->collective_count, sizeof *drawn->collectives, "collectives of a run");
+    if (costs->collective_count > 0) {
+        memcpy(drawn->collectives, costs->collectives,
+               costs->collective_count * sizeof *drawn->collectives);
+    }
     if (stream != NULL) {
         dl_costs_each(drawn, draw_value, stream);
         draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
         draw_bytes(stream, &drawn->state_bytes, costs->state_error_bytes);
     }
+    if (stream != NULL && have_starts(costs)) draw_start(stream, drawn);
     /* Last, so that one model more changes no number of the others. */
     if (costs->model_count > 0) draw_models(costs, stream, drawn);
 }
@@ -251,7 +277,8 @@ static void note_error(void *user, dl_value *value, double low, double high)
 
 bool dl_costs_have_errors(const dl_costs *costs)
 {
-    bool any = costs->parameter_error_bytes > 0 || costs->state_error_bytes > 0;
+    bool any =
+        costs->parameter_error_bytes > 0 || costs->state_error_bytes > 0 || have_starts(costs);
     dl_costs looked_at = *costs;
     dl_costs_each(&looked_at, note_error, &any);
     for (int m = 0; m < costs->model_count; m++)
@@ -270,5 +297,6 @@ void dl_costs_draw_free(dl_costs *drawn)
     if (drawn->model_count > 0) free(drawn->models);
     free(drawn->ops);
     free(drawn->machine_values);
+    free(drawn->collectives);
     *drawn = (dl_costs){0};
 }

@@ -24,6 +24,7 @@ typedef struct dl_link_point {
     double error_frac;
     int64_t count; /* samples that it is the median of */
     int line;      /* of the log; 0 = none (a trace) */
+    int start;     /* of the benchmark's processes that it was measured in, >= 1; 0 = not said */
 } dl_link_point;
 
 typedef enum dl_link_place {
@@ -45,6 +46,10 @@ typedef struct dl_link_series {
     dl_link_place place;   /* of a collective */
     dl_link_point *points; /* [count] ascending bytes after dl_link_data_finish, all different */
     size_t count;
+    /* Of points measured in several starts: how much longer all sizes of a start took than the points
+     * above, in the order of the starts' numbers; none if there is one start, or not said. */
+    double *starts;
+    size_t start_count;
 } dl_link_series;
 
 /* A rate or a latency that was measured at one size only (nvbandwidth, gpu_copy_bw). */

@@ -68,7 +68,8 @@ static dl_link_series *find_series(dl_link_data *data, const dl_link_series *key
     s->name = copy_text(key->name);
     s->device = copy_text(key->device);
     s->points = NULL;
-    s->count = 0;
+    s->starts = NULL;
+    s->count = s->start_count = 0;
     return s;
 }
 
@@ -104,17 +105,50 @@ static dl_link_point merged(const dl_link_point *points, size_t n)
     return all;
 }
 
+DL_ORDER(by_start, dl_link_point, DL_BY(start), DL_BY(line));
+
+static double time_of_size(const dl_link_series *series, double bytes)
+{
+    size_t i = 0;
+    while (i + 1 < series->count && series->points[i].bytes < bytes)
+        i++;
+    return series->points[i].time_ns;
+}
+
+/* Of all[n], which the series' points were merged from: each start's times over those of the same
+ * sizes. */
+static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
+{
+    dl_sort(all, n, sizeof *all, by_start);
+    if (n == 0 || all[0].start == 0 || all[0].start == all[n - 1].start) return;
+    for (size_t i = 0; i < n;) {
+        const int start = all[i].start;
+        double own_ns = 0, typical_ns = 0;
+        for (; i < n && all[i].start == start; i++) {
+            own_ns += all[i].time_ns;
+            typical_ns += time_of_size(series, all[i].bytes);
+        }
+        DL_APPEND(series->starts, series->start_count, "starts") = own_ns / typical_ns;
+    }
+}
+
 static void finish_series(dl_link_series *series)
 {
     size_t kept = 0;
-    dl_sort(series->points, series->count, sizeof *series->points, by_size);
-    for (size_t i = 0, end; i < series->count; i = end) {
-        for (end = i + 1; end < series->count; end++) {
-            if (series->points[end].bytes > series->points[i].bytes) break;
+    const size_t n = series->count;
+    dl_sort(series->points, n, sizeof *series->points, by_size);
+    dl_link_point *all = dl_calloc(n, sizeof *all, "points");
+    for (size_t i = 0; i < n; i++)
+        all[i] = series->points[i];
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n; end++) {
+            if (all[end].bytes > all[i].bytes) break;
         }
-        series->points[kept++] = merged(&series->points[i], end - i);
+        series->points[kept++] = merged(&all[i], end - i);
     }
     series->count = kept;
+    find_starts(series, all, n);
+    free(all);
 }
 
 void dl_link_data_finish(dl_link_data *data)
@@ -130,6 +164,7 @@ void dl_link_data_free(dl_link_data *data)
         free(data->series[i].name);
         free(data->series[i].device);
         free(data->series[i].points);
+        free(data->series[i].starts);
     }
     for (size_t i = 0; i < data->rate_count; i++) {
         free(data->rates[i].path);

@@ -513,6 +513,11 @@ static void take_curve(dl_collective_cost *cost, const dl_link_result *result)
                                                           .count = fit->regimes[k].latency_ns.count,
                                                           .origin = DL_ORIGIN_FITTED}};
     }
+    free(cost->starts);
+    cost->start_count = result->series->start_count;
+    cost->starts = dl_calloc(cost->start_count, sizeof *cost->starts, "factors of starts");
+    for (size_t i = 0; i < cost->start_count; i++)
+        cost->starts[i] = (float)result->series->starts[i];
 }
 
 static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t index,
@@ -572,6 +577,7 @@ static bool take_scaling(dl_costs *costs, dl_link_results *links, const dl_link_
     dl_collective_cost *cost = find(costs, kind, ranks);
     if (cost == NULL) cost = add(costs);
     free(cost->times);
+    free(cost->starts);
     *cost = (dl_collective_cost){.kind = kind, .ranks = ranks, .nodes = nodes, .count = s->sizes};
     cost->times = dl_calloc(s->sizes, sizeof *cost->times, "times by size");
     for (size_t k = 0; k < s->sizes; k++) {

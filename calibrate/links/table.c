@@ -15,8 +15,9 @@
 #define TIME_MIN_NS 1e-3
 #define TIME_MAX_NS 1e15
 #define RANKS_MAX 65536
+#define STARTS_MAX 1000000
 
-enum { COLLECTIVE, RANKS, BYTES, TIME, NODES, COLUMNS };
+enum { COLLECTIVE, RANKS, BYTES, TIME, NODES, START, COLUMNS };
 
 /* Names that the columns have, of any capitals; of times with their unit. */
 static const struct {
@@ -33,11 +34,11 @@ static const struct {
     {TIME, "time_us", 1e3},        {TIME, "latency_us", 1e3},
     {TIME, "time_ns", 1},          {TIME, "time_ms", 1e6},
     {TIME, "latency_ms", 1e6},     {TIME, "time_s", 1e9},
-    {NODES, "nodes", 0},
+    {NODES, "nodes", 0},           {START, "start", 0},
 };
 
-static const char *const column_names[COLUMNS] = {"collective", "ranks", "bytes", "time_us",
-                                                  "nodes"};
+static const char *const column_names[COLUMNS] = {"collective", "ranks", "bytes",
+                                                  "time_us",    "nodes", "start"};
 
 /* The column that text[length] names, or -1; *ns becomes the unit of a time. */
 static int column_of(const char *text, size_t length, double *ns)
@@ -107,7 +108,7 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
                                          "allreduce_beside", "allreduce_late"};
     const char *name = plain_name(dl_csv_cell(csv, row, (size_t)columns[COLLECTIVE]));
     const bool collective = dl_names_find(name, dl_collective_kind_names, DL_COLLECTIVE_KINDS) >= 0;
-    double ranks, bytes, time, nodes = 1;
+    double ranks, bytes, time, nodes = 1, start = 0;
     dl_status status;
     if (!collective && dl_names_find(name, others, DL_LENGTH(others)) < 0) {
         char hint[200];
@@ -122,7 +123,9 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
         (status = number_at(csv, row, columns[TIME], TIME_MIN_NS / unit_ns, TIME_MAX_NS / unit_ns,
                             &time, err)) ||
         (columns[NODES] >= 0 &&
-         (status = number_at(csv, row, columns[NODES], 1, ranks, &nodes, err)))) {
+         (status = number_at(csv, row, columns[NODES], 1, ranks, &nodes, err))) ||
+        (columns[START] >= 0 &&
+         (status = number_at(csv, row, columns[START], 1, STARTS_MAX, &start, err)))) {
         return status;
     }
     const dl_link_series key = {
@@ -133,10 +136,12 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
         .nodes = (int)nodes,
         .place = collective ? DL_LINK_IN_PLACE : DL_LINK_ANYWHERE,
     };
-    dl_link_data_add(
-        data, &key,
-        (dl_link_point){
-            .bytes = bytes, .time_ns = time * unit_ns, .count = 1, .line = csv->lines[row]});
+    dl_link_data_add(data, &key,
+                     (dl_link_point){.bytes = bytes,
+                                     .time_ns = time * unit_ns,
+                                     .count = 1,
+                                     .line = csv->lines[row],
+                                     .start = (int)start});
     return DL_OK;
 }
 

@@ -235,9 +235,10 @@ double dl_collective_cost_ns(const dl_collective_cost *cost, double bytes)
     while (high + 1 < cost->count && times[high].bytes < bytes)
         high++;
     const dl_collective_time *a = &times[high - 1], *b = &times[high];
-    if (bytes <= times[0].bytes) return times[0].time_ns.value;
+    const double factor = cost->factor > 0 ? cost->factor : 1;
+    if (bytes <= times[0].bytes) return factor * times[0].time_ns.value;
     const double share = (bytes - a->bytes) / (b->bytes - a->bytes);
-    return fmax(0, a->time_ns.value + share * (b->time_ns.value - a->time_ns.value));
+    return factor * fmax(0, a->time_ns.value + share * (b->time_ns.value - a->time_ns.value));
 }
 
 /* The measured time of the collective, or a negative number. */

@@ -22,7 +22,12 @@
  * parameter server that sends that many bytes and gets as many back, less the server's update. All
  * times of processes are what an exchange adds to a step of that many workers, who compute side by
  * side between their exchanges: it holds what the threads of communication take from computing, and
- * waits for a core. */
+ * waits for a core. Where the system places these threads differs from one start of the processes to
+ * the next and then stays for long; with
+ *
+ *   starts = 0.93, 1.04, 1.02       ; in the order of the starts, the same for all sections
+ *
+ * costs that are drawn (dl_costs_draw) have one of these factors on all times. */
 #ifndef DL_SIM_COLLECTIVE_COST_H
 #define DL_SIM_COLLECTIVE_COST_H
 
@@ -46,13 +51,16 @@ typedef struct dl_collective_cost {
     int nodes;                 /* 0 = any */
     dl_collective_time *times; /* [count], 2 or more, ascending */
     size_t count;
+    float *starts; /* [start_count] factors > 0 on all times, of each start of the benchmark */
+    size_t start_count;
+    double factor; /* of the start that was drawn, > 0; 0: none, 1 */
 } dl_collective_cost;
 
 /* The one of costs[count] for that many ranks on that many nodes, or NULL. Borrowed. */
 const dl_collective_cost *dl_collective_cost_find(const dl_collective_cost *costs, size_t count,
                                                   int kind, int ranks, int nodes);
 
-/* Its time for a size, >= 0. */
+/* Its time for a size, >= 0, times the factor. */
 double dl_collective_cost_ns(const dl_collective_cost *cost, double bytes);
 
 #endif

@@ -24,8 +24,10 @@ void dl_costs_free(dl_costs *costs)
     for (size_t i = 0; i < costs->machine_value_count; i++)
         free(costs->machine_values[i].section);
     free(costs->machine_values);
-    for (size_t i = 0; i < costs->collective_count; i++)
+    for (size_t i = 0; i < costs->collective_count; i++) {
         free(costs->collectives[i].times);
+        free(costs->collectives[i].starts);
+    }
     for (int m = 0; m < costs->model_count; m++) {
         if (costs->models[m].own != NULL) dl_costs_free(costs->models[m].own);
         free(costs->models[m].own);

@@ -189,6 +189,16 @@ static const dl_key rows[] = {
     SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
         "bytes_SIZE of [allreduce_late RANKS]: time that an all-reduce takes from the last process on, "
         "where all others have waited for it"),
+    SERIES("collective *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("roundtrip *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("allreduce_pair *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("allreduce_beside *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("allreduce_late *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
     SERIES("machine *", "bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
         "in place of the machine file's: [machine link nvlink2] of its [link nvlink2], [machine host] "
         "of its [host]; each direction of a link, or [machine network]: the network's core"),
@@ -537,6 +547,36 @@ static dl_status add_time(dl_collective_cost *cost, const dl_ini *ini, const dl_
     return DL_OK;
 }
 
+static dl_status append_factors(dl_noise_series *series, const dl_ini *ini,
+                                const dl_ini_entry *entry, dl_error *err)
+{
+    char **items = NULL;
+    size_t count = 0;
+    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
+    if (status != DL_OK) return status;
+    series->factors =
+        dl_realloc(series->factors, series->count + count, sizeof *series->factors, "noise");
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_error inner = {0};
+        double factor = 0;
+        status = dl_parse_double(items[i], 1e-6, 1e6, &factor, &inner);
+        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+        series->factors[series->count++] = (float)factor;
+    }
+    dl_ini_free_list(items, count);
+    return status;
+}
+
+static dl_status read_starts(dl_collective_cost *cost, const dl_ini *ini, const dl_ini_entry *entry,
+                             dl_error *err)
+{
+    dl_noise_series factors = {0};
+    const dl_status status = append_factors(&factors, ini, entry, err);
+    cost->starts = factors.factors;
+    cost->start_count = factors.count;
+    return status;
+}
+
 static dl_status read_collective(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                                  dl_error *err)
 {
@@ -549,6 +589,7 @@ static dl_status read_collective(dl_costs *costs, const dl_ini *ini, const dl_in
     if (strncmp(entry->key, "bytes_", strlen("bytes_")) == 0) {
         return add_time(cost, ini, entry, err);
     }
+    if (strcmp(entry->key, "starts") == 0) return read_starts(cost, ini, entry, err);
     status = dl_parse_int(entry->value, 1, cost->ranks, &nodes, &inner);
     if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
     cost->nodes = (int)nodes;
@@ -619,26 +660,6 @@ static key_text make_key(const dl_noise_set *set, size_t series, int64_t line)
     snprintf(key.text, sizeof key.text, "factors_%zu_%zu_%lld", series / set->copies + 1,
              series % set->copies + 1, (long long)line);
     return key;
-}
-
-static dl_status append_factors(dl_noise_series *series, const dl_ini *ini,
-                                const dl_ini_entry *entry, dl_error *err)
-{
-    char **items = NULL;
-    size_t count = 0;
-    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
-    if (status != DL_OK) return status;
-    series->factors =
-        dl_realloc(series->factors, series->count + count, sizeof *series->factors, "noise");
-    for (size_t i = 0; i < count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        double factor = 0;
-        status = dl_parse_double(items[i], 1e-6, 1e6, &factor, &inner);
-        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
-        series->factors[series->count++] = (float)factor;
-    }
-    dl_ini_free_list(items, count);
-    return status;
 }
 
 static dl_noise_set *find_set(const dl_costs *costs, const dl_noise_set *kind)
@@ -1008,6 +1029,11 @@ static void write_collectives(FILE *out, const dl_costs *costs)
         char section[64];
         fprintf(out, "\n%s\n", section_text(section, sizeof section, c));
         if (c->nodes > 0) fprintf(out, "nodes = %d\n", c->nodes);
+        for (size_t k = 0; k < c->start_count; k++) {
+            fputs(k == 0 ? "starts = " : ", ", out);
+            write_factor(out, c->starts[k]);
+        }
+        if (c->start_count > 0) fputc('\n', out);
         for (size_t t = 0; t < c->count; t++) {
             char bytes[DL_DOUBLE_TEXT_BYTES];
             fprintf(out, "bytes_%s = ", dl_format_double(bytes, c->times[t].bytes));

@@ -129,7 +129,7 @@ awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step 
 
 # A table of timed calls of processes: 100 us and 1 ns a byte for all-reduces of 2, 40 us and 2 ns a
 # byte for round trips of 2 callers, 0.5 ns a byte for updates; of pairs 150 us and 1 ns, and beside
-# computing 20 us and 0.5 ns.
+# computing 20 us and 0.5 ns; with a late process 10 us and 0.5 ns.
 {
     echo "collective,ranks,bytes,time_us"
     for bytes in 1000 10000 100000 1000000; do
@@ -139,6 +139,7 @@ awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step 
             echo "update,1,$bytes,$((bytes / 2000 + 1))"
             echo "allreduce_pair,2,$bytes,$((150 + bytes / 1000))"
             echo "allreduce_beside,2,$bytes,$((20 + bytes / 2000))"
+            echo "allreduce_late,2,$bytes,$((10 + bytes / 2000))"
         done
     done
 } >calls.csv
@@ -154,6 +155,23 @@ time_of() { # section, bytes, low, high
 }
 time_of "allreduce_pair 2" 1000000 1.14e6 1.16e6
 time_of "allreduce_beside 2" 1000000 5.1e5 5.3e5
+time_of "allreduce_late 2" 1000000 5.0e5 5.2e5
+grep -q "^starts" calls.ini && fail "starts of a table without them: $(cat calls.ini)"
+# Three starts, which took 1, 0.8 and 1.3 times as long: medians are those of the first.
+{
+    echo "collective,ranks,bytes,time_us,start"
+    for bytes in 1000 1000000; do
+        echo "allreduce,2,$bytes,$((100 + bytes / 1000)),1"
+        echo "allreduce,2,$bytes,$((80 + bytes / 1250)),20"
+        echo "allreduce,2,$bytes,$((130 + bytes * 13 / 10000)),3"
+    done
+} >starts.csv
+expect 0 "allreduce 2 ranks" links starts.csv --costs work.ini -o starts.ini
+awk -F'[=, ]+' '$1 == "starts" { found = NF == 4 && $2 > 0.99 && $2 < 1.01 && $3 > 1.29 && $3 < 1.31 &&
+    $4 > 0.79 && $4 < 0.81 } END { exit !found }' starts.ini || fail "starts: $(cat starts.ini)"
+"$tested" links calls.csv --costs starts.ini -o again.ini >/dev/null || fail "starts are not read again"
+sed 's/,20$/,0/' starts.csv >none.csv
+expect 1 "start: want a number from 1 to" links none.csv
 sed 's/update/updaet/' calls.csv >typo.csv
 expect 1 "typo.csv:4: unknown collective 'updaet'" links typo.csv
 sed 's/,100$/,none/; s/,101$/,none/' calls.csv >text.csv

@@ -83,7 +83,7 @@ static void scatter_is_no_regime(void **state)
     dl_error err = {0};
     for (size_t i = 0; i < 10; i++) {
         const double bytes = 1000 * pow(4, (double)i);
-        points[i] = (dl_link_point){bytes, one_line_ns(bytes) * (1 + off[i]), 0, 1, (int)i + 1};
+        points[i] = (dl_link_point){bytes, one_line_ns(bytes) * (1 + off[i]), 0, 1, (int)i + 1, 0};
     }
     assert_int_equal(dl_link_fit_run(&fit, points, 10, &err), DL_OK);
     assert_int_equal(fit.regime_count, 1);

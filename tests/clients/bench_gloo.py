@@ -41,7 +41,7 @@ import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
 LOOK_MS = 80     # of computing between two looks at the clock
-STEPS = (4, 24)  # then, at least and at most
+STEPS = (8, 24)  # then, at least and at most
 # Until the system has placed the threads of new processes, which poll with RPC, steps take up to a
 # third longer than later: these many ms of computing, and at least and at most so many steps, go by
 # before anything is timed, and between two looks with RPC.

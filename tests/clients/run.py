@@ -128,12 +128,16 @@ class Clients:
                                     path, "--trace-steps",
                                     VARIED_STEPS if model in VARIED else 20, "--shapes"))
 
-    def compute_ms(self, model):
-        """The step of one process, without exchange: what is between two exchanges."""
-        size, trace = self.traces(model, self.traced_modes()[0])[0]
-        text = call([self.tool("dlcal"), "costs", trace, "--batch", str(size), "-o",
-                     self.path("step.ini")])
-        return float(re.search(r"median without collectives ([0-9.]+) ms", text).group(1))
+    def compute_ms(self, model, mode):
+        """The step of one process, without profiler and exchange: what is between two exchanges."""
+        size, trace = self.traces(model, mode)[0]
+        copies = [word for path in self.copies[model, mode] for word in ("--copies", path)]
+        text = " ".join(call([self.tool("dlcal"), "costs", trace, "--batch", str(size), *copies,
+                              "-o", self.path("step.ini")]).split())
+        found = re.search(r"a step of \d+ samples takes ([0-9.]+) (us|ms)", text)
+        if found is None:  # as long as with the profiler
+            found = re.search(r"median without collectives ([0-9.]+) (us|ms)", text)
+        return float(found.group(1)) / (1000 if found.group(2) == "us" else 1)
 
     def bench_exchange(self, number):
         """What gloo and RPC add to steps of each model; all rounds' rows are in one file."""
@@ -142,11 +146,12 @@ class Clients:
             for exchange, starts in STARTS.items():
                 if exchange == "rpc" and "async" not in self.args.modes:
                     continue
+                mode = MODES["async"][3] if exchange == "rpc" else self.traced_modes()[0]
                 path = self.path(f"{model}_{exchange}{number}.csv")
                 call([sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
                       ",".join(map(str, self.args.ranks)), "--exchange", exchange, "--starts",
                       str(starts), "--repeats", "2", "--seed", str(1 + starts * number), "--compute-ms",
-                      f"{self.compute_ms(model):.1f}", "-o", path])
+                      f"{self.compute_ms(model, mode):.1f}", "-o", path])
                 with open(path, encoding="ascii") as file:
                     head, *lines = file.read().splitlines()
                 for line in lines:
@@ -195,7 +200,7 @@ class Clients:
             out.writerows(self.runs)
 
     def predict(self):
-        """(model, mode, ranks): samples per second and mean staleness."""
+        """(model, mode, ranks): samples per second, its interval's ends, and mean staleness."""
         predicted = {}
         for model in self.args.models:
             for mode in self.args.modes:
@@ -224,7 +229,8 @@ class Clients:
                     for row in csv.DictReader(line for line in file if not line.startswith("#")):
                         stale = row.get("staleness_mean") or None
                         predicted[model, mode, int(row["workers"])] = (
-                            float(row["throughput_per_s"]), float(stale) if stale else None)
+                            *(float(row[f"throughput_{end}per_s"]) for end in ("", "low_", "high_")),
+                            float(stale) if stale else None)
         return predicted
 
     def keep(self):
@@ -241,11 +247,12 @@ class Clients:
         runs, left_out = self.keep()
         print(f"{'model':12} {'mode':9} {'ranks':>5} {'predicted/s':>12} {'measured/s':>12} "
               f"{'error %':>8} {'runs':>5} {'floor %':>8} {'staleness':>10} {'measured':>9}")
-        errors, floors, stale_errors = [], [], []
+        errors, floors, stale_errors, inside = [], [], [], 0
         for model, mode, ranks in sorted(predicted):
-            rate, stale = predicted[model, mode, ranks]
+            rate, low, high, stale = predicted[model, mode, ranks]
             mine = [run for run in runs if run[:3] == (model, mode, ranks)]
             rates = [run[3] for run in mine]
+            inside += sum(low <= own <= high for own in rates)
             measured = statistics.median(rates)
             error = 100 * (rate / measured - 1)
             floor = "-"
@@ -266,6 +273,7 @@ class Clients:
         if floors:
             print(f"noise floor, the standard error of a measured median: "
                   f"{statistics.mean(floors):.1f} %")
+        print(f"predicted 95 % interval of one run: holds {inside} of {len(runs)} measured runs")
         if stale_errors:
             print(f"mean staleness: off by {max(stale_errors):.1f} % at most")
         if left_out:

@@ -6,6 +6,7 @@
 
 /* All-reduces of 2 processes: 20,000 ns and 10 ns a byte, so 100,000 ns for 8,000 bytes. */
 #define REDUCES "[collective allreduce 2]\nbytes_0 = 20000\nbytes_8000 = 100000\n"
+#define ONE "[machine]\ncores = 2\nworkers = 1\nprocesses = yes\n"
 #define PROCESSES "[machine]\ncores = 2\nworkers = 2\nprocesses = yes\n"
 
 #define LATE "[allreduce_late 2]\nbytes_0 = 6000\nbytes_8000 = 30000\n"
@@ -139,6 +140,52 @@ static void buckets_hide_behind_the_backward_pass(void **state)
     assert_near(dl_buckets_ns(&slow, half, 3, 80000), 75000 + 20000 + 20000 / 2, 1e-9);
 }
 
+/* All-reduces and calls took 0.5 and 1.5 times as long in two starts of the benchmark, a broadcast 1
+ * and 2 times. Drawn costs are of one of these starts, the same for all; of others the times are the
+ * typical ones.
+ *
+ *   allreduce    1,100,000 + 100,000 + 10,000; 1,100,000 + 50,000 + 10,000; 1,100,000 + 150,000 + 20,000
+ *   async        one caller: 1,016,000 + 100,000, + 50,000, + 150,000 */
+static void drawn_costs_are_of_one_start(void **state)
+{
+    (void)state;
+    static const char text[] = FIXTURE_COSTS
+        "[broadcast]\nbytes = 4000\n"
+        "[collective broadcast 2]\nstarts = 1, 2\nbytes_0 = 10000\nbytes_8000 = 10000\n"
+        "[collective allreduce 2]\nstarts = 0.5, 1.5\n"
+        "bytes_0 = 20000\nbytes_8000 = 100000\n"
+        "[roundtrip 1]\nstarts = 0.5, 1.5\nbytes_0 = 20000\nbytes_8000 = 100000\n";
+    static const struct {
+        const char *machine, *sync;
+        double typical_ns, short_ns, long_ns;
+    } cases[] = {
+        {PROCESSES, "mode = allreduce\n", 1210000, 1160000, 1270000},
+        {ONE, "mode = async\n", 1116000, 1066000, 1166000},
+    };
+    dl_costs costs = fixture_costs(text);
+    assert_true(dl_costs_have_errors(&costs));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_scenario scenario = scenario_of(cases[i].machine, cases[i].sync);
+        int shorts = 0, longs = 0;
+        for (uint32_t draw = 0; draw < 40; draw++) {
+            dl_run_result result = {0};
+            dl_error err = {0};
+            const dl_run_config config = {
+                .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .draw = draw};
+            assert_int_equal(dl_run(&config, &result, &err), DL_OK);
+            const double ns = 1e9 * scenario.points[0].workers / result.throughput_per_s;
+            shorts += fabs(ns / cases[i].short_ns - 1) < 1e-9;
+            longs += fabs(ns / cases[i].long_ns - 1) < 1e-9;
+            if (draw == 0) assert_near(ns, cases[i].typical_ns, 1e-9);
+            dl_run_result_free(&result);
+        }
+        assert_int_equal(shorts + longs, 39);
+        assert_true(shorts >= 8 && longs >= 8); /* of 39 fair draws: fewer in 1 of 8,000 seeds */
+        dl_scenario_free(&scenario);
+    }
+    dl_costs_free(&costs);
+}
+
 /* Four processes on two cores: a core computes two steps, then comes the all-reduce of four. */
 static void more_processes_than_cores(void **state)
 {
@@ -191,8 +238,7 @@ static void calls_keep_cores_busy(void **state)
         FIXTURE_COSTS "copies_4 = 1.25\n"
                       "[roundtrip 4]\nbytes_0 = 2000000\nbytes_8000 = 3000000\n";
     static const char machine[] = "[machine]\ncores = 2\nworkers = 4\nprocesses = yes\n";
-    assert_near(step_ns(costs, machine, "mode = async\n"), (2500000.0 + 40000 + 3000000) / 2,
-                0.015);
+    assert_near(step_ns(costs, machine, "mode = async\n"), (2500000.0 + 40000 + 3000000) / 2, 0.015);
 }
 
 /* No copies, averages, barriers and memory are needed, but the all-reduce of as many ranks. */
@@ -234,6 +280,7 @@ int main(void)
         cmocka_unit_test(calls_keep_cores_busy),
         cmocka_unit_test(who_waits_has_begun),
         cmocka_unit_test(buffers_are_broadcast),
+        cmocka_unit_test(drawn_costs_are_of_one_start),
         cmocka_unit_test(more_processes_than_cores),
         cmocka_unit_test(a_server_is_called),
         cmocka_unit_test(threads_stay_what_they_are),
