@@ -225,7 +225,7 @@ struct dl_team {
     int arrived_count;
     int64_t arrived_ns; /* when the latest of them did */
     int64_t late_ns;    /* how long after the one before it the last of all arrived, last time */
-    int *queue; /* [agents] ring of who waits for the lock */
+    int *queue;         /* [agents] ring of who waits for the lock */
     int queue_first, queue_count, lock_owner;
     int64_t lock_since_ns, lock_busy_ns;
     int64_t drift_sum, drift_max, steps_started, clock_lag_max;

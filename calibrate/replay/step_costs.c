@@ -754,8 +754,8 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
         if (steps[0].broadcast_bytes > 0) {
             costs->broadcast_bytes =
                 value_of(steps[0].broadcast_bytes, 0, steps[0].steps, DL_ORIGIN_MEASURED);
-            costs->broadcast_calls = value_of(fmax(1, steps[0].broadcast_calls), 0, steps[0].steps,
-                                              DL_ORIGIN_MEASURED);
+            costs->broadcast_calls =
+                value_of(fmax(1, steps[0].broadcast_calls), 0, steps[0].steps, DL_ORIGIN_MEASURED);
         }
         costs->slice_ns = value_of(4e6, 0, 0, DL_ORIGIN_ASSUMED);
         dl_notes_add(notes, "[sync] slice_ns, of processes that share a core, is assumed");

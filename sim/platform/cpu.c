@@ -144,10 +144,20 @@ static void call_server(dl_team *team, int agent, const dl_exchange *exchange)
     dl_host_compute(host_of(team), agent, ns / config->side_by_side);
 }
 
+/* The server is a process of its own, whose update takes as long while the workers compute. */
+static void update_server(dl_team *team, int agent, const dl_exchange *what)
+{
+    dl_work work = work_of(team, what, team->config.workload->parameter_bytes);
+    work.full_speed_ns /= team->config.side_by_side;
+    dl_host_move(host_of(team), agent, work);
+}
+
 static void exchange_of_processes(dl_team *team, int agent, dl_exchange what)
 {
     if (team->config.reduces) {
         reduce(team, agent, &what);
+    } else if (what.kind == DL_APPLY) {
+        update_server(team, agent, &what);
     } else if (what.kind == DL_PUSH || what.kind == DL_PULL || what.kind == DL_FETCH) {
         call_server(team, agent, &what);
     } else {
