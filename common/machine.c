@@ -12,7 +12,7 @@
 #include "common/units.h"
 
 #define DL_MACHINE_SCHEMA 1
-#define DL_MACHINE_MAX_NODES 65536
+#define DL_MACHINE_MAX_NODES 10000000
 #define MTU_BYTES 1500 /* of Ethernet */
 
 /* What the reader carries from function to function. */

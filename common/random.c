@@ -6,8 +6,9 @@
 
 #include "common/status.h"
 
-/* Layout of the counter: words 0 and 1 number the blocks of the stream; words 2 and 3 hold
- * replicate, point and worker, 21 bits each. The seed is the key. So two streams of one seed never
+/* Layout of the counter: words 0 and 1 number the blocks of the stream, in their lower 53 bits; words 2
+ * and 3 hold replicate, point and worker, 21 bits each, and the upper bits of word 1 what of the worker
+ * does not fit there. The seed is the key. So two streams of one seed never
  * use the same counter, and two seeds never the same permutation. */
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker)
@@ -19,6 +20,7 @@ void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32
     stream->key[1] = (uint32_t)(seed >> 32);
     stream->counter[2] = (uint32_t)names;
     stream->counter[3] = (uint32_t)(names >> 32);
+    stream->counter[1] = worker >> 21 << 21;
     stream->used = 4;
 }
 
@@ -33,6 +35,24 @@ static void next_block(dl_random *stream)
     memcpy(stream->block, block.v, sizeof stream->block);
     if (++stream->counter[0] == 0) stream->counter[1]++;
     stream->used = 0;
+}
+
+void dl_random_seek(dl_random *stream, uint64_t place)
+{
+    const uint32_t upper = stream->counter[1] >> 21 << 21;
+    stream->counter[0] = (uint32_t)(place / 4);
+    stream->counter[1] = upper | (uint32_t)(place / 4 >> 32);
+    stream->used = 4;
+    if (place % 4 == 0) return;
+    next_block(stream);
+    stream->used = (int)(place % 4);
+}
+
+uint64_t dl_random_place(const dl_random *stream)
+{
+    const uint64_t mask = (1u << 21) - 1;
+    const uint64_t blocks = stream->counter[0] | (stream->counter[1] & mask) << 32;
+    return 4 * blocks - (4 - (uint64_t)stream->used);
 }
 
 uint32_t dl_random_u32(dl_random *stream)

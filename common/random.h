@@ -16,9 +16,15 @@ typedef struct dl_random {
 } dl_random;
 
 /* Starts the stream of the four names. All values are valid. `worker` is free for any use inside a
- * replicate (worker index, purpose); replicate, point and worker are taken modulo 2^21. */
+ * replicate (worker index, purpose); replicate and point are taken modulo 2^21. */
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker);
+
+/* Goes to a place in the stream: as if that many 32-bit numbers had been drawn from its start. Where
+ * it stands. So a stream may be kept as 8 bytes. */
+void dl_random_seek(dl_random *stream, uint64_t place);
+uint64_t dl_random_place(const dl_random *stream);
+
 uint32_t dl_random_u32(dl_random *stream);
 uint64_t dl_random_u64(dl_random *stream);
 

@@ -127,69 +127,103 @@ static size_t first_deal(size_t worker, size_t workers)
     return worker * (stride > 0 ? stride : 1) % workers;
 }
 
-double dl_noise_next_work(dl_noise *noise)
+double dl_noise_next_work(const dl_noise_source *source, dl_noise *noise)
 {
-    const dl_noise_config *config = &noise->config;
+    const dl_noise_config *config = &source->config;
     if (!(config->work.sd > 0)) return 1;
     if (config->expected != NULL) {
         const double work = config->expected[noise->deal];
-        noise->deal = (noise->deal + 1) % config->workers;
+        noise->deal = (noise->deal + 1) % (uint32_t)config->workers;
         return work;
     }
-    const double u = dl_random_uniform(&noise->work);
+    dl_random stream;
+    dl_random_init(&stream, source->seed, source->replicate, WORK_STREAM, noise->worker);
+    dl_random_seek(&stream, noise->work_place);
+    const double u = dl_random_uniform(&stream);
+    noise->work_place = dl_random_place(&stream);
     return dl_work_quantile(&config->work, fmin(fmax(u, LEAST_SHARE), 1 - LEAST_SHARE));
 }
 
-void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed,
-                   uint32_t replicate, uint32_t worker)
+void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config, uint64_t seed,
+                          uint32_t replicate)
 {
     dl_random stream;
-    /* Point 0 for every point of a sweep: common random numbers, so that points that are compared
-     * differ by their systems and not by their luck. */
-    dl_random_init(&stream, seed, replicate, 0, worker);
-    *noise = (dl_noise){.config = *config, .rng = dl_gsl_random_create(&stream)};
-    dl_random_init(&noise->work, seed, replicate, WORK_STREAM, worker);
-    if (config->expected != NULL) noise->deal = first_deal(worker, config->workers);
+    dl_random_init(&stream, seed, replicate, 0, 0);
+    *source = (dl_noise_source){.config = *config,
+                                .seed = seed,
+                                .replicate = replicate,
+                                .rng = dl_gsl_random_create(&stream)};
+}
+
+void dl_noise_source_free(dl_noise_source *source)
+{
+    if (source->rng != NULL) gsl_rng_free(source->rng);
+    *source = (dl_noise_source){0};
+}
+
+void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t worker)
+{
+    const dl_noise_config *config = &source->config;
+    *noise = (dl_noise){.worker = worker};
+    if (config->expected != NULL) noise->deal = (uint32_t)first_deal(worker, config->workers);
     if (config->kind == DL_NOISE_TRACE) {
         const dl_noise_set *set = config->set;
-        const size_t run = dl_noise_run(replicate, set->run_count);
-        noise->copy = worker % set->copies;
+        const size_t run = dl_noise_run(source->replicate, set->run_count);
+        noise->copy = (uint32_t)(worker % set->copies);
         noise->level = (double)set->series[run * set->copies + noise->copy].middle;
     }
 }
 
-void dl_noise_free(dl_noise *noise)
+/* Puts the generator where the worker's stream is. Point 0 for every point of a sweep: common random
+ * numbers, so that points that are compared differ by their systems and not by their luck. */
+static gsl_rng *enter_stream(const dl_noise_source *source, const dl_noise *noise)
 {
-    if (noise->rng != NULL) gsl_rng_free(noise->rng);
-    *noise = (dl_noise){0};
+    dl_random *stream = source->rng->state;
+    dl_random_init(stream, source->seed, source->replicate, 0, noise->worker);
+    dl_random_seek(stream, noise->place);
+    return source->rng;
 }
 
-static double next_of_trace(dl_noise *noise)
+static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
 {
+    const dl_noise_set *set = source->config.set;
     if (noise->block_left == 0) {
-        const dl_noise_set *set = noise->config.set;
-        const size_t run = (size_t)(gsl_rng_uniform(noise->rng) * (double)set->run_count);
-        noise->series = &set->series[run * set->copies + noise->copy];
-        noise->position = (size_t)(gsl_rng_uniform(noise->rng) * (double)noise->series->count);
+        gsl_rng *rng = enter_stream(source, noise);
+        const size_t run = (size_t)(gsl_rng_uniform(rng) * (double)set->run_count);
+        noise->series = (uint32_t)(run * set->copies + noise->copy);
+        noise->position =
+            (uint32_t)(gsl_rng_uniform(rng) * (double)set->series[noise->series].count);
         noise->block_left = DL_NOISE_BLOCK;
+        noise->place = dl_random_place(rng->state);
     }
-    const dl_noise_series *series = noise->series;
+    const dl_noise_series *series = &set->series[noise->series];
     noise->block_left--;
-    noise->position = noise->position % series->count;
+    noise->position = noise->position % (uint32_t)series->count;
     return noise->level * (double)(series->factors[noise->position++] / series->middle);
 }
 
-double dl_noise_next(dl_noise *noise)
+static double draw(const dl_noise_config *config, gsl_rng *rng)
 {
-    double sigma = noise->config.sigma, variance = log1p(sigma * sigma);
-    switch (noise->config.kind) {
-    case DL_NOISE_NONE:
-    case DL_NOISE_WORK: return 1;
-    case DL_NOISE_TRACE: return next_of_trace(noise);
-    case DL_NOISE_LOGNORMAL: return gsl_ran_lognormal(noise->rng, -variance / 2, sqrt(variance));
+    const double sigma = config->sigma, variance = log1p(sigma * sigma);
+    switch (config->kind) {
+    case DL_NOISE_LOGNORMAL: return gsl_ran_lognormal(rng, -variance / 2, sqrt(variance));
     case DL_NOISE_GAMMA:
-        return fmax(gsl_ran_gamma(noise->rng, 1 / (sigma * sigma), sigma * sigma), DBL_MIN);
-    case DL_NOISE_EXPONENTIAL: return fmax(gsl_ran_exponential(noise->rng, 1), DBL_MIN);
+        return fmax(gsl_ran_gamma(rng, 1 / (sigma * sigma), sigma * sigma), DBL_MIN);
+    case DL_NOISE_EXPONENTIAL: return fmax(gsl_ran_exponential(rng, 1), DBL_MIN);
+    case DL_NOISE_NONE:
+    case DL_NOISE_WORK:
+    case DL_NOISE_TRACE: break;
     }
     return 1;
+}
+
+double dl_noise_next(const dl_noise_source *source, dl_noise *noise)
+{
+    const dl_noise_kind kind = source->config.kind;
+    if (kind == DL_NOISE_NONE || kind == DL_NOISE_WORK) return 1;
+    if (kind == DL_NOISE_TRACE) return next_of_trace(source, noise);
+    gsl_rng *rng = enter_stream(source, noise);
+    const double factor = draw(&source->config, rng);
+    noise->place = dl_random_place(rng->state);
+    return factor;
 }

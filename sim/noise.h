@@ -72,16 +72,24 @@ typedef struct dl_noise_config {
     size_t workers;
 } dl_noise_config;
 
-typedef struct dl_noise {
+/* What the workers of a run have in common. */
+typedef struct dl_noise_source {
     dl_noise_config config;
-    gsl_rng *rng;
-    size_t copy;                   /* trace: whose factors it draws */
-    double level;                  /* trace: of its run */
-    const dl_noise_series *series; /* trace: of this block */
-    size_t position;               /* trace: the next factor */
-    int block_left;                /* trace: factors left of this block */
-    dl_random work;                /* stream of its own */
-    size_t deal;                   /* which of the expected work comes next */
+    uint64_t seed;
+    uint32_t replicate;
+    gsl_rng *rng; /* stands where the stream of a worker does, for a draw */
+} dl_noise_source;
+
+/* Of one worker: its streams are their names and how far they have come. */
+typedef struct dl_noise {
+    uint64_t place, work_place; /* in the streams of factors, and of work */
+    double level;               /* trace: of its run */
+    uint32_t worker;
+    uint32_t copy;     /* trace: whose factors it draws */
+    uint32_t series;   /* trace: of this block */
+    uint32_t position; /* trace: the next factor */
+    int block_left;    /* trace: factors left of this block */
+    uint32_t deal;     /* which of the expected work comes next */
 } dl_noise;
 
 /* One of the project's streams (common/random.h) as a generator for GSL's distributions, from where
@@ -91,15 +99,17 @@ gsl_rng *dl_gsl_random_create(const dl_random *stream);
 /* Which of run_count >= 1 measured runs a replicate takes: all of them come up evenly. */
 size_t dl_noise_run(uint32_t replicate, size_t run_count);
 
-/* The noise of one worker in one replicate: a separate stream. */
-void dl_noise_init(dl_noise *noise, const dl_noise_config *config, uint64_t seed,
-                   uint32_t replicate, uint32_t worker);
-void dl_noise_free(dl_noise *noise);
+/* The noise of a replicate, and of one worker in it: a separate stream. dl_noise_source_free accepts a
+ * zeroed object. */
+void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config, uint64_t seed,
+                          uint32_t replicate);
+void dl_noise_source_free(dl_noise_source *source);
+void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t worker);
 
 /* The factor of the worker's next step, > 0. */
-double dl_noise_next(dl_noise *noise);
+double dl_noise_next(const dl_noise_source *source, dl_noise *noise);
 
 /* The work of its next step over the mean, > 0: once a step. */
-double dl_noise_next_work(dl_noise *noise);
+double dl_noise_next_work(const dl_noise_source *source, dl_noise *noise);
 
 #endif

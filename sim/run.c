@@ -344,6 +344,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .engine = engine,
         .workers = config->point->workers,
         .server_threads = scenario->server_threads,
+        .alone = mode == &dl_mode_none,
         .collective = dl_scenario_is_collective(scenario, mode) && mode != &dl_mode_none,
         .overlap = scenario->gpu->overlap && (mode == &dl_mode_allreduce || mode == &dl_mode_ps),
         .ps = mode == &dl_mode_ps && !lags(config->point),
@@ -555,6 +556,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const dl_point *point = config->point;
     const int workers = point->workers, threads = scenario->server_threads;
     const dl_syncer_config *syncer = syncer_of(scenario, point);
+    const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
     /* Work that is dealt out in turn repeats after as many steps as there are workers. */
     const size_t absences = has_absences(point) ? scenario->absence_count : 0;
     const bool may_repeat = syncer == NULL && absences == 0 && in->expected_work == NULL;
@@ -574,6 +576,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .cores = in->cores,
         .workers = workers,
         .steps = dl_run_steps(scenario, point),
+        .keeps_logs = config->steady_after > 0 || syncer != NULL ||
+                      (double)dl_run_steps(scenario, point) * workers <= log_steps,
         .steady_after = may_repeat ? config->steady_after : 0,
         .interval = (int64_t)point->option[DL_SYNC_INTERVAL],
         .warmup = scenario->warmup,
@@ -649,6 +653,8 @@ void dl_run_result_free(dl_run_result *result)
 {
     free(result->worker_step_s);
     free(result->staleness);
+    free(result->worker_stale_sum);
+    free(result->worker_stale_count);
     free(result->split);
     free(result->syncer);
     *result = (dl_run_result){0};

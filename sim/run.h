@@ -12,6 +12,11 @@
 #include "sim/platform/platform.h"
 #include "sim/scenario/scenario.h"
 
+/* Steps of all workers of a run that are kept one by one: of more, quantiles are off by a thousandth
+ * at most (sim/tally.h). Numbers by worker and staleness that a result has at most. */
+#define DL_LOG_STEPS (1 << 20)
+#define DL_STALENESS_NUMBERS (1 << 22)
+
 /* Where a worker's time goes. */
 typedef enum dl_part {
     DL_PART_COMPUTE, /* forward, backward, the update on the worker */
@@ -40,6 +45,7 @@ typedef struct dl_run_config {
                            much of it as of their spread_log (dl_model_costs) */
     bool without_slow;  /* the baseline: its worker is none of the slow ones */
     int64_t steady_after; /* > 0: the run ends once steps repeat, not before this many; no noise */
+    int64_t log_steps;    /* of all workers, kept one by one at most; 0: DL_LOG_STEPS */
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;
 
@@ -81,8 +87,10 @@ typedef struct dl_run_result {
     double clock_lag_max;                     /* steps ahead of the slowest worker */
     dl_usage usage;
     double *worker_step_s; /* [workers] mean step */
-    int64_t *staleness;    /* [workers x staleness_bins] applied gradients by staleness */
+    int64_t *staleness;    /* [staleness_rows x staleness_bins] applied gradients by staleness */
+    int staleness_rows;    /* workers; 1, of all together, where each would be too many numbers */
     int staleness_bins;    /* 0: the mode has none */
+    int64_t *worker_stale_sum, *worker_stale_count; /* [workers] of applied gradients, or NULL */
     int64_t events;
     dl_split_result *split;   /* NULL: the model is not split */
     dl_syncer_result *syncer; /* NULL: there is none */

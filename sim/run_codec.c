@@ -11,16 +11,19 @@ typedef struct block {
     size_t bytes;
 } block;
 
-enum { BLOCKS = 4 };
+enum { BLOCKS = 6 };
 
 static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
 {
     const size_t workers = (size_t)r->workers;
     blocks[0] = (block){(void **)&r->worker_step_s, workers * sizeof *r->worker_step_s};
     blocks[1] =
-        (block){(void **)&r->staleness, workers * (size_t)r->staleness_bins * sizeof *r->staleness};
+        (block){(void **)&r->staleness,
+                (size_t)r->staleness_rows * (size_t)r->staleness_bins * sizeof *r->staleness};
     blocks[2] = (block){(void **)&r->split, sizeof *r->split};
     blocks[3] = (block){(void **)&r->syncer, sizeof *r->syncer};
+    blocks[4] = (block){(void **)&r->worker_stale_sum, workers * sizeof *r->worker_stale_sum};
+    blocks[5] = (block){(void **)&r->worker_stale_count, workers * sizeof *r->worker_stale_count};
 }
 
 void dl_run_result_encode(const dl_run_result *result, dl_bytes *into)
@@ -42,6 +45,8 @@ bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, 
     if (!dl_bytes_take(&left, &read, sizeof read) || read.staleness_bins < 0) return false;
     /* Of a point that does not fit into its GPUs there is nothing at all. */
     if (read.workers != workers && read.workers != 0) return false;
+    const int rows = read.staleness_rows;
+    if (read.staleness_bins > 0 ? rows != 1 && rows != read.workers : rows != 0) return false;
     list_blocks(&read, blocks);
     for (int b = 0; b < BLOCKS; b++)
         if (*blocks[b].at != NULL) wanted += blocks[b].bytes;

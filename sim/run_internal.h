@@ -14,8 +14,9 @@ typedef struct dl_run_share {
 dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config,
                             dl_error *err) DL_MUST_CHECK;
 
-/* The figures of a team that has run, to a zeroed *result. shares[workers] of the point. */
-void dl_run_measure(const dl_team *team, const dl_point *point, const dl_run_share *shares,
+/* The figures of a team that has run, to a zeroed *result, which takes the counts of a team without
+ * logs away. shares[workers] of the point. */
+void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,
                     dl_run_result *result);
 
 /* Standard deviation and quantiles of steps_s[count], which get sorted. */

@@ -82,6 +82,7 @@ static void measure_throughput(const dl_team *team, const dl_point *point,
 
 static void measure_steps(const dl_team *team, dl_run_result *result)
 {
+    const bool logs = team->config.keeps_logs;
     size_t count = 0;
     int workers = 0; /* with a step; learners may leave before they have done one */
     for (int w = 0; w < result->workers; w++) {
@@ -89,12 +90,12 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
         count += (size_t)steps;
         workers += steps > 0;
     }
-    double *all = dl_calloc(count, sizeof *all, "step times");
+    double *all = logs ? dl_calloc(count, sizeof *all, "step times") : NULL;
     size_t used = 0;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
         const int64_t first = worker->warm_up_steps;
-        for (int64_t s = first; s < worker->steps_done; s++)
+        for (int64_t s = first; s < worker->steps_done && logs; s++)
             all[used++] = dl_ns_to_s((double)worker->step_ns[s]);
         result->worker_step_s[w] = (double)NAN;
         if (worker->steps_done == first) continue;
@@ -103,7 +104,14 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
             (double)(worker->steps_done - first);
         result->step_mean_s += result->worker_step_s[w] / workers;
     }
-    dl_run_spread_of_steps(all, count, result);
+    if (logs) {
+        dl_run_spread_of_steps(all, count, result);
+    } else {
+        const dl_tally *tally = &team->tallies.steps;
+        result->step_sd_s = dl_ns_to_s(dl_tally_sd_ns(tally));
+        result->step_p50_s = dl_ns_to_s(dl_tally_quantile_ns(tally, 0.5));
+        result->step_p99_s = dl_ns_to_s(dl_tally_quantile_ns(tally, 0.99));
+    }
     free(all);
 }
 
@@ -145,27 +153,56 @@ static void measure_parts(const dl_team *team, dl_run_result *result)
         result->part_frac[p] = part_ns[p] / sum_ns;
 }
 
-static void measure_staleness(const dl_team *team, dl_run_result *result)
+static int most_staleness(const dl_team *team)
 {
     int most = -1;
-    for (int w = 0; w < result->workers; w++) {
+    for (int w = 0; w < team->config.workers; w++) {
         const dl_worker *worker = &team->workers[w];
         for (int64_t s = worker->warm_up_steps; s < worker->steps_done; s++) {
             if (worker->staleness_log[s] > most) most = worker->staleness_log[s];
         }
     }
+    return most;
+}
+
+/* From the logs: of each worker, if these are not too many numbers. */
+static void count_staleness(const dl_team *team, dl_run_result *result)
+{
+    const int most = most_staleness(team);
     result->staleness_bins = most + 1;
     if (most < 0) return;
-    size_t bins = (size_t)most + 1;
-    result->staleness =
-        dl_calloc(bins * (size_t)result->workers, sizeof *result->staleness, "staleness counts");
-    for (int w = 0; w < result->workers; w++) {
+    const size_t workers = (size_t)result->workers, bins = (size_t)most + 1;
+    const size_t rows = bins * workers <= DL_STALENESS_NUMBERS ? workers : 1;
+    result->staleness_rows = (int)rows;
+    result->staleness = dl_calloc(bins * rows, sizeof *result->staleness, "staleness counts");
+    result->worker_stale_sum = dl_calloc(workers, sizeof(int64_t), "staleness of workers");
+    result->worker_stale_count = dl_calloc(workers, sizeof(int64_t), "gradients of workers");
+    for (size_t w = 0; w < workers; w++) {
         const dl_worker *worker = &team->workers[w];
         for (int64_t s = worker->warm_up_steps; s < worker->steps_done; s++) {
-            if (worker->staleness_log[s] == DL_NO_STALENESS_YET) continue;
-            result->staleness[(size_t)w * bins + (size_t)worker->staleness_log[s]]++;
+            const int32_t staleness = worker->staleness_log[s];
+            if (staleness == DL_NO_STALENESS_YET) continue;
+            result->staleness[w % rows * bins + (size_t)staleness]++;
+            result->worker_stale_sum[w] += staleness;
+            result->worker_stale_count[w]++;
         }
     }
+}
+
+/* What a team without logs has counted, which it gives away. */
+static void take_staleness(dl_team_tallies *tallies, dl_run_result *result)
+{
+    size_t bins = tallies->staleness_count;
+    while (bins > 0 && tallies->staleness[bins - 1] == 0)
+        bins--;
+    result->staleness_bins = (int)bins;
+    if (bins == 0) return;
+    result->staleness_rows = 1;
+    result->staleness = tallies->staleness;
+    result->worker_stale_sum = tallies->worker_sum;
+    result->worker_stale_count = tallies->worker_count;
+    tallies->staleness = tallies->worker_sum = tallies->worker_count = NULL;
+    tallies->staleness_count = 0;
 }
 
 static void measure_syncer(const dl_team *team, dl_run_result *result)
@@ -203,7 +240,7 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
     free(outer_s);
 }
 
-void dl_run_measure(const dl_team *team, const dl_point *point, const dl_run_share *shares,
+void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,
                     dl_run_result *result)
 {
     result->workers = point->workers;
@@ -212,7 +249,13 @@ void dl_run_measure(const dl_team *team, const dl_point *point, const dl_run_sha
     measure_throughput(team, point, shares, result);
     measure_steps(team, result);
     measure_parts(team, result);
-    if (point->mode->staleness == DL_MODE_STALENESS_SOME) measure_staleness(team, result);
+    if (point->mode->staleness == DL_MODE_STALENESS_SOME) {
+        if (team->config.keeps_logs) {
+            count_staleness(team, result);
+        } else {
+            take_staleness(&team->tallies, result);
+        }
+    }
     team->config.platform->measure(team, &result->usage);
     dl_usage_note(&result->usage, "lock", (double)team->lock_busy_ns / (double)team->engine.now_ns);
     result->events = team->engine.handled;

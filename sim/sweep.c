@@ -56,24 +56,52 @@ typedef struct row_runs {
     const dl_run_result *scaled; /* [2] with the slowest and the fastest compute; NULL = none */
 } row_runs;
 
+/* [rows x bins] of which the first ones are those of the result, in all rows or summed into one. */
+static int64_t *spread_staleness(const dl_run_result *of, int rows, int bins)
+{
+    int64_t *counts = dl_calloc((size_t)rows * (size_t)bins, sizeof *counts, "staleness counts");
+    for (int r = 0; r < of->staleness_rows; r++) {
+        for (int s = 0; s < of->staleness_bins; s++)
+            counts[(size_t)(r % rows) * (size_t)bins + (size_t)s] +=
+                of->staleness[(size_t)r * (size_t)of->staleness_bins + (size_t)s];
+    }
+    return counts;
+}
+
+static void add_worker_staleness(dl_run_result *pooled, const dl_run_result *run)
+{
+    const size_t workers = (size_t)run->workers;
+    if (pooled->worker_stale_sum == NULL) {
+        pooled->worker_stale_sum = dl_calloc(workers, sizeof(int64_t), "staleness of workers");
+        pooled->worker_stale_count = dl_calloc(workers, sizeof(int64_t), "gradients of workers");
+    }
+    for (size_t w = 0; w < workers; w++) {
+        pooled->worker_stale_sum[w] += run->worker_stale_sum[w];
+        pooled->worker_stale_count[w] += run->worker_stale_count[w];
+    }
+}
+
 static void add_staleness(dl_run_result *pooled, const dl_run_result *run)
 {
-    if (run->staleness_bins > pooled->staleness_bins) {
-        size_t bins = (size_t)run->staleness_bins, old = (size_t)pooled->staleness_bins;
-        int64_t *grown = dl_calloc(bins * (size_t)run->workers, sizeof *grown, "staleness counts");
-        for (size_t w = 0; w < (size_t)run->workers && old > 0; w++) {
-            memcpy(grown + w * bins, pooled->staleness + w * old, old * sizeof *grown);
-        }
+    if (run->staleness_bins == 0) return;
+    const bool first = pooled->staleness_bins == 0;
+    const int rows = first || run->staleness_rows < pooled->staleness_rows ? run->staleness_rows
+                                                                           : pooled->staleness_rows;
+    const int bins =
+        run->staleness_bins > pooled->staleness_bins ? run->staleness_bins : pooled->staleness_bins;
+    if (rows != pooled->staleness_rows || bins != pooled->staleness_bins) {
+        int64_t *grown = spread_staleness(pooled, rows, bins);
         free(pooled->staleness);
         pooled->staleness = grown;
-        pooled->staleness_bins = run->staleness_bins;
+        pooled->staleness_rows = rows;
+        pooled->staleness_bins = bins;
     }
-    for (int w = 0; w < run->workers; w++) {
-        for (int s = 0; s < run->staleness_bins; s++) {
-            pooled->staleness[w * pooled->staleness_bins + s] +=
-                run->staleness[w * run->staleness_bins + s];
-        }
+    for (int r = 0; r < run->staleness_rows; r++) {
+        for (int s = 0; s < run->staleness_bins; s++)
+            pooled->staleness[(size_t)(r % rows) * (size_t)bins + (size_t)s] +=
+                run->staleness[(size_t)r * (size_t)run->staleness_bins + (size_t)s];
     }
+    add_worker_staleness(pooled, run);
 }
 
 /* Median over the replicates of the figure at `offset` of their results. */
@@ -212,19 +240,18 @@ static void set_staleness(dl_row *row)
     row->worker_staleness =
         dl_calloc((size_t)mean->workers, sizeof *row->worker_staleness, "staleness means");
     double sum = 0, squares = 0;
-    for (int w = 0; w < mean->workers; w++) {
-        double own = 0, own_sum = 0;
-        for (int s = 0; s < bins; s++) {
-            int64_t count = mean->staleness[w * bins + s];
-            counts[s] += count;
-            own += (double)count;
-            own_sum += (double)count * s;
-            squares += (double)count * s * s;
-        }
-        total += (int64_t)own;
-        sum += own_sum;
-        row->worker_staleness[w] = own_sum / own;
+    for (int r = 0; r < mean->staleness_rows; r++) {
+        for (int s = 0; s < bins; s++)
+            counts[s] += mean->staleness[(size_t)r * (size_t)bins + (size_t)s];
     }
+    for (int s = 0; s < bins; s++) {
+        total += counts[s];
+        sum += (double)counts[s] * s;
+        squares += (double)counts[s] * s * s;
+    }
+    for (int w = 0; w < mean->workers; w++)
+        row->worker_staleness[w] =
+            (double)mean->worker_stale_sum[w] / (double)mean->worker_stale_count[w];
     row->staleness_mean = sum / (double)total;
     row->staleness_sd =
         sqrt(fmax(0, squares / (double)total - row->staleness_mean * row->staleness_mean));

@@ -27,9 +27,11 @@ static void init_worker(dl_team *team, int number)
     dl_worker *worker = &team->workers[number];
     worker->compute_ns = workload->input_ns + slow * workload->compute_ns + workload->dispatch_ns;
     worker->computes = true;
-    worker->step_ns = dl_calloc(steps, sizeof *worker->step_ns, "step times");
-    worker->staleness_log = dl_calloc(steps, sizeof *worker->staleness_log, "staleness");
-    dl_noise_init(&worker->noise, config->noise, config->seed, config->replicate, (uint32_t)number);
+    if (config->keeps_logs) {
+        worker->step_ns = dl_calloc(steps, sizeof *worker->step_ns, "step times");
+        worker->staleness_log = dl_calloc(steps, sizeof *worker->staleness_log, "staleness");
+    }
+    dl_noise_init(&worker->noise, &team->noise, (uint32_t)number);
 }
 
 static double alone_ns(const dl_team *team, int worker)
@@ -78,6 +80,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
                           : has_members          ? config->workers
                                                  : 0;
     dl_engine_init(&team->engine, agents + of_platform + of_syncer);
+    dl_noise_source_init(&team->noise, config->noise, config->seed, config->replicate);
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
     set_intervals(team);
@@ -87,13 +90,23 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         team->workers[comm].noise_factor = 1;
 }
 
+static void free_tallies(dl_team_tallies *tallies)
+{
+    dl_tally_free(&tallies->steps);
+    free(tallies->staleness);
+    free(tallies->worker_sum);
+    free(tallies->worker_count);
+    free(tallies->pending);
+}
+
 void dl_team_free(dl_team *team)
 {
     for (int w = 0; team->workers != NULL && w < team->config.workers; w++) {
-        dl_noise_free(&team->workers[w].noise);
         free(team->workers[w].step_ns);
         free(team->workers[w].staleness_log);
     }
+    dl_noise_source_free(&team->noise);
+    free_tallies(&team->tallies);
     dl_syncer_free(team->syncer);
     dl_members_free(team->members);
     free(team->workers);
@@ -345,6 +358,51 @@ static void advance_clock(dl_team *team, int worker, int64_t clock)
     }
 }
 
+/* Whether the step that the worker is in comes after its warm-up. */
+static bool is_measured(const dl_team *team, const dl_worker *worker)
+{
+    return team->config.warmup == 0 || worker->warm_up_steps > 0;
+}
+
+/* The worker has contributed the gradient of its step. */
+static void add_pending(dl_team *team, int worker)
+{
+    dl_team_tallies *t = &team->tallies;
+    if (t->pending_count == t->pending_room) {
+        t->pending_room = t->pending_room > 0 ? 2 * t->pending_room : 16;
+        t->pending = dl_realloc(t->pending, t->pending_room, sizeof *t->pending, "gradients");
+    }
+    t->pending[t->pending_count++] = (dl_pending){worker, team->workers[worker].staleness};
+}
+
+static void grow_staleness(dl_team_tallies *t, size_t count)
+{
+    const size_t old = t->staleness_count;
+    t->staleness_count = 2 * count;
+    t->staleness = dl_realloc(t->staleness, t->staleness_count, sizeof *t->staleness, "staleness");
+    memset(t->staleness + old, 0, (t->staleness_count - old) * sizeof *t->staleness);
+}
+
+/* An update has what is pending in it. */
+static void apply_pending(dl_team *team)
+{
+    dl_team_tallies *t = &team->tallies;
+    const size_t workers = (size_t)team->config.workers;
+    if (t->pending_count > 0 && t->worker_sum == NULL) {
+        t->worker_sum = dl_calloc(workers, sizeof *t->worker_sum, "staleness of workers");
+        t->worker_count = dl_calloc(workers, sizeof *t->worker_count, "gradients of workers");
+    }
+    for (size_t i = 0; i < t->pending_count; i++) {
+        const dl_pending *p = &t->pending[i];
+        const size_t staleness = (size_t)p->staleness;
+        if (staleness >= t->staleness_count) grow_staleness(t, staleness + 1);
+        t->staleness[staleness]++;
+        t->worker_sum[p->worker] += p->staleness;
+        t->worker_count[p->worker]++;
+    }
+    t->pending_count = 0;
+}
+
 void dl_team_contribute(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -355,6 +413,7 @@ void dl_team_contribute(dl_team *team, int worker)
     w->contributions++;
     w->computes = false;
     team->gradients++;
+    if (!team->config.keeps_logs && is_measured(team, w)) add_pending(team, worker);
     advance_clock(team, worker, w->steps_done + 1);
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->contribute != NULL) {
@@ -374,7 +433,7 @@ static void leave_over(dl_team *team, int worker)
     dl_worker *w = &team->workers[worker];
     if (dl_team_is_applied(team, worker)) return;
     w->left_over = w->contributions;
-    int64_t left = w->contributions;
+    int64_t left = team->config.keeps_logs ? w->contributions : 0;
     for (int64_t s = w->steps_done - 1; left > 0; s--) {
         if (w->staleness_log[s] == DL_NO_STALENESS_YET) continue;
         w->staleness_log[s] = DL_NO_STALENESS_YET;
@@ -386,6 +445,7 @@ void dl_team_update(dl_team *team)
 {
     team->version++;
     team->gradients = 0;
+    apply_pending(team);
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->update != NULL) {
         observer->update(observer->user, team->version, team->engine.now_ns);
@@ -421,8 +481,8 @@ static void start_step(dl_team *team, int worker)
     w->stage = 0;
     w->staleness = DL_NO_STALENESS_YET;
     w->step_start_ns = team->engine.now_ns;
-    w->noise_factor = dl_noise_next(&w->noise);
-    w->work_factor = dl_noise_next_work(&w->noise);
+    w->noise_factor = dl_noise_next(&team->noise, &w->noise);
+    w->work_factor = dl_noise_next_work(&team->noise, &w->noise);
     team->config.advance(team, worker);
 }
 
@@ -525,8 +585,12 @@ void dl_team_end_step(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     int64_t now_ns = team->engine.now_ns;
-    w->step_ns[w->steps_done] = now_ns - w->step_start_ns;
-    w->staleness_log[w->steps_done] = w->staleness;
+    if (team->config.keeps_logs) {
+        w->step_ns[w->steps_done] = now_ns - w->step_start_ns;
+        w->staleness_log[w->steps_done] = w->staleness;
+    } else if (is_measured(team, w)) {
+        dl_tally_add(&team->tallies.steps, now_ns - w->step_start_ns);
+    }
     w->last_end_ns = now_ns;
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->step != NULL) {

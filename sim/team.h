@@ -42,6 +42,7 @@
 
 #include "sim/engine.h"
 #include "sim/noise.h"
+#include "sim/tally.h"
 #include "sim/workload.h"
 
 typedef enum dl_worker_state {
@@ -149,6 +150,7 @@ typedef struct dl_team_config {
     int64_t steady_after; /* > 0: the run ends as soon as its steps repeat, see Repetition below,
                            * but not before each worker has done this many; no noise allowed */
     int64_t interval;     /* of the mode, with steady_after */
+    bool keeps_logs;      /* of each step's time and staleness; needed by steady_after, a syncer */
     bool each_ends;       /* only of modes in which nobody waits for all */
     const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
     /* Of workers that are unequally fast: the fastest one does the point's interval of local steps,
@@ -201,9 +203,24 @@ typedef struct dl_worker {
     int64_t queue_ns;                 /* that waiting */
     int64_t ran_ns;                   /* on its core, when the state started */
     int64_t last_end_ns;              /* of its last step */
-    int64_t *step_ns;                 /* [steps] */
-    int32_t *staleness_log;           /* [steps] */
+    int64_t *step_ns;                 /* [steps]; NULL: the team keeps tallies */
+    int32_t *staleness_log;           /* [steps], the same */
 } dl_worker;
+
+/* A gradient that no update has in it yet. */
+typedef struct dl_pending {
+    int worker, staleness;
+} dl_pending;
+
+/* What a team without logs keeps of its steps. */
+typedef struct dl_team_tallies {
+    dl_tally steps;
+    int64_t *staleness; /* [staleness_count] applied gradients by staleness */
+    size_t staleness_count;
+    int64_t *worker_sum, *worker_count; /* [workers] staleness of applied gradients */
+    dl_pending *pending;
+    size_t pending_count, pending_room;
+} dl_team_tallies;
 
 struct dl_team {
     dl_team_config config;
@@ -211,7 +228,9 @@ struct dl_team {
     void *machine;              /* of the platform */
     struct dl_syncer *syncer;   /* NULL: there is none */
     struct dl_members *members; /* NULL: all take part in all averages */
-    dl_worker *workers;         /* [agents]: the workers, then their communication threads */
+    dl_noise_source noise;
+    dl_team_tallies tallies; /* without keeps_logs */
+    dl_worker *workers;      /* [agents]: the workers, then their communication threads */
     int agents;
     bool spinning, stopping;
     bool is_warm;                  /* some worker has done the steps of the warm-up */

@@ -30,7 +30,7 @@ expect 0 "3 measured points" lenet.ini -o lenet.results.csv --histogram lenet.hi
 expect 0 "GPUs" vgg.ini -o vgg.results.csv
 expect 0 "2 stages" vgg_split.ini -o split.results.csv
 expect 0 "" vgg.ini -o without.results.csv --without input,noise
-sed '/^steps/s/=.*/= 1/' lenet.ini >short.ini
+sed '/^steps/s/=.*/= 1/; /^steps/a per_worker = yes' lenet.ini >short.ini
 expect 0 "ran too few steps" short.ini -o short.results.csv
 expect 0 "Halving" vgg.ini -o explained.results.csv --explain
 sed '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' lenet.costs.ini >poor.costs.ini
@@ -45,7 +45,7 @@ expect 0 "with workers that are away" away.ini -o away.results.csv
 
 # The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
-written=$(for kind in lenet vgg split syncer failures away explained; do columns $kind.results.csv; done |
+written=$(for kind in lenet vgg split syncer failures away explained short; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages | sort -u)
 same "columns of the results" "$(names Results | grep -vx -e dlsim -e version -e scenario -e settings \
     -e without -e swept -e note -e assumed -e default -e accuracy -e gain -e machine -e exchange)" "$written"

@@ -390,7 +390,7 @@ static void start_step(dl_pipeline *p, int gpu)
     g->pass = g->done[0] = g->done[1] = 0;
     g->has_batch = false;
     g->step_start_ns = p->engine.now_ns;
-    if (g->step < p->config.steps) g->factor = dl_noise_next(&g->noise);
+    if (g->step < p->config.steps) g->factor = dl_noise_next(&p->noise, &g->noise);
 }
 
 static void end_step(void *user, int gpu)
@@ -455,12 +455,12 @@ static void init_input(dl_pipeline *p)
 static void init_gpus(dl_pipeline *p)
 {
     const dl_pipeline_config *config = &p->config;
+    dl_noise_source_init(&p->noise, config->noise, config->seed, config->replicate);
     for (int g = 0; g < p->gpu_count; g++) {
         p->gpus[g].state = DL_STATE_WAIT;
         p->places[g] = dl_gpu_options_place(config->options, g);
         if (dl_pipeline_stage(p, g) == 0) p->first_places[replica_of(p, g)] = p->places[g];
-        dl_noise_init(&p->gpus[g].noise, config->noise, config->seed, config->replicate,
-                      (uint32_t)g);
+        dl_noise_init(&p->gpus[g].noise, &p->noise, (uint32_t)g);
     }
 }
 
@@ -496,8 +496,7 @@ dl_status dl_pipeline_init(dl_pipeline *p, const dl_pipeline_config *config, dl_
 
 void dl_pipeline_free(dl_pipeline *p)
 {
-    for (int g = 0; g < p->gpu_count; g++)
-        dl_noise_free(&p->gpus[g].noise);
+    dl_noise_source_free(&p->noise);
     for (int t = 0; t < p->host_count; t++)
         free(p->hosts[t].start_ns);
     for (int s = 0; p->reductions != NULL && s < p->config.split.stages; s++)

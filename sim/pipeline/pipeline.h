@@ -97,6 +97,7 @@ typedef struct dl_pipeline {
     dl_engine engine;
     dl_network network;
     dl_input input;
+    dl_noise_source noise;
     dl_pipeline_gpu *gpus; /* [gpu_count] */
     int gpu_count;
     dl_place *places;        /* [gpu_count] */

@@ -237,6 +237,7 @@ typedef struct dl_gpus_config {
     dl_engine *engine;       /* the team's: used when the team runs */
     int workers;
     int server_threads;   /* of each shard in host memory, >= 1 */
+    bool alone;           /* workers exchange nothing */
     bool collective;      /* as above */
     bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
     bool ps;              /* the mode is ps, and nothing lags */

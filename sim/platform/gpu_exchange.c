@@ -889,7 +889,7 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     }
     if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
     if (status == DL_OK && config->collective && config->options->on_hosts) add_host_copies(gpus);
-    if (status != DL_OK || config->collective) return status;
+    if (status != DL_OK || config->collective || config->alone) return status;
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)
         gpus->servers[s] = dl_gpu_options_server(config->options, s);

@@ -5,8 +5,9 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Streams of batches, beside those of the workers' steps. */
+/* Streams of batches, beside those of the steps of a million workers; those of more have others. */
 #define FIRST_STREAM (1u << 20)
+#define MORE_STREAMS (1u << 31)
 
 /* Batches of a worker that may wait, and be in the making, at once. */
 static int depth(const dl_input_config *config)
@@ -26,6 +27,7 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
     };
     const dl_noise_config noise = {.kind = config->options->input_varies ? DL_NOISE_EXPONENTIAL
                                                                          : DL_NOISE_NONE};
+    dl_noise_source_init(&input->noise, &noise, config->seed, config->replicate);
     for (size_t n = 0; n < nodes; n++)
         input->idle_cores[n] = config->options->input_cores;
     for (size_t w = 0; w < workers; w++) {
@@ -39,15 +41,14 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         input->workers[w].bytes = config->step[w].input_bytes;
         input->workers[w].stored_bytes =
             (1 - config->options->cached_frac) * config->step[w].stored_bytes;
-        dl_noise_init(&input->workers[w].noise, &noise, config->seed, config->replicate,
-                      FIRST_STREAM + (uint32_t)w);
+        dl_noise_init(&input->workers[w].noise, &input->noise,
+                      (w < FIRST_STREAM ? FIRST_STREAM : MORE_STREAMS) + (uint32_t)w);
     }
 }
 
 void dl_input_free(dl_input *input)
 {
-    for (int w = 0; input->workers != NULL && w < input->config.workers; w++)
-        dl_noise_free(&input->workers[w].noise);
+    dl_noise_source_free(&input->noise);
     free(input->idle_cores);
     free(input->workers);
     free(input->queue);
@@ -94,7 +95,7 @@ static void start_queued(dl_input *input, int node)
         }
         input->idle_cores[node]--;
         dl_input_worker *w = &input->workers[worker];
-        const double took_ns = w->make_ns * dl_noise_next(&w->noise);
+        const double took_ns = w->make_ns * dl_noise_next(&input->noise, &w->noise);
         dl_engine_after(config->engine, dl_ns_ceil(took_ns), on_made, input, worker);
     }
     input->queued = kept;

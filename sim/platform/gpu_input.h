@@ -37,7 +37,8 @@ typedef struct dl_input_worker {
 
 typedef struct dl_input {
     dl_input_config config;
-    int64_t steps;   /* batches of a worker */
+    int64_t steps; /* batches of a worker */
+    dl_noise_source noise;
     int *idle_cores; /* [nodes] */
     dl_input_worker *workers;
     int *queue; /* [workers x depth] of batches that have been read and wait for a core */

@@ -33,9 +33,10 @@ static const char *const result_columns[] = {
     "measured_staleness_p90",
     "measured_staleness_mean_by_worker",
     "measured_source",
-    "step_mean_s_by_worker",
-    "staleness_mean_by_worker",
 };
+
+/* With [scenario] per_worker, after those. */
+static const char *const worker_columns[] = {"step_mean_s_by_worker", "staleness_mean_by_worker"};
 
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
@@ -392,6 +393,7 @@ static void write_row(dl_csv_writer *writer, const dl_study *study, const dl_row
     dl_csv_text(writer, dl_origin_name(row->origin));
     dl_csv_int(writer, row->extrapolated);
     write_measured(writer, row, measured);
+    if (!study->variants[0].scenario.per_worker) return;
     dl_csv_doubles(writer, mean->worker_step_s, mean->workers);
     dl_csv_doubles(writer, row->worker_staleness, mean->workers);
 }
@@ -433,6 +435,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
     for (int f = 0; f < DL_ROW_COLUMNS; f++)
         dl_csv_text(writer, dl_row_columns[f].name);
     WRITE_TEXTS(writer, result_columns);
+    if (study->variants[0].scenario.per_worker) WRITE_TEXTS(writer, worker_columns);
     if (gpu != NULL) WRITE_TEXTS(writer, gpu_columns);
     if (splits) WRITE_TEXTS(writer, pipeline_columns);
     if (have_syncer(sweep)) WRITE_TEXTS(writer, syncer_columns);
@@ -487,14 +490,19 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
 static void write_counts(dl_csv_writer *writer, const dl_study *study, const dl_row *row,
                          int worker)
 {
-    int bins = row->mean.staleness_bins;
-    const int64_t *counts = &row->mean.staleness[worker * bins];
+    const int bins = row->mean.staleness_bins;
+    const bool pooled = row->mean.staleness_rows < row->mean.workers;
+    const int64_t *counts = &row->mean.staleness[(size_t)worker * (size_t)bins];
     int64_t total = 0;
     for (int s = 0; s < bins; s++)
         total += counts[s];
     for (int s = 0; s < bins; s++) {
         write_keys(writer, study, row);
-        dl_csv_int(writer, worker);
+        if (pooled) {
+            dl_csv_text(writer, "all");
+        } else {
+            dl_csv_int(writer, worker);
+        }
         dl_csv_int(writer, s);
         dl_csv_int(writer, counts[s]);
         dl_csv_double(writer, (double)counts[s] / (double)total);
@@ -512,7 +520,7 @@ void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep 
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         if (row->worker_staleness == NULL) continue;
-        for (int w = 0; w < row->mean.workers; w++)
+        for (int w = 0; w < row->mean.staleness_rows; w++)
             write_counts(&writer, study, row, w);
     }
 }

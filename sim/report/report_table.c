@@ -201,8 +201,8 @@ static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep
 static int64_t count_of(const dl_run_result *result, int bin)
 {
     int64_t count = 0;
-    for (int w = 0; w < result->workers; w++)
-        count += result->staleness[w * result->staleness_bins + bin];
+    for (int r = 0; r < result->staleness_rows; r++)
+        count += result->staleness[(size_t)r * (size_t)result->staleness_bins + (size_t)bin];
     return count;
 }
 

@@ -68,11 +68,14 @@ static const dl_key rows[] = {
     {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
      .sweep = ',', .help = "runs of each point, with costs drawn from their standard errors"},
 
-    {"machine", "cores", OWN, .form = "whole number from 1 to 1024, workers, measured",
+    {"scenario", "per_worker", FLAG, .fallback = "no", SCENARIO(per_worker),
+     .help = "results also have a number for each worker: mean step and staleness"},
+
+    {"machine", "cores", OWN, .form = "whole number from 1 on, workers, measured",
      .group = DL_TAKE_CORES, .sweep = '.',
      .help = "that the workers share; required without file. workers: one each; measured: as many "
              "as the cost file says"},
-    {"machine", "workers", OWN, .form = "whole number from 1 to 1024, or all", .low = 1,
+    {"machine", "workers", OWN, .form = "whole number from 1 on, or all", .low = 1,
      .high = DL_WORKERS_MAX, .sweep = '.',
      .help = "required without placement and [pipeline] gpus. all: every GPU of the machine file"},
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),

@@ -13,7 +13,7 @@
 #include "common/names.h"
 
 #define GPUS_MAX 16
-#define NODES_MAX 1024
+#define NODES_MAX 10000000
 #define GPUS_OF_A_SOCKET 4
 
 /* --- the tables ------------------------------------------------------------------------------ */

@@ -12,7 +12,9 @@
 #include "common/units.h"
 
 #define POINTS_MAX 10000
-#define LOG_MAX 20000000 /* steps x workers: what one replicate keeps in memory */
+#define LOG_MAX \
+    20000000 /* steps x workers where a replicate keeps each step: syncers, split models */
+#define STEPS_MAX 1e11 /* steps x workers of any run: a day or more */
 
 /* --- a point -------------------------------------------------------------------------------- */
 
@@ -461,11 +463,13 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     if (status == DL_OK) status = check_exchange(scenario, ini, lists, point, text, err);
     if (status == DL_OK) status = check_average(scenario, ini, lists, point, text, err);
     if (status != DL_OK) return status;
+    const bool keeps_steps = point->stages > 1 || point->mode->options & 1u << DL_SYNC_SYNCER;
+    const double most = keeps_steps ? LOG_MAX : STEPS_MAX;
     if (((double)scenario->steps + (double)scenario->warmup + point->option[DL_SYNC_INTERVAL]) *
             point->workers * (point->stages > 1 ? point->stages : 1) >
-        LOG_MAX) {
+        most) {
         return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,
-                               "steps times workers exceeds %d (point: %s)", LOG_MAX, text);
+                               "steps times workers exceeds %.0f (point: %s)", most, text);
     }
     if (scenario->point_count == POINTS_MAX) {
         return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0, "more than %d points", POINTS_MAX);

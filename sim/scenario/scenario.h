@@ -16,7 +16,7 @@
 #include "sim/sync/mode.h"
 #include "sim/sync/syncer.h"
 
-#define DL_WORKERS_MAX 1024
+#define DL_WORKERS_MAX 10000000 /* about 1.5 KB of memory each */
 #define DL_SCENARIO_KEYS_MAX 128
 #define DL_STAGES_MAX 64
 #define DL_MICRO_BATCHES_MAX 4096
@@ -77,6 +77,7 @@ typedef struct dl_scenario {
     int scale_arithmetic; /* 0 fp32, 1 tf32, 2 fp16 */
     dl_missing missing;   /* costs that the points need and the cost file does not give */
     int64_t steps, warmup, replicates, seed;
+    bool per_worker;           /* results have columns with a number for each worker */
     int64_t samples_per_epoch; /* 0: not given */
     double samples_per_s;      /* of one worker, in place of a cost file; 0: not given */
     char *device;              /* that samples_per_s were measured on; NULL: the machine's GPU */

@@ -58,7 +58,7 @@ typedef enum dl_sync_option {
 #define DL_SYNC_SWEPT_ROWS(ROW)                                                                   \
     ROW(DL_SYNC_INTERVAL, "interval", 1, DL_STEPS_MAX, "1", 1, true,                              \
         "local steps between two exchanges")                                                      \
-    ROW(DL_SYNC_N, "n", 1, 1024, "1", 1, true, "updates after workers / n gradients")             \
+    ROW(DL_SYNC_N, "n", 1, 10000000, "1", 1, true, "updates after workers / n gradients")         \
     ROW(DL_SYNC_BOUND, "bound", 0, DL_STEPS_MAX, NULL, (double)INFINITY, true,                    \
         "ssp, which needs it: clocks ahead of the slowest worker; softsync, async_average: "      \
         "largest staleness")                                                                      \

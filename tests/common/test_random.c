@@ -57,9 +57,10 @@ static void counter_carries_into_its_second_word_only(void **state)
 static void names_make_different_streams(void **state)
 {
     (void)state;
-    static const uint32_t names[][3] = {{0, 0, 0},       {1, 0, 0},       {0, 1, 0},
-                                        {0, 0, 1},       {0, 0, 2097151}, {0, 2097151, 0},
-                                        {2097151, 0, 0}, {0, 1048576, 0}, {0, 0, 1048576}};
+    static const uint32_t names[][3] = {{0, 0, 0},       {1, 0, 0},         {0, 1, 0},
+                                        {0, 0, 1},       {0, 0, 2097151},   {0, 2097151, 0},
+                                        {2097151, 0, 0}, {0, 1048576, 0},   {0, 0, 1048576},
+                                        {0, 0, 2097152}, {0, 0, UINT32_MAX}};
     enum { NAMES = sizeof names / sizeof names[0] };
     for (int a = 0; a < NAMES; a++) {
         dl_random first;
@@ -72,10 +73,29 @@ static void names_make_different_streams(void **state)
     }
     dl_random wrapped, plain, other_seed;
     dl_random_init(&plain, 9, 1, 2, 3);
-    dl_random_init(&wrapped, 9, (1 << 21) + 1, (1 << 21) + 2, (1 << 21) + 3);
+    dl_random_init(&wrapped, 9, (1 << 21) + 1, (1 << 21) + 2, 3);
     dl_random_init(&other_seed, 9 + (UINT64_C(1) << 32), 1, 2, 3);
     assert_memory_equal(&plain, &wrapped, sizeof plain);
     assert_memory_not_equal(plain.key, other_seed.key, sizeof plain.key);
+}
+
+/* A stream that goes on from its place elsewhere is the same stream: also past the first 2^32 blocks,
+ * and with a worker's number that does not fit into 21 bits. */
+static void a_stream_is_its_names_and_its_place(void **state)
+{
+    (void)state;
+    static const uint64_t starts[] = {0, 7, UINT64_C(0x3fffffffe), UINT64_C(1) << 50};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        dl_random whole, part;
+        dl_random_init(&whole, 3, 1, 4, 5000000);
+        dl_random_seek(&whole, starts[i]);
+        for (uint64_t drawn = 0; drawn < 20; drawn++) {
+            assert_int_equal(dl_random_place(&whole), starts[i] + drawn);
+            dl_random_init(&part, 3, 1, 4, 5000000);
+            dl_random_seek(&part, starts[i] + drawn);
+            assert_int_equal(dl_random_u32(&whole), dl_random_u32(&part));
+        }
+    }
 }
 
 static void copy_forks_the_stream(void **state)
@@ -195,6 +215,7 @@ int main(void)
         cmocka_unit_test(stream_zero_starts_at_counter_zero),
         cmocka_unit_test(counter_carries_into_its_second_word_only),
         cmocka_unit_test(names_make_different_streams),
+        cmocka_unit_test(a_stream_is_its_names_and_its_place),
         cmocka_unit_test(copy_forks_the_stream),
         cmocka_unit_test(uniforms_have_their_moments),
         cmocka_unit_test(below_is_unbiased),

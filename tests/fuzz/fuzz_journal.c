@@ -70,7 +70,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
         dl_run_result result = {.workers = job == 5 ? 0 : WORKERS};
         if (job != 5) result.worker_step_s = steps;
         if (job % 2 == 0) result.staleness = counts;
-        if (job % 2 == 0) result.staleness_bins = 3;
+        if (job % 2 == 0) result.staleness_bins = 3, result.staleness_rows = WORKERS;
         if (job == 3) result.split = &split;
         dl_bytes bytes = {0};
         dl_run_result_encode(&result, &bytes);

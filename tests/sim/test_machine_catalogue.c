@@ -145,7 +145,7 @@ static void errors_name_what_is_near(void **state)
         {"dgx_a10", DL_ERR_NAME, "did you mean 'dgx_a100'?"},
         {"17xrtx3090", DL_ERR_RANGE, "'17xrtx3090': expected 1 to 16 GPUs"},
         {"0xrtx3090", DL_ERR_RANGE, "expected 1 to 16 GPUs"},
-        {"2000xg5.xlarge", DL_ERR_RANGE, "expected 1 to 1024 nodes"},
+        {"20000000xg5.xlarge", DL_ERR_RANGE, "expected 1 to 10000000 nodes"},
         {"none.ini", DL_ERR_IO, "cannot open"},
     };
     (void)state;

@@ -7,6 +7,34 @@
 
 enum { DRAWS = 200000 };
 
+/* A replicate of one worker. */
+typedef struct one_stream {
+    dl_noise_source source;
+    dl_noise noise;
+} one_stream;
+
+static void start(one_stream *s, const dl_noise_config *config, uint64_t seed, uint32_t replicate,
+                  uint32_t worker)
+{
+    dl_noise_source_init(&s->source, config, seed, replicate);
+    dl_noise_init(&s->noise, &s->source, worker);
+}
+
+static void stop(one_stream *s)
+{
+    dl_noise_source_free(&s->source);
+}
+
+static double next(one_stream *s)
+{
+    return dl_noise_next(&s->source, &s->noise);
+}
+
+static double next_work(one_stream *s)
+{
+    return dl_noise_next_work(&s->source, &s->noise);
+}
+
 /* Mean 1 and the coefficient of variation asked for, over 200 000 draws: the standard errors are
  * sigma / 447 and about sigma / 200 for the heaviest tail here; 5 of them. */
 static void families_have_mean_one_and_their_variation(void **state)
@@ -20,12 +48,12 @@ static void families_have_mean_one_and_their_variation(void **state)
                  {DL_NOISE_GAMMA, 1, 1},
                  {DL_NOISE_EXPONENTIAL, 0, 1}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        dl_noise noise;
+        one_stream noise;
         const dl_noise_config config = {.kind = cases[c].kind, .sigma = cases[c].sigma};
-        dl_noise_init(&noise, &config, 1, 0, 0);
+        start(&noise, &config, 1, 0, 0);
         double sum = 0, squares = 0;
         for (int i = 0; i < DRAWS; i++) {
-            double factor = dl_noise_next(&noise);
+            double factor = next(&noise);
             assert_true(factor > 0);
             sum += factor;
             squares += factor * factor;
@@ -33,8 +61,8 @@ static void families_have_mean_one_and_their_variation(void **state)
         double mean = sum / DRAWS, sd = sqrt(squares / DRAWS - mean * mean);
         assert_near(mean, 1, 5 * cases[c].expected / 447);
         assert_near(sd, cases[c].expected, 0.025);
-        dl_noise_free(&noise);
-        dl_noise_free(&noise);
+        stop(&noise);
+        stop(&noise);
     }
 }
 
@@ -63,15 +91,15 @@ static void trace_keeps_the_levels_of_runs_and_copies(void **state)
     for (uint32_t replicate = 0; replicate < 30; replicate++) {
         int run[3];
         for (uint32_t worker = 0; worker < 3; worker++) {
-            dl_noise noise;
-            dl_noise_init(&noise, &config, 1, replicate, worker);
-            const double level = dl_noise_next(&noise);
+            one_stream noise;
+            start(&noise, &config, 1, replicate, worker);
+            const double level = next(&noise);
             for (int i = 0; i < 200; i++)
-                assert_near(dl_noise_next(&noise), level, 1e-6);
+                assert_near(next(&noise), level, 1e-6);
             int from = (int)lround(level) - 1;
             assert_int_equal(from % 2, worker % 2);
             run[worker] = from / 2;
-            dl_noise_free(&noise);
+            stop(&noise);
         }
         assert_true(run[0] == run[1] && run[1] == run[2]);
         times[run[0]]++;
@@ -92,13 +120,13 @@ static void trace_pools_what_happens_within_runs(void **state)
     factors[60] = 200; /* in the run of level 2 */
     const dl_noise_config config = {.kind = DL_NOISE_TRACE, .set = &set};
     for (uint32_t replicate = 0; replicate < 5; replicate++) {
-        dl_noise noise;
-        dl_noise_init(&noise, &config, 1, replicate, 0);
+        one_stream noise;
+        start(&noise, &config, 1, replicate, 0);
         int large = 0;
         for (int i = 0; i < DRAWS; i++)
-            large += dl_noise_next(&noise) > 50;
+            large += next(&noise) > 50;
         assert_near(large, DRAWS / 150.0, 5 * sqrt(DRAWS / 150.0));
-        dl_noise_free(&noise);
+        stop(&noise);
     }
 }
 
@@ -111,12 +139,12 @@ static void trace_comes_in_blocks(void **state)
     bool started[51] = {false};
     dl_noise_series series;
     const dl_noise_set set = make_set(factors, &series, 1, 1, true);
-    dl_noise noise;
+    one_stream noise;
     const dl_noise_config config = {.kind = DL_NOISE_TRACE, .set = &set};
-    dl_noise_init(&noise, &config, 1, 0, 3);
+    start(&noise, &config, 1, 0, 3);
     int last = 0, count = 0;
     for (int i = 0; i < 1000 * DL_NOISE_BLOCK; i++) {
-        int factor = (int)lround(dl_noise_next(&noise));
+        int factor = (int)lround(next(&noise));
         if (i % DL_NOISE_BLOCK == 0) {
             count += !started[factor];
             started[factor] = true;
@@ -126,17 +154,17 @@ static void trace_comes_in_blocks(void **state)
         last = factor;
     }
     assert_int_equal(count, 50);
-    dl_noise_free(&noise);
+    stop(&noise);
 }
 
 static void none_is_one(void **state)
 {
     (void)state;
-    dl_noise noise;
+    one_stream noise;
     const dl_noise_config config = {.kind = DL_NOISE_NONE};
-    dl_noise_init(&noise, &config, 1, 0, 0);
-    assert_true(dl_noise_next(&noise) == 1);
-    dl_noise_free(&noise);
+    start(&noise, &config, 1, 0, 0);
+    assert_true(next(&noise) == 1);
+    stop(&noise);
 }
 
 /* Equal names give equal numbers; another seed, replicate or worker gives others. */
@@ -146,11 +174,11 @@ static void streams_are_named(void **state)
     static const uint32_t names[][3] = {{1, 0, 0}, {1, 0, 0}, {2, 0, 0}, {1, 1, 0}, {1, 0, 1}};
     double first[5];
     for (int i = 0; i < 5; i++) {
-        dl_noise noise;
+        one_stream noise;
         const dl_noise_config config = {.kind = DL_NOISE_EXPONENTIAL};
-        dl_noise_init(&noise, &config, names[i][0], names[i][1], names[i][2]);
-        first[i] = dl_noise_next(&noise);
-        dl_noise_free(&noise);
+        start(&noise, &config, names[i][0], names[i][1], names[i][2]);
+        first[i] = next(&noise);
+        stop(&noise);
     }
     assert_true(first[0] == first[1]);
     for (int i = 2; i < 5; i++)
@@ -211,13 +239,13 @@ static void work_is_dealt_or_drawn(void **state)
     for (int w = 0; w < WORKERS; w++) {
         const dl_noise_config config = {
             .kind = DL_NOISE_NONE, .work = work, .expected = expected, .workers = WORKERS};
-        dl_noise noise;
-        dl_noise_init(&noise, &config, 1, 0, (uint32_t)w);
+        one_stream noise;
+        start(&noise, &config, 1, 0, (uint32_t)w);
         double sum = 0;
         for (int s = 0; s < STEPS; s++)
-            sum += dealt[w][s] = dl_noise_next_work(&noise);
+            sum += dealt[w][s] = next_work(&noise);
         assert_float_equal(sum, WORKERS, 1e-9);
-        dl_noise_free(&noise);
+        stop(&noise);
     }
     for (int s = 0; s < STEPS; s++) {
         double sum = 0, product = 1;
@@ -229,12 +257,12 @@ static void work_is_dealt_or_drawn(void **state)
         assert_float_equal(product, 0.5 * 0.7 * 0.9 * 1.1 * 1.3 * 1.5, 1e-9);
     }
     const dl_noise_config config = {.kind = DL_NOISE_WORK, .work = work};
-    dl_noise first, second;
-    dl_noise_init(&first, &config, 1, 0, 0);
-    dl_noise_init(&second, &config, 1, 0, 1);
+    one_stream first, second;
+    start(&first, &config, 1, 0, 0);
+    start(&second, &config, 1, 0, 1);
     double sum = 0, squares = 0, product = 0;
     for (int i = 0; i < FEW; i++) {
-        const double a = dl_noise_next_work(&first) - 1, b = dl_noise_next_work(&second) - 1;
+        const double a = next_work(&first) - 1, b = next_work(&second) - 1;
         assert_true(a > -1 && a <= 1);
         sum += a;
         squares += a * a;
@@ -243,8 +271,8 @@ static void work_is_dealt_or_drawn(void **state)
     assert_float_equal(sum / FEW, 0, 0.01);
     assert_float_equal(sqrt(squares / FEW), 0.35, 0.01);
     assert_float_equal(product / FEW, 0, 0.004); /* independent */
-    dl_noise_free(&first);
-    dl_noise_free(&second);
+    stop(&first);
+    stop(&second);
 }
 
 int main(void)

@@ -20,12 +20,12 @@ typedef struct sample {
 /* 2 workers on 2 cores: average interval 2, async; the first one measured 10 % above prediction. */
 static void make_sample(sample *made)
 {
-    *made =
-        (sample){.costs = fixture_costs(FIXTURE_COSTS),
-                 .scenario = fixture_scenario("[scenario]\nname = a, \"b\"\nsteps = 20\n[machine]\n"
-                                              "cores = 2\nworkers = 2\n[workload]\ncosts = c\n"
-                                              "batch = 2\n[sync]\nmode = average, async\n"
-                                              "interval = 2\n")};
+    *made = (sample){.costs = fixture_costs(FIXTURE_COSTS),
+                     .scenario = fixture_scenario("[scenario]\nname = a, \"b\"\nsteps = 20\n"
+                                                  "per_worker = yes\n[machine]\n"
+                                                  "cores = 2\nworkers = 2\n[workload]\ncosts = c\n"
+                                                  "batch = 2\n[sync]\nmode = average, async\n"
+                                                  "interval = 2\n")};
     made->study = fixture_study(&made->variant, &made->scenario, &made->costs);
     assert_int_equal(dl_measured_read(&made->measured, &made->study, NULL), DL_OK);
     const dl_sweep_config config = {.threads = 1};

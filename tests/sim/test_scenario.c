@@ -135,8 +135,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          2, "'workers', 'measured'"},
         {"[machine]\ncores = 2\nworkers = 2, 2\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_RANGE,
          3, "twice"},
-        {"[machine]\ncores = 2\nworkers = 1025\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_RANGE,
-         3, "1024"},
+        {"[machine]\ncores = 2\nworkers = 10000001\n[workload]\ncosts = c\nbatch = 8\n",
+         DL_ERR_RANGE, 3, "10000000"},
         {"[machine]\ncores = 2\nworkers = 2,\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_PARSE, 3,
          "workers"},
         {"[machine]\ncores = 2\nworkers = 1, 3\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_RANGE,
@@ -168,8 +168,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "[noise]\nslow = 1:0\n", DL_ERR_RANGE, 8, "slow"},
         {HEAD "[noise]\nslow = 2:2\n", DL_ERR_RANGE, 8, "worker 2"},
         {HEAD "[noise]\nslow = 1:2, 1:3\n", DL_ERR_RANGE, 8, "twice"},
-        {"[scenario]\nsteps = 10000000\n[machine]\ncores = 2\nworkers = 4\n"
-         "[workload]\ncosts = c\nbatch = 8\n",
+        {"[scenario]\nsteps = 10000000\n[machine]\ncores = 2\nworkers = 10001\n"
+         "[workload]\ncosts = c\nbatch = 10001\n",
          DL_ERR_RANGE, 0, "steps times workers"},
     };
     assert_all_refused(cases, "s.ini", read_wrong);

@@ -1,5 +1,5 @@
 foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine
-        workload host noise gsl_random links machine_graph collective_cost scenario
+        workload host noise tally gsl_random links machine_graph collective_cost scenario
         scenario_machine without run scaling study sweep measured accuracy report timeline schedule
         html explain advise)
     dl_add_test(test_${module} unit LINK dl_sim)
@@ -8,7 +8,7 @@ foreach(module failures pipeline pipeline_split team team_exchange processes syn
         server_modes lag
         random_scenarios slow_worker dispatch collective plan collective_nodes collective_nccl gpus
         gpu_overlap gpu_server gpu_streams gpu_costs gpu_memory gpu_sharing unequal_gpus gpu_input
-        gpu_compress gpu_k80 gpu_monotone tcp local_sgd members fabric)
+        gpu_compress gpu_k80 gpu_monotone scale tcp local_sgd members fabric)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
 # The network is compared with max-min fair shares worked out the plain way.

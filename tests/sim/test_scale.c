@@ -1,0 +1,111 @@
+/* Many workers, and runs too long to keep each of their steps. */
+#include "tests/gpu_fixture.h"
+
+#include <sys/resource.h>
+
+static dl_run_result run_with_logs_of(const char *mode, int64_t log_steps)
+{
+    char path[64];
+    snprintf(path, sizeof path, "scale_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    dl_scenario scenario =
+        fixture_scenario("[scenario]\nsteps = 60\nwarmup = 5\n[machine]\nfile = %s\nworkers = 8\n"
+                         "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = %s\n"
+                         "[noise]\nkind = gamma\nsigma = 0.3\nslow = 2:1.7\n",
+                         path, mode);
+    unlink(path);
+    const dl_run_config config = {.scenario = &scenario,
+                                  .costs = &costs,
+                                  .point = &scenario.points[0],
+                                  .log_steps = log_steps};
+    dl_run_result result = {0};
+    dl_error err = {0};
+    if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return result;
+}
+
+static int64_t pooled(const dl_run_result *r, int staleness)
+{
+    int64_t count = 0;
+    for (int row = 0; row < r->staleness_rows; row++)
+        count += r->staleness[row * r->staleness_bins + staleness];
+    return count;
+}
+
+/* Without logs all is as with them, but that steps' quantiles are off by a thousandth at most, and that
+ * staleness is counted of all workers together. kasync drops gradients, softsync leaves some over. */
+static void tallies_agree_with_logs(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"async", "softsync", "ssp\nbound = 3", "kasync\nk = 3",
+                                        "allreduce"};
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+        dl_run_result kept = run_with_logs_of(modes[m], 0), counted = run_with_logs_of(modes[m], 1);
+        assert_true(kept.throughput_per_s == counted.throughput_per_s);
+        assert_true(kept.step_mean_s == counted.step_mean_s);
+        assert_true(kept.applied_frac == counted.applied_frac);
+        assert_near(counted.step_sd_s, kept.step_sd_s, 1e-6);
+        /* Between two of the 480 steps a quantile may be either. */
+        assert_near(counted.step_p50_s, kept.step_p50_s, 0.01);
+        assert_int_equal(kept.staleness_bins, counted.staleness_bins);
+        for (int s = 0; s < kept.staleness_bins; s++)
+            assert_int_equal(pooled(&kept, s), pooled(&counted, s));
+        assert_int_equal(counted.staleness_rows, kept.staleness_bins > 0 ? 1 : 0);
+        for (int w = 0; w < 8 && kept.staleness_bins > 0; w++) {
+            assert_int_equal(kept.worker_stale_sum[w], counted.worker_stale_sum[w]);
+            assert_int_equal(kept.worker_stale_count[w], counted.worker_stale_count[w]);
+        }
+        dl_run_result_free(&kept);
+        dl_run_result_free(&counted);
+    }
+}
+
+/* 200 000 GPUs, 1.2 million steps of 1 ms and an update of 0.1 ms, which are not kept one by one. They
+ * may have 5 KB each, of which half is used today. */
+static void hundreds_of_thousands_are_simulated(void **state)
+{
+    (void)state;
+    enum { WORKERS = 200000, STEPS = 6 };
+    dl_run_result r = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "nodes = 50000\n",
+                                       WORKERS, STEPS, "");
+    assert_near(r.samples, (double)WORKERS * STEPS, 0);
+    assert_near(r.step_mean_s, 1.1e-3, 1e-9);
+    assert_near(r.step_p50_s, 1.1e-3, 1e-3);
+    assert_near(r.step_p99_s, 1.1e-3, 1e-3);
+    assert_near(r.step_sd_s, 0, 1e-12);
+    assert_near(r.throughput_per_s, WORKERS / 1.1e-3, 1e-9);
+    dl_run_result_free(&r);
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    assert_true(1024.0 * (double)usage.ru_maxrss < 5e3 * WORKERS);
+}
+
+/* A step of 100 000 GPUs that all-reduce in a ring over 25 000 nodes: 2 (n-1) rounds, each with the way
+ * of a wire and its bytes at least, after which all are at the same step. */
+static void a_long_ring_takes_its_rounds(void **state)
+{
+    (void)state;
+    enum { WORKERS = 100000 };
+    dl_run_result r =
+        fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "nodes = 25000\n", WORKERS, 2,
+                         "[exchange]\nalgorithm = ring\n[sync]\nmode = allreduce\n");
+    const double rounds = 2.0 * (WORKERS - 1);
+    /* A hop in a node is 200 ns at least, one in four between nodes 5000 ns and more. */
+    assert_true(r.step_mean_s > 1.1e-3 + rounds * (3 * 200 + 5000) / 4 * 1e-9);
+    assert_true(r.step_mean_s < 1.1e-3 + rounds * (4 * 400 + 2 * 5000) / 4 * 1e-9);
+    assert_int_equal(r.updates, 2);
+    dl_run_result_free(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tallies_agree_with_logs),
+        cmocka_unit_test(hundreds_of_thousands_are_simulated),
+        cmocka_unit_test(a_long_ring_takes_its_rounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
