@@ -6,9 +6,9 @@
  *           and all gather the pieces: a rank sends 2 (size - 1) / size of a vector, the least that
  *           there is
  *   n > 1   piece after piece the sum goes from rank to rank, each of which adds its own vectors,
- *           and the last one broadcasts it: a rank sends at most twice the vector (with 2 ranks
- *           once), however many vectors it has. All to all it would be (n + 1) (size - 1) / size of
- *           a vector.
+ *           and the last one broadcasts it: together 2 (size - 1) vectors, however many a rank has,
+ *           but not spread evenly. Open MPI's broadcast has the last one send up to three with 4 to
+ *           6 ranks, and more with more. All to all it would be (n + 1) (size - 1) together.
  *
  * No call waits inside of MPI: what it started is tested for, and between the tests the ranks look
  * whether another one is lost. A rank that fails says so to all, with its reason; who runs on the
