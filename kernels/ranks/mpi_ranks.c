@@ -6,9 +6,9 @@
  *           and all gather the pieces: a rank sends 2 (size - 1) / size of a vector, the least that
  *           there is
  *   n > 1   piece after piece the sum goes from rank to rank, each of which adds its own vectors,
- *           and the last one broadcasts it: together 2 (size - 1) vectors, however many a rank has,
- *           but not spread evenly. Open MPI's broadcast has the last one send up to three with 4 to
- *           6 ranks, and more with more. All to all it would be (n + 1) (size - 1) together.
+ *           and then the same way round again from the last one: a rank sends at most two vectors
+ *           (with 2 ranks one), however many it has. All to all it would be (n + 1) (size - 1) /
+ *           size.
  *
  * No call waits inside of MPI: what it started is tested for, and between the tests the ranks look
  * whether another one is lost. A rank that fails says so to all, with its reason; who runs on the
@@ -52,13 +52,13 @@
  * are summed. */
 #define BLOCK_NUMBERS ((size_t)1 << 20)
 
-/* Broadcasts and gatherings of blocks that are under way at once. */
+/* Pieces of the result that are under way at once. */
 #define WINDOW 8
 
 /* Of what one rank sends another one at once, in bytes. */
 #define SLICE_BYTES ((size_t)1 << 26)
 
-enum { TAG_SUM = 1, TAG_GATHER, TAG_NOTICE, TAG_CALL };
+enum { TAG_SUM = 1, TAG_RESULT, TAG_GATHER, TAG_NOTICE, TAG_CALL };
 
 enum { ABANDONED_NOT, ABANDONED_SOON, ABANDONED_NOW };
 
@@ -506,8 +506,11 @@ typedef struct chain {
     size_t count, at_once, bytes;
     MPI_Datatype type;
     MPI_Request taken, given;
-    window broadcast;
+    window received, forwarded; /* pieces of the result */
+    size_t places[WINDOW];      /* where in it those are that are received; NONE: none is */
 } chain;
+
+#define NONE SIZE_MAX
 
 static int numbers_of(const chain *c, size_t first)
 {
@@ -532,15 +535,43 @@ static dl_status give(chain *c, size_t first)
                                        rank + 1, TAG_SUM, c->group->exchange, &c->given));
 }
 
-/* The sum of that piece from the last rank, once the piece that is there has been given away. */
+/* To the next rank, unless that is the last one, who has made the result. */
+static dl_status forward(chain *c, size_t first)
+{
+    const dl_rank_group *group = &c->group->base;
+    const int next = (group->rank + 1) % group->size;
+    MPI_Request *room;
+    if (next == group->size - 1) return DL_OK;
+    const dl_status status = make_room(c->group, &c->forwarded, &room);
+    if (status != DL_OK) return status;
+    return started(c->group, MPI_Isend(c->result + first * c->bytes, numbers_of(c, first), c->type,
+                                       next, TAG_RESULT, c->group->exchange, room));
+}
+
+/* Waits for the piece that has been under way the longest, and forwards it. */
+static dl_status finish_oldest(chain *c, MPI_Request **room)
+{
+    const int slot = c->received.next;
+    const size_t first = c->places[slot];
+    c->places[slot] = NONE;
+    const dl_status status = make_room(c->group, &c->received, room);
+    return status == DL_OK && first != NONE ? forward(c, first) : status;
+}
+
+/* The result of that piece, once the sum that is there has been given away. */
 static dl_status share_out(chain *c, size_t first)
 {
+    const dl_rank_group *group = &c->group->base;
+    const int before = (group->rank + group->size - 1) % group->size;
     MPI_Request *room;
+    if (group->rank == group->size - 1) return forward(c, first);
     dl_status status = wait_for(c->group, &c->given, 1);
-    if (status == DL_OK) status = make_room(c->group, &c->broadcast, &room);
+    const int slot = c->received.next;
+    if (status == DL_OK) status = finish_oldest(c, &room);
     if (status != DL_OK) return status;
-    return started(c->group, MPI_Ibcast(c->result + first * c->bytes, numbers_of(c, first), c->type,
-                                        c->group->base.size - 1, c->group->exchange, room));
+    c->places[slot] = first;
+    return started(c->group, MPI_Irecv(c->result + first * c->bytes, numbers_of(c, first), c->type,
+                                       before, TAG_RESULT, c->group->exchange, room));
 }
 
 static dl_status sum_along(mpi_ranks *g, void *result, const void *const *vectors, int n, int of,
@@ -558,7 +589,10 @@ static dl_status sum_along(mpi_ranks *g, void *result, const void *const *vector
     const void **list = dl_calloc((size_t)n + 1, sizeof *list, "vectors of a sum");
     list[0] = result; /* the sum so far */
     memcpy(list + 1, vectors, (size_t)n * sizeof *vectors);
-    open_window(&c.broadcast);
+    open_window(&c.received);
+    open_window(&c.forwarded);
+    for (int i = 0; i < WINDOW; i++)
+        c.places[i] = NONE;
     dl_status status = take(&c, 0);
     for (size_t first = 0; status == DL_OK && first < count; first += c.at_once) {
         status = wait_for(g, &c.taken, 1);
@@ -571,7 +605,10 @@ static dl_status sum_along(mpi_ranks *g, void *result, const void *const *vector
         if (status == DL_OK) status = give(&c, first);
     }
     if (status == DL_OK) status = share_out(&c, (count - 1) / c.at_once * c.at_once);
-    if (status == DL_OK) status = wait_for(g, c.broadcast.at, WINDOW);
+    MPI_Request *room;
+    for (int i = 0; status == DL_OK && i < WINDOW; i++)
+        status = finish_oldest(&c, &room);
+    if (status == DL_OK) status = wait_for(g, c.forwarded.at, WINDOW);
     free(list);
     return status;
 }
