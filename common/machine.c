@@ -263,12 +263,14 @@ enum {
 #define PACKET DL_DIMENSION_BYTES, 576, 65535
 #define WINDOW DL_DIMENSION_BYTES, 1, 1e10
 #define SHARE DL_DIMENSION_PURE, 1e-3, 1
+#define CAPABILITY DL_DIMENSION_PURE, 1, 99
 #define PRICE DL_DIMENSION_PURE, 0, 1e5
 
 const char *const dl_fabric_kind_names[] = {"none", "fat_tree", "rail", "dragonfly", "torus", NULL};
 const char *const dl_fabric_spreadings[] = {"ideal", "ecmp", NULL};
 const char *const dl_fabric_placements[] = {"packed", "scattered", NULL};
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
+static const char *const libraries[] = {"other", "nccl", NULL};
 
 #define QUANTITY(section, name, owner, type, member, dimension_and_range, required, words) \
     QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words)
@@ -308,6 +310,12 @@ static const dl_key rows[] = {
              "links let through"),
     {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_MACHINE,
      .offset = offsetof(dl_machine, gpudirect), .help = "NICs and GPUs copy without host memory"},
+    {"machine", "collectives", DL_KEY_CHOICE, .choices = libraries, .fallback = "other",
+     .owner = OF_MACHINE, .offset = offsetof(dl_machine, library),
+     .help =
+         "library for them: with nccl, `algorithm = auto` is what NCCL's tuning model chooses, and "
+         "its constants take the place of [protocol]s ll, ll128 and simple that are not given; "
+         "with other, what is fastest by the [protocol]s"},
     QUANTITY("gpu_model *", "memory_bytes", OF_MODEL, dl_gpu_model, memory_bytes, SIZES, true,
              "of the GPU"),
     QUANTITY("gpu_model *", "memory_bytes_per_s", OF_MODEL, dl_gpu_model, memory_bytes_per_s, RATES,
@@ -318,6 +326,10 @@ static const dl_key rows[] = {
              false, "peak rate"),
     QUANTITY("gpu_model *", "fp16_flop_per_s", OF_MODEL, dl_gpu_model, fp16_flop_per_s, FLOPS,
              false, "peak rate"),
+    QUANTITY(
+        "gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability, CAPABILITY,
+        false,
+        "by which NCCL takes its constants, and the protocol LL128 with 7.0, 8.0 and 9.0 only"),
     QUANTITY("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
              "each direction: what programs get"),
     QUANTITY("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES,
@@ -325,6 +337,8 @@ static const dl_key rows[] = {
     QUANTITY("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true,
              "of a message"),
     WHOLE("host", "sockets", OF_HOST, sockets, 1, 64, "1", false, "of a node"),
+    {"host", "amd", DL_KEY_FLAG, .fallback = "no", .owner = OF_HOST,
+     .offset = offsetof(dl_machine, amd), .help = "processors, for which NCCL has other constants"},
     WHOLE("host", "cores", OF_HOST, cores, 1, 4096, NULL, false, "of a node"),
     QUANTITY("host", "memory_bytes", OF_HOST, dl_machine, memory_bytes, SIZES, false, "of a node"),
     QUANTITY("host", "memory_bytes_per_s", OF_HOST, dl_machine, memory_bytes_per_s, RATES, true,

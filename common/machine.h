@@ -37,6 +37,7 @@ typedef struct dl_gpu_model {
     char *name;
     dl_quantity memory_bytes, memory_bytes_per_s;
     dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s; /* unknown = it has none */
+    dl_quantity compute_capability;                                /* 8.6 */
 } dl_gpu_model;
 
 typedef struct dl_link_class {
@@ -73,6 +74,10 @@ typedef struct dl_nvlink {
     int link; /* class of one lane */
     int lanes;
 } dl_nvlink;
+
+/* Of collectives. Of NCCL its own constants and choice are known (sim/collective/nccl.h); of another
+ * one what the [protocol]s say. */
+typedef enum dl_library { DL_LIBRARY_OTHER, DL_LIBRARY_NCCL } dl_library;
 
 /* How the collectives library moves data: the time of a call, of each hop of the algorithm inside a
  * node and between nodes beyond the links' latencies, and the part of the links' rates that it
@@ -254,8 +259,10 @@ typedef struct dl_machine {
     dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
                                        memory; unknown = what its links let through */
     bool gpudirect;                 /* NICs and GPUs copy without host memory */
+    dl_library library;
 
     int sockets;
+    bool amd;                       /* processors */
     int cores;                      /* of a node; 0 = not given */
     dl_quantity memory_bytes;       /* of a node's host */
     dl_quantity memory_bytes_per_s; /* of a socket, reads and writes together */

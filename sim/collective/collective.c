@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
+#include "sim/collective/nccl.h"
 #include "sim/network/tcp.h"
 
 const char *const dl_collective_kind_names[DL_COLLECTIVE_KINDS] = {
@@ -21,35 +22,33 @@ static const dl_collective_algorithm *const algorithms[] = {
 
 /* What a call costs with one protocol; without any, nothing but the links' latencies and what the
  * messages cost the host. */
-static dl_hop_costs protocol_costs(const dl_protocol *p, double message_ns)
+static dl_hop_costs protocol_costs(const dl_protocol *p)
 {
-    if (p == NULL) return (dl_hop_costs){message_ns, message_ns, message_ns, 1, 1};
-    return (dl_hop_costs){p->hop_ns.value + message_ns, p->network_hop_ns.value + message_ns,
-                          message_ns, p->bandwidth_frac.value, 1};
+    if (p == NULL) return (dl_hop_costs){.bandwidth_frac = 1, .network_frac = 1};
+    return (dl_hop_costs){.launch_ns = p->launch_ns.value,
+                          .hop_ns = p->hop_ns.value,
+                          .network_hop_ns = p->network_hop_ns.value,
+                          .bandwidth_frac = p->bandwidth_frac.value,
+                          .network_frac = 1};
 }
 
-/* Time of the algorithm with the protocol on a machine on which nothing else moves, where ways
- * between nodes reach `network_frac` of their rates. */
+/* Time of the algorithm on a machine on which nothing else moves. */
 static double idle_ns(const dl_links *links, const dl_collective_config *config,
-                      const dl_collective_algorithm *algorithm, const dl_protocol *protocol,
-                      double network_frac)
+                      const dl_collective_algorithm *algorithm, const dl_hop_costs *costs)
 {
     dl_engine engine;
     dl_network network;
     dl_plan plan;
-    dl_hop_costs costs = protocol_costs(protocol, config->message_ns);
-    costs.network_frac = network_frac;
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, links);
-    dl_plan_init(&plan, &network, links, &costs);
+    dl_plan_init(&plan, &network, links, costs);
     algorithm->plan(&plan, config);
     dl_network_reserve(&network, plan.transfer_count);
     dl_engine_init(&engine, 2 * plan.transfer_count + 2);
     dl_plan_run(&plan, NULL, NULL, 0);
     dl_engine_run(&engine);
-    double launch_ns = protocol != NULL ? protocol->launch_ns.value : 0;
-    double time_ns =
-        engine.too_long ? (double)DL_NS_MAX : (double)engine.now_ns + (double)dl_ns_ceil(launch_ns);
+    double time_ns = engine.too_long ? (double)DL_NS_MAX
+                                     : (double)engine.now_ns + (double)dl_ns_ceil(costs->launch_ns);
     dl_plan_free(&plan);
     dl_network_free(&network);
     dl_engine_free(&engine);
@@ -58,7 +57,8 @@ static double idle_ns(const dl_links *links, const dl_collective_config *config,
 
 typedef struct choice {
     const dl_collective_algorithm *algorithm;
-    const dl_protocol *protocol;
+    const char *protocol; /* NULL = there is none */
+    dl_hop_costs costs;
     double time_ns;
 } choice;
 
@@ -89,43 +89,135 @@ static dl_status find_algorithm(const dl_links *links, const dl_collective_confi
                         config->algorithm, dl_collective_kind_names[config->kind]);
 }
 
-static bool is_ll(const dl_protocol *protocol)
+static bool is_ll(const char *protocol)
 {
-    return strcmp(protocol->name, "ll") == 0 || strcmp(protocol->name, "ll128") == 0;
+    return strcmp(protocol, "ll") == 0 || strcmp(protocol, "ll128") == 0;
 }
 
-static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_machine *m, int p)
+static const dl_protocol *find_protocol(const dl_machine *m, const char *name)
 {
-    bool has_other = false;
     for (int i = 0; i < m->protocol_count; i++)
-        has_other |= !is_ll(&m->protocols[i]);
-    return p >= m->protocol_count || !algorithm->simple_only || !has_other ||
-           !is_ll(&m->protocols[p]);
+        if (strcmp(m->protocols[i].name, name) == 0) return &m->protocols[i];
+    return NULL;
 }
 
-/* The fastest algorithm and protocol of the machine, by phases, whatever the run's fidelity. */
+static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_machine *m,
+                           const char *protocol)
+{
+    bool has_other = m->library == DL_LIBRARY_NCCL;
+    for (int i = 0; i < m->protocol_count; i++)
+        has_other |= !is_ll(m->protocols[i].name);
+    return !algorithm->simple_only || !has_other || !is_ll(protocol);
+}
+
+/* Takes it if it is faster than what there is. */
+static void consider(const dl_links *links, const dl_collective_config *config,
+                     const dl_collective_algorithm *algorithm, const char *protocol,
+                     dl_hop_costs costs, choice *best)
+{
+    costs.message_ns = config->message_ns;
+    const double time_ns = idle_ns(links, config, algorithm, &costs);
+    if (time_ns < best->time_ns) *best = (choice){algorithm, protocol, costs, time_ns};
+}
+
+/* The fastest protocol of the machine file for the algorithm. */
+static void consider_protocols(const dl_links *links, const dl_collective_config *config,
+                               const dl_collective_algorithm *algorithm, choice *best)
+{
+    const dl_machine *m = links->machine;
+    if (m->protocol_count == 0) {
+        consider(links, config, algorithm, NULL, protocol_costs(NULL), best);
+    }
+    for (int p = 0; p < m->protocol_count; p++) {
+        const char *name = m->protocols[p].name;
+        if (!takes_protocol(algorithm, m, name)) continue;
+        consider(links, config, algorithm, name, protocol_costs(&m->protocols[p]), best);
+    }
+}
+
+/* --- NCCL ------------------------------------------------------------------------------------- */
+
+/* What the machine file says of NCCL's protocol, else NCCL's own constants. */
+static dl_hop_costs nccl_costs(const dl_machine *m, const dl_nccl_group *group,
+                               const dl_collective_config *config, dl_nccl_algorithm algorithm,
+                               dl_nccl_protocol protocol)
+{
+    const dl_protocol *given = find_protocol(m, dl_nccl_protocol_names[protocol]);
+    if (given != NULL) return protocol_costs(given);
+    return dl_nccl_costs(group, config->kind, config->bytes, algorithm, protocol);
+}
+
+/* The algorithms of NCCL that `only`, or any if it is NULL, may stand for: a set of bits. Trees are not
+ * made over nodes with unequally many ranks. */
+static unsigned nccl_algorithms(const dl_links *links, const dl_collective_config *config,
+                                const dl_collective_algorithm *only)
+{
+    unsigned set = 0;
+    if (only == NULL || only == &dl_collective_ring) set |= 1u << DL_NCCL_RING;
+    if (only == &dl_collective_tree || only == &dl_collective_node_tree ||
+        (only == NULL && can_do(&dl_collective_node_tree, links, config))) {
+        set |= 1u << DL_NCCL_TREE;
+    }
+    if ((only == NULL || only == &dl_collective_nvls) &&
+        can_do(&dl_collective_nvls, links, config)) {
+        set |= 1u << DL_NCCL_NVLS;
+    }
+    return set;
+}
+
+/* As NCCL's tuning model chooses; an algorithm that NCCL does not have, or not for this, goes with the
+ * fastest of its protocols. */
+static void choose_as_nccl(const dl_links *links, const dl_collective_config *config,
+                           const dl_collective_algorithm *only, choice *best)
+{
+    const dl_machine *m = links->machine;
+    dl_nccl_group group;
+    dl_nccl_algorithm algorithm = DL_NCCL_RING;
+    dl_nccl_protocol protocol = DL_NCCL_SIMPLE;
+    dl_nccl_group_init(&group, links, config->ranks, config->rank_count);
+    const unsigned set = nccl_algorithms(links, config, only);
+    if (dl_nccl_choose(&group, config->kind, config->bytes, set, &algorithm, &protocol)) {
+        const dl_collective_algorithm *own[] = {[DL_NCCL_TREE] = &dl_collective_node_tree,
+                                                [DL_NCCL_RING] = &dl_collective_ring,
+                                                [DL_NCCL_NVLS] = &dl_collective_nvls};
+        if (only != NULL) own[algorithm] = only;
+        *best = (choice){.algorithm = own[algorithm],
+                         .protocol = dl_nccl_protocol_names[protocol],
+                         .costs = nccl_costs(m, &group, config, algorithm, protocol)};
+        best->costs.message_ns = config->message_ns;
+        return;
+    }
+    if (only == NULL) only = &dl_collective_pairwise;
+    for (int p = 0; p < DL_NCCL_PROTOCOLS; p++) {
+        if (p == DL_NCCL_LL128 && !group.ll128) continue;
+        if (!takes_protocol(only, m, dl_nccl_protocol_names[p])) continue;
+        consider(links, config, only, dl_nccl_protocol_names[p],
+                 nccl_costs(m, &group, config, DL_NCCL_RING, (dl_nccl_protocol)p), best);
+    }
+}
+
+/* An algorithm and a protocol of the machine, whatever the run's fidelity: as NCCL chooses, or what is
+ * fastest by phases. */
 static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
                         dl_error *err)
 {
-    const dl_machine *m = links->machine;
     const dl_collective_algorithm *only = NULL;
     dl_status status = find_algorithm(links, config, &only, err);
     if (status != DL_OK) return status;
     dl_collective_config phases = *config;
     phases.fidelity = DL_FIDELITY_PHASE;
-    *best = (choice){.time_ns = INFINITY};
-    for (size_t i = 0; i < ALGORITHM_COUNT && config->rank_count > 1; i++) {
-        if (only != NULL && algorithms[i] != only) continue;
-        if (!can_do(algorithms[i], links, config)) continue;
-        if (only == NULL && algorithms[i]->automatic != NULL && !algorithms[i]->automatic(config)) {
-            continue;
-        }
-        for (int p = 0; p < m->protocol_count || p == 0; p++) {
-            if (!takes_protocol(algorithms[i], m, p)) continue;
-            const dl_protocol *protocol = m->protocol_count > 0 ? &m->protocols[p] : NULL;
-            const double time_ns = idle_ns(links, &phases, algorithms[i], protocol, 1);
-            if (time_ns < best->time_ns) *best = (choice){algorithms[i], protocol, time_ns};
-        }
+    *best = (choice){.costs = protocol_costs(NULL), .time_ns = INFINITY};
+    if (config->rank_count == 1) return DL_OK;
+    if (links->machine->library == DL_LIBRARY_NCCL) {
+        choose_as_nccl(links, &phases, only, best);
+        return DL_OK;
+    }
+    for (size_t i = 0; i < ALGORITHM_COUNT; i++) {
+        const dl_collective_algorithm *a = algorithms[i];
+        if (only != NULL && a != only) continue;
+        if (!can_do(a, links, config)) continue;
+        if (only == NULL && a->automatic != NULL && !a->automatic(config)) continue;
+        consider_protocols(links, &phases, a, best);
     }
     return DL_OK;
 }
@@ -159,7 +251,7 @@ static int tcp_edges(const dl_links *links, const dl_collective_config *config, 
 
 /* What the collective takes over TCP, with what the host costs; 0 if it does not leave its node. */
 static double tcp_ns(const dl_links *links, const dl_collective_config *config,
-                     const dl_protocol *protocol)
+                     const dl_hop_costs *costs)
 {
     dl_tcp_edge edges[DL_TCP_NODES_MAX];
     int rings = 1;
@@ -174,11 +266,9 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
                               .bytes = config->bytes / rings};
     const double sent = broadcast ? 1 : 2.0 * (nodes - 1) / nodes;
     const double sent_simulated = broadcast ? 1 : 2.0 * (simulated - 1) / simulated;
-    const double launch_ns = protocol != NULL ? protocol->launch_ns.value : 0;
-    const double hop_ns = protocol != NULL ? protocol->network_hop_ns.value : 0;
     const int hops = (broadcast ? 1 : 2) * (nodes - 1);
     return dl_tcp_ring_ns(&ring) * links->machine->tcp.time_factor * sent / sent_simulated +
-           launch_ns + hops * (hop_ns + config->message_ns);
+           costs->launch_ns + hops * (costs->network_hop_ns + config->message_ns);
 }
 
 #define SEARCH_STEPS 40
@@ -204,12 +294,13 @@ static double network_frac(const dl_links *links, const dl_collective_config *co
     for (int r = 0; r < ring.rank_count; r++)
         ranks[r] = config->ranks[r * step];
     ring.ranks = ranks;
-    const double wanted_ns = tcp_ns(links, &ring, best->protocol);
+    const double wanted_ns = tcp_ns(links, &ring, &best->costs);
     double low = log(LEAST_FRAC), high = 0;
     for (int i = 0; i < SEARCH_STEPS && wanted_ns > 0; i++) {
         const double middle = (low + high) / 2;
-        const bool slower =
-            idle_ns(links, &ring, &dl_collective_ring, best->protocol, exp(middle)) > wanted_ns;
+        dl_hop_costs costs = best->costs;
+        costs.network_frac = exp(middle);
+        const bool slower = idle_ns(links, &ring, &dl_collective_ring, &costs) > wanted_ns;
         *(slower ? &low : &high) = middle;
     }
     free(ranks);
@@ -303,12 +394,11 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
     if (status != DL_OK) return status;
     *collective = (dl_collective){
         .algorithm = best.algorithm, .protocol = best.protocol, .rank_count = config->rank_count};
-    dl_hop_costs costs = protocol_costs(best.protocol, config->message_ns);
-    costs.network_frac = network_frac(links, config, &best);
-    dl_plan_init(&collective->plan, network, links, &costs);
+    best.costs.network_frac = network_frac(links, config, &best);
+    dl_plan_init(&collective->plan, network, links, &best.costs);
     status = check_size(&collective->plan, config, best.algorithm, err);
     if (status != DL_OK) return status;
-    if (best.protocol != NULL) collective->launch_ns = dl_ns_ceil(best.protocol->launch_ns.value);
+    collective->launch_ns = dl_ns_ceil(best.costs.launch_ns);
     if (best.algorithm != NULL) best.algorithm->plan(&collective->plan, config);
     const double whole_ns = measured_ns(config);
     collective->measured = whole_ns >= 0;
@@ -370,7 +460,7 @@ dl_status dl_collective_idle_ns(const dl_links *links, const dl_collective_confi
     if (*time_ns >= 0) return DL_OK;
     *time_ns = 0;
     if (best.algorithm == NULL) return DL_OK;
-    const double frac = network_frac(links, config, &best);
-    *time_ns = idle_ns(links, config, best.algorithm, best.protocol, frac);
+    best.costs.network_frac = network_frac(links, config, &best);
+    *time_ns = idle_ns(links, config, best.algorithm, &best.costs);
     return DL_OK;
 }

@@ -64,8 +64,8 @@ extern const char *const dl_fidelity_names[3];
 
 typedef struct dl_collective_config {
     dl_collective_kind kind;
-    const char *algorithm; /* a name, or "auto": of those that NCCL has the fastest on the
-                              idle machine */
+    const char *algorithm; /* a name, or "auto": NCCL's choice where the machine file names NCCL
+                              (sim/collective/nccl.h), else the fastest on the idle machine */
     dl_fidelity fidelity;
     const dl_place *ranks; /* [rank_count] all different; nodes one after another */
     int rank_count;        /* >= 1 */
@@ -117,7 +117,7 @@ extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
 typedef struct dl_collective {
     dl_plan plan;
     const dl_collective_algorithm *algorithm; /* NULL for one rank */
-    const dl_protocol *protocol;              /* of the machine; NULL = it has none */
+    const char *protocol;                     /* name; NULL = the machine has none */
     int64_t launch_ns;
     bool measured; /* launch_ns is the whole time */
     int rank_count, arrived;

@@ -39,8 +39,10 @@ static int add_transfer(dl_plan *plan, dl_transfer transfer)
 
 static double hop_ns(const dl_plan *plan, const dl_route *route)
 {
-    return route->latency_ns + route->message_ns +
-           (route->leaves_node ? plan->costs.network_hop_ns : plan->costs.hop_ns);
+    const dl_hop_costs *costs = &plan->costs;
+    const double own_ns = route->leaves_node ? costs->network_hop_ns : costs->hop_ns;
+    const double held_ns = route->leaves_node ? costs->network_held_ns : costs->held_ns;
+    return own_ns + fmax(0, route->latency_ns - held_ns) + route->message_ns + costs->message_ns;
 }
 
 double dl_plan_frac(const dl_plan *plan, const dl_route *route)
@@ -126,7 +128,8 @@ double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to)
 {
     dl_route route;
     dl_links_route(plan->links, from, to, &route);
-    return plan->costs.message_ns + route.message_ns;
+    return plan->costs.message_ns + route.message_ns +
+           (route.leaves_node ? plan->costs.network_message_ns : 0);
 }
 
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)

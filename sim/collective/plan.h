@@ -31,10 +31,16 @@ typedef struct dl_after {
     int transfer, next;
 } dl_after;
 
-/* Hop times of a protocol, with what of them a message costs the host, and the part of the links'
- * rates that it reaches, and of that the part that ways between nodes reach. */
+/* What a call with a protocol costs, and its hops: those inside a node, and those over the network. A
+ * hop's time is on top of the links' latencies, of which `held_ns` are in it already. */
 typedef struct dl_hop_costs {
-    double hop_ns, network_hop_ns, message_ns, bandwidth_frac, network_frac;
+    double launch_ns;
+    double hop_ns, network_hop_ns;
+    double held_ns, network_held_ns;
+    double message_ns;         /* of every hop on top of that: what a message costs the host */
+    double network_message_ns; /* of network_hop_ns, while which its sender sends nothing else */
+    double bandwidth_frac;     /* part of the links' rates that is reached */
+    double network_frac;       /* and of that, on ways between nodes */
 } dl_hop_costs;
 
 /* What a run is while nobody else uses its links. */

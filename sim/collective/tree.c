@@ -1,7 +1,8 @@
 /* Pipelined binary trees: all-reduce over two of them, each for half of the bytes, so that a rank
  * that passes on in one is a leaf of the other and both directions of all links are in use. "tree" is
  * over the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes with
- * equally many ranks: two trees of nodes for each NIC, and a chain through each node. */
+ * equally many ranks: two trees of nodes for each NIC, and a chain through each node; of one node that
+ * is two chains. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -236,8 +237,14 @@ static void plan_tree(dl_plan *plan, const dl_collective_config *config)
 
 static bool supports_nodes(const dl_collective_config *config)
 {
-    int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
-    return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
+    return config->kind == DL_ALLREDUCE && dl_ranks_per_node(config->ranks, config->rank_count) > 0;
+}
+
+/* Else it is a single chain, or the tree over ranks. */
+static bool has_nodes_of_several(const dl_collective_config *config)
+{
+    const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
+    return supports_nodes(config) && per_node > 1 && per_node < config->rank_count;
 }
 
 /* Two trees for each ring, that is for each NIC. */
@@ -262,10 +269,10 @@ static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
 
 static bool is_automatic(const dl_collective_config *config)
 {
-    return !supports_nodes(config);
+    return !has_nodes_of_several(config);
 }
 
 const dl_collective_algorithm dl_collective_tree = {"tree", supports,     plan_tree,
                                                     NULL,   is_automatic, false};
 const dl_collective_algorithm dl_collective_node_tree = {
-    "node_tree", supports_nodes, plan_node_tree, NULL, NULL, false};
+    "node_tree", supports_nodes, plan_node_tree, NULL, has_nodes_of_several, false};

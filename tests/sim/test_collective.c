@@ -6,7 +6,8 @@
 
 #define RANKS_MAX 64
 
-/* Ranks of all GPUs of a machine, or of the first `count` of one node. */
+/* Ranks of all GPUs of a machine, or of the first `count` of one node; costs are those of the file alone
+ * (NCCL's: test_nccl.c). */
 typedef struct group {
     dl_machine machine;
     dl_links links;
@@ -18,6 +19,7 @@ static void make_group(group *g, dl_machine machine, int nodes, int per_node)
 {
     memset(g, 0, sizeof *g);
     g->machine = machine;
+    g->machine.library = DL_LIBRARY_OTHER;
     dl_links_init(&g->links, &g->machine);
     for (int node = 0; node < nodes; node++) {
         for (int i = 0; i < per_node; i++)

@@ -6,7 +6,7 @@ foreach(module value costs costs_layers costs_gradients costs_noise event_queue 
 endforeach()
 foreach(module failures pipeline pipeline_split team team_exchange processes sync async async_average
         server_modes lag
-        random_scenarios slow_worker dispatch collective plan collective_nodes collective_nccl gpus
+        random_scenarios slow_worker dispatch collective plan collective_nodes collective_nccl nccl gpus
         gpu_overlap gpu_server gpu_streams gpu_costs gpu_memory gpu_sharing unequal_gpus gpu_input
         gpu_compress gpu_k80 gpu_monotone scale tcp local_sgd members fabric)
     dl_add_test(test_${module} model LINK dl_sim)
@@ -100,7 +100,7 @@ add_test(NAME test_dlsim_json COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_json.
 set_tests_properties(test_dlsim_json PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 
 foreach(test test_gpu_k80 test_gpu_monotone fuzz_scenario test_links test_machine_graph
-        test_collective test_collective_nodes test_collective_nccl machine_figures)
+        test_collective test_collective_nodes test_collective_nccl test_nccl machine_figures)
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()
 

@@ -1,0 +1,187 @@
+/* NCCL's model of its own times and what it chooses, against numbers worked out from its constants
+ * (src/graph/tuning.cc at b6475625). */
+#include "tests/machine_fixture.h"
+#include "tests/sim_fixture.h"
+
+#include <math.h>
+
+#include "sim/collective/nccl.h"
+
+#define RANKS_MAX 64
+
+/* Two nodes of eight Hopper GPUs. */
+static const dl_nccl_group two_nodes = {.ranks = 16,
+                                        .nodes = 2,
+                                        .channels = 16,
+                                        .generation = 2,
+                                        .nvlink = true,
+                                        .ll128 = true,
+                                        .inside_frac = 1,
+                                        .ring_bytes_per_s = 384e9,
+                                        .tree_bytes_per_s = 370e9};
+
+static double time_us(const dl_nccl_group *g, dl_collective_kind kind, double bytes,
+                      dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
+{
+    return dl_nccl_time_ns(g, kind, bytes, algorithm, protocol) / 1e3;
+}
+
+/* Tree, LL128, 4 MiB: 14 + 2 (7 x 1.25 + 8.5) = 48.5 us; 370 GB/s x 0.92 x 120/128 / 2, of which 2^16
+ * times 64 bytes get 0.8: 127.65 GB/s. Ring, Simple, 1 GiB: 30 steps, 4 of them between nodes, 1.4 times
+ * (8.4 + 26 x 3.4 + 4 x 14) us; 384 GB/s x 16/30. LL: the processor's 39 GB/s are less than a quarter;
+ * 6.6 + 26 x 1 + 4 x 2.7, since posting a message takes 1 us. */
+static void times_are_those_of_its_constants(void **state)
+{
+    (void)state;
+    assert_near(time_us(&two_nodes, DL_ALLREDUCE, 4194304, DL_NCCL_TREE, DL_NCCL_LL128),
+                48.5 + 4194304 / 127.65e3, 1e-6);
+    assert_near(time_us(&two_nodes, DL_ALLREDUCE, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE),
+                1.4 * 152.8 + 1073741824 / 204.8e3, 1e-6);
+    assert_near(time_us(&two_nodes, DL_ALLREDUCE, 64, DL_NCCL_RING, DL_NCCL_LL),
+                43.4 + 64 / (39e3 * 16 / 30), 1e-6);
+    dl_nccl_group other = two_nodes;
+    other.amd = true; /* posting takes 2 us; no more than 22.5 GB/s */
+    assert_near(time_us(&other, DL_ALLREDUCE, 64, DL_NCCL_RING, DL_NCCL_LL),
+                6.6 + 26 * 2 + 4 * 2.7 + 64 / (22.5e3 * 16 / 30), 1e-6);
+    /* Of an all-gather each byte goes over 15 of 16 edges, 1 of the steps is between nodes. */
+    assert_near(time_us(&two_nodes, DL_ALLGATHER, 1e9, DL_NCCL_RING, DL_NCCL_LL128),
+                14 + 14 * 1.9 + 4 + 1e9 / (384e3 * 0.92 * 16 / 15), 1e-6);
+    assert_true(isinf(time_us(&two_nodes, DL_ALLGATHER, 1e9, DL_NCCL_TREE, DL_NCCL_SIMPLE)));
+    other.ll128 = false;
+    assert_true(isinf(time_us(&other, DL_ALLREDUCE, 1e9, DL_NCCL_RING, DL_NCCL_LL128)));
+}
+
+/* Of the correction, 0.8, trees by Simple have nothing: their chunks are simulated. Hops of 28 us are those
+ * of rings. */
+static void transfers_take_its_latencies_and_rates(void **state)
+{
+    (void)state;
+    dl_hop_costs c = dl_nccl_costs(&two_nodes, DL_ALLREDUCE, 4194304, DL_NCCL_TREE, DL_NCCL_LL128);
+    assert_near(c.bandwidth_frac, 0.92 * 120 / 128 * 0.8, 1e-9);
+    assert_near(c.launch_ns, 14e3, 1e-9);
+    assert_near(c.network_hop_ns, 8500, 1e-9);
+    c = dl_nccl_costs(&two_nodes, DL_ALLREDUCE, 4194304, DL_NCCL_TREE, DL_NCCL_SIMPLE);
+    assert_near(c.bandwidth_frac, 0.92, 1e-9);
+    assert_near(c.hop_ns, 3400, 1e-9);
+    assert_near(c.network_message_ns, 0, 1e-9);
+    c = dl_nccl_costs(&two_nodes, DL_ALLREDUCE, 4194304, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_near(c.network_message_ns, 3000, 1e-9);
+}
+
+static void assert_choice(const char *machine, int nodes, int per_node, double bytes,
+                          dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
+{
+    dl_machine m = fixture_shipped(machine);
+    dl_links links;
+    dl_place ranks[RANKS_MAX];
+    dl_nccl_group group;
+    dl_nccl_algorithm chosen = DL_NCCL_ALGORITHMS;
+    dl_nccl_protocol with = DL_NCCL_PROTOCOLS;
+    if (m.nodes < nodes) m.nodes = nodes;
+    dl_links_init(&links, &m);
+    for (int i = 0; i < nodes * per_node; i++)
+        ranks[i] = gpu_place(i / per_node, i % per_node);
+    dl_nccl_group_init(&group, &links, ranks, nodes * per_node);
+    assert_true(dl_nccl_choose(&group, DL_ALLREDUCE, bytes, ~0u, &chosen, &with));
+    if (chosen != algorithm || with != protocol) {
+        fail_msg("%s, %d x %d GPUs, %.0f bytes: algorithm %d, protocol %s", machine, nodes,
+                 per_node, bytes, (int)chosen, dl_nccl_protocol_names[with]);
+    }
+    dl_links_free(&links);
+    dl_machine_free(&m);
+}
+
+/* Over NVLink LL, LL128 and Simple by size; the NVSwitch of H100 sums large vectors. LL128 needs NVLink:
+ * not between T4, nor over TCP, where buckets of 25 MiB go round rings, and small vectors up and down
+ * trees once the ring is long. */
+static void algorithms_and_protocols_follow_size_and_count(void **state)
+{
+    (void)state;
+    assert_choice("dgx_a100", 1, 8, 1024, DL_NCCL_RING, DL_NCCL_LL);
+    assert_choice("dgx_a100", 1, 8, 4194304, DL_NCCL_RING, DL_NCCL_LL128);
+    assert_choice("dgx_a100", 1, 8, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_choice("dgx_h100", 1, 8, 1073741824, DL_NCCL_NVLS, DL_NCCL_SIMPLE);
+    assert_choice("dgx_h100", 8, 8, 4194304, DL_NCCL_TREE, DL_NCCL_LL128);
+    assert_choice("t4_4x4_ethernet", 2, 1, 26214400, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_choice("t4_4x4_ethernet", 2, 4, 26214400, DL_NCCL_TREE, DL_NCCL_SIMPLE);
+    assert_choice("t4_4x4_ethernet", 4, 4, 26214400, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_choice("t4_4x4_ethernet", 16, 4, 1024, DL_NCCL_TREE, DL_NCCL_LL);
+    assert_choice("g6e_4x_l40s", 4, 1, 26214400, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_choice("g6e_4x_l40s", 4, 1, 123e6, DL_NCCL_RING, DL_NCCL_SIMPLE);
+}
+
+/* Twelve NVLinks of 20 GB/s to the switch, less than the machine file's 279; eight ports of 24.2 GB/s, or
+ * with two nodes twice that for trees. */
+static void rates_are_those_that_it_counts_on(void **state)
+{
+    (void)state;
+    dl_machine m = fixture_shipped("dgx_a100");
+    dl_links links;
+    dl_place ranks[24];
+    dl_nccl_group group;
+    dl_links_init(&links, &m);
+    for (int i = 0; i < 24; i++)
+        ranks[i] = gpu_place(i / 8, i % 8);
+    dl_nccl_group_init(&group, &links, ranks, 8);
+    assert_near(group.ring_bytes_per_s, 240e9, 1e-9);
+    assert_near(group.tree_bytes_per_s, 240e9, 1e-9);
+    const double port = m.classes[m.nics[0].port].bytes_per_s.value;
+    dl_nccl_group_init(&group, &links, ranks, 16);
+    assert_near(group.ring_bytes_per_s, 8 * port, 1e-9);
+    assert_near(group.tree_bytes_per_s, fmin(240e9, 2 * 8 * port), 1e-9);
+    dl_nccl_group_init(&group, &links, ranks, 24);
+    assert_near(group.tree_bytes_per_s, 8 * port, 1e-9);
+    assert_true(group.nvlink && group.ll128 && group.generation == 1 && group.amd);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+}
+
+static double ring_us(const char *text, double bytes)
+{
+    dl_machine m = fixture_machine(text);
+    dl_links links;
+    const dl_place ranks[] = {gpu_place(0, 0), gpu_place(0, 1), gpu_place(0, 2), gpu_place(0, 3)};
+    const dl_collective_config config = {.kind = DL_ALLREDUCE,
+                                         .algorithm = "auto",
+                                         .ranks = ranks,
+                                         .rank_count = 4,
+                                         .bytes = bytes,
+                                         .chunk_bytes = DL_CHUNK_BYTES};
+    double ns = 0;
+    dl_links_init(&links, &m);
+    assert_int_equal(dl_collective_idle_ns(&links, &config, &ns, NULL), DL_OK);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+    return ns / 1e3;
+}
+
+/* Four GPUs on a crossbar, 100 ns apart. NCCL's hops of 0.6 us hold that; what the file says of a protocol
+ * comes on top of it. */
+static void a_protocol_of_the_file_wins(void **state)
+{
+    (void)state;
+    char text[2048];
+    static const char machine[] = "[machine]\nschema = 1\nname = crossbar\npeer = none\n"
+                                  "collectives = nccl\n" FIXTURE_PARTS
+                                  "[host]\nmemory_bytes_per_s = 40GB/s\n[gpus 0-3]\nmodel = g\n"
+                                  "parent = socket0\nlink = x16\n[nvswitch]\nlink = fast\n";
+    assert_near(ring_us(machine, 8), 6.6 + 6 * 0.6, 1e-3);
+    assert_near(ring_us(machine, 1e9), 8.4 + 6 * 3.4 + 1.5e9 / 50e3, 1e-3);
+    snprintf(text, sizeof text,
+             "%s[protocol ll]\nlaunch_ns = 10us\nhop_ns = 2us\nnetwork_hop_ns = 0\n"
+             "bandwidth_frac = 0.25\n",
+             machine);
+    assert_near(ring_us(text, 8), 10 + 6 * 2.1, 1e-3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_those_of_its_constants),
+        cmocka_unit_test(transfers_take_its_latencies_and_rates),
+        cmocka_unit_test(algorithms_and_protocols_follow_size_and_count),
+        cmocka_unit_test(rates_are_those_that_it_counts_on),
+        cmocka_unit_test(a_protocol_of_the_file_wins),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
