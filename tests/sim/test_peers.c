@@ -1,0 +1,44 @@
+#include "tests/sim_fixture.h"
+
+#include "tests/sim/peers.h"
+
+/* SimGrid with the plain model of latency and bandwidth (CM02) and without traffic of acknowledgements
+ * has the same model as dlsim, chunk by chunk. The ring: 2 (n-1) rounds from the last rank on, whose
+ * pieces both round down or up by less than a byte and a ns. */
+static void assert_agrees(const peer_case *of, double tolerance)
+{
+    double simulated_s = 0, run_s = 0;
+    dl_run_result result = peer_simulate(of);
+    if (!peer_simgrid(of, "--cfg=network/model:CM02 --cfg=network/crosstraffic:0", &simulated_s,
+                      &run_s)) {
+        fail_msg("%s failed", PEER_SIMGRID);
+    }
+    assert_near(result.span_s, simulated_s, tolerance * simulated_s);
+    dl_run_result_free(&result);
+}
+
+static void rings_agree_with_simgrid(void **state)
+{
+    (void)state;
+    assert_agrees(&(peer_case){PEER_RING, 2, 5}, 1e-3);
+    assert_agrees(&(peer_case){PEER_RING, 8, 5}, 1e-3);
+    assert_agrees(&(peer_case){PEER_RING, 33, 3}, 1e-3);
+}
+
+/* One step of each worker, so that both end with the last one. */
+static void servers_agree_with_simgrid(void **state)
+{
+    (void)state;
+    assert_agrees(&(peer_case){PEER_SERVER, 2, 1}, 1e-3);
+    assert_agrees(&(peer_case){PEER_SERVER, 8, 1}, 1e-3);
+    assert_agrees(&(peer_case){PEER_SERVER, 64, 1}, 1e-3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rings_agree_with_simgrid),
+        cmocka_unit_test(servers_agree_with_simgrid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
