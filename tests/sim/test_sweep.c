@@ -291,7 +291,7 @@ static void missing_costs_and_failed_runs_are_refused(void **state)
     costs.ops[0].fixed_ns.value = 10;
     s.replicates = 4;
     s.noise = DL_NOISE_EXPONENTIAL;
-    int64_t last = 0;
+    int64_t last = -1; /* shown before the first run too */
     const dl_sweep_config watched = {.threads = 2, .progress = count_progress, .user = &last};
     study = fixture_study(&variant, &s, &costs);
     assert_int_equal(dl_sweep_run(&sweep, &study, &watched, &err), DL_OK);
