@@ -1,8 +1,10 @@
 /* The pending events of a simulation, earliest first; equal times leave in the order of scheduling.
  *
- * A 4-ary heap over a fixed pool (0's children are 1..4, 1's are 5..8, ...): half the depth of a
- * binary heap, and the four children that one step looks at lie side by side. Each event knows its
- * place in the heap, so that a pending one can be taken out again. Nothing is allocated after init.
+ * A 4-ary heap of keys (0's children are 1..4, 1's are 5..8, ...): half the depth of a binary heap,
+ * and the four keys that one step looks at lie side by side. What an event calls lies in a pool that
+ * is touched when it comes and when it leaves, not while keys move. A cancelled event stays until it
+ * comes to the front, or until there are as many of them as of others. Nothing is allocated after init
+ * but room for cancelled ones.
  *
  * Times are int64 ns. Invariant: key (time_ns, sequence) of a parent < that of its children;
  * sequence numbers are never reused, so the order is total.
@@ -25,12 +27,25 @@ typedef struct dl_event {
     int index;
 } dl_event;
 
+/* Of an event in the heap. */
+typedef struct dl_event_key {
+    int64_t time_ns;
+    uint64_t sequence;
+    int id; /* in the pool */
+} dl_event_key;
+
+typedef struct dl_event_call {
+    dl_event_fn handler; /* NULL: free, and index is the next free one, -1 = none */
+    void *user;
+    int index;
+    bool is_pending; /* not cancelled */
+} dl_event_call;
+
 typedef struct dl_event_queue {
-    dl_event *pool; /* [capacity] */
-    int *heap;      /* [capacity] indices in pool, the first `count` in use */
-    int *place;     /* [capacity] place in heap, or -1 */
-    int *free;      /* [capacity] unused pool indices, capacity - count of them */
-    int capacity, count;
+    dl_event_call *pool; /* [room], the first `used` of them used so far */
+    dl_event_key *heap;  /* [room], the first `count` in use */
+    int capacity, room, used, free, count;
+    int stale; /* of the heap: cancelled */
     uint64_t next_sequence;
 } dl_event_queue;
 
@@ -43,10 +58,10 @@ void dl_event_queue_free(dl_event_queue *queue); /* a zeroed queue is fine */
 int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
                         int index);
 
-/* Removes the earliest event into *event; false if there is none. O(log n). */
+/* Removes the earliest event into *event; false if there is none. O(log n) amortised. */
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event);
 
-/* Removes the pending event `id`; an id that is not pending is a broken invariant. O(log n). */
+/* Removes the pending event `id`; an id that is not pending is a broken invariant. O(1) amortised. */
 void dl_event_queue_cancel(dl_event_queue *queue, int id);
 
 #endif
