@@ -80,6 +80,7 @@ fi
 
 # Ranks: all killed, then one of them.
 if command -v mpirun >/dev/null && [ -e "$(dirname "$dlsim")/libdlscale_mpi.so" ]; then
+    export ASAN_OPTIONS=detect_leaks=0 # of MPI's own
     kill_at 1 mpirun -n 2 "$dlsim" sweep.ini -q --threads 1 -o results.csv
     cat >die.sh <<END
 if [ "\$OMPI_COMM_WORLD_RANK" -eq 1 ]; then
