@@ -1,9 +1,11 @@
 /* What a study's results depend on, as one number: dl_study_key. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/bytes.h"
 #include "common/file.h"
+#include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/study.h"
 
 static void add_text(uint64_t *hash, const char *text)
@@ -23,15 +25,26 @@ static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
     return DL_OK;
 }
 
+/* A machine file, or what a name of the catalogue stands for. */
+static dl_status add_machine(uint64_t *hash, const dl_machine *machine, dl_error *err)
+{
+    char *text = NULL;
+    if (access(machine->path, F_OK) == 0) return add_file(hash, machine->path, err);
+    const dl_status status = dl_machine_make_text(machine->path, &text, err);
+    if (status == DL_OK) add_text(hash, text);
+    free(text);
+    return status;
+}
+
 static dl_status add_files(uint64_t *hash, const dl_scenario *scenario, dl_error *err)
 {
     const char *const paths[] = {
         scenario->costs_path,
-        scenario->gpu != NULL ? scenario->gpu->machine.path : NULL,
         scenario->scale_path,
         scenario->measured_path,
     };
-    dl_status status = DL_OK;
+    dl_status status =
+        scenario->gpu != NULL ? add_machine(hash, &scenario->gpu->machine, err) : DL_OK;
     for (size_t f = 0; f < sizeof paths / sizeof *paths && status == DL_OK; f++)
         status = add_file(hash, paths[f], err);
     for (size_t f = 0; f < scenario->gpu_costs_count && status == DL_OK; f++)
@@ -42,10 +55,8 @@ static dl_status add_files(uint64_t *hash, const dl_scenario *scenario, dl_error
 /* Whether the scenario names the same files as another one, which has been read already. */
 static bool has_same_files(const dl_scenario *a, const dl_scenario *b)
 {
-    const char *const of_a = a->costs_path != NULL ? a->costs_path : "", *const of_b =
-                                                                             b->costs_path != NULL
-                                                                                 ? b->costs_path
-                                                                                 : "";
+    const char *const of_a = a->costs_path != NULL ? a->costs_path : "";
+    const char *const of_b = b->costs_path != NULL ? b->costs_path : "";
     if (a->gpu != NULL || b->gpu != NULL || a->scale_path != NULL || b->scale_path != NULL) {
         return false;
     }
