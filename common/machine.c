@@ -210,6 +210,16 @@ int dl_machine_site(const dl_machine *machine, int node)
     return (int)((int64_t)node * machine->site_count / machine->nodes);
 }
 
+int dl_machine_domains(const dl_machine *machine)
+{
+    return machine->site_count > 0 ? machine->site_count : machine->nodes;
+}
+
+int dl_machine_domain(const dl_machine *machine, int node)
+{
+    return machine->site_count > 0 ? dl_machine_site(machine, node) : node;
+}
+
 void dl_machine_free(dl_machine *machine)
 {
     for (int i = 0; i < machine->model_count; i++)

@@ -306,6 +306,11 @@ dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char
  * none. */
 int dl_machine_site(const dl_machine *machine, int node);
 
+/* What long ways lie between: sites, or nodes where the machine has no sites; their number, and that
+ * of a node. */
+int dl_machine_domains(const dl_machine *machine);
+int dl_machine_domain(const dl_machine *machine, int node);
+
 /* Whether the switches between nodes have what their topology needs, and a slot for each of the
  * machine's nodes, whose number a caller may have changed. DL_ERR_DATA, DL_ERR_RANGE, without a
  * file. */

@@ -57,13 +57,24 @@ typedef struct dl_split_result {
     double busy_frac[DL_STAGES_MAX]; /* of the time of a stage's GPUs: forward, backward, update */
 } dl_split_result;
 
+/* Of a mode with an interval of local steps. An outer step is an interval, from the end of an
+ * exchange of all parameters to the end of the next, over all workers; with a syncer it is from one
+ * merge's end to the next, the first from the start. */
+typedef struct dl_averaging_result {
+    double utilisation_frac;  /* of the workers' time, that in local steps: computing, its launches
+                                 and input; the rest is exchange, inside sites too, and waiting */
+    double outer_step_mean_s; /* NaN: there is no whole one, as the next four then */
+    double outer_step_p50_s, outer_step_p95_s;
+    double exposed_s;       /* of a worker's interval, what is not in local steps */
+    double site_sent_bytes; /* in an outer step to other sites, or nodes of a machine without sites,
+                               by the one that sends most; NaN on a CPU box */
+} dl_averaging_result;
+
 /* What a syncer did (sim/sync/syncer.h), counts as means over the runs of a row. */
 typedef struct dl_syncer_result {
     double uploaded, applied, too_stale, superseded, unmerged, merges;
     double weight_mean;         /* of the uploads applied; NaN: there were none */
     double applied_weight_frac; /* weights of those applied, over all uploads */
-    double outer_step_mean_s;   /* from one merge's end to the next; NaN without merges */
-    double outer_step_p50_s, outer_step_p95_s;
     double goodput_frac; /* of the learners' time, computing steps that were not lost */
 } dl_syncer_result;
 
@@ -92,8 +103,9 @@ typedef struct dl_run_result {
     int staleness_bins;    /* 0: the mode has none */
     int64_t *worker_stale_sum, *worker_stale_count; /* [workers] of applied gradients, or NULL */
     int64_t events;
-    dl_split_result *split;   /* NULL: the model is not split */
-    dl_syncer_result *syncer; /* NULL: there is none */
+    dl_split_result *split;         /* NULL: the model is not split */
+    dl_averaging_result *averaging; /* NULL: the mode has no interval */
+    dl_syncer_result *syncer;       /* NULL: there is none */
 } dl_run_result;
 
 /* Whether replicates of the scenario differ at the same costs. */

@@ -221,22 +221,81 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
         .merges = (double)merges,
         .weight_mean = counts.weight / (double)counts.applied,
         .applied_weight_frac = counts.weight / (double)counts.uploaded,
-        .outer_step_mean_s = (double)NAN,
-        .outer_step_p50_s = (double)NAN,
-        .outer_step_p95_s = (double)NAN,
     };
     result->applied_frac = (double)counts.applied / (double)counts.uploaded;
     syncer->goodput_frac = dl_team_goodput(team);
-    if (merges == 0) return;
-    double *outer_s = dl_calloc((size_t)merges, sizeof *outer_s, "outer steps");
-    for (int64_t m = 0; m < merges; m++)
+}
+
+/* The outer steps of all workers, the caller's to free; *count of them. */
+static double *outer_steps(const dl_team *team, size_t *count)
+{
+    size_t room = 1;
+    for (int w = 0; w < team->config.workers; w++)
+        room += (size_t)(team->workers[w].steps_done / team->workers[w].interval);
+    double *outer_s = dl_calloc(room, sizeof *outer_s, "outer steps");
+    *count = 0;
+    for (int w = 0; w < team->config.workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        const int64_t interval = worker->interval;
+        int64_t first = (worker->warm_up_steps + interval - 1) / interval * interval;
+        for (; first + interval <= worker->steps_done; first += interval) {
+            int64_t ns = 0;
+            for (int64_t s = first; s < first + interval; s++)
+                ns += worker->step_ns[s];
+            outer_s[(*count)++] = dl_ns_to_s((double)ns);
+        }
+    }
+    return outer_s;
+}
+
+/* Those of a syncer: from merge to merge. */
+static double *outer_steps_of_merges(const dl_team *team, size_t *count)
+{
+    const int64_t *merge_ns;
+    int64_t since_ns;
+    *count = (size_t)dl_syncer_merges(team, &merge_ns, &since_ns);
+    double *outer_s = dl_calloc(*count + 1, sizeof *outer_s, "outer steps");
+    for (size_t m = 0; m < *count; m++)
         outer_s[m] = dl_ns_to_s((double)(merge_ns[m] - (m > 0 ? merge_ns[m - 1] : since_ns)));
-    syncer->outer_step_mean_s =
-        dl_ns_to_s((double)(merge_ns[merges - 1] - since_ns)) / (double)merges;
-    gsl_sort(outer_s, 1, (size_t)merges);
-    syncer->outer_step_p50_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, (size_t)merges, 0.5);
-    syncer->outer_step_p95_s =
-        gsl_stats_quantile_from_sorted_data(outer_s, 1, (size_t)merges, 0.95);
+    return outer_s;
+}
+
+/* How often a worker has exchanged all parameters, or versions were merged, since the start. */
+static double outer_steps_done(const dl_team *team)
+{
+    const int fragments = team->config.fragments;
+    if (team->syncer != NULL) return (double)team->version;
+    double sum = 0;
+    for (int w = 0; w < team->config.workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        sum += (double)(worker->steps_done / (worker->interval / fragments)) / fragments;
+    }
+    return sum / team->config.workers;
+}
+
+static void measure_averaging(const dl_team *team, dl_run_result *result)
+{
+    const double nan = (double)NAN, *part = result->part_frac;
+    const double outside =
+        part[DL_PART_COMMUNICATION] + part[DL_PART_AVERAGING] + part[DL_PART_WAITING];
+    size_t count = 0;
+    double *outer_s =
+        team->syncer != NULL ? outer_steps_of_merges(team, &count) : outer_steps(team, &count);
+    dl_averaging_result *a = result->averaging = dl_calloc(1, sizeof *a, "outer steps");
+    *a = (dl_averaging_result){1 - outside, nan, nan, nan, nan, nan};
+    if (count > 0) {
+        double interval = 0;
+        for (int w = 0; w < result->workers; w++)
+            interval += (double)team->workers[w].interval / result->workers;
+        a->outer_step_mean_s = gsl_stats_mean(outer_s, 1, count);
+        gsl_sort(outer_s, 1, count);
+        a->outer_step_p50_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, count, 0.5);
+        a->outer_step_p95_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, count, 0.95);
+        a->exposed_s = outside * (team->syncer != NULL ? interval * result->step_mean_s
+                                                       : a->outer_step_mean_s);
+        if (team->config.platform == &dl_platform_gpu)
+            a->site_sent_bytes = result->usage.sent_bytes / outer_steps_done(team);
+    }
     free(outer_s);
 }
 
@@ -269,4 +328,5 @@ void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *sh
         (double)result->updates / dl_ns_to_s((double)(team->engine.now_ns - team->warm_ns));
     result->clock_lag_max = (double)team->clock_lag_max;
     if (team->syncer != NULL) measure_syncer(team, result);
+    if (drifts) measure_averaging(team, result);
 }

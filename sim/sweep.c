@@ -128,6 +128,19 @@ static void add_split(dl_run_result *mean, const dl_split_result *run, double sh
         mean->split->busy_frac[s] += share * run->busy_frac[s];
 }
 
+static void add_averaging(dl_run_result *mean, const dl_averaging_result *run, double share)
+{
+    if (mean->averaging == NULL)
+        mean->averaging = dl_calloc(1, sizeof *mean->averaging, "outer steps");
+    dl_averaging_result *sum = mean->averaging;
+    sum->utilisation_frac += share * run->utilisation_frac;
+    sum->outer_step_mean_s += share * run->outer_step_mean_s;
+    sum->outer_step_p50_s += share * run->outer_step_p50_s;
+    sum->outer_step_p95_s += share * run->outer_step_p95_s;
+    sum->exposed_s += share * run->exposed_s;
+    sum->site_sent_bytes += share * run->site_sent_bytes;
+}
+
 static void add_syncer(dl_run_result *mean, const dl_syncer_result *run, double share)
 {
     if (mean->syncer == NULL) mean->syncer = dl_calloc(1, sizeof *mean->syncer, "merges");
@@ -141,9 +154,6 @@ static void add_syncer(dl_run_result *mean, const dl_syncer_result *run, double 
     sum->weight_mean += share * run->weight_mean;
     sum->applied_weight_frac += share * run->applied_weight_frac;
     sum->goodput_frac += share * run->goodput_frac;
-    sum->outer_step_mean_s += share * run->outer_step_mean_s;
-    sum->outer_step_p50_s += share * run->outer_step_p50_s;
-    sum->outer_step_p95_s += share * run->outer_step_p95_s;
 }
 
 /* Adds `share` of a run's figures to the row's means. */
@@ -172,6 +182,7 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     mean->events += run->events;
     add_staleness(mean, run);
     if (run->split != NULL) add_split(mean, run->split, share);
+    if (run->averaging != NULL) add_averaging(mean, run->averaging, share);
     if (run->syncer != NULL) add_syncer(mean, run->syncer, share);
 }
 

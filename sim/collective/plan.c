@@ -20,6 +20,7 @@ void dl_plan_free(dl_plan *plan)
     free(plan->waiting);
     free(plan->alone.links);
     free(plan->alone.link_bytes);
+    free(plan->sent_bytes);
     *plan = (dl_plan){0};
 }
 
@@ -51,17 +52,35 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route)
     return route->leaves_node ? frac * plan->costs.network_frac : frac;
 }
 
+/* The transfer's bytes leave a domain, or not. */
+static void note_sent(dl_plan *plan, const dl_transfer *transfer)
+{
+    if (plan->counts_only || transfer->domain < 0) return;
+    if (plan->sent_bytes == NULL) {
+        plan->sent_bytes = dl_calloc((size_t)dl_machine_domains(plan->links->machine),
+                                     sizeof *plan->sent_bytes, "bytes of sites");
+    }
+    const double frac = transfer->leaves_node ? plan->costs.network_frac : 1;
+    plan->sent_bytes[transfer->domain] += transfer->bytes * plan->costs.bandwidth_frac * frac;
+}
+
 int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns)
 {
     dl_route route;
     if (plan->counts_only) return plan->transfer_count++;
     dl_links_route(plan->links, from, to, &route);
-    int64_t delay_ns = dl_ns_ceil(hops * hop_ns(plan, &route) + extra_ns);
-    return add_transfer(plan, (dl_transfer){.class = dl_network_route_class(plan->network, &route),
-                                            .leaves_node = route.leaves_node,
-                                            .bytes = bytes / dl_plan_frac(plan, &route),
-                                            .delay_ns = delay_ns,
-                                            .first_after = -1});
+    const dl_machine *m = plan->links->machine;
+    const int domain = dl_machine_domain(m, from.node);
+    const dl_transfer transfer = {
+        .class = dl_network_route_class(plan->network, &route),
+        .leaves_node = route.leaves_node,
+        .domain = domain != dl_machine_domain(m, to.node) ? domain : -1,
+        .bytes = bytes / dl_plan_frac(plan, &route),
+        .delay_ns = dl_ns_ceil(hops * hop_ns(plan, &route) + extra_ns),
+        .first_after = -1,
+    };
+    note_sent(plan, &transfer);
+    return add_transfer(plan, transfer);
 }
 
 int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes)
@@ -70,6 +89,7 @@ int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes)
     const int links[] = {link, both};
     int class = dl_network_class(plan->network, links, once, both >= 0 ? 2 : 1);
     return add_transfer(plan, (dl_transfer){.class = class,
+                                            .domain = -1,
                                             .bytes = bytes / plan->costs.bandwidth_frac,
                                             .first_after = -1});
 }
@@ -80,6 +100,7 @@ int dl_plan_repeat(dl_plan *plan, int transfer)
     dl_transfer t = plan->transfers[transfer];
     t.before_count = 0;
     t.first_after = -1;
+    note_sent(plan, &t);
     return add_transfer(plan, t);
 }
 
@@ -91,13 +112,15 @@ int dl_plan_join(dl_plan *plan)
 int dl_plan_wait(dl_plan *plan, double delay_ns)
 {
     return add_transfer(
-        plan, (dl_transfer){.class = -1, .delay_ns = dl_ns_ceil(delay_ns), .first_after = -1});
+        plan, (dl_transfer){
+                  .class = -1, .domain = -1, .delay_ns = dl_ns_ceil(delay_ns), .first_after = -1});
 }
 
 int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, int before)
 {
     int64_t hop = dl_ns_ceil(dl_plan_hop_ns(plan, from, to));
-    int wait = add_transfer(plan, (dl_transfer){.class = -1, .delay_ns = hop, .first_after = -1});
+    int wait = add_transfer(
+        plan, (dl_transfer){.class = -1, .domain = -1, .delay_ns = hop, .first_after = -1});
     int chunk = dl_plan_add(plan, from, to, bytes, 0, 0);
     dl_plan_order(plan, wait, chunk);
     dl_plan_order(plan, before, chunk);

@@ -21,6 +21,7 @@
 typedef struct dl_transfer {
     int class; /* of flows; -1 = a join */
     bool leaves_node;
+    int domain; /* that its bytes leave (dl_machine_domain); -1 = they stay in one */
     double bytes;
     int64_t delay_ns; /* before bytes move */
     int before_count; /* transfers that must end first */
@@ -59,7 +60,8 @@ typedef struct dl_plan {
     dl_transfer *transfers;
     dl_after *after;
     int transfer_count, transfer_room, after_count, after_room;
-    bool counts_only; /* transfers are numbered and not kept: to learn how many a plan has */
+    bool counts_only;   /* transfers are numbered and not kept: to learn how many a plan has */
+    double *sent_bytes; /* [domains of the machine] to others, in a run; NULL: not yet any */
 
     int *waiting; /* [transfers] of this run: how many must still end before it */
     int running;  /* transfers that have not ended */

@@ -488,6 +488,8 @@ static void measure(const dl_team *team, dl_usage *usage)
     if (link >= 0) snprintf(usage->link, sizeof usage->link, "%s", gpus->own_names[link]);
     dl_usage_note(usage, usage->link, usage->link_frac);
     usage->traffic_bytes = gpus->moved_bytes;
+    for (int d = 0; d < dl_machine_domains(&gpus->config.options->machine); d++)
+        usage->sent_bytes = fmax(usage->sent_bytes, gpus->sent_bytes[d]);
 }
 
 const dl_platform dl_platform_gpu = {

@@ -164,10 +164,14 @@ dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagi
         }
         add_to_route(&route, staging);
     }
-    return (dl_gpu_copy){dl_network_route_class(&gpus->network, &route),
-                         dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
-                         {holds ? from.node * options->machine.gpu_count + from.index : -1,
-                          holds ? to.node * options->machine.gpu_count + to.index : -1}};
+    const dl_machine *m = links->machine;
+    const int domain = dl_machine_domain(m, from.node);
+    return (dl_gpu_copy){
+        .class = dl_network_route_class(&gpus->network, &route),
+        .latency_ns = dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
+        .holds = {holds ? from.node * m->gpu_count + from.index : -1,
+                  holds ? to.node * m->gpu_count + to.index : -1},
+        .domain = domain != dl_machine_domain(m, to.node) ? domain : -1};
 }
 
 static void add_copies(dl_gpus *gpus, int worker)
@@ -254,6 +258,7 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
         const double message = push ? dl_compress_bytes(options, part) : part;
         if (gpus->shard_share[s] <= 0) continue; /* fewer tensors than shards */
         if (dl_gpus_is_remote(gpus, worker, s)) gpus->moved_bytes += message;
+        if (copies[s].domain >= 0) gpus->sent_bytes[copies[s].domain] += message;
         dl_network_start(&gpus->network, copies[s].class, message, copies[s].latency_ns, done, gpus,
                          worker);
         count++;
@@ -372,11 +377,22 @@ static void leave_reduction(dl_gpus *gpus, int worker)
                      gpus->down[worker].latency_ns, unpack, gpus, worker);
 }
 
+/* The collective has run. */
+static void note_sent(dl_gpus *gpus, const dl_collective *collective)
+{
+    const double *sent_bytes = collective->plan.sent_bytes;
+    const int domains = dl_machine_domains(&gpus->config.options->machine);
+    for (int d = 0; d < domains && sent_bytes != NULL; d++)
+        gpus->sent_bytes[d] += sent_bytes[d];
+}
+
 static void end_round(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
-    for (int b = 0; b < r->buckets; b++)
+    for (int b = 0; b < r->buckets; b++) {
         r->ready[b] = 0;
+        note_sent(gpus, &r->collectives[r->collective[b]]);
+    }
     r->rounds++;
     gpus->moved_bytes += r->moved_bytes;
     for (int w = 0; w < gpus->config.workers; w++) {
@@ -528,6 +544,7 @@ static void on_inside_done(void *user, int number)
     dl_gpus *gpus = user;
     const dl_inside *inside = &gpus->inside[number];
     gpus->moved_bytes += dl_collective_sent_bytes(&inside->collective);
+    note_sent(gpus, &inside->collective);
     for (int w = inside->first; w < inside->first + inside->count; w++)
         dl_team_done(gpus->team, w);
 }
@@ -544,9 +561,7 @@ static void reduce_inside(dl_gpus *gpus, int worker)
 /* Where a worker is: its site, or its node. */
 static int inside_of(const dl_gpus *gpus, int worker)
 {
-    const dl_machine *m = &gpus->config.options->machine;
-    const int node = gpus->places[worker].node;
-    return m->site_count > 0 ? dl_machine_site(m, node) : node;
+    return dl_machine_domain(&gpus->config.options->machine, gpus->places[worker].node);
 }
 
 static void group_workers(dl_gpus *gpus)
@@ -871,6 +886,8 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     if (config->connects) gpus->reduction.first_use_ns = dl_ns_ceil(m->first_use_ns.value);
     const size_t gpu_count = (size_t)m->nodes * (size_t)m->gpu_count;
     dl_status status = DL_OK;
+    gpus->sent_bytes =
+        dl_calloc((size_t)dl_machine_domains(m), sizeof *gpus->sent_bytes, "bytes of sites");
     gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");
     memset(gpus->memory_class, -1, gpu_count * sizeof(int));
     gpus->staging = dl_calloc(gpu_count, sizeof(int), "GPUs");
@@ -921,5 +938,6 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     free(gpus->down);
     free(gpus->serving_class);
     free(gpus->memory_class);
+    free(gpus->sent_bytes);
     free(gpus->own_names);
 }

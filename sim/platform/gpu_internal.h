@@ -65,6 +65,7 @@ typedef struct dl_gpu_copy {
     int class; /* of its flows */
     int64_t latency_ns;
     int holds[2]; /* GPUs that compute nothing meanwhile, over all nodes; -1: none */
+    int domain; /* that its bytes leave (dl_machine_domain); -1: they stay in one */
 } dl_gpu_copy;
 
 /* A GPU that staged copies stop. */
@@ -114,6 +115,7 @@ struct dl_gpus {
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links after the machine's */
     int own_links;
     double moved_bytes; /* from place to place by exchange */
+    double *sent_bytes; /* [domains of the machine] of them to others */
 };
 
 static inline dl_gpus *dl_gpus_of(const dl_team *team)

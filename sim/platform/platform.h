@@ -20,6 +20,8 @@ typedef struct dl_usage {
     double link_frac;
     double busiest_frac;  /* 0: nothing is shared */
     double traffic_bytes; /* moved by exchange */
+    double sent_bytes;    /* of that to other sites (nodes, where there are none), by the site that
+                             sends most; 0 on a CPU box */
 } dl_usage;
 
 typedef struct dl_platform {

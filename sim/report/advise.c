@@ -133,6 +133,8 @@ static void take_row(dl_advised *point, dl_row *row)
     mean->worker_step_s = NULL;
     mean->staleness = NULL;
     mean->split = NULL;
+    mean->averaging = NULL;
+    mean->syncer = NULL;
     point->row.worker_staleness = NULL;
     point->row.point.gpus = NULL;
 }

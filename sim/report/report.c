@@ -259,9 +259,35 @@ static void write_pipeline_row(dl_csv_writer *writer, const dl_scenario *scenari
 /* Columns that only results with a syncer's merges have. */
 static const char *const syncer_columns[] = {
     "uploads",          "uploads_applied", "uploads_too_stale", "uploads_superseded",
-    "uploads_unmerged", "merges",          "outer_step_mean_s", "outer_step_p50_s",
-    "outer_step_p95_s", "goodput_frac",    "weight_mean",       "applied_weight_frac",
+    "uploads_unmerged", "merges",          "goodput_frac",      "weight_mean",
+    "applied_weight_frac",
 };
+
+/* Columns that only results of modes with an interval have (dl_averaging_result). */
+static const char *const averaging_columns[] = {
+    "utilisation_frac", "outer_step_mean_s", "outer_step_p50_s",
+    "outer_step_p95_s", "outer_exposed_s",   "outer_sent_bytes",
+};
+
+static bool have_averaging(const dl_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_point *point = &sweep->rows[i].point;
+        if (point->mode->options & 1u << DL_SYNC_INTERVAL) return true;
+    }
+    return false;
+}
+
+static void write_averaging_row(dl_csv_writer *writer, const dl_averaging_result *a)
+{
+    const double nan = (double)NAN;
+    const double numbers[] = {
+        a != NULL ? a->utilisation_frac : nan, a != NULL ? a->outer_step_mean_s : nan,
+        a != NULL ? a->outer_step_p50_s : nan, a != NULL ? a->outer_step_p95_s : nan,
+        a != NULL ? a->exposed_s : nan,        a != NULL ? a->site_sent_bytes : nan};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        dl_csv_double(writer, numbers[i]);
+}
 
 static bool have_syncer(const dl_sweep *sweep)
 {
@@ -278,10 +304,9 @@ static void write_syncer_row(dl_csv_writer *writer, const dl_syncer_result *s)
             dl_csv_text(writer, "");
         return;
     }
-    const double numbers[] = {s->uploaded,          s->applied,          s->too_stale,
-                              s->superseded,        s->unmerged,         s->merges,
-                              s->outer_step_mean_s, s->outer_step_p50_s, s->outer_step_p95_s,
-                              s->goodput_frac,      s->weight_mean,      s->applied_weight_frac};
+    const double numbers[] = {s->uploaded,   s->applied, s->too_stale,    s->superseded,
+                              s->unmerged,   s->merges,  s->goodput_frac, s->weight_mean,
+                              s->applied_weight_frac};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dl_csv_double(writer, numbers[i]);
 }
@@ -438,6 +463,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
     if (study->variants[0].scenario.per_worker) WRITE_TEXTS(writer, worker_columns);
     if (gpu != NULL) WRITE_TEXTS(writer, gpu_columns);
     if (splits) WRITE_TEXTS(writer, pipeline_columns);
+    if (have_averaging(sweep)) WRITE_TEXTS(writer, averaging_columns);
     if (have_syncer(sweep)) WRITE_TEXTS(writer, syncer_columns);
     if (have_failures(study)) WRITE_TEXTS(writer, failure_columns);
     if (have_absences(study)) WRITE_TEXTS(writer, absence_columns);
@@ -453,6 +479,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
         const dl_variant *variant = &study->variants[row->variant];
         if (gpu != NULL) write_gpu_row(writer, &variant->scenario, row);
         if (splits) write_pipeline_row(writer, &variant->scenario, &variant->costs, row);
+        if (have_averaging(sweep)) write_averaging_row(writer, row->mean.averaging);
         if (have_syncer(sweep)) write_syncer_row(writer, row->mean.syncer);
         if (have_failures(study)) write_failures_row(writer, &variant->scenario, row);
         if (have_absences(study)) dl_csv_double(writer, row->mean.goodput_frac);

@@ -234,7 +234,7 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
         }
         any = true;
         char outer[32];
-        const double outer_ns = dl_s_to_ns(s->outer_step_mean_s);
+        const double outer_ns = dl_s_to_ns(row->mean.averaging->outer_step_mean_s);
         fprintf(out, "%7d %7.0f %7.0f %9.0f %10.0f %8.0f %7.0f %10s %9.1f ", row->point.workers,
                 s->uploaded, s->applied, s->too_stale, s->superseded, s->unmerged, s->merges,
                 s->merges > 0 ? dl_format_ns(outer, sizeof outer, outer_ns) : "-",
@@ -243,6 +243,40 @@ static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep
         if (s->weight_mean < 1) fprintf(out, ", mean weight %.3f", s->weight_mean);
         dl_report_options(options, sizeof options, study, row);
         fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
+    }
+}
+
+/* A time, or "-". */
+static void print_time(FILE *out, int width, double seconds)
+{
+    char text[32];
+    fprintf(out, " %*s", width,
+            isnan(seconds) ? "-" : dl_format_ns(text, sizeof text, dl_s_to_ns(seconds)));
+}
+
+/* The outer steps of points that average between sites or nodes; nothing where there are none. */
+static void print_outer_steps(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    bool any = false;
+    char sent[32], options[DL_REPORT_OPTIONS_BYTES];
+    const int width = sync_width(sweep, SYNC_WIDTH);
+    for (size_t r = 0; r < sweep->row_count; r++) {
+        const dl_row *row = &sweep->rows[r];
+        const dl_averaging_result *a = row->mean.averaging;
+        if (a == NULL || row->mean.syncer != NULL || !(a->site_sent_bytes > 0)) continue;
+        if (!any) {
+            fprintf(out, "%7s %-*s %10s %10s %10s %13s %10s  %s\n", "workers", width, "sync",
+                    "outer step", "p95", "exposed", "utilisation %", "site sends", "options");
+        }
+        any = true;
+        fprintf(out, "%7d %-*s", row->point.workers, width, row->point.mode->name);
+        print_time(out, 10, a->outer_step_mean_s);
+        print_time(out, 10, a->outer_step_p95_s);
+        print_time(out, 10, a->exposed_s);
+        print_number(out, 13, 1, 100 * a->utilisation_frac);
+        dl_report_options(options, sizeof options, study, row);
+        fprintf(out, " %10s%s%s\n", dl_format_bytes(sent, sizeof sent, a->site_sent_bytes),
+                options[0] != '\0' ? "  " : "", options);
     }
 }
 
@@ -340,6 +374,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     }
     if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
     print_splits(out, study, sweep);
+    print_outer_steps(out, study, sweep);
     print_merges(out, study, sweep);
     print_failures(out, study, sweep);
     print_absences(out, study, sweep);

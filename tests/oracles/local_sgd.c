@@ -76,7 +76,7 @@ static void check_syncer(int n)
     dl_run_result r = oracle_run("async_average", n, STEPS, "interval = 1\n",
                                  "kind = exponential\n[syncer]\nquorum = 64\ngrace_s = 1000\n"
                                  "merge_s = 0.0005\nwait_s = 1000\n");
-    oracle_near(oracle_harmonic(n, 1) + 0.5, 1e3 * r.syncer->outer_step_mean_s,
+    oracle_near(oracle_harmonic(n, 1) + 0.5, 1e3 * r.averaging->outer_step_mean_s,
                 ORACLE_ERRORS * sqrt(oracle_harmonic(n, 2) / STEPS),
                 "async_average n=%d, all wait: ms a merge, H_n + 0.5", n);
     dl_run_result_free(&r);

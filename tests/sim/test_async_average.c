@@ -38,8 +38,8 @@ static void updates_are_one_version_stale_where_nobody_waits(void **state)
 {
     (void)state;
     dl_run_result r = run(2, 100, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\n");
-    assert_near(r.syncer->outer_step_mean_s, 0.103 / 10, 1e-9);
-    assert_near(r.syncer->outer_step_p50_s, 0.010, 1e-9);
+    assert_near(r.averaging->outer_step_mean_s, 0.103 / 10, 1e-9);
+    assert_near(r.averaging->outer_step_p50_s, 0.010, 1e-9);
     assert_near(r.part_frac[DL_PART_COMPUTE], 1, 1e-12);
     assert_merged(&r, (const int[6]){20, 20, 0, 0, 0, 10}, 2, (const int[2]){2, 18});
 }
@@ -62,7 +62,7 @@ static void who_waits_is_never_stale(void **state)
     (void)state;
     dl_run_result r =
         run(2, 100, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\nwait_s = 1\n");
-    assert_near(r.syncer->outer_step_mean_s, 0.013, 1e-9);
+    assert_near(r.averaging->outer_step_mean_s, 0.013, 1e-9);
     assert_near(r.part_frac[DL_PART_COMPUTE], 10 / 13.0, 1e-9);
     assert_merged(&r, (const int[6]){20, 20, 0, 0, 0, 10}, 1, (const int[1]){20});
 }
@@ -118,9 +118,9 @@ static void a_syncer_that_scans(void **state)
     dl_run_result r =
         run(2, 50, "interval = 10\n",
             "[syncer]\nquorum = 2\nscan_s = 0.004\nmerge_s = 0.0005\nadopt = rebase\n");
-    assert_near(r.syncer->outer_step_mean_s, 0.042 / 4, 1e-9);
+    assert_near(r.averaging->outer_step_mean_s, 0.042 / 4, 1e-9);
     /* Outer steps of 12.5, 8.5, 12.5, 8.5. */
-    assert_near(r.syncer->outer_step_p50_s, 0.0105, 1e-9);
+    assert_near(r.averaging->outer_step_p50_s, 0.0105, 1e-9);
     assert_merged(&r, (const int[6]){10, 8, 0, 0, 2, 4}, 1, (const int[1]){8});
 }
 
@@ -175,7 +175,7 @@ static void the_rest_is_merged_when_all_have_ended(void **state)
     static const char rest[] = "[syncer]\nquorum = 2\nmerge_s = 0.0005\ngrace_s = 0.005\n"
                                "end = each\n[noise]\nslow = 1:3\n";
     dl_run_result r = run(2, 20, "interval = 10\n", rest);
-    assert_near(r.syncer->outer_step_mean_s, 0.0655 / 2, 1e-9);
+    assert_near(r.averaging->outer_step_mean_s, 0.0655 / 2, 1e-9);
     assert_near(r.span_s, 0.060, 1e-9);
     assert_true(r.tail_frac == 0);
     assert_merged(&r, (const int[6]){4, 3, 0, 1, 0, 2}, 2, (const int[2]){2, 1});
@@ -189,7 +189,7 @@ static void a_merge_costs_an_update(void **state)
     dl_run_result r = fixture_run_mode(FIXTURE_COSTS, "async_average", 2, 2, 20, "interval = 10\n",
                                        "[syncer]\nquorum = 2\nwait_s = 1\n");
     const double first_ns = 11000000 + 8000 + 24000, next_ns = first_ns + 100 + 8000;
-    assert_near(r.syncer->outer_step_mean_s * 1e9, (first_ns + next_ns) / 2, 1e-9);
+    assert_near(r.averaging->outer_step_mean_s * 1e9, (first_ns + next_ns) / 2, 1e-9);
     assert_near(r.usage.traffic_bytes, 2 * 4 * 2 * 8000,
                 1e-12); /* pushes and pulls, read, written */
     dl_run_result_free(&r);
@@ -381,8 +381,8 @@ static void a_warm_up_does_not_count(void **state)
         "interval = 10\n[syncer]\nquorum = 2\nmerge_s = 0.003\n",
         20);
     dl_run_result r = fixture_run(&costs, &scenario);
-    assert_near(r.syncer->outer_step_mean_s, 0.010, 1e-9);
-    assert_near(r.syncer->outer_step_p50_s, 0.010, 1e-9);
+    assert_near(r.averaging->outer_step_mean_s, 0.010, 1e-9);
+    assert_near(r.averaging->outer_step_p50_s, 0.010, 1e-9);
     assert_int_equal(r.updates, 9);
     assert_near(r.updates_per_s, 9 / 0.083, 1e-9);
     assert_merged(&r, (const int[6]){16, 16, 0, 0, 0, 9}, 2, (const int[2]){0, 16});

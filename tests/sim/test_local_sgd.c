@@ -102,6 +102,72 @@ static void a_run_over_the_world_computes_as_published(void **state)
     dl_run_result_free(&r);
 }
 
+/* 16 steps and all four fragments: 17.6 and 12 ms, in which a node sends 2 x 3/4 x 8 MB. Of the
+ * warm-up of 20 steps the interval that it ends in is not counted, so that of 40 more there is one whole
+ * outer step, and of 10 none. */
+static void an_outer_step_is_an_interval_with_its_exchange(void **state)
+{
+    (void)state;
+    const char *rest = AVERAGE "interval = 16\nfragments = 4\n" RING;
+    static const char *const steps[] = {"steps = 64\n", "warmup = 20\nsteps = 40\n",
+                                        "warmup = 20\nsteps = 10\n"};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        dl_run_result r = run("", "", steps[i], "", rest);
+        const dl_averaging_result *a = r.averaging;
+        assert_int_equal(isnan(a->outer_step_mean_s), i == 2);
+        assert_int_equal(isnan(a->exposed_s), i == 2);
+        if (i < 2) {
+            assert_near(1e3 * a->outer_step_mean_s, 16 * STEP_MS + RING_MS, 1e-4);
+            assert_near(1e3 * a->outer_step_p95_s, 16 * STEP_MS + RING_MS, 1e-4);
+            assert_near(a->site_sent_bytes, 12e6, 1e-9);
+        }
+        if (i == 0) {
+            assert_near(1e3 * a->exposed_s, RING_MS, 1e-4);
+            assert_near(a->utilisation_frac, 16 * STEP_MS / (16 * STEP_MS + RING_MS), 1e-4);
+        }
+        dl_run_result_free(&r);
+    }
+}
+
+/* Two sites of four nodes: the ring leaves each once, with 2 x 7/8 x 8 MB; without sites every node
+ * sends as much. A server in node 0 sends parameters to the seven others, each of which has done one
+ * interval when worker 0, beside it, has done its four: 11 / 8 on average. One node sends nothing. */
+static void sites_send_to_others(void **state)
+{
+    (void)state;
+    const char *sites = "[site a]\nbytes_per_s = 100MB/s\n[site b]\nbytes_per_s = 100MB/s\n";
+    const struct {
+        const char *machine, *rest;
+        int workers;
+        double bytes;
+    } cases[] = {
+        {sites, AVERAGE "interval = 4\n" RING, 8, 14e6},
+        {"", AVERAGE "interval = 4\n" RING, 8, 14e6},
+        {"", AVERAGE "interval = 4\n" RING "compress = int8\n", 8, 14e6 / 4},
+        {"", "[sync]\nmode = easgd\ninterval = 4\n", 8, 7 * 8e6 / (11.0 / 8)},
+        {"", AVERAGE "interval = 4\n" RING, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_run_result r =
+            run_of(cases[i].workers, cases[i].machine, "", "steps = 16\n", "", cases[i].rest);
+        assert_near(r.averaging->site_sent_bytes, cases[i].bytes, 1e-9);
+        dl_run_result_free(&r);
+    }
+}
+
+/* Of two workers one takes 2.1 ms a step: the other is exposed to the exchange of 8 ms and waits
+ * 4 x 1 ms for it. */
+static void waiting_for_a_slow_worker_is_exposed(void **state)
+{
+    (void)state;
+    dl_run_result r = run_of(2, "", "", "steps = 16\n", "",
+                             AVERAGE "interval = 4\n" RING "[noise]\nslow = 1:2\n");
+    assert_near(1e3 * r.averaging->outer_step_mean_s, 4 * 2.1 + 8, 1e-4);
+    assert_near(1e3 * r.averaging->exposed_s, 8 + 2, 1e-4);
+    assert_near(r.averaging->utilisation_frac, (4.4 + 8.4) / 2 / 16.4, 1e-4);
+    dl_run_result_free(&r);
+}
+
 static void a_port_of_another_rate(void **state)
 {
     (void)state;
@@ -407,6 +473,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(utilisation_is_computing_over_all),
         cmocka_unit_test(a_run_over_the_world_computes_as_published),
+        cmocka_unit_test(an_outer_step_is_an_interval_with_its_exchange),
+        cmocka_unit_test(sites_send_to_others),
+        cmocka_unit_test(waiting_for_a_slow_worker_is_exposed),
         cmocka_unit_test(a_port_of_another_rate),
         cmocka_unit_test(a_warm_up_is_not_measured),
         cmocka_unit_test(a_warm_up_is_that_of_the_fastest),
