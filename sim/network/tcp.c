@@ -16,6 +16,7 @@
 
 #define INITIAL_WINDOW 10.0  /* packets: RFC 6928 */
 #define LEAST_WINDOW 2.0     /* after a loss */
+#define MOST_WINDOW 1e6      /* without a limit: more than any socket here has to send */
 #define TIMEOUT_MIN_NS 200e6 /* beyond the round trip: TCP_RTO_MIN */
 #define TIMEOUT_FIRST_NS 1e9 /* before a round trip is known: TCP_TIMEOUT_INIT */
 #define TIMEOUT_MAX_NS 120e9 /* TCP_RTO_MAX */
@@ -232,7 +233,7 @@ static void grow(const ring_run *r, tcp_socket *s)
     }
     const double most = r->ring->tcp->window_bytes.known
                             ? r->ring->tcp->window_bytes.value / r->payload_bytes
-                            : (double)INFINITY;
+                            : MOST_WINDOW;
     s->window = fmin(s->window, fmax(LEAST_WINDOW, most));
 }
 
@@ -295,10 +296,9 @@ static void push_out(ring_run *r, tcp_socket *s)
                         (double)(r->engine.now_ns - s->last_sent_ns) > timeout_ns(s);
     const int64_t before = s->orders;
     if (paused && s->window > INITIAL_WINDOW) s->window = INITIAL_WINDOW;
-    if (!send_lost(r, s)) return;
-    while (s->next < s->count && s->lost == 0 && s->in_flight < (int)s->window) {
-        if (!send_burst(r, s)) return;
-    }
+    bool has_room = send_lost(r, s);
+    while (has_room && s->next < s->count && s->lost == 0 && s->in_flight < (int)s->window)
+        has_room = send_burst(r, s);
     if (s->orders > before && s->timer < 0) set_timer(r, s, timeout_ns(s));
 }
 

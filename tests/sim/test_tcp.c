@@ -129,6 +129,19 @@ static void a_ring_is_as_slow_as_its_slowest_edge(void **state)
     assert_within(ns, 1.5 * 40e6 / (1e8 * dl_tcp_payload_frac(&tcp)) * 1e9, 0.02);
 }
 
+/* At 1 kB/s packets take nine seconds each, more than a timeout, and CUBIC's window grows with the cube
+ * of the hours since the last loss: the ring ends all the same, not before its bytes have moved. */
+static void the_slowest_ports_come_to_an_end(void **state)
+{
+    (void)state;
+    const dl_tcp tcp = {.sockets = 16,
+                        .channels = 2,
+                        .mtu_bytes = KNOWN(9001),
+                        .queue_ns = KNOWN(50e6),
+                        .queue_bytes = KNOWN(32768)};
+    assert_true(ring_ns(&tcp, 8e3, 25e3, 4, false, 786432) > 1.5 * 786432 / 1e3 * 1e9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +153,7 @@ int main(void)
         cmocka_unit_test(many_sockets_overflow_a_short_queue),
         cmocka_unit_test(equal_rings_take_equal_times),
         cmocka_unit_test(a_ring_is_as_slow_as_its_slowest_edge),
+        cmocka_unit_test(the_slowest_ports_come_to_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
