@@ -9,6 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/cluster.h"
+#include "common/cpu.h"
 #include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
@@ -21,6 +22,7 @@
 #include "sim/report/page.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
+#include "sim/report/solve.h"
 #include "sim/report/timeline.h"
 #include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
@@ -32,7 +34,8 @@
 #define PROBE_STEPS 10
 #define LIMIT_POINTS_MAX 1e8 /* 10,000 in each of 10,000 variants, which is all that is read */
 
-static const char default_output[] = "results.csv", default_advice[] = "advice.csv";
+static const char default_output[] = "results.csv", default_advice[] = "advice.csv",
+                  default_solved[] = "solved.csv";
 
 enum { JOURNAL_RESUME, JOURNAL_RESTART, JOURNAL_OFF };
 static const char *const journal_names[] = {"resume", "restart", "off", NULL};
@@ -45,6 +48,7 @@ typedef struct settings {
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
     bool check, quiet, keys, markdown, machines, explain;
     const char *save;
+    const char *solve, *target;
     bool advise;
     int goal;
     /* For the advice; not given: max_staleness -1, the others 0. */
@@ -149,7 +153,8 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
 
 static const char *output_of(const settings *set)
 {
-    return set->advise && set->output == default_output ? default_advice : set->output;
+    if (set->output != default_output) return set->output;
+    return set->advise ? default_advice : set->solve != NULL ? default_solved : set->output;
 }
 
 static bool json_to_stdout(const settings *set)
@@ -473,6 +478,84 @@ static dl_status check_advise(const settings *set, dl_error *err)
     return DL_OK;
 }
 
+/* Options that mean nothing with --solve; --target means something only there. */
+static dl_status check_solve(const settings *set, dl_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } never[] = {{"advise", set->advise},
+                 {"html", set->html != NULL},
+                 {"timeline", set->timeline != NULL},
+                 {"schedule", set->schedule != NULL},
+                 {"histogram", set->histogram != NULL},
+                 {"left-out", set->left_out != NULL},
+                 {"explain", set->explain}};
+    if ((set->solve == NULL) != (set->target == NULL)) {
+        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --%s",
+                            set->solve != NULL ? "solve" : "target",
+                            set->solve != NULL ? "target" : "solve");
+    }
+    for (size_t i = 0; i < sizeof never / sizeof *never && set->solve != NULL; i++) {
+        if (!never[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--solve has no --%s: run the scenario with the value that it finds",
+                            never[i].name);
+    }
+    return DL_OK;
+}
+
+static dl_status write_solution(const settings *set, const dl_solution *solution,
+                                const dl_study *study, dl_error *err)
+{
+    const char *output = output_of(set);
+    dl_status status = DL_OK;
+    if (output != NULL) status = dl_solution_write(output, solution, study, err);
+    if (status == DL_OK && set->json != NULL && !json_to_stdout(set)) {
+        status = dl_solution_json(set->json, solution, study, err);
+    }
+    status = dl_outputs_end(status, err);
+    if (status != DL_OK) return status;
+    if (json_to_stdout(set)) {
+        dl_solution_json_write(stdout, solution, study);
+    } else if (!set->quiet) {
+        dl_solution_print(stdout, solution, study);
+        printf("%zu rows in %s\n", solution->count, output != NULL ? output : set->json);
+    }
+    return DL_OK;
+}
+
+static dl_status solve(const inputs *in, const settings *set, dl_error *err)
+{
+    dl_solution solution = {0};
+    dl_solve_config config = {
+        .key = set->solve,
+        .targets = set->target,
+        .seed = set->seed,
+        .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
+    };
+    dl_status status = DL_OK;
+    if (set->without != NULL) status = dl_without_parse(set->without, &config.without, err);
+    if (status == DL_OK) status = dl_solve(&solution, &in->study, &config, err);
+    if (status == DL_OK) status = write_solution(set, &solution, &in->study, err);
+    for (size_t i = 0; i < solution.count && status == DL_OK; i++) {
+        const dl_solved *s = &solution.all[i];
+        char limit[64];
+        if (!isnan(s->value)) continue;
+        status = dl_error_set_at(
+            err, DL_ERR_DATA, in->study.path, 0,
+            "no %s gives %s = %g; it is %g at %s (%zu of %zu targets are not reached; workers %d, "
+            "batch %lld, %s%s%s)",
+            solution.key->name, solution.column, s->target, s->found,
+            dl_amount_text(limit, sizeof limit, s->at_limit, solution.key->dimension),
+            solution.unreached, solution.count, s->workers, (long long)s->batch, s->sync,
+            s->options[0] != '\0' ? ", " : "", s->options);
+        break;
+    }
+    dl_solution_free(&solution);
+    return status;
+}
+
 /* The reference of all keys, or of one section's. */
 static dl_status print_keys(const char *section, bool markdown, dl_error *err)
 {
@@ -597,6 +680,11 @@ static const dl_option own_options[] = {
      "Length of the whole training."},
     {"max-points", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, max_points), 1, 100000, NULL,
      "COUNT", "Points that --advise simulates in its search, at most."},
+    {"solve", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, solve), 0, 0, NULL, "KEY",
+     "Find, for each point, the value of a key of the scenario (SECTION.KEY, or KEY) with which "
+     "a column of the results has the value of --target."},
+    {"target", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, target), 0, 0, NULL, "COLUMN=VALUE,...",
+     "What --solve looks for, as utilisation_frac=0.5,0.9; a row for each value."},
     {"json", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, json), 0, 0, NULL, "FILE",
      "Results and notes as one JSON document, without --output and --html in place of the CSV "
      "file; - is standard output, where no table is printed then."},
@@ -706,10 +794,13 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
     dl_outputs_hold();
     dl_status status = read_inputs(&in, path, set, err);
     if (status == DL_OK) status = check_advise(set, err);
+    if (status == DL_OK) status = check_solve(set, err);
     if (status == DL_OK && first) status = prepare(&in, set, err);
     status = dl_cluster_agree(set->cluster, status, err);
     if (status == DL_OK && set->advise && !set->check) {
         if (first) status = advise(&in, set, err);
+    } else if (status == DL_OK && !set->check && set->solve != NULL) {
+        if (first) status = solve(&in, set, err);
     } else if (status == DL_OK && !set->check) {
         status = simulate(&in, set, err);
     }

@@ -75,7 +75,7 @@ typedef struct dl_syncer_result {
     double uploaded, applied, too_stale, superseded, unmerged, merges;
     double weight_mean;         /* of the uploads applied; NaN: there were none */
     double applied_weight_frac; /* weights of those applied, over all uploads */
-    double goodput_frac; /* of the learners' time, computing steps that were not lost */
+    double goodput_frac;        /* of the learners' time, computing steps that were not lost */
 } dl_syncer_result;
 
 /* What it points to is also listed in sim/run_codec.c. */

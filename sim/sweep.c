@@ -642,7 +642,7 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
     const dl_status status = run_all(&all, config, &sweep->journal, err);
     if (status == DL_OK && (config->cluster == NULL || config->cluster->rank == 0)) {
         collect(sweep, &all);
-        dl_sweep_find_influences(sweep, study);
+        if (!config->no_influences) dl_sweep_find_influences(sweep, study);
         sweep->seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
     }
     for (size_t v = 0; v < all.count; v++)

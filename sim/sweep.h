@@ -100,6 +100,7 @@ typedef struct dl_sweep_config {
     dl_cluster *cluster; /* the ranks that share the runs; NULL: this process alone */
     const char *journal; /* file of finished runs, from which a sweep goes on; NULL: none */
     uint64_t key;        /* dl_study_key of the study; of the journal */
+    bool no_influences;  /* dl_sweep_find_influences is left out */
 } dl_sweep_config;
 
 /* Costs that some point needs and the file lacks, as a text that is the caller's to free; NULL if

@@ -166,12 +166,12 @@ dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagi
     }
     const dl_machine *m = links->machine;
     const int domain = dl_machine_domain(m, from.node);
-    return (dl_gpu_copy){
-        .class = dl_network_route_class(&gpus->network, &route),
-        .latency_ns = dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
-        .holds = {holds ? from.node * m->gpu_count + from.index : -1,
-                  holds ? to.node * m->gpu_count + to.index : -1},
-        .domain = domain != dl_machine_domain(m, to.node) ? domain : -1};
+    return (dl_gpu_copy){.class = dl_network_route_class(&gpus->network, &route),
+                         .latency_ns =
+                             dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
+                         .holds = {holds ? from.node * m->gpu_count + from.index : -1,
+                                   holds ? to.node * m->gpu_count + to.index : -1},
+                         .domain = domain != dl_machine_domain(m, to.node) ? domain : -1};
 }
 
 static void add_copies(dl_gpus *gpus, int worker)
@@ -724,6 +724,7 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
     }
     const dl_gpu_copy copy = dl_gpus_copy_of(gpus, gpus->places[source], gpus->places[worker], -1);
     gpus->moved_bytes += bytes;
+    if (copy.domain >= 0) gpus->sent_bytes[copy.domain] += bytes;
     dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, exchanged, gpus, worker);
 }
 

@@ -65,7 +65,7 @@ typedef struct dl_gpu_copy {
     int class; /* of its flows */
     int64_t latency_ns;
     int holds[2]; /* GPUs that compute nothing meanwhile, over all nodes; -1: none */
-    int domain; /* that its bytes leave (dl_machine_domain); -1: they stay in one */
+    int domain;   /* that its bytes leave (dl_machine_domain); -1: they stay in one */
 } dl_gpu_copy;
 
 /* A GPU that staged copies stop. */

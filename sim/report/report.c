@@ -258,9 +258,8 @@ static void write_pipeline_row(dl_csv_writer *writer, const dl_scenario *scenari
 
 /* Columns that only results with a syncer's merges have. */
 static const char *const syncer_columns[] = {
-    "uploads",          "uploads_applied", "uploads_too_stale", "uploads_superseded",
-    "uploads_unmerged", "merges",          "goodput_frac",      "weight_mean",
-    "applied_weight_frac",
+    "uploads", "uploads_applied", "uploads_too_stale", "uploads_superseded",  "uploads_unmerged",
+    "merges",  "goodput_frac",    "weight_mean",       "applied_weight_frac",
 };
 
 /* Columns that only results of modes with an interval have (dl_averaging_result). */
@@ -304,9 +303,9 @@ static void write_syncer_row(dl_csv_writer *writer, const dl_syncer_result *s)
             dl_csv_text(writer, "");
         return;
     }
-    const double numbers[] = {s->uploaded,   s->applied, s->too_stale,    s->superseded,
-                              s->unmerged,   s->merges,  s->goodput_frac, s->weight_mean,
-                              s->applied_weight_frac};
+    const double numbers[] = {s->uploaded,     s->applied,     s->too_stale,
+                              s->superseded,   s->unmerged,    s->merges,
+                              s->goodput_frac, s->weight_mean, s->applied_weight_frac};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dl_csv_double(writer, numbers[i]);
 }

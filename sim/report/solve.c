@@ -1,0 +1,607 @@
+#include "sim/report/solve.h"
+
+#include <gsl/gsl_errno.h>
+#include <gsl/gsl_roots.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/names.h"
+#include "common/options.h"
+#include "common/output.h"
+#include "common/units.h"
+#include "sim/report/report.h"
+#include "sim/scenario/keys.h"
+#include "sim/scenario/without.h"
+
+#define FIRST_FACTOR 4.0 /* of the search for a bracket; each further one is four times as large */
+#define ROUNDS_MAX 200   /* of Brent's method, which takes about ten */
+
+/* A value of the key that was tried. */
+typedef struct trial {
+    double key, found; /* found: of the column; NaN: the point does not run there */
+    dl_cell_table table;
+} trial;
+
+/* The search for one point's values. */
+typedef struct search {
+    dl_solution *solution;
+    const dl_solve_config *config;
+    const dl_study *study;
+    const char *text; /* of the scenario, without the key */
+    size_t row;
+    dl_solved about; /* the point: what all its solutions have in common */
+    trial *trials;   /* [count] ascending */
+    size_t count;
+    dl_status status;
+    dl_error *err;
+} search;
+
+static bool is_whole(const dl_key *key)
+{
+    return key->type == DL_KEY_INT || key->type == DL_KEY_INT64;
+}
+
+static bool is_number(const dl_key *key)
+{
+    return is_whole(key) || key->type == DL_KEY_REAL || key->type == DL_KEY_QUANTITY;
+}
+
+/* --- what is asked for ----------------------------------------------------------------------- */
+
+/* "SECTION.KEY", or "KEY" that one section has. */
+static bool is_named(const dl_key *key, const char *text)
+{
+    const size_t section = strlen(key->section);
+    if (strcmp(key->name, text) == 0) return true;
+    return strncmp(key->section, text, section) == 0 && text[section] == '.' &&
+           strcmp(key->name, text + section + 1) == 0;
+}
+
+static dl_status find_key(const dl_key **found, const char *text, dl_error *err)
+{
+    const char *names[DL_SCENARIO_KEYS_MAX];
+    size_t count = 0, hits = 0;
+    for (size_t i = 0; i < dl_scenario_keys.count; i++) {
+        const dl_key *key = &dl_scenario_keys.rows[i];
+        if (is_number(key) && key->sweep != 0) names[count++] = key->name;
+        if (!is_named(key, text)) continue;
+        *found = key;
+        hits++;
+    }
+    if (hits > 1) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--solve %s: several sections have it; give SECTION.%s", text, text);
+    }
+    if (hits == 0) {
+        char hint[512];
+        dl_names_hint(hint, sizeof hint, text, names, count);
+        return dl_error_set(err, DL_ERR_USAGE, "--solve: scenarios have no key '%s'%s", text, hint);
+    }
+    if (!is_number(*found) || (*found)->sweep == 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--solve %s: only keys that are one number and can be swept", text);
+    }
+    return DL_OK;
+}
+
+/* "COLUMN=VALUE,VALUE,...": the column, of its own, and the values. */
+static dl_status read_targets(const char *text, char **column, double *values, size_t *count,
+                              dl_error *err)
+{
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text || equals[1] == '\0') {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--target %s: not COLUMN=VALUE, as in utilisation_frac=0.9", text);
+    }
+    char *list = dl_strdup(equals + 1), *rest = NULL;
+    dl_status status = DL_OK;
+    for (char *item = strtok_r(list, ",", &rest); item != NULL && status == DL_OK;
+         item = strtok_r(NULL, ",", &rest)) {
+        if (*count == DL_SOLVE_TARGETS_MAX) {
+            status = dl_error_set(err, DL_ERR_USAGE, "--target: more than %d values",
+                                  DL_SOLVE_TARGETS_MAX);
+        } else if (dl_parse_double(item, -1e300, 1e300, &values[(*count)++], NULL) != DL_OK) {
+            status =
+                dl_error_set(err, DL_ERR_USAGE, "--target %s: '%s' is not a number", text, item);
+        }
+    }
+    free(list);
+    if (status == DL_OK) *column = dl_strndup(text, (size_t)(equals - text));
+    return status;
+}
+
+/* --- one value of the key -------------------------------------------------------------------- */
+
+static double column_of(const dl_cell_table *table, const char *column)
+{
+    for (size_t c = 0; c < table->columns; c++) {
+        if (strcmp(table->names[c], column) == 0) return dl_cell_table_cell(table, 0, c)->number;
+    }
+    return (double)NAN;
+}
+
+static dl_status check_column(const dl_cell_table *table, const char *column, dl_error *err)
+{
+    const char *const *names = (const char *const *)table->names;
+    if (dl_names_find(column, names, table->columns) >= 0) return DL_OK;
+    char hint[2048];
+    dl_names_hint(hint, sizeof hint, column, names, table->columns);
+    return dl_error_set(err, DL_ERR_NAME,
+                        "--target: the results of this point have no column '%s'%s", column, hint);
+}
+
+/* The study in which the key has this value; costs are read. */
+static dl_status read_study(const search *s, dl_study *study, double key, dl_error *err)
+{
+    char value[DL_DOUBLE_TEXT_BYTES], *text = dl_strdup(s->text);
+    const dl_key *of = s->solution->key;
+    dl_ini_text_set(&text, of->section, of->name, dl_format_double(value, key));
+    dl_status status = dl_study_read_text(study, s->study->path, text, strlen(text), err);
+    if (status == DL_OK) status = dl_study_read_costs(study, err);
+    free(text);
+    for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
+        dl_variant *variant = &study->variants[v];
+        dl_without_apply(s->config->without, &variant->scenario, &variant->costs);
+        if (s->config->seed >= 0) variant->scenario.seed = s->config->seed;
+    }
+    return status;
+}
+
+/* Takes "KEY VALUE" out of "KEY VALUE, lag 8": it is what is solved for. */
+static void drop_key(char *options, const char *key)
+{
+    const size_t bytes = strlen(key);
+    for (char *item = options; item != NULL; item = strstr(item, ", ")) {
+        if (*item == ',') item += 2;
+        if (strncmp(item, key, bytes) != 0 || item[bytes] != ' ') continue;
+        const char *rest = strstr(item, ", ");
+        if (rest != NULL) {
+            memmove(item, rest + 2, strlen(rest + 2) + 1);
+        } else {
+            *(item > options ? item - 2 : item) = '\0';
+        }
+        return;
+    }
+}
+
+/* What the first trial of a point shows of it. */
+static void note_point(search *s, const dl_study *study, const dl_row *row)
+{
+    char options[DL_REPORT_OPTIONS_BYTES];
+    if (s->about.options != NULL) return;
+    dl_report_options(options, sizeof options, study, row);
+    drop_key(options, s->solution->key->name);
+    s->about = (dl_solved){.row = s->row,
+                           .options = dl_strdup(options),
+                           .workers = row->point.workers,
+                           .sync = row->point.mode->name,
+                           .batch = row->point.batch};
+}
+
+/* Simulates the row alone. */
+static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *err)
+{
+    size_t point = 0;
+    dl_variant *variant = (dl_variant *)dl_study_variant(study, s->row, &point);
+    dl_point *points = variant->scenario.points;
+    const size_t point_count = variant->scenario.point_count;
+    dl_study one = *study;
+    one.variants = variant;
+    one.variant_count = one.point_count = variant->scenario.point_count = 1;
+    variant->scenario.points = &points[point];
+    dl_sweep sweep = {0};
+    dl_measured *measured = NULL;
+    const dl_sweep_config config = {.threads = s->config->threads, .no_influences = true};
+    dl_status status = dl_measured_read(&measured, &one, err);
+    if (status == DL_OK) status = dl_sweep_run(&sweep, &one, &config, err);
+    if (status == DL_OK) {
+        dl_report_results_table(&tried->table, &one, &sweep, measured, NULL);
+        note_point(s, &one, &sweep.rows[0]);
+        status = check_column(&tried->table, s->solution->column, err);
+        tried->found = column_of(&tried->table, s->solution->column);
+    }
+    dl_sweep_free(&sweep);
+    dl_measured_free(measured, 1);
+    variant->scenario.points = points;
+    variant->scenario.point_count = point_count;
+    return status;
+}
+
+/* The trial at this value, made if there is none yet; NULL, and s->status, if it fails. */
+static const trial *try(search *s, double key)
+{
+    size_t i = 0;
+    while (i < s->count && s->trials[i].key < key)
+        i++;
+    if (i < s->count && s->trials[i].key == key) return &s->trials[i];
+    dl_study study = {0};
+    trial tried = {.key = key, .found = (double)NAN};
+    dl_error error = {0};
+    dl_status status = read_study(s, &study, key, &error);
+    if (status == DL_OK) status = simulate(s, &study, &tried, &error);
+    dl_study_free(&study);
+    s->solution->runs++;
+    if (status != DL_OK) {
+        dl_cell_table_free(&tried.table);
+        s->status = status;
+        if (s->err != NULL) *s->err = error;
+        return NULL;
+    }
+    s->trials = dl_realloc(s->trials, s->count + 1, sizeof *s->trials, "values tried");
+    memmove(&s->trials[i + 1], &s->trials[i], (s->count - i) * sizeof *s->trials);
+    s->trials[i] = tried;
+    s->count++;
+    return &s->trials[i];
+}
+
+/* --- the search ------------------------------------------------------------------------------ */
+
+/* The key's value in the scenario, if it is one, else a usual or a middle one. */
+static double first_value(const search *s)
+{
+    const dl_key *key = s->solution->key;
+    char *own = dl_ini_text_value(s->study->text, key->section, key->name);
+    const char *text = own != NULL ? own : key->fallback;
+    double value = (double)NAN;
+    if (text != NULL) {
+        char *end = strpbrk(own != NULL ? own : "", ",|");
+        if (end != NULL) *end = '\0';
+        if (dl_amount_parse(text, key->dimension, &value, NULL) != DL_OK) value = (double)NAN;
+    }
+    free(own);
+    if (!(value > 0)) value = sqrt(fmax(key->low, 1e-9) * fmin(key->high, 1e9));
+    return fmin(key->high, fmax(key->low, value));
+}
+
+static double rounded(const dl_key *key, double value)
+{
+    return fmin(key->high, fmax(key->low, is_whole(key) ? round(value) : value));
+}
+
+/* Neighbours among the trials between which the target lies: *low is the lower one. */
+static bool is_bracketed(const search *s, double target, size_t *low)
+{
+    for (size_t i = 0; i + 1 < s->count; i++) {
+        if ((s->trials[i].found - target) * (s->trials[i + 1].found - target) > 0) continue;
+        if (isnan(s->trials[i].found) || isnan(s->trials[i + 1].found)) continue;
+        *low = i;
+        return true;
+    }
+    return false;
+}
+
+/* The end of the key's range that comes nearest to the target. */
+static const trial *nearest_end(const search *s, double target)
+{
+    const trial *low = &s->trials[0], *high = &s->trials[s->count - 1];
+    return fabs(low->found - target) < fabs(high->found - target) ? low : high;
+}
+
+/* Goes on from the largest or the least trial by growing factors until the target is bracketed; false
+ * at the end of the key's range. */
+static bool go(search *s, double target, bool up, size_t *low)
+{
+    const dl_key *key = s->solution->key;
+    const double limit = up ? key->high : fmax(key->low, is_whole(key) ? 0 : 1e-12);
+    for (double factor = FIRST_FACTOR; s->status == DL_OK; factor *= FIRST_FACTOR) {
+        if (is_bracketed(s, target, low)) return true;
+        const double end = s->trials[up ? s->count - 1 : 0].key;
+        double next = rounded(key, up ? fmax(end, is_whole(key) ? 1 : 0) * factor : end / factor);
+        if (up ? next > limit : next < limit) next = limit;
+        if (next == end) return false;
+        if (try(s, next) == NULL) return false;
+    }
+    return false;
+}
+
+/* Finds trials around the target: from the first value in the direction in which the column comes
+ * nearer, then in the other one. */
+static bool bracket(search *s, double target, size_t *low)
+{
+    const dl_key *key = s->solution->key;
+    if (s->count == 0) {
+        const double first = rounded(key, first_value(s));
+        if (try(s, first) == NULL) return false;
+        if (try(s, rounded(key, fmax(first, 1e-12) * FIRST_FACTOR)) == NULL) return false;
+    }
+    if (is_bracketed(s, target, low)) return true;
+    const trial *a = &s->trials[0], *b = &s->trials[s->count - 1];
+    const bool rises = b->found > a->found, is_flat = b->found == a->found;
+    const bool up = is_flat || rises == (target > b->found);
+    if (go(s, target, up, low)) return true;
+    return is_flat && s->status == DL_OK && go(s, target, false, low);
+}
+
+typedef struct equation {
+    search *s;
+    double target;
+} equation;
+
+static double difference(double log_key, void *user)
+{
+    const equation *e = user;
+    /* What GSL asks for at the ends of the bracket has been tried at these very values. */
+    for (size_t i = 0; i < e->s->count; i++) {
+        if (log(e->s->trials[i].key) == log_key) return e->s->trials[i].found - e->target;
+    }
+    const trial *t = e->s->status == DL_OK ? try(e->s, exp(log_key)) : NULL;
+    return t != NULL ? t->found - e->target : (double)NAN;
+}
+
+/* By Brent's method between two trials with keys > 0. */
+static const trial *close_in(search *s, double target, size_t low)
+{
+    equation e = {s, target};
+    gsl_function function = {difference, &e};
+    gsl_root_fsolver *solver = gsl_root_fsolver_alloc(gsl_root_fsolver_brent);
+    DL_ASSERT(solver != NULL, "no memory for %s", "a root");
+    double root = log(s->trials[low].key);
+    int failed = gsl_root_fsolver_set(solver, &function, root, log(s->trials[low + 1].key));
+    for (int k = 0; k < ROUNDS_MAX && failed == GSL_SUCCESS && s->status == DL_OK; k++) {
+        failed = gsl_root_fsolver_iterate(solver);
+        root = gsl_root_fsolver_root(solver);
+        if (gsl_root_test_interval(gsl_root_fsolver_x_lower(solver),
+                                   gsl_root_fsolver_x_upper(solver), DL_SOLVE_TOLERANCE,
+                                   0) == GSL_SUCCESS) {
+            break;
+        }
+    }
+    gsl_root_fsolver_free(solver);
+    if (s->status != DL_OK) return NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        if (log(s->trials[i].key) == root) return &s->trials[i];
+    }
+    return try(s, exp(root));
+}
+
+/* The neighbouring whole number, or value, whose column is not below the target. */
+static const trial *bisect(search *s, double target, size_t low)
+{
+    double below = s->trials[low].key, above = s->trials[low + 1].key;
+    const double sign = s->trials[low].found <= target ? 1 : -1; /* of (found - target) above */
+    while (above - below > 1) {
+        const double middle = floor((below + above) / 2);
+        const trial *t = try(s, middle);
+        if (t == NULL) return NULL;
+        *(sign * (t->found - target) >= 0 ? &above : &below) = middle;
+    }
+    const trial *a = try(s, below), *b = try(s, above);
+    if (a->found == target) return a;
+    if (b->found == target) return b;
+    return a->found > b->found ? a : b;
+}
+
+static void copy_table(dl_cell_table *to, const dl_cell_table *from)
+{
+    for (size_t i = 0; i < from->comment_count; i++)
+        dl_cell_table_add_comment(to, from->comments[i]);
+    for (size_t c = 0; c < from->columns; c++)
+        dl_cell_table_add_name(to, from->names[c]);
+    for (size_t c = 0; c < from->cell_count; c++)
+        dl_cell_table_add_cell(to, from->cells[c].kind, from->cells[c].text, from->cells[c].number);
+}
+
+static void add_solved(search *s, double target, const trial *t, bool reached)
+{
+    dl_solution *solution = s->solution;
+    solution->all =
+        dl_realloc(solution->all, solution->count + 1, sizeof *solution->all, "solutions");
+    dl_solved *solved = &solution->all[solution->count++];
+    *solved = s->about;
+    solved->options = dl_strdup(s->about.options);
+    solved->target = target;
+    solved->value = reached ? t->key : (double)NAN;
+    solved->at_limit = reached ? (double)NAN : t->key;
+    solved->found = t->found;
+    solved->step_s = column_of(&t->table, "step_mean_s");
+    copy_table(&solved->table, &t->table);
+    solution->unreached += !reached;
+}
+
+static dl_status solve_row(search *s, const double *targets, size_t count)
+{
+    for (size_t i = 0; i < count && s->status == DL_OK; i++) {
+        size_t low = 0;
+        const trial *t = NULL;
+        const bool found = bracket(s, targets[i], &low);
+        if (s->status != DL_OK) break;
+        if (found) {
+            t = is_whole(s->solution->key) ? bisect(s, targets[i], low)
+                                           : close_in(s, targets[i], low);
+        } else {
+            t = nearest_end(s, targets[i]);
+        }
+        if (t != NULL) add_solved(s, targets[i], t, found);
+    }
+    for (size_t i = 0; i < s->count; i++)
+        dl_cell_table_free(&s->trials[i].table);
+    free(s->trials);
+    free(s->about.options);
+    return s->status;
+}
+
+dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_config *config,
+                   dl_error *err)
+{
+    double targets[DL_SOLVE_TARGETS_MAX] = {0};
+    size_t count = 0;
+    dl_study plain = {0};
+    dl_status status = find_key(&solution->key, config->key, err);
+    if (status == DL_OK) {
+        status = read_targets(config->targets, &solution->column, targets, &count, err);
+    }
+    if (status != DL_OK) return status;
+    char *text = dl_strdup(study->text);
+    dl_ini_text_remove(&text, "measured", "file");
+    search whole = {.solution = solution, .config = config, .study = study, .text = text};
+    status = read_study(&whole, &plain, rounded(solution->key, first_value(&whole)), err);
+    for (size_t row = 0; row < plain.point_count && status == DL_OK; row++) {
+        search s = whole;
+        s.row = row;
+        s.err = err;
+        status = solve_row(&s, targets, count);
+    }
+    dl_study_free(&plain);
+    free(text);
+    return status;
+}
+
+void dl_solution_free(dl_solution *solution)
+{
+    for (size_t i = 0; i < solution->count; i++) {
+        free(solution->all[i].options);
+        dl_cell_table_free(&solution->all[i].table);
+    }
+    free(solution->all);
+    free(solution->column);
+    *solution = (dl_solution){0};
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static const dl_cell *cell_named(const dl_cell_table *table, const char *name)
+{
+    for (size_t c = 0; c < table->columns; c++) {
+        if (strcmp(table->names[c], name) == 0) return dl_cell_table_cell(table, 0, c);
+    }
+    return NULL;
+}
+
+/* Columns of all rows, in the order in which they first come. */
+static void add_names(dl_cell_table *table, const dl_solution *solution)
+{
+    for (size_t i = 0; i < solution->count; i++) {
+        const dl_cell_table *own = &solution->all[i].table;
+        for (size_t c = 0; c < own->columns; c++) {
+            const char *const *names = (const char *const *)table->names;
+            if (dl_names_find(own->names[c], names, table->columns) < 0)
+                dl_cell_table_add_name(table, own->names[c]);
+        }
+    }
+}
+
+static void add_number(dl_cell_table *table, double value)
+{
+    char text[DL_DOUBLE_TEXT_BYTES] = "";
+    dl_cell_table_add_cell(table, isnan(value) ? DL_CELL_EMPTY : DL_CELL_NUMBER,
+                           isnan(value) ? text : dl_format_double(text, value), value);
+}
+
+static void make_table(dl_cell_table *table, const dl_solution *solution)
+{
+    char *name = dl_format("solved_%s", solution->key->name);
+    dl_cell_table_add_name(table, "target");
+    dl_cell_table_add_name(table, name);
+    free(name);
+    add_names(table, solution);
+    for (size_t i = 0; i < solution->count; i++) {
+        const dl_solved *s = &solution->all[i];
+        add_number(table, s->target);
+        add_number(table, s->value);
+        for (size_t c = 2; c < table->columns; c++) {
+            const dl_cell *cell = cell_named(&s->table, table->names[c]);
+            dl_cell_table_add_cell(table, cell != NULL ? cell->kind : DL_CELL_EMPTY,
+                                   cell != NULL ? cell->text : "",
+                                   cell != NULL ? cell->number : (double)NAN);
+        }
+    }
+}
+
+static void write_csv(FILE *out, const dl_solution *solution, const dl_study *study)
+{
+    dl_csv_writer writer = {.out = out};
+    dl_cell_table table = {0};
+    make_table(&table, solution);
+    dl_csv_comment(&writer, "dlsim solved, schema %d", DL_SOLVE_SCHEMA);
+    dl_csv_comment(&writer, "version: dlsim %s", dl_version());
+    dl_csv_comment(&writer, "scenario: %s", study->variants[0].scenario.name);
+    dl_csv_comment(&writer, "solved: [%s] %s for %s", solution->key->section, solution->key->name,
+                   solution->column);
+    for (size_t c = 0; c < table.columns; c++)
+        dl_csv_text(&writer, table.names[c]);
+    dl_csv_end_row(&writer);
+    for (size_t r = 0; r < dl_cell_table_rows(&table); r++) {
+        for (size_t c = 0; c < table.columns; c++)
+            dl_csv_text(&writer, dl_cell_table_cell(&table, r, c)->text);
+        dl_csv_end_row(&writer);
+    }
+    dl_cell_table_free(&table);
+}
+
+dl_status dl_solution_write(const char *path, const dl_solution *solution, const dl_study *study,
+                            dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    write_csv(output.out, solution, study);
+    return dl_output_close(&output, err);
+}
+
+void dl_solution_json_write(FILE *out, const dl_solution *solution, const dl_study *study)
+{
+    dl_json to = {.out = out};
+    dl_cell_table table = {0};
+    make_table(&table, solution);
+    dl_json_begin(&to, NULL, '{');
+    dl_json_members(&to, "format=%s schema=%d", "dlsim solved", DL_SOLVE_SCHEMA);
+    dl_json_text_item(&to, "version", dl_version());
+    dl_json_text_item(&to, "scenario", study->variants[0].scenario.name);
+    dl_json_text_item(&to, "section", solution->key->section);
+    dl_json_text_item(&to, "key", solution->key->name);
+    dl_json_text_item(&to, "column", solution->column);
+    dl_cell_table_write_json(&to, &table);
+    dl_json_end(&to, '}');
+    fputc('\n', out);
+    dl_cell_table_free(&table);
+}
+
+dl_status dl_solution_json(const char *path, const dl_solution *solution, const dl_study *study,
+                           dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_solution_json_write(output.out, solution, study);
+    return dl_output_close(&output, err);
+}
+
+/* "1.25 GB/s, 10 Gb/s": rates of networks are usually told in bits. */
+static void print_value(char *text, size_t bytes, const dl_key *key, double value)
+{
+    const int used = (int)strlen(dl_amount_text(text, bytes, value, key->dimension));
+    if (key->dimension != DL_DIMENSION_BYTES_PER_S) return;
+    static const char *const units[] = {"b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"};
+    double bits = 8 * value;
+    int unit = 0;
+    for (; bits >= 1e3 && unit < 4; unit++)
+        bits /= 1e3;
+    snprintf(text + used, bytes - (size_t)used, ", %.4g %s", bits, units[unit]);
+}
+
+void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *study)
+{
+    size_t width = strlen("options");
+    const int column = (int)strlen(solution->column), step = 10;
+    char value[96], time[32];
+    for (size_t i = 0; i < solution->count; i++) {
+        const size_t own = strlen(solution->all[i].options);
+        if (own > width) width = own;
+    }
+    fprintf(out, "%s\n%7s %6s %-11s %-*s %10s %*s %*s  %s\n", study->variants[0].scenario.name,
+            "workers", "batch", "sync", (int)width, "options", "target", column, solution->column,
+            step, "step", solution->key->name);
+    for (size_t i = 0; i < solution->count; i++) {
+        const dl_solved *s = &solution->all[i];
+        const bool reached = !isnan(s->value);
+        print_value(value, sizeof value, solution->key, reached ? s->value : s->at_limit);
+        fprintf(out, "%7d %6lld %-11s %-*s %10.4g %*.4g %*s  %s%s\n", s->workers,
+                (long long)s->batch, s->sync, (int)width, s->options, s->target, column, s->found,
+                step,
+                isnan(s->step_s) ? "-" : dl_format_ns(time, sizeof time, dl_s_to_ns(s->step_s)),
+                reached ? "" : "not reached, even at ", value);
+    }
+}

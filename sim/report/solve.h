@@ -1,0 +1,71 @@
+/* What a key must be for a column of the results to have a wanted value: the rate of ports that
+ * lets workers compute for nine tenths of the time, the averaging interval that a slow network
+ * needs.
+ *
+ * Each point is solved for itself and for each target. The column must rise or fall with the key,
+ * not necessarily by the same amount everywhere. From the scenario's own value (or one in the
+ * middle of the key's range) the search goes by growing factors in the direction of the target
+ * until it is passed, at most to the ends of the key's range; then Brent's method (GSL) on the
+ * logarithm of the key closes in until the ends are DL_SOLVE_TOLERANCE apart. A whole number is
+ * bisected; of the two neighbours that the target lies between it is the one with the larger value
+ * in the column. Noise and draws of costs are the same at each value tried. */
+#ifndef DL_SIM_SOLVE_H
+#define DL_SIM_SOLVE_H
+
+#include "common/cell_table.h"
+#include "sim/scenario/study.h"
+#include "sim/sweep.h"
+
+#define DL_SOLVE_TOLERANCE 1e-4 /* relative, of the key */
+#define DL_SOLVE_TARGETS_MAX 64
+#define DL_SOLVE_SCHEMA 1
+
+typedef struct dl_solve_config {
+    const char *key;     /* "SECTION.KEY", or "KEY" where one section has it */
+    const char *targets; /* "COLUMN=VALUE,VALUE,..." */
+    unsigned without;    /* costs that are switched off (sim/scenario/without.h) */
+    int64_t seed;        /* -1: the scenario's */
+    int threads;         /* >= 1 */
+} dl_solve_config;
+
+typedef struct dl_solved {
+    size_t row;    /* of all points of the scenario, without the key's own list */
+    char *options; /* dl_report_options, without the key */
+    int workers;
+    const char *sync;
+    int64_t batch;
+    double step_s;
+    double target;
+    double value;    /* of the key; NaN: it is not reached */
+    double found;    /* in the column at `value`; else at the end of the range that is nearest */
+    double at_limit; /* that end; NaN where the target is reached */
+    dl_cell_table table; /* one row: the results there */
+} dl_solved;
+
+typedef struct dl_solution {
+    const dl_key *key;
+    char *column;
+    dl_solved *all; /* [count] */
+    size_t count, unreached;
+    int64_t runs; /* values tried */
+} dl_solution;
+
+/* DL_ERR_USAGE for a key that no scenario has or that is no number, for targets that are none;
+ * DL_ERR_NAME for a column that the results do not have. Zero *solution before; release with
+ * dl_solution_free. */
+dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_config *config,
+                   dl_error *err) DL_MUST_CHECK;
+void dl_solution_free(dl_solution *solution);
+
+/* One row each: target, solved_KEY (empty: not reached), and the results' columns at that value, or
+ * at the end of the key's range that is nearest to the target. */
+dl_status dl_solution_write(const char *path, const dl_solution *solution, const dl_study *study,
+                            dl_error *err) DL_MUST_CHECK;
+dl_status dl_solution_json(const char *path, const dl_solution *solution, const dl_study *study,
+                           dl_error *err) DL_MUST_CHECK;
+void dl_solution_json_write(FILE *out, const dl_solution *solution, const dl_study *study);
+
+/* The table for people. */
+void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *study);
+
+#endif

@@ -1,0 +1,184 @@
+/* What a key must be for a column to have a wanted value, against the closed form of the
+ * utilisation: H t / (H t + T), with t = 1.1 ms and T = 12 ms of a ring of four nodes at 1 GB/s. */
+#include "tests/gpu_fixture.h"
+
+#include <gsl/gsl_errno.h>
+
+#include "common/csv.h"
+#include "sim/report/solve.h"
+
+#define STEP_MS 1.1
+#define RING_MS 12.0
+#define SCENARIO                                                                       \
+    "[scenario]\nname = solved\nsteps = 32\n[machine]\nfile = solve_nodes.ini\n"       \
+    "workers = 4\n%s[workload]\ncosts = solve_costs.ini\nbatch_per_worker = 1\n[sync]" \
+    "\nmode = average\nwhere = allreduce\n%s[exchange]\nalgorithm = ring\n"
+
+static int write_files(void **state)
+{
+    (void)state;
+    fixture_write("solve_nodes.ini",
+                  "[machine]\nschema = 1\nname = nodes\nnodes = 4\npeer = all\n"
+                  "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n"
+                  "fp32_flop_per_s = 1Tflop/s\n"
+                  "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"
+                  "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"
+                  "[host]\nmemory_bytes_per_s = 1000GB/s\n"
+                  "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"
+                  "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n");
+    fixture_write("solve_costs.ini", "[costs]\nschema = 1\nparameter_bytes = 8000000\n"
+                                     "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
+                                     "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+                                     "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
+                                     "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH);
+    return 0;
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    unlink("solve_nodes.ini");
+    unlink("solve_costs.ini");
+    return 0;
+}
+
+/* Solves with more lines of [machine] and [sync]. */
+static dl_status solve(dl_solution *solution, dl_study *study, const char *machine,
+                       const char *sync, const char *key, const char *targets, dl_error *err)
+{
+    char text[1024];
+    const dl_solve_config config = {.key = key, .targets = targets, .seed = -1, .threads = 1};
+    snprintf(text, sizeof text, SCENARIO, machine, sync);
+    *solution = (dl_solution){0};
+    *study = (dl_study){0};
+    dl_status status = dl_study_read_text(study, "s.ini", text, strlen(text), err);
+    if (status == DL_OK) status = dl_study_read_costs(study, err);
+    return status == DL_OK ? dl_solve(solution, study, &config, err) : status;
+}
+
+static void end(dl_solution *solution, dl_study *study)
+{
+    dl_solution_free(solution);
+    dl_study_free(study);
+}
+
+/* At B bytes a second T = 12 ms x 1 GB/s / B. */
+static void a_rate_gives_the_utilisation(void **state)
+{
+    (void)state;
+    dl_solution solution;
+    dl_study study;
+    assert_int_equal(solve(&solution, &study, "", "interval = 16, 64\n", "port_bytes_per_s",
+                           "utilisation_frac=0.5,0.9,0.1", NULL),
+                     DL_OK);
+    static const double targets[] = {0.5, 0.9, 0.1};
+    assert_int_equal(solution.count, 6);
+    assert_int_equal(solution.unreached, 0);
+    for (size_t i = 0; i < 6; i++) {
+        const double h = i < 3 ? 16 : 64, u = targets[i % 3];
+        assert_near(solution.all[i].value, 1e9 * RING_MS / (h * STEP_MS * (1 - u) / u), 2e-4);
+        assert_near(solution.all[i].found, u, 1e-4);
+    }
+    assert_string_equal(solution.all[5].options, "interval 64");
+    end(&solution, &study);
+}
+
+/* A column that falls with the key; the key's own list, and its section. */
+static void a_falling_column_is_solved_too(void **state)
+{
+    (void)state;
+    dl_solution solution;
+    dl_study study;
+    assert_int_equal(solve(&solution, &study, "port_bytes_per_s = 1MB/s, 2MB/s\n",
+                           "interval = 16\n", "machine.port_bytes_per_s", "step_mean_s=0.002",
+                           NULL),
+                     DL_OK);
+    assert_int_equal(solution.count, 1);
+    assert_near(solution.all[0].value, 1e9 * RING_MS / (16 * (2 - STEP_MS)), 2e-4);
+    end(&solution, &study);
+}
+
+/* 9 x 12 ms of 1.1 ms are 98.2 steps: 99. The step that is at most 2 ms long needs 13.3; the larger
+ * value of the column is that of 13. */
+static void whole_numbers_are_bisected(void **state)
+{
+    (void)state;
+    dl_solution solution;
+    dl_study study;
+    assert_int_equal(solve(&solution, &study, "", "", "interval", "utilisation_frac=0.9", NULL),
+                     DL_OK);
+    assert_near(solution.all[0].value, 99, 0);
+    assert_near(solution.all[0].found, 99 * STEP_MS / (99 * STEP_MS + RING_MS), 1e-4);
+    assert_string_equal(solution.all[0].options, "");
+    end(&solution, &study);
+    assert_int_equal(solve(&solution, &study, "", "", "interval", "step_mean_s=0.002", NULL),
+                     DL_OK);
+    assert_near(solution.all[0].value, 13, 0);
+    end(&solution, &study);
+}
+
+/* The link behind the port has 100 GB/s: T is 0.12 ms at least. Both rows have the results. */
+static void what_no_rate_reaches_is_said(void **state)
+{
+    (void)state;
+    dl_solution solution;
+    dl_study study;
+    assert_int_equal(solve(&solution, &study, "", "interval = 16\n", "port_bytes_per_s",
+                           "utilisation_frac=0.9,0.999", NULL),
+                     DL_OK);
+    assert_int_equal(solution.unreached, 1);
+    assert_true(isnan(solution.all[1].value));
+    assert_near(solution.all[1].at_limit, 1e15, 0);
+    assert_near(solution.all[1].found, 17.6 / (17.6 + 0.12), 1e-4);
+    assert_int_equal(dl_solution_write("solve_rows.csv", &solution, &study, NULL), DL_OK);
+    dl_csv csv = {0};
+    double number = 0;
+    assert_int_equal(dl_csv_read(&csv, "solve_rows.csv", NULL), DL_OK);
+    assert_int_equal(csv.rows, 2);
+    assert_string_equal(csv.names[1], "solved_port_bytes_per_s");
+    assert_string_equal(dl_csv_cell(&csv, 1, 1), "");
+    const int column = dl_csv_column(&csv, "utilisation_frac");
+    assert_int_equal(dl_csv_number(&csv, 0, (size_t)column, &number, NULL), DL_OK);
+    assert_near(number, 0.9, 1e-4);
+    dl_csv_free(&csv);
+    unlink("solve_rows.csv");
+    end(&solution, &study);
+}
+
+static void what_is_not_asked_well_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *target, *text;
+        dl_status status;
+    } cases[] = {
+        {"port_byte_per_s", "utilisation_frac=0.9", "did you mean 'port_bytes_per_s'?",
+         DL_ERR_USAGE},
+        {"mode", "utilisation_frac=0.9", "only keys that are one number", DL_ERR_USAGE},
+        {"seed", "utilisation_frac", "not COLUMN=VALUE", DL_ERR_USAGE},
+        {"interval", "utilisation_frac=much", "'much' is not a number", DL_ERR_USAGE},
+        {"interval", "utilization_frac=0.9", "did you mean 'utilisation_frac'?", DL_ERR_NAME},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_solution solution;
+        dl_study study;
+        dl_error err = {0};
+        assert_int_equal(solve(&solution, &study, "", "", cases[i].key, cases[i].target, &err),
+                         cases[i].status);
+        if (strstr(err.text, cases[i].text) == NULL) fail_msg("%s", err.text);
+        end(&solution, &study);
+    }
+}
+
+int main(void)
+{
+    gsl_set_error_handler_off();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rate_gives_the_utilisation),
+        cmocka_unit_test(a_falling_column_is_solved_too),
+        cmocka_unit_test(whole_numbers_are_bisected),
+        cmocka_unit_test(what_no_rate_reaches_is_said),
+        cmocka_unit_test(what_is_not_asked_well_is_refused),
+    };
+    return cmocka_run_group_tests(tests, write_files, remove_files);
+}
