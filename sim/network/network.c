@@ -57,10 +57,12 @@ void dl_network_free(dl_network *network)
     *network = (dl_network){0};
 }
 
-/* All arrays over links at once. */
+/* Room for `count` links in all arrays over them; for more than there were, twice as many. */
 static void grow_links(dl_network *network, int count)
 {
-    size_t n = (size_t)count;
+    if (count <= network->link_room) return;
+    network->link_room = count > 2 * network->link_room ? count : 2 * network->link_room;
+    const size_t n = (size_t)network->link_room;
     network->capacity = dl_realloc(network->capacity, n, sizeof(double), "link capacities");
     network->bytes = dl_realloc(network->bytes, n, sizeof(double), "link bytes");
     network->first_use = dl_realloc(network->first_use, n, sizeof(int), "classes on links");

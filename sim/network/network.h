@@ -111,7 +111,7 @@ typedef struct dl_network_claim {
 
 typedef struct dl_network {
     dl_engine *engine;
-    int link_count;
+    int link_count, link_room;
     double *capacity;    /* [links] */
     double *bytes;       /* [links] that have crossed, of ended flows */
     int *first_use;      /* [links] list of uses by bundles */

@@ -19,8 +19,8 @@ static int add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, .
 static int add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
 {
     if (!isfinite(bytes_per_s)) return -1;
-    size_t i = (size_t)gpus->own_links++;
-    gpus->own_names = dl_realloc(gpus->own_names, i + 1, sizeof *gpus->own_names, "link names");
+    const size_t i = (size_t)gpus->own_links++;
+    gpus->own_names = dl_grow(gpus->own_names, i, sizeof *gpus->own_names, "link names");
     va_list args;
     va_start(args, format);
     vsnprintf(gpus->own_names[i], sizeof gpus->own_names[i], format, args);
