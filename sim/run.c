@@ -656,6 +656,7 @@ void dl_run_result_free(dl_run_result *result)
     free(result->worker_stale_sum);
     free(result->worker_stale_count);
     free(result->split);
+    free(result->averaging);
     free(result->syncer);
     *result = (dl_run_result){0};
 }

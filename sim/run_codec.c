@@ -11,7 +11,7 @@ typedef struct block {
     size_t bytes;
 } block;
 
-enum { BLOCKS = 6 };
+enum { BLOCKS = 7 };
 
 static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
 {
@@ -24,6 +24,7 @@ static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
     blocks[3] = (block){(void **)&r->syncer, sizeof *r->syncer};
     blocks[4] = (block){(void **)&r->worker_stale_sum, workers * sizeof *r->worker_stale_sum};
     blocks[5] = (block){(void **)&r->worker_stale_count, workers * sizeof *r->worker_stale_count};
+    blocks[6] = (block){(void **)&r->averaging, sizeof *r->averaging};
 }
 
 void dl_run_result_encode(const dl_run_result *result, dl_bytes *into)

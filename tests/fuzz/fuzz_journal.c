@@ -58,6 +58,8 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     double steps[WORKERS] = {0.5, 0.25};
     int64_t counts[3 * WORKERS] = {1, 2, 3, 4, 5, 6};
     dl_split_result split = {.stages = 2};
+    dl_averaging_result averaging = {.utilisation_frac = 0.5};
+    dl_syncer_result syncer = {.weight_mean = 1};
     const int fd = mkstemp(path);
     dl_error err = {0};
     if (fd < 0) return 0;
@@ -72,6 +74,8 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
         if (job % 2 == 0) result.staleness = counts;
         if (job % 2 == 0) result.staleness_bins = 3, result.staleness_rows = WORKERS;
         if (job == 3) result.split = &split;
+        if (job == 4) result.averaging = &averaging;
+        if (job == 6) result.syncer = &syncer;
         dl_bytes bytes = {0};
         dl_run_result_encode(&result, &bytes);
         dl_journal_add(journal, job, bytes.data, bytes.count);
