@@ -248,6 +248,19 @@ static double *outer_steps(const dl_team *team, size_t *count)
     return outer_s;
 }
 
+/* Their mean where steps are not kept: the workers' time in steps over their outer steps. */
+static double mean_outer_step_s(const dl_team *team, const dl_run_result *result)
+{
+    double sum_s = 0, outer_steps = 0;
+    for (int w = 0; w < team->config.workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        const double steps = (double)(worker->steps_done - worker->warm_up_steps);
+        sum_s += steps * result->worker_step_s[w];
+        outer_steps += steps / (double)worker->interval;
+    }
+    return sum_s / outer_steps;
+}
+
 /* Those of a syncer: from merge to merge. */
 static double *outer_steps_of_merges(const dl_team *team, size_t *count)
 {
@@ -279,10 +292,20 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
     const double outside =
         part[DL_PART_COMMUNICATION] + part[DL_PART_AVERAGING] + part[DL_PART_WAITING];
     size_t count = 0;
-    double *outer_s =
-        team->syncer != NULL ? outer_steps_of_merges(team, &count) : outer_steps(team, &count);
+    double *outer_s = NULL;
+    if (team->syncer != NULL) {
+        outer_s = outer_steps_of_merges(team, &count);
+    } else if (team->config.keeps_logs) {
+        outer_s = outer_steps(team, &count);
+    }
     dl_averaging_result *a = result->averaging = dl_calloc(1, sizeof *a, "outer steps");
     *a = (dl_averaging_result){1 - outside, nan, nan, nan, nan, nan};
+    if (team->syncer == NULL && !team->config.keeps_logs) {
+        a->outer_step_mean_s = mean_outer_step_s(team, result);
+        a->exposed_s = outside * a->outer_step_mean_s;
+        if (team->config.platform == &dl_platform_gpu)
+            a->site_sent_bytes = result->usage.sent_bytes / outer_steps_done(team);
+    }
     if (count > 0) {
         double interval = 0;
         for (int w = 0; w < result->workers; w++)

@@ -40,8 +40,8 @@ static int64_t pooled(const dl_run_result *r, int staleness)
 static void tallies_agree_with_logs(void **state)
 {
     (void)state;
-    static const char *const modes[] = {"async", "softsync", "ssp\nbound = 3", "kasync\nk = 3",
-                                        "allreduce"};
+    static const char *const modes[] = {"async",         "softsync",  "ssp\nbound = 3",
+                                        "kasync\nk = 3", "allreduce", "average\ninterval = 5"};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         dl_run_result kept = run_with_logs_of(modes[m], 0), counted = run_with_logs_of(modes[m], 1);
         assert_true(kept.throughput_per_s == counted.throughput_per_s);
@@ -57,6 +57,13 @@ static void tallies_agree_with_logs(void **state)
         for (int w = 0; w < 8 && kept.staleness_bins > 0; w++) {
             assert_int_equal(kept.worker_stale_sum[w], counted.worker_stale_sum[w]);
             assert_int_equal(kept.worker_stale_count[w], counted.worker_stale_count[w]);
+        }
+        assert_int_equal(kept.averaging != NULL, counted.averaging != NULL);
+        if (kept.averaging != NULL) {
+            /* Of whole outer steps with logs; without, of all steps after the warm-up. */
+            assert_near(counted.averaging->outer_step_mean_s, kept.averaging->outer_step_mean_s,
+                        0.02);
+            assert_true(isnan(counted.averaging->outer_step_p50_s));
         }
         dl_run_result_free(&kept);
         dl_run_result_free(&counted);
