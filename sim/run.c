@@ -648,15 +648,3 @@ dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, con
     dl_run_result_free(&result);
     return status;
 }
-
-void dl_run_result_free(dl_run_result *result)
-{
-    free(result->worker_step_s);
-    free(result->staleness);
-    free(result->worker_stale_sum);
-    free(result->worker_stale_count);
-    free(result->split);
-    free(result->averaging);
-    free(result->syncer);
-    *result = (dl_run_result){0};
-}

@@ -78,7 +78,7 @@ typedef struct dl_syncer_result {
     double goodput_frac;        /* of the learners' time, computing steps that were not lost */
 } dl_syncer_result;
 
-/* What it points to is also listed in sim/run_codec.c. */
+/* What it points to is listed in sim/run_codec.c, which frees and copies it. */
 typedef struct dl_run_result {
     int workers;
     double samples;          /* of all steps done, but those whose gradient the mode dropped */
@@ -118,7 +118,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
 void dl_run_result_free(dl_run_result *result);
 
 /* The result as bytes, for another process of the same program; and *result, which is freed before,
- * from them: false, and unchanged, if they are no result of a point of so many workers. */
+ * from them: false, and unchanged, if they are not a result of a point with `workers`. */
 void dl_run_result_encode(const dl_run_result *result, dl_bytes *into);
 bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, size_t bytes);
 

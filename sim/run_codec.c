@@ -1,4 +1,4 @@
-/* Results of runs as bytes, for ranks and journals: dl_run_result_encode and _decode. */
+/* What a result of a run points to, in one list: freed, and as bytes for ranks and journals. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,15 @@ static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
     blocks[4] = (block){(void **)&r->worker_stale_sum, workers * sizeof *r->worker_stale_sum};
     blocks[5] = (block){(void **)&r->worker_stale_count, workers * sizeof *r->worker_stale_count};
     blocks[6] = (block){(void **)&r->averaging, sizeof *r->averaging};
+}
+
+void dl_run_result_free(dl_run_result *result)
+{
+    block blocks[BLOCKS];
+    list_blocks(result, blocks);
+    for (int b = 0; b < BLOCKS; b++)
+        free(*blocks[b].at);
+    *result = (dl_run_result){0};
 }
 
 void dl_run_result_encode(const dl_run_result *result, dl_bytes *into)

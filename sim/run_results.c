@@ -303,8 +303,6 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
     if (team->syncer == NULL && !team->config.keeps_logs) {
         a->outer_step_mean_s = mean_outer_step_s(team, result);
         a->exposed_s = outside * a->outer_step_mean_s;
-        if (team->config.platform == &dl_platform_gpu)
-            a->site_sent_bytes = result->usage.sent_bytes / outer_steps_done(team);
     }
     if (count > 0) {
         double interval = 0;
@@ -316,9 +314,9 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
         a->outer_step_p95_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, count, 0.95);
         a->exposed_s = outside * (team->syncer != NULL ? interval * result->step_mean_s
                                                        : a->outer_step_mean_s);
-        if (team->config.platform == &dl_platform_gpu)
-            a->site_sent_bytes = result->usage.sent_bytes / outer_steps_done(team);
     }
+    if (!isnan(a->outer_step_mean_s) && team->config.platform == &dl_platform_gpu)
+        a->site_sent_bytes = result->usage.sent_bytes / outer_steps_done(team);
     free(outer_s);
 }
 
