@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/bytes.h"
 #include "common/status.h"
 
 /* Levenshtein distance, row by row: row[j] is the distance between the first i letters of `a` and
@@ -92,8 +93,5 @@ const char *dl_base_name(const char *path)
 
 uint64_t dl_hash_text(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
+    return dl_hash_bytes(DL_HASH_START, text, strlen(text));
 }

@@ -9,6 +9,7 @@
 
 #include "calibrate/table/table.h"
 #include "common/alloc.h"
+#include "common/bytes.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/costs/costs.h"
@@ -170,14 +171,7 @@ typedef struct dl_table_memory {
 
 static uint64_t hash(const double *key, size_t width)
 {
-    uint64_t sum = 0xcbf29ce484222325u; /* FNV-1a, word by word */
-    for (size_t i = 0; i < width; i++) {
-        uint64_t bits;
-        memcpy(&bits, &key[i], sizeof bits);
-        sum = (sum ^ bits) * 0x100000001b3u;
-        sum ^= sum >> 29;
-    }
-    return sum;
+    return dl_hash_bytes(DL_HASH_START, key, width * sizeof *key);
 }
 
 /* The slot of the key, or the empty one for it. */

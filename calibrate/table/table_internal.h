@@ -90,7 +90,7 @@ typedef struct dl_table_simulation {
     int threads;                  /* >= 1; the result does not depend on them */
     dl_cluster *cluster;          /* the ranks that share the points; NULL: this process alone */
     const dl_table_costs *sought; /* costs in which those of other ranks may differ, of which the */
-    size_t fitted;                /* first so many are in their lists too; with ranks only */
+    size_t fitted;                /* the first ones, in their lists too; with ranks only */
 } dl_table_simulation;
 
 /* Puts into per_s[scenario->point_count], for each wanted point, the throughput of steps that

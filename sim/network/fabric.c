@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/bytes.h"
 #include "common/status.h"
 
 /* Up is away from the nodes; in a torus, to the greater coordinate. */
@@ -89,14 +90,11 @@ static double tree_capacity(const dl_machine *m, double port_bytes_per_s, int li
     return leaves * leaf_rate(m, port_bytes_per_s) / or_one(m->fabric.pod_oversubscription);
 }
 
-/* FNV-1a over the four numbers, as switches hash the addresses and ports of a connection. */
-static uint32_t hash_of(const int numbers[4])
+/* The uplink of a connection, as switches choose it: by a hash of its addresses. */
+static int uplink_of(const int ends[4], int uplinks)
 {
-    uint32_t hash = 2166136261U;
-    for (int i = 0; i < 4; i++)
-        for (int shift = 0; shift < 32; shift += 8)
-            hash = (hash ^ ((uint32_t)numbers[i] >> shift & 0xff)) * 16777619U;
-    return hash ^ hash >> 15; /* the low bits alone depend on few of the input's */
+    const uint64_t hash = dl_hash_bytes(DL_HASH_START, ends, 4 * sizeof *ends);
+    return (int)((hash ^ hash >> 32) % (uint64_t)uplinks);
 }
 
 static int route_tree(const dl_machine *m, const int ends[4], int *links, int *switches)
@@ -104,7 +102,7 @@ static int route_tree(const dl_machine *m, const int ends[4], int *links, int *s
     const int from = leaf_of(m, ends[0], ends[1]), to = leaf_of(m, ends[2], ends[3]);
     if (from == to) return 0;
     const int uplinks = uplinks_of_leaf(m);
-    const int uplink = uplinks > 1 ? (int)(hash_of(ends) % (uint32_t)uplinks) : 0;
+    const int uplink = uplink_of(ends, uplinks);
     const int group_leaves =
         leaves_of_group(m) * (m->fabric.pod_groups > 0 ? m->fabric.pod_groups : 1);
     const int from_pod = from / group_leaves, to_pod = to / group_leaves;
