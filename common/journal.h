@@ -6,7 +6,7 @@
  * Numbers have 64 bits, as the machine stores them: the file is for the program that wrote it. It is
  * appended to and synchronised about once a second, so that whatever happens costs little more than
  * that. A record counts if its checksum (FNV-1a of what follows it) is right; reading ends at the
- * first that is not, as after a power failure, and what lies behind it is written anew.
+ * first that is not, as after a power failure, and what follows it is written again.
  *
  * The file is locked (flock) while a run has it; another one waits for two seconds, then fails. */
 #ifndef DL_COMMON_JOURNAL_H

@@ -50,7 +50,7 @@ typedef struct dl_solution {
     int64_t runs; /* values tried */
 } dl_solution;
 
-/* DL_ERR_USAGE for a key that no scenario has or that is no number, for targets that are none;
+/* DL_ERR_USAGE for a key that no scenario has or that is not a number, for invalid targets;
  * DL_ERR_NAME for a column that the results do not have. Zero *solution before; release with
  * dl_solution_free. */
 dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_config *config,
