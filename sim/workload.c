@@ -8,6 +8,10 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
+/* Most that a drawn start is longer or shorter than the median: of two or three measured starts,
+ * Student's distribution has tails beyond what a machine does. */
+#define START_FACTOR_MAX 10.0
+
 static double ns_per_byte(const dl_value *bytes_per_s)
 {
     return bytes_per_s->known ? DL_NS_PER_S / bytes_per_s->value : 0;
@@ -182,10 +186,9 @@ static void draw_bounded(dl_value *value, double z)
     value->value = is_rate ? 1 / (1 / high + u * (1 / low - 1 / high)) : low + u * (high - low);
 }
 
-static void draw_value(void *user, dl_value *value, double low, double high)
+/* The value z standard errors away from where it is. */
+static void move_value(dl_value *value, double low, double high, double z)
 {
-    if (!value->known) return;
-    const double z = dl_random_normal(user);
     if (dl_value_is_bounded(value)) {
         draw_bounded(value, z);
         return;
@@ -210,22 +213,78 @@ static void draw_bytes(dl_random *stream, int64_t *bytes, double error_bytes)
     *bytes = llround((double)*bytes * exp(z * log_sd(error_bytes / (double)*bytes)));
 }
 
-/* One of the starts in which collectives were measured, the same for all. */
-static void draw_start(dl_random *stream, dl_costs *drawn)
+static void draw_value(void *user, dl_value *value, double low, double high)
 {
-    const double u = dl_random_uniform(stream);
+    if (value->known) move_value(value, low, high, dl_random_normal(user));
+}
+
+/* The number of starts of a section that has several, else 0. */
+static size_t starts_of(const dl_collective_cost *cost)
+{
+    return cost->start_count > 1 ? cost->start_count : 0;
+}
+
+/* The factor of a start that was not measured, from n measured ones with the logarithms x:
+ *
+ *   ln factor = sum of z_k (x_k - mean of x) / sqrt(c),  z normal, c chi-squared with n - 1 degrees
+ *
+ * which is Student's t of n - 1 degrees times their standard deviation, as the predictive
+ * distribution of normal values of unknown variance is (Gelman et al., Bayesian Data Analysis, 3.2);
+ * that the center is not known either is in the times' own errors. Sections that share z and c keep
+ * their correlation over the starts. */
+static double factor_of_start(const dl_collective_cost *cost, const double *normals,
+                              const double *squares)
+{
+    const size_t n = cost->start_count;
+    double mean = 0, sum = 0, chi_squared = 0;
+    for (size_t k = 0; k < n; k++)
+        mean += log((double)cost->starts[k]) / (double)n;
+    for (size_t k = 0; k < n; k++)
+        sum += normals[k] * (log((double)cost->starts[k]) - mean);
+    for (size_t k = 0; k + 1 < n; k++)
+        chi_squared += squares[k];
+    return fmin(fmax(exp(sum / sqrt(chi_squared)), 1 / START_FACTOR_MAX), START_FACTOR_MAX);
+}
+
+static void draw_starts(dl_random *stream, dl_costs *drawn)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < drawn->collective_count; i++) {
+        if (starts_of(&drawn->collectives[i]) > most) most = drawn->collectives[i].start_count;
+    }
+    if (most == 0) return;
+    double *normals = dl_calloc(2 * most, sizeof *normals, "a start"), *squares = normals + most;
+    for (size_t k = 0; k < 2 * most; k++)
+        normals[k] = dl_random_normal(stream);
+    for (size_t k = 0; k < most; k++)
+        squares[k] *= squares[k];
     for (size_t i = 0; i < drawn->collective_count; i++) {
         dl_collective_cost *cost = &drawn->collectives[i];
-        if (cost->start_count > 0)
-            cost->factor = (double)cost->starts[(size_t)(u * (double)cost->start_count)];
+        if (starts_of(cost) > 0) cost->factor = factor_of_start(cost, normals, squares);
+    }
+    free(normals);
+}
+
+/* All times of a section as many standard errors away: they come from one fit. */
+static void draw_times(dl_random *stream, dl_costs *drawn)
+{
+    for (size_t i = 0; i < drawn->collective_count; i++) {
+        dl_collective_cost *cost = &drawn->collectives[i];
+        const double z = dl_random_normal(stream);
+        for (size_t k = 0; k < cost->count; k++)
+            move_value(&cost->times[k].time_ns, 0, DL_COLLECTIVE_TIME_MAX_NS, z);
     }
 }
 
-static bool have_starts(const dl_costs *costs)
+static bool collectives_have_errors(const dl_costs *costs)
 {
     bool any = false;
-    for (size_t i = 0; i < costs->collective_count; i++)
-        any |= costs->collectives[i].start_count > 0;
+    for (size_t i = 0; i < costs->collective_count; i++) {
+        const dl_collective_cost *cost = &costs->collectives[i];
+        any |= starts_of(cost) > 0;
+        for (size_t k = 0; k < cost->count; k++)
+            any |= cost->times[k].time_ns.error > 0;
+    }
     return any;
 }
 
@@ -253,18 +312,22 @@ void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
     }
     drawn->collectives =
         dl_calloc(costs->collective_count, sizeof *drawn->collectives, "collectives of a run");
-    if (costs->collective_count > 0) {
-        memcpy(drawn->collectives, costs->collectives,
-               costs->collective_count * sizeof *drawn->collectives);
+    for (size_t i = 0; i < costs->collective_count; i++) {
+        dl_collective_cost *cost = &drawn->collectives[i];
+        *cost = costs->collectives[i];
+        cost->times = dl_calloc(cost->count, sizeof *cost->times, "times by size");
+        memcpy(cost->times, costs->collectives[i].times, cost->count * sizeof *cost->times);
     }
     if (stream != NULL) {
         dl_costs_each(drawn, draw_value, stream);
         draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
         draw_bytes(stream, &drawn->state_bytes, costs->state_error_bytes);
     }
-    if (stream != NULL && have_starts(costs)) draw_start(stream, drawn);
-    /* Last, so that one model more changes no number of the others. */
+    /* After all others, so that one model or collective more changes none of their numbers. */
     if (costs->model_count > 0) draw_models(costs, stream, drawn);
+    if (stream == NULL) return;
+    draw_times(stream, drawn);
+    draw_starts(stream, drawn);
 }
 
 static void note_error(void *user, dl_value *value, double low, double high)
@@ -277,8 +340,8 @@ static void note_error(void *user, dl_value *value, double low, double high)
 
 bool dl_costs_have_errors(const dl_costs *costs)
 {
-    bool any =
-        costs->parameter_error_bytes > 0 || costs->state_error_bytes > 0 || have_starts(costs);
+    bool any = costs->parameter_error_bytes > 0 || costs->state_error_bytes > 0 ||
+               collectives_have_errors(costs);
     dl_costs looked_at = *costs;
     dl_costs_each(&looked_at, note_error, &any);
     for (int m = 0; m < costs->model_count; m++)
@@ -297,6 +360,8 @@ void dl_costs_draw_free(dl_costs *drawn)
     if (drawn->model_count > 0) free(drawn->models);
     free(drawn->ops);
     free(drawn->machine_values);
+    for (size_t i = 0; i < drawn->collective_count; i++)
+        free(drawn->collectives[i].times);
     free(drawn->collectives);
     *drawn = (dl_costs){0};
 }

@@ -102,10 +102,12 @@ int dl_sharing_known(const dl_costs *costs);
  *   between 0 and 1, a share             logit-normal, with the error's slope at the median
  *   at its bound, or negative            normal
  *
- * cut where its key's range ends. Errors of different values are taken as independent. Collectives
- * that were measured in several starts have the times of one of them, the same one for all. NULL: the
- * costs as they are. *drawn borrows everything from `costs` but its operations, the machine's numbers
- * and the list of collectives (their times it does): release with dl_costs_draw_free. */
+ * cut where its key's range ends. Errors of different values are taken as independent, but for the
+ * times of one collective, which all are as many standard errors away. Where collectives were
+ * measured in several starts of a benchmark, the draw is of another start, the same for all of them:
+ * the logarithm of its factor is Student's t times the standard deviation of theirs. NULL: the costs
+ * as they are. *drawn borrows everything from `costs` but its operations, the machine's numbers and
+ * the collectives with their times: release with dl_costs_draw_free. */
 void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn);
 void dl_costs_draw_free(dl_costs *drawn);
 

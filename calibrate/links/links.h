@@ -50,6 +50,8 @@ typedef struct dl_link_series {
      * above, in the order of the starts' numbers; none if there is one start, or not said. */
     double *starts;
     size_t start_count;
+    double start_error_frac; /* relative standard error of their median; 0: no starts */
+    bool one_start;          /* all points are of one start, whose number is given */
 } dl_link_series;
 
 /* A rate or a latency that was measured at one size only (nvbandwidth, gpu_copy_bw). */
@@ -70,7 +72,16 @@ typedef struct dl_link_data {
 } dl_link_data;
 
 /* Sorts the points of all series by size. Several of one size become one: their median, with
- * standard error from their spread where there are three or more. */
+ * standard error from their spread where there are three or more.
+ *
+ * Where points are of several starts of the benchmark's processes, a time is taken as
+ *
+ *   time(size, start) = median(size) factor(start) + scatter
+ *
+ * with factors from the sums over a start's sizes. All sizes share the factors' standard error,
+ * sd(ln factor) sqrt(pi / (2 n)) for n starts, so it is no part of that of a point, which is of the
+ * scatter: its standard deviation over all sizes and starts, with (sizes - 1) (starts - 1) degrees of
+ * freedom, times the same root. */
 void dl_link_data_finish(dl_link_data *data);
 void dl_link_data_free(dl_link_data *data);
 

@@ -1,6 +1,7 @@
 #include "calibrate/links/links.h"
 
 #include <ctype.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -115,8 +116,46 @@ static double time_of_size(const dl_link_series *series, double bytes)
     return series->points[i].time_ns;
 }
 
+/* Standard error of a median of n values, over their standard deviation: that of a mean times
+ * sqrt(pi / 2) (normal values, many of them); of two it is their mean. */
+static double median_error(int64_t n)
+{
+    return sqrt((n > 2 ? M_PI / 2 : 1) / (double)n);
+}
+
+/* How much the starts differ: the standard error of their median. */
+static void find_start_error(dl_link_series *series)
+{
+    double *logs = dl_calloc(series->start_count, sizeof *logs, "starts");
+    for (size_t k = 0; k < series->start_count; k++)
+        logs[k] = log(series->starts[k]);
+    series->start_error_frac =
+        gsl_stats_sd(logs, 1, series->start_count) * median_error((int64_t)series->start_count);
+    free(logs);
+}
+
+/* What the sizes of a start scatter by besides, in ns: of all[n] in the order of the starts. The
+ * same for all sizes, as each time is a difference of two steps that are much longer. */
+static void find_scatter(dl_link_series *series, const dl_link_point *all, size_t n)
+{
+    const double free_points = (double)n - (double)(series->count + series->start_count) + 1;
+    double squares = 0;
+    size_t k = 0;
+    if (!(free_points > 0)) return;
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && all[i].start != all[i - 1].start) k++;
+        const double off = all[i].time_ns - series->starts[k] * time_of_size(series, all[i].bytes);
+        squares += off * off;
+    }
+    const double sd_ns = sqrt(squares / free_points);
+    for (size_t i = 0; i < series->count; i++) {
+        dl_link_point *point = &series->points[i];
+        point->error_frac = sd_ns * median_error(point->count) / point->time_ns;
+    }
+}
+
 /* Of all[n], which the series' points were merged from: each start's times over those of the same
- * sizes. */
+ * sizes, and errors. */
 static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
 {
     dl_sort(all, n, sizeof *all, by_start);
@@ -130,6 +169,8 @@ static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
         }
         DL_APPEND(series->starts, series->start_count, "starts") = own_ns / typical_ns;
     }
+    find_start_error(series);
+    find_scatter(series, all, n);
 }
 
 static void finish_series(dl_link_series *series)
@@ -147,6 +188,9 @@ static void finish_series(dl_link_series *series)
         series->points[kept++] = merged(&all[i], end - i);
     }
     series->count = kept;
+    series->one_start = n > 0 && all[0].start > 0;
+    for (size_t i = 1; i < n; i++)
+        series->one_start &= all[i].start == all[0].start;
     find_starts(series, all, n);
     free(all);
 }

@@ -66,6 +66,12 @@ static void note_series(dl_link_results *links, const dl_link_result *result)
                      "%.0f %% noise",
                      name, k + 1, 100 * fit->noise_frac);
     }
+    if (s->one_start) {
+        dl_notes_add(&links->notes,
+                     "%s: one start of the processes, so the errors do not hold how much starts "
+                     "differ; measure five or more",
+                     name);
+    }
 }
 
 static dl_status fit_series(dl_link_results *links, const dl_link_series *series, dl_error *err)
@@ -161,6 +167,16 @@ static void print_regime(const dl_link_regime *r, const dl_link_series *s, FILE 
     fprintf(out, " %4lld\n", (long long)r->latency_ns.count);
 }
 
+/* "  5 starts: from 0.93 to 1.12 of the medians, whose standard error is 4.1 %" */
+static void print_starts(const dl_link_series *s, FILE *out)
+{
+    if (s->start_count == 0) return;
+    fprintf(out,
+            "  %zu starts: from %.2f to %.2f of the medians, whose standard error is %.1f %%\n",
+            s->start_count, gsl_stats_min(s->starts, 1, s->start_count),
+            gsl_stats_max(s->starts, 1, s->start_count), 100 * s->start_error_frac);
+}
+
 static void print_outliers(const dl_link_result *result, FILE *out)
 {
     for (size_t i = 0; i < result->fit.count; i++) {
@@ -193,6 +209,7 @@ static void print_series(const dl_link_result *result, FILE *out)
         print_regime(&result->fit.regimes[k], s, out);
     fprintf(out, "  residuals: root mean square %.2f %%; times scatter by %.2g %%\n",
             100 * result->fit.rms_frac, 100 * result->fit.noise_frac);
+    print_starts(s, out);
     print_outliers(result, out);
     if (result->evaluation == NULL) return;
     print_errors("  every second size left out:", &result->evaluation[0].fit, out);
@@ -494,10 +511,12 @@ static dl_collective_cost *add(dl_costs *costs)
     return cost;
 }
 
-/* The curve, of which each corner rests on the sizes of its regime. */
+/* The curve, of which each corner rests on the sizes of its regime; its error is that of the line
+ * and that of the starts. */
 static void take_curve(dl_collective_cost *cost, const dl_link_result *result)
 {
     const dl_link_fit *fit = &result->fit;
+    const double start_error = result->series->start_error_frac;
     size_t k = 0;
     free(cost->times);
     cost->count = fit->vertex_count;
@@ -506,12 +525,13 @@ static void take_curve(dl_collective_cost *cost, const dl_link_result *result)
         const dl_link_vertex *v = &fit->vertices[i];
         while (k + 1 < fit->regime_count && v->bytes > fit->regimes[k].high_bytes)
             k++;
-        cost->times[i] = (dl_collective_time){.bytes = v->bytes,
-                                              .time_ns = {.known = true,
-                                                          .value = v->time_ns,
-                                                          .error = v->error_ns,
-                                                          .count = fit->regimes[k].latency_ns.count,
-                                                          .origin = DL_ORIGIN_FITTED}};
+        cost->times[i] =
+            (dl_collective_time){.bytes = v->bytes,
+                                 .time_ns = {.known = true,
+                                             .value = v->time_ns,
+                                             .error = hypot(v->error_ns, v->time_ns * start_error),
+                                             .count = fit->regimes[k].latency_ns.count,
+                                             .origin = DL_ORIGIN_FITTED}};
     }
     free(cost->starts);
     cost->start_count = result->series->start_count;
@@ -678,7 +698,7 @@ static bool take_update(dl_costs *costs, const dl_link_result *result)
         return false;
     }
     double latency_ns = line->latency_ns.value, ns_per_byte = line->ns_per_byte.value;
-    const double error_frac = line->ns_per_byte.error / ns_per_byte;
+    const double error_frac = hypot(line->ns_per_byte.error / ns_per_byte, s->start_error_frac);
     if (latency_ns < 0) {
         const double bytes = costs->parameter_bytes > 0 ? (double)costs->parameter_bytes
                                                         : s->points[s->count - 1].bytes;
@@ -686,7 +706,8 @@ static bool take_update(dl_costs *costs, const dl_link_result *result)
         ns_per_byte = dl_link_fit_time_ns(&result->fit, bytes) / bytes;
     }
     const double rate = 2 * DL_NS_PER_S / ns_per_byte;
-    const double latency_error_ns = latency_ns > 0 ? line->latency_ns.error : 0;
+    const double latency_error_ns =
+        latency_ns > 0 ? hypot(line->latency_ns.error, latency_ns * s->start_error_frac) : 0;
     const dl_value bandwidth = {.known = true,
                                 .value = rate,
                                 .error = rate * error_frac,

@@ -27,7 +27,7 @@
  *
  *   starts = 0.93, 1.04, 1.02       ; in the order of the starts, the same for all sections
  *
- * costs that are drawn (dl_costs_draw) have one of these factors on all times. */
+ * drawn costs (dl_costs_draw) are those of another start. */
 #ifndef DL_SIM_COLLECTIVE_COST_H
 #define DL_SIM_COLLECTIVE_COST_H
 
@@ -39,6 +39,8 @@
 #define DL_ALLREDUCE_PAIR (-2)
 #define DL_ALLREDUCE_BESIDE (-3)
 #define DL_ALLREDUCE_LATE (-4)
+
+#define DL_COLLECTIVE_TIME_MAX_NS 3.6e12 /* an hour */
 
 typedef struct dl_collective_time {
     double bytes;
@@ -53,7 +55,7 @@ typedef struct dl_collective_cost {
     size_t count;
     float *starts; /* [start_count] factors > 0 on all times, of each start of the benchmark */
     size_t start_count;
-    double factor; /* of the start that was drawn, > 0; 0: none, 1 */
+    double factor; /* of the start that was drawn, > 0; 0: none was, 1 */
 } dl_collective_cost;
 
 /* The one of costs[count] for that many ranks on that many nodes, or NULL. Borrowed. */

@@ -167,8 +167,7 @@ typedef struct dl_costs {
     size_t machine_value_count;
     dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange does not vary */
     size_t exchange_run_count;
-    dl_collective_cost *collectives; /* [collective_count], each of other kind and ranks; their
-                                      * errors are not drawn (dl_costs_draw) */
+    dl_collective_cost *collectives; /* [collective_count], each of other kind and ranks */
     size_t collective_count;
     dl_gradients_ready *gradients; /* [gradient_count] both ascending; none: evenly */
     size_t gradient_count;

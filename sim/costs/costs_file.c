@@ -173,20 +173,20 @@ static const dl_key rows[] = {
     SERIES("gradients", "ready_*", DL_DIMENSION_PURE, 0, 0, "SHARE, BYTES",
         "ready_1, ready_2, ...: share of the backward pass, and the bytes of gradients "
         "ready by then"),
-    SERIES("collective *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+    SERIES("collective *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [collective KIND RANKS]: its time"),
     SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "whole number",
         "that the ranks are on"),
-    SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+    SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [roundtrip CALLERS]: time that a call to a parameter server, with that many "
         "bytes each way, adds to a step"),
-    SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+    SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight at once, of that "
         "many bytes in total, add to a step of processes"),
-    SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+    SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass adds "
         "to a step of processes"),
-    SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+    SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [allreduce_late RANKS]: time that an all-reduce takes from the last process on, "
         "where all others have waited for it"),
     SERIES("collective *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",

@@ -169,6 +169,13 @@ grep -q "^starts" calls.ini && fail "starts of a table without them: $(cat calls
 expect 0 "allreduce 2 ranks" links starts.csv --costs work.ini -o starts.ini
 awk -F'[=, ]+' '$1 == "starts" { found = NF == 4 && $2 > 0.99 && $2 < 1.01 && $3 > 1.29 && $3 < 1.31 &&
     $4 > 0.79 && $4 < 0.81 } END { exit !found }' starts.ini || fail "starts: $(cat starts.ini)"
+# ln 1, ln 1.3 and ln 0.8 have a standard deviation of 0.243, so their median an error of 0.243
+# sqrt(pi / 6) = 17.6 %, which that of every time holds beside the line's 1 %.
+expect 0 "3 starts: from 0.80 to 1.30 of the medians, whose standard error is 17.6 %" links starts.csv
+awk '$1 == "bytes_1000000" { found = $5 + 0 > 0.175 * $3 && $5 + 0 < 0.18 * $3 } END { exit !found }' \
+    starts.ini || fail "errors of starts: $(cat starts.ini)"
+grep -v ',3$\|,20$' starts.csv >one.csv
+expect 0 "one start of the processes" links one.csv
 "$tested" links calls.csv --costs starts.ini -o again.ini >/dev/null || fail "starts are not read again"
 sed 's/,20$/,0/' starts.csv >none.csv
 expect 1 "start: want a number from 1 to" links none.csv

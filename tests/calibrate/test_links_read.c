@@ -274,6 +274,46 @@ static void traces_of_bench_are_read(void **state)
     unlink(path);
 }
 
+/* Two sizes in two starts. Medians are 110 and 210 us, a start's sum is 320 as theirs, so both factors
+ * are 1; what is left is 10 each time, with (2 - 1) (2 - 1) degrees of freedom a standard deviation
+ * of 20, of the mean of two 14.14.
+ *
+ * Three starts that take exp(0.3), exp(-0.3) times and as long as the medians leave nothing; the
+ * standard error of their median is 0.3 sqrt(pi / 6). One start says nothing of others. */
+static void starts_and_scatter_are_told_apart(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text("two.csv", "collective,ranks,bytes,time_us,start\n"
+                                             "allreduce,2,1000,100,1\nallreduce,2,5000,220,1\n"
+                                             "allreduce,2,1000,120,2\nallreduce,2,5000,200,2\n");
+    assert_int_equal(data.series_count, 1);
+    const dl_link_series *s = &data.series[0];
+    assert_int_equal(s->start_count, 2);
+    assert_true(s->starts[0] == 1 && s->starts[1] == 1 && s->start_error_frac == 0);
+    assert_true(fabs(s->points[0].error_frac - 20 / sqrt(2) / 110) < 1e-12);
+    assert_true(fabs(s->points[1].error_frac - 20 / sqrt(2) / 210) < 1e-12);
+    assert_false(s->one_start);
+    dl_link_data_free(&data);
+
+    data =
+        read_text("three.csv",
+                  "collective,ranks,bytes,time_us,start\n"
+                  "allreduce,2,1000,134.98588075760032,4\nallreduce,2,5000,269.97176151520064,4\n"
+                  "allreduce,2,1000,74.081822068171788,6\nallreduce,2,5000,148.16364413634358,6\n"
+                  "allreduce,2,1000,100,5\nallreduce,2,5000,200,5\n"
+                  "allreduce,4,1000,100,5\nallreduce,4,5000,200,5\n");
+    s = &data.series[0];
+    assert_int_equal(s->start_count, 3);
+    assert_true(fabs(s->starts[0] - exp(0.3)) < 1e-12);
+    assert_true(fabs(s->starts[1] - 1) < 1e-12);
+    assert_true(fabs(s->starts[2] - exp(-0.3)) < 1e-12);
+    assert_true(fabs(s->start_error_frac - 0.3 * sqrt(acos(-1) / 6)) < 1e-9);
+    assert_true(s->points[0].time_ns == 100000 && s->points[0].error_frac < 1e-9);
+    assert_int_equal(data.series[1].start_count, 0);
+    assert_true(data.series[1].one_start && !s->one_start);
+    dl_link_data_free(&data);
+}
+
 static void files_in_order(dl_link_data *data, const char *folder, const char *file)
 {
     char path[512];
@@ -327,6 +367,7 @@ int main(void)
         cmocka_unit_test(both_forms_of_bandwidth_test_are_read),
         cmocka_unit_test(matrices_and_single_rates_are_read),
         cmocka_unit_test(traces_of_bench_are_read),
+        cmocka_unit_test(starts_and_scatter_are_told_apart),
         cmocka_unit_test(real_logs_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,86 @@ static void draws_keep_the_median_and_the_range(void **state)
     }
 }
 
+static dl_costs one_draw(const dl_costs *costs, uint32_t number)
+{
+    dl_random stream;
+    dl_random_init(&stream, 1, number, 0, 0);
+    dl_costs drawn;
+    dl_costs_draw(costs, &stream, &drawn);
+    return drawn;
+}
+
+/* Times of a collective are as many standard errors away at all sizes: 100 +- 3 and 200 +- 6 stay
+ * in the ratio of 2 (3 and 6 % of both: the same lognormal), halfway are 150 +- 4.5. Of 4001 draws
+ * the sd is known to 1.1 %. Another collective's are independent: the product of both, 100 +- 3 and
+ * 100 +- 4, has 5 %. */
+static void times_of_a_collective_are_drawn_together(void **state)
+{
+    (void)state;
+    enum { DRAWS = 4001 };
+    static double half[DRAWS], both[DRAWS];
+    dl_costs costs =
+        fixture_costs("[costs]\nschema = 1\n[collective allreduce 2]\nbytes_0 = 100 +- 3\n"
+                      "bytes_1000 = 200 +- 6\n[collective allreduce 4]\nbytes_0 = 100 +- 4\n"
+                      "bytes_1000 = 100\n");
+    for (uint32_t d = 0; d < DRAWS; d++) {
+        dl_costs drawn = one_draw(&costs, d);
+        const dl_collective_cost *two = &drawn.collectives[0];
+        const double at_0 = dl_collective_cost_ns(two, 0);
+        assert_near(dl_collective_cost_ns(two, 1000), 2 * at_0, 1e-12);
+        half[d] = dl_collective_cost_ns(two, 500);
+        both[d] = at_0 * dl_collective_cost_ns(&drawn.collectives[1], 0);
+        assert_true(dl_collective_cost_ns(&drawn.collectives[1], 1000) == 100);
+        dl_costs_draw_free(&drawn);
+    }
+    qsort(half, DRAWS, sizeof *half, compare_doubles);
+    qsort(both, DRAWS, sizeof *both, compare_doubles);
+    assert_near(half[2000], 150, 0.002);
+    assert_near((half[3366] - half[634]) / 2, 4.5, 0.05);
+    assert_near((both[3366] - both[634]) / 2, 500, 0.05);
+    assert_true(costs.collectives[0].times[0].time_ns.value == 100);
+    dl_costs_free(&costs);
+}
+
+/* Factors exp(-0.1), 1, exp(0.1): the logarithm of another start's is 0.1 times Student's t with two
+ * degrees of freedom, whose quantiles are 0.8165 (75 %) and 4.3027 (97.5 %); of 4001 draws four
+ * standard deviations of the shares are 3.2 and 1.4 %. A collective that was slow where this one was
+ * fast has the inverse. With two starts that are far apart no factor is over 10, and one start alone
+ * says nothing. */
+static void another_start_is_drawn(void **state)
+{
+    (void)state;
+    enum { DRAWS = 4001 };
+    dl_costs costs = fixture_costs(
+        "[costs]\nschema = 1\n"
+        "[collective allreduce 2]\nstarts = 0.904837418, 1, 1.105170918\nbytes_0 = 1\n"
+        "bytes_1000 = 2\n"
+        "[allreduce_pair 2]\nstarts = 1.105170918, 1, 0.904837418\nbytes_0 = 1\nbytes_1000 = 2\n"
+        "[roundtrip 2]\nstarts = 0.1, 10\nbytes_0 = 1\nbytes_1000 = 2\n"
+        "[roundtrip 1]\nstarts = 1.5\nbytes_0 = 1\nbytes_1000 = 2\n");
+    int half = 0, most = 0;
+    bool reached = false;
+    assert_true(dl_costs_have_errors(&costs));
+    for (uint32_t d = 0; d < DRAWS; d++) {
+        dl_costs drawn = one_draw(&costs, d);
+        double factor[4];
+        for (int i = 0; i < 4; i++) {
+            factor[i] = dl_collective_cost_ns(&drawn.collectives[i], 0);
+            assert_near(dl_collective_cost_ns(&drawn.collectives[i], 1000), 2 * factor[i], 1e-12);
+        }
+        half += fabs(log(factor[0])) < 0.08165;
+        most += fabs(log(factor[0])) < 0.43027;
+        assert_near(factor[0] * factor[1], 1, 1e-5);
+        assert_true(factor[2] >= 0.1 && factor[2] <= 10 && factor[3] == 1);
+        reached |= factor[2] == 10;
+        dl_costs_draw_free(&drawn);
+    }
+    assert_near(half, 0.5 * DRAWS, 0.064);
+    assert_near(most, 0.95 * DRAWS, 0.0145);
+    assert_true(reached);
+    dl_costs_free(&costs);
+}
+
 /* Without a stream, and where there is no error, the costs stay bit for bit. */
 static void costs_without_errors_are_not_drawn(void **state)
 {
@@ -210,6 +290,8 @@ int main(void)
         cmocka_unit_test(work_of_bytes),
         cmocka_unit_test(sharing_is_linear_between_known_values),
         cmocka_unit_test(draws_keep_the_median_and_the_range),
+        cmocka_unit_test(times_of_a_collective_are_drawn_together),
+        cmocka_unit_test(another_start_is_drawn),
         cmocka_unit_test(costs_without_errors_are_not_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
