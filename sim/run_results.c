@@ -281,7 +281,7 @@ static double outer_steps_done(const dl_team *team)
     double sum = 0;
     for (int w = 0; w < team->config.workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        sum += (double)(worker->steps_done / (worker->interval / fragments)) / fragments;
+        sum += (double)(worker->steps_done * fragments / worker->interval) / fragments;
     }
     return sum / team->config.workers;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scenarios/local_sgd/report.sh on a made table, and, if they are there, on the measured runs in $DL_DATA, whose
+# scenarios/local_sgd/report.sh and table4.sh on made tables, and, if they are there, on those in $DL_DATA, where
 # errors stay within what docs/local_sgd.md says. Usage: test_local_sgd_report.sh DLSIM
 set -euo pipefail
 export DLSIM=$1
@@ -29,6 +29,33 @@ grep -q '^localsgd H=32  *1 ' <<<"$text" || fail "no group of local SGD: $text"
 grep -q 'first_use_ns = 0.4000s' "$work/out/calibrated.ini" || fail "the first average is not calibrated"
 grep -q 'first_use_ns = 0.5s' "$work/out/mechanism.ini" || fail "the mechanism is calibrated"
 ! grep -q '^\[tcp\]' "$work/out/ring.ini" || fail "a ring with TCP"
+
+# Rates needed, in Gb/s, of 16 Gbit each way and steps of 0.1 s: an average every 100 steps may take 10 s x (1 - u)
+# / u; of gradients of 24 layers, sent during the backward pass, the last 16/24 Gbit may take 0.1 s / 99.
+table4=$source_dir/scenarios/local_sgd/table4.sh
+DL_DATA="$work/none" "$table4" | grep -q 'skipped, there is no' || fail "table 4 is not skipped"
+{
+    echo "params_B,layers,step_s,method,gbit_s_cu50,cu80,cu90,cu95,cu99"
+    echo "1,24,0.1,DiLoCo,1.6,6.4,14.4,30.4,100"
+    echo "1,24,0.1,data-parallel,80,160,200,230,660"
+} >"$work/table4.csv"
+text=$(BUILD="$work/table4" "$table4" "$work/table4.csv")
+awk '$4 == "DiLoCo" { split("1.6 6.4 14.4 30.4 158.4", expected, " ")
+        for (i = 1; i <= 5; i++) if ($(9 + i) / expected[i] < 0.999 || $(9 + i) / expected[i] > 1.001) bad = 1 }
+    $4 == "data-parallel" && ($14 < 659 || $14 > 661) { bad = 1 }
+    END { exit bad || NR != 2 }' "$work/table4/solved" || fail "rates needed: $(cat "$work/table4/solved")"
+# The cell of 100 ends at 100.05 x 1.2068 = 120.7: 31.2 % below 158.4.
+grep -q '^ *1 DiLoCo  *99  *100.0  *120.7  *158.40  *31.2  *97.03  *-2.9$' <<<"$text" || fail "compared: $text"
+grep -q '^DiLoCo  *5  *4  *4  *1$' <<<"$text" || fail "counted: $text"
+
+published=${DL_DATA:-$source_dir/data}/scaling/local_sgd/streaming_diloco_table4.csv
+if [ -f "$published" ]; then
+    text=$(BUILD="$work/table4" "$table4" "$published")
+    read -r _ cells _ near rules < <(grep '^all ' <<<"$text")
+    [ "$cells" -eq 75 ] && [ "$near" -ge 40 ] && [ "$rules" -ge 69 ] || fail "table 4: $text"
+    awk '/closed form of its own rules/ { seen = $(NF - 2) < 1 } END { exit !seen }' <<<"$text" ||
+        fail "the solver is not as fine as the table's grid: $text"
+fi
 
 table=${DL_DATA:-$source_dir/data}/scaling/local_sgd/diloco_measured_calibration.csv
 [ -f "$table" ] || { echo "skipped on the measured runs: there is no $table"; exit 0; }

@@ -428,9 +428,9 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
         return dl_ini_error(ini, dl_ini_find(ini, "sync", "inside"), DL_ERR_DATA, err,
                             "only for workers on GPUs (point: %s)", text);
     }
-    if (fragmented && (int64_t)interval % scenario->fragments != 0) {
+    if (fragmented && interval < scenario->fragments) {
         return dl_ini_error(ini, dl_ini_find(ini, "sync", "fragments"), DL_ERR_RANGE, err,
-                            "%d fragments do not divide the interval of %.0f steps (point: %s)",
+                            "%d fragments are more than the interval's %.0f steps (point: %s)",
                             scenario->fragments, interval, text);
     }
     const bool elastic = fragmented && scenario->absence_count > 0;

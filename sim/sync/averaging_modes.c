@@ -1,6 +1,6 @@
 /* Parameters exchanged after every `interval` local steps: average, bmuf, easgd. An average may be of
- * fragments, each every `interval` steps, one after another every interval / fragments (Streaming DiLoCo,
- * Douillard et al. 2025), and be merged `lag` steps after it was sent. */
+ * fragments, each every `interval` steps, sent one after another as evenly as whole steps allow (Streaming
+ * DiLoCo, Douillard et al. 2025), and be merged `lag` steps after it was sent. */
 #include "sim/sync/members.h"
 #include "sim/sync/mode.h"
 
@@ -28,10 +28,18 @@ static int64_t done_of_interval(const dl_team *team, int worker)
     return (w->local_updates + 1) % w->interval;
 }
 
-/* Local steps from one exchange to the next: of all parameters, or of the next fragment. */
-static int64_t period(const dl_team *team, int worker)
+/* Exchanges that `steps` local steps since the start of an interval call for: of all parameters, or of a
+ * fragment each. */
+static int64_t due(const dl_team *team, int worker, int64_t steps)
 {
-    return team->workers[worker].interval / team->config.fragments;
+    return steps * team->config.fragments / team->workers[worker].interval;
+}
+
+/* The step at hand ends with an exchange. */
+static bool is_due(const dl_team *team, int worker)
+{
+    const int64_t done = team->workers[worker].local_updates + 1;
+    return due(team, worker, done) > due(team, worker, done - 1);
 }
 
 static bool is_first(const dl_team *team, int worker)
@@ -76,7 +84,7 @@ static bool has_come_back(const dl_team *team, int worker)
     const int64_t now = team->workers[worker].steps_done + 1;
     const bool is_last = now == team->config.steps;
     const int64_t step = is_last ? now : now - (int64_t)team->config.option[DL_SYNC_LAG];
-    const int64_t sent = step > 0 ? step / period(team, worker) : 0;
+    const int64_t sent = step > 0 ? due(team, worker, step) : 0;
     return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
 }
 
@@ -86,7 +94,7 @@ static void advance_lagging(dl_team *team, int worker, int stage)
 {
     const int64_t done = done_of_interval(team, worker);
     if (stage == 0) {
-        if (done % period(team, worker) == 0) dl_team_hand_over(team, worker);
+        if (is_due(team, worker)) dl_team_hand_over(team, worker);
         dl_team_wait(team, worker, has_come_back);
     } else {
         end_step(team, worker, done);
@@ -117,7 +125,7 @@ static void advance_synchronous(dl_team *team, int agent, bool with_state, bool 
         dl_team_local_update(team, agent);
     } else if (team->config.comm_threads) {
         advance_lagging(team, agent, stage - first);
-    } else if (done % period(team, agent) != 0 ||
+    } else if (!is_due(team, agent) ||
                !exchange_average(team, agent, stage - first, with_state, updates)) {
         end_step(team, agent, done);
     }

@@ -97,6 +97,8 @@ void oracles_local_sgd(void)
         check_fragments(16, 1, lag);
     for (int lag = 0; lag <= 3; lag++)
         check_fragments(16, 4, lag);
+    for (int lag = 0; lag <= 3; lag++)
+        check_fragments(16, 5, lag);
     oracle_near(16 * STEP_MS / (16 * (STEP_MS + 8) + 16 + 4),
                 utilisation(16,
                             "[site a]\nbytes_per_s = 500MB/s\n[site b]\nbytes_per_s = 500MB/s\n",

@@ -237,6 +237,24 @@ static void fragments_take_their_turns(void **state)
     dl_run_result_free(&r);
 }
 
+/* Three fragments of 4 ms in 16 steps, after steps 6, 11 and 16 (5 x 3/16 < 1 <= 6 x 3/16): never two in one
+ * step, and 4 steps of 1.1 ms hide each before the next one comes, 3 steps all but 0.7 ms. */
+static void fragments_are_spread_evenly(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run("", "", "steps = 64\n", "", AVERAGE "interval = 16\nfragments = 3\n" RING);
+    assert_int_equal(r.updates, 12);
+    assert_near(1e3 * r.step_mean_s, STEP_MS + RING_MS / 16, 1e-4);
+    assert_near(1e3 * r.step_p99_s, STEP_MS + RING_MS / 3, 1e-4);
+    dl_run_result_free(&r);
+    const char *lines = "steps = 160\nwarmup = 32\n";
+    assert_near(step_ms("", "", lines, "", AVERAGE "interval = 16\nfragments = 3\nlag = 4\n" RING),
+                STEP_MS + RING_MS / 3 / 160, 1e-4);
+    assert_near(step_ms("", "", lines, "", AVERAGE "interval = 16\nfragments = 3\nlag = 3\n" RING),
+                STEP_MS + 3 * (RING_MS / 3 - 3 * STEP_MS) / 16 + RING_MS / 3 / 160, 1e-4);
+}
+
 /* What was sent comes back during `lag` steps of 1.1 ms: of 12 ms are left 12 - 1.1 lag, once an
  * interval. */
 static void a_lag_hides_the_exchange(void **state)
@@ -350,7 +368,7 @@ static void impossible_lags_and_fragments_are_refused(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"mode = average\ninterval = 8\nlag = 8\n",
-                                        "mode = average\ninterval = 8\nfragments = 3\n",
+                                        "mode = average\ninterval = 8\nfragments = 9\n",
                                         "mode = allreduce\nlag = 2\n", "mode = bmuf\nlag = 1\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char text[512];
@@ -482,6 +500,7 @@ int main(void)
         cmocka_unit_test(the_first_average_connects),
         cmocka_unit_test(an_outer_step_passes_through_memory),
         cmocka_unit_test(fragments_take_their_turns),
+        cmocka_unit_test(fragments_are_spread_evenly),
         cmocka_unit_test(a_lag_hides_the_exchange),
         cmocka_unit_test(a_slow_worker_lags_as_well),
         cmocka_unit_test(fragments_hide_sooner),
