@@ -1,5 +1,6 @@
 #include "common/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -36,6 +37,28 @@ static void read_on(FILE *in, size_t max_bytes, content *to)
     }
 }
 
+dl_status dl_file_refuse_folder(const char *path, dl_error *err)
+{
+    char *first = NULL;
+    DIR *folder = opendir(path);
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (entry->d_name[0] == '.' || (first != NULL && strcmp(entry->d_name, first) >= 0)) {
+            continue;
+        }
+        free(first);
+        first = dl_strdup(entry->d_name);
+    }
+    if (folder != NULL) closedir(folder);
+    const char *slash = path[0] != '\0' && path[strlen(path) - 1] == '/' ? "" : "/";
+    const dl_status status =
+        first == NULL ? dl_error_set_at(err, DL_ERR_IO, path, 0, "is a folder, and empty")
+                      : dl_error_set_at(err, DL_ERR_IO, path, 0,
+                                        "is a folder: name the files in it, as in %s%s%s", path,
+                                        slash, first);
+    free(first);
+    return status;
+}
+
 /* Closes, and gives out what was read if there was no error. */
 static dl_status finish(FILE *in, const char *path, content *read, char **text, size_t *bytes,
                         dl_error *err)
@@ -44,6 +67,7 @@ static dl_status finish(FILE *in, const char *path, content *read, char **text, 
     fclose(in);
     if (failed != 0) {
         free(read->text);
+        if (failed == EISDIR) return dl_file_refuse_folder(path, err);
         return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot read: %s", strerror(failed));
     }
     read->text[read->used] = '\0';

@@ -18,6 +18,9 @@ dl_status dl_file_read(const char *path, char **text, size_t *bytes, dl_error *e
 dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, size_t *bytes,
                              dl_error *err) DL_MUST_CHECK;
 
+/* DL_ERR_IO for a folder where a file is wanted; the text names the first file in it. */
+dl_status dl_file_refuse_folder(const char *path, dl_error *err);
+
 /* Absolute path of the running program's file; without /proc by the name that it was started with.
  * NULL with errno if it cannot be found. free() it. */
 char *dl_file_program(void);

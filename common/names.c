@@ -1,12 +1,21 @@
 #include "common/names.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/bytes.h"
 #include "common/status.h"
+
+#define PREFIX_LETTERS 3 /* fewer start too many names */
+
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
 
 /* Levenshtein distance, row by row: row[j] is the distance between the first i letters of `a` and
  * the first j letters of `b`; `diagonal` is row[j - 1] of the row before. */
@@ -21,7 +30,7 @@ static size_t edit_distance(const char *a, const char *b)
         row[0] = i;
         for (size_t j = 1; j <= columns; j++) {
             size_t above = row[j];
-            size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+            size_t change = same_letter(a[i - 1], b[j - 1]) ? 0 : 1;
             row[j] = diagonal + change;
             if (above + 1 < row[j]) row[j] = above + 1;
             if (row[j - 1] + 1 < row[j]) row[j] = row[j - 1] + 1;
@@ -31,6 +40,15 @@ static size_t edit_distance(const char *a, const char *b)
     size_t distance = row[columns];
     free(row);
     return distance;
+}
+
+/* The first entry that starts with `name`, of at least PREFIX_LETTERS letters. */
+static int continued(const char *name, const char *const *names, size_t count)
+{
+    const size_t letters = strlen(name);
+    for (size_t i = 0; i < count && letters >= PREFIX_LETTERS; i++)
+        if (strncasecmp(name, names[i], letters) == 0) return (int)i;
+    return -1;
 }
 
 int dl_names_nearest(const char *name, const char *const *names, size_t count)
@@ -50,7 +68,7 @@ int dl_names_nearest(const char *name, const char *const *names, size_t count)
             best = (int)i;
         }
     }
-    return best;
+    return best >= 0 ? best : continued(name, names, count);
 }
 
 int dl_names_find(const char *name, const char *const *names, size_t count)

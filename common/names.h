@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* Index of the entry of names[count] that differs from `name` by the fewest single-character edits
- * (Levenshtein), or -1 if none is near (more than half of its letters would have to change). */
+ * (Levenshtein; capital letters are the same as small ones); if none is near (more than half of its
+ * letters would have to change), the first that starts with it ("bert": "bert_base"), or -1. */
 int dl_names_nearest(const char *name, const char *const *names, size_t count);
 
 /* Index of `name` in names[count], or -1. */

@@ -95,7 +95,7 @@ dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *val
             number = (int64_t)real;
     }
     if (end == NULL || end == text || *end != '\0') {
-        return dl_error_set(err, DL_ERR_PARSE, "'%s' is no whole number", text);
+        return dl_error_set(err, DL_ERR_PARSE, "'%s' is not a whole number", text);
     }
     if (errno == ERANGE || number < low || number > high) {
         return dl_error_set(err, DL_ERR_RANGE, "%s is not in %" PRId64 "..%" PRId64, text, low,

@@ -60,31 +60,11 @@ static bool is_recorded_program(const dl_trace *trace)
     return kind != NULL && strcmp(kind, "run") == 0;
 }
 
-/* Whether the file starts as what other profilers write: JSON, gzip, SQLite; or is a .tar. */
-static bool is_foreign(const char *path)
-{
-    unsigned char start[263] = "";
-    FILE *in = fopen(path, "rb");
-    if (in == NULL) return false;
-    const size_t bytes = fread(start, 1, sizeof start - 1, in);
-    fclose(in);
-    const char *text = (const char *)start;
-    const char first = text[strspn(text, " \t\r\n")];
-    return first == '{' || first == '[' || (start[0] == 0x1f && start[1] == 0x8b) ||
-           strcmp(text, "SQLite format 3") == 0 ||
-           (bytes >= 262 && memcmp(start + 257, "ustar", 5) == 0);
-}
-
 /* A trace with both kinds gives two blocks. */
 static dl_status show(info *all, const char *path, const dl_info_settings *set, dl_error *err)
 {
     dl_trace *trace = &all->traces[all->count];
     dl_status status = dl_trace_read(trace, path, err);
-    if (status == DL_ERR_FORMAT && is_foreign(path)) {
-        return dl_error_set_at(err, status, path, 0,
-                               "is not a trace of dlprof; those of other profilers (PyTorch, "
-                               "Nsight Systems) are summarised by dlcal info");
-    }
     if (status != DL_OK) return status;
     all->count++;
     bool activities = trace->activity_count > 0 || is_recorded_program(trace);

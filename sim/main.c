@@ -85,7 +85,6 @@ static dl_status read_study(dl_study *study, const char *path, const settings *s
     if (status == DL_OK && save) {
         status = dl_scenario_save(set->save, text, name, err);
     }
-    if (path == NULL && (status == DL_ERR_NAME || status == DL_ERR_RANGE)) status = DL_ERR_USAGE;
     free(text);
     free(name);
     return status;
@@ -132,8 +131,10 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
     dl_status status = DL_OK;
     if (set->without != NULL) status = dl_without_parse(set->without, &without, err);
     in->study.points_limit = (double)set->limit_points;
-    if (status == DL_OK) status = read_study(&in->study, path, set, err);
+    if (status != DL_OK) return status;
+    status = read_study(&in->study, path, set, err);
     if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
+    if (status != DL_OK) return dl_scenario_command_error(path, err);
     if (status == DL_OK && in->study.listed > 0) status = refuse_size(&in->study, set, err);
     if (status == DL_OK) status = dl_measured_read(&in->measured, &in->study, err);
     if (status == DL_OK && set->left_out != NULL) {
@@ -258,6 +259,23 @@ static dl_status write_schedule(const inputs *in, const settings *set, dl_error 
                              &variant->scenario.points[point], err);
 }
 
+/* --batch is that of all workers: who means one worker's would read another answer than they asked
+ * for. */
+static void print_shared_batch(const dl_study *study)
+{
+    const dl_scenario *scenario = &study->variants[0].scenario;
+    const dl_point *most = &scenario->points[0];
+    for (size_t p = 1; p < scenario->point_count; p++)
+        if (scenario->points[p].workers >= most->workers) most = &scenario->points[p];
+    if (strcmp(study->path, DL_SCENARIO_FROM_COMMAND) != 0 || scenario->batch_per_worker ||
+        most->workers < 2) {
+        return;
+    }
+    printf("note: --batch is shared by all workers: of %lld samples each of %d workers has %.4g; "
+           "--batch-per-worker gives each worker as many\n",
+           (long long)most->batch, most->workers, (double)most->batch / most->workers);
+}
+
 static dl_status write_explained(const inputs *in, const settings *set,
                                  const dl_explanation *explanation, dl_error *err)
 {
@@ -287,6 +305,7 @@ static dl_status write_explained(const inputs *in, const settings *set,
     }
     if (status != DL_OK || set->quiet) return status;
     dl_report_table(stdout, study, sweep, in->measured);
+    print_shared_batch(study);
     if (set->explain) dl_explanation_print(stdout, explanation);
     printf("%zu points in %s%s%s\n", sweep->row_count,
            set->output != NULL ? set->output : set->json, set->html != NULL ? ", page in " : "",
@@ -787,7 +806,8 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
     const bool first = set->cluster->rank == 0;
     if (path == NULL && !dl_scenario_command_given(&set->command)) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "missing argument SCENARIO (0 given, 1 needed), or --costs");
+                            "nothing to simulate: give a SCENARIO, or --costs, --workload or "
+                            "--samples-per-s (--help explains them)");
     }
     if (set->json != NULL && set->html == NULL && set->output == default_output) set->output = NULL;
     if (!first) set->save = NULL;

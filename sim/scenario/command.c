@@ -367,7 +367,8 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
                             "without a SCENARIO --costs, --workload or --samples-per-s is needed");
     }
     if (given(command, "workload") != NULL && machines == NULL) {
-        return dl_error_set(err, DL_ERR_USAGE, "--workload needs --machine");
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--workload needs --machine NAME (--machines lists them)");
     }
     if ((status = put_batch(text, command, err)) != DL_OK) return status;
     if (machines == NULL && given(command, "cores") == NULL) {
@@ -415,7 +416,7 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     if (command->parameters == NULL) return DL_OK;
     if (given(command, "parameter-bytes") != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--parameters and --parameter-bytes: only one of both");
+                            "--parameters and --parameter-bytes: give only one of them");
     }
     if (parse_count(command->parameters, &count, &inner) != DL_OK) {
         return dl_error_set(err, DL_ERR_USAGE, "--parameters: %s", inner.text);
@@ -499,12 +500,85 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
     free(folder);
     if (status == DL_OK && path == NULL) comment_keys(text);
     if (status == DL_OK) {
-        *name = dl_strdup(path != NULL ? path : "(command line)");
+        *name = dl_strdup(path != NULL ? path : DL_SCENARIO_FROM_COMMAND);
         return DL_OK;
     }
     free(*text);
     *text = NULL;
     return status;
+}
+
+/* "[machine] workers = 0: ..." becomes "--workers 0: ...". */
+static void name_option(dl_error *err)
+{
+    char section[64], key[64];
+    int value = 0;
+    const char *end = NULL;
+    if (sscanf(err->text, "[%63[^]]] %63[^ =] = %n", section, key, &value) == 2 && value > 0) {
+        end = strstr(err->text + value, ": ");
+    }
+    if (end == NULL) return;
+    const char *option = dl_scenario_option_of(section, key);
+    char *text = option != NULL ? dl_format("--%s %s", option, err->text + value)
+                                : dl_format("--set %s.%s=%s", section, key, err->text + value);
+    snprintf(err->text, sizeof err->text, "%s", text);
+    free(text);
+}
+
+/* What a file is that was taken for an INI file, by how it starts; NULL: it may be one. */
+static const char *kind_of(const char *path)
+{
+    static const struct {
+        const char *start, *kind;
+    } kinds[] = {
+        {"\x1f\x8b", "it is a packed trace: dlcal costs makes a cost file of it, for --costs"},
+        {"{", "it is JSON, as traces are: dlcal costs makes a cost file of one, for --costs"},
+        {"SQLite format 3", "it is an SQLite file, as traces of Nsight Systems are: dlcal costs "
+                            "makes a cost file of one, for --costs"},
+        {"DLTRACE\n", "it is a trace of dlprof: dlcal fit (of dlprof run: dlcal costs) makes a "
+                      "cost file of it, for --costs"},
+    };
+    char start[32] = "";
+    FILE *in = fopen(path, "rb");
+    if (in == NULL) return NULL;
+    const size_t bytes = fread(start, 1, sizeof start - 1, in);
+    fclose(in);
+    for (size_t i = 0; i < DL_LENGTH(kinds); i++) {
+        const size_t length = strlen(kinds[i].start);
+        if (bytes >= length && memcmp(start, kinds[i].start, length) == 0) return kinds[i].kind;
+    }
+    return NULL;
+}
+
+/* Sections that only a cost file has, and that come first in one. */
+static bool is_cost_file(const dl_error *err)
+{
+    return strncmp(err->text, "unknown section [costs]", strlen("unknown section [costs]")) == 0 ||
+           strncmp(err->text, "unknown section [op ", strlen("unknown section [op ")) == 0;
+}
+
+dl_status dl_scenario_command_error(const char *path, dl_error *err)
+{
+    if (path == NULL && strcmp(err->file, DL_SCENARIO_FROM_COMMAND) == 0) {
+        err->file[0] = '\0';
+        err->line = 0;
+        if (err->code == DL_ERR_NAME || err->code == DL_ERR_RANGE || err->code == DL_ERR_PARSE) {
+            err->code = DL_ERR_USAGE;
+        }
+        name_option(err);
+        return err->code;
+    }
+    const bool unread = err->code == DL_ERR_PARSE || err->code == DL_ERR_DATA;
+    const char *kind = unread && err->file[0] != '\0' ? kind_of(err->file) : NULL;
+    if (kind == NULL && path != NULL && strcmp(err->file, path) == 0 && err->code == DL_ERR_NAME &&
+        is_cost_file(err)) {
+        kind = "it is a cost file, not a scenario: give it with --costs";
+    }
+    if (kind != NULL) {
+        err->line = 0;
+        snprintf(err->text, sizeof err->text, "%s", kind);
+    }
+    return err->code;
 }
 
 static dl_status same_folder(const char *a, const char *b, bool *same, dl_error *err)

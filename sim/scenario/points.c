@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
@@ -174,11 +175,31 @@ void dl_sweep_lists_free(dl_sweep_lists *lists)
 
 /* --- [sync] --------------------------------------------------------------------------------- */
 
+/* What frameworks and papers call a mode. */
+static const struct {
+    const char *name, *mode;
+} other_mode_names[] = {
+    {"ddp", "allreduce"},         {"distributeddataparallel", "allreduce"},
+    {"dp", "allreduce"},          {"horovod", "allreduce"},
+    {"nccl", "allreduce"},        {"sync", "allreduce"},
+    {"synchronous", "allreduce"}, {"asynchronous", "async"},
+    {"hogwild", "async"},         {"downpour", "async"},
+    {"local_sgd", "average"},     {"localsgd", "average"},
+    {"diloco", "average"},        {"fedavg", "average"},
+    {"parameter_server", "ps"},   {"kvstore", "ps"},
+    {"hardsync", "ps"},
+};
+
 static dl_status read_mode(const char *text, const dl_key *key, double *value, dl_error *err)
 {
     (void)key;
     *value = dl_names_find(text, dl_mode_names, DL_MODES);
     if (*value >= 0) return DL_OK;
+    for (size_t i = 0; i < DL_LENGTH(other_mode_names); i++) {
+        if (strcasecmp(text, other_mode_names[i].name) != 0) continue;
+        return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'; here it is called '%s'", text,
+                            other_mode_names[i].mode);
+    }
     char hint[160];
     dl_names_hint(hint, sizeof hint, text, dl_mode_names, DL_MODES);
     return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'%s", text, hint);
@@ -194,15 +215,15 @@ static dl_status read_option(const char *text, const dl_key *key, double *value,
     return status;
 }
 
-/* "interval, average_state" in text[bytes]; "no options" for none. */
-static void list_options(char *text, size_t bytes, unsigned options)
+/* "average, easgd" in text[bytes]: the modes that take the option. */
+static void list_takers(char *text, size_t bytes, int option)
 {
     size_t used = 0;
-    snprintf(text, bytes, "no options");
-    for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
-        if (!(options & 1u << o) || used >= bytes) continue;
+    text[0] = '\0';
+    for (int m = 0; m < DL_MODES; m++) {
+        if (!(dl_modes[m]->options & 1u << option) || used >= bytes) continue;
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
-                                 dl_option_key(o)->name);
+                                 dl_modes[m]->name);
     }
 }
 
@@ -216,9 +237,9 @@ static dl_status check_options(const dl_ini *ini, const dl_sweep_list *modes, dl
         const dl_ini_entry *entry = dl_ini_find(ini, "sync", dl_option_key(o)->name);
         if (entry == NULL || taken & 1u << o) continue;
         char list[200];
-        list_options(list, sizeof list, taken);
-        return dl_ini_error(ini, entry, DL_ERR_NAME, err, "mode %s takes %s",
-                            modes->entry != NULL ? modes->entry->value : "none", list);
+        list_takers(list, sizeof list, o);
+        return dl_ini_error(ini, entry, DL_ERR_NAME, err, "it is for mode %s, not for %s", list,
+                            modes->entry != NULL ? modes->entry->value : "none");
     }
     return DL_OK;
 }

@@ -64,7 +64,7 @@ expect 0 '"reader": "kineto"' info --json rank0.json
 expect 0 '"name":"AlltoAll","bytes":2000' info --json --collective all_red=AlltoAll rank0.json
 expect 0 "the text ends early" info cut.json
 expect 1 "bad.json: byte 30: malformed event" info bad.json
-expect 1 "text.txt: it is no trace that is known" info text.txt
+expect 1 "text.txt: it is not a trace" info text.txt
 if "$tested" info some.tar 2>&1 | grep -q "build with libarchive"; then
     expect 1 "some.tar: it is a tar archive" info some.tar
 else

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -40,8 +41,33 @@ static void missing_files_and_folders_are_errors(void **state)
     assert_string_equal(err.file, "no_such_file");
     assert_contains(err.text, "cannot open");
     assert_int_equal(dl_file_read(".", &text, &bytes, &err), DL_ERR_IO);
-    assert_contains(err.text, "cannot read");
+    assert_contains(err.text, "is a folder: name the files in it, as in ./");
     assert_null(text);
+}
+
+/* Of the files b and a the text names a, whether or not the folder ends with a slash. */
+static void a_folder_names_its_first_file(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    char folder[] = "folder_XXXXXX", name[40], text[120];
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(dl_file_refuse_folder(folder, &err), DL_ERR_IO);
+    assert_string_equal(err.text, "is a folder, and empty");
+    for (const char *file = "ba"; *file != '\0'; file++) {
+        snprintf(name, sizeof name, "%s/%c", folder, *file);
+        fclose(fopen(name, "w"));
+    }
+    snprintf(text, sizeof text, "is a folder: name the files in it, as in %s", name);
+    assert_int_equal(dl_file_refuse_folder(folder, &err), DL_ERR_IO);
+    assert_string_equal(err.text, text);
+    unlink(name);
+    snprintf(name, sizeof name, "%s/b", folder);
+    unlink(name);
+    snprintf(name, sizeof name, "%s/", folder);
+    assert_int_equal(dl_file_refuse_folder(name, &err), DL_ERR_IO);
+    assert_string_equal(err.file, name);
+    rmdir(folder);
 }
 
 static void endless_input_has_a_limit(void **state)
@@ -155,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_file_is_read),
         cmocka_unit_test(missing_files_and_folders_are_errors),
+        cmocka_unit_test(a_folder_names_its_first_file),
         cmocka_unit_test(endless_input_has_a_limit),
         cmocka_unit_test(the_program_finds_its_own_file),
         cmocka_unit_test(a_file_of_the_limit_is_read),

@@ -35,6 +35,17 @@ static void nearest_refuses_more_than_half_of_the_letters(void **state)
     assert_int_equal(dl_names_nearest("ps", modes, 0), -1);
 }
 
+/* "ASYNC" differs in no letter; "all" would need 6 edits, but one name starts with it, and "al" is
+ * too short for that. */
+static void nearest_ignores_case_and_completes(void **state)
+{
+    (void)state;
+    assert_int_equal(dl_names_nearest("ASYNC", modes, MODES), 2);
+    assert_int_equal(dl_names_nearest("All", modes, MODES), 0);
+    assert_int_equal(dl_names_nearest("al", modes, MODES), -1);
+    assert_int_equal(dl_names_nearest("aver", modes, MODES), 1);
+}
+
 static void hint_names_the_nearest_or_all(void **state)
 {
     (void)state;
@@ -63,6 +74,7 @@ int main(void)
         cmocka_unit_test(find_is_exact),
         cmocka_unit_test(nearest_survives_typing_errors),
         cmocka_unit_test(nearest_refuses_more_than_half_of_the_letters),
+        cmocka_unit_test(nearest_ignores_case_and_completes),
         cmocka_unit_test(hint_names_the_nearest_or_all),
         cmocka_unit_test(hint_is_cut_to_its_room),
     };

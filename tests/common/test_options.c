@@ -125,7 +125,7 @@ static void bad_usage_names_the_option(void **state)
         {{"-v", "-vxv", "t"}, "unknown option '-x'"},
         {{"--output", "-z", "-yv", "t"}, "unknown option '-y'"},
         {{"-z", "-y"}, "unknown option '-z'"},
-        {{"--steps=3x", "t"}, "--steps: '3x' is no whole number"},
+        {{"--steps=3x", "t"}, "--steps: '3x' is not a whole number"},
         {{"-n", "0", "t"}, "--steps: '0' is out of range (1..1000)"},
         {{"--rate=-1", "t"}, "--rate: '-1' is out of range (at least 0)"},
         {{"--rate=nan", "t"}, "--rate: 'nan' is not a number"},

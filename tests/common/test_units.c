@@ -98,7 +98,7 @@ static void int_is_strict(void **state)
     for (size_t i = 0; i < sizeof no_ints / sizeof no_ints[0]; i++) {
         dl_error err = {0};
         assert_int_equal(dl_parse_int(no_ints[i], -100, 100, &value, &err), DL_ERR_PARSE);
-        assert_contains(err.text, "is no whole number");
+        assert_contains(err.text, "is not a whole number");
     }
     dl_error err = {0};
     assert_int_equal(dl_parse_int("6", -12, 5, &value, &err), DL_ERR_RANGE);

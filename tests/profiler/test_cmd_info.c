@@ -166,9 +166,9 @@ static void test_files_of_other_profilers(void **state)
         size_t bytes;
         const char *says;
     } files[] = {
-        {"\x1f\x8b\x08\x00", 4, "summarised by dlcal info"},
-        {" \n{\"traceEvents\": []}", 21, "summarised by dlcal info"},
-        {"SQLite format 3\0", 16, "summarised by dlcal info"},
+        {"\x1f\x8b\x08\x00", 4, "are read by dlcal info"},
+        {" \n{\"traceEvents\": []}", 21, "are read by dlcal info"},
+        {"SQLite format 3\0", 16, "are read by dlcal info"},
         {"rubbish", 7, "is not a .dlt trace"},
     };
     char path[] = "test_cmd_info_foreign", *text;

@@ -28,7 +28,7 @@ same() {
 for name in modes gpu_reduce gpu_servers noise; do same $name; done
 
 # What fails is reported once, as ever, also by other ranks than the first, and nothing is written.
-expect 2 "missing argument SCENARIO" -n 3 "$dlsim"
+expect 2 "nothing to simulate" -n 3 "$dlsim"
 expect 1 "none.ini: " -n 3 "$dlsim" none.ini
 [ "$(mpirun -n 3 "$dlsim" none.ini 2>&1 | grep -c none.ini)" -eq 1 ] || fail "not reported once"
 sed -e "s|^costs.*|costs = $golden/costs.ini|" -e '/^\[measured\]/,/^$/d' "$golden/modes.ini" >mine.ini

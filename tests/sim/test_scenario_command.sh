@@ -87,7 +87,7 @@ expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 51.2e6 --
 equal count.csv half.csv "twice as many parameters of half the size"
 expect 1 "[costs] parameter_bytes (--parameter-bytes BYTES or --parameters COUNT gives them)" \
     --costs bare.ini --machine p2.8xlarge --set workload.missing=refuse
-expect 2 "only one of both" --costs bare.ini --machine p2.8xlarge --parameters 4 --parameter-bytes 4
+expect 2 "give only one of them" --costs bare.ini --machine p2.8xlarge --parameters 4 --parameter-bytes 4
 expect 2 "--parameters: " --costs bare.ini --machine p2.8xlarge --parameters many
 
 # One measured number in place of costs; what is saved runs elsewhere and gives the same.
@@ -141,7 +141,7 @@ expect 2 "--parameters: 'xM' is not a number" "${number[@]}" --parameters xM
 expect 1 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
 expect 1 "are not connected: it has no [nics ..]" "$scenarios/z10pe/allreduce.ini" --set machine.nodes=2
 
-expect 2 "missing argument SCENARIO"
+expect 2 "nothing to simulate: give a SCENARIO, or --costs"
 expect 2 "--costs, --workload or --samples-per-s is needed" --workers 4
 expect 2 "does not say which batch was measured" --costs costs.ini --machine p2.8xlarge
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlrge --batch 128
@@ -150,6 +150,30 @@ expect 2 "neither control characters" whole.ini --set $'sync.mode=async\n[noise]
 expect 1 "did you mean 'overlap'" whole.ini --set exchange.overlp=yes
 expect 1 "did you mean 'allreduce'" whole.ini --mode allreduc
 expect 2 "did you mean 'allreduce'" --costs costs.ini --machine p2.8xlarge --batch 128 --mode allreduc
+# Errors name the option, not a line that nobody wrote; what a file is that is no scenario.
+one=(--costs costs.ini --machine p2.8xlarge --batch 128)
+expect 2 "dlsim: --workers 0: 0 is not in 1..10000000" "${one[@]}" --workers 0
+expect 2 "dlsim: --workers 1,two: 'two' is not a whole number" "${one[@]}" --workers 1,two
+expect 2 "dlsim: --interval 10: it is for mode average, easgd, bmuf, async_average, not for allreduce" \
+    "${one[@]}" --interval 10
+expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set exchange.overlap=maybe
+expect 2 "dlsim: unknown key 'overlp' in [exchange]; did you mean" "${one[@]}" --set exchange.overlp=yes
+expect 2 "unknown mode 'ddp'; here it is called 'allreduce'" "${one[@]}" --mode ddp
+expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine P2.8XLARGE --batch 128
+sed 's/^parameter_bytes/paramter_bytes/' "$costs" >wrong.ini
+expect 1 "did you mean 'parameter_bytes'" --costs wrong.ini --machine p2.8xlarge --batch 128
+expect 1 "costs.ini: it is a cost file, not a scenario: give it with --costs" costs.ini
+printf '{"traceEvents": []}' >trace.json
+gzip -k trace.json
+for trace in trace.json trace.json.gz; do
+    expect 1 "$trace: it is " "$trace"
+    expect 1 "dlcal costs makes a cost file of" --costs "$trace" --machine p2.8xlarge --batch 128
+    expect 1 "dlcal costs makes a cost file of" --costs "$trace" --cores 2
+done
+expect 1 ".: is a folder: name the files in it" .
+# --batch is of all workers: who meant one worker's is told.
+expect 0 "note: --batch is shared by all workers: of 128 samples each of 4 workers has 32" "${one[@]}" --workers 1,4
+if "$tested" "${one[@]}" --workers 1 | grep -q 'shared by all'; then fail "one worker shares with nobody"; fi
 expect 2 "--save would overwrite the scenario" whole.ini --workers 2 --save whole.ini
 expect 0 "p2.8xlarge " --machines
 [ ! -e results.csv.partial ] || fail "a partial file stayed"

@@ -376,7 +376,7 @@ static void files_are_read_by_content(void **state)
     fprintf(out, "a table, not a trace\n");
     fclose(out);
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_FORMAT);
-    assert_contains(err.text, "no trace that is known");
+    assert_contains(err.text, "it is not a trace");
     out = fopen(path, "w");
     fprintf(out, "{\"traceEvents\": [{\"ph\" 1}]}");
     fclose(out);
@@ -396,7 +396,7 @@ static void pipes_and_folders_are_refused(void **state)
     (void)state;
     assert_non_null(mkdtemp(path));
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
-    assert_contains(err.text, "it is a folder");
+    assert_contains(err.text, "is a folder, and empty");
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);

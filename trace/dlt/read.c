@@ -153,7 +153,9 @@ static size_t take_chunks(reader *in, const uint8_t *data, size_t bytes)
 static dl_status check_header(const char *name, const uint8_t *data, size_t bytes, dl_error *err)
 {
     if (bytes < DL_DLT_HEADER_BYTES || memcmp(data, DL_DLT_MAGIC, DL_DLT_MAGIC_BYTES) != 0) {
-        return dl_error_set_at(err, DL_ERR_FORMAT, name, 0, "is not a .dlt trace");
+        return dl_error_set_at(err, DL_ERR_FORMAT, name, 0,
+                               "is not a .dlt trace of dlprof; those of PyTorch's profiler and "
+                               "Nsight Systems are read by dlcal info and dlcal costs");
     }
     uint32_t version = dl_dlt_get_u32(data + DL_DLT_MAGIC_BYTES);
     uint32_t reserved = dl_dlt_get_u32(data + DL_DLT_MAGIC_BYTES + 4);

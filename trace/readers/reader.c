@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
 #include "trace/readers/readers_internal.h"
 
 /* Input buffer of zlib: a multiple of what the disk reads ahead. */
@@ -100,9 +101,9 @@ static dl_status check_kind(const char *path, dl_error *err)
     struct stat kind;
     if (stat(path, &kind) != 0 || S_ISREG(kind.st_mode))
         return DL_OK; /* or opening it reports it */
-    if (S_ISDIR(kind.st_mode)) return dl_error_set_at(err, DL_ERR_IO, path, 0, "it is a folder");
+    if (S_ISDIR(kind.st_mode)) return dl_file_refuse_folder(path, err);
     return dl_error_set_at(err, DL_ERR_IO, path, 0,
-                           "it is no file but a pipe or a device, which cannot be read twice: save "
+                           "it is a pipe or a device, which cannot be read twice: save "
                            "the trace to a file first (.gz is fine)");
 }
 
@@ -198,9 +199,10 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
             "it is a tar archive, which this build cannot read: unpack it first, "
             "or build with libarchive");
     }
-    return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
-                           "it is no trace that is known: Chrome-trace JSON of PyTorch's profiler "
-                           "(also gzipped), SQLite of Nsight Systems, .dlt");
+    return dl_error_set_at(
+        err, DL_ERR_FORMAT, path, 0,
+        "it is not a trace; those of PyTorch's profiler (Chrome-trace JSON, also "
+        "gzipped), Nsight Systems (SQLite) and dlprof (.dlt) are read");
 }
 
 void dl_read_free(dl_read_traces *traces)
