@@ -103,8 +103,9 @@ typedef struct dl_backend {
     dl_precision precision;
     bool host_memory; /* the host can read and write the backend's memory */
 
-    /* Makes the device ready; every model calls it, so it must bear repetition. */
-    void (*start)(void);
+    /* Makes the device ready; every model calls it, so it must bear repetition. DL_ERR_UNSUPPORTED:
+     * a library is missing. */
+    dl_status (*start)(dl_error *err);
     /* Takes what the library under the backend needs for that many threads that calculate at once,
      * and keeps it: bears repetition. DL_ERR_SYSTEM, with the bytes, where the system has not that
      * much (ulimit -v, strict overcommit): the threads would wait for it forever. NULL: nothing to

@@ -1,6 +1,5 @@
 /* The processor's operations: effects and arguments see dl_backend. Compiled for float and for
  * double. */
-#include <cblas.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "common/alloc.h"
 #include "kernels/backend.h"
+#include "kernels/blas.h"
 #include "kernels/real.h"
 
 DL_HOT static void cpu_add(void *to, const void *from, size_t count)
@@ -701,16 +701,13 @@ static int lines_left(const dl_windows *conv, int first)
     return left < most ? left : most;
 }
 
-#define dl_cblas_gemm_float cblas_sgemm
-#define dl_cblas_gemm_double cblas_dgemm
-
 static void cpu_gemm(const dl_gemm *gemm)
 {
-    DL_TYPED(dl_cblas_gemm)
-    (CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
-     gemm->transpose_b ? CblasTrans : CblasNoTrans, gemm->m, gemm->n, gemm->k, 1, gemm->a,
-     gemm->transpose_a ? gemm->m : gemm->k, gemm->b, gemm->transpose_b ? gemm->k : gemm->n,
-     gemm->accumulate ? 1 : 0, gemm->c, gemm->n);
+    dl_blas_loaded()->DL_TYPED(gemm)(
+        CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
+        gemm->transpose_b ? CblasTrans : CblasNoTrans, gemm->m, gemm->n, gemm->k, 1, gemm->a,
+        gemm->transpose_a ? gemm->m : gemm->k, gemm->b, gemm->transpose_b ? gemm->k : gemm->n,
+        gemm->accumulate ? 1 : 0, gemm->c, gemm->n);
 }
 
 static void cpu_conv_forward(const dl_windows *conv, const void *x, const void *weights,
@@ -788,27 +785,11 @@ static void cpu_conv_backward_data(const dl_windows *conv, const void *dy, const
     }
 }
 
-/* A replica is one thread on its own core: threads of BLAS would fight the other replicas. */
-static void make_blas_single_threaded(void)
-{
-    openblas_set_num_threads(1);
-}
-
-static void cpu_start(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, make_blas_single_threaded);
-}
-
 /* OpenBLAS maps a buffer for each thread inside a product, 128 MiB on x86-64 (its BUFFER_SIZE),
  * tried with up to 1 MiB more; where it gets none it tries again without end. What it has mapped it
  * keeps and lends to any thread, up to a number that its build sets, at least BUFFERS_MAX. */
 #define BUFFER_BYTES ((size_t)129 << 20)
 #define BUFFERS_MAX 48
-
-/* Not in its headers, but exported; a replacement of OpenBLAS may lack them. */
-extern void *blas_memory_alloc(int unused) __attribute__((weak));
-extern void blas_memory_free(void *buffer) __attribute__((weak));
 
 static dl_status too_little(int threads, size_t there, dl_error *err)
 {
@@ -847,21 +828,22 @@ static dl_status try_buffers(size_t more, int threads, dl_error *err)
 
 static void take_buffers(int count)
 {
+    const dl_blas *blas = dl_blas_loaded();
     void *buffers[BUFFERS_MAX];
-    if (blas_memory_alloc == NULL || blas_memory_free == NULL) return;
+    if (blas->memory_alloc == NULL || blas->memory_free == NULL) return;
     for (int i = 0; i < count; i++)
-        buffers[i] = blas_memory_alloc(0);
+        buffers[i] = blas->memory_alloc(0);
     for (int i = 0; i < count; i++)
-        if (buffers[i] != NULL) blas_memory_free(buffers[i]);
+        if (buffers[i] != NULL) blas->memory_free(buffers[i]);
 }
 
 static dl_status cpu_start_threads(int threads, dl_error *err)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static int taken;
-    cpu_start();
+    dl_status status = dl_blas_load(err);
+    if (status != DL_OK) return status;
     pthread_mutex_lock(&mutex);
-    dl_status status = DL_OK;
     if (threads > taken) {
         status = try_buffers((size_t)(threads - taken), threads, err);
         const int count = threads < BUFFERS_MAX ? threads : BUFFERS_MAX;
@@ -887,7 +869,7 @@ static dl_status cpu_wait(dl_error *err)
 const dl_backend DL_TYPED(dl_backend_cpu) = {
     .name = "cpu",
     .precision = sizeof(dl_real) == sizeof(double) ? DL_DOUBLE : DL_FLOAT,
-    .start = cpu_start,
+    .start = dl_blas_load,
     .start_threads = cpu_start_threads,
     .host_memory = true,
     .allocate = dl_alloc_staggered,

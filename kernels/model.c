@@ -312,10 +312,12 @@ static dl_status make(dl_model **model, const dl_model_table *table, const dl_ba
     dl_model *made = dl_calloc(1, sizeof *made, "model");
     made->backend = backend;
     made->max_batch = max_batch;
-    backend->start();
-    plan_layers(made, table);
-    allocate_memory(made);
-    const dl_status status = bind_layers(made, seed, err);
+    dl_status status = backend->start(err);
+    if (status == DL_OK) {
+        plan_layers(made, table);
+        allocate_memory(made);
+        status = bind_layers(made, seed, err);
+    }
     if (status == DL_OK) {
         *model = made;
     } else {

@@ -30,7 +30,7 @@ dl_debian(programs dlscale science "profile, calibrate and simulate data-paralle
     "dlprof trains neural networks for real, or records another program, and"
     "measures what a step and its communication cost; dlcal fits a cost file;"
     "dlsim predicts by discrete-event simulation the speedup and the gradient"
-    "staleness of up to 1,024 workers, with any way of synchronizing.")
+    "staleness of any number of workers and way of synchronizing.")
 dl_debian(library libdlscale0 libs "simulator of data-parallel training - shared library"
     "A scenario goes in, a table of predicted throughput, speedup and gradient"
     "staleness comes out: what dlsim does, for other programs.")
@@ -43,6 +43,7 @@ if(TARGET dlscale_mpi)
     set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "dlscale (= ${PROJECT_VERSION})")
     set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS dlscale-mpi)
 endif()
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS libopenblas0) # loaded, not linked
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS "gnuplot-nox | gnuplot")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libdlscale0 (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/triggers)

@@ -226,9 +226,12 @@ bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what)
     return result == ncclSuccess || keep(device, what, ncclGetErrorString(result));
 }
 
-static void cuda_start(void)
+/* What is wrong with the device, the first wait says. */
+static dl_status cuda_start(dl_error *err)
 {
+    (void)err;
     (void)dl_cuda_device();
+    return DL_OK;
 }
 
 static void *cuda_allocate(size_t bytes, const char *purpose)

@@ -11,7 +11,6 @@
  * the mean of weight x what was learned over its merge's uploads; to the outer optimizer that is the
  * average. The last two versions are kept, since workers take the one before while the next one is
  * being merged. */
-#include <cblas.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,9 +70,15 @@ static bool is_local(const replay *r)
 static void add_scaled(const replay *r, void *y, const void *x, double a)
 {
     if (r->config->precision == DL_FLOAT) {
-        cblas_saxpy((blasint)r->count, (float)a, x, 1, y, 1);
+        float *restrict sum = y;
+        const float *restrict added = x;
+        for (size_t i = 0; i < r->count; i++)
+            sum[i] += (float)a * added[i];
     } else {
-        cblas_daxpy((blasint)r->count, a, x, 1, y, 1);
+        double *restrict sum = y;
+        const double *restrict added = x;
+        for (size_t i = 0; i < r->count; i++)
+            sum[i] += a * added[i];
     }
 }
 

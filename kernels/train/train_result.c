@@ -1,5 +1,4 @@
 /* What a run came to: points on the way, the final parameters, what a trained model is worth. */
-#include <cblas.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,9 +56,13 @@ void dl_train_scale(void *vector, size_t count, dl_precision precision, double f
 {
     if (factor == 1) return;
     if (precision == DL_FLOAT) {
-        cblas_sscal((blasint)count, (float)factor, vector, 1);
+        float *scaled = vector;
+        for (size_t i = 0; i < count; i++)
+            scaled[i] *= (float)factor;
     } else {
-        cblas_dscal((blasint)count, factor, vector, 1);
+        double *scaled = vector;
+        for (size_t i = 0; i < count; i++)
+            scaled[i] *= factor;
     }
 }
 

@@ -262,7 +262,8 @@ static dl_status open_launcher(launcher *to, const char *path, char *name, dl_er
     if (status != DL_OK) return status;
     snprintf(name, DL_DEVICE_NAME_BYTES, "%s", info.name);
     to->type->use(to->device);
-    to->type->backend->start();
+    status = to->type->backend->start(err);
+    if (status != DL_OK) return status;
     to->host = to->type->backend->allocate_host(COPY_BYTES, "measured copies");
     to->memory = to->type->backend->allocate(COPY_BYTES, "measured copies");
     /* The device's library has loaded the driver's. */

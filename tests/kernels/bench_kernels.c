@@ -75,7 +75,8 @@ static void peak_init(dl_peak *peak)
     dl_random_init(&random, 1, 0, 0, 0);
     memset(peak, 0, sizeof *peak);
     peak->backend = dl_backend_cpu(DL_FLOAT);
-    peak->backend->start();
+    dl_error err = {0};
+    DL_ASSERT(peak->backend->start(&err) == DL_OK, "%s", err.text);
     peak->a = peak->backend->allocate(count * sizeof(float), "peak");
     peak->b = peak->backend->allocate(count * sizeof(float), "peak");
     peak->c = peak->backend->allocate(count * sizeof(float), "peak");

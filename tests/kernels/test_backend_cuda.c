@@ -112,7 +112,7 @@ static void rig_init(rig *r, const dl_backend *backend, const layer_case *c)
                          .max_batch = c->batch,
                          .wants_input_gradient = true,
                          .training = true}};
-    backend->start();
+    assert_int_equal(backend->start(NULL), DL_OK);
     dl_layer_plan(&r->layer);
     r->in_count = (size_t)c->batch * dl_shape_count(c->in);
     r->out_count = (size_t)c->batch * dl_shape_count(r->layer.out);

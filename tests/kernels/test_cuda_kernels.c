@@ -388,7 +388,7 @@ static int begin(void **state)
 {
     (void)state;
     cpu = dl_backend_cpu(DL_FLOAT);
-    cpu->start();
+    assert_int_equal(cpu->start(NULL), DL_OK);
     dl_random_init(&draws, 5, 0, 0, 0);
     return 0;
 }

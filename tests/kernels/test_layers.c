@@ -88,7 +88,7 @@ static void rig_init(layer_rig *rig, const dl_layer_spec *spec, dl_shape in, int
                             .max_batch = batch,
                             .wants_input_gradient = true,
                             .training = true};
-    rig->layer.backend->start();
+    assert_int_equal(rig->layer.backend->start(NULL), DL_OK);
     dl_layer_plan(&rig->layer);
     rig->in_count = (size_t)batch * dl_shape_count(in);
     rig->out_count = (size_t)batch * dl_shape_count(rig->layer.out);

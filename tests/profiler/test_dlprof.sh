@@ -65,6 +65,13 @@ expect 1 "nothing.dlt" export nothing.dlt
 echo "no trace" >text.dlt
 expect 1 "text.dlt" info text.dlt
 
+# Without the BLAS library nothing but training is lacking.
+mkdir empty_library
+: >empty_library/libopenblas.so.0
+LD_LIBRARY_PATH=$PWD/empty_library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+    expect 1 "cannot load OpenBLAS" train "${small[@]}" --steps 1 --no-trace
+LD_LIBRARY_PATH=$PWD/empty_library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} expect 0 "dlprof " --version
+
 # A run that cannot start leaves the files of an earlier one as they are
 mkdir kept
 echo trace >kept/x.dlt
@@ -132,11 +139,11 @@ limited() { # KiB, text, arguments...
     [ $status -eq 1 ] && [[ $output == *"$text"* ]] ||
         { echo "FAIL: ulimit -v $kib, $*: exit $status: $output"; failures=$((failures + 1)); }
 }
-if (ulimit -v 200000 && "$dlprof" --version) >/dev/null 2>&1; then
+if (ulimit -v 150000 && timeout -s KILL 60 "$dlprof" --version) >/dev/null 2>&1; then
     limited 400000 "out of memory: matrix products on 4 threads need buffers of " \
         train "${small[@]}" --workers 4 --steps 20 --no-trace
     limited 400000 "the limit of 409600000 bytes (ulimit -v)" train "${small[@]}" --workers 4 --steps 20 --no-trace
-    limited 200000 "out of memory: " train --model vgg19_bn --batch 512 --data synthetic --steps 1 --no-trace
+    limited 150000 "out of memory: " train --model vgg19_bn --batch 512 --data synthetic --steps 1 --no-trace
 fi
 
 # Ctrl-C ends at the next exchange, with summary and a complete trace, and so does the SIGTERM of batch
