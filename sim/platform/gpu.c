@@ -140,11 +140,19 @@ static void set_computing(dl_gpus *gpus, int worker, bool computes)
     if (computes) w->phase = DL_GPU_COMPUTES;
 }
 
-/* Segments of the forward pass: of none is it part of the first one of the backward pass, else it
- * is that of what comes before the first layer with parameters, and one for each bucket. */
+/* The host goes on to the next step when it has what the forward pass made. */
+static bool reads_forward(const dl_gpus *gpus)
+{
+    return gpus->config.options->reads_forward && gpus->config.options->ahead > 0;
+}
+
+/* Segments of the forward pass: of none is it part of the first one of the backward pass, one is
+ * all of it, else the first is that of what comes before the first layer with parameters, and one
+ * follows for each bucket. */
 static int forward_segments(const dl_gpus *gpus)
 {
-    return dl_gpus_is_layered(gpus) ? gpus->reduction.buckets + 1 : 0;
+    if (dl_gpus_is_layered(gpus)) return gpus->reduction.buckets + 1;
+    return reads_forward(gpus) ? 1 : 0;
 }
 
 /* The bucket that a segment of the forward pass needs: the first layers' is the last one; -1: it
@@ -162,12 +170,15 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
     const dl_reduction *r = &gpus->reduction;
     const double forward_ns = w->work_ns - w->backward_ns;
     const int before = forward_segments(gpus), segment = w->segment - before;
+    /* What the host reads is there before the update. */
+    const double update_ns = before == 1 ? w->update_ns : 0;
     /* A layer has the share of the forward pass that it has of the backward pass. */
+    if (segment < 0 && before == 1) return forward_ns - update_ns;
     if (segment < 0) return r->share[w->segment == 0 ? r->buckets : -segment - 1] * forward_ns;
-    if (!gpus->config.overlap) return before > 0 ? w->backward_ns : w->work_ns;
+    if (!gpus->config.overlap) return before > 0 ? w->backward_ns + update_ns : w->work_ns;
     double ns = r->share[segment] * w->backward_ns;
     if (segment < r->buckets) ns += r->bytes_share[segment] * w->compress_ns;
-    if (segment == 0 && before == 0) ns += forward_ns;
+    if (segment == 0) ns += before == 0 ? forward_ns : update_ns;
     return ns;
 }
 
@@ -259,6 +270,7 @@ static void on_segment_done(void *user, int worker)
     const bool is_last = bucket >= 0 && (!overlap || next > r->buckets ||
                                          (next == r->buckets && r->share[r->buckets] <= 0));
     set_computing(gpus, worker, false);
+    if (next == 0 && reads_forward(gpus)) dl_dispatch_step_ended(&gpus->dispatch, worker);
     if (overlap && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
     if (!is_last) {
         start_segment(gpus, worker);
@@ -287,6 +299,8 @@ static void on_launch(void *user, int worker)
 {
     dl_gpus *gpus = user;
     dl_gpu_phase phase = gpus->workers[worker].phase;
+    if (gpus->config.with_input && gpus->config.options->made_at_launch)
+        dl_input_allow(&gpus->input, worker, gpus->dispatch.started[worker]);
     if (phase == DL_GPU_WAITS_FOR_LAUNCH && launch_has_started(gpus, worker)) {
         dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
         start_launched(gpus, worker);
@@ -341,6 +355,7 @@ static void compute(dl_team *team, int worker, bool with_update)
     slow *= w->work_factor;
     double work_ns = slow * step->compute_ns + (with_update ? step->update_ns : 0);
     gpus->workers[worker].work_ns = work_ns * w->noise_factor;
+    gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
     gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
     if (gpus->config.collective && gpus->config.with_buffers) {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_BUFFERS;
@@ -408,7 +423,7 @@ static int init(dl_team *team)
         .engine = &team->engine,
         .kind = options->dispatch,
         .workers = team->config.workers,
-        .ahead = options->ahead,
+        .ahead = reads_forward(gpus) ? 0 : options->ahead,
         .steps = team->config.steps,
         .serial_ns = workload->serial_ns + each * workload->dispatch_ns,
         .own_serial_ns = input_ns,
@@ -433,8 +448,10 @@ static void start(dl_team *team)
 
 static void step_ended(dl_team *team, int worker)
 {
-    dl_dispatch *dispatch = &dl_gpus_of(team)->dispatch;
-    dl_dispatch_step_ended(dispatch, worker);
+    dl_gpus *gpus = dl_gpus_of(team);
+    const bool has_gone_on =
+        reads_forward(gpus) && gpus->dispatch.ended[worker] >= team->workers[worker].steps_done;
+    if (!has_gone_on) dl_dispatch_step_ended(&gpus->dispatch, worker);
 }
 
 /* There are no time slices on a GPU. */

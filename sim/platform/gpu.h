@@ -39,7 +39,8 @@
  *   input       batches are read from the node's storage, where that has a rate, all workers of the
  *               node together, made by cores of the GPU's node ([op input]), `prefetch` of them ahead
  *               (0: when the step asks for one), and copied to the GPU from pinned memory; with
- *               `in_turn` by the host thread before it launches the step, which the copy is part of
+ *               `in_turn` by the host thread before it launches the step, which the copy is part of;
+ *               with `made_at_launch` in host memory from when the host launches the step
  *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
@@ -123,7 +124,9 @@ typedef struct dl_gpu_options {
     int *gpus; /* [gpu_count] ascending numbers over all nodes; NULL = from 0 on */
     int gpu_count;
     dl_dispatch_kind dispatch;
-    int ahead;    /* steps */
+    int ahead;          /* steps */
+    bool reads_forward; /* a thread launches a step when its GPUs' forward passes of the one before
+                           are over, however far ahead it may be */
     bool in_turn; /* a thread makes a batch, launches its step, waits for its end: then ahead and
                      prefetch are 0 and input_cores do not count */
     bool pageable;
@@ -149,10 +152,12 @@ typedef struct dl_gpu_options {
     bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
                               one is on its way */
     dl_compress compress;
-    double topk_frac;                /* of all parameters */
-    int input_cores;                 /* of each node */
-    int prefetch;                    /* batches of a worker */
-    bool input_varies;               /* the making of batches, exponentially */
+    double topk_frac;    /* of all parameters */
+    int input_cores;     /* of each node */
+    int prefetch;        /* batches of a worker */
+    bool made_at_launch; /* in place of prefetch: a batch is made in host memory when its
+                                        step's launch starts, copied when the GPU comes to the step */
+    bool input_varies;   /* the making of batches, exponentially */
     dl_quantity storage_bytes_per_s; /* of each node; unknown: it limits nothing */
     double cached_frac;              /* of the samples, that are not read */
     dl_quantity port_bytes_per_s;    /* of each NIC; unknown: as costs or machine say */

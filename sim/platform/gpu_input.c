@@ -9,9 +9,11 @@
 #define FIRST_STREAM (1u << 20)
 #define MORE_STREAMS (1u << 31)
 
-/* Batches of a worker that may wait, and be in the making, at once. */
+/* Batches of a worker that may wait, and be in the making, at once. Made at launch: one is copied
+ * while the next is made. */
 static int depth(const dl_input_config *config)
 {
+    if (config->options->made_at_launch) return 2;
     return config->options->prefetch > 0 ? config->options->prefetch : 1;
 }
 
@@ -71,13 +73,33 @@ static void on_copied(void *user, int worker)
 
 static void start_queued(dl_input *input, int node);
 
+static void start_copy(dl_input *input, int worker)
+{
+    const dl_input_worker *w = &input->workers[worker];
+    dl_network_start(input->config.network, w->class, w->bytes, w->latency_ns, on_copied, input,
+                     worker);
+}
+
+/* The batch in host memory, if there is one that the worker waits for. */
+static void copy_if_wanted(dl_input *input, int worker)
+{
+    dl_input_worker *w = &input->workers[worker];
+    if (!w->wanted || w->made == 0) return;
+    w->wanted = false;
+    w->made--;
+    start_copy(input, worker);
+}
+
 static void on_made(void *user, int worker)
 {
     dl_input *input = user;
-    const dl_input_worker *w = &input->workers[worker];
     const int node = input->config.places[worker].node;
-    dl_network_start(input->config.network, w->class, w->bytes, w->latency_ns, on_copied, input,
-                     worker);
+    if (input->config.options->made_at_launch) {
+        input->workers[worker].made++;
+        copy_if_wanted(input, worker);
+    } else {
+        start_copy(input, worker);
+    }
     input->idle_cores[node]++;
     start_queued(input, node);
 }
@@ -113,7 +135,7 @@ static void order(dl_input *input, int worker)
 {
     dl_input_worker *w = &input->workers[worker];
     const int *storage = input->config.storage, node = input->config.places[worker].node;
-    while (w->ready + w->making < depth(&input->config) && w->ordered < input->steps) {
+    while (w->ready + w->making < depth(&input->config) && w->ordered < w->allowed) {
         w->making++;
         w->ordered++;
         if (storage != NULL && w->stored_bytes > 0) {
@@ -128,9 +150,18 @@ static void order(dl_input *input, int worker)
 
 void dl_input_start(dl_input *input, int64_t steps)
 {
+    const bool at_launch = input->config.options->made_at_launch;
     input->steps = steps;
-    for (int w = 0; input->config.options->prefetch > 0 && w < input->config.workers; w++)
-        order(input, w);
+    for (int w = 0; w < input->config.workers; w++) {
+        input->workers[w].allowed = at_launch ? 0 : steps;
+        if (input->config.options->prefetch > 0) order(input, w);
+    }
+}
+
+void dl_input_allow(dl_input *input, int worker, int64_t count)
+{
+    input->workers[worker].allowed = count < input->steps ? count : input->steps;
+    order(input, worker);
 }
 
 bool dl_input_take(dl_input *input, int worker)
@@ -138,6 +169,12 @@ bool dl_input_take(dl_input *input, int worker)
     dl_input_worker *w = &input->workers[worker];
     const bool is_there = w->ready > 0;
     if (is_there) w->ready--;
+    if (input->config.options->made_at_launch) {
+        w->wanted = !is_there;
+        order(input, worker);
+        copy_if_wanted(input, worker);
+        return is_there;
+    }
     if (!is_there || input->config.options->prefetch > 0) order(input, worker);
     return is_there;
 }

@@ -3,6 +3,8 @@
  * from the memory of its socket.
  *
  * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks.
+ * With options->made_at_launch it is made once dl_input_allow says so, waits in host memory, and is
+ * copied when the worker asks.
  * The time to make one may vary exponentially, as that of reading it from a file system that others
  * use. */
 #ifndef DL_SIM_GPU_INPUT_H
@@ -30,8 +32,11 @@ typedef struct dl_input_worker {
     int64_t latency_ns;
     double make_ns, bytes; /* of a batch */
     double stored_bytes;   /* to read before it is made */
-    int ready, making;     /* batches */
+    int ready, making;     /* batches; making: until they are copied */
+    int made;              /* of those, in host memory; only with made_at_launch */
+    bool wanted;           /* the worker waits for one; likewise */
     int64_t ordered;       /* since the start */
+    int64_t allowed;       /* of these, at most */
     dl_noise noise;        /* of its batches' making */
 } dl_input_worker;
 
@@ -54,6 +59,9 @@ int dl_input_most(const dl_input *input);
 
 /* The run starts: each worker will take `steps` batches. */
 void dl_input_start(dl_input *input, int64_t steps);
+
+/* With made_at_launch: the worker's first `count` batches may be made from now on. */
+void dl_input_allow(dl_input *input, int worker, int64_t count);
 
 /* Takes a batch for the worker's next step; false if there is none: then `came` says when there is.
  */

@@ -18,9 +18,9 @@ typedef enum dl_gpu_phase {
 
 typedef struct dl_gpu_worker {
     dl_gpu_phase phase;
-    double work_ns; /* of forward and backward, or with the update */
-    double backward_ns;
-    double compress_ns; /* to make messages of all that a step exchanges */
+    double work_ns;                /* of forward and backward, or with the update */
+    double backward_ns, update_ns; /* of it; no update: 0 */
+    double compress_ns;            /* to make messages of all that a step exchanges */
     int segment; /* of the work: of the forward pass, if layers wait for their parameters, then of
                     the backward pass, between buckets that are ready */
     int gpu;     /* over all nodes, as in dl_gpus.computing and .held */

@@ -241,14 +241,18 @@ static int most_on_a_node(const dl_gpu_options *gpu, int workers)
     return most;
 }
 
-/* Whether the cores that make batches have no time left. */
+/* Whether the cores that make batches have no time left; those that may start only when the host has
+ * read what the forward passes made, none of what is left. */
 static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
     const int workers = row->point.workers;
-    const double make_ns =
-        dl_costs_step_ns(&variant->costs, (double)row->point.batch / workers, "input");
-    const double has_ns = dl_s_to_ns(row->mean.step_mean_s) * gpu->input_cores;
+    const double samples = (double)row->point.batch / workers;
+    const double make_ns = dl_costs_step_ns(&variant->costs, samples, "input");
+    const double without_ns = gpu->made_at_launch && gpu->reads_forward
+                                  ? dl_costs_step_ns(&variant->costs, samples, "forward")
+                                  : 0;
+    const double has_ns = (dl_s_to_ns(row->mean.step_mean_s) - without_ns) * gpu->input_cores;
     return make_ns * most_on_a_node(gpu, workers) >= 0.95 * has_ns;
 }
 
@@ -288,6 +292,7 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
         *column = "input_frac";
         if (gpu == NULL || gpu->in_turn || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC)) return 0;
         if (storage_is_busy(variant, row)) return 0;
+        if (limits == DL_LIMITS_PREFETCH && gpu->made_at_launch) return 0;
         return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES)
                    ? part[DL_PART_INPUT]
                    : 0;
@@ -375,7 +380,7 @@ const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default
         [DL_LIMITS_SERVER] = "averaging and the server's updates take",
     };
     const char *effect = d->given && d->key->limits == DL_LIMITS_INPUT_CORES
-                             ? "busy all the time; GPUs wait for input"
+                             ? "busy whenever batches can be made; GPUs wait for input"
                              : effects[d->key->limits];
     char value[VALUE_BYTES];
     value_text(value, d);

@@ -29,6 +29,8 @@
 static const char *const slows[] = {"transfers", "exchange", NULL};
 static const char *const sums[] = {"at_once", "on_arrival", NULL};
 static const char *const stagings[] = {"beside", "alone", NULL};
+static const char *const reads[] = {"nothing", "forward", NULL};
+static const char *const makings[] = {"ahead", "at_launch", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
 static const char *const reducers[] = {"gpus", "hosts", NULL};
 static const char *const algorithms[] = {"ring", "tree", "node_tree", "hierarchical", "auto", NULL};
@@ -102,6 +104,9 @@ static const dl_key rows[] = {
      .sweep = ',', .help = "host threads that issue the steps: one for all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
      .help = "steps that the host may be ahead of the GPUs"},
+    {"machine", "reads", EITHER(reads), .fallback = "nothing", GPU(reads_forward), .sweep = ',',
+     .help = "of a step, before the host launches the next one; forward: what the forward passes of "
+             "its GPUs made (a loss or a metric), while the backward passes run (MXNet)"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "host memory of copies is not pinned"},
 
@@ -169,6 +174,9 @@ static const dl_key rows[] = {
      .help = "of each node that make batches, if the cost file has [op input]"},
     {"input", "prefetch", WHOLE(0, DL_PREFETCH_MAX), .fallback = "1", GPU(prefetch), .sweep = ',',
      .limits = DL_LIMITS_PREFETCH, .help = "batches of a worker made ahead"},
+    {"input", "made", EITHER(makings), .fallback = "ahead", GPU(made_at_launch), .sweep = ',',
+     .help = "when a batch is made: as prefetch says, or in host memory when the host launches its "
+             "step, to be copied when the GPU comes to that step"},
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
      .help = "of the time to make a batch"},
     {"input", "storage_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,

@@ -440,7 +440,7 @@ static void take_turns(dl_variant *variant)
     dl_scenario *scenario = &variant->scenario;
     bool goes = variant->costs.waits && scenario->gpu != NULL && scenario->pipeline == NULL &&
                 !gives(scenario, "machine", "ahead") && !gives(scenario, "input", "prefetch") &&
-                !gives(scenario, "input", "cores");
+                !gives(scenario, "input", "cores") && !gives(scenario, "input", "made");
     for (size_t p = 0; p < scenario->point_count; p++)
         goes = goes && scenario->points[p].option[DL_SYNC_LAG] == 0;
     if (!goes) return;

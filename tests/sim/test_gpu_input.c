@@ -144,6 +144,57 @@ static void the_workers_of_a_node_share_its_storage(void **state)
                 fixture_step_ns(COSTS, "", 4, "[input]\ncores = 4\nprefetch = 4\n"), 1e-9);
 }
 
+/* 1 ms of one core a batch, made when the one host thread launches its step: it does that when it has
+ * read what all forward passes made, 0.4 ms after the last one's start. Then it takes n ms to make n
+ * batches; a step of 1.1 ms hides them as far as they are made before its end. */
+static void batches_made_at_launch_follow_the_forward_passes(void **state)
+{
+    (void)state;
+    const char *slow = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
+        "[op input]\nfixed_ns = 1e6\nper_sample_ns = 0\n[input]\nbytes_per_sample = 0\n";
+    const char *read = "dispatch = single\nreads = forward\n";
+    for (int n = 1; n <= 4; n++) {
+        assert_near(fixture_step_ns(slow, read, n, "[input]\nmade = at_launch\n"), 4e5 + n * 1e6,
+                    1e-3);
+        /* A step ahead of the GPUs, it waits for the cores alone. */
+        assert_near(fixture_step_ns(slow, "dispatch = single\n", n, "[input]\nmade = at_launch\n"),
+                    fmax(STEP_NS, n * 1e6), 1e-3);
+    }
+    /* Made in 0.2 ms beside the backward pass, copied when that is over. */
+    assert_near(fixture_step_ns(COSTS, read, 1, "[input]\nmade = at_launch\n"), STEP_NS + COPY_NS,
+                1e-3);
+    /* A core each: made at once. */
+    assert_near(fixture_step_ns(slow, read, 4, "[input]\nmade = at_launch\ncores = 4\n"), 1.4e6,
+                1e-3);
+}
+
+/* Launches of 0.3 ms a GPU: a thread that has read what the forward passes made launches the last
+ * GPU's step 0.9 ms later, whose forward pass takes 0.4 ms. Else it is a step ahead: 4 x 0.3 ms. */
+static void the_host_reads_what_forward_passes_made(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = 3e5\n";
+    assert_near(fixture_step_ns(costs, "dispatch = single\n", 4, ""), 1.2e6, 1e-3);
+    assert_near(fixture_step_ns(costs, "dispatch = single\nreads = forward\n", 4, ""), 1.3e6, 1e-3);
+    /* Whoever waits for the step's end waits for no less. */
+    const char *turns = "dispatch = single\nahead = 0\n";
+    assert_near(fixture_step_ns(costs, "dispatch = single\nahead = 0\nreads = forward\n", 4, ""),
+                fixture_step_ns(costs, turns, 4, ""), 1e-9);
+    /* Layers that wait for their own parameters make the forward pass many pieces: it is over after
+     * the last of them. Steps that are cut go on as well. */
+    const char *layers = "[exchange]\noverlap = yes\nbucket_bytes = 20000\nfetch = layers\n"
+                         "[sync]\nmode = ps\nwhere = gpu:0\n";
+    const double ahead_ns = fixture_step_ns(costs, "dispatch = single\n", 4, layers);
+    const double read_ns =
+        fixture_step_ns(costs, "dispatch = single\nreads = forward\n", 4, layers);
+    assert_true(read_ns > 1.299e6 && read_ns > ahead_ns);
+    assert_near(fixture_step_ns(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "reads = forward\n", 4,
+                                "[sync]\nmode = ksync\nk = 2\n"),
+                fixture_step_ns(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 4,
+                                "[sync]\nmode = ksync\nk = 2\n"),
+                1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +204,8 @@ int main(void)
         cmocka_unit_test(copies_share_links),
         cmocka_unit_test(the_workers_of_a_node_share_its_storage),
         cmocka_unit_test(who_waits_for_all_waits_for_the_slowest_input),
+        cmocka_unit_test(batches_made_at_launch_follow_the_forward_passes),
+        cmocka_unit_test(the_host_reads_what_forward_passes_made),
         cmocka_unit_test(bytes_of_a_sample_are_needed_with_an_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
