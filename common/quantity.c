@@ -9,7 +9,7 @@
 #include "common/names.h"
 #include "common/units.h"
 
-#define UNIT_MAX 9
+#define UNIT_MAX 12
 
 /* The units of a dimension, the base unit first, and how many base units each is. */
 static const struct {
@@ -19,9 +19,10 @@ static const struct {
     [DL_DIMENSION_PURE] = {{NULL}, {0}},
     [DL_DIMENSION_BYTES] = {{"B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB"},
                             {1, 1e3, 1e6, 1e9, 1e12, 0x1p10, 0x1p20, 0x1p30}},
-    [DL_DIMENSION_BYTES_PER_S] = {{"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "MiB/s", "GiB/s", "Mb/s",
-                                   "Gb/s"},
-                                  {1, 1e3, 1e6, 1e9, 1e12, 0x1p20, 0x1p30, 1e6 / 8, 1e9 / 8}},
+    [DL_DIMENSION_BYTES_PER_S] = {{"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "MiB/s", "GiB/s", "b/s",
+                                   "kb/s", "Mb/s", "Gb/s", "Tb/s"},
+                                  {1, 1e3, 1e6, 1e9, 1e12, 0x1p20, 0x1p30, 1.0 / 8, 1e3 / 8,
+                                   1e6 / 8, 1e9 / 8, 1e12 / 8}},
     [DL_DIMENSION_FLOP_PER_S] = {{"flop/s", "Gflop/s", "Tflop/s"}, {1, 1e9, 1e12}},
     [DL_DIMENSION_NS] = {{"ns", "us", "ms", "s"}, {1, 1e3, 1e6, 1e9}},
 };

@@ -1,5 +1,5 @@
 # Each figure is drawn from the results file in fixtures/plots, as PNG and as SVG.
-foreach(figure speedup interval staleness breakdown)
+foreach(figure speedup interval staleness breakdown utilisation)
     add_test(NAME plot_${figure}
              COMMAND sh ${PROJECT_SOURCE_DIR}/tests/test_plot.sh ${figure}
                      ${PROJECT_SOURCE_DIR}/plots ${PROJECT_SOURCE_DIR}/tests/fixtures/plots

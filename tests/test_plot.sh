@@ -9,6 +9,17 @@ folder="plot $figure" # paths with a space must work
 rm -rf "$folder"
 mkdir -p "$folder"
 results="$folder/results.csv"
+# Of four workers, over three rates of a port: averages compute 1 / (1 + 6.25 MB/s / (rate x interval)) of the time.
+if [ "$figure" = utilisation ]; then
+    mkdir "$folder/fixtures"
+    awk -F, -v OFS=, '/^#/ { print; next }
+        !n { for (n = 1; n <= NF; n++) at[$n] = n; print $0, "port_bytes_per_s", "utilisation_frac"; next }
+        $at["workers"] != 4 { next }
+        { for (rate = 6.25e6; rate < 1e9; rate *= 10)
+              print $0, rate, $at["sync"] == "average" ? 1 / (1 + 6.25e6 / rate / $at["interval"]) : "" }' \
+        "$fixtures/results.csv" >"$folder/fixtures/results.csv"
+    fixtures="$folder/fixtures"
+fi
 cp "$fixtures/results.csv" "$results"
 failures=0
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
@@ -58,6 +69,7 @@ case $figure in
     breakdown)
         words="average every 1|async|compute|input|dispatch|communication|averaging|waiting"
         words="$words|share of the step (%)" ;;
+    utilisation) words="average every 1|average every 20|allreduce|rate of a port (Mb/s)|compute utilisation (%)|50|5000" ;;
 esac
 echo "heading_1|2 cores|one core per worker|$words" | tr '|' '\n' >"$folder/words"
 while read -r text; do
@@ -144,11 +156,23 @@ if [ "$figure" = speedup ]; then
         "results='$folder/twice.csv'; output='$folder/d.png'"
 fi
 
+# Rates between sites do as well as those of ports; without either there is nothing to draw. Workers that wait for
+# nobody have no share.
+if [ "$figure" = utilisation ]; then
+    grep -q -F ">async" "$svg" && fail "asynchronous rows without a utilisation are drawn"
+    sed 's/,port_bytes_per_s,/,site_bytes_per_s,/' "$fixtures/results.csv" >"$results"
+    draws "sites" "results='$results'; output='$folder/s.svg'" "$folder/s.svg"
+    grep -q -F ">rate between sites (Mb/s)" "$folder/s.svg" || fail "sites: another axis"
+    without_columns port_bytes_per_s
+    refuses "without a rate" 1 "no row has a utilisation and a swept rate" "results='$results'; output='$folder/d.png'"
+fi
+
 # What it cannot do without is named.
 case $figure in
     speedup) needed="workers throughput_per_s speedup" ;;
     interval) needed="workers interval throughput_per_s" ;;
     staleness) needed="workers sync staleness_mean staleness_sd" ;;
+    utilisation) needed="workers sync compute_frac" ;;
     breakdown) needed="workers step_mean_s compute_frac input_frac dispatch_frac communication_frac
         averaging_frac waiting_frac" ;;
 esac

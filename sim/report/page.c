@@ -106,7 +106,7 @@ static void put_description(FILE *out, const char *text)
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
-enum { SPEEDUP, BREAKDOWN, INTERVAL, STALENESS, TIMELINE, FIGURES };
+enum { SPEEDUP, BREAKDOWN, INTERVAL, UTILISATION, STALENESS, TIMELINE, FIGURES };
 
 static const struct {
     const char *name, *results, *histogram, *alt, *caption;
@@ -120,6 +120,9 @@ static const struct {
     {"interval", "results.csv", NULL,
      "throughput against the number of mini-batches between two averagings",
      "What averaging less often is worth."},
+    {"utilisation", "results.csv", NULL,
+     "share of the time in which the workers compute against the rate of the network",
+     "What a faster network is worth: the share of the time in which the workers compute."},
     {"staleness", "results.csv", "histogram.csv",
      "distribution of the staleness of applied gradients", "How stale the applied gradients are."},
     {"timeline", "timeline.csv", NULL, "three simulated steps, a row for each worker",
@@ -146,6 +149,9 @@ static void choose_figures(const page *p, bool *fits)
         last_averaged = row;
     }
     fits[SPEEDUP] = workers && speedup;
+    fits[UTILISATION] =
+        last_averaged != NULL && (dl_study_swept(p->study, "machine", "port_bytes_per_s") != NULL ||
+                                  dl_study_swept(p->study, "machine", "site_bytes_per_s") != NULL);
     fits[BREAKDOWN] = first != NULL;
     fits[TIMELINE] = p->explanation->drawn < p->sweep->row_count &&
                      !dl_point_is_split(&p->sweep->rows[p->explanation->drawn].point);

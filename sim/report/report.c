@@ -151,7 +151,7 @@ static void write_keys(dl_csv_writer *writer, const dl_study *study, const dl_ro
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         dl_csv_double(writer, dl_point_shows(point, o) ? point->option[o] : (double)NAN);
     for (size_t k = 0; k < study->key_count; k++)
-        dl_csv_text(writer, dl_study_text(study, variant, point, k));
+        dl_csv_text(writer, dl_study_cell(study, variant, point, k));
 }
 
 /* --- columns that only some results have ---------------------------------------------------------

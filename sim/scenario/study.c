@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/units.h"
 #include "sim/run.h"
 #include "sim/scenario/scenario_internal.h"
 #include "sim/workloads/roofline.h"
@@ -37,6 +38,16 @@ static char *shown(const char *value)
     return dl_strndup(stem, bytes - tail);
 }
 
+/* "6250000" for "50Mb/s": an amount in its base unit, which the names of keys say; else the text. */
+static char *cell_of(const dl_key *of, const char *text)
+{
+    char number[DL_DOUBLE_TEXT_BYTES];
+    double amount = 0;
+    const bool is_amount = of->dimension != DL_DIMENSION_PURE &&
+                           dl_amount_parse(text, of->dimension, &amount, NULL) == DL_OK;
+    return dl_strdup(is_amount ? dl_format_double(number, amount) : text);
+}
+
 static dl_status add_value(dl_swept_key *key, const dl_ini *ini, const dl_ini_entry *entry,
                            const char *text, size_t bytes, dl_error *err)
 {
@@ -52,6 +63,7 @@ static dl_status add_value(dl_swept_key *key, const dl_ini *ini, const dl_ini_en
     }
     key->values = dl_realloc(key->values, key->count + 1, sizeof *key->values, "swept values");
     key->texts = dl_realloc(key->texts, key->count + 1, sizeof *key->texts, "swept values");
+    key->cells = dl_realloc(key->cells, key->count + 1, sizeof *key->cells, "swept values");
     char *value = dl_strndup(text, bytes), *as_shown = shown(value);
     for (size_t i = 0; i < key->count; i++) {
         if (strcmp(key->texts[i], as_shown) != 0) continue;
@@ -62,6 +74,7 @@ static dl_status add_value(dl_swept_key *key, const dl_ini *ini, const dl_ini_en
         return status;
     }
     key->values[key->count] = value;
+    key->cells[key->count] = cell_of(key_of(entry), as_shown);
     key->texts[key->count++] = as_shown;
     return DL_OK;
 }
@@ -595,9 +608,11 @@ void dl_study_free(dl_study *study)
         for (size_t i = 0; i < key->count; i++) {
             free(key->values[i]);
             free(key->texts[i]);
+            free(key->cells[i]);
         }
         free(key->values);
         free(key->texts);
+        free(key->cells);
         free(key->section);
         free(key->key);
         free(key->column);
@@ -619,11 +634,24 @@ const dl_variant *dl_study_variant(const dl_study *study, size_t row, size_t *po
     return &study->variants[v];
 }
 
+static bool means_something(const dl_study *study, const dl_variant *variant, const dl_point *point,
+                            size_t key)
+{
+    const dl_swept_key *swept = &study->keys[key];
+    return variant->at[key] < swept->count &&
+           (swept->option < 0 || point->mode->options & 1u << swept->option);
+}
+
 const char *dl_study_text(const dl_study *study, const dl_variant *variant, const dl_point *point,
                           size_t key)
 {
-    const dl_swept_key *swept = &study->keys[key];
-    if (variant->at[key] >= swept->count) return "";
-    if (swept->option >= 0 && !(point->mode->options & 1u << swept->option)) return "";
-    return swept->texts[variant->at[key]];
+    if (!means_something(study, variant, point, key)) return "";
+    return study->keys[key].texts[variant->at[key]];
+}
+
+const char *dl_study_cell(const dl_study *study, const dl_variant *variant, const dl_point *point,
+                          size_t key)
+{
+    if (!means_something(study, variant, point, key)) return "";
+    return study->keys[key].cells[variant->at[key]];
 }

@@ -23,7 +23,9 @@ typedef struct dl_swept_key {
     char *column;  /* in results and measured tables: the key; machine for [machine] file, noise for
                      * [noise] kind, input_cores for [input] cores */
     char **values; /* [count] as they stand in the file */
-    char **texts;  /* [count] as results show them: files without folder and .ini */
+    char **texts;  /* [count] as tables show them: files without folder and .ini */
+    char *
+        *cells; /* [count] as CSV and JSON hold them: an amount without its unit, in the column's */
     size_t count;
     int option; /* dl_sync_option, -1 = another section's */
 } dl_swept_key;
@@ -90,6 +92,9 @@ const dl_variant *dl_study_variant(const dl_study *study, size_t row, size_t *po
 
 /* What the row of `variant` and `point` has of a swept key, "" where it means nothing. */
 const char *dl_study_text(const dl_study *study, const dl_variant *variant, const dl_point *point,
+                          size_t key);
+/* The same as CSV and JSON hold it: 6250000 in the column port_bytes_per_s for 50Mb/s. */
+const char *dl_study_cell(const dl_study *study, const dl_variant *variant, const dl_point *point,
                           size_t key);
 
 #endif

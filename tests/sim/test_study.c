@@ -169,6 +169,33 @@ static void measured_rows_are_matched_on_swept_keys(void **state)
     dl_study_free(&s);
 }
 
+/* 50 Mb/s are 6.25e6 bytes a second: in tables as the scenario says, in CSV as the column's name says; a
+ * measured table may have either. */
+static void amounts_are_numbers_in_csv(void **state)
+{
+    (void)state;
+    dl_study s =
+        study_of("[machine]\nfile = " NODE "\nworkers = 2\nport_bytes_per_s = 50Mb/s, 1Gb/s\n"
+                 "[workload]\ncosts = " COSTS "\nbatch = 8\n[sync]\nmode = ps\n[exchange]\n"
+                 "compress = none, fp16\n[measured]\nfile = " TABLE "\n");
+    const dl_variant *variant = &s.variants[0];
+    const dl_point *point = &variant->scenario.points[0];
+    assert_string_equal(dl_study_text(&s, variant, point, 0), "50Mb/s");
+    assert_string_equal(dl_study_cell(&s, variant, point, 0), "6250000");
+    assert_string_equal(dl_study_cell(&s, variant, point, 1), "none");
+    dl_measured *m = NULL;
+    assert_int_equal(read_table(&s,
+                                "port_bytes_per_s,compress,step_s\n6.25e6,none,0.01\n"
+                                "1Gb/s,fp16,0.02\n125000000,fp16,0.02\n",
+                                &m),
+                     DL_OK);
+    static const int runs[] = {1, 0, 0, 2};
+    for (int p = 0; p < 4; p++)
+        assert_int_equal(m[p].runs, runs[p]);
+    dl_measured_free(m, 4);
+    dl_study_free(&s);
+}
+
 /* All variants' points are rows of one sweep, each with its own settings. The
  * other machine is not slower inside one node: equal steps. Two buckets have two launches. */
 static void a_sweep_runs_all_variants(void **state)
@@ -213,6 +240,7 @@ int main(void)
         cmocka_unit_test(lists_of_lists_have_bars),
         cmocka_unit_test(what_is_wrong_is_told_with_its_line),
         cmocka_unit_test(measured_rows_are_matched_on_swept_keys),
+        cmocka_unit_test(amounts_are_numbers_in_csv),
         cmocka_unit_test(a_sweep_runs_all_variants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
