@@ -474,8 +474,8 @@ static dl_status run_team(dl_team *team, const dl_run_config *config, const dl_r
     if (team->steady_steps_per_ns > 0) {
         const double samples = (double)config->point->batch / config->point->workers;
         result->steady_per_s = samples * team->steady_steps_per_ns / dl_ns_to_s(1);
-        return DL_OK;
     }
+    if (team->engine.stopped) return DL_OK;
     dl_run_measure(team, config->point, shares, result);
     return DL_OK;
 }

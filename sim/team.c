@@ -597,6 +597,8 @@ void dl_team_end_step(dl_team *team, int worker)
         observer->step(observer->user, worker, w->steps_done, w->step_start_ns, now_ns,
                        w->staleness);
     }
+    if (observer != NULL && observer->is_enough != NULL && *observer->is_enough)
+        team->engine.stopped = true;
     advance_clock(team, worker, ++w->steps_done);
     end_warm_up(team, worker);
     if (team->config.steady_after > 0 && !team->stopping) look_for_repetition(team);

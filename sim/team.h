@@ -123,6 +123,9 @@ typedef struct dl_team_observer {
      * `steps` steps. */
     void (*syncer)(void *user, int event, int worker, int64_t steps, int64_t version,
                    int64_t now_ns);
+    /* Once one of these has set it, the run ends with the next step of a worker, and has no figures.
+     * Not of split models. */
+    const bool *is_enough;
     /* Only of split models (sim/pipeline/pipeline.h), whose GPUs count as workers here. */
     void (*pass)(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
                  int64_t end_ns);

@@ -22,9 +22,11 @@
 #define TEXT_COLUMNS 100
 
 #define GAIN_STEPS 100
+#define GAIN_ROUNDS 4 /* of exchange, where a run takes long: with fewer steps */
 #define GAIN_REPLICATES 5
 #define GAIN_EVENTS 2000000     /* of all replicates */
-#define GAIN_EVENTS_MAX 5000000 /* of one */
+#define GAIN_EVENTS_ONE 1000000 /* of one with fewer steps */
+#define GAIN_EVENTS_MAX 5000000 /* of one with all: else nothing is simulated */
 
 /* --- series ----------------------------------------------------------------------------------- */
 
@@ -218,31 +220,33 @@ static char *sentences(const dl_explanation *x)
 
 /* --- what would help -------------------------------------------------------------------------- */
 
-/* What may be different: a cost that --without knows, NULL: compute; and whether it is one of any
- * machine, of GPUs, of cores, of split models. */
+/* What may be different: a cost that --without knows, NULL: compute; whether it is one of any
+ * machine, of GPUs, of cores, of split models; and what a run must need for it to matter (0: any
+ * does). */
 static const struct {
     const char *cost, *what;
     enum { OF_ANY, OF_GPUS, OF_CORES, OF_SPLIT } of;
+    unsigned need;
 } changes[] = {
-    {NULL, "compute (forward, backward, update)", OF_ANY},
-    {"dispatch", "launching of GPU work by the host", OF_ANY},
-    {"input", "making and copying batches", OF_ANY},
-    {"copy", "copies over links and memory", OF_ANY},
-    {"contention", "sharing of links and memory among GPUs", OF_GPUS},
-    {"average", "averaging", OF_ANY},
-    {"update", "the server's updates", OF_ANY},
-    {"overlap", "compute being slower beside collectives", OF_GPUS},
-    {"sharing", "cores slowing one another down", OF_CORES},
-    {"memory", "the limit of memory bandwidth", OF_CORES},
-    {"lock", "taking the lock", OF_ANY},
-    {"barrier", "barriers", OF_ANY},
-    {"wakeup", "waking up blocked workers", OF_CORES},
-    {"noise", "variation of steps", OF_ANY},
-    {"slow", "slow workers", OF_ANY},
-    {"activations", "activations between stages", OF_SPLIT},
-    {"micro_batches", "fixed costs of each micro-batch", OF_SPLIT},
-    {"imbalance", "imbalance of the stages", OF_SPLIT},
-    {"bubble", "the pipeline's bubble", OF_SPLIT},
+    {NULL, "compute (forward, backward, update)", OF_ANY, 0},
+    {"dispatch", "launching of GPU work by the host", OF_ANY, 0},
+    {"input", "making and copying batches", OF_ANY, 0},
+    {"copy", "copies over links and memory", OF_ANY, 0},
+    {"contention", "sharing of links and memory among GPUs", OF_GPUS, 0},
+    {"average", "averaging", OF_ANY, DL_NEED_AVERAGE},
+    {"update", "the server's updates", OF_ANY, DL_NEED_UPDATE},
+    {"overlap", "compute being slower beside collectives", OF_GPUS, DL_NEED_OVERLAP},
+    {"sharing", "cores slowing one another down", OF_CORES, 0},
+    {"memory", "the limit of memory bandwidth", OF_CORES, 0},
+    {"lock", "taking the lock", OF_ANY, DL_NEED_LOCK},
+    {"barrier", "barriers", OF_ANY, DL_NEED_BARRIER},
+    {"wakeup", "waking up blocked workers", OF_CORES, 0},
+    {"noise", "variation of steps", OF_ANY, 0},
+    {"slow", "slow workers", OF_ANY, 0},
+    {"activations", "activations between stages", OF_SPLIT, 0},
+    {"micro_batches", "fixed costs of each micro-batch", OF_SPLIT, 0},
+    {"imbalance", "imbalance of the stages", OF_SPLIT, 0},
+    {"bubble", "the pipeline's bubble", OF_SPLIT, 0},
 };
 #define CHANGES (sizeof changes / sizeof *changes)
 _Static_assert(CHANGES <= DL_GAINS_MAX, "more changes than gains have room for");
@@ -252,7 +256,7 @@ typedef struct trial {
     const dl_study *study;
     const dl_row *row;
     size_t number; /* of the row */
-    int64_t replicates;
+    int64_t steps, replicates;
     int64_t events; /* of the first run */
 } trial;
 
@@ -268,7 +272,7 @@ static double run_changed(trial *t, dl_variant *variant, const dl_point *point, 
                      &variant->costs);
     if (factor > 0) dl_without_lessen(set, factor, &variant->scenario, &variant->costs);
     variant->scenario.seed = original->seed;
-    if (variant->scenario.steps > GAIN_STEPS) variant->scenario.steps = GAIN_STEPS;
+    if (variant->scenario.steps > t->steps) variant->scenario.steps = t->steps;
     for (int64_t r = 0; r < t->replicates; r++) {
         dl_run_result result = {0};
         const dl_run_config config = {.scenario = &variant->scenario,
@@ -305,6 +309,16 @@ static double throughput(trial *t, unsigned set, double factor, double compute)
     return per_s;
 }
 
+/* Whether the point's runs differ by the cost at all. */
+static bool is_needed(const trial *t, size_t change)
+{
+    const dl_variant *variant = &t->study->variants[t->row->variant];
+    const unsigned need = changes[change].need;
+    if (changes[change].cost != NULL && strcmp(changes[change].cost, "noise") == 0)
+        return dl_run_varies(&variant->scenario, &variant->costs) || variant->costs.work_frac.known;
+    return need == 0 || (dl_run_needs(&variant->scenario, &t->row->point) & need) != 0;
+}
+
 static bool matters(double ratio)
 {
     return fabs(ratio - 1) >= GAIN_FRAC; /* not of NaN */
@@ -330,7 +344,7 @@ static size_t simulate_gains(trial *t, double now, dl_gain *gains)
         dl_error ignored = {0};
         dl_gain g = {changes[c].cost != NULL ? changes[c].cost : "compute", changes[c].what,
                      (double)NAN, (double)NAN};
-        if (!applies) continue;
+        if (!applies || !is_needed(t, c)) continue;
         if (changes[c].cost == NULL) {
             g.half = throughput(t, 0, 1, 0.5) / now;
         } else if (dl_without_parse(changes[c].cost, &set, &ignored) == DL_OK) {
@@ -348,14 +362,40 @@ static size_t simulate_gains(trial *t, double now, dl_gain *gains)
     return count;
 }
 
+/* Steps of a run that has as many as it may, or fewer if that is too long; and about how many events
+ * it has with all of these. */
+static int64_t steps_of_gains(const dl_variant *variant, const dl_row *row, double *events)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const bool repeats = dl_run_varies(scenario, &variant->costs);
+    const int64_t steps = scenario->steps < GAIN_STEPS ? scenario->steps : GAIN_STEPS;
+    const double rounds = GAIN_ROUNDS * fmax(1, row->point.option[DL_SYNC_INTERVAL]);
+    *events = (double)row->mean.events / (double)(repeats ? scenario->replicates : 1) *
+              (double)steps / (double)scenario->steps;
+    if (*events <= GAIN_EVENTS_ONE) return steps;
+    const double fewer = fmax(rounds, floor((double)steps * GAIN_EVENTS_ONE / *events));
+    return fewer < (double)steps ? (int64_t)fewer : steps;
+}
+
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number)
 {
     const dl_variant *variant = &study->variants[row->variant];
-    trial t = {study, row, number, 1, 0};
-    *gains = (dl_gains){.per_s = throughput(&t, 0, 1, 1)};
-    if (isnan(gains->per_s) || t.events > GAIN_EVENTS_MAX) {
-        gains->why_not = isnan(gains->per_s) ? "the scenario cannot be read again"
-                                             : "a run of that point takes long";
+    double events = 0;
+    trial t = {
+        .study = study,
+        .row = row,
+        .number = number,
+        .steps = steps_of_gains(variant, row, &events),
+        .replicates = 1,
+    };
+    *gains = (dl_gains){0};
+    if (events > GAIN_EVENTS_MAX) {
+        gains->why_not = "a run of that point takes long";
+        return;
+    }
+    gains->per_s = throughput(&t, 0, 1, 1);
+    if (isnan(gains->per_s)) {
+        gains->why_not = "the scenario cannot be read again";
         return;
     }
     const int64_t wanted = variant->scenario.replicates, affordable = GAIN_EVENTS / (t.events + 1);

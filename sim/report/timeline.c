@@ -79,13 +79,26 @@ typedef struct excerpt {
     size_t count;
     int64_t start_ns, end_ns; /* of the steps; INT64_MAX until they have ended */
     int64_t last_end_ns;      /* of worker 0's last step */
+    bool *passed; /* [workers] it has started nothing before end_ns that has not ended */
+    int workers, passed_count;
+    bool is_whole; /* all workers have passed */
 } excerpt;
+
+static void pass(excerpt *e, int worker)
+{
+    if (worker >= e->workers || e->passed[worker]) return;
+    e->passed[worker] = true;
+    e->is_whole = ++e->passed_count == e->workers;
+}
 
 static void keep_slice(void *user, int worker, dl_worker_state state, int64_t start_ns,
                        int64_t end_ns)
 {
     excerpt *e = user;
-    if (start_ns >= e->end_ns) return;
+    if (start_ns >= e->end_ns) {
+        pass(e, worker);
+        return;
+    }
     if ((e->count & (e->count - 1)) == 0) {
         e->slices = dl_realloc(e->slices, e->count == 0 ? 1 : 2 * e->count, sizeof *e->slices,
                                "slices of a timeline");
@@ -128,10 +141,14 @@ static void write_slices(FILE *out, const excerpt *e)
 dl_status dl_timeline_steps_write(FILE *out, const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point, dl_error *err)
 {
-    excerpt e = {.end_ns = INT64_MAX};
-    const dl_team_observer observer = {.user = &e, .state = keep_slice, .step = note_step};
+    excerpt e = {.end_ns = INT64_MAX,
+                 .workers = point->workers,
+                 .passed = dl_calloc((size_t)point->workers, sizeof(bool), "workers")};
+    const dl_team_observer observer = {
+        .user = &e, .state = keep_slice, .step = note_step, .is_enough = &e.is_whole};
     const dl_status status = dl_run_observe(scenario, costs, point, &observer, err);
     if (status == DL_OK) write_slices(out, &e);
     free(e.slices);
+    free(e.passed);
     return status;
 }

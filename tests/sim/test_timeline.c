@@ -84,9 +84,42 @@ static void three_steps_are_a_table(void **state)
     }
 }
 
+typedef struct count {
+    int steps;
+    bool is_enough;
+} count;
+
+static void count_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
+                       int staleness)
+{
+    (void)worker, (void)step, (void)start_ns, (void)end_ns, (void)staleness;
+    count *c = user;
+    c->is_enough = ++c->steps == 5;
+}
+
+/* Whoever has seen enough after five of 20 steps sees no sixth one. */
+static void a_run_ends_when_enough_is_seen(void **state)
+{
+    (void)state;
+    for (int ends = 0; ends < 2; ends++) {
+        dl_costs costs = fixture_costs(FIXTURE_COSTS);
+        dl_scenario s = fixture_scenario("[scenario]\nsteps = 20\n[machine]\ncores = 1\n"
+                                         "workers = 1\n[workload]\ncosts = c\nbatch = 1\n[sync]\n"
+                                         "mode = none\n");
+        count c = {0};
+        const dl_team_observer observer = {
+            .user = &c, .step = count_step, .is_enough = ends ? &c.is_enough : NULL};
+        assert_int_equal(dl_run_observe(&s, &costs, &s.points[0], &observer, NULL), DL_OK);
+        assert_int_equal(c.steps, ends ? 5 : 20);
+        dl_scenario_free(&s);
+        dl_costs_free(&costs);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_and_activity_is_there),
-                                       cmocka_unit_test(three_steps_are_a_table)};
+                                       cmocka_unit_test(three_steps_are_a_table),
+                                       cmocka_unit_test(a_run_ends_when_enough_is_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
