@@ -66,6 +66,33 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
     return DL_OK;
 }
 
+/* The samples of a step: as given (*batch > 0), else as the shapes in the trace show them. */
+static dl_status find_batch(const dl_trace *trace, const char *path, int64_t *batch,
+                            dl_notes *notes, dl_error *err)
+{
+    const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
+    const char *of = dl_trace_meta_text(trace, DL_META_SAMPLES_OF);
+    if (*batch == 0 && shown == 0) {
+        return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
+                               "--batch is missing, the samples of a step, and the trace does not "
+                               "show it: it has no shapes (record_shapes=True of PyTorch's "
+                               "profiler), or none of a convolution, embedding or linear layer");
+    }
+    if (*batch == 0) {
+        *batch = shown;
+        dl_notes_add(notes,
+                     "a batch of %lld samples is taken, the first dimension of what %s gets: "
+                     "--batch gives another, as where gradients of several are accumulated",
+                     (long long)shown, of);
+    } else if (shown > 0 && *batch % shown != 0) {
+        dl_notes_add(notes,
+                     "--batch %lld is not a multiple of %lld, the first dimension of what %s gets: "
+                     "is it right?",
+                     (long long)*batch, (long long)shown, of);
+    }
+    return DL_OK;
+}
+
 static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch,
                            const settings *set, const dl_overlap_slowdown *slowdown,
                            dl_external external, dl_notes *notes, dl_error *err)
@@ -79,6 +106,7 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
                             "rank, which --rank or --process chooses",
                             in.count);
     }
+    if (status == DL_OK) status = find_batch(in.traces[0], path, &batch, notes, err);
     if (status == DL_OK) {
         status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, external,
                                     notes, err);
@@ -118,17 +146,18 @@ static void print_mean(const char *name, dl_step_mean mean, double of_ns)
 
 static void print(const char *path, const dl_step_costs *c)
 {
+    const double step_ns = c->on_cores ? c->device_ns : c->step_ns;
     printf("%s: %lld samples, %zu steps of %s ", dl_base_name(path), (long long)c->batch, c->steps,
-           DL_NS_TEXT(c->step_ns));
+           DL_NS_TEXT(step_ns));
     if (c->on_cores) {
-        printf("(median without collectives %s)\n", DL_NS_TEXT(c->device_ns));
+        printf("(median, without collectives; mean with them %s)\n", DL_NS_TEXT(c->step_ns));
     } else {
         printf("(device alone %s, host alone %s)\n", DL_NS_TEXT(c->device_ns),
                isnan(c->host_ns) ? "unknown" : DL_NS_TEXT(c->host_ns));
     }
-    print_mean("forward", c->forward_ns, c->step_ns);
-    print_mean("backward", c->backward_ns, c->step_ns);
-    print_mean("update", c->update_ns, c->step_ns);
+    print_mean("forward", c->forward_ns, step_ns);
+    print_mean("backward", c->backward_ns, step_ns);
+    print_mean("update", c->update_ns, step_ns);
     if (c->slowdown.known) {
         printf("  beside collectives %.3f +- %.3f times as long (%zu operations)\n",
                c->slowdown.factor, c->slowdown.error, c->slowdown.works);
@@ -260,9 +289,6 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
 static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;
-    if (set->batches == NULL) {
-        return dl_error_set(err, DL_ERR_USAGE, "--batch is missing: samples of a step");
-    }
     int64_t *batches = dl_calloc(paths->count, sizeof *batches, "batch sizes");
     dl_step_costs *steps = dl_calloc(paths->count, sizeof *steps, "costs");
     dl_notes notes = {0};
@@ -270,7 +296,8 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     size_t taken = 0;
     dl_overlap_slowdown slowdown = {.factor = 1};
     const dl_overlap_slowdown *given = set->overlap_trace != NULL ? &slowdown : NULL;
-    dl_status status = parse_batches(set->batches, batches, paths->count, err);
+    dl_status status = DL_OK;
+    if (set->batches != NULL) status = parse_batches(set->batches, batches, paths->count, err);
     if (status == DL_OK) status = check_output(paths, set, err);
     if (status == DL_OK && given != NULL) status = find_slowdown(&slowdown, set, &notes, err);
     while (taken < paths->count && status == DL_OK) {
@@ -310,8 +337,9 @@ int dl_calibrate_costs(int argc, char **argv)
     const dl_option options[] = {
         DL_OPT_TEXT(
             "batch", 'b', &set.batches, "SAMPLES",
-            "Samples of a step of the traced worker, which traces do not give: one number, or "
-            "one for each trace, with commas. Must be given."),
+            "Samples of a step of the traced worker: one number, or one for each trace, with "
+            "commas. Without it the first dimension of the layers' inputs is taken, where the "
+            "trace has shapes."),
         DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write."),
         DL_OPT_TEXT("workload", 0, &set.workload, "NAME", "What it is, for the cost file."),
         DL_OPT_INT(

@@ -168,6 +168,11 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
 /* A trace whose steps wait longer than this part of them for other ranks is not scaled. */
 #define WAITING_FRAC_MAX 0.05
 
+/* Steps without the profiler over those with it, beyond which other programs must have changed the
+ * times in between: the profiler makes no step shorter, and doubles one of very small operators. */
+#define PROFILED_FASTER_MAX 1.1
+#define PROFILED_SLOWER_MAX 0.4
+
 /* Makes the operations' step what it took without the profiler, where the trace says that: PyTorch's
  * profiler makes every operator a few microseconds longer. */
 static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
@@ -198,6 +203,11 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
                  "without the profiler a step took %s, %.3f times what was traced: the "
                  "operations are scaled to that",
                  DL_NS_TEXT(ns), factor);
+    if (factor > PROFILED_FASTER_MAX || factor < PROFILED_SLOWER_MAX) {
+        dl_notes_add(notes, "the profiler alone does not explain that: other programs probably "
+                            "used the processor during the recording; record again when it is "
+                            "idle");
+    }
 }
 
 /* The processor of a trace that was recorded on this host; else its name is not known. */

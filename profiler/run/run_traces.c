@@ -376,7 +376,10 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
                 first->by_torch ? TORCH_ENDING : OWN_ENDING);
     }
     if (first != NULL && first->by_torch) {
-        fprintf(out, "\nfor dlsim: dlcal costs %s" TORCH_ENDING " --batch SAMPLES\n", first->stem);
+        fprintf(out, "\nfor dlsim: dlcal costs %s" TORCH_ENDING "%s\n", first->stem,
+                first->trace != NULL && dl_trace_meta(first->trace, DL_META_SAMPLES) != NULL
+                    ? ""
+                    : " --batch SAMPLES");
     }
 }
 

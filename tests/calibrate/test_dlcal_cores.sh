@@ -43,6 +43,25 @@ holds transformer.ini ", 1110944"
 holds transformer.ini "[broadcast]"
 holds transformer.ini "bytes = 16384, n = 4, measured"
 holds transformer.ini "calls = 1, n = 4, measured"
+# Without --batch that of the shapes, where there are any; another one is doubted unless it is a multiple.
+expect 0 "4 samples, 4 steps" costs elsewhere.json -o shown.ini
+expect 0 "a batch of 4 samples is taken, the first dimension of what aten::embedding" costs elsewhere.json -o shown.ini
+grep -q '^batch_max = 4$' shown.ini || { echo "FAIL: not the batch that the shapes show"; failures=$((failures + 1)); }
+expect 0 "--batch 6 is not a multiple of 4" costs elsewhere.json --batch 6 -o shown.ini
+if "$tested" costs elsewhere.json --batch 8 -o shown.ini | grep -q multiple; then
+    echo "FAIL: two micro-batches are doubted"
+    failures=$((failures + 1))
+fi
+# A step of 8.9 ms that took 0.1 ms without the profiler: something else was at work.
+zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 100000, "schemaVersion"/' >busy.json
+expect 0 "the profiler alone does not explain that" costs busy.json -o shown.ini
+zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 8000000, "schemaVersion"/' >idle.json
+expect 0 "without the profiler a step took 8.00 ms" costs idle.json -o shown.ini
+if "$tested" costs idle.json -o shown.ini | grep -q 'does not explain'; then
+    echo "FAIL: a step a tenth shorter is doubted"
+    failures=$((failures + 1))
+fi
+expect 2 "cnn_ddp1.json.gz: --batch is missing" costs "$traces/cnn_ddp1.json.gz" -o cnn.ini
 expect 0 "parameter_bytes is left to dlsim" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o cnn.ini
 expect 0 "written" costs "$traces/cnn_ddp1.json.gz" --batch 16 --parameter-bytes 4283944 -o cnn.ini
 holds cnn.ini "parameter_bytes = 4283944"

@@ -136,7 +136,7 @@ class Clients:
                               "-o", self.path("step.ini")]).split())
         found = re.search(r"a step of \d+ samples takes ([0-9.]+) (us|ms)", text)
         if found is None:  # as long as with the profiler
-            found = re.search(r"median without collectives ([0-9.]+) (us|ms)", text)
+            found = re.search(r"steps of ([0-9.]+) (us|ms) \(median", text)
         return float(found.group(1)) / (1000 if found.group(2) == "us" else 1)
 
     def bench_exchange(self, number):

@@ -125,6 +125,51 @@ static void generations_0b_and_1_are_read(void **state)
     }
 }
 
+#define CALL(name, dims)                                                                         \
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::" name "\", \"pid\": 1, \"tid\": 1," \
+    " \"ts\": 1, \"dur\": 1, \"args\": {\"" dims "}}"
+
+#define CONV_32 CALL("conv2d", "Input Dims\": [[32, 3, 8, 8], [4, 3, 3, 3]]")
+#define CONV_8 CALL("conv2d", "Input Dims\": [[8, 3, 8, 8], [4, 3, 3, 3]]")
+#define CONV_LOWER_32 CALL("conv2d", "Input dims\": [[32, 4, 6, 6]]") /* of PyTorch 1.8 */
+#define WORDS CALL("embedding", "Input Dims\": [[1000, 8], [16, 20]]")
+#define POSITIONS CALL("embedding", "Input Dims\": [[512, 8], [1, 20]]")
+
+/* What most calls of the operator have that shows it best: of three convolutions two have 32 rows,
+ * whatever the linear layers have. Of embeddings the second input counts, and of equally many the
+ * larger one: one of words (16 rows), one of positions (one row). Weights alone, or vectors, show
+ * nothing. */
+static void shapes_show_the_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *calls, *samples, *of;
+    } cases[] = {
+        {CONV_32 "," CONV_8 "," CONV_LOWER_32 "," CALL("linear", "Input Dims\": [[99, 8], [8, 8]]"),
+         "32", "aten::conv2d"},
+        {WORDS "," POSITIONS "," CALL("linear", "Input Dims\": [[320, 8], [8, 8]]"), "16",
+         "aten::embedding"},
+        {CALL("linear", "Input Dims\": [[20, 4, 8], [8, 8]]"), "20", "aten::linear"},
+        {CALL("linear", "Input Dims\": [[8], [8, 8]]"), NULL, NULL},
+        {CALL("add", "Input Dims\": [[20, 4], [20, 4]]"), NULL, NULL},
+        {CALL("conv2d", "Input Dims\": []"), NULL, NULL},
+        {CALL("conv2d", "other\": 3"), NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1500];
+        snprintf(text, sizeof text, "{\"traceEvents\": [%s]}", cases[i].calls);
+        dl_read_trace item = read_text(text);
+        const char *samples = dl_trace_meta(&item.trace, DL_META_SAMPLES);
+        if (cases[i].samples == NULL) {
+            assert_null(samples);
+        } else {
+            assert_string_equal(samples, cases[i].samples);
+            assert_string_equal(dl_trace_meta_text(&item.trace, DL_META_SAMPLES_OF), cases[i].of);
+        }
+        free_item(&item);
+    }
+}
+
 /* PyTorch 1.12 to 2.2: External ids of calls are correlations; the collective is a range, its size
  * in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 a peer; what a group has is told
  * by distributedInfo only. */
@@ -409,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generation_0_is_read),
         cmocka_unit_test(generations_0b_and_1_are_read),
+        cmocka_unit_test(shapes_show_the_batch),
         cmocka_unit_test(generation_2_is_read),
         cmocka_unit_test(generation_3_is_read),
         cmocka_unit_test(a_cut_trace_says_so),

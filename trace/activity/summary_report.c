@@ -64,6 +64,12 @@ static void print_head(const dl_activity_summary *summary, FILE *out)
         dl_print_pair(out, "rank", text);
     }
     if (summary->command[0] != '\0') dl_print_pair(out, "command", summary->command);
+    const char *samples = dl_trace_meta(summary->trace, "batch_samples");
+    if (samples != NULL) {
+        snprintf(text, sizeof text, "%s samples, as %s has in the first dimension of its input",
+                 samples, dl_trace_meta_text(summary->trace, "batch_samples_of"));
+        dl_print_pair(out, "batch", text);
+    }
     for (size_t i = 0; i < summary->device_count; i++) {
         const dl_device_summary *d = &summary->devices[i];
         snprintf(text, sizeof text, "device %" PRIu32, d->time.device);

@@ -123,6 +123,7 @@ const char *const dl_kineto_keys[KEY_END] = {
     [KEY_GROUP_RANKS] = "args/Process Group Ranks",
     [KEY_RANK] = "args/Rank",
     [KEY_INPUT_DIMS] = "args/Input Dims",
+    [KEY_INPUT_DIMS_LOWER] = "args/Input dims",
     [KEY_INPUT_TYPE] = "args/Input type",
     [KEY_META_NAME] = "args/name",
 };
@@ -446,6 +447,7 @@ static void kineto_free(dl_kineto *kineto)
     free(kineto->waits);
     free(kineto->copies);
     free(kineto->other_category);
+    dl_kineto_free_samples(kineto);
 }
 
 /* Whether times are of the clock by themselves, and count from no base that is yet to come. */

@@ -146,6 +146,7 @@ void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_acti
     const char *name = kineto->builder.trace.strings[activity->name];
     if (strcmp(name, "torch::autograd::AccumulateGrad") == 0)
         activity->bytes = input_bytes(kineto, values);
+    dl_kineto_count_samples(kineto, name, values);
     const char *collective = collective_of(kineto, activity->name);
     if (collective == NULL) return;
     keep(kineto, TOLD_BY_RANGE, collective, activity)->in_bytes = input_bytes(kineto, values);
@@ -486,6 +487,7 @@ void dl_kineto_finish(dl_kineto *kineto)
     note_missing_kernels(kineto);
     kineto_add_collectives(kineto);
     note_rest(kineto);
+    dl_kineto_tell_samples(kineto);
     dl_trace_builder_meta(&kineto->builder, "clock", "realtime");
     dl_trace_builder_meta(&kineto->builder, "framework", "PyTorch");
 }

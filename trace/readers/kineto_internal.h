@@ -44,6 +44,7 @@ typedef enum dl_kineto_key {
     KEY_GROUP_RANKS,
     KEY_RANK,
     KEY_INPUT_DIMS,
+    KEY_INPUT_DIMS_LOWER,
     KEY_INPUT_TYPE,
     KEY_META_NAME,
     KEY_END
@@ -79,6 +80,19 @@ typedef struct dl_kineto_copy {
     uint64_t bytes;
 } dl_kineto_copy;
 
+/* How many calls of an operator have a batch of this size. */
+typedef struct dl_kineto_size {
+    int64_t samples;
+    size_t calls;
+} dl_kineto_size;
+
+typedef struct dl_kineto_sizes {
+    dl_kineto_size *items; /* [count] */
+    size_t count;
+} dl_kineto_sizes;
+
+#define DL_KINETO_SAMPLE_OPERATORS 5
+
 typedef struct dl_kineto {
     dl_trace_builder builder;
     dl_read_trace *item;
@@ -95,6 +109,7 @@ typedef struct dl_kineto {
     size_t wait_count;
     dl_kineto_copy *copies; /* [copy_count] */
     size_t copy_count;
+    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS]; /* kineto_samples.c: by operator */
     int64_t base_ns;
     int64_t rank, ranks; /* -1 = unknown */
     bool has_fraction;   /* of microseconds, in a time */
@@ -112,6 +127,12 @@ uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value);
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity);
 void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity);
+
+/* kineto_samples.c: counts the batch that the shapes of an operator's inputs show, if `name` is one
+ * that has samples in rows; and leaves the most frequent one in the trace's meta data. */
+void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);
+void dl_kineto_tell_samples(dl_kineto *kineto);
+void dl_kineto_free_samples(dl_kineto *kineto);
 
 /* What can only be done when all was read, and the notes. */
 void dl_kineto_finish(dl_kineto *kineto);

@@ -14,7 +14,9 @@
  *
  * Meta keys, where known: rank, world_size, host, command, clock = "realtime", device.N.name,
  * thread.N, framework, nccl_version, unprofiled_step_ns (median step before the recording, which
- * dlprof run adds to traces of PyTorch's profiler). What a trace lacks or a reader had to guess is one sentence
+ * dlprof run adds to traces of PyTorch's profiler), and where the trace has shapes batch_samples, the
+ * first dimension of what most calls of the operator batch_samples_of take in, which is that of the
+ * samples unless they are not in rows. What a trace lacks or a reader had to guess is one sentence
  * each in `notes`. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
@@ -27,6 +29,9 @@
 #include "trace/activity/kernel_class.h"
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
+
+#define DL_META_SAMPLES "batch_samples"
+#define DL_META_SAMPLES_OF "batch_samples_of"
 
 /* Which of a program's ranges are calls of collectives, and which ones: by patterns, for libraries
  * have many names for one thing and new ones come.

@@ -1,0 +1,89 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "trace/readers/json_events.h"
+#include "trace/readers/kineto_internal.h"
+#include "trace/readers/reader.h"
+
+/* Operators whose input has a sample in each row, those that say it most reliably first. Behind a
+ * flattening, linear layers see samples times positions. */
+static const struct {
+    const char *name;
+    int input;   /* that has the samples */
+    size_t dims; /* that it has at least */
+} operators[DL_KINETO_SAMPLE_OPERATORS] = {
+    {"aten::conv2d", 0, 4},    {"aten::conv1d", 0, 3}, {"aten::conv3d", 0, 5},
+    {"aten::embedding", 1, 2}, {"aten::linear", 0, 2},
+};
+
+/* The first dimension of one of a call's inputs. */
+typedef struct shape {
+    int wanted, input;
+    size_t dims;
+    int64_t first;
+} shape;
+
+static void take_dim(void *context, dl_json_text key, dl_json_text value)
+{
+    shape *s = context;
+    (void)key;
+    if (s->dims++ == 0 && !dl_json_int(value, &s->first)) s->first = 0;
+}
+
+static void take_input(void *context, dl_json_text key, dl_json_text value)
+{
+    shape *s = context;
+    (void)key;
+    if (s->input++ == s->wanted && !dl_json_visit(value, take_dim, s)) s->first = 0;
+}
+
+void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values)
+{
+    if (strncmp(name, "aten::", strlen("aten::")) != 0) return;
+    const bool lower = values[KEY_INPUT_DIMS].at == NULL;
+    const dl_json_text dims = values[lower ? KEY_INPUT_DIMS_LOWER : KEY_INPUT_DIMS];
+    if (dims.at == NULL) return;
+    for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {
+        if (strcmp(name, operators[o].name) != 0) continue;
+        shape s = {.wanted = operators[o].input};
+        if (!dl_json_visit(dims, take_input, &s)) return;
+        if (s.first <= 0 || s.dims < operators[o].dims) return;
+        dl_kineto_sizes *sizes = &kineto->samples[o];
+        for (size_t i = 0; i < sizes->count; i++) {
+            if (sizes->items[i].samples != s.first) continue;
+            sizes->items[i].calls++;
+            return;
+        }
+        DL_APPEND(sizes->items, sizes->count, "sizes of batches") = (dl_kineto_size){s.first, 1};
+        return;
+    }
+}
+
+/* The size that most calls have, of several the largest: an embedding of positions has one row for
+ * all samples, and is called as often as that of words. */
+void dl_kineto_tell_samples(dl_kineto *kineto)
+{
+    for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {
+        const dl_kineto_sizes *sizes = &kineto->samples[o];
+        dl_kineto_size best = {0, 0};
+        for (size_t i = 0; i < sizes->count; i++) {
+            const dl_kineto_size *size = &sizes->items[i];
+            if (size->calls > best.calls ||
+                (size->calls == best.calls && size->samples > best.samples)) {
+                best = *size;
+            }
+        }
+        if (best.calls == 0) continue;
+        dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES, "%lld", (long long)best.samples);
+        dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES_OF, "%s", operators[o].name);
+        return;
+    }
+}
+
+void dl_kineto_free_samples(dl_kineto *kineto)
+{
+    for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++)
+        free(kineto->samples[o].items);
+}
