@@ -194,8 +194,9 @@ static void say_no_trace(const profiled_run *run)
         say_driver(run);
     }
     if (run->torch != NULL) {
-        fprintf(stderr, "dlprof run: nor did an optimizer of PyTorch update parameters on the "
-                        "processor\n");
+        fprintf(stderr, "dlprof run: nor did an optimizer of torch.optim update parameters on the "
+                        "processor; the steps of another loop can be recorded with torch.profiler, "
+                        "for dlcal costs\n");
     }
 }
 

@@ -251,7 +251,8 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->framework = framework != NULL ? dl_strdup(framework) : NULL;
         if (costs->backward_ns.value <= 0) {
             dl_notes_add(notes, "forward and backward pass are not distinguished: no operator is "
-                                "named as a backward pass");
+                                "named as a backward pass; if there is none (inference), this is "
+                                "not what training costs");
         }
     }
     dl_cpu_training_free(&cpu);

@@ -329,8 +329,9 @@ static void take_means(const taking *t, dl_step_costs *costs)
     }
     costs->input_bytes = mean_of(inputs, steps);
     if (t->phases.known_steps == 0) {
-        dl_notes_add(t->notes, "forward and backward pass are not distinguished: no range that is "
-                               "named as a backward pass, nor kernels");
+        dl_notes_add(t->notes, "forward and backward pass are not distinguished: no range or "
+                               "kernel is named as a backward pass; if there is none (inference), "
+                               "this is not what training costs");
     }
     free(sums);
     free(values);

@@ -250,6 +250,13 @@ class Watcher:
         return spec
 
 
+def quieten_kineto():
+    """Without a GPU PyTorch's profiler complains of that as of an error, and logs its own calls."""
+    if not os.path.exists("/dev/nvidiactl") and not os.path.exists("/dev/kfd"):
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+
 run_replaced_module()
 if os.environ.get("DLPROF_OUTPUT"):
+    quieten_kineto()
     sys.meta_path.insert(0, Watcher())

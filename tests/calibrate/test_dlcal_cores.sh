@@ -52,6 +52,9 @@ if "$tested" costs elsewhere.json --batch 8 -o shown.ini | grep -q multiple; the
     echo "FAIL: two micro-batches are doubted"
     failures=$((failures + 1))
 fi
+# Without a backward pass it may be no training.
+zcat "$traces/mlp_b64.json.gz" | sed -E 's/[Bb]ackward|autograd::engine|AccumulateGrad/other/g' >inference.json
+expect 0 "if there is none (inference), this is not what training costs" costs inference.json -o shown.ini
 # A step of 8.9 ms that took 0.1 ms without the profiler: something else was at work.
 zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 100000, "schemaVersion"/' >busy.json
 expect 0 "the profiler alone does not explain that" costs busy.json -o shown.ini

@@ -69,7 +69,7 @@ expect 0 "by PyTorch's profiler" run -o cut -- python3 train.py 21 cpu 0
 expect 0 "the program ended after 9; recording starts after 15" run -o short -- python3 train.py 9 cpu 0
 
 # On a GPU CUPTI records, not this; --no-torch; programs without PyTorch.
-expect 0 "nor did an optimizer of PyTorch update parameters on the processor" run -o gpu -- \
+expect 0 "nor did an optimizer of torch.optim update parameters on the processor" run -o gpu -- \
     python3 train.py 60 cuda 0
 expect 0 "trained []" run --no-torch -- python3 train.py 60 cpu 0
 expect 0 "no trace arose" run -- python3 -c 'print(1)'

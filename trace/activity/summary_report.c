@@ -66,8 +66,8 @@ static void print_head(const dl_activity_summary *summary, FILE *out)
     if (summary->command[0] != '\0') dl_print_pair(out, "command", summary->command);
     const char *samples = dl_trace_meta(summary->trace, "batch_samples");
     if (samples != NULL) {
-        snprintf(text, sizeof text, "%s samples, as %s has in the first dimension of its input",
-                 samples, dl_trace_meta_text(summary->trace, "batch_samples_of"));
+        snprintf(text, sizeof text, "%s samples, by the inputs of %s", samples,
+                 dl_trace_meta_text(summary->trace, "batch_samples_of"));
         dl_print_pair(out, "batch", text);
     }
     for (size_t i = 0; i < summary->device_count; i++) {
