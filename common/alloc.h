@@ -31,9 +31,12 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose);
  * DL_STAGGER_MIN_BYTES starts one DL_STAGGER_BYTES further into a cycle of DL_STAGGER_COUNT of them
  * than the block before it, so that blocks allocated near one another in time are never a multiple
  * of the cycle apart: first-level caches that predict the way by bits of the address (AMD Zen's by
- * bits 12 to 27) take vectors exactly a multiple of 256 MiB apart for the same one. Thread-safe.
- * Released with dl_free_staggered only; NULL is fine. */
+ * bits 12 to 27) take vectors exactly a multiple of 256 MiB apart for the same one. The part
+ * that fills pages of DL_HUGE_PAGE_BYTES is marked for them (transparent huge pages): walking
+ * through vectors of tens of MB takes fewer address translations. Thread-safe. Released with
+ * dl_free_staggered only; NULL is fine. */
 enum { DL_STAGGER_BYTES = 4096, DL_STAGGER_COUNT = 64, DL_STAGGER_MIN_BYTES = 65536 };
+enum { DL_HUGE_PAGE_BYTES = 2 << 20 };
 
 void *dl_alloc_staggered(size_t bytes, const char *purpose);
 void dl_free_staggered(void *block);

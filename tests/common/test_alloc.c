@@ -1,5 +1,6 @@
 #include "tests/check.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -78,6 +79,39 @@ static void small_staggered_blocks_are_aligned_and_zeroed(void **state)
     dl_free_staggered(NULL);
 }
 
+/* Whether the mapping with `at` in it is marked for huge pages: "hg" among its flags (proc(5)). */
+static bool is_marked_huge(const void *at)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    char line[512];
+    unsigned long long first, end;
+    bool inside = false, marked = false;
+    while (fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%llx-%llx ", &first, &end) == 2) {
+            inside = (uintptr_t)at >= first && (uintptr_t)at < end;
+        }
+        if (inside && strncmp(line, "VmFlags:", 8) == 0) marked = strstr(line, " hg") != NULL;
+    }
+    fclose(maps);
+    return marked;
+}
+
+/* A block of three huge pages covers two or three whole ones, its middle byte in one of them; a
+ * block below one covers none. */
+static void large_staggered_blocks_ask_for_huge_pages(void **state)
+{
+    (void)state;
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0) skip();
+    const size_t bytes = 3 * (size_t)DL_HUGE_PAGE_BYTES;
+    char *large = dl_alloc_staggered(bytes, "test");
+    char *small = dl_alloc_staggered(DL_HUGE_PAGE_BYTES / 4, "test");
+    assert_true(is_marked_huge(large + bytes / 2));
+    assert_false(is_marked_huge(small));
+    dl_free_staggered(small);
+    dl_free_staggered(large);
+}
+
 static void exhaustion_is_a_failed_run(void **state)
 {
     (void)state;
@@ -120,6 +154,7 @@ int main(void)
         cmocka_unit_test(aligned_blocks_start_on_a_cache_line),
         cmocka_unit_test(staggered_blocks_are_never_a_cycle_apart),
         cmocka_unit_test(small_staggered_blocks_are_aligned_and_zeroed),
+        cmocka_unit_test(large_staggered_blocks_ask_for_huge_pages),
         cmocka_unit_test(exhaustion_is_a_failed_run),
         cmocka_unit_test(strings_are_copies),
     };
