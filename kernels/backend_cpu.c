@@ -11,6 +11,7 @@
 
 #include "common/alloc.h"
 #include "kernels/backend.h"
+#include "kernels/backend_cpu_internal.h"
 #include "kernels/blas.h"
 #include "kernels/real.h"
 
@@ -551,7 +552,10 @@ static bool is_filter_turned(const dl_windows *conv)
 static size_t cpu_conv_scratch_bytes(const dl_windows *conv)
 {
     const size_t weights = (size_t)window_size(conv) * (size_t)conv->out.channels;
-    return (tile_size(conv) + (is_filter_turned(conv) ? weights : 0)) * sizeof(dl_real);
+    const size_t rows =
+        (tile_size(conv) + (is_filter_turned(conv) ? weights : 0)) * sizeof(dl_real);
+    const size_t winograd = dl_winograd_fits(conv) ? dl_winograd_scratch_bytes(conv) : 0;
+    return rows > winograd ? rows : winograd; /* fewer samples may not fit winograd */
 }
 
 /* First image line of the window of output line `line`, which may lie outside. */
@@ -714,6 +718,10 @@ static void cpu_conv_forward(const dl_windows *conv, const void *x, const void *
                              const void *bias, void *y, void *scratch)
 {
     const int units = conv->out.channels, lines = conv->count * conv->out.rows;
+    if (dl_winograd_fits(conv)) {
+        dl_winograd_forward(conv, x, weights, bias, y, scratch);
+        return;
+    }
     for (int first = 0, part; first < lines; first += part) {
         part = lines_left(conv, first);
         const tile at = make_tile(conv, x, first, part, scratch);
@@ -746,6 +754,10 @@ static void cpu_conv_backward_filter(const dl_windows *conv, const void *x, cons
     const int lines = conv->count * conv->out.rows;
     const int units = conv->out.channels, window = window_size(conv);
     const bool turned = is_filter_turned(conv);
+    if (dl_winograd_fits(conv)) {
+        dl_winograd_backward_filter(conv, x, dy, dweights, scratch);
+        return;
+    }
     dl_real *product = turned ? (dl_real *)scratch + tile_size(conv) : dweights;
     for (int first = 0, part; first < lines; first += part) {
         part = lines_left(conv, first);
@@ -768,6 +780,10 @@ static void cpu_conv_backward_data(const dl_windows *conv, const void *dy, const
 {
     const int lines = conv->count * conv->out.rows, units = conv->out.channels;
     const bool direct = is_pointwise(conv);
+    if (dl_winograd_fits(conv)) {
+        dl_winograd_backward_data(conv, dy, weights, dx, accumulate, scratch);
+        return;
+    }
     for (int first = 0, part; first < lines; first += part) {
         part = lines_left(conv, first);
         const size_t pixel = (size_t)first * (size_t)conv->out.columns;

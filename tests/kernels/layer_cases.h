@@ -13,7 +13,9 @@ typedef struct layer_case {
 /* conv b: the one-channel 5x5 path. conv c: 8 lines of 8 x 500 doubles an image, 32 lines a tile,
  * so that 5 samples are tiles of 32 and 8 lines. conv d: tiles of 26 lines of 10 pixels that begin
  * within an image. The others hang over the edge, leave pixels out at the far edge, step over
- * pixels that no window holds, or have no rows to copy. batch_norm: more channels than one block of
+ * pixels that no window holds, or have no rows to copy. conv by tiles: 12 tiles of 2x2 pixels in
+ * both precisions, those at the right edge cut; by blocks: in double precision 125 of 96 a block,
+ * cut at the lower edge. batch_norm: more channels than one block of
  * sums. */
 static const layer_case cases[] = {
     {{.name = "dense", .kind = "dense", .units = 5}, {1, 1, 7}, 3},
@@ -57,6 +59,17 @@ static const layer_case cases[] = {
     {{.name = "projection", .kind = "conv", .units = 5, .kernel = 1, .stride = 2, .no_bias = true},
      {5, 6, 3},
      3},
+    {{.name = "conv by tiles", .kind = "conv", .units = 64, .kernel = 3, .padding = 1},
+     {6, 7, 64},
+     1},
+    {{.name = "conv by blocks of tiles",
+      .kind = "conv",
+      .units = 32,
+      .kernel = 3,
+      .padding = 1,
+      .no_bias = true},
+     {9, 10, 32},
+     5},
     {{.name = "pool", .kind = "max_pool", .kernel = 2, .stride = 2}, {4, 6, 3}, 3},
     {{.name = "pool of one block", .kind = "max_pool", .kernel = 2, .stride = 2}, {2, 2, 21}, 2},
     {{.name = "pool of odd sides", .kind = "max_pool", .kernel = 2, .stride = 2}, {5, 7, 3}, 2},

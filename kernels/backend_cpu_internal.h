@@ -1,0 +1,63 @@
+/* What the sources of the processor's backend share. Compiled for float and for double. */
+#ifndef DL_KERNELS_BACKEND_CPU_INTERNAL_H
+#define DL_KERNELS_BACKEND_CPU_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/backend.h"
+#include "kernels/real.h"
+
+/* Numbers of a panel: columns of a product that are computed together, 256 bytes. */
+enum { DL_PANEL = 256 / sizeof(dl_real) };
+
+/* c[m x n] = a b, or c += a b, n a multiple of DL_PANEL. Unlike dl_gemm nothing is copied first, so
+ * it pays where the operands are laid out for it, or are too small to be worth a copy:
+ *   a(i, l) = a[i * a_row + l * a_depth]
+ *   b(l, j) = b[j / DL_PANEL * b_panel + l * b_depth + j % DL_PANEL]
+ *   c(i, j) = c[i * c_row + j]
+ * Each number of c is one chain of additions in the order of l, so it depends on nothing but its
+ * row and column; product and sum are fused where the processor can. */
+typedef struct dl_product {
+    int m, n, k;
+    bool accumulate;
+    const dl_real *a, *b;
+    size_t a_row, a_depth, b_panel, b_depth, c_row;
+    dl_real *c;
+} dl_product;
+
+#define dl_product_run DL_TYPED(dl_product_run)
+#define dl_product_kinds DL_TYPED(dl_product_kinds)
+
+/* By the best kind that the processor has. */
+void dl_product_run(const dl_product *product);
+
+/* The same for each kind of processor, the best first; the last row has no name. */
+typedef struct dl_product_kind {
+    const char *name;
+    bool (*is_there)(void);
+    void (*run)(const dl_product *product);
+} dl_product_kind;
+
+const dl_product_kind *dl_product_kinds(void);
+
+/* Convolutions of 3x3 windows, stride 1, padding 1, by Winograd's minimal filtering F(2x2, 3x3)
+ * (Lavin & Gray 2016, section 4.1): 16 products where the definition has 36. Arguments and results
+ * are those of dl_backend; `accumulate` adds to dx. */
+#define dl_winograd_fits DL_TYPED(dl_winograd_fits)
+#define dl_winograd_scratch_bytes DL_TYPED(dl_winograd_scratch_bytes)
+#define dl_winograd_forward DL_TYPED(dl_winograd_forward)
+#define dl_winograd_backward_data DL_TYPED(dl_winograd_backward_data)
+#define dl_winograd_backward_filter DL_TYPED(dl_winograd_backward_filter)
+
+/* Whether the convolution is of that kind, and large enough to gain from it. */
+bool dl_winograd_fits(const dl_windows *conv);
+size_t dl_winograd_scratch_bytes(const dl_windows *conv);
+void dl_winograd_forward(const dl_windows *conv, const dl_real *x, const dl_real *weights,
+                         const dl_real *bias, dl_real *y, dl_real *scratch);
+void dl_winograd_backward_data(const dl_windows *conv, const dl_real *dy, const dl_real *weights,
+                               dl_real *dx, bool accumulate, dl_real *scratch);
+void dl_winograd_backward_filter(const dl_windows *conv, const dl_real *x, const dl_real *dy,
+                                 dl_real *dweights, dl_real *scratch);
+
+#endif
