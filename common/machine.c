@@ -476,6 +476,13 @@ static dl_status read_protocol(const machine_reader *r, const dl_ini_section *se
                                const char *name)
 {
     dl_machine *m = r->machine;
+    const char *space = strchr(name, ' ');
+    if (space != NULL && strcmp(space + 1, "ring") != 0 && strcmp(space + 1, "tree") != 0) {
+        return machine_fail(r, section,
+                            "expected a name, and 'ring' or 'tree' if it is for one of them");
+    }
+    if (strlen(name) >= DL_PROTOCOL_NAME_BYTES)
+        return machine_fail(r, section, "the name is too long");
     dl_protocol *part = &DL_APPEND(m->protocols, m->protocol_count, "protocols");
     *part = (dl_protocol){.name = dl_strdup(name)};
     return dl_keys_read(&dl_machine_keys, OF_PROTOCOL, r->ini, section->name, part, r->err);

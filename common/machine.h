@@ -83,8 +83,9 @@ typedef enum dl_library { DL_LIBRARY_OTHER, DL_LIBRARY_NCCL } dl_library;
  * node and between nodes beyond the links' latencies, and the part of the links' rates that it
  * reaches. Where there are several, the one that is fastest for the size is used (NCCL's LL, LL128
  * and Simple). */
+#define DL_PROTOCOL_NAME_BYTES 64
 typedef struct dl_protocol {
-    char *name;
+    char *name; /* under DL_PROTOCOL_NAME_BYTES; "ll128 ring", "ll128 tree": for one algorithm */
     dl_quantity launch_ns, hop_ns, network_hop_ns;
     dl_quantity bandwidth_frac; /* 0 < frac <= 1 */
 } dl_protocol;

@@ -1,6 +1,7 @@
 #include "sim/collective/collective.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ const char *const dl_fidelity_names[3] = {"phase", "chunk"};
 static const dl_collective_algorithm *const algorithms[] = {
     &dl_collective_ring,         &dl_collective_tree,      &dl_collective_node_tree,
     &dl_collective_hierarchical, &dl_collective_two_level, &dl_collective_pairwise,
-    &dl_collective_nvls};
+    &dl_collective_nvls,         &dl_collective_nvls_tree};
 #define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
 
 /* What a call costs with one protocol; without any, nothing but the links' latencies and what the
@@ -89,25 +90,47 @@ static dl_status find_algorithm(const dl_links *links, const dl_collective_confi
                         config->algorithm, dl_collective_kind_names[config->kind]);
 }
 
-static bool is_ll(const char *protocol)
+/* A [protocol] of the machine file is for all algorithms, or "NAME ring", "NAME tree" for one,
+ * which then go before those for all. */
+static bool has_name(const dl_protocol *p, const char *name)
 {
-    return strcmp(protocol, "ll") == 0 || strcmp(protocol, "ll128") == 0;
+    const size_t length = strlen(name);
+    return strncmp(p->name, name, length) == 0 &&
+           (p->name[length] == '\0' || p->name[length] == ' ');
 }
 
-static const dl_protocol *find_protocol(const dl_machine *m, const char *name)
+static bool is_for(const dl_protocol *p, const dl_collective_algorithm *algorithm)
 {
-    for (int i = 0; i < m->protocol_count; i++)
-        if (strcmp(m->protocols[i].name, name) == 0) return &m->protocols[i];
-    return NULL;
+    const char *space = strchr(p->name, ' ');
+    const bool tree = algorithm == &dl_collective_tree || algorithm == &dl_collective_node_tree;
+    return space == NULL || strcmp(space + 1, algorithm == &dl_collective_ring ? "ring"
+                                              : tree                           ? "tree"
+                                                                               : "") == 0;
 }
 
-static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_machine *m,
-                           const char *protocol)
+static bool is_ll(const dl_protocol *p)
+{
+    return has_name(p, "ll") || has_name(p, "ll128");
+}
+
+static const dl_protocol *find_protocol(const dl_machine *m, const char *name,
+                                        const dl_collective_algorithm *algorithm)
+{
+    const dl_protocol *found = NULL;
+    for (int i = 0; i < m->protocol_count; i++) {
+        const dl_protocol *p = &m->protocols[i];
+        if (!has_name(p, name) || !is_for(p, algorithm)) continue;
+        if (found == NULL || strchr(p->name, ' ') != NULL) found = p;
+    }
+    return found;
+}
+
+static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_machine *m, bool ll)
 {
     bool has_other = m->library == DL_LIBRARY_NCCL;
     for (int i = 0; i < m->protocol_count; i++)
-        has_other |= !is_ll(m->protocols[i].name);
-    return !algorithm->simple_only || !has_other || !is_ll(protocol);
+        has_other |= !is_ll(&m->protocols[i]);
+    return !algorithm->simple_only || !has_other || !ll;
 }
 
 /* Takes it if it is faster than what there is. */
@@ -129,9 +152,12 @@ static void consider_protocols(const dl_links *links, const dl_collective_config
         consider(links, config, algorithm, NULL, protocol_costs(NULL), best);
     }
     for (int p = 0; p < m->protocol_count; p++) {
-        const char *name = m->protocols[p].name;
-        if (!takes_protocol(algorithm, m, name)) continue;
-        consider(links, config, algorithm, name, protocol_costs(&m->protocols[p]), best);
+        const dl_protocol *own = &m->protocols[p];
+        char name[DL_PROTOCOL_NAME_BYTES];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(own->name, " "), own->name);
+        if (find_protocol(m, name, algorithm) != own || !takes_protocol(algorithm, m, is_ll(own)))
+            continue;
+        consider(links, config, algorithm, own->name, protocol_costs(own), best);
     }
 }
 
@@ -139,16 +165,17 @@ static void consider_protocols(const dl_links *links, const dl_collective_config
 
 /* What the machine file says of NCCL's protocol, else NCCL's own constants. */
 static dl_hop_costs nccl_costs(const dl_machine *m, const dl_nccl_group *group,
-                               const dl_collective_config *config, dl_nccl_algorithm algorithm,
+                               const dl_collective_config *config,
+                               const dl_collective_algorithm *planned, dl_nccl_algorithm algorithm,
                                dl_nccl_protocol protocol)
 {
-    const dl_protocol *given = find_protocol(m, dl_nccl_protocol_names[protocol]);
+    const dl_protocol *given = find_protocol(m, dl_nccl_protocol_names[protocol], planned);
     if (given != NULL) return protocol_costs(given);
     return dl_nccl_costs(group, config->kind, config->bytes, algorithm, protocol);
 }
 
-/* The algorithms of NCCL that `only`, or any if it is NULL, may stand for: a set of bits. Trees are not
- * made over nodes with unequally many ranks. */
+/* The algorithms of NCCL that `only`, or any if it is NULL, may stand for: a set of bits. Trees are
+ * not made over nodes with unequally many ranks. */
 static unsigned nccl_algorithms(const dl_links *links, const dl_collective_config *config,
                                 const dl_collective_algorithm *only)
 {
@@ -162,11 +189,15 @@ static unsigned nccl_algorithms(const dl_links *links, const dl_collective_confi
         can_do(&dl_collective_nvls, links, config)) {
         set |= 1u << DL_NCCL_NVLS;
     }
+    if ((only == NULL || only == &dl_collective_nvls_tree) &&
+        can_do(&dl_collective_nvls_tree, links, config)) {
+        set |= 1u << DL_NCCL_NVLS_TREE;
+    }
     return set;
 }
 
-/* As NCCL's tuning model chooses; an algorithm that NCCL does not have, or not for this, goes with the
- * fastest of its protocols. */
+/* As NCCL's tuning model chooses; an algorithm that NCCL does not have, or not for this, goes with
+ * the fastest of its protocols. */
 static void choose_as_nccl(const dl_links *links, const dl_collective_config *config,
                            const dl_collective_algorithm *only, choice *best)
 {
@@ -179,25 +210,29 @@ static void choose_as_nccl(const dl_links *links, const dl_collective_config *co
     if (dl_nccl_choose(&group, config->kind, config->bytes, set, &algorithm, &protocol)) {
         const dl_collective_algorithm *own[] = {[DL_NCCL_TREE] = &dl_collective_node_tree,
                                                 [DL_NCCL_RING] = &dl_collective_ring,
-                                                [DL_NCCL_NVLS] = &dl_collective_nvls};
+                                                [DL_NCCL_NVLS] = &dl_collective_nvls,
+                                                [DL_NCCL_NVLS_TREE] = &dl_collective_nvls_tree};
         if (only != NULL) own[algorithm] = only;
-        *best = (choice){.algorithm = own[algorithm],
-                         .protocol = dl_nccl_protocol_names[protocol],
-                         .costs = nccl_costs(m, &group, config, algorithm, protocol)};
+        *best =
+            (choice){.algorithm = own[algorithm],
+                     .protocol = dl_nccl_protocol_names[protocol],
+                     .costs = nccl_costs(m, &group, config, own[algorithm], algorithm, protocol)};
         best->costs.message_ns = config->message_ns;
         return;
     }
     if (only == NULL) only = &dl_collective_pairwise;
     for (int p = 0; p < DL_NCCL_PROTOCOLS; p++) {
         if (p == DL_NCCL_LL128 && !group.ll128) continue;
-        if (!takes_protocol(only, m, dl_nccl_protocol_names[p])) continue;
+        if (config->kind == DL_ALLTOALL && p != (int)dl_nccl_sends_by(config->bytes / group.ranks))
+            continue;
+        if (!takes_protocol(only, m, p != DL_NCCL_SIMPLE)) continue;
         consider(links, config, only, dl_nccl_protocol_names[p],
-                 nccl_costs(m, &group, config, DL_NCCL_RING, (dl_nccl_protocol)p), best);
+                 nccl_costs(m, &group, config, only, DL_NCCL_RING, (dl_nccl_protocol)p), best);
     }
 }
 
-/* An algorithm and a protocol of the machine, whatever the run's fidelity: as NCCL chooses, or what is
- * fastest by phases. */
+/* An algorithm and a protocol of the machine, whatever the run's fidelity: as NCCL chooses, or what
+ * is fastest by phases. */
 static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
                         dl_error *err)
 {
@@ -224,9 +259,9 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
 
 /* --- over TCP -------------------------------------------------------------------------------- */
 
-/* Ways between the nodes of the ranks, one after another, as they are without the factor on TCP's times,
- * at most DL_TCP_NODES_MAX of them, and how many rings share the bytes; returns how many nodes there
- * are. */
+/* Ways between the nodes of the ranks, one after another, as they are without the factor on TCP's
+ * times, at most DL_TCP_NODES_MAX of them, and how many rings share the bytes; returns how many
+ * nodes there are. */
 static int tcp_edges(const dl_links *links, const dl_collective_config *config, dl_tcp_edge *edges,
                      int *rings)
 {
@@ -274,9 +309,9 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
 #define SEARCH_STEPS 40
 #define LEAST_FRAC 1e-6
 
-/* The part of the rates between nodes that makes a ring as long as it is over TCP, packet by packet; all
- * other algorithms and kinds are taken to reach the same. A ring over all ranks, or between the groups
- * of two levels one of the rings; 1 without [tcp]. */
+/* The part of the rates between nodes that makes a ring as long as it is over TCP, packet by
+ * packet; all other algorithms and kinds are taken to reach the same. A ring over all ranks, or
+ * between the groups of two levels one of the rings; 1 without [tcp]. */
 static double network_frac(const dl_links *links, const dl_collective_config *config,
                            const choice *best)
 {
@@ -307,7 +342,8 @@ static double network_frac(const dl_links *links, const dl_collective_config *co
     return wanted_ns > 0 ? exp(high) : 1;
 }
 
-/* --- whole collectives that were measured ------------------------------------------------------ */
+/* --- whole collectives that were measured ------------------------------------------------------
+ * */
 
 const dl_collective_cost *dl_collective_cost_find(const dl_collective_cost *costs, size_t count,
                                                   int kind, int ranks, int nodes)

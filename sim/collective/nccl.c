@@ -8,7 +8,8 @@
 
 const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS] = {"ll", "ll128", "simple"};
 
-/* --- constants: us and GB/s, of tuning.cc ------------------------------------------------------ */
+/* --- constants: us and GB/s, of tuning.cc ------------------------------------------------------
+ * */
 
 enum { NVLINK, PCI, NET, WAYS };
 
@@ -16,9 +17,9 @@ static const double call_us[DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS] = {
     [DL_NCCL_TREE] = {6.8, 14, 0}, [DL_NCCL_RING] = {6.6, 14, 8.4}};
 
 static const double hop_us[WAYS][DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS] = {
-    [NVLINK] = {{0.6, 1.25, 28}, {0.6, 1.9, 3.4}, {0, 0, 23}},
+    [NVLINK] = {{0.6, 1.25, 28}, {0.6, 1.9, 3.4}, {0, 0, 23}, {0, 0, 23}},
     [PCI] = {{1, 1.9, 28}, {1, 2.5, 5.7}},
-    [NET] = {{5, 8.5, 28}, {2.7, 4, 14}, {0, 0, 18}},
+    [NET] = {{5, 8.5, 28}, {2.7, 4, 14}, {0, 0, 18}, {0, 0, 14}},
 };
 
 /* By generation of the GPUs, and for 1, 2 and more nodes. Of LL over several nodes by processor:
@@ -49,7 +50,8 @@ typedef struct nvlink_rate {
 static const nvlink_rate nvlink_rates[] = {
     {6.0, 18, 0}, {7.0, 20, 6}, {8.0, 20, 12}, {8.6, 12, 0}, {9.0, 20.6, 18}};
 
-/* --- the group --------------------------------------------------------------------------------- */
+/* --- the group ---------------------------------------------------------------------------------
+ * */
 
 static bool joined_by_nvlink(const dl_machine *m, int a, int b)
 {
@@ -120,8 +122,8 @@ static bool below_one_switch(const dl_machine *m, int a, int b)
     return false;
 }
 
-/* Of the ranks of the first node: over NVLink between themselves, and a NIC below their switch; from
- * Hopper on its data may come over NVLink from another GPU. */
+/* Of the ranks of the first node: over NVLink between themselves, and a NIC below their switch;
+ * from Hopper on its data may come over NVLink from another GPU. */
 static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const dl_place *ranks,
                          int first_node)
 {
@@ -164,7 +166,7 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
         group->nvlink &= joined_by_nvlink(m, ranks[r - 1].index, ranks[r].index);
     group->nvlink &= first_node > 1;
     group->generation = capability >= 9 ? 2 : capability >= 8 ? 1 : 0;
-    group->sums = group->nodes == 1 && nominal.nvswitch != NULL && m->nvswitch_sum_frac.known;
+    group->sums = nominal.nvswitch != NULL && m->nvswitch_sum_frac.known;
     double inside = INFINITY;
     group->inside_frac = 1;
     if (first_node > 1) {
@@ -173,6 +175,7 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
         inside = rings_rate(&nominal, ranks, first_node, &rings);
         group->inside_frac = inside / in_file;
     }
+    group->inside_bytes_per_s = inside;
     group->ring_bytes_per_s =
         group->nodes > 1 ? rings_rate(&nominal, ranks, two_nodes, &rings) : inside;
     group->tree_bytes_per_s = group->ring_bytes_per_s;
@@ -183,7 +186,8 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
     dl_links_free(&nominal);
 }
 
-/* --- bandwidths -------------------------------------------------------------------------------- */
+/* --- bandwidths --------------------------------------------------------------------------------
+ * */
 
 static int nodes_index(const dl_nccl_group *g)
 {
@@ -197,7 +201,7 @@ static double bandwidth_frac(const dl_nccl_group *g, dl_collective_kind kind,
     const int at = nodes_index(g), of = g->generation;
     const double per_channel = g->channels * 1e9;
     const double ll = ll_most[g->nodes == 1 ? of : g->amd ? 1 : 0][at] * 1e9;
-    if (algorithm == DL_NCCL_NVLS) return 1;
+    if (algorithm == DL_NCCL_NVLS || algorithm == DL_NCCL_NVLS_TREE) return 1;
     if (algorithm == DL_NCCL_RING) {
         const double bus = g->ring_bytes_per_s;
         const bool sums = kind == DL_ALLREDUCE || kind == DL_REDUCE;
@@ -230,11 +234,14 @@ static double bandwidth(const dl_nccl_group *g, dl_collective_kind kind,
     switch (algorithm) {
     case DL_NCCL_RING: return frac * g->ring_bytes_per_s * g->ranks / steps_of(kind, g->ranks);
     case DL_NCCL_NVLS: return g->ring_bytes_per_s * 5 / 6;
+    case DL_NCCL_NVLS_TREE:
+        return fmin(g->inside_bytes_per_s, g->ring_bytes_per_s / (g->nodes > 2 ? 2 : 1)) * 5 / 6;
     default: return frac * g->tree_bytes_per_s / 2;
     }
 }
 
-/* --- latencies --------------------------------------------------------------------------------- */
+/* --- latencies ---------------------------------------------------------------------------------
+ * */
 
 /* What a message over the network costs its sender. */
 static double post_us(const dl_nccl_group *g, dl_nccl_protocol protocol)
@@ -254,6 +261,7 @@ static double latency_us(const dl_nccl_group *g, dl_collective_kind kind,
     const double outer = hop_us[NET][algorithm][protocol];
     const double call = call_us[algorithm][protocol];
     if (algorithm == DL_NCCL_NVLS) return inner;
+    if (algorithm == DL_NCCL_NVLS_TREE) return inner + 2 * floor(log2(g->nodes)) * outer;
     if (algorithm == DL_NCCL_TREE) {
         return call + 2 * ((g->ranks / g->nodes - 1) * inner + floor(log2(g->nodes)) * outer);
     }
@@ -263,7 +271,8 @@ static double latency_us(const dl_nccl_group *g, dl_collective_kind kind,
     return call + (steps - outer_steps) * fmax(inner, post_us(g, protocol)) + outer_steps * outer;
 }
 
-/* --- the choice -------------------------------------------------------------------------------- */
+/* --- the choice --------------------------------------------------------------------------------
+ * */
 
 static bool has(const dl_nccl_group *g, dl_collective_kind kind, dl_nccl_algorithm algorithm,
                 dl_nccl_protocol protocol)
@@ -271,7 +280,9 @@ static bool has(const dl_nccl_group *g, dl_collective_kind kind, dl_nccl_algorit
     if (kind == DL_ALLTOALL || (protocol == DL_NCCL_LL128 && !g->ll128)) return false;
     if (algorithm == DL_NCCL_RING) return true;
     if (kind != DL_ALLREDUCE) return false;
-    return algorithm == DL_NCCL_TREE || (g->sums && protocol == DL_NCCL_SIMPLE);
+    if (algorithm == DL_NCCL_TREE) return true;
+    return g->sums && protocol == DL_NCCL_SIMPLE &&
+           (algorithm == DL_NCCL_NVLS_TREE) == (g->nodes > 1);
 }
 
 /* What of its bandwidth a tree reaches at that size. */
@@ -313,19 +324,27 @@ bool dl_nccl_choose(const dl_nccl_group *group, dl_collective_kind kind, double 
     return isfinite(best_ns);
 }
 
-/* In a node the links' rates are NCCL's; between nodes the ports limit. NCCL's hops are whole ones: those
- * inside a node hold the latency of its links, those between nodes that of InfiniBand. */
+#define SEND_LL_BYTES 16384 /* NCCL_P2P_LL_THRESHOLD (enqueue.cc) */
+
+dl_nccl_protocol dl_nccl_sends_by(double bytes)
+{
+    return bytes <= SEND_LL_BYTES ? DL_NCCL_LL : DL_NCCL_SIMPLE;
+}
+
+/* In a node the links' rates are NCCL's; between nodes the ports limit. NCCL's hops are whole ones:
+ * those inside a node hold the latency of its links, those between nodes that of InfiniBand. */
 dl_hop_costs dl_nccl_costs(const dl_nccl_group *g, dl_collective_kind kind, double bytes,
                            dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
     const bool chunks = algorithm == DL_NCCL_TREE && protocol == DL_NCCL_SIMPLE;
     const int as = chunks ? DL_NCCL_RING : (int)algorithm;
-    const double call = call_us[algorithm == DL_NCCL_NVLS ? DL_NCCL_RING : as][protocol];
-    const double links_frac = g->nodes == 1 && algorithm != DL_NCCL_NVLS ? g->inside_frac : 1;
+    const bool nvls = algorithm == DL_NCCL_NVLS || algorithm == DL_NCCL_NVLS_TREE;
+    const double call = call_us[nvls ? DL_NCCL_RING : as][protocol];
+    const double links_frac = g->nodes == 1 && !nvls ? g->inside_frac : 1;
     const double part = chunks ? 1 : correction(algorithm, protocol, bytes);
     const double outer = hop_us[NET][as][protocol];
     double inner = hop_us[inner_way(g)][as][protocol];
-    if (algorithm == DL_NCCL_NVLS) inner = (inner - call) / 2; /* up and down */
+    if (nvls) inner = (inner - call) / 2; /* up and down */
     return (dl_hop_costs){
         .launch_ns = call * 1e3,
         .hop_ns = inner * 1e3,

@@ -1,22 +1,24 @@
 /* Which algorithm and protocol NCCL takes, and what its calls and hops cost: the model of times by
  * which it tunes itself (NVIDIA/nccl, src/graph/tuning.cc at b6475625, version 2.20).
  *
- * Time = latency + bytes / bandwidth for each algorithm (tree, ring, NVLS) and protocol. LL writes a
- * flag beside each four bytes and needs no fence, LL128 one for each 120 bytes, over NVLink only,
- * Simple moves whole chunks between fences. The latency is that of a call and of the hops on a
- * piece's way, those inside nodes and between nodes apart; the bandwidth that of the links,
- * less what the protocol takes; for trees of medium size a correction.
+ * Time = latency + bytes / bandwidth for each algorithm (tree, ring, NVLS, NVLS tree) and protocol.
+ * LL writes a flag beside each four bytes and needs no fence, LL128 one for each 120 bytes, over
+ * NVLink only, Simple moves whole chunks between fences. The latency is that of a call and of the
+ * hops on a piece's way, those inside nodes and between nodes apart; the bandwidth that of the
+ * links, less what the protocol takes; for trees of medium size a correction.
  *
- * The choice follows it to the letter, with bandwidths of the machine file's links (of NVLinks at most
- * what NCCL counts on, topo.h there): neither what a
- * cost file nor what a shaped port leaves of them is known to NCCL when it tunes itself. What the
- * simulation then takes for the transfers are its latencies of calls and hops, and the part of the
- * bandwidth that a protocol reaches, corrected for trees by LL and LL128. It leaves out what stands in
- * for chunks of Simple, which the simulation has: 28 us for each hop of a tree (as a comment there
- * says), which takes as long as a ring's, and the correction.
+ * The choice follows it to the letter, with bandwidths of the machine file's links (of NVLinks at
+ * most what NCCL counts on, topo.h there): neither what a cost file nor what a shaped port leaves
+ * of them is known to NCCL when it tunes itself. What the simulation then takes for the transfers
+ * are its latencies of calls and hops, and the part of the bandwidth that a protocol reaches,
+ * corrected for trees by LL and LL128. It leaves out what stands in for chunks of Simple, which the
+ * simulation has: 28 us for each hop of a tree (as a comment there says), which takes as long as a
+ * ring's, and the correction.
  *
- * Left out: CollNet, NVLS over several nodes, and the steps in which NCCL looks for bandwidths of
- * channels. */
+ * Sums in the NVSwitches of several nodes go over trees between them (NVLS tree, from 2.18 on).
+ *
+ * Left out: sums in the network's switches (CollNet, and NVLS over them, which need a plugin for
+ * SHARP), and the steps in which NCCL looks for bandwidths of channels. */
 #ifndef DL_SIM_NCCL_H
 #define DL_SIM_NCCL_H
 
@@ -26,6 +28,7 @@ typedef enum dl_nccl_algorithm {
     DL_NCCL_TREE,
     DL_NCCL_RING,
     DL_NCCL_NVLS,
+    DL_NCCL_NVLS_TREE,
     DL_NCCL_ALGORITHMS
 } dl_nccl_algorithm;
 
@@ -42,12 +45,13 @@ extern const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS];
 /* The ranks of a communicator, as NCCL sees them. */
 typedef struct dl_nccl_group {
     int ranks, nodes, channels;
-    int generation;     /* of constants: 0 = Volta and before, 1 = Ampere, 2 = Hopper */
-    bool nvlink;        /* between the GPUs of a node */
-    bool ll128;         /* is allowed */
-    bool amd;           /* processors */
-    bool sums;          /* the NVSwitch of the one node */
-    double inside_frac; /* of a node's links, that NCCL counts on */
+    int generation;            /* of constants: 0 = Volta and before, 1 = Ampere, 2 = Hopper */
+    bool nvlink;               /* between the GPUs of a node */
+    bool ll128;                /* is allowed */
+    bool amd;                  /* processors */
+    bool sums;                 /* the NVSwitch of each node */
+    double inside_frac;        /* of a node's links, that NCCL counts on */
+    double inside_bytes_per_s; /* of a node's rings; INFINITY of one rank */
     double ring_bytes_per_s, tree_bytes_per_s; /* of all channels together */
 } dl_nccl_group;
 
@@ -63,6 +67,9 @@ double dl_nccl_time_ns(const dl_nccl_group *group, dl_collective_kind kind, doub
  * false if NCCL has none of them. */
 bool dl_nccl_choose(const dl_nccl_group *group, dl_collective_kind kind, double bytes,
                     unsigned algorithms, dl_nccl_algorithm *algorithm, dl_nccl_protocol *protocol);
+
+/* The protocol of a message from one rank to another (all-to-all). */
+dl_nccl_protocol dl_nccl_sends_by(double bytes);
 
 /* What the simulation takes for it. */
 dl_hop_costs dl_nccl_costs(const dl_nccl_group *group, dl_collective_kind kind, double bytes,

@@ -1,7 +1,8 @@
-/* All-reduce in one node whose NVSwitch sums (NVLink SHARP; "NVLS" in NCCL). Each of n ranks owns a
- * part S / n of the bytes S. It reads the sum of its part from the switch, which takes the part of
- * every rank (multimem.ld_reduce), and writes it to the switch, which hands it to all
- * (multimem.st):
+/* All-reduce whose sums the NVSwitch of a node makes (NVLink SHARP; "NVLS" in NCCL).
+ *
+ * In one node (`nvls`), each of n ranks owns a part S / n of the bytes S. It reads the sum of its
+ * part from the switch, which takes the part of every rank (multimem.ld_reduce), and writes it to
+ * the switch, which hands it to all (multimem.st):
  *
  *                          out of a GPU             into a GPU
  *   sums                   S (all parts)            S / n (its own part, summed)
@@ -14,10 +15,26 @@
  *
  *   2 a + S (1 + 1/n) / B + p (1 - 1/n) / B           a = latency and hop time from GPU to GPU
  *
- * The links' rate B is the machine's times sum_frac. */
+ * The links' rate B is the machine's times sum_frac.
+ *
+ * Over several nodes (`nvls_tree`; NCCL from 2.18 on, without any sums in the network), rank i of
+ * all nodes sends its part, summed in its node, up and down two binary trees, half in each, before
+ * it is handed out: four stages in a pipeline. With N nodes and a port of R bytes a second for each
+ * rank, whose busiest node sends w S / n and receives as much (two nodes 1, more of them 2), P
+ * pieces take 2 a + 2 p / B and, whichever is longest (pieces_ns),
+ *
+ *   2 h (b + c) + (P - 1) p / B + ...    the switches
+ *   2 h (b + c) + (P - 1) c              edges of one level of the trees
+ *   b + P w p / (n R)                    the ports
+ *
+ * with b the latency and hop time between nodes, h the trees' height, c what a piece takes over an
+ * edge. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "sim/collective/rings.h"
+#include "common/alloc.h"
+#include "sim/collective/trees.h"
 
 /* A piece is a chunk for each rank on each channel: NCCL_NVLS_CHUNKSIZE (default 128 KiB) and
  * NVLS_NCHANNELS_SM90 of NCCL's src/transport/nvls.cc. */
@@ -106,6 +123,253 @@ static void plan_nvls(dl_plan *plan, const dl_collective_config *config)
     }
 }
 
+/* --- over several nodes --------------------------------------------------------------------- */
+
+static bool supports_nodes(const dl_collective_config *config)
+{
+    const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
+    return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
+}
+
+/* NCCL's chunks (calcCollChunking in its src/enqueue.cc): smaller ones from four nodes on, and of
+ * vectors that have few. */
+static double tree_piece_bytes(double bytes, int per_node, int nodes)
+{
+    double chunk = nodes >= 4 ? CHUNK_BYTES / 2 : CHUNK_BYTES;
+    const double at_once = CHANNELS * (double)per_node;
+    if (bytes < 4 * at_once * chunk) chunk = fmin(chunk, CHUNK_BYTES / 2);
+    if (bytes < at_once * chunk) chunk = fmin(chunk, CHUNK_BYTES / 4);
+    return chunk * at_once;
+}
+
+/* Two trees over the nodes for each rank of a node. */
+typedef struct node_trees {
+    int count, nodes, per_node, pieces;
+    dl_tree *trees; /* [count] */
+} node_trees;
+
+static node_trees make_trees(const dl_collective_config *config)
+{
+    const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
+    const int nodes = config->rank_count / per_node;
+    const double wanted =
+        fmax(1, ceil(config->bytes / tree_piece_bytes(config->bytes, per_node, nodes)));
+    node_trees all = {.count = 2 * per_node,
+                      .nodes = nodes,
+                      .per_node = per_node,
+                      .pieces = wanted > DL_CHUNKS_MAX ? DL_CHUNKS_MAX : (int)wanted};
+    all.trees = dl_calloc((size_t)all.count, sizeof *all.trees, "trees between switches");
+    dl_place *column = dl_calloc((size_t)nodes, sizeof *column, "ranks of one number");
+    for (int t = 0; t < all.count; t++) {
+        for (int node = 0; node < nodes; node++)
+            column[node] = config->ranks[node * per_node + t / 2];
+        all.trees[t] =
+            dl_tree_over_nodes(column, nodes, 1, t % 2 == 1, config->bytes / all.count, all.pieces);
+    }
+    free(column);
+    return all;
+}
+
+static void free_trees(node_trees *all)
+{
+    for (int t = 0; t < all->count; t++)
+        dl_tree_free(&all->trees[t]);
+    free(all->trees);
+}
+
+/* What a piece takes on each link, [links] ns, in every second tree from `first` on: of the way up
+ * (ways = 1), or of both (2). */
+static void load_links(const dl_plan *plan, const node_trees *all, int first, int ways,
+                       double *link_ns)
+{
+    for (int e = 0; e < all->count * all->nodes; e++) {
+        const dl_tree *t = &all->trees[e / all->nodes];
+        if (e % all->nodes == 0 || e / all->nodes % 2 != first) continue;
+        for (int way = 0; way < ways; way++) {
+            dl_place from, to;
+            dl_route route;
+            dl_tree_edge(t, way == 0, e % all->nodes, &from, &to);
+            dl_links_route(plan->links, from, to, &route);
+            for (int l = 0; l < route.count; l++) {
+                const double rate =
+                    dl_plan_frac(plan, &route) * dl_links_capacity(plan->links, route.links[l]);
+                link_ns[route.links[l]] += route.uses[l] * t->bytes / t->chunks / rate * 1e9;
+            }
+        }
+    }
+}
+
+/* What a piece takes from the deepest leaf of a tree to its root while all trees send up. */
+static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_ns)
+{
+    double *edge_ns = dl_calloc((size_t)t->size, sizeof *edge_ns, "edges of a tree");
+    double longest_ns = 0;
+    for (int i = 1; i < t->size; i++) {
+        dl_place from, to;
+        dl_route route;
+        dl_tree_edge(t, true, i, &from, &to);
+        dl_links_route(plan->links, from, to, &route);
+        for (int l = 0; l < route.count; l++)
+            edge_ns[i] = fmax(edge_ns[i], up_ns[route.links[l]]);
+        edge_ns[i] += dl_plan_hop_ns(plan, from, to);
+    }
+    for (int i = 1; i < t->size; i++) {
+        double way_ns = 0;
+        for (int at = i; at != 0; at = t->parents[at])
+            way_ns += edge_ns[at];
+        longest_ns = fmax(longest_ns, way_ns);
+    }
+    free(edge_ns);
+    return longest_ns;
+}
+
+/* Of a piece between the nodes: its way up alone, and the hops of that; what it takes on the
+ * busiest link, and there of the edges of one level. */
+typedef struct piece_times {
+    double up_ns, hop_ns, busiest_ns, level_ns;
+} piece_times;
+
+/* The first trees of all ranks send at the same time; the second ones have their levels at other
+ * nodes, but for three nodes, whose trees share an edge. */
+static piece_times measure_piece(const dl_plan *plan, const node_trees *all)
+{
+    const size_t links = (size_t)plan->links->count;
+    double *both_ns = dl_calloc(links, sizeof *both_ns, "times of links");
+    piece_times times = {
+        .hop_ns = dl_plan_hop_ns(plan, all->trees[0].places[0], all->trees[0].places[1])};
+    for (int second = 0; second < 2; second++) {
+        double *level_ns = dl_calloc(links, sizeof *level_ns, "times of links");
+        load_links(plan, all, second, 1, level_ns);
+        if (all->nodes == 3) load_links(plan, all, 1 - second, 1, level_ns);
+        for (int t = second; t < all->count; t += 2)
+            times.up_ns = fmax(times.up_ns, way_up_ns(plan, &all->trees[t], level_ns));
+        for (size_t l = 0; l < links; l++)
+            times.level_ns = fmax(times.level_ns, level_ns[l]);
+        load_links(plan, all, second, 2, both_ns);
+        free(level_ns);
+    }
+    for (size_t l = 0; l < links; l++)
+        times.busiest_ns = fmax(times.busiest_ns, both_ns[l]);
+    free(both_ns);
+    return times;
+}
+
+/* What all pieces take, each of which the switches need switch_ns for to sum it and as long to hand
+ * it out. The switches bound it if all sums are made one after another, the handing out follows
+ * when the first piece has come down, which meets the second one on its way up, and what sums are
+ * left get their share (a rank's part) of the links. The network bounds it if its busiest link, or
+ * the edges of one level of the trees, send all the time. */
+static double pieces_ns(const node_trees *all, const piece_times *t, double switch_ns)
+{
+    const double more = all->pieces - 1, way_ns = 2 * t->up_ns;
+    double meets_ns = fmin(switch_ns, way_ns - switch_ns) - t->hop_ns;
+    meets_ns = more > 3 ? t->level_ns : more > 0 ? fmax(0, fmin(meets_ns, t->level_ns)) : 0;
+    const double left = fmax(0, more - way_ns / switch_ns);
+    const double by_switch_ns =
+        way_ns + meets_ns + more * switch_ns + left * switch_ns / all->per_node;
+    const double by_network_ns =
+        way_ns + fmin(more, 1) * t->level_ns + fmax(0, more - 1) * t->busiest_ns;
+    const double by_link_ns = t->hop_ns + all->pieces * t->busiest_ns;
+    return 2 * switch_ns + fmax(by_switch_ns, fmax(by_network_ns, by_link_ns));
+}
+
+/* All flows of all stages at once, after what the pieces take beyond these. */
+static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, const node_trees *all)
+{
+    const double parts = 1 + 1.0 / all->per_node;
+    const dl_edge *edge = &plan->links->nvswitch[config->ranks[0].index];
+    const double rate =
+        dl_links_capacity(plan->links, edge->up) * plan->links->machine->nvswitch_sum_frac.value;
+    const double switch_ns = config->bytes / all->pieces / rate * 1e9;
+    double lead_ns = 2 * dl_plan_hop_ns(plan, config->ranks[0], config->ranks[1]);
+    if (!plan->counts_only && config->bytes > 0) {
+        const piece_times times = measure_piece(plan, all);
+        lead_ns += pieces_ns(all, &times, switch_ns) -
+                   all->pieces * fmax(parts * switch_ns, times.busiest_ns);
+    }
+    const int start = dl_plan_wait(plan, fmax(0, lead_ns));
+    const int end = dl_plan_join(plan);
+    add_stage(plan, config, config->bytes * parts, config->bytes * parts, start, end);
+    for (int e = 0; e < 2 * all->count * all->nodes; e++) {
+        const dl_tree *t = &all->trees[e / 2 / all->nodes];
+        dl_place from, to;
+        if (e / 2 % all->nodes == 0) continue;
+        dl_tree_edge(t, e % 2 == 0, e / 2 % all->nodes, &from, &to);
+        const int transfer = dl_plan_add(plan, from, to, t->bytes, 0, 0);
+        dl_plan_order(plan, start, transfer);
+        dl_plan_order(plan, transfer, end);
+    }
+}
+
+/* The edges of one tree in one direction for one piece: starts[i] is what edge i waits for beside
+ * those before it on its way; edges[i] is -1 before the first piece, and its transfer afterwards.
+ * */
+static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start, int end,
+                            int *edges)
+{
+    int *before = dl_calloc((size_t)t->size, sizeof *before, "edges of a tree");
+    for (int i = 1; i < t->size; i++)
+        before[i] = edges[i];
+    for (int i = 1; i < t->size; i++) {
+        dl_place from, to;
+        dl_tree_edge(t, up, i, &from, &to);
+        edges[i] = dl_plan_add_chunk(plan, from, to, t->bytes / t->chunks, before[i]);
+        dl_plan_order(plan, start, edges[i] - 1);
+        dl_plan_order(plan, edges[i], end);
+    }
+    for (int i = 1; i < t->size; i++) {
+        const int parent = t->parents[i];
+        if (parent == 0) continue;
+        dl_plan_order(plan, edges[up ? i : parent], edges[up ? parent : i] - 1);
+    }
+    free(before);
+}
+
+/* A piece goes up when all nodes have its sums, down when it is at all roots, and is handed out
+ * when it has come to all nodes: nodes are alike, so that nothing is held up by that. */
+static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
+                            const node_trees *all)
+{
+    const double piece = config->bytes / all->pieces, part = piece / all->per_node;
+    const double hop_ns = dl_plan_hop_ns(plan, config->ranks[0], config->ranks[1]);
+    const size_t edge_count = 2 * (size_t)all->count * (size_t)all->nodes;
+    int *edges = dl_calloc(edge_count, sizeof *edges, "edges of trees");
+    int summed = dl_plan_wait(plan, hop_ns), handed = -1;
+    for (size_t e = 0; e < edge_count; e++)
+        edges[e] = -1;
+    for (int k = 0; k < all->pieces; k++) {
+        const int sums = dl_plan_join(plan), top = dl_plan_join(plan), down = dl_plan_join(plan);
+        const int hop = dl_plan_wait(plan, hop_ns), out = dl_plan_join(plan);
+        add_stage(plan, config, piece, part, summed, sums);
+        for (int t = 0; t < all->count; t++) {
+            int *of_tree = edges + 2 * t * all->nodes;
+            piece_over_tree(plan, &all->trees[t], true, sums, top, of_tree);
+            piece_over_tree(plan, &all->trees[t], false, top, down, of_tree + all->nodes);
+        }
+        dl_plan_order(plan, down, hop);
+        const int start = dl_plan_join(plan);
+        dl_plan_order(plan, hop, start);
+        dl_plan_order(plan, handed, start);
+        add_stage(plan, config, part, piece, start, out);
+        summed = sums;
+        handed = out;
+    }
+    free(edges);
+}
+
+static void plan_nvls_tree(dl_plan *plan, const dl_collective_config *config)
+{
+    node_trees all = make_trees(config);
+    if (config->fidelity == DL_FIDELITY_PHASE) {
+        trees_as_phase(plan, config, &all);
+    } else {
+        trees_as_chunks(plan, config, &all);
+    }
+    free_trees(&all);
+}
+
 /* As in NCCL's model: with protocol Simple only. */
 const dl_collective_algorithm dl_collective_nvls = {"nvls",    supports, plan_nvls,
                                                     available, NULL,     true};
+const dl_collective_algorithm dl_collective_nvls_tree = {
+    "nvls_tree", supports_nodes, plan_nvls_tree, available, NULL, true};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "sim/collective/rings.h"
+#include "sim/collective/trees.h"
 
 static bool supports(const dl_collective_config *config)
 {
@@ -24,29 +24,21 @@ static int parent_of(int rank, int n)
     return up < n ? up : rank - low;
 }
 
-/* One tree; place 0 is its root. */
-typedef struct tree {
-    int size;
-    dl_place *places; /* [size] */
-    int *parents;     /* [size], -1 of the root */
-    double bytes;
-    int chunks;
-} tree;
-
-static tree allocate(const dl_collective_config *config, double bytes)
+static dl_tree allocate(int size, double bytes, int chunks)
 {
-    const size_t n = (size_t)config->rank_count;
-    return (tree){.size = config->rank_count,
-                  .places = dl_calloc(n, sizeof(dl_place), "places of a tree"),
-                  .parents = dl_calloc(n, sizeof(int), "parents in a tree"),
-                  .bytes = bytes,
-                  .chunks = dl_chunk_count(bytes, config->chunk_bytes)};
+    const size_t n = (size_t)size;
+    return (dl_tree){.size = size,
+                     .places = dl_calloc(n, sizeof(dl_place), "places of a tree"),
+                     .parents = dl_calloc(n, sizeof(int), "parents in a tree"),
+                     .bytes = bytes,
+                     .chunks = chunks};
 }
 
-static void free_tree(tree *t)
+void dl_tree_free(dl_tree *t)
 {
     free(t->places);
     free(t->parents);
+    *t = (dl_tree){0};
 }
 
 /* Rotates and mirrors: which of n stands at place i. */
@@ -67,9 +59,9 @@ static turn second_turn(int n)
 }
 
 /* A binary tree over all ranks. */
-static tree tree_of_ranks(const dl_collective_config *config, turn by, double bytes)
+static dl_tree tree_of_ranks(const dl_collective_config *config, turn by, double bytes)
 {
-    tree t = allocate(config, bytes);
+    dl_tree t = allocate(config->rank_count, bytes, dl_chunk_count(bytes, config->chunk_bytes));
     for (int i = 0; i < t.size; i++) {
         t.places[i] = config->ranks[turned(by, i, t.size)];
         t.parents[i] = parent_of(i, t.size);
@@ -77,14 +69,15 @@ static tree tree_of_ranks(const dl_collective_config *config, turn by, double by
     return t;
 }
 
-/* A binary tree over the nodes, between the first ranks of a ring's way through each, and down that
- * way a chain (NCCL: ncclGetDtree in src/graph/trees.cc, connectTrees in src/graph/connect.cc). */
-static tree tree_of_nodes(const dl_collective_config *config, const dl_place *order, int per_node,
-                          turn by, double bytes)
+static const turn straight = {0, 1};
+
+dl_tree dl_tree_over_nodes(const dl_place *order, int size, int per_node, bool second, double bytes,
+                           int chunks)
 {
-    tree t = allocate(config, bytes);
-    const int nodes = t.size / per_node;
-    for (int i = 0; i < t.size; i++) {
+    dl_tree t = allocate(size, bytes, chunks);
+    const int nodes = size / per_node;
+    const turn by = second ? second_turn(nodes) : straight;
+    for (int i = 0; i < size; i++) {
         const int at = i / per_node, parent = parent_of(at, nodes);
         t.places[i] = order[turned(by, at, nodes) * per_node + i % per_node];
         t.parents[i] = i % per_node > 0 ? i - 1 : parent < 0 ? -1 : parent * per_node;
@@ -92,8 +85,7 @@ static tree tree_of_nodes(const dl_collective_config *config, const dl_place *or
     return t;
 }
 
-/* The places of edge i (between place i and its parent), in the order of the direction. */
-static void edge_places(const tree *t, bool up, int i, dl_place *from, dl_place *to)
+void dl_tree_edge(const dl_tree *t, bool up, int i, dl_place *from, dl_place *to)
 {
     dl_place child = t->places[i], parent = t->places[t->parents[i]];
     *from = up ? child : parent;
@@ -110,15 +102,15 @@ static bool share_a_link(const dl_route *a, const dl_route *b)
     return false;
 }
 
-static void route_up(const dl_plan *plan, const tree *t, int i, dl_route *route)
+static void route_up(const dl_plan *plan, const dl_tree *t, int i, dl_route *route)
 {
     dl_place from, to;
-    edge_places(t, true, i, &from, &to);
+    dl_tree_edge(t, true, i, &from, &to);
     dl_links_route(plan->links, from, to, route);
 }
 
 /* Edges into the parent of place i that share a link with i's, which is one of them. */
-static int edges_beside(const dl_plan *plan, const tree *t, int i)
+static int edges_beside(const dl_plan *plan, const dl_tree *t, int i)
 {
     dl_route own, other;
     route_up(plan, t, i, &own);
@@ -133,13 +125,13 @@ static int edges_beside(const dl_plan *plan, const tree *t, int i)
 
 /* What a chunk's way costs beside edge i itself: below_ns[i] of the deepest way under it,
  * above_ns[i] of that from it to the root. Both are [n] zeros before. */
-static void measure_ways(const dl_plan *plan, const tree *t, double *below_ns, double *above_ns)
+static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns, double *above_ns)
 {
     const int n = t->size;
     double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
     for (int i = 1; i < n; i++) { /* one chunk, beside those of its siblings */
         dl_place from, to;
-        edge_places(t, true, i, &from, &to);
+        dl_tree_edge(t, true, i, &from, &to);
         const double bytes_at_once = edges_beside(plan, t, i) * t->bytes;
         edge_ns[i] = dl_plan_hop_ns(plan, from, to) +
                      bytes_at_once / t->chunks / dl_plan_rate(plan, from, to) * 1e9;
@@ -157,7 +149,7 @@ static void measure_ways(const dl_plan *plan, const tree *t, double *below_ns, d
 
 /* Flow of all bytes over each edge; after and join as of rounds of a ring. It starts when the first
  * chunk is there, and when it has ended the last chunk goes on to the end of its way. */
-static void tree_as_phase(dl_plan *plan, const tree *t, bool up, int after, int join)
+static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
 {
     const int n = t->size;
     double *below_ns = dl_calloc((size_t)n, sizeof *below_ns, "ways in a tree");
@@ -165,7 +157,7 @@ static void tree_as_phase(dl_plan *plan, const tree *t, bool up, int after, int 
     measure_ways(plan, t, below_ns, above_ns);
     for (int i = 1; i < n; i++) {
         dl_place from, to;
-        edge_places(t, up, i, &from, &to);
+        dl_tree_edge(t, up, i, &from, &to);
         int edge = dl_plan_add(plan, from, to, t->bytes, 1, up ? below_ns[i] : above_ns[i]);
         int rest = dl_plan_wait(plan, up ? above_ns[i] : below_ns[i]);
         dl_plan_order(plan, after, edge);
@@ -179,13 +171,13 @@ static void tree_as_phase(dl_plan *plan, const tree *t, bool up, int after, int 
 /* All chunks of one direction: the bytes of chunk k over edge i are transfer
  * first + 2 (k (n-1) + i - 1), the one in front is its hop. Up, chunk k waits for that of both
  * children; down, for that of the parent. */
-static void tree_as_chunks(dl_plan *plan, const tree *t, bool up, int after, int join)
+static void tree_as_chunks(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
 {
     int n = t->size, stride = 2 * (n - 1), first = plan->transfer_count + 1;
     for (int k = 0; k < t->chunks; k++) {
         for (int i = 1; i < n; i++) {
             dl_place from, to;
-            edge_places(t, up, i, &from, &to);
+            dl_tree_edge(t, up, i, &from, &to);
             int before = k > 0 ? plan->transfer_count + 1 - stride : -1;
             int edge = dl_plan_add_chunk(plan, from, to, t->bytes / t->chunks, before);
             dl_plan_order(plan, after, edge - 1);
@@ -203,11 +195,11 @@ static void tree_as_chunks(dl_plan *plan, const tree *t, bool up, int after, int
 }
 
 /* All trees up, if it is not a broadcast, then all down, if it is not a reduce. */
-static void pass_trees(dl_plan *plan, const dl_collective_config *config, const tree *trees,
+static void pass_trees(dl_plan *plan, const dl_collective_config *config, const dl_tree *trees,
                        int count)
 {
     int top = -1;
-    void (*pass)(dl_plan *, const tree *, bool, int, int) =
+    void (*pass)(dl_plan *, const dl_tree *, bool, int, int) =
         config->fidelity == DL_FIDELITY_PHASE ? tree_as_phase : tree_as_chunks;
     if (config->kind != DL_BROADCAST) {
         top = dl_plan_join(plan);
@@ -220,17 +212,15 @@ static void pass_trees(dl_plan *plan, const dl_collective_config *config, const 
         pass(plan, &trees[i], false, top, end);
 }
 
-static const turn straight = {0, 1};
-
 static void plan_tree(dl_plan *plan, const dl_collective_config *config)
 {
     const bool two = config->kind == DL_ALLREDUCE;
     const double bytes = config->bytes / (two ? 2 : 1);
-    tree trees[2] = {tree_of_ranks(config, two ? straight : (turn){config->root, 1}, bytes)};
+    dl_tree trees[2] = {tree_of_ranks(config, two ? straight : (turn){config->root, 1}, bytes)};
     if (two) trees[1] = tree_of_ranks(config, second_turn(config->rank_count), bytes);
     pass_trees(plan, config, trees, two ? 2 : 1);
-    free_tree(&trees[0]);
-    if (two) free_tree(&trees[1]);
+    dl_tree_free(&trees[0]);
+    if (two) dl_tree_free(&trees[1]);
 }
 
 /* --- over nodes ----------------------------------------------------------------------------- */
@@ -254,15 +244,16 @@ static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
     dl_rings rings;
     dl_rings_init(&rings, plan->links, config->ranks, n);
     const int count = 2 * rings.count;
-    tree *trees = dl_calloc((size_t)count, sizeof *trees, "trees");
+    const double bytes = config->bytes / count;
+    const int chunks = dl_chunk_count(bytes, config->chunk_bytes);
+    dl_tree *trees = dl_calloc((size_t)count, sizeof *trees, "trees");
     for (int i = 0; i < count; i++) {
-        const turn by = i % 2 == 0 ? straight : second_turn(n / per_node);
         trees[i] =
-            tree_of_nodes(config, rings.order + i / 2 * n, per_node, by, config->bytes / count);
+            dl_tree_over_nodes(rings.order + i / 2 * n, n, per_node, i % 2 == 1, bytes, chunks);
     }
     pass_trees(plan, config, trees, count);
     for (int i = 0; i < count; i++)
-        free_tree(&trees[i]);
+        dl_tree_free(&trees[i]);
     free(trees);
     dl_rings_free(&rings);
 }

@@ -97,6 +97,9 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "[link a]\nbytes_per_s = 1e9\nlatency_ns = 2s\n", DL_ERR_RANGE, 7,
          "2 s is not within 0 ns to 1 s"},
         {HEAD "[link a]\nbytes_per_s = 1e9\n", DL_ERR_DATA, 5, "latency_ns"},
+        {HEAD
+         "[protocol a chain]\nlaunch_ns = 0\nhop_ns = 0\nnetwork_hop_ns = 0\nbandwidth_frac = 1\n",
+         DL_ERR_RANGE, 5, "'ring' or 'tree'"},
         {HEAD "[protocol a]\nlaunch_ns = 0\nhop_ns = 0\nnetwork_hop_ns = 0\nbandwidth_frac = 1.5\n",
          DL_ERR_RANGE, 9, "1.5 is not within 0.001 to 1"},
         {HEAD PARTS "[host]\nsockets = 2\nmemory_bytes_per_s = 1GB/s\n", DL_ERR_DATA, 16,

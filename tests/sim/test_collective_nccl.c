@@ -62,9 +62,24 @@ typedef struct error_sum {
     int count;
 } error_sum;
 
-/* Compares each row of at least `least` bytes with "auto" on n GPUs of one node. */
+/* A benchmark that calls for all GPUs from one process, one call after another without waiting, has
+ * the time of its host or that of the GPUs, whichever is longer. The host's grows with the channels
+ * that the call uses. */
+typedef struct one_process {
+    double call_us, channel_us, bytes_per_channel;
+    int channels;
+} one_process;
+
+static double call_us(const one_process *host, double bytes)
+{
+    return host->call_us +
+           host->channel_us * fmin(host->channels, floor(bytes / host->bytes_per_channel));
+}
+
+/* Compares each row of at least `least` bytes with "auto" on n GPUs of one node; host = NULL: a
+ * process for each GPU. */
 static error_sum compare(const char *machine, int n, const row *rows, int count,
-                         dl_collective_kind kind, double least)
+                         dl_collective_kind kind, double least, const one_process *host)
 {
     dl_machine m = fixture_shipped(machine);
     dl_links links;
@@ -85,7 +100,10 @@ static error_sum compare(const char *machine, int n, const row *rows, int count,
         double time_ns = 0;
         dl_error err = {0};
         assert_int_equal(dl_collective_idle_ns(&links, &config, &time_ns, &err), DL_OK);
-        double error = fabs(time_ns / 1e3 / rows[i].time_us - 1);
+        const double time_us = time_ns / 1e3;
+        const double benchmark_us =
+            host != NULL ? fmax(time_us, call_us(host, rows[i].bytes)) : time_us;
+        double error = fabs(benchmark_us / rows[i].time_us - 1);
         e.sum += error;
         e.count++;
         if (error > e.max) worst = rows[i].bytes;
@@ -109,26 +127,32 @@ static void assert_errors(error_sum e, double mean, double max)
     }
 }
 
-/* The protocols were chosen from the all-reduce table; the others were seen but not fitted. */
+/* The protocols LL128 and Simple were chosen from the all-reduce table; the others were seen but
+ * not fitted. Up to 1 MiB the time is the host's: that of zero bytes (34.2 us in the all-reduce
+ * table) and 1.65 us for each channel (there from 64 KiB to 1 MiB). NCCL of that time used a
+ * channel for each 32 KiB by LL (512 threads, 8 bytes each, for each of 8 ranks), up to 24 of them.
+ * */
 static void eight_a100(void **state)
 {
     (void)state;
+    static const one_process host = {
+        .call_us = 34.2, .channel_us = 1.65, .bytes_per_channel = 32768, .channels = 24};
     static const struct {
         const char *file;
         dl_collective_kind kind;
         int time_column;
         double mean, max;
     } cases[] = {
-        {"a100_8gpu_nvswitch_allreduce.log", DL_ALLREDUCE, 4, 0.1, 0.18},
-        {"a100_8gpu_nvswitch_allgather.log", DL_ALLGATHER, 3, 0.11, 0.31},
-        {"a100_8gpu_nvswitch_reducescatter.log", DL_REDUCE_SCATTER, 4, 0.09, 0.37},
-        {"a100_8gpu_nvswitch_broadcast.log", DL_BROADCAST, 4, 0.05, 0.17},
-        {"a100_8gpu_nvswitch_reduce.log", DL_REDUCE, 5, 0.05, 0.2},
+        {"a100_8gpu_nvswitch_allreduce.log", DL_ALLREDUCE, 4, 0.03, 0.1},
+        {"a100_8gpu_nvswitch_allgather.log", DL_ALLGATHER, 3, 0.08, 0.31},
+        {"a100_8gpu_nvswitch_reducescatter.log", DL_REDUCE_SCATTER, 4, 0.07, 0.37},
+        {"a100_8gpu_nvswitch_broadcast.log", DL_BROADCAST, 4, 0.03, 0.06},
+        {"a100_8gpu_nvswitch_reduce.log", DL_REDUCE, 5, 0.04, 0.1},
     };
     row rows[ROWS_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int count = read_rows(cases[i].file, (int)cases[i].kind, cases[i].time_column, rows);
-        error_sum e = compare("dgx_a100", 8, rows, count, cases[i].kind, 4);
+        error_sum e = compare("dgx_a100", 8, rows, count, cases[i].kind, 4, &host);
         assert_errors(e, cases[i].mean, cases[i].max);
     }
 }
@@ -138,17 +162,17 @@ static void h100(void **state)
     (void)state;
     row rows[ROWS_MAX];
     int count = read_rows("h100_4gpu_nccl_tests.log", -1, 5, rows);
-    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLREDUCE, 1), 0.03, 0.06);
-    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLGATHER, 1), 0.12, 0.18);
-    assert_errors(compare("dgx_h100", 4, rows, count, DL_REDUCE_SCATTER, 1), 0.12, 0.18);
-    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLTOALL, 1), 0.1, 0.18);
+    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLREDUCE, 1, NULL), 0.03, 0.06);
+    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLGATHER, 1, NULL), 0.12, 0.18);
+    assert_errors(compare("dgx_h100", 4, rows, count, DL_REDUCE_SCATTER, 1, NULL), 0.12, 0.18);
+    assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLTOALL, 1, NULL), 0.1, 0.18);
     count = read_rows("h100_8gpu_nccl_tests.log", -1, 5, rows);
-    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLGATHER, 1), 0.05, 0.08);
-    assert_errors(compare("dgx_h100", 8, rows, count, DL_REDUCE_SCATTER, 1), 0.06, 0.12);
-    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLTOALL, 1), 0.09, 0.15);
+    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLGATHER, 1, NULL), 0.05, 0.08);
+    assert_errors(compare("dgx_h100", 8, rows, count, DL_REDUCE_SCATTER, 1, NULL), 0.06, 0.12);
+    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLTOALL, 1, NULL), 0.08, 0.13);
     /* The switches sum here. sum_frac is from another box and the pieces are NCCL's, but this table
      * was in view when the pipeline's fill was put into the model. */
-    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLREDUCE, 1), 0.02, 0.05);
+    assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLREDUCE, 1, NULL), 0.02, 0.05);
 }
 
 int main(void)

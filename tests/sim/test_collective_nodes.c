@@ -1,7 +1,7 @@
 /* All-reduces over several nodes against nccl-tests tables of eight H100 a node with one 400 Gb/s
  * NIC for each. Times in us are of the columns "in-place": those out of place have single rows that
- * are several times their neighbours. Sources: NVIDIA/nccl-tests, threads 309 (2, 4 and 8 nodes of two
- * clusters, NCCL 2.26.2, whose trees sum in the NVSwitch for large sizes) and 322 (128 nodes,
+ * are several times their neighbours. Sources: NVIDIA/nccl-tests, threads 309 (2, 4 and 8 nodes of
+ * two clusters, NCCL 2.26.2, whose trees sum in the NVSwitch for large sizes) and 322 (128 nodes,
  * NCCL_ALGO=Ring, NCCL_PROTO=LL128, NVLS off). */
 #include "tests/machine_fixture.h"
 
@@ -89,15 +89,16 @@ static void assert_errors(error_sum e, double mean, double max)
     }
 }
 
-/* The machine file's protocols are NCCL's constants and measurements in one node. The bounds are what
- * came out, rounded up. */
+/* The machine file's protocols are NCCL's constants, measurements in one node, and for rings by
+ * LL128 the row of 1 GiB on 128 nodes, the only one here that something was fitted to. The bounds
+ * are what came out, rounded up. */
 static void eight_h100_a_node(void **state)
 {
     (void)state;
-    assert_errors(COMPARE(2, "auto", two_nodes), 0.17, 0.33);
-    assert_errors(COMPARE(4, "auto", four_nodes), 0.14, 0.38);
-    assert_errors(COMPARE(8, "auto", eight_nodes), 0.27, 0.48);
-    assert_errors(COMPARE(128, "ring", nodes_128), 0.22, 0.6);
+    assert_errors(COMPARE(2, "auto", two_nodes), 0.08, 0.21);
+    assert_errors(COMPARE(4, "auto", four_nodes), 0.14, 0.37);
+    assert_errors(COMPARE(8, "auto", eight_nodes), 0.25, 0.47);
+    assert_errors(COMPARE(128, "ring", nodes_128), 0.07, 0.15);
 }
 
 int main(void)

@@ -16,7 +16,9 @@ static const dl_nccl_group two_nodes = {.ranks = 16,
                                         .generation = 2,
                                         .nvlink = true,
                                         .ll128 = true,
+                                        .sums = true,
                                         .inside_frac = 1,
+                                        .inside_bytes_per_s = 370e9,
                                         .ring_bytes_per_s = 384e9,
                                         .tree_bytes_per_s = 370e9};
 
@@ -39,7 +41,15 @@ static void times_are_those_of_its_constants(void **state)
                 1.4 * 152.8 + 1073741824 / 204.8e3, 1e-6);
     assert_near(time_us(&two_nodes, DL_ALLREDUCE, 64, DL_NCCL_RING, DL_NCCL_LL),
                 43.4 + 64 / (39e3 * 16 / 30), 1e-6);
+    /* NVLS tree: the switch's 370 GB/s are less than the ports' 384; of four nodes half of these. */
+    assert_near(time_us(&two_nodes, DL_ALLREDUCE, 1e9, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE),
+                23 + 2 * 14 + 1e9 / (370e3 * 5 / 6), 1e-6);
+    assert_true(isinf(time_us(&two_nodes, DL_ALLREDUCE, 1e9, DL_NCCL_NVLS, DL_NCCL_SIMPLE)));
     dl_nccl_group other = two_nodes;
+    other.nodes = 4;
+    assert_near(time_us(&other, DL_ALLREDUCE, 1e9, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE),
+                23 + 4 * 14 + 1e9 / (192e3 * 5 / 6), 1e-6);
+    other = two_nodes;
     other.amd = true; /* posting takes 2 us; no more than 22.5 GB/s */
     assert_near(time_us(&other, DL_ALLREDUCE, 64, DL_NCCL_RING, DL_NCCL_LL),
                 6.6 + 26 * 2 + 4 * 2.7 + 64 / (22.5e3 * 16 / 30), 1e-6);
@@ -102,6 +112,9 @@ static void algorithms_and_protocols_follow_size_and_count(void **state)
     assert_choice("dgx_a100", 1, 8, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE);
     assert_choice("dgx_h100", 1, 8, 1073741824, DL_NCCL_NVLS, DL_NCCL_SIMPLE);
     assert_choice("dgx_h100", 8, 8, 4194304, DL_NCCL_TREE, DL_NCCL_LL128);
+    assert_choice("dgx_h100", 2, 8, 1073741824, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE);
+    assert_choice("dgx_h100", 8, 8, 67108864, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE);
+    assert_choice("dgx_h100", 8, 8, 4294967296, DL_NCCL_RING, DL_NCCL_SIMPLE);
     assert_choice("t4_4x4_ethernet", 2, 1, 26214400, DL_NCCL_RING, DL_NCCL_SIMPLE);
     assert_choice("t4_4x4_ethernet", 2, 4, 26214400, DL_NCCL_TREE, DL_NCCL_SIMPLE);
     assert_choice("t4_4x4_ethernet", 4, 4, 26214400, DL_NCCL_RING, DL_NCCL_SIMPLE);
@@ -172,6 +185,11 @@ static void a_protocol_of_the_file_wins(void **state)
              "bandwidth_frac = 0.25\n",
              machine);
     assert_near(ring_us(text, 8), 10 + 6 * 2.1, 1e-3);
+    const size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "%s",
+             "[protocol ll ring]\nlaunch_ns = 1us\nhop_ns = 1us\nnetwork_hop_ns = 0\n"
+             "bandwidth_frac = 0.25\n");
+    assert_near(ring_us(text, 8), 1 + 6 * 1.1, 1e-3);
 }
 
 int main(void)

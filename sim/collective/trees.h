@@ -1,0 +1,27 @@
+/* Binary trees of ranks, for the algorithms that pass pieces up and down them. */
+#ifndef DL_SIM_COLLECTIVE_TREES_H
+#define DL_SIM_COLLECTIVE_TREES_H
+
+#include "sim/collective/rings.h"
+
+/* One tree; place 0 is its root, and edge i is that between place i and its parent. */
+typedef struct dl_tree {
+    int size;
+    dl_place *places; /* [size] */
+    int *parents;     /* [size], -1 of the root */
+    double bytes;
+    int chunks;
+} dl_tree;
+
+/* A binary tree over nodes with `per_node` ranks each, between the first of these, and down the
+ * others a chain (NCCL: ncclGetDtree in src/graph/trees.cc, connectTrees in src/graph/connect.cc).
+ * order[size] has the ranks node by node. The second of two trees (`second`) has as leaves the
+ * nodes that are inner ones in the first. Owned by the caller. */
+dl_tree dl_tree_over_nodes(const dl_place *order, int size, int per_node, bool second, double bytes,
+                           int chunks);
+void dl_tree_free(dl_tree *tree);
+
+/* From where to where edge i > 0 sends on the way to the root, or from it. */
+void dl_tree_edge(const dl_tree *tree, bool up, int i, dl_place *from, dl_place *to);
+
+#endif
