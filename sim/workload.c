@@ -54,6 +54,8 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .slice_ns = or_endless(&costs->slice_ns, 1),
         .serial_ns = costs->dispatch.serial_ns.value,
         .per_worker_ns = costs->dispatch.per_worker_ns.value,
+        .contention_frac =
+            costs->dispatch.contention_frac.known ? costs->dispatch.contention_frac.value : 0,
         .overlap_slowdown =
             costs->overlap_slowdown.known ? fmax(1, costs->overlap_slowdown.value) : 1,
         .pageable_bytes_per_s = or_endless(&costs->copy.pageable_bytes_per_s, 1),

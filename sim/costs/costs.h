@@ -135,7 +135,7 @@ typedef struct dl_costs {
     dl_value memory_total_bytes_per_s;
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
     struct {
-        dl_value serial_ns, per_worker_ns;
+        dl_value serial_ns, per_worker_ns, contention_frac;
     } dispatch;
     dl_value overlap_slowdown;
     struct {

@@ -126,6 +126,9 @@ static const dl_key rows[] = {
         "host time of a step before the first GPU is given anything"),
     SINGLE("dispatch", "per_worker_ns", ISSUE, DL_NEED_DISPATCH, dispatch.per_worker_ns,
         "to issue one GPU's step"),
+    SINGLE("dispatch", "contention_frac", SHARE, 0, dispatch.contention_frac,
+        "by which each further GPU of a process makes per_worker_ns longer: threads that launch the "
+        "GPUs' operations wait for one lock; unknown: 0. With [machine] dispatch = single"),
     SINGLE("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, overlap_slowdown,
         "factor on a GPU's compute while collectives run beside it"),
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,

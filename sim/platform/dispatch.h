@@ -14,6 +14,12 @@
  *
  *   max(time on the GPU with its exchange, serial_ns + n per_worker_ns)
  *
+ * Frameworks whose one call launches all GPUs' operations from a thread for each GPU (TensorFlow's
+ * session.run) are `single`, too: CUDA's driver has a lock for all GPUs of a process, so that their
+ * launches are one after another. The more threads wait for a simple lock, the longer it takes to
+ * hand it over, in proportion to their number (Boyd-Wickizer et al. 2012, "Non-scalable locks are
+ * dangerous", section 3): that is contention_frac of the costs, which per_worker_ns holds already.
+ *
  * What it leaves out: threads that have no separate core, locks between them (Python's), noise.
  * One thread for all GPUs makes asynchronous workers wait for each other, as it does in life.
  */

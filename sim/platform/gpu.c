@@ -427,7 +427,7 @@ static int init(dl_team *team)
         .steps = team->config.steps,
         .serial_ns = workload->serial_ns + each * workload->dispatch_ns,
         .own_serial_ns = input_ns,
-        .per_worker_ns = workload->per_worker_ns,
+        .per_worker_ns = workload->per_worker_ns * (1 + workload->contention_frac * (each - 1)),
         .progress = on_launch,
         .user = gpus,
     };

@@ -215,9 +215,25 @@ static void parts_of_the_step_add_up(void **state)
     dl_run_result_free(&r);
 }
 
+/* Launches of 0.3 ms from threads of one process, each half as long again for each further GPU: with
+ * four 0.3 (1 + 3/2) = 0.75 ms each, one after another, and the last GPU's step of 1.1 ms. Processes
+ * of their own have locks of their own. */
+static void launches_of_one_process_contend(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = 3e5\n"
+                                          "contention_frac = 0.5\n";
+    const char *turns = "dispatch = single\nahead = 0\n";
+    assert_near(fixture_step_ns(costs, turns, 1, ""), 1.1e6, 1e-5);
+    assert_near(fixture_step_ns(costs, turns, 2, ""), 0.45e6 + 1.1e6, 1e-5);
+    assert_near(fixture_step_ns(costs, turns, 4, ""), 3 * 0.75e6 + 1.1e6, 1e-5);
+    assert_near(fixture_step_ns(costs, "dispatch = per_gpu\nahead = 0\n", 4, ""), 1.1e6, 1e-5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(launches_of_one_process_contend),
         cmocka_unit_test(a_step_computes_and_updates),
         cmocka_unit_test(the_host_limits_many_gpus),
         cmocka_unit_test(the_operation_dispatch_is_the_hosts),
