@@ -23,7 +23,8 @@ if(DL_PYTHON3)
     file(GLOB clients CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/clients/*.py)
     add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c
              "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients})
-    set_tests_properties(clients_syntax PROPERTIES LABELS unit)
+    add_test(NAME clients_warm COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_warm.py)
+    set_tests_properties(clients_syntax clients_warm PROPERTIES LABELS unit)
 endif()
 # Traces of PyTorch on cores, recorded with tests/clients/train.py.
 add_test(NAME test_dlcal_cores COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_cores.sh

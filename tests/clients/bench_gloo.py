@@ -4,11 +4,15 @@
   dlcal links gloo.csv --costs model.ini -o costs.ini
 
 Writes rows `collective,ranks,bytes,time_us,start`, means over ranks and repetitions of one start of
-the processes: where the system places their threads differs from start to start. A time is what an
-exchange adds to a step: processes compute for --compute-ms and exchange, again and again, and before
-or after that compute only; the difference is the exchange's, with all that its threads take from
-computing and all waits for a core. What they take grows with the computation, so --compute-ms should
-be about a step of the program in question.
+the processes: where the system places their threads differs from start to start, by more than
+repetitions in one start show, so the uncertainty of a time is that of the starts (dlcal links).
+
+A time is what an exchange adds to a step: processes compute for --compute-ms and exchange, again
+and again, and before or after that compute only; the difference is the exchange's, with all that
+its threads take from computing and all waits for a core. What they take grows with the computation:
+after an exchange two processes may share a core until the system moves one. So --compute-ms should
+be what the program in question computes between two exchanges: a step, or as many as there are
+between two averages.
 
   allreduce         one all-reduce after the computation
   allreduce_pair    two in flight together, each of half the bytes
@@ -43,10 +47,11 @@ import torch.multiprocessing as mp
 LOOK_MS = 80     # of computing between two looks at the clock
 STEPS = (8, 24)  # then, at least and at most
 # Until the system has placed the threads of new processes, which poll with RPC, steps take up to a
-# third longer than later: these many ms of computing, and at least and at most so many steps, go by
-# before anything is timed, and between two looks with RPC.
+# third longer than later, and again after all have waited: these many ms of computing, and at least
+# and at most that many steps, go by before anything is timed, with RPC before each case.
 SETTLE_MS = 300
 SETTLE_STEPS = (20, 60)
+RPC_STEPS = 2    # times as many are timed, as calls vary more
 WARM_STEPS = 2   # of each case, before it is timed
 LATE = 1.5       # computations of the rank that the others wait for
 LEAST_US = 50.0  # a mean difference below it is noise
@@ -63,16 +68,21 @@ def arguments():
     p.add_argument("--ranks", default="2", help="numbers of processes, with commas")
     p.add_argument("--sizes", default="65536,1048576,4194304", help="bytes, with commas")
     p.add_argument("--compute-ms", type=float, default=4, help="between two exchanges")
-    p.add_argument("--repeats", type=int, default=4, help="of each case in each start")
-    p.add_argument("--starts", type=int, default=2, help="of the processes, for each number of them")
+    p.add_argument("--repeats", type=int, default=2, help="of each case in each start")
+    p.add_argument("--starts", type=int, default=5,
+                   help="of the processes, for each number of them")
     p.add_argument("--seed", type=int, default=1, help="of the order of the cases")
-    p.add_argument("--exchange", choices=["gloo", "rpc", "both"], default="both")
+    p.add_argument("--exchange", choices=["gloo", "average", "rpc", "both"],
+                   default="both", help="average: the all-reduces alone")
+    p.add_argument("--rehearse", action="store_true", help="few steps, to see that all works")
     p.add_argument("-o", "--output", default="gloo.csv")
     args = p.parse_args()
     args.sizes = [int(size) for size in args.sizes.split(",")]
     args.counts = [int(number) for number in args.ranks.split(",")]
     args.steps = steps_in(LOOK_MS, args, *STEPS)
     args.settle_steps = steps_in(SETTLE_MS, args, *SETTLE_STEPS)
+    if args.rehearse:
+        args.steps = args.settle_steps = 3
     return args
 
 
@@ -107,6 +117,21 @@ def step_s(barrier, step, steps):
     return (time.monotonic() - start) / steps
 
 
+def free_step_s(barrier, ended, step, steps):
+    """The same of processes that do not wait for one another, until the first has made its steps:
+    the others would have the cores to themselves for their last ones."""
+    barrier.wait()
+    done, start = 0, time.monotonic()
+    while done < steps and not ended.value:
+        step()
+        done += 1
+    seconds = (time.monotonic() - start) / done
+    ended.value = 1
+    barrier.wait()
+    ended.value = 0
+    return seconds
+
+
 def reduce_pair(halves):
     calls = [dist.all_reduce(half, async_op=True) for half in halves]
     for call in calls:
@@ -130,34 +155,39 @@ def reduce_after(buffer, compute):
     dist.all_reduce(buffer)
 
 
-def exchanging_steps(sizes, compute, barrier, is_late):
+def exchanging_steps(sizes, compute, barrier, is_late, averages_only):
     """Groups of steps, each {(kind, bytes): step}; None is the one without the exchange."""
     small = torch.zeros(SMALL // 4)
     late = {None: lambda: (compute(LATE if is_late() else 1), barrier.wait())}
-    groups = [late, {None: lambda: reduce_after(small, compute)}]
+    groups = []
     for size in sizes:
         buffer = torch.zeros(size // 4).fill_(0.0)  # pages of its own
         halves = buffer.chunk(2)
         groups.append({
             None: compute,
-            ("allreduce", size): lambda b=buffer: reduce_after(b, compute),
-            ("allreduce_pair", size): lambda h=halves: (compute(), reduce_pair(h)),
-            ("allreduce_beside", size): lambda b=buffer: reduce_beside(b, compute)})
+            ("allreduce", size): lambda b=buffer: reduce_after(b, compute)})
+        if not averages_only:
+            groups[-1]["allreduce_pair", size] = lambda h=halves: (compute(), reduce_pair(h))
+            groups[-1]["allreduce_beside", size] = lambda b=buffer: reduce_beside(b, compute)
         late["allreduce_late", size] = lambda b=buffer: (
             compute(LATE if is_late() else 1), dist.all_reduce(b))
+    if averages_only:
+        return groups
+    groups.append(late)
+    groups.append({None: lambda: reduce_after(small, compute)})
     for size in BROADCASTS:
         buffer = torch.zeros(size // 4).fill_(0.0)
-        groups[1]["broadcast", size] = lambda b=buffer: broadcast_before(b, small, compute)
+        groups[-1]["broadcast", size] = lambda b=buffer: broadcast_before(b, small, compute)
     return groups
 
 
-def reduce_rank(rank, ranks, args, meeting, results, barrier):
+def reduce_rank(rank, ranks, args, meeting, results, barrier, _):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
     chance, times, repeat = random.Random(args.seed), [], 0  # the same in all ranks
     groups = exchanging_steps(args.sizes, Compute(args.products), barrier,
-                              lambda: rank == repeat % ranks)
-    step_s(barrier, groups[-1]["allreduce", args.sizes[-1]], args.settle_steps)
+                              lambda: rank == repeat % ranks, args.exchange == "average")
+    step_s(barrier, groups[0]["allreduce", args.sizes[0]], args.settle_steps)
     for group in groups:
         for step in group.values():
             step_s(barrier, step, WARM_STEPS)
@@ -190,21 +220,22 @@ class Caller:
     def __init__(self, size):
         self.gradients = torch.zeros(size // 4).fill_(0.0)  # pages of its own
         self.values = torch.zeros(size // 4)
-        self.update_s = 0.0
+        self.update_s, self.calls = 0.0, 0
 
     def __call__(self):
         values, seconds = rpc.rpc_sync("server", serve, args=(self.gradients,))
         self.values.copy_(values)
         self.update_s += seconds
+        self.calls += 1
 
 
-def rpc_rank(rank, ranks, args, meeting, results, barrier):
+def rpc_rank(rank, ranks, args, meeting, results, barrier, ended):
     """The last rank is the server."""
     torch.set_num_threads(1)
-    callers, compute, alone = ranks - 1, Compute(args.products), []
+    callers, compute, steps, alone = ranks - 1, Compute(args.products), args.settle_steps, []
     if rank < callers:
-        step_s(barrier, compute, args.settle_steps)
-        alone = [step_s(barrier, compute, args.settle_steps) for _ in range(args.repeats)]
+        free_step_s(barrier, ended, compute, steps)
+        alone = [free_step_s(barrier, ended, compute, steps) for _ in range(args.repeats)]
     rpc.init_rpc("server" if rank == callers else f"caller{rank}", rank=rank, world_size=ranks,
                  rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
                      num_worker_threads=8, init_method=meeting))
@@ -212,14 +243,14 @@ def rpc_rank(rank, ranks, args, meeting, results, barrier):
         times, short = [], statistics.mean(alone)
         exchanges = {size: Caller(size) for size in args.sizes}
         chance = random.Random(args.seed)  # the same in all callers
-        steps = {size: lambda c=caller: (compute(), c()) for size, caller in exchanges.items()}
-        step_s(barrier, steps[args.sizes[-1]], args.settle_steps)
         for _ in range(args.repeats):
             for size in chance.sample(args.sizes, len(args.sizes)):
-                step_s(barrier, steps[size], WARM_STEPS)
-                exchanges[size].update_s = 0.0
-                added = step_s(barrier, steps[size], args.settle_steps) - short
-                update = exchanges[size].update_s / args.settle_steps
+                caller = exchanges[size]
+                step = lambda: (compute(), caller())
+                free_step_s(barrier, ended, step, steps)
+                caller.update_s, caller.calls = 0.0, 0
+                added = free_step_s(barrier, ended, step, RPC_STEPS * steps) - short
+                update = caller.update_s / caller.calls
                 times.append(("roundtrip", size, added - update))
                 if callers == 1:
                     times.append(("update", size, update))
@@ -227,14 +258,34 @@ def rpc_rank(rank, ranks, args, meeting, results, barrier):
     rpc.shutdown()
 
 
+def calibrate(milliseconds, results):
+    torch.set_num_threads(1)
+    compute = Compute()
+    compute.calibrate(1e-3 * milliseconds)
+    results.put(compute.products)
+
+
+def products_in(milliseconds):
+    """How many one process alone makes: not this one, as forked processes inherit no threads."""
+    context = mp.get_context("fork")
+    results = context.SimpleQueue()
+    process = context.Process(target=calibrate, args=(milliseconds, results))
+    process.start()
+    products = results.get()
+    process.join()
+    return products
+
+
 def run(target, ranks, reporting, args, start):
     """Rows of mean times, of the `reporting` processes that measure."""
-    context = mp.get_context("spawn")
+    context = mp.get_context("fork")  # this process has no threads
     results, barrier = context.SimpleQueue(), context.Barrier(reporting)
+    ended = context.Value("b", 0, lock=False)
     times, heard = {}, 0
     with tempfile.TemporaryDirectory() as folder:
         meeting = "file://" + os.path.join(folder, "meeting")
-        processes = [context.Process(target=target, args=(r, ranks, args, meeting, results, barrier))
+        processes = [context.Process(target=target, args=(r, ranks, args, meeting, results,
+                                                          barrier, ended))
                      for r in range(ranks)]
         for p in processes:
             p.start()
@@ -262,16 +313,12 @@ def run(target, ranks, reporting, args, start):
 
 
 def main():
-    args = arguments()
-    torch.set_num_threads(1)
-    compute = Compute()
-    compute.calibrate(1e-3 * args.compute_ms)
-    args.products = compute.products
-    rows = []
+    args, rows = arguments(), []
+    args.products = products_in(args.compute_ms)
     for start in range(1, args.starts + 1):
-        for ranks in args.counts if args.exchange != "rpc" else ():
+        for ranks in args.counts if args.exchange != "rpc" else []:
             rows += run(reduce_rank, ranks, ranks, args, start)
-        for callers in sorted({1, *args.counts}) if args.exchange != "gloo" else ():
+        for callers in sorted({1, *args.counts}) if args.exchange in ("rpc", "both") else []:
             rows += run(rpc_rank, callers + 1, callers, args, start)
         args.seed += 1
     with open(args.output, "w", encoding="ascii") as out:

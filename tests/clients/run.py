@@ -2,12 +2,21 @@
 benchmarks, runs it, and compares. Called by ./check --clients.
 
   run.py --bin build/release/bin --output out/clients [--models cnn,mlp] [--seconds 600]
+  run.py --bin build/release/bin --rehearse          # a few minutes, to see that all works
 
 Everything comes in rounds that hold each case once, in random order: steps of copies side by side
-(dlprof bench --of), the benchmark of gloo and RPC, and measured runs. The first round also has the
-traces. Rounds are added while time is left, so a longer --seconds gives a lower noise floor. Of every
-measured run the share of the processors that others used is kept, the host of a virtual machine
-among them; runs with more than 10 % do not count unless fewer than a quarter of a point's remain.
+(dlprof bench --of), one start of the processes of the benchmark of gloo and RPC, and one of every
+measured run. Traces of one process come first. Starts differ by more than repetitions in one start,
+in the benchmark as in training, so the time goes to starts, and what they differ by is the standard
+error of every time and of every measured median.
+
+The clock alone ends it: no round starts that would end after --seconds, by the longest so far, but
+there are two. Nothing looks at an error before that, and no case gets more rounds than another, so
+neither the number of rounds nor what was measured can follow the rows that are compared.
+
+Of every measured run the share of the processors that others used is kept, the host of a virtual
+machine among them; runs with more than 10 % do not count unless fewer than a quarter of a point's
+remain.
 """
 
 import argparse
@@ -15,30 +24,35 @@ import csv
 import os
 import random
 import re
-import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+WARM = os.path.join(HERE, "warm.py")
 DISTURBED = 0.10
-CALL_LIMIT_S = 3600  # none takes a tenth of it
+CALL_LIMIT_S = 1200  # none takes a tenth of it
+LEAST_ROUNDS = 2     # fewer show no spread
+# Of several steps between two exchanges, at most that many ms of computing are benchmarked, as the
+# system has moved a process that shares a core with another by then: some of its ticks of 4 ms.
+BETWEEN_MAX_MS = 60
+SIZES = "1048576,4194304"  # bytes; the buckets and parameters of the models are about there
 
 # model: (batch of a worker, batch of the second trace, steps between lines, steps of a run)
 MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 60), "transformer": (8, 2, 2, 60),
           "unequal": (8, 4, 1, 200)}
-# Models whose batches take unequal time, and how many of these are trained in turn: traces and lines
-# of copies need as many as show the distribution, a line a step.
+# Models whose batches take unequal time, and how many of these are trained in turn: traces and
+# lines of copies need as many as show the distribution, a line a step.
 VARIED = {"unequal": 200}
 VARIED_STEPS = 100
-# of the processes of bench_gloo.py in a round: where RPC's polling threads are placed differs most
-STARTS = {"gloo": 1, "rpc": 2}
-# name: (mode of train.py, mode of dlsim, interval, mode of the one-process trace)
+# name: (mode of train.py, mode of dlsim, interval, mode of the one-process trace, --exchange of
+# bench_gloo.py)
 MODES = {
-    "ddp": ("ddp", "allreduce", 1, "ddp"),
-    "localsgd": ("localsgd", "average", 10, "localsgd"),
-    "async": ("async", "async", 1, "localsgd"),
+    "ddp": ("ddp", "allreduce", 1, "ddp", "gloo"),
+    "localsgd": ("localsgd", "average", 10, "localsgd", "average"),
+    "async": ("async", "async", 1, "gradients", "rpc"),
 }
 
 
@@ -49,12 +63,15 @@ def arguments():
     p.add_argument("--models", default="mlp,cnn,transformer")
     p.add_argument("--modes", default=",".join(MODES))
     p.add_argument("--ranks", default="2,4")
-    p.add_argument("--seconds", type=float, default=570, help="no new round after that time")
+    p.add_argument("--seconds", type=float, default=1170, help="after which no round may end")
     p.add_argument("--rounds", type=int, default=100, help="at most")
-    p.add_argument("--repeats", type=int, default=2, help="measured runs of each start")
+    p.add_argument("--rehearse", action="store_true",
+                   help="two rounds of few steps, whose figures mean nothing")
     args = p.parse_args()
     args.models, args.modes = args.models.split(","), args.modes.split(",")
     args.ranks = [int(n) for n in args.ranks.split(",")]
+    if args.rehearse:
+        args.rounds = LEAST_ROUNDS
     for name in args.models:
         if name not in MODELS:
             p.error(f"unknown model '{name}': {', '.join(MODELS)}")
@@ -65,40 +82,65 @@ def arguments():
 
 
 def processor_times():
-    """Seconds of all processors: busy, stolen by the host, all; and of own children."""
+    """Seconds of all processors: busy, stolen by the host, all."""
     with open("/proc/stat", encoding="ascii") as file:
         words = [int(word) for word in file.readline().split()[1:9]]
     tick = os.sysconf("SC_CLK_TCK")
     user, nice, system, idle, wait, irq, soft, steal = words
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ((user + nice + system + irq + soft) / tick, steal / tick, sum(words) / tick,
-            children.ru_utime + children.ru_stime)
+    return (user + nice + system + irq + soft) / tick, steal / tick, sum(words) / tick
 
 
-def disturbed(before, after):
+def disturbed(before, after, own_s):
     """What others and the host took of the processors between two times, 0 .. 1."""
-    busy, steal, every, own = (b - a for a, b in zip(before, after))
-    return max(0.0, busy - own + steal) / every if every > 0 else 0.0
+    busy, steal, every = (b - a for a, b in zip(before, after))
+    return max(0.0, busy - own_s + steal) / every if every > 0 else 0.0
 
 
-def call(command):
-    """Runs it; its output. Ends with its message if it fails, or takes an hour."""
+def call(command, tries=2):
+    """Runs it; its output. Ends with its message if it fails again, or takes too long: on a very
+    busy machine RPC or gloo may give up."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False, timeout=CALL_LIMIT_S)
+        message = f"exit {done.returncode}\n{done.stdout}"
     except subprocess.TimeoutExpired:
-        sys.exit(f"{' '.join(command)}: not done in {CALL_LIMIT_S} s")
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}")
-    return done.stdout
+        done, message = None, f"not done in {CALL_LIMIT_S} s"
+    if done is not None and done.returncode == 0:
+        return done.stdout
+    message = f"{' '.join(command)}: {message}"
+    if tries == 1:
+        sys.exit(message)
+    print(f"{message}\nonce more", flush=True)
+    return call(command, tries - 1)
+
+
+class Warm:
+    """A process that has PyTorch loaded and starts train.py (warm.py)."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.socket = os.path.join(self.folder.name, "warm")
+        self.server = subprocess.Popen([sys.executable, WARM, "--serve", self.socket],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.server.stdout.readline() != "ready\n":
+            sys.exit("warm.py does not start")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.stdin.close()
+        self.server.wait()
+        self.folder.cleanup()
 
 
 class Clients:
-    def __init__(self, args):
-        self.args = args
+    def __init__(self, args, warm):
+        self.args, self.warm = args, warm
         os.makedirs(args.output, exist_ok=True)
         self.runs = []    # (model, mode, ranks, samples_per_s, staleness, disturbed)
         self.copies = {}  # (model, mode of the trace): traces of dlprof bench --of
+        self.step_ms = {}  # the same: of a step of one process
         self.chance = random.Random(1)
 
     def path(self, name):
@@ -109,8 +151,11 @@ class Clients:
 
     def train(self, model, *options):
         batches = ["--batches", VARIED[model]] if model in VARIED else []
-        return [sys.executable, os.path.join(HERE, "train.py"), "--model", model,
-                *map(str, batches), *map(str, options)]
+        return [sys.executable, WARM, self.warm.socket, "--model", model, *map(str, batches),
+                *map(str, options)]
+
+    def steps(self, count, least):
+        return max(count // 10, least) if self.args.rehearse else count
 
     def traced_modes(self):
         return sorted({MODES[mode][3] for mode in self.args.modes})
@@ -124,11 +169,18 @@ class Clients:
         for model in self.args.models:
             for mode in self.traced_modes():
                 for size, path in self.traces(model, mode):
-                    call(self.train(model, "--mode", mode, "--batch", size, "--trace",
-                                    path, "--trace-steps",
-                                    VARIED_STEPS if model in VARIED else 20, "--shapes"))
+                    call(self.train(model, "--mode", mode, "--batch", size, "--trace", path,
+                                         "--trace-steps",
+                                         self.steps(VARIED_STEPS if model in VARIED else 20, 5),
+                                         "--shapes"))
 
     def compute_ms(self, model, mode):
+        """That of the first round, so that all starts of the benchmark compute the same."""
+        if (model, mode) not in self.step_ms:
+            self.step_ms[model, mode] = self.find_compute_ms(model, mode)
+        return self.step_ms[model, mode]
+
+    def find_compute_ms(self, model, mode):
         """The step of one process, without profiler and exchange: what is between two exchanges."""
         size, trace = self.traces(model, mode)[0]
         copies = [word for path in self.copies[model, mode] for word in ("--copies", path)]
@@ -139,25 +191,26 @@ class Clients:
             found = re.search(r"steps of ([0-9.]+) (us|ms) \(median", text)
         return float(found.group(1)) / (1000 if found.group(2) == "us" else 1)
 
+    def between_ms(self, model, mode):
+        """What a process computes between two exchanges."""
+        steps_ms = MODES[mode][2] * self.compute_ms(model, MODES[mode][3])
+        return min(steps_ms, max(self.compute_ms(model, MODES[mode][3]), BETWEEN_MAX_MS))
+
     def bench_exchange(self, number):
-        """What gloo and RPC add to steps of each model; all rounds' rows are in one file."""
-        for model in self.args.models:
-            rows_path, rows = self.path(f"{model}_gloo.csv"), []
-            for exchange, starts in STARTS.items():
-                if exchange == "rpc" and "async" not in self.args.modes:
-                    continue
-                mode = MODES["async"][3] if exchange == "rpc" else self.traced_modes()[0]
-                path = self.path(f"{model}_{exchange}{number}.csv")
-                call([sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
-                      ",".join(map(str, self.args.ranks)), "--exchange", exchange, "--starts",
-                      str(starts), "--repeats", "2", "--seed", str(1 + starts * number), "--compute-ms",
-                      f"{self.compute_ms(model, mode):.1f}", "-o", path])
-                with open(path, encoding="ascii") as file:
-                    head, *lines = file.read().splitlines()
-                for line in lines:
-                    *words, start = line.split(",")
-                    rows.append(",".join([*words, str(int(start) + starts * number)]))
-            with open(rows_path, "a" if number > 0 else "w", encoding="ascii") as file:
+        """What the exchange of each mode adds to steps of each model: one start more."""
+        cases = [(model, mode) for model in self.args.models for mode in self.args.modes]
+        for model, mode in self.chance.sample(cases, len(cases)):
+            path = self.path("start.csv")
+            call([sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
+                  ",".join(map(str, self.args.ranks)), "--exchange", MODES[mode][4], "--starts",
+                  "1", "--repeats", "1", "--seed", str(1 + number), "--sizes", SIZES,
+                  "--compute-ms", f"{self.between_ms(model, mode):.1f}", "-o", path]
+                 + (["--rehearse"] if self.args.rehearse else []))
+            with open(path, encoding="ascii") as file:
+                head, *lines = file.read().splitlines()
+            rows = [line.rpartition(",")[0] + f",{1 + number}" for line in lines]
+            with open(self.path(f"{model}_{mode}_exchange.csv"), "a" if number > 0 else "w",
+                      encoding="ascii") as file:
                 file.writelines(f"{row}\n" for row in ([head] if number == 0 else []) + rows)
 
     def bench_copies(self, number):
@@ -168,9 +221,9 @@ class Clients:
                 path = self.path(f"{model}_{mode}_copies{number}.dlt")
                 call([self.tool("dlprof"), "bench", "--batch", str(batch), "--workers-max",
                       str(max(self.args.ranks)), "--rounds", "1", "--lines",
-                      str(VARIED_STEPS if model in VARIED else 12), "-o", path,
+                      str(self.steps(VARIED_STEPS if model in VARIED else 12, 3)), "-o", path,
                       "--of"] + self.train(model, "--mode", mode, "--batch", batch,
-                                           "--steps", 10**6, "--log", log))
+                                                "--steps", 10**6, "--log", log))
                 self.copies.setdefault((model, mode), []).append(path)
 
     def measure(self):
@@ -181,18 +234,18 @@ class Clients:
         for model, mode, ranks in points:
             batch, _, _, steps = MODELS[model]
             before = processor_times()
-            text = call(self.train(model, "--mode", MODES[mode][0], "--workers", ranks,
-                                   "--batch", batch, "--steps", steps, "--interval",
-                                   MODES[mode][2], "--repeats", self.args.repeats))
-            others = disturbed(before, processor_times())
-            values = {"samples_per_s": [], "staleness_mean": []}
+            text = call(self.train(
+                model, "--mode", MODES[mode][0], "--workers", ranks, "--batch", batch, "--steps",
+                self.steps(steps, 6), "--interval", MODES[mode][2]))
+            after = processor_times()
+            values = {"samples_per_s": [], "staleness_mean": [], "processor_s": []}
             for line in text.splitlines():
                 words = line.split()
                 if len(words) == 2 and words[0] in values:
                     values[words[0]].append(float(words[1]))
-            for i, rate in enumerate(values["samples_per_s"]):
-                stale = values["staleness_mean"][i] if values["staleness_mean"] else None
-                self.runs.append((model, mode, ranks, rate, stale, others))
+            others = disturbed(before, after, sum(values["processor_s"]))
+            stale = values["staleness_mean"][0] if values["staleness_mean"] else None
+            self.runs.append((model, mode, ranks, values["samples_per_s"][0], stale, others))
         with open(self.path("measured.csv"), "w", encoding="ascii") as file:
             out = csv.writer(file)
             out.writerow(["model", "mode", "ranks", "samples_per_s", "staleness_mean",
@@ -211,11 +264,12 @@ class Clients:
                           for word in ("--copies", path)]
                 call([self.tool("dlcal"), "costs", *(path for _, path in traces), "--batch",
                       ",".join(str(size) for size, _ in traces), *copies, "-o", costs])
-                call([self.tool("dlcal"), "links", self.path(f"{model}_gloo.csv"), "--costs", costs, "-o",
-                      costs])
-                scenario, results = self.path(f"{model}_{mode}.ini"), self.path(f"{model}_{mode}.csv")
+                call([self.tool("dlcal"), "links", self.path(f"{model}_{mode}_exchange.csv"),
+                      "--costs", costs, "-o", costs])
+                scenario = self.path(f"{model}_{mode}.ini")
+                results = self.path(f"{model}_{mode}.csv")
                 with open(scenario, "w", encoding="ascii") as file:
-                    file.write(f"[scenario]\nname = {model}, {mode}\nsteps = 200\nreplicates = 9\n"
+                    file.write(f"[scenario]\nname = {model}, {mode}\nsteps = 200\nreplicates = 40\n"
                                f"[machine]\ncores = {len(os.sched_getaffinity(0))}\n"
                                f"workers = {', '.join(map(str, self.args.ranks))}\n"
                                f"[workload]\ncosts = {os.path.basename(costs)}\n"
@@ -229,7 +283,8 @@ class Clients:
                     for row in csv.DictReader(line for line in file if not line.startswith("#")):
                         stale = row.get("staleness_mean") or None
                         predicted[model, mode, int(row["workers"])] = (
-                            *(float(row[f"throughput_{end}per_s"]) for end in ("", "low_", "high_")),
+                            *(float(row[f"throughput_{end}per_s"])
+                              for end in ("", "low_", "high_")),
                             float(stale) if stale else None)
         return predicted
 
@@ -245,14 +300,16 @@ class Clients:
     def report(self):
         predicted = self.predict()
         runs, left_out = self.keep()
-        print(f"{'model':12} {'mode':9} {'ranks':>5} {'predicted/s':>12} {'measured/s':>12} "
-              f"{'error %':>8} {'runs':>5} {'floor %':>8} {'staleness':>10} {'measured':>9}")
+        print(f"{'model':12} {'mode':9} {'ranks':>5} {'predicted/s':>12} {'95 % of runs':>15} "
+              f"{'measured/s':>12} {'error %':>8} {'floor %':>8} {'runs':>5} {'inside':>6} "
+              f"{'staleness':>10} {'measured':>9}")
         errors, floors, stale_errors, inside = [], [], [], 0
         for model, mode, ranks in sorted(predicted):
             rate, low, high, stale = predicted[model, mode, ranks]
             mine = [run for run in runs if run[:3] == (model, mode, ranks)]
             rates = [run[3] for run in mine]
-            inside += sum(low <= own <= high for own in rates)
+            held = sum(low <= own <= high for own in rates)
+            inside += held
             measured = statistics.median(rates)
             error = 100 * (rate / measured - 1)
             floor = "-"
@@ -265,8 +322,9 @@ class Clients:
                 text = f"{stale:10.3f} {true:9.3f}"
                 stale_errors.append(100 * abs(stale / true - 1))
             errors.append(abs(error))
-            print(f"{model:12} {mode:9} {ranks:5} {rate:12.1f} {measured:12.1f} {error:+8.1f} "
-                  f"{len(rates):5} {floor:>8} {text}")
+            print(f"{model:12} {mode:9} {ranks:5} {rate:12.1f} {f'{low:.0f} to {high:.0f}':>15} "
+                  f"{measured:12.1f} {error:+8.1f} {floor:>8} {len(rates):5} {held:6} {text}"
+                  .rstrip())
         if errors:
             print(f"error of {len(errors)} points: mean {statistics.mean(errors):.1f} %, largest "
                   f"{max(errors):.1f} %")
@@ -286,21 +344,24 @@ class Clients:
 
 
 def main():
-    args = arguments()
-    clients = Clients(args)
-    start = time.monotonic()
-    clients.record()
-    longest = 0.0
-    for number in range(args.rounds):
-        round_start = time.monotonic()
-        if number > 0 and round_start - start + longest > args.seconds:
-            break
-        clients.bench_copies(number)
-        clients.bench_exchange(number)
-        clients.measure()
-        longest = max(longest, time.monotonic() - round_start)
-        print(f"round {number + 1}: {time.monotonic() - start:.0f} s", flush=True)
+    args, start, longest, number = arguments(), time.monotonic(), 0.0, 0
+    with Warm() as warm:
+        clients = Clients(args, warm)
+        clients.record()
+        print(f"traces: {time.monotonic() - start:.0f} s", flush=True)
+        while number < args.rounds:
+            round_start = time.monotonic()
+            if number >= LEAST_ROUNDS and round_start - start + longest > args.seconds:
+                break
+            clients.bench_copies(number)
+            clients.bench_exchange(number)
+            clients.measure()
+            number += 1
+            longest = max(longest, time.monotonic() - round_start)
+            print(f"round {number}: {time.monotonic() - start:.0f} s", flush=True)
     clients.report()
+    if args.rehearse:
+        print("a rehearsal: the figures mean nothing")
     return 0
 
 

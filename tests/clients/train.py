@@ -3,9 +3,10 @@
   train.py --model cnn --mode ddp --workers 2 --batch 32 --steps 200
 
 Modes: none (independent copies), ddp (DistributedDataParallel over gloo), localsgd (parameters
-averaged every --interval steps), async (a parameter server by RPC). Prints a line every --log steps
-and at the end "samples_per_s VALUE", counted from the common start to the end of the last worker's
-last step; nobody starts a step after the first worker has done all of its steps. async also prints
+averaged every --interval steps), async (a parameter server by RPC), gradients (what a worker of
+async computes: copies without exchange and without optimizer). Prints a line every --log steps and
+at the end "samples_per_s VALUE", counted from the common start to the end of the last worker's last
+step; nobody starts a step after the first worker has done all of its steps. async also prints
 "staleness_mean VALUE": updates between a gradient's parameters and its own application.
 
 --trace FILE records steps of rank 0 with torch.profiler.
@@ -20,6 +21,7 @@ import threading
 import time
 
 import torch
+import torch._dynamo  # each process would import it for its optimizer, which takes a second
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
@@ -27,12 +29,15 @@ from torch import nn
 import models
 
 RATE = 0.01
+FLAT = ("localsgd", "async", "gradients")  # modes whose parameters lie in one tensor
+ALONE = ("none", "gradients")              # modes of processes that exchange nothing
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--model", choices=sorted(models.MODELS), default="mlp")
-    p.add_argument("--mode", choices=["none", "ddp", "localsgd", "async"], default="none")
+    p.add_argument("--mode", choices=["none", "ddp", "localsgd", "async", "gradients"],
+                   default="none")
     p.add_argument("--workers", type=int, default=1)
     p.add_argument("--batch", type=int, default=32, help="samples of a step of one worker")
     p.add_argument("--batches", type=int, default=4, help="that are trained in turn")
@@ -108,7 +113,7 @@ class Worker:
         self.batches = [make_batch(args.batch) for _ in range(args.batches)]
         self.loss = nn.CrossEntropyLoss()
         self.stopping, self.version, self.step_number = False, 0, 0
-        self.flat = Flat(self.model) if args.mode in ("localsgd", "async") else None
+        self.flat = Flat(self.model) if args.mode in FLAT else None
         self.net = self.model
         if args.mode == "ddp":
             self.net = nn.parallel.DistributedDataParallel(self.model)
@@ -121,6 +126,7 @@ class Worker:
         self.loss(self.net(inputs), targets).backward()
         if self.args.mode == "async":
             self.exchange()
+        if self.args.mode in ("async", "gradients"):
             return
         self.optimizer.step()
         if self.args.mode == "localsgd" and self.step_number % self.args.interval == 0:
@@ -190,7 +196,7 @@ def process(rank, args, meeting, shared, barrier):
         name = "server" if rank == world else f"worker{rank}"
         dist.rpc.init_rpc(name, rank=rank, world_size=world + (args.mode == "async"),
                           rpc_backend_options=rpc_options(meeting))
-    elif args.mode != "none":
+    elif args.mode not in ALONE:
         dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world)
     if rank < world:
         worker = Worker(rank, args)
@@ -209,13 +215,13 @@ def process(rank, args, meeting, shared, barrier):
                 measure(worker, args, shared, barrier)
     if args.mode == "async":
         dist.rpc.shutdown()
-    elif args.mode != "none":
+    elif args.mode not in ALONE:
         dist.destroy_process_group()
 
 
 def main():
     args = arguments()
-    context = mp.get_context("spawn")
+    context = mp.get_context("fork")  # nothing has been computed yet: no threads
     with tempfile.TemporaryDirectory() as folder:
         meeting = "file://" + os.path.join(folder, "meeting")
         shared = {name: context.Array("d", args.workers) for name in ("starts", "ends")}
