@@ -1,5 +1,7 @@
 #include "kernels/exchange.h"
 
+#include <string.h>
+
 #include "common/cpu.h"
 #include "common/status.h"
 #include "kernels/vector_internal.h"
@@ -28,6 +30,18 @@ void dl_exchange_add(void *result, const void *from, double factor, size_t count
         dl_exchange_add_float(result, from, factor, count);
     } else {
         dl_exchange_add_double(result, from, factor, count);
+    }
+}
+
+void dl_exchange_mix(void *parameters, const void *average, double own_frac, size_t count,
+                     dl_precision precision)
+{
+    if (own_frac == 0) {
+        memcpy(parameters, average, count * dl_precision_bytes(precision));
+    } else if (precision == DL_FLOAT) {
+        dl_exchange_mix_float(parameters, average, own_frac, count);
+    } else {
+        dl_exchange_mix_double(parameters, average, own_frac, count);
     }
 }
 

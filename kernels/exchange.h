@@ -27,6 +27,12 @@ void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, si
 void dl_exchange_add(void *result, const void *from, double factor, size_t count,
                      dl_precision precision);
 
+/* parameters[i] = own_frac x parameters[i] + (1 - own_frac) x average[i], i < count: how a worker
+ * merges an average that was sent some steps ago (Streaming DiLoCo, Douillard et al. 2025, whose
+ * alpha own_frac is). 0 copies the average exactly. */
+void dl_exchange_mix(void *parameters, const void *average, double own_frac, size_t count,
+                     dl_precision precision);
+
 /* The outer optimizer of local SGD, by dl_outer_names: what the parameters that the workers started
  * from differ from the average of what they have come to is its gradient (pseudo-gradient). */
 typedef enum dl_outer {

@@ -9,6 +9,7 @@
 
 const char *const dl_quantise_names[] = {[DL_QUANTISE_NONE] = "none",
                                          [DL_QUANTISE_FP16] = "fp16",
+                                         [DL_QUANTISE_INT8] = "int8",
                                          [DL_QUANTISE_1BIT] = "1bit",
                                          [DL_QUANTISE_COUNT] = NULL};
 
@@ -31,9 +32,13 @@ void dl_quantise_plan_add(dl_quantise_plan *plan, size_t count)
                                 .count = rest < DL_QUANTISE_BLOCK ? rest : DL_QUANTISE_BLOCK};
     }
     plan->count += count;
-    plan->message_bytes = plan->kind == DL_QUANTISE_FP16
-                              ? plan->count * sizeof(uint16_t)
-                              : plan->block_count * sizeof(dl_quantise_bits);
+    switch (plan->kind) {
+    case DL_QUANTISE_FP16: plan->message_bytes = plan->count * sizeof(uint16_t); break;
+    case DL_QUANTISE_INT8:
+        plan->message_bytes = plan->block_count * sizeof(dl_quantise_bytes);
+        break;
+    default: plan->message_bytes = plan->block_count * sizeof(dl_quantise_bits); break;
+    }
 }
 
 void dl_quantise_plan_free(dl_quantise_plan *plan)
@@ -46,11 +51,18 @@ void dl_quantise_encode(const dl_quantise_plan *plan, const void *values, void *
                         void *message, dl_precision precision)
 {
     const bool single = precision == DL_FLOAT;
-    if (plan->kind == DL_QUANTISE_FP16) {
+    switch (plan->kind) {
+    case DL_QUANTISE_FP16:
         (single ? dl_quantise_halve_float : dl_quantise_halve_double)(message, values, plan->count);
-    } else {
+        break;
+    case DL_QUANTISE_INT8:
+        (single ? dl_quantise_round_float : dl_quantise_round_double)(message, plan->blocks,
+                                                                      plan->block_count, values);
+        break;
+    default:
         (single ? dl_quantise_sign_float : dl_quantise_sign_double)(
             message, plan->blocks, plan->block_count, values, residual);
+        break;
     }
 }
 
@@ -58,10 +70,17 @@ void dl_quantise_decode(const dl_quantise_plan *plan, const void *message, void 
                         dl_precision precision)
 {
     const bool single = precision == DL_FLOAT;
-    if (plan->kind == DL_QUANTISE_FP16) {
+    switch (plan->kind) {
+    case DL_QUANTISE_FP16:
         (single ? dl_quantise_widen_float : dl_quantise_widen_double)(values, message, plan->count);
-    } else {
+        break;
+    case DL_QUANTISE_INT8:
+        (single ? dl_quantise_unround_float
+                : dl_quantise_unround_double)(values, plan->blocks, plan->block_count, message);
+        break;
+    default:
         (single ? dl_quantise_unsign_float : dl_quantise_unsign_double)(values, plan->blocks,
                                                                         plan->block_count, message);
+        break;
     }
 }

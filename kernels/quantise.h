@@ -1,7 +1,12 @@
-/* Smaller messages: gradients as half-precision numbers, or as one bit each with error feedback.
+/* Smaller messages: gradients, or what workers have learned since an average, as half-precision
+ * numbers, as bytes, or as one bit each with error feedback.
  *
  *   fp16   each number rounded to IEEE half precision, ties to even; what is beyond its range
  *          becomes its largest number. 2 bytes per number, no error feedback.
+ *   int8   a block of numbers as whole multiples, -127 to 127, of one scale, the block's largest
+ *          magnitude / 127, rounded to the nearest, ties to even. 1 byte per number and 4 per block,
+ *          no error feedback. A block that holds a number that is not finite becomes NaN; one whose
+ *          largest magnitude is below 2^-100 becomes 0.
  *   1bit   Seide, Fu, Droppo, Li & Yu 2014 ("1-bit stochastic gradient descent"): a block of
  *          numbers v = gradient + residual is sent as one bit each, v >= 0, and the means of either
  *          side, which the receiver puts in their place; what is lost, v - sent, is the residual
@@ -21,11 +26,12 @@
 typedef enum dl_quantise {
     DL_QUANTISE_NONE,
     DL_QUANTISE_FP16,
+    DL_QUANTISE_INT8,
     DL_QUANTISE_1BIT,
     DL_QUANTISE_COUNT
 } dl_quantise;
 
-extern const char *const dl_quantise_names[]; /* "none", "fp16", "1bit", NULL */
+extern const char *const dl_quantise_names[]; /* "none", "fp16", "int8", "1bit", NULL */
 
 #define DL_QUANTISE_BLOCK 1024
 
@@ -42,8 +48,14 @@ typedef struct dl_quantise_bits {
     uint32_t words[DL_QUANTISE_BLOCK / 32];
 } dl_quantise_bits;
 
-/* How vectors of one length become messages. A message of fp16 is uint16_t[count], of 1bit
- * dl_quantise_bits[block_count]. */
+/* What a block of int8 is sent as: number j is numbers[j] x scale; those after the end are 0. */
+typedef struct dl_quantise_bytes {
+    float scale;
+    int8_t numbers[DL_QUANTISE_BLOCK];
+} dl_quantise_bytes;
+
+/* How vectors of one length become messages. A message of fp16 is uint16_t[count], of int8
+ * dl_quantise_bytes[block_count], of 1bit dl_quantise_bits[block_count]. */
 typedef struct dl_quantise_plan {
     dl_quantise kind; /* not NONE */
     size_t count;     /* numbers of a vector */
@@ -58,7 +70,7 @@ void dl_quantise_plan_add(dl_quantise_plan *plan, size_t count);
 void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed one is fine */
 
 /* message = values[plan->count], on the calling thread. `residual` [plan->count] is read and
- * written by 1bit and starts as 0; fp16 does not use it. */
+ * written by 1bit and starts as 0; the others do not use it. */
 void dl_quantise_encode(const dl_quantise_plan *plan, const void *values, void *residual,
                         void *message, dl_precision precision);
 /* values[plan->count] = what the message says. */

@@ -1,3 +1,4 @@
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/real.h"
@@ -112,6 +113,16 @@ DL_HOT void DL_TYPED(dl_exchange_add)(void *result, const void *from, double fac
         to[i] += share * added[i];
 }
 
+DL_HOT void DL_TYPED(dl_exchange_mix)(void *parameters, const void *average, double own_frac,
+                                      size_t count)
+{
+    dl_real *restrict own = parameters;
+    const dl_real *restrict other = average;
+    const dl_real kept = (dl_real)own_frac, taken = 1 - kept;
+    for (size_t i = 0; i < count; i++)
+        own[i] = kept * own[i] + taken * other[i];
+}
+
 DL_HOT static void outer_nesterov(dl_real *restrict parameters, const dl_real *restrict average,
                                   dl_real *restrict velocity, size_t count, dl_real rate,
                                   dl_real momentum)
@@ -213,6 +224,56 @@ DL_HOT void DL_TYPED(dl_quantise_widen)(void *values, const uint16_t *message, s
     dl_real *to = values;
     for (size_t i = 0; i < count; i++)
         to[i] = (dl_real)widen(message[i]);
+}
+
+/* Multiples of the scale that a byte holds, either side of 0. */
+#define BYTE_MOST 127
+
+/* A block whose largest magnitude is below this becomes 0: the inverse of its scale would be beyond
+ * the range of a float. */
+#define BYTE_LEAST 0x1p-100f
+
+/* Adding and taking it away again rounds a float below 2^22 to a whole number, ties to even. */
+#define ROUNDING 0x1.8p23f
+
+/* The bits of the largest magnitude. Bits of magnitudes are in their order as whole numbers, the
+ * largest of which does not depend on the order of looking. A double becomes a float first. */
+static inline __attribute__((always_inline)) float largest_of(const dl_real *from, size_t count)
+{
+    int32_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int32_t bits = (int32_t)(bits_of((float)from[i]) & 0x7fffffffu);
+        most = bits > most ? bits : most;
+    }
+    return float_of((uint32_t)most);
+}
+
+DL_HOT void DL_TYPED(dl_quantise_round)(dl_quantise_bytes *message, const dl_quantise_block *blocks,
+                                        size_t block_count, const void *values)
+{
+    for (size_t b = 0; b < block_count; b++) {
+        const size_t count = blocks[b].count;
+        const dl_real *from = (const dl_real *)values + blocks[b].first;
+        dl_quantise_bytes *bytes = &message[b];
+        const float most = largest_of(from, count);
+        const bool finite = bits_of(most) < INFINITE_BITS;
+        const float inverse = finite && most >= BYTE_LEAST ? BYTE_MOST / most : 0;
+        bytes->scale = !finite ? float_of(NAN_BITS) : inverse > 0 ? most / BYTE_MOST : 0;
+        memset(bytes->numbers + count, 0, sizeof bytes->numbers - count);
+        for (size_t i = 0; finite && i < count; i++)
+            bytes->numbers[i] = (int8_t)(((float)from[i] * inverse + ROUNDING) - ROUNDING);
+        if (!finite) memset(bytes->numbers, 0, count);
+    }
+}
+
+DL_HOT void DL_TYPED(dl_quantise_unround)(void *values, const dl_quantise_block *blocks,
+                                          size_t block_count, const dl_quantise_bytes *message)
+{
+    for (size_t b = 0; b < block_count; b++) {
+        dl_real *to = (dl_real *)values + blocks[b].first;
+        for (size_t i = 0; i < blocks[b].count; i++)
+            to[i] = (dl_real)((float)message[b].numbers[i] * message[b].scale);
+    }
 }
 
 /* A vector of the compiler's, in as many registers as it takes, and of masks: -1 where it holds. */

@@ -29,9 +29,9 @@ typedef struct train_options {
     dl_workload_options workload;
     dl_device_options device;
     dl_rank_options ranks;
-    int64_t workers, interval, batch, steps, epochs, server_threads, n, bound;
+    int64_t workers, interval, fragments, lag, batch, steps, epochs, server_threads, n, bound;
     int sync, wait, outer;
-    double outer_rate, outer_momentum;
+    double outer_rate, outer_momentum, mixing;
     bool average_state, no_trace, evaluate, staleness_rate;
     double rate_drop;
     dl_text_list slow;
@@ -193,6 +193,9 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
     } taken[] = {
         {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE},
         {"average-state", options->average_state, 1u << DL_SYNC_AVERAGE},
+        {"fragments", options->fragments != config.fragments, 1u << DL_SYNC_AVERAGE},
+        {"lag", options->lag != config.lag, 1u << DL_SYNC_AVERAGE},
+        {"mixing", options->mixing != config.mixing, 1u << DL_SYNC_AVERAGE},
         {"outer", options->outer != DL_OUTER_NONE, 1u << DL_SYNC_AVERAGE},
         {"server-threads", options->server_threads != config.server_threads,
          1u << DL_SYNC_AVERAGE | 1u << DL_SYNC_PS},
@@ -206,6 +209,10 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
         list_modes(modes, sizeof modes, taken[i].modes);
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --sync %s: %s does not take it",
                             taken[i].name, modes, dl_sync_names[options->sync]);
+    }
+    if (options->mixing != config.mixing && options->lag == 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--mixing needs --lag: an average without lag replaces parameters");
     }
     return DL_OK;
 }
@@ -266,7 +273,9 @@ static void print_ranks(const train_command *run)
 static void print_where(const dl_train_config *config)
 {
     if (config->quantise != DL_QUANTISE_NONE) {
-        printf(", gradients sent as %s", dl_quantise_names[config->quantise]);
+        printf(", %s sent as %s",
+               config->sync == DL_SYNC_AVERAGE ? "what was learned" : "gradients",
+               dl_quantise_names[config->quantise]);
     }
     if (config->device == NULL || config->sync == DL_SYNC_NONE) return;
     char *where = dl_device_where_text(config);
@@ -303,6 +312,10 @@ static void print_settings(const train_command *run)
     if (config->sync == DL_SYNC_AVERAGE) {
         printf(" every %d steps%s", config->interval,
                config->average_state ? ", optimizer state too" : "");
+        if (config->fragments > 1) printf(", in %d fragments", config->fragments);
+        if (config->lag > 0) {
+            printf(", merged %d steps later, mixing %g", config->lag, config->mixing);
+        }
         print_outer(config);
     }
     if (config->sync == DL_SYNC_SOFTSYNC) {
@@ -430,6 +443,9 @@ static train_options default_options(void)
                            .ranks = dl_rank_options_default(),
                            .workers = config.workers,
                            .interval = config.interval,
+                           .fragments = config.fragments,
+                           .lag = config.lag,
+                           .mixing = config.mixing,
                            .outer = (int)config.outer.kind,
                            .outer_rate = config.outer.rate,
                            .outer_momentum = config.outer.momentum,
@@ -454,6 +470,16 @@ static const dl_option train_table[] = {
                          "what the workers exchange"),
     DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
                          "steps between two averages of the parameters (average)"),
+    DL_OPTION_ROW_NUMBER(INT, "fragments", 0, train_options, fragments, 1, DL_TRAIN_FRAGMENTS_MAX,
+                         "COUNT",
+                         "equal parts of the parameters, each averaged every interval steps, one "
+                         "after another (average); must divide the interval"),
+    DL_OPTION_ROW_NUMBER(INT, "lag", 0, train_options, lag, 0, INT32_MAX, "STEPS",
+                         "steps between sending parameters and merging their average, fewer than "
+                         "the interval (average)"),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "mixing", 0, train_options, mixing, 0, 1, "FRACTION",
+                         "what a worker keeps of its own parameters when it merges an average with "
+                         "--lag; Streaming DiLoCo's alpha"),
     DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
                        "average the optimizer's state too (average)"),
     DL_OPTION_ROW_CHOICE("outer", 0, train_options, outer, dl_outer_names, "OPTIMIZER",
@@ -523,6 +549,9 @@ static void apply_options(const train_options *options, dl_train_config *config)
     config->sync = (dl_sync)options->sync;
     config->interval = (int)options->interval;
     config->average_state = options->average_state;
+    config->fragments = (int)options->fragments;
+    config->lag = (int)options->lag;
+    config->mixing = options->mixing;
     config->outer = (dl_outer_config){.kind = (dl_outer)options->outer,
                                       .rate = options->outer_rate,
                                       .momentum = options->outer_momentum};
@@ -701,6 +730,8 @@ static dl_status check_options(const train_options *options, dl_error *err)
                    {"sync", options->sync != (int)config.sync},
                    {"server-threads", options->server_threads != config.server_threads},
                    {"interval", options->interval != config.interval},
+                   {"fragments", options->fragments != config.fragments},
+                   {"lag", options->lag != config.lag},
                    {"n", options->n != config.softsync_n},
                    {"bound", options->bound != config.bound},
                    {"batch", options->batch != config.batch},

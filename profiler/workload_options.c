@@ -226,7 +226,8 @@ static const dl_option device_table[DL_DEVICE_OPTION_COUNT] = {
                        "allreduce for --sync allreduce on GPUs, else cpu"),
     DL_OPTION_ROW_CHOICE(
         "compress", 0, dl_device_options, quantise, dl_quantise_names, "TYPE",
-        "send gradients as half-precision numbers, or one bit each with error feedback"),
+        "send gradients, or with average what was learned, as half-precision numbers, bytes with a "
+        "scale per 1024, or one bit each with error feedback"),
 };
 
 void dl_device_options_table(dl_device_options *options, dl_option *table)

@@ -16,14 +16,14 @@
 #define SCHEDULE_BYTES_MAX ((size_t)1 << 30) /* 40 a gradient: 25 million of them */
 
 /* By dl_schedule_kind. */
-static const char *const kind_names[] = {"gradient", "local",   "average", "upload",
-                                         "merge",    "replace", "rebase"};
+static const char *const kind_names[] = {"gradient", "local",  "average", "upload", "merge",
+                                         "replace",  "rebase", "send",    "receive"};
 #define KIND_COUNT (sizeof kind_names / sizeof kind_names[0])
 
-/* The last one is of schedules with merges only. */
-enum { TIME, EVENT, UPDATE, WORKER, READ, BATCH, WEIGHT, COLUMN_COUNT };
+/* The last two are of schedules with merges, and of those with fragments or a lag. */
+enum { TIME, EVENT, UPDATE, WORKER, READ, BATCH, WEIGHT, FRAGMENT, COLUMN_COUNT };
 static const char *const column_names[COLUMN_COUNT] = {"time_s", "event", "update", "worker",
-                                                       "read",   "batch", "weight"};
+                                                       "read",   "batch", "weight", "fragment"};
 
 /* What is known while the rows are read. */
 typedef struct reading {
@@ -34,6 +34,9 @@ typedef struct reading {
     size_t *last;       /* [workers] events up to the last one that its parameters depend on */
     int64_t *uploaded;  /* [workers] version that an upload is based on; NOTHING: merged, or none */
     int64_t *read;      /* [workers] version that its parameters are based on */
+    int64_t *sent;      /* [workers x fragments] of what a worker has sent, how often */
+    int64_t *received;  /* [workers x fragments] */
+    int64_t *averaged;  /* [fragments] */
     bool has_averages;
     size_t stale; /* gradients of a server, or merged uploads */
     double staleness_sum;
@@ -93,6 +96,15 @@ static dl_status head_number(const dl_schedule *schedule, head_text text, const 
     return status;
 }
 
+static bool has_key(head_text text, const char *key)
+{
+    int line = 0;
+    char *found = head_value(text, key, &line);
+    const bool has = found != NULL;
+    free(found);
+    return has;
+}
+
 static bool has_title(head_text text)
 {
     const size_t bytes = (size_t)(text.end - text.start), title = sizeof TITLE - 1;
@@ -115,6 +127,11 @@ static dl_status read_head(dl_schedule *schedule, head_text text, dl_error *err)
     if (status == DL_OK) {
         status = head_number(schedule, text, "batch", 1, BATCH_MAX, &schedule->batch, err);
     }
+    schedule->fragments = 1;
+    if (status == DL_OK && has_key(text, "fragments")) {
+        status = head_number(schedule, text, "fragments", 1, DL_SCHEDULE_FRAGMENTS_MAX,
+                             &schedule->fragments, err);
+    }
     if (status != DL_OK) return status;
     if (schedule->batch % schedule->workers != 0) {
         return dl_error_set_at(err, DL_ERR_RANGE, schedule->path, 1,
@@ -132,7 +149,7 @@ static dl_status find_columns(reading *r, dl_error *err)
 {
     for (size_t c = 0; c < COLUMN_COUNT; c++) {
         const int found = dl_csv_column(r->csv, column_names[c]);
-        if (found < 0 && c == WEIGHT) {
+        if (found < 0 && c >= WEIGHT) {
             r->columns[c] = SIZE_MAX;
         } else if (found < 0) {
             return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, 0, "lacks the column %s",
@@ -217,17 +234,72 @@ static dl_status read_local(reading *r, size_t row, dl_schedule_event *event, dl
     return DL_OK;
 }
 
+/* Without a column for it, all parameters are one fragment. */
+static dl_status read_fragment(const reading *r, size_t row, dl_schedule_event *event,
+                               dl_error *err)
+{
+    int64_t fragment = 0;
+    dl_status status = DL_OK;
+    if (r->columns[FRAGMENT] != SIZE_MAX) {
+        status = whole(r, row, FRAGMENT, 0, r->schedule->fragments - 1, &fragment, err);
+    }
+    event->fragment = (int)fragment;
+    return status;
+}
+
+/* Of a worker's and the event's fragment. */
+static int64_t *of_fragment(const reading *r, int64_t *counts, const dl_schedule_event *event,
+                            int worker)
+{
+    return &counts[(size_t)worker * (size_t)r->schedule->fragments + (size_t)event->fragment];
+}
+
 static dl_status read_average(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
     dl_schedule *schedule = r->schedule;
     const int64_t number = schedule->updates + 1;
-    const dl_status status = whole(r, row, UPDATE, number, number, &event->update, err);
+    dl_status status = whole(r, row, UPDATE, number, number, &event->update, err);
+    if (status == DL_OK) status = read_fragment(r, row, event, err);
     if (status != DL_OK) return status;
+    const int64_t times = ++r->averaged[event->fragment];
+    for (int w = 0; schedule->has_sends && w < schedule->workers; w++) {
+        if (*of_fragment(r, r->sent, event, w) == times) continue;
+        return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                               "worker %d has not sent fragment %d for this average", w,
+                               event->fragment);
+    }
     schedule->updates++;
     event->after = row;
-    for (int w = 0; w < schedule->workers; w++)
+    for (int w = 0; !schedule->has_sends && w < schedule->workers; w++)
         r->last[w] = row + 1;
     return DL_OK;
+}
+
+/* A worker sends a fragment again once it has received the average of what it had sent. */
+static dl_status read_send(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    dl_status status = read_worker(r, row, event, err);
+    if (status == DL_OK) status = read_fragment(r, row, event, err);
+    if (status != DL_OK) return status;
+    const int64_t received = *of_fragment(r, r->received, event, event->worker);
+    if (++*of_fragment(r, r->sent, event, event->worker) == received + 1) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                           "worker %d sends fragment %d again before it has received an average",
+                           event->worker, event->fragment);
+}
+
+static dl_status read_receive(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
+{
+    dl_status status = read_worker(r, row, event, err);
+    if (status == DL_OK) status = read_fragment(r, row, event, err);
+    if (status != DL_OK) return status;
+    r->last[event->worker] = row + 1;
+    if (++*of_fragment(r, r->received, event, event->worker) == r->averaged[event->fragment]) {
+        return DL_OK;
+    }
+    return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                           "there is no average of fragment %d that worker %d has not received",
+                           event->fragment, event->worker);
 }
 
 static dl_status read_upload(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
@@ -305,8 +377,14 @@ static dl_status read_kind(reading *r, size_t row, dl_schedule_event *event, dl_
     }
     event->kind = (dl_schedule_kind)kind;
     const dl_schedule_event *first = &r->schedule->events[0];
-    r->has_averages |= event->kind == DL_SCHEDULE_AVERAGE;
-    r->schedule->has_merges |= event->kind > DL_SCHEDULE_AVERAGE;
+    const bool late = event->kind == DL_SCHEDULE_SEND || event->kind == DL_SCHEDULE_RECEIVE;
+    if (late && r->has_averages && !r->schedule->has_sends) {
+        return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                               "'%s' after an average of nothing that was sent", name);
+    }
+    r->schedule->has_sends |= late;
+    r->has_averages |= event->kind == DL_SCHEDULE_AVERAGE || late;
+    r->schedule->has_merges |= event->kind > DL_SCHEDULE_AVERAGE && !late;
     if (r->has_averages && r->schedule->has_merges) {
         return dl_error_set_at(
             err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
@@ -343,6 +421,8 @@ static dl_status read_event(reading *r, size_t row, dl_error *err)
     case DL_SCHEDULE_MERGE: return read_merge(r, row, event, err);
     case DL_SCHEDULE_REPLACE:
     case DL_SCHEDULE_REBASE: return read_adoption(r, row, event, err);
+    case DL_SCHEDULE_SEND: return read_send(r, row, event, err);
+    case DL_SCHEDULE_RECEIVE: return read_receive(r, row, event, err);
     default: return read_average(r, row, event, err);
     }
 }
@@ -356,6 +436,10 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
     r.last = dl_calloc((size_t)schedule->workers, sizeof *r.last, "workers");
     r.uploaded = dl_calloc((size_t)schedule->workers, sizeof *r.uploaded, "workers");
     r.read = dl_calloc((size_t)schedule->workers, sizeof *r.read, "workers");
+    const size_t pieces = (size_t)schedule->workers * (size_t)schedule->fragments;
+    r.sent = dl_calloc(pieces, sizeof *r.sent, "fragments");
+    r.received = dl_calloc(pieces, sizeof *r.received, "fragments");
+    r.averaged = dl_calloc((size_t)schedule->fragments, sizeof *r.averaged, "fragments");
     for (int w = 0; w < schedule->workers; w++)
         r.uploaded[w] = NOTHING;
     schedule->events = dl_calloc(csv->rows, sizeof *schedule->events, "schedule");
@@ -370,6 +454,9 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
     free(r.last);
     free(r.uploaded);
     free(r.read);
+    free(r.sent);
+    free(r.received);
+    free(r.averaged);
     return status;
 }
 

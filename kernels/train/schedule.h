@@ -12,12 +12,15 @@
 typedef enum dl_schedule_kind {
     DL_SCHEDULE_GRADIENT, /* is in update `update`, together with all others of that number */
     DL_SCHEDULE_LOCAL,    /* of a worker's own parameters */
-    DL_SCHEDULE_AVERAGE,  /* of all workers' parameters: number `update` */
+    DL_SCHEDULE_AVERAGE,  /* of all workers' parameters, or of fragment `fragment`, as they are or,
+                             in a schedule with sends, as they were sent: number `update` */
     DL_SCHEDULE_UPLOAD,   /* what the worker has learned since it last uploaded or adopted is put
                              aside, in place of what it uploaded before */
     DL_SCHEDULE_MERGE,    /* the worker's upload is in version `update`, as DL_SCHEDULE_GRADIENT */
     DL_SCHEDULE_REPLACE,  /* the worker takes version `read` */
-    DL_SCHEDULE_REBASE    /* the worker takes it, and adds what it has learned as above */
+    DL_SCHEDULE_REBASE,   /* the worker takes it, and adds what it has learned as above */
+    DL_SCHEDULE_SEND,     /* the worker's parameters of `fragment` are put aside for an average */
+    DL_SCHEDULE_RECEIVE   /* the worker merges the last average of `fragment` */
 } dl_schedule_kind;
 
 typedef struct dl_schedule_event {
@@ -29,6 +32,7 @@ typedef struct dl_schedule_event {
     int64_t batch; /* gradient, local: mini-batch: samples batch x share ... of the order */
     size_t after;  /* events that must be done before its gradient can be computed */
     int worker;    /* all but averages */
+    int fragment;  /* average, send, receive */
     dl_schedule_kind kind;
 } dl_schedule_event;
 
@@ -39,6 +43,8 @@ typedef struct dl_schedule {
     dl_schedule_event *events; /* [count], count >= 1 */
     size_t count, gradients;   /* gradients: those and local steps */
     bool has_merges;           /* of async_average: uploads, merges, adoptions */
+    int fragments;             /* of the parameters; 1: they are averaged whole */
+    bool has_sends;            /* of averages with a lag: what was sent is averaged, and received */
     int64_t updates;           /* or averages, or merges */
     int64_t staleness_max;     /* of gradients or of merged uploads, as the next */
     double staleness_mean;
@@ -48,6 +54,7 @@ typedef struct dl_schedule {
  * parameters. */
 #define DL_SCHEDULE_STALENESS_MAX 1023
 #define DL_SCHEDULE_WORKERS_MAX 1024
+#define DL_SCHEDULE_FRAGMENTS_MAX 1024
 /* Mini-batches are numbered below this: 1000 epochs of ten million samples, one by one. */
 #define DL_SCHEDULE_BATCHES_MAX ((int64_t)10000000000)
 

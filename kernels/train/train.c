@@ -249,8 +249,8 @@ static bool run_goes_on(dl_train_worker *worker)
     if (failed && shared->ranks != NULL && shared->mode->collective) return false;
     if (stop && shared->mode->free_running) return false;
     if (stop && worker->index == 0) {
-        const int64_t interval = config->sync == DL_SYNC_AVERAGE ? config->interval : 1;
-        const int64_t end = (worker->step / interval + 1) * interval;
+        const int64_t end = config->sync == DL_SYNC_AVERAGE ? dl_average_stop(config, worker->step)
+                                                            : worker->step + 1;
         if (end < atomic_load_explicit(&shared->last_step, memory_order_relaxed)) {
             atomic_store_explicit(&shared->last_step, end, memory_order_relaxed);
         }

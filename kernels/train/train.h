@@ -19,6 +19,13 @@
  *              update that would make a gradient staler waits for it, and who comes meanwhile waits
  *              for the update. Gradients that wait for an update when the run ends are in none.
  *
+ * In average, `fragments` F divides the parameters into F equal parts, each of which is averaged
+ * every `interval` steps, one after another every interval / F (Streaming DiLoCo, Douillard et al.
+ * 2025). With `lag` L a fragment is merged L steps after it was sent: the worker goes on meanwhile,
+ * and then takes mixing x its own parameters + (1 - mixing) x the average. Whoever sends last
+ * averages, so nobody waits who is not L steps ahead; over ranks their first workers average, when
+ * it is to be merged. After a run's last step all that was sent is merged.
+ *
  * An outer optimizer (config.outer; average only) has parameters of its own, which every average
  * updates (kernels/exchange.h), with the same slices, and which the workers then pull. Their own
  * optimizers' states go on, or are averaged.
@@ -35,14 +42,17 @@
  *
  * `quantise` makes smaller messages of the gradients that are pushed (kernels/quantise.h): made on
  * the worker's device, turned back where the server is, each with a separate record. allreduce on
- * the processor then pushes and pulls too.
+ * the processor then pushes and pulls too. In average it does so with what a worker has learned, the
+ * difference between its parameters and those that all have started from: the last average, or the
+ * outer optimizer's parameters. The average is these, plus the mean of what was sent; it is pulled as
+ * it is. Over ranks, rank 0 gets all messages and sends the mean.
  *
  * `ranks` divides the workers over several processes, in equal parts (allreduce and average). The
  * first worker of each meets those of the others ("barrier") and exchanges with them, on GPUs that
  * reduce among themselves these do; all else is the same, and so are the bits.
  *
- * With one worker every mode gives bit for bit what `none` gives, unless it quantises or has an
- * outer optimizer.
+ * With one worker every mode gives bit for bit what `none` gives, unless it quantises, lags or has
+ * an outer optimizer.
  * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
  * the core from the one it waits for).
  */
@@ -94,8 +104,11 @@ typedef struct dl_train_config {
     dl_precision precision;
     dl_optimizer_config optimizer;
     dl_sync sync;
-    int interval;          /* average: >= 1 */
-    bool average_state;    /* average: the optimizer's state too */
+    int interval;       /* average: >= 1 */
+    bool average_state; /* average: the optimizer's state too; not with lag, nor quantised */
+    int fragments;      /* average on the processor: 1..DL_TRAIN_FRAGMENTS_MAX, divides interval */
+    int lag;            /* average on the processor: steps, 0..interval - 1 */
+    double mixing;      /* with lag: 0..1, what a worker keeps of its own parameters */
     dl_outer_config outer; /* average, not on a device's server or between devices */
     int server_threads;    /* ps, average: 1..workers */
     int softsync_n;        /* softsync: 1..workers; an update needs workers / n gradients */
@@ -124,7 +137,8 @@ typedef struct dl_train_config {
     dl_train_where where;
     int where_device;
     dl_quantise quantise;  /* how gradients are sent: ps, allreduce (not between devices), async,
-                             softsync */
+                             softsync; or in average on the processor what was learned. int8: on the
+                             processor */
     double drop_epochs;    /* after this many epochs the learning rate is a tenth; 0 = never */
     double evaluate_every; /* steps of worker 0 between two points of the result, also broken
                                 numbers; 0 = none */
@@ -137,6 +151,7 @@ typedef struct dl_train_config {
 } dl_train_config;
 
 #define DL_TRAIN_WORKERS_MAX 256
+#define DL_TRAIN_FRAGMENTS_MAX 1024
 
 /* LeNet in single precision on one worker: batch 64, 100 steps, SGD (0.01, momentum 0.9), seed 1.
  */

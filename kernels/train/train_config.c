@@ -17,6 +17,8 @@ dl_train_config dl_train_default_config(void)
         .optimizer = {.name = "sgd", .learning_rate = 0.01, .momentum = 0.9},
         .sync = DL_SYNC_NONE,
         .interval = 1,
+        .fragments = 1,
+        .mixing = 0.5,                                                  /* Streaming DiLoCo's */
         .outer = {.kind = DL_OUTER_NONE, .rate = 0.7, .momentum = 0.9}, /* DiLoCo's */
         .server_threads = 1,
         .softsync_n = 1,
@@ -180,11 +182,15 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
             "are turned back before",
             mode);
     }
-    if (config->quantise != DL_QUANTISE_NONE && !exchanges_gradients) {
+    if (config->quantise != DL_QUANTISE_NONE && config->sync == DL_SYNC_NONE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s sends no gradients: only these can be made smaller, in ps, "
-                            "allreduce, async and softsync",
-                            mode);
+                            "none sends nothing: gradients can be made smaller in ps, allreduce, "
+                            "async and softsync, parameters in average");
+    }
+    if (config->quantise == DL_QUANTISE_INT8 && config->device != NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "int8 messages are made on the processor only: on GPUs there are fp16 "
+                            "and 1bit");
     }
     if (config->where < DL_TRAIN_WHERE_GPU) return DL_OK;
     if (config->device == NULL) {
@@ -265,6 +271,49 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
+/* What an average may be: its fragments, when they are merged, how they are sent. */
+static dl_status check_average(const dl_train_config *config, dl_error *err)
+{
+    const bool quantised = config->quantise != DL_QUANTISE_NONE, late = config->lag > 0;
+    const bool divided = config->fragments > 1;
+    const char *what = divided ? "fragments" : late ? "a lag" : "a message";
+    if (config->sync != DL_SYNC_AVERAGE) {
+        if (!divided && !late) return DL_OK;
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s needs average: %s averages no parameters",
+                            what, dl_sync_names[config->sync]);
+    }
+    if (config->interval < 1) {
+        return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
+                            config->interval);
+    }
+    if (config->fragments < 1 || config->fragments > DL_TRAIN_FRAGMENTS_MAX ||
+        config->interval % config->fragments != 0) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d fragments; must be 1 to %d and divide the interval of %d steps",
+                            config->fragments, DL_TRAIN_FRAGMENTS_MAX, config->interval);
+    }
+    if (config->lag < 0 || config->lag >= config->interval) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "lag %d; must be 0 or more and less than the interval of %d steps",
+                            config->lag, config->interval);
+    }
+    if (!(config->mixing >= 0 && config->mixing <= 1)) {
+        return dl_error_set(err, DL_ERR_RANGE, "mixing %g; must be 0 to 1", config->mixing);
+    }
+    if (!quantised && !late && !divided) return DL_OK;
+    if (config->device != NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "averages in fragments, with a lag or in smaller messages need the "
+                            "processor");
+    }
+    if (config->average_state && (quantised || late)) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "the optimizer's state is averaged whole and at once: not with %s",
+                            late ? "a lag" : dl_quantise_names[config->quantise]);
+    }
+    return DL_OK;
+}
+
 static dl_status check_outer(const dl_train_config *config, dl_error *err)
 {
     const dl_outer_config *outer = &config->outer;
@@ -304,10 +353,8 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE, "%lld steps; must be 1 to %u",
                             (long long)config->steps, UINT32_MAX);
     }
-    if (config->sync == DL_SYNC_AVERAGE && config->interval < 1) {
-        return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
-                            config->interval);
-    }
+    status = check_average(config, err);
+    if (status != DL_OK) return status;
     if ((config->sync == DL_SYNC_AVERAGE || config->sync == DL_SYNC_PS) &&
         (config->server_threads < 1 || config->server_threads > config->workers)) {
         return dl_error_set(err, DL_ERR_RANGE, "%d server threads; must be 1 to %d, the workers",
@@ -394,7 +441,7 @@ dl_status dl_train_check_ranks(const dl_train_config *config, int ranks, dl_erro
             "meet on the processors or are reduced between GPUs (allreduce)",
             mode);
     }
-    if (config->quantise != DL_QUANTISE_NONE) {
+    if (config->quantise != DL_QUANTISE_NONE && config->sync != DL_SYNC_AVERAGE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "gradients are sent between ranks as they are: they cannot be made "
                             "smaller there");

@@ -85,6 +85,21 @@ void dl_train_reader_free(dl_train_reader *reader);
 /* Positions first ... first + share - 1 of the sequence. */
 void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first);
 
+/* A part of a vector of parameters. */
+typedef struct dl_fragment {
+    int index; /* 0..fragments - 1 */
+    size_t first, count;
+} dl_fragment;
+
+/* Part `index` of `fragments` of a vector of `count` numbers: equal to a cache line. */
+dl_fragment dl_fragment_of(size_t count, int fragments, int index);
+
+/* How each of the `fragments` of the model's parameters becomes a message whose blocks mix no
+ * layers: plans[fragments], each with numbers counted from its fragment's first; released with
+ * dl_fragment_plans_free. */
+dl_quantise_plan *dl_fragment_plans(const dl_model *model, dl_quantise kind, int fragments);
+void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments);
+
 /* What all workers see. Everything is set before the threads start; afterwards vectors are ordered
  * by the barrier or the lock as train_sync.c says. */
 struct dl_train_shared {
@@ -109,10 +124,16 @@ struct dl_train_shared {
     void *result;       /* averaged parameters or gradients */
     void *state_result;
     void *velocity;          /* of the outer optimizer, whose parameters are `parameters` */
-    void *parameters;        /* the server's; all these in its memory, see train_sync.c */
-    dl_quantise_plan plan;   /* of messages of gradients */
-    void **messages;         /* [workers] at the server; NULL: gradients are sent as they are */
-    void *blocks;            /* of the plan, on the server's device */
+    dl_quantise_plan *plans; /* [fragments] of messages of what was learned; NULL: there are none */
+    size_t message_bytes;    /* of a worker: of its gradients, or of all its fragments */
+    void **all_slots;       /* rank 0: [whole->workers] what messages have become; NULL elsewhere */
+    void *gathered;         /* rank 0: of each rank a message */
+    atomic_llong *sent;     /* [fragments] with lag: by all workers of this process together */
+    atomic_llong *averaged; /* [fragments] with lag: how often */
+    void *parameters;       /* the server's; all these in its memory, see train_sync.c */
+    dl_quantise_plan plan;  /* of messages of gradients */
+    void **messages;        /* [workers] at the server; NULL: gradients are sent as they are */
+    void *blocks;           /* of the plan, on the server's device */
     dl_optimizer *optimizer; /* the server's */
     int64_t version;         /* updates applied by the server (async, softsync); under the lock */
     void **pending;          /* [pending_count] gradients of the next update; under the lock */
@@ -159,6 +180,8 @@ struct dl_train_worker {
     dl_device *device;         /* NULL: the processor */
     dl_device *server;         /* where = gpu: place on the server's device, or `device` itself */
     void *message, *residual;  /* what the worker's gradients become; NULL: not wanted */
+    void *learned;             /* average: what a message is made of; NULL: not wanted */
+    int64_t merged;            /* with lag: averages of fragments */
     void *blocks;              /* of the plan, on the worker's device */
     dl_train_pending *pending; /* of the present step, on a device with an observer */
     size_t pending_count, pending_capacity;
@@ -254,6 +277,64 @@ void dl_train_free_message(dl_train_worker *worker);
 /* In the thread of worker 0: all ranks meet, and agree whether to stop. A lost rank ends the run,
  * with worker->status saying so. */
 void dl_train_ranks_barrier(dl_train_worker *worker);
+
+/* Local steps from one average to the next, of all parameters or of the next fragment. */
+int64_t dl_train_period(const dl_train_config *config);
+
+/* Whether the workers start from common parameters that are kept: the outer optimizer's, or what
+ * messages are differences from. */
+bool dl_train_keeps_start(const dl_train_config *config);
+
+/* --- of train_sync.c, for train_average.c --- */
+
+/* Updates the worker's own parameters, operation by operation, each with its record. */
+void dl_train_update_replica(dl_train_worker *worker);
+
+/* From the worker's memory to the server's, and back. */
+void dl_train_push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                   dl_train_name name);
+void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                   dl_train_name name);
+
+/* Slice `index` of `parts` of a vector of `count` numbers. */
+void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size);
+
+/* result[first ... first + count - 1] = mean of the workers' vectors there. `recorded`: the bytes of
+ * each vector that all `parts` together have averaged. */
+void dl_train_average(dl_train_worker *worker, void *result, void *const *vectors, size_t first,
+                      size_t count, int parts, dl_train_name name, size_t recorded);
+
+/* Ends the host's arithmetic of an exchange with its record: DL_RECORD_AVERAGE. */
+void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
+                           int threads, size_t bytes);
+
+/* The same of all ranks' workers, in the thread of this one's worker 0; `vectors` are this
+ * process's. */
+void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
+                            size_t count, dl_train_name name);
+
+/* The same thread: all ranks meet, with its record. */
+void dl_train_ranks_meet(dl_train_worker *worker);
+
+/* Another rank was lost: the end for this process. */
+void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_error *why);
+
+/* --- mode average (train_average.c) --- */
+
+/* Its phases, and the one of the mode with a lag. */
+void dl_average_push(dl_train_worker *worker);
+void dl_average_combine(dl_train_worker *worker);
+void dl_average_pull(dl_train_worker *worker);
+void dl_average_lagging(dl_train_worker *worker);
+
+/* Memory beside the server's, where the configuration wants it; and the worker's. `model` as in
+ * dl_train_server_make. */
+void dl_average_make(dl_train_shared *shared, const dl_model *model);
+void dl_average_free(dl_train_shared *shared);
+
+/* The step after which a run ends that is asked to stop when worker 0 has done `done`: all workers
+ * know of it before they get there. */
+int64_t dl_average_stop(const dl_train_config *config, int64_t done);
 
 /* Gradients that an update waits for (async, softsync: workers / n). */
 int dl_train_gradients_per_update(const dl_train_config *config);

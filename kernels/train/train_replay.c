@@ -6,6 +6,9 @@
  * workers update, each has its own parameters and optimizer. The parameters that an event is
  * computed with do not change before it is applied, so gradients may be computed meanwhile.
  *
+ * What quantised averages are of is encoded and turned back as in training, fragment by fragment.
+ * With a lag, a worker's fragment is put aside when it is sent, and averages are of what lies there.
+ *
  * Where a syncer merges, what a worker has learned is what its parameters differ from those that it
  * started from: at its last upload, or the version that it took. A version is the one before, plus
  * the mean of weight x what was learned over its merge's uploads; to the outer optimizer that is the
@@ -48,10 +51,15 @@ typedef struct replay {
     dl_optimizer **optimizers;
     size_t optimizer_count;
     void *outer, *velocity; /* the outer optimizer's parameters and state; NULL: there is none */
-    void *sum;              /* of gradients of an update that has several, or of a merge */
-    void *merged[2];        /* version v of a syncer is merged[v mod 2]; NULL: there is none */
-    void **starts;          /* [workers] what they started from; NULL without merges */
-    void **uploads;         /* [workers] what they have uploaded */
+    void *start;            /* what all started from, which is the former if there is one; NULL: not
+                               needed */
+    dl_quantise_plan *plans; /* [fragments] of messages of averages; NULL: as they are */
+    void *message, *average; /* of a fragment; of what was sent */
+    void **residuals;        /* [workers] of 1bit */
+    void *sum;               /* of gradients of an update that has several, or of a merge */
+    void *merged[2];         /* version v of a syncer is merged[v mod 2]; NULL: there is none */
+    void **starts;           /* [workers] what they started from; NULL without merges */
+    void **uploads;          /* [workers] what they have uploaded, or sent */
     dl_train_points points;
     int64_t updates, gradients;
     double first_loss, last_loss;
@@ -140,33 +148,93 @@ static void apply_gradient(replay *r, size_t row, void *gradient)
 }
 
 /* Puts the mean of all workers' vectors in their places. */
-static void average_all(const replay *r, void *const *vectors, size_t count)
+static void average_all(const replay *r, void *const *vectors, size_t first, size_t count)
 {
     const int workers = r->schedule->workers;
     const dl_precision precision = r->config->precision;
-    dl_exchange_average(vectors[0], (const void *const *)vectors, workers, 0, count, precision);
-    for (int w = 1; w < workers; w++)
-        memcpy(vectors[w], vectors[0], count * dl_precision_bytes(precision));
+    const size_t offset = first * dl_precision_bytes(precision);
+    dl_exchange_average(vectors[0], (const void *const *)vectors, workers, first, count, precision);
+    for (int w = 1; w < workers; w++) {
+        memcpy((char *)vectors[w] + offset, (char *)vectors[0] + offset,
+               count * dl_precision_bytes(precision));
+    }
+}
+
+static void *from(const replay *r, const void *vector, size_t first)
+{
+    return (char *)vector + first * dl_precision_bytes(r->config->precision);
+}
+
+static dl_fragment fragment_of(const replay *r, const dl_schedule_event *event)
+{
+    return dl_fragment_of(r->count, r->schedule->fragments, event->fragment);
+}
+
+/* The worker's parameters of the fragment, or what a message makes of what it has learned, are put
+ * aside. */
+static void put_aside(const replay *r, int worker, const dl_fragment *fragment)
+{
+    const dl_precision precision = r->config->precision;
+    const size_t bytes = fragment->count * dl_precision_bytes(precision);
+    void *to = from(r, r->uploads[worker], fragment->first);
+    memcpy(to, from(r, r->versions[worker], fragment->first), bytes);
+    if (r->plans == NULL) return;
+    const dl_quantise_plan *plan = &r->plans[fragment->index];
+    void *residual = r->residuals != NULL ? from(r, r->residuals[worker], fragment->first) : NULL;
+    dl_exchange_add(to, from(r, r->start, fragment->first), -1, fragment->count, precision);
+    dl_quantise_encode(plan, to, residual, r->message, precision);
+    dl_quantise_decode(plan, r->message, to, precision);
+}
+
+/* The average of what lies there becomes r->average, and what all start from. */
+static void average_aside(const replay *r, const dl_fragment *fragment)
+{
+    const dl_precision precision = r->config->precision;
+    const size_t first = fragment->first, count = fragment->count;
+    void *average = from(r, r->average, first);
+    dl_exchange_average(r->average, (const void *const *)r->uploads, r->schedule->workers, first,
+                        count, precision);
+    if (r->plans != NULL) dl_exchange_add(average, from(r, r->start, first), 1, count, precision);
+    if (r->outer != NULL) {
+        dl_exchange_outer(r->outer, r->average, r->velocity, &r->config->outer, first, count,
+                          precision);
+        memcpy(average, from(r, r->outer, first), count * dl_precision_bytes(precision));
+    } else if (r->start != NULL) {
+        memcpy(from(r, r->start, first), average, count * dl_precision_bytes(precision));
+    }
+}
+
+/* The worker takes the average of the fragment, keeping own_frac of its own parameters. */
+static void receive(const replay *r, int worker, const dl_fragment *fragment, double own_frac)
+{
+    dl_exchange_mix(from(r, r->versions[worker], fragment->first),
+                    from(r, r->average, fragment->first), own_frac, fragment->count,
+                    r->config->precision);
+}
+
+/* Of each vector of the state the fragment's part. */
+static void average_states(const replay *r, const dl_fragment *fragment)
+{
+    size_t count = 0;
+    void **states = dl_calloc(r->optimizer_count, sizeof *states, "optimizer states");
+    for (size_t w = 0; w < r->optimizer_count; w++)
+        states[w] = dl_optimizer_state(r->optimizers[w], &count);
+    for (size_t first = 0; first < count; first += r->count)
+        average_all(r, states, first + fragment->first, fragment->count);
+    free(states);
 }
 
 static void apply_average(replay *r, const dl_schedule_event *event)
 {
+    const dl_fragment fragment = fragment_of(r, event);
+    const bool sent = r->schedule->has_sends;
     if (r->schedule->workers > 1) r->updates = event->update;
-    average_all(r, r->versions, r->count);
-    if (r->outer != NULL) {
-        dl_exchange_outer(r->outer, r->versions[0], r->velocity, &r->config->outer, 0, r->count,
-                          r->config->precision);
-        for (size_t w = 0; w < r->version_count; w++)
-            memcpy(r->versions[w], r->outer, r->bytes);
-    }
-    if (r->config->average_state) {
-        size_t count = 0;
-        void **states = dl_calloc(r->optimizer_count, sizeof *states, "optimizer states");
-        for (size_t w = 0; w < r->optimizer_count; w++)
-            states[w] = dl_optimizer_state(r->optimizers[w], &count);
-        if (count > 0) average_all(r, states, count);
-        free(states);
-    }
+    for (int w = 0; !sent && w < r->schedule->workers; w++)
+        put_aside(r, w, &fragment);
+    average_aside(r, &fragment);
+    for (int w = 0; !sent && w < r->schedule->workers; w++)
+        receive(r, w, &fragment, 0);
+    if (r->config->average_state) average_states(r, &fragment);
     note_point(r, event, r->versions[0]);
 }
 
@@ -225,6 +293,16 @@ static void apply_merge(replay *r, size_t row)
     note_point(r, event, version);
 }
 
+static void apply_late(replay *r, const dl_schedule_event *event)
+{
+    const dl_fragment fragment = fragment_of(r, event);
+    if (event->kind == DL_SCHEDULE_SEND) {
+        put_aside(r, event->worker, &fragment);
+    } else {
+        receive(r, event->worker, &fragment, r->config->mixing);
+    }
+}
+
 /* Applies event `row`, whose gradient, which the model has, is overwritten. */
 static void apply(replay *r, size_t row, dl_model *model)
 {
@@ -235,6 +313,8 @@ static void apply(replay *r, size_t row, dl_model *model)
     case DL_SCHEDULE_MERGE: apply_merge(r, row); return;
     case DL_SCHEDULE_REPLACE:
     case DL_SCHEDULE_REBASE: apply_adoption(r, event); return;
+    case DL_SCHEDULE_SEND:
+    case DL_SCHEDULE_RECEIVE: apply_late(r, event); return;
     case DL_SCHEDULE_GRADIENT:
     case DL_SCHEDULE_LOCAL: break;
     }
@@ -318,12 +398,35 @@ static void make_vectors(const replay *r, void **vectors, size_t count, dl_model
 static void make_merged(replay *r, dl_model *model)
 {
     const size_t workers = (size_t)r->schedule->workers;
+    if (!is_local(r)) return;
+    r->uploads = dl_calloc(workers, sizeof *r->uploads, "uploads");
+    make_vectors(r, r->uploads, workers, model);
     if (!r->schedule->has_merges) return;
     r->starts = dl_calloc(workers, sizeof *r->starts, "versions");
-    r->uploads = dl_calloc(workers, sizeof *r->uploads, "uploads");
     make_vectors(r, r->merged, 2, model);
     make_vectors(r, r->starts, workers, model);
-    make_vectors(r, r->uploads, workers, model);
+}
+
+/* What averages need. */
+static void make_averages(replay *r, dl_model *model)
+{
+    const dl_train_config *config = r->config;
+    const size_t workers = (size_t)r->schedule->workers;
+    size_t most = 0;
+    if (!is_local(r) || r->schedule->has_merges) return;
+    make_vectors(r, &r->average, 1, model);
+    r->start = r->outer;
+    if (config->quantise == DL_QUANTISE_NONE) return;
+    if (r->outer == NULL) make_vectors(r, &r->start, 1, model);
+    r->plans = dl_fragment_plans(model, config->quantise, r->schedule->fragments);
+    for (int f = 0; f < r->schedule->fragments; f++)
+        most = r->plans[f].message_bytes > most ? r->plans[f].message_bytes : most;
+    r->message = dl_alloc_staggered(most, "message");
+    if (config->quantise != DL_QUANTISE_1BIT) return;
+    r->residuals = dl_calloc(workers, sizeof *r->residuals, "residuals");
+    make_vectors(r, r->residuals, workers, model);
+    for (size_t w = 0; w < workers; w++)
+        memset(r->residuals[w], 0, r->bytes);
 }
 
 /* All versions start as the model's first parameters. */
@@ -344,6 +447,7 @@ static dl_status make_versions(replay *r, dl_model *model, dl_error *err)
         memcpy(r->outer, dl_model_parameters(model), r->bytes);
         memset(r->velocity, 0, r->bytes);
     }
+    make_averages(r, model);
     r->optimizer_count = is_local(r) ? workers : 1;
     r->optimizers = dl_calloc(r->optimizer_count, sizeof(dl_optimizer *), "optimizers");
     dl_status status = DL_OK;
@@ -384,7 +488,7 @@ static void take_result(replay *r, dl_train_result *result)
     const bool merges = r->schedule->has_merges;
     void *last = merges ? r->merged[r->updates % 2]
                         : r->versions[is_local(r) ? 0 : (size_t)r->updates % r->version_count];
-    if (is_local(r) && !merges) average_all(r, r->versions, r->count);
+    if (is_local(r) && !merges) average_all(r, r->versions, 0, r->count);
     *result = (dl_train_result){
         .first_loss = r->first_loss,
         .last_loss = r->last_loss,
@@ -406,9 +510,15 @@ static void free_replay(replay *r)
     for (size_t v = 0; v < r->version_count; v++)
         dl_free_staggered(r->versions[v]);
     for (int w = 0; r->uploads != NULL && w < r->schedule->workers; w++) {
-        dl_free_staggered(r->starts[w]);
+        if (r->starts != NULL) dl_free_staggered(r->starts[w]);
+        if (r->residuals != NULL) dl_free_staggered(r->residuals[w]);
         dl_free_staggered(r->uploads[w]);
     }
+    free(r->residuals);
+    if (r->start != r->outer) dl_free_staggered(r->start);
+    dl_free_staggered(r->message);
+    dl_free_staggered(r->average);
+    dl_fragment_plans_free(r->plans, r->schedule->fragments);
     dl_free_staggered(r->merged[0]);
     dl_free_staggered(r->merged[1]);
     free(r->starts);
@@ -435,8 +545,12 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
     checked.workers = checked.batch = 1;
     checked.slow = NULL;
     const bool outer = config->outer.kind != DL_OUTER_NONE;
-    checked.sync = outer ? DL_SYNC_AVERAGE : config->staleness_rate ? DL_SYNC_ASYNC : DL_SYNC_NONE;
-    checked.interval = 1;
+    const bool quantised = config->quantise != DL_QUANTISE_NONE;
+    checked.sync = outer || quantised       ? DL_SYNC_AVERAGE
+                   : config->staleness_rate ? DL_SYNC_ASYNC
+                                            : DL_SYNC_NONE;
+    checked.interval = checked.fragments = 1;
+    checked.lag = 0;
     checked.steps = 1;
     return dl_train_check_config(&checked, err);
 }
@@ -450,6 +564,17 @@ static dl_status check_outer(const dl_train_config *config, const dl_schedule *s
         return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
                                "has gradients that a server applies: an outer optimizer needs "
                                "averages of parameters");
+    }
+    const bool averages = !schedule->has_merges && schedule->events[0].kind != DL_SCHEDULE_GRADIENT;
+    if (config->quantise != DL_QUANTISE_NONE && !averages) {
+        return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
+                               "has no averages of parameters: with a schedule only these are sent "
+                               "as %s",
+                               dl_quantise_names[config->quantise]);
+    }
+    if (config->average_state && schedule->has_sends) {
+        return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
+                               "has averages with a lag: the optimizers' states are not averaged");
     }
     if (config->average_state && schedule->has_merges) {
         return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,

@@ -28,12 +28,6 @@ static bool on_device(const dl_train_shared *shared)
     return shared->config->where == DL_TRAIN_WHERE_GPU;
 }
 
-/* Whether averages are updated by an outer optimizer. */
-static bool has_outer(const dl_train_shared *shared)
-{
-    return shared->config->outer.kind != DL_OUTER_NONE;
-}
-
 static void use_server(const dl_train_shared *shared)
 {
     if (on_device(shared)) shared->config->device->use(shared->workers[0].server);
@@ -93,8 +87,8 @@ static dl_record copy_record(const dl_train_worker *worker, size_t bytes, dl_pha
 
 /* From the worker's memory to the server's, and back. The worker's gradients to its slot, as a
  * message if so configured; the server's parameters to the worker. */
-static void push_vector(dl_train_worker *worker, void *to, const void *from, size_t bytes,
-                        dl_train_name name)
+void dl_train_push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                   dl_train_name name)
 {
     const dl_train_shared *shared = worker->shared;
     dl_train_launch(worker);
@@ -106,8 +100,8 @@ static void push_vector(dl_train_worker *worker, void *to, const void *from, siz
     dl_train_launched(worker, copy_record(worker, bytes, DL_PHASE_PUSH, name));
 }
 
-static void pull_vector(dl_train_worker *worker, void *to, const void *from, size_t bytes,
-                        dl_train_name name)
+void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
+                   dl_train_name name)
 {
     const dl_train_shared *shared = worker->shared;
     dl_train_launch(worker);
@@ -166,8 +160,8 @@ static dl_record average_record(const dl_train_worker *worker, dl_phase phase, d
 }
 
 /* The record of that arithmetic, by `threads` workers on `vectors` vectors of `bytes` each. */
-static void mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
-                         int threads, size_t bytes)
+void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
+                           int threads, size_t bytes)
 {
     served(worker, average_record(worker, phase, name, vectors, threads, bytes));
 }
@@ -216,36 +210,32 @@ static void dequantise(dl_train_worker *worker)
         dl_train_synchronize(worker);
         dl_quantise_decode(&shared->plan, message, vector, shared->config->precision);
     }
-    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_DEQUANTISE, 1, 1, shared->bytes);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_DEQUANTISE, 1, 1, shared->bytes);
 }
 
 static void push_gradients(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     if (shared->messages == NULL) {
-        push_vector(worker, shared->slots[worker->index], dl_model_gradients(worker->model),
-                    shared->bytes, DL_TRAIN_NAME_GRADIENTS);
+        dl_train_push(worker, shared->slots[worker->index], dl_model_gradients(worker->model),
+                      shared->bytes, DL_TRAIN_NAME_GRADIENTS);
         return;
     }
     quantise(worker);
-    push_vector(worker, shared->messages[worker->index], worker->message,
-                shared->plan.message_bytes, DL_TRAIN_NAME_GRADIENTS);
+    dl_train_push(worker, shared->messages[worker->index], worker->message,
+                  shared->plan.message_bytes, DL_TRAIN_NAME_GRADIENTS);
     dequantise(worker);
 }
 
 static void pull_parameters(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    pull_vector(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
-                DL_TRAIN_NAME_PARAMETERS);
+    dl_train_pull(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
+                  DL_TRAIN_NAME_PARAMETERS);
 }
 
-/* Memory for messages of gradients, where the configuration wants them: the server's, a
- * worker's. */
-static dl_status make_messages(dl_train_shared *shared, const dl_model *model, dl_error *err)
+static void plan_gradients(dl_train_shared *shared, const dl_model *model)
 {
-    const int workers = shared->config->workers;
-    if (shared->config->quantise == DL_QUANTISE_NONE) return DL_OK;
     dl_quantise_plan_init(&shared->plan, shared->config->quantise);
     for (int op = 0; op < shared->operations; op++) {
         size_t first, count;
@@ -254,9 +244,18 @@ static dl_status make_messages(dl_train_shared *shared, const dl_model *model, d
     }
     DL_ASSERT(shared->plan.count == shared->count, "%zu of %zu numbers", shared->plan.count,
               shared->count);
+    shared->message_bytes = shared->plan.message_bytes;
+}
+
+/* Memory for messages, where the configuration wants them: the server's, a worker's. */
+static dl_status make_messages(dl_train_shared *shared, const dl_model *model, dl_error *err)
+{
+    const int workers = shared->config->workers;
+    if (shared->config->quantise == DL_QUANTISE_NONE) return DL_OK;
+    if (shared->plans == NULL) plan_gradients(shared, model);
     shared->messages = dl_calloc((size_t)workers, sizeof *shared->messages, "messages");
     for (int w = 0; w < workers; w++) {
-        shared->messages[w] = server_allocate(shared, shared->plan.message_bytes, "message");
+        shared->messages[w] = server_allocate(shared, shared->message_bytes, "message");
     }
     if (!on_device(shared)) return DL_OK;
     const size_t bytes = shared->plan.block_count * sizeof *shared->plan.blocks;
@@ -278,8 +277,10 @@ void dl_train_make_message(dl_train_worker *worker)
     const dl_train_shared *shared = worker->shared;
     const dl_backend *backend = shared->backend;
     if (shared->messages == NULL) return;
-    worker->message = backend->allocate(shared->plan.message_bytes, "message");
-    if (shared->plan.kind == DL_QUANTISE_1BIT) {
+    worker->message = backend->allocate(shared->message_bytes, "message");
+    if (shared->plans != NULL)
+        worker->learned = backend->allocate(shared->bytes, "what was learned");
+    if (shared->config->quantise == DL_QUANTISE_1BIT) {
         worker->residual = backend->allocate(shared->bytes, "residual");
     }
     if (worker->device == NULL) return;
@@ -293,6 +294,7 @@ void dl_train_free_message(dl_train_worker *worker)
     const dl_backend *backend = worker->shared->backend;
     backend->release(worker->message);
     backend->release(worker->residual);
+    backend->release(worker->learned);
     backend->release(worker->blocks);
 }
 
@@ -341,8 +343,9 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_erro
     }
     make_all_slots(shared);
     if (mode->result) shared->result = server_allocate(shared, shared->bytes, "averages");
-    const bool outer = has_outer(shared);
-    if (mode->server || outer) {
+    const bool outer = config->outer.kind != DL_OUTER_NONE;
+    const bool keeps = mode->server || dl_train_keeps_start(config);
+    if (keeps) {
         shared->parameters = server_allocate(shared, shared->bytes, "the server's parameters");
     }
     if (outer) shared->velocity = server_allocate(shared, shared->bytes, "outer optimizer");
@@ -353,10 +356,11 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_erro
     }
     status = backend->wait(err);
     if (outer) memset(shared->velocity, 0, shared->bytes);
-    if (status == DL_OK && (mode->server || outer)) {
+    if (status == DL_OK && keeps) {
         status =
             server_put(shared, shared->parameters, dl_model_parameters(model), shared->bytes, err);
     }
+    if (status == DL_OK) dl_average_make(shared, model);
     return status == DL_OK ? make_messages(shared, model, err) : status;
 }
 
@@ -380,6 +384,7 @@ void dl_train_server_free(dl_train_shared *shared)
         server_release(shared, shared->velocity);
     }
     free_messages(shared);
+    dl_average_free(shared);
     free(shared->slots);
     free(shared->spares);
     free(shared->pending);
@@ -388,7 +393,7 @@ void dl_train_server_free(dl_train_shared *shared)
 }
 
 /* The end for this process: another worker's reason stands, and this may be its consequence. */
-static void end_by_loss(dl_train_worker *worker, dl_status status, const dl_error *why)
+void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_error *why)
 {
     dl_train_shared *shared = worker->shared;
     if (worker->status == DL_OK && !atomic_load(&shared->failed)) {
@@ -408,12 +413,12 @@ void dl_train_ranks_barrier(dl_train_worker *worker)
     dl_error why = {0};
     const dl_status status = shared->ranks->agree(shared->ranks, mine, &stop, &why);
     atomic_store(&shared->agreed_stop, stop);
-    if (status != DL_OK) end_by_loss(worker, status, &why);
+    if (status != DL_OK) dl_train_end_by_loss(worker, status, &why);
 }
 
 /* The same thread, after that: the mean of `vectors` of all ranks' workers, with its record. */
-static void ranks_average(dl_train_worker *worker, void *result, void *const *vectors, size_t count,
-                          dl_train_name name)
+void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
+                            size_t count, dl_train_name name)
 {
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
@@ -421,9 +426,9 @@ static void ranks_average(dl_train_worker *worker, void *result, void *const *ve
     const dl_status status =
         shared->ranks->sum(shared->ranks, result, (const void *const *)vectors, config->workers,
                            shared->whole->workers, count, config->precision, &why);
-    if (status != DL_OK) end_by_loss(worker, status, &why);
-    mark_average(worker, DL_PHASE_NONE, name, shared->whole->workers, 1,
-                 count * dl_precision_bytes(config->precision));
+    if (status != DL_OK) dl_train_end_by_loss(worker, status, &why);
+    dl_train_mark_average(worker, DL_PHASE_NONE, name, shared->whole->workers, 1,
+                          count * dl_precision_bytes(config->precision));
 }
 
 /* The gradient in the worker's slot will be in the next update, which finds this version. */
@@ -486,7 +491,8 @@ static void update(dl_train_worker *worker)
     for (int i = 0; i < count; i++)
         shared->spares[shared->spare_count++] = shared->pending[i];
     shared->pending_count = 0;
-    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, count, 1, shared->bytes);
+    dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, count, 1,
+                          shared->bytes);
     publish(shared);
 }
 
@@ -559,7 +565,7 @@ const char *const dl_sync_names[] = {
 #define SLICE_NUMBERS 16
 
 /* Slice `index` of `parts` of a vector of `count` numbers. */
-static void slice_of(size_t count, int parts, int index, size_t *first, size_t *size)
+void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size)
 {
     const size_t units = (count + SLICE_NUMBERS - 1) / SLICE_NUMBERS;
     const size_t begin = units * (size_t)index / (size_t)parts * SLICE_NUMBERS;
@@ -574,23 +580,27 @@ static void average_slice_of(dl_train_worker *worker, void *result, void *const 
 {
     const dl_train_config *config = worker->shared->config;
     size_t first, size;
-    slice_of(count, parts, worker->index, &first, &size);
+    dl_train_slice_of(count, parts, worker->index, &first, &size);
     serve(worker);
     average_vectors(worker->shared, result, vectors, config->workers, first, size);
 }
 
-/* The first worker of each rank, for all of them. */
-static void average_over_ranks(dl_train_worker *worker, dl_train_name name)
+void dl_train_average(dl_train_worker *worker, void *result, void *const *vectors, size_t first,
+                      size_t count, int parts, dl_train_name name, size_t recorded)
 {
     const dl_train_shared *shared = worker->shared;
-    if (worker->index != 0) return;
+    const int workers = shared->config->workers;
+    serve(worker);
+    average_vectors(shared, result, vectors, workers, first, count);
+    dl_train_mark_average(worker, DL_PHASE_NONE, name, workers, parts, recorded);
+}
+
+void dl_train_ranks_meet(dl_train_worker *worker)
+{
     dl_train_ranks_barrier(worker);
-    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
-                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
-    ranks_average(worker, shared->result, shared->slots, shared->count, name);
-    if (shared->state_count == 0) return;
-    ranks_average(worker, shared->state_result, shared->state_slots, shared->state_count,
-                  DL_TRAIN_NAME_STATE);
+    dl_train_mark(worker,
+                  (dl_record){.kind = DL_RECORD_WAIT,
+                              .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_BARRIER)});
 }
 
 /* allreduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
@@ -604,18 +614,19 @@ static void average_gradients(dl_train_worker *worker)
     const bool alone =
         config->where == DL_TRAIN_WHERE_GPU || config->dispatch == DL_DISPATCH_SINGLE;
     const int parts = alone ? 1 : config->workers;
-    if (shared->ranks != NULL) {
-        average_over_ranks(worker, DL_TRAIN_NAME_GRADIENTS);
-        return;
+    if (shared->ranks != NULL && worker->index == 0) {
+        dl_train_ranks_meet(worker);
+        dl_train_ranks_average(worker, shared->result, shared->slots, shared->count,
+                               DL_TRAIN_NAME_GRADIENTS);
     }
-    if (worker->index >= parts) return;
+    if (shared->ranks != NULL || worker->index >= parts) return;
     average_slice_of(worker, shared->result, shared->slots, shared->count, parts);
-    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, config->workers, parts,
-                 shared->bytes);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, config->workers, parts,
+                          shared->bytes);
 }
 
 /* Updates the worker's own parameters, operation by operation, each with its record. */
-static void update_replica(dl_train_worker *worker)
+void dl_train_update_replica(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     dl_optimizer_scale_rate(worker->optimizer,
@@ -638,9 +649,9 @@ static void update_replica(dl_train_worker *worker)
 static void take_gradients(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
-    pull_vector(worker, dl_model_gradients(worker->model), shared->result, shared->bytes,
-                DL_TRAIN_NAME_GRADIENTS);
-    update_replica(worker);
+    dl_train_pull(worker, dl_model_gradients(worker->model), shared->result, shared->bytes,
+                  DL_TRAIN_NAME_GRADIENTS);
+    dl_train_update_replica(worker);
 }
 
 /* Between devices: gradients, or after the update parameters and state. */
@@ -655,14 +666,14 @@ int dl_sync_phases(const dl_train_worker *worker)
 {
     const dl_train_config *config = worker->shared->config;
     const bool between =
-        config->sync == DL_SYNC_AVERAGE && (worker->step + 1) % config->interval != 0;
+        config->sync == DL_SYNC_AVERAGE && (worker->step + 1) % dl_train_period(config) != 0;
     return between ? 1 : worker->shared->mode->phase_count;
 }
 
 static void update_and_reduce(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    update_replica(worker);
+    dl_train_update_replica(worker);
     if (dl_sync_phases(worker) == 1) return;
     size_t state_count;
     void *state = dl_optimizer_state(worker->optimizer, &state_count);
@@ -706,78 +717,15 @@ static void update_server(dl_train_worker *worker)
     const dl_train_config *config = shared->config;
     if (worker->index >= config->server_threads) return;
     size_t first, size;
-    slice_of(shared->count, config->server_threads, worker->index, &first, &size);
+    dl_train_slice_of(shared->count, config->server_threads, worker->index, &first, &size);
     average_slice_of(worker, shared->result, shared->slots, shared->count, config->server_threads);
     dl_optimizer_apply(shared->optimizer, shared->parameters, shared->result, first, size);
-    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, config->workers,
-                 config->server_threads, shared->bytes);
-}
-
-/* average. As in allreduce, the next push comes after the second barrier, when the slots were
- * read, and the next averaging after the next first barrier, when the result was. */
-static void update_and_push(dl_train_worker *worker)
-{
-    const dl_train_shared *shared = worker->shared;
-    update_replica(worker);
-    if (dl_sync_phases(worker) == 1) return;
-    push_vector(worker, shared->slots[worker->index], dl_model_parameters(worker->model),
-                shared->bytes, DL_TRAIN_NAME_PARAMETERS);
-    if (shared->state_count == 0) return;
-    size_t state_count;
-    const void *state = dl_optimizer_state(worker->optimizer, &state_count);
-    push_vector(worker, shared->state_slots[worker->index], state, shared->state_bytes,
-                DL_TRAIN_NAME_STATE);
-}
-
-/* The worker's slice of `parts` of the average becomes that of the outer optimizer's parameters.
- * On the host only. Counted as the three vectors that it reads. */
-static void update_outer(dl_train_worker *worker, int parts)
-{
-    const dl_train_shared *shared = worker->shared;
-    const dl_train_config *config = shared->config;
-    size_t first, size;
-    if (!has_outer(shared)) return;
-    slice_of(shared->count, parts, worker->index, &first, &size);
-    dl_exchange_outer(shared->parameters, shared->result, shared->velocity, &config->outer, first,
-                      size, config->precision);
-    mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_PARAMETERS, 3, parts, shared->bytes);
-}
-
-static void average_parameters(dl_train_worker *worker)
-{
-    const dl_train_shared *shared = worker->shared;
-    const dl_train_config *config = shared->config;
-    if (shared->ranks != NULL) {
-        average_over_ranks(worker, DL_TRAIN_NAME_PARAMETERS);
-        if (worker->index == 0) update_outer(worker, 1);
-        return;
-    }
-    if (worker->index >= config->server_threads) return;
-    average_slice_of(worker, shared->result, shared->slots, shared->count, config->server_threads);
-    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, config->workers,
-                 config->server_threads, shared->bytes);
-    update_outer(worker, config->server_threads);
-    if (shared->state_count == 0) return;
-    average_slice_of(worker, shared->state_result, shared->state_slots, shared->state_count,
-                     config->server_threads);
-    mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_STATE, config->workers,
-                 config->server_threads, shared->state_bytes);
-}
-
-static void pull_averages(dl_train_worker *worker)
-{
-    const dl_train_shared *shared = worker->shared;
-    pull_vector(worker, dl_model_parameters(worker->model),
-                has_outer(shared) ? shared->parameters : shared->result, shared->bytes,
-                DL_TRAIN_NAME_PARAMETERS);
-    if (shared->state_count == 0) return;
-    size_t state_count;
-    void *state = dl_optimizer_state(worker->optimizer, &state_count);
-    pull_vector(worker, state, shared->state_result, shared->state_bytes, DL_TRAIN_NAME_STATE);
+    dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, config->workers,
+                          config->server_threads, shared->bytes);
 }
 
 static const dl_sync_mode modes[] = {
-    [DL_SYNC_NONE] = {.free_running = true, .phase_count = 1, .phases = {update_replica}},
+    [DL_SYNC_NONE] = {.free_running = true, .phase_count = 1, .phases = {dl_train_update_replica}},
     [DL_SYNC_ALLREDUCE] = {.result = true,
                            .phase_count = 3,
                            .phases = {NULL, average_gradients, take_gradients}},
@@ -789,7 +737,7 @@ static const dl_sync_mode modes[] = {
     [DL_SYNC_AVERAGE] = {.slots = true,
                          .result = true,
                          .phase_count = 3,
-                         .phases = {update_and_push, average_parameters, pull_averages}},
+                         .phases = {dl_average_push, dl_average_combine, dl_average_pull}},
     [DL_SYNC_ASYNC] = {.slots = true,
                        .server = true,
                        .free_running = true,
@@ -803,12 +751,15 @@ static const dl_sync_mode modes[] = {
                           .phases = {exchange_server}},
 };
 
-static const dl_sync_mode in_step = {.phase_count = 2, .phases = {update_replica, NULL}};
+static const dl_sync_mode lagging_average = {
+    .slots = true, .result = true, .phase_count = 1, .phases = {dl_average_lagging}};
+
+static const dl_sync_mode in_step = {.phase_count = 2, .phases = {dl_train_update_replica, NULL}};
 
 /* Reductions between devices; on one worker they do nothing. */
 static const dl_sync_mode device_allreduce = {.collective = true,
                                               .phase_count = 2,
-                                              .phases = {reduce_gradients, update_replica},
+                                              .phases = {reduce_gradients, dl_train_update_replica},
                                               .reduced = mark_reduced};
 static const dl_sync_mode device_average = {.collective = true,
                                             .phase_count = 2,
@@ -828,6 +779,7 @@ const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config)
         return config->sync == DL_SYNC_AVERAGE ? &device_average : &device_allreduce;
     }
     if (config->sync == DL_SYNC_NONE && config->in_step) return &in_step;
+    if (config->sync == DL_SYNC_AVERAGE && config->lag > 0) return &lagging_average;
     const bool pushed = config->device != NULL || config->quantise != DL_QUANTISE_NONE;
     return config->sync == DL_SYNC_ALLREDUCE && pushed ? &pushed_allreduce : &modes[config->sync];
 }

@@ -137,6 +137,9 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     dl_trace_writer_metaf(writer, "compress", "%s", dl_quantise_names[config->quantise]);
     dl_trace_writer_metaf(writer, "interval", "%d", config->interval);
     dl_trace_writer_metaf(writer, "average_state", "%d", config->average_state);
+    dl_trace_writer_metaf(writer, "fragments", "%d", config->fragments);
+    dl_trace_writer_metaf(writer, "lag", "%d", config->lag);
+    dl_trace_writer_metaf(writer, "mixing", "%g", config->mixing);
     if (config->outer.kind != DL_OUTER_NONE) {
         dl_trace_writer_metaf(writer, "outer", "%s", dl_outer_names[config->outer.kind]);
         dl_trace_writer_metaf(writer, "outer_rate", "%g", config->outer.rate);

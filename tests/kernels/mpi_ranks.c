@@ -137,6 +137,11 @@ static dl_status train(dl_rank_group *group, dl_error *err)
             config.average_state = true;
             config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
             if (status == DL_OK) status = check_run(group, &config, err);
+            config.average_state = false;
+            config.fragments = 3;
+            config.lag = precision == DL_FLOAT ? 2 : 0;
+            config.quantise = threads == 1 ? DL_QUANTISE_INT8 : DL_QUANTISE_FP16;
+            if (status == DL_OK) status = check_run(group, &config, err);
         }
     }
     free_data(NULL);

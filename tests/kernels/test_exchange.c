@@ -1,4 +1,5 @@
 /* Copies, averages, barrier and lock of the training threads. */
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -290,6 +291,25 @@ static void a_plain_outer_step_is_the_average(void **state)
     }
 }
 
+/* A quarter of 8 and three quarters of 4 are 5; of -2 and 6, 4. With 0 the average is copied, also
+ * where a worker's own number is not finite; with 1 nothing changes. */
+static void parameters_mix_with_an_average(void **state)
+{
+    (void)state;
+    static const float average[] = {4, 6};
+    static const double average_d[] = {4, 6};
+    float own[] = {8, -2};
+    double own_d[] = {8, -2};
+    dl_exchange_mix(own, average, 0.25, 2, DL_FLOAT);
+    dl_exchange_mix(own_d, average_d, 0.25, 2, DL_DOUBLE);
+    assert_true(own[0] == 5 && own[1] == 4 && own_d[0] == 5 && own_d[1] == 4);
+    dl_exchange_mix(own, average, 1, 2, DL_FLOAT);
+    assert_true(own[0] == 5 && own[1] == 4);
+    own[0] = (float)INFINITY;
+    dl_exchange_mix(own, average, 0, 2, DL_FLOAT);
+    assert_true(own[0] == 4 && own[1] == 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +317,7 @@ int main(void)
         cmocka_unit_test(average_of_one_copies),
         cmocka_unit_test(outer_steps),
         cmocka_unit_test(a_plain_outer_step_is_the_average),
+        cmocka_unit_test(parameters_mix_with_an_average),
         cmocka_unit_test(barrier_spins),
         cmocka_unit_test(barrier_blocks),
         cmocka_unit_test(barrier_of_one_never_waits),

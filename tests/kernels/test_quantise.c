@@ -197,6 +197,84 @@ static void one_sided_blocks_have_one_mean(void **state)
     dl_quantise_plan_free(&plan);
 }
 
+/* Blocks of 4 and of 2 numbers. The first one's scale is 1 / 127: 1 is 127 of it, -0.5 is -63.5,
+ * which the even -64 is nearest to, 0.25 is 31.75 and 0.1 is 12.7. The second one's is 2 / 127: -2 is
+ * -127, and 1e-3 is 0.06, which is lost. */
+static void bytes_are_multiples_of_a_scale(void **state)
+{
+    (void)state;
+    static const double from[] = {1, -0.5, 0.25, 0.1, -2, 1e-3};
+    static const int expected[] = {127, -64, 32, 13, -127, 0};
+    dl_quantise_plan plan;
+    dl_quantise_plan_init(&plan, DL_QUANTISE_INT8);
+    dl_quantise_plan_add(&plan, 4);
+    dl_quantise_plan_add(&plan, 2);
+    assert_int_equal(plan.message_bytes, 2 * (4 + DL_QUANTISE_BLOCK));
+    dl_quantise_bytes message[2];
+    double to[6];
+    float singles_in[6], singles_out[6];
+    for (int i = 0; i < 6; i++)
+        singles_in[i] = (float)from[i];
+    for (int single = 0; single <= 1; single++) {
+        dl_quantise_encode(&plan, single ? (const void *)singles_in : from, NULL, message,
+                           single ? DL_FLOAT : DL_DOUBLE);
+        dl_quantise_decode(&plan, message, single ? (void *)singles_out : to,
+                           single ? DL_FLOAT : DL_DOUBLE);
+        assert_true(message[0].scale == 1.0F / 127 && message[1].scale == 2.0F / 127);
+        for (int i = 0; i < 6; i++) {
+            const dl_quantise_bytes *block = &message[i / 4];
+            assert_int_equal(block->numbers[i % 4], expected[i]);
+            assert_true((single ? (double)singles_out[i] : to[i]) ==
+                        (double)((float)expected[i] * block->scale));
+        }
+        for (int i = 2; i < DL_QUANTISE_BLOCK; i++)
+            assert_int_equal(message[1].numbers[i], 0);
+    }
+    dl_quantise_plan_free(&plan);
+}
+
+/* No number is off by more than half a scale, which is its block's largest magnitude / 127. */
+static void bytes_are_off_by_half_a_scale_at_most(void **state)
+{
+    (void)state;
+    dl_quantise_plan plan = make_plan(DL_QUANTISE_INT8);
+    dl_quantise_bytes *message = dl_calloc(plan.block_count, sizeof *message, "test");
+    double to[COUNT];
+    dl_quantise_encode(&plan, values, NULL, message, DL_DOUBLE);
+    dl_quantise_decode(&plan, message, to, DL_DOUBLE);
+    for (size_t b = 0; b < plan.block_count; b++) {
+        const size_t first = plan.blocks[b].first, end = first + plan.blocks[b].count;
+        double most = 0;
+        for (size_t i = first; i < end; i++)
+            most = fmax(most, fabs(values[i]));
+        assert_true(fabs((double)message[b].scale - most / 127) < 1e-7 * most);
+        for (size_t i = first; i < end; i++)
+            assert_true(fabs(to[i] - values[i]) <= (0.5 + 1e-4) * most / 127);
+    }
+    free(message);
+    dl_quantise_plan_free(&plan);
+}
+
+/* Zeros, what is too small for a scale, and what is not finite, each as a block. */
+static void bytes_of_unusual_blocks(void **state)
+{
+    (void)state;
+    static const double from[] = {0, 0, 0x1p-110, -0x1p-111, 1, (double)NAN, -INFINITY, 3};
+    dl_quantise_plan plan;
+    dl_quantise_plan_init(&plan, DL_QUANTISE_INT8);
+    for (int b = 0; b < 4; b++)
+        dl_quantise_plan_add(&plan, 2);
+    dl_quantise_bytes message[4];
+    double to[8];
+    dl_quantise_encode(&plan, from, NULL, message, DL_DOUBLE);
+    dl_quantise_decode(&plan, message, to, DL_DOUBLE);
+    for (int i = 0; i < 4; i++)
+        assert_true(to[i] == 0);
+    for (int i = 4; i < 8; i++)
+        assert_true(isnan(to[i]));
+    dl_quantise_plan_free(&plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +283,9 @@ int main(void)
         cmocka_unit_test(bits_are_means_and_keep_the_rest),
         cmocka_unit_test(what_is_sent_adds_up_to_the_gradients),
         cmocka_unit_test(one_sided_blocks_have_one_mean),
+        cmocka_unit_test(bytes_are_multiples_of_a_scale),
+        cmocka_unit_test(bytes_are_off_by_half_a_scale_at_most),
+        cmocka_unit_test(bytes_of_unusual_blocks),
     };
     return cmocka_run_group_tests(tests, make_values, NULL);
 }

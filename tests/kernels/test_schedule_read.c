@@ -10,6 +10,7 @@
 #define HEAD "# dlscale schedule\n# schema: 1\n# mode: softsync\n# workers: 2\n# batch: 12\n"
 #define COLUMNS "time_s,event,update,worker,read,batch\n"
 #define WEIGHT "time_s,event,update,worker,read,batch,weight\n"
+#define FRAGMENT "time_s,event,update,worker,read,batch,fragment\n"
 #define UPLOAD "0,local,,0,,0,\n0,upload,,0,0,,\n"
 
 static void gradients_are_grouped_by_update(void **state)
@@ -153,6 +154,17 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
         {HEAD WEIGHT UPLOAD "1,replace,,0,1,,\n", DL_ERR_RANGE, 9, "read is '1'"},
         {HEAD WEIGHT "0,local,,0,,0,\n1,upload,,0,1,,\n", DL_ERR_RANGE, 8, "read is '1'"},
         {HEAD WEIGHT UPLOAD "1,average,1,,,,\n", DL_ERR_DATA, 9, "only one of both"},
+        {HEAD "# fragments: 0\n" COLUMNS "0,local,,0,,0\n", DL_ERR_RANGE, 6, "fragments is '0'"},
+        {HEAD COLUMNS "0,local,,0,,0\n1,average,1,,,\n1,send,,0,,\n", DL_ERR_DATA, 9,
+         "after an average of nothing that was sent"},
+        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,average,1,,,\n", DL_ERR_DATA, 9,
+         "worker 1 has not sent fragment 0"},
+        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,send,,0,,\n", DL_ERR_DATA, 9,
+         "worker 0 sends fragment 0 again"},
+        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,receive,,0,,\n", DL_ERR_DATA, 9,
+         "no average of fragment 0 that worker 0 has not received"},
+        {HEAD "# fragments: 2\n" FRAGMENT "0,local,,0,,0,\n1,average,1,,,,2\n", DL_ERR_RANGE, 9,
+         "fragment is '2'"},
         {HEAD COLUMNS "0,gradiant,1,0,0,0\n", DL_ERR_NAME, 7, "did you mean 'gradient'"},
         {HEAD COLUMNS "0,gradient,2,0,0,0\n", DL_ERR_RANGE, 7,
          "update is '2'; must be a whole number from 1"},

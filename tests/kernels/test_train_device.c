@@ -105,6 +105,7 @@ static void messages_are_the_processors(void **state)
 {
     (void)state;
     for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
+        if (kind == DL_QUANTISE_INT8) continue; /* not on devices */
         for (dl_sync sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_PS; sync++) {
             dl_train_config config = device_config(sync, 2);
             config.quantise = kind;
@@ -407,7 +408,11 @@ static void what_a_device_cannot_is_an_error(void **state)
     config.quantise = DL_QUANTISE_FP16;
     check_refused(&config, DL_ERR_UNSUPPORTED, "allreduce between GPUs: NCCL adds the numbers");
     config.sync = DL_SYNC_AVERAGE;
-    check_refused(&config, DL_ERR_UNSUPPORTED, "average sends no gradients");
+    check_refused(&config, DL_ERR_UNSUPPORTED, "in smaller messages need the processor");
+    config.sync = DL_SYNC_PS;
+    config.quantise = DL_QUANTISE_INT8;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "int8 messages are made on the processor only");
+    config.sync = DL_SYNC_AVERAGE;
     config.quantise = DL_QUANTISE_NONE;
     config.dispatch = DL_DISPATCH_SINGLE;
     config.server_threads = 2;

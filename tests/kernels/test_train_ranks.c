@@ -105,6 +105,28 @@ static void ranks_give_one_processs_bits(void **state)
     }
 }
 
+/* Fragments, lags and messages: 20 steps end between two averages, all of which are merged then. */
+static void ranks_average_fragments_late_and_quantised(void **state)
+{
+    (void)state;
+    static const int cases[][2] = {{2, 4}, {3, 6}, {4, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
+            dl_train_config config = ranks_config(DL_SYNC_AVERAGE, cases[i][1]);
+            config.precision = kind % 2 == 0 ? DL_FLOAT : DL_DOUBLE;
+            config.interval = 6;
+            config.fragments = 3;
+            config.average_state = kind == DL_QUANTISE_NONE;
+            config.quantise = (dl_quantise)kind;
+            check_like_one_process(&config, cases[i][0]);
+            config.average_state = false;
+            config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
+            for (config.lag = 1; config.lag < 6; config.lag += 2)
+                check_like_one_process(&config, cases[i][0]);
+        }
+    }
+}
+
 /* What one rank's observer was told, by several threads. */
 typedef struct seen {
     uint32_t first;
@@ -378,6 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_one_processs_bits),
+        cmocka_unit_test(ranks_average_fragments_late_and_quantised),
         cmocka_unit_test(records_are_of_the_whole_run),
         cmocka_unit_test(a_stop_is_agreed),
         cmocka_unit_test(a_lost_rank_ends_the_run),

@@ -166,6 +166,86 @@ static void averages_are_the_real_modes(void **state)
     dl_schedule_free(&schedule);
 }
 
+enum { LATE_WORKERS = 3, LATE_INTERVAL = 6, LATE_FRAGMENTS = 3, LATE_STEPS = 18 };
+enum { LATE_PERIOD = LATE_INTERVAL / LATE_FRAGMENTS };
+
+/* Fragments that are sent every second step and received `lag` steps later, or all at the end. Worker
+ * 2 is a step behind the others where nobody waits for it. */
+static dl_schedule late_schedule(int lag)
+{
+    text t;
+    t.out = open_memstream(&t.bytes, &t.count);
+    fprintf(t.out,
+            "# dlscale schedule\n# schema: 1\n# workers: %d\n# batch: 12\n# fragments: %d\n"
+            "time_s,event,update,worker,read,batch,fragment\n",
+            LATE_WORKERS, LATE_FRAGMENTS);
+    int averages = 0;
+    for (int now = 1; now <= LATE_STEPS + 1; now++) {
+        for (int w = 0; w < LATE_WORKERS; w++) {
+            const int done = w == 2 && lag > 1 ? now - 1 : now;
+            if (done < 1 || done > LATE_STEPS) continue;
+            fprintf(t.out, "%d,local,,%d,,%d,\n", now, w, (done - 1) * LATE_WORKERS + w);
+            const int round = done / LATE_PERIOD - 1;
+            if (done % LATE_PERIOD == 0 && lag > 0) {
+                fprintf(t.out, "%d,send,,%d,,,%d\n", now, w, round % LATE_FRAGMENTS);
+            }
+            if (done % LATE_PERIOD == 0 && w == LATE_WORKERS - 1) {
+                averages++;
+                fprintf(t.out, "%d,average,%d,,,,%d\n", now, averages, round % LATE_FRAGMENTS);
+            }
+            for (int k = 0; lag > 0 && done < LATE_STEPS && k < LATE_STEPS; k++) {
+                if ((k + 1) * LATE_PERIOD + lag != done) continue;
+                fprintf(t.out, "%d,receive,,%d,,,%d\n", now, w, k % LATE_FRAGMENTS);
+            }
+        }
+    }
+    for (int w = 0; lag > 0 && w < LATE_WORKERS; w++) {
+        for (int k = 0; k < LATE_STEPS / LATE_PERIOD; k++) {
+            if ((k + 1) * LATE_PERIOD + lag < LATE_STEPS) continue;
+            fprintf(t.out, "99,receive,,%d,,,%d\n", w, k % LATE_FRAGMENTS);
+        }
+    }
+    return end(&t);
+}
+
+/* Whatever the order in which workers get there: the bits of real training but for the mean of the
+ * last parameters, on one core and on all. */
+static void late_averages_are_the_real_modes(void **state)
+{
+    (void)state;
+    for (int lag = 0; lag < LATE_INTERVAL; lag++) {
+        dl_schedule schedule = late_schedule(lag);
+        assert_int_equal(schedule.updates, LATE_STEPS / LATE_PERIOD);
+        assert_int_equal(schedule.fragments, LATE_FRAGMENTS);
+        assert_int_equal(schedule.has_sends, lag > 0);
+        for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
+            dl_train_config config = small_config();
+            config.steps = LATE_STEPS;
+            config.quantise = (dl_quantise)kind;
+            config.outer = (dl_outer_config){(dl_outer)(lag % 3), 0.7, 0.9};
+            config.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
+            config.average_state = lag == 0 && kind == DL_QUANTISE_NONE;
+            config.cores = 1;
+            dl_train_result one = replay(&config, &schedule);
+            config.cores = 0;
+            dl_train_result all = replay(&config, &schedule);
+            assert_true(same_bits(&one, &all));
+            config.sync = DL_SYNC_AVERAGE;
+            config.workers = LATE_WORKERS;
+            config.interval = LATE_INTERVAL;
+            config.fragments = LATE_FRAGMENTS;
+            config.lag = lag;
+            dl_train_result threads = run(&config, NULL);
+            assert_true(
+                near_all(one.parameters, threads.parameters, threads.parameter_count, 1e-14));
+            dl_train_result_free(&one);
+            dl_train_result_free(&all);
+            dl_train_result_free(&threads);
+        }
+        dl_schedule_free(&schedule);
+    }
+}
+
 /* A gradient of the batch with these parameters, by a model of its own. */
 static void reference_gradient(dl_model *model, const double *parameters, int64_t batch, int share,
                                uint64_t seed)
@@ -222,6 +302,66 @@ static double *reference(const dl_train_config *config, const dl_schedule *sched
     free(versions);
     dl_model_destroy(model);
     return last;
+}
+
+/* Streaming DiLoCo number by number, with plain SGD and Nesterov's momentum: fragments of 2279 x 16
+ * numbers each of the 109,386 (6,837 lines of 16), the last one 6 less. */
+static void late_averages_are_those_of_a_plain_reference(void **state)
+{
+    (void)state;
+    enum { LAG = 3, VECTORS = 3 * LATE_WORKERS + 2 };
+    dl_schedule schedule = late_schedule(LAG);
+    dl_train_config config = small_config();
+    config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
+    config.mixing = 0.25;
+    const int share = schedule.batch / LATE_WORKERS;
+    dl_model *model = NULL;
+    assert_int_equal(dl_model_create(&model, config.model, DL_DOUBLE, share, config.seed, NULL),
+                     DL_OK);
+    const size_t count = dl_model_parameter_count(model), part = 2279 * 16;
+    assert_int_equal(count, 109386);
+    double *v[VECTORS];
+    for (int i = 0; i < VECTORS; i++) {
+        v[i] = dl_calloc(count, sizeof(double), "vector");
+        if (i > 0) memcpy(v[i], dl_model_parameters(model), count * sizeof(double));
+    }
+    double *velocity = v[0], *outer = v[1], **now = v + 2, **sent = v + 2 + LATE_WORKERS;
+    for (int done = 1; done <= LATE_STEPS; done++) {
+        for (int w = 0; w < LATE_WORKERS; w++) {
+            reference_gradient(model, now[w], (done - 1) * LATE_WORKERS + w, share, config.seed);
+            const double *gradients = dl_model_gradients(model);
+            for (size_t p = 0; p < count; p++)
+                now[w][p] -= config.optimizer.learning_rate * gradients[p];
+        }
+        for (int k = 0; k < LATE_STEPS / LATE_PERIOD; k++) {
+            const int sends = (k + 1) * LATE_PERIOD;
+            const int merges = sends + LAG < LATE_STEPS ? sends + LAG : LATE_STEPS;
+            const size_t first = (size_t)(k % LATE_FRAGMENTS) * part;
+            for (size_t p = first; p < first + part && p < count; p++) {
+                double mean = 0;
+                for (int w = 0; w < LATE_WORKERS; w++) {
+                    if (sends == done) sent[w][p] = now[w][p];
+                    mean += sent[w][p] / LATE_WORKERS;
+                }
+                if (sends == done) {
+                    const double d = outer[p] - mean;
+                    velocity[p] = 0.9 * velocity[p] + d;
+                    outer[p] -= 0.7 * (d + 0.9 * velocity[p]);
+                }
+                for (int w = 0; merges == done && w < LATE_WORKERS; w++)
+                    now[w][p] = 0.25 * now[w][p] + 0.75 * outer[p];
+            }
+        }
+    }
+    for (size_t p = 0; p < count; p++)
+        now[0][p] = (now[0][p] + now[1][p] + now[2][p]) / LATE_WORKERS;
+    dl_train_result result = replay(&config, &schedule);
+    assert_true(near_all(result.parameters, now[0], count, 1e-12));
+    dl_train_result_free(&result);
+    for (int i = 0; i < VECTORS; i++)
+        free(v[i]);
+    dl_model_destroy(model);
+    dl_schedule_free(&schedule);
 }
 
 /* Three learners: uploads that are merged together with weights, one that is superseded, one of a
@@ -487,6 +627,8 @@ int main(void)
         cmocka_unit_test(one_worker_is_plain_training),
         cmocka_unit_test(synchronous_is_large_batch_training),
         cmocka_unit_test(averages_are_the_real_modes),
+        cmocka_unit_test(late_averages_are_the_real_modes),
+        cmocka_unit_test(late_averages_are_those_of_a_plain_reference),
         cmocka_unit_test(merges_are_those_of_a_plain_reference),
         cmocka_unit_test(stale_gradients_are_of_their_version),
         cmocka_unit_test(cores_change_nothing),

@@ -39,7 +39,14 @@ expect 2 "nothing is stored in half precision" bench --quick "${small[@]}" --pre
 expect 2 "1000000 cores; this process may use 1 to" train "${small[@]}" --cores 1000000
 expect 2 "1000000 cores; this process may use 1 to" bench --quick "${small[@]}" --cores 1000000
 expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sync ps --server-threads 3
-expect 2 "average sends no gradients" train "${small[@]}" --sync average --compress fp16
+expect 2 "the optimizer's state is averaged whole and at once: not with fp16" train "${small[@]}" --sync average \
+    --average-state --compress fp16
+expect 2 "none sends nothing" train "${small[@]}" --compress int8
+expect 2 "--fragments needs --sync average" train "${small[@]}" --sync ps --fragments 2
+expect 2 "must be 1 to 1024 and divide the interval of 5 steps" train "${small[@]}" --sync average --interval 5 --fragments 2
+expect 2 "--mixing needs --lag" train "${small[@]}" --sync average --interval 4 --mixing 0.2
+expect 0 "every 4 steps, in 2 fragments, merged 3 steps later, mixing 0.2, what was learned sent as int8" train \
+    "${small[@]}" --sync average --interval 4 --fragments 2 --lag 3 --mixing 0.2 --compress int8
 expect 2 "--interval needs --sync average: none does not take it" train "${small[@]}" --interval 5
 expect 2 "--outer needs --sync average" train "${small[@]}" --sync ps --outer nesterov
 expect 0 "every 4 steps, outer optimizer nesterov, rate 0.7, momentum 0.9" train "${small[@]}" --sync average \

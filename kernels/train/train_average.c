@@ -1,0 +1,450 @@
+/* Mode average: parameters averaged every `interval` steps, in fragments, late, quantised, with an
+ * outer optimizer (train.h says what each does).
+ *
+ * Without lag the phases are: update and push; average, slices by server threads; pull. As in
+ * allreduce, the next push comes after the second barrier, when the slots were read, and the next
+ * averaging after the next first barrier, when the result was.
+ *
+ * With lag nobody meets. Round r, counted over fragments, is of fragment r mod F. A worker pushes it
+ * to its slot after step (r + 1) x period, and who pushes last averages; each worker merges it `lag`
+ * steps after its own push. The lag being shorter than the interval, a worker has merged round r
+ * before it pushes round r + F, which is the next one of the same fragment: so no slot, no result
+ * and no start is written while somebody may still read it, and each fragment needs one of each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cpu.h"
+#include "kernels/ranks/rank_group.h"
+#include "kernels/train/train_internal.h"
+
+/* What a broadcast takes at once. */
+#define BROADCAST_BYTES ((size_t)1 << 30)
+
+int64_t dl_train_period(const dl_train_config *config)
+{
+    return config->interval / config->fragments;
+}
+
+bool dl_train_keeps_start(const dl_train_config *config)
+{
+    return config->sync == DL_SYNC_AVERAGE &&
+           (config->outer.kind != DL_OUTER_NONE || config->quantise != DL_QUANTISE_NONE);
+}
+
+dl_fragment dl_fragment_of(size_t count, int fragments, int index)
+{
+    dl_fragment made = {.index = index};
+    dl_train_slice_of(count, fragments, index, &made.first, &made.count);
+    return made;
+}
+
+/* Numbers of the layer first ... first + count - 1 that are in the fragment. */
+static size_t common_count(const dl_fragment *fragment, size_t first, size_t count)
+{
+    const size_t end = first + count, fragment_end = fragment->first + fragment->count;
+    const size_t from = first > fragment->first ? first : fragment->first;
+    const size_t to = end < fragment_end ? end : fragment_end;
+    return to > from ? to - from : 0;
+}
+
+dl_quantise_plan *dl_fragment_plans(const dl_model *model, dl_quantise kind, int fragments)
+{
+    const size_t all = dl_model_parameter_count(model);
+    dl_quantise_plan *plans = dl_calloc((size_t)fragments, sizeof *plans, "plans of messages");
+    for (int f = 0; f < fragments; f++) {
+        const dl_fragment fragment = dl_fragment_of(all, fragments, f);
+        dl_quantise_plan_init(&plans[f], kind);
+        for (int op = 0; op < dl_model_operation_count(model); op++) {
+            size_t first, count;
+            dl_model_operation_parameters(model, op, &first, &count);
+            dl_quantise_plan_add(&plans[f], common_count(&fragment, first, count));
+        }
+        DL_ASSERT(plans[f].count == fragment.count, "%zu of %zu numbers", plans[f].count,
+                  fragment.count);
+    }
+    return plans;
+}
+
+void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments)
+{
+    for (int f = 0; plans != NULL && f < fragments; f++)
+        dl_quantise_plan_free(&plans[f]);
+    free(plans);
+}
+
+static size_t bytes_of(const dl_train_shared *shared, size_t count)
+{
+    return count * dl_precision_bytes(shared->config->precision);
+}
+
+/* The vector from number `first` on. */
+static void *from(const dl_train_shared *shared, const void *vector, size_t first)
+{
+    return (char *)vector + bytes_of(shared, first);
+}
+
+static dl_fragment fragment_of_round(const dl_train_shared *shared, int64_t round)
+{
+    const int fragments = shared->config->fragments;
+    return dl_fragment_of(shared->count, fragments, (int)(round % fragments));
+}
+
+/* The round that is due after the worker's step. */
+static dl_fragment due_fragment(const dl_train_worker *worker)
+{
+    const int64_t done = worker->step + 1;
+    return fragment_of_round(worker->shared, done / dl_train_period(worker->shared->config) - 1);
+}
+
+/* Ranges of the optimizer's state that are averaged with a fragment: of each of its vectors the
+ * fragment's; all at once where there is one fragment. */
+static int state_ranges(const dl_train_shared *shared)
+{
+    if (shared->config->fragments == 1) return shared->state_count > 0;
+    return (int)(shared->state_count / shared->count);
+}
+
+static dl_fragment state_range(const dl_train_shared *shared, const dl_fragment *fragment,
+                               int range)
+{
+    if (shared->config->fragments == 1) return (dl_fragment){.count = shared->state_count};
+    return (dl_fragment){.first = (size_t)range * shared->count + fragment->first,
+                         .count = fragment->count};
+}
+/* Where the fragment's message is among those of a worker. */
+static size_t message_offset(const dl_train_shared *shared, int fragment)
+{
+    size_t offset = 0;
+    for (int f = 0; f < fragment; f++)
+        offset += shared->plans[f].message_bytes;
+    return offset;
+}
+
+/* What the worker has learned of the fragment goes to the server as a message; over ranks rank 0
+ * turns it back later. */
+static void push_learned(dl_train_worker *worker, const dl_fragment *fragment)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_precision precision = shared->config->precision;
+    const dl_quantise_plan *plan = &shared->plans[fragment->index];
+    const size_t bytes = bytes_of(shared, fragment->count), first = fragment->first;
+    const size_t offset = message_offset(shared, fragment->index);
+    void *learned = from(shared, worker->learned, first);
+    void *residual = worker->residual != NULL ? from(shared, worker->residual, first) : NULL;
+    char *own = (char *)worker->message + offset;
+    char *message = (char *)shared->messages[worker->index] + offset;
+    memcpy(learned, from(shared, dl_model_parameters(worker->model), first), bytes);
+    dl_exchange_add(learned, from(shared, shared->parameters, first), -1, fragment->count,
+                    precision);
+    dl_quantise_encode(plan, learned, residual, own, precision);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_QUANTISE, 1, 1, bytes);
+    dl_train_push(worker, message, own, plan->message_bytes, DL_TRAIN_NAME_PARAMETERS);
+    if (shared->ranks != NULL) return;
+    dl_quantise_decode(plan, message, from(shared, shared->slots[worker->index], first), precision);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_DEQUANTISE, 1, 1, bytes);
+}
+
+static void push_fragment(dl_train_worker *worker, const dl_fragment *fragment)
+{
+    const dl_train_shared *shared = worker->shared;
+    const size_t bytes = bytes_of(shared, fragment->count);
+    if (shared->plans != NULL) {
+        push_learned(worker, fragment);
+        return;
+    }
+    dl_train_push(worker, from(shared, shared->slots[worker->index], fragment->first),
+                  from(shared, dl_model_parameters(worker->model), fragment->first), bytes,
+                  DL_TRAIN_NAME_PARAMETERS);
+    size_t state_count;
+    const void *state = dl_optimizer_state(worker->optimizer, &state_count);
+    for (int v = 0; v < state_ranges(shared); v++) {
+        const dl_fragment range = state_range(shared, fragment, v);
+        dl_train_push(worker, from(shared, shared->state_slots[worker->index], range.first),
+                      from(shared, state, range.first), bytes_of(shared, range.count),
+                      DL_TRAIN_NAME_STATE);
+    }
+}
+
+void dl_average_push(dl_train_worker *worker)
+{
+    dl_train_update_replica(worker);
+    if (dl_sync_phases(worker) == 1) return;
+    const dl_fragment fragment = due_fragment(worker);
+    push_fragment(worker, &fragment);
+}
+
+/* Once the result has the mean of what was sent, numbers first ... first + count - 1 of all that
+ * `parts` workers do: the average of the parameters, and the parameters that all start from. The
+ * outer optimizer's arithmetic is recorded as the three vectors that it reads. */
+static void end_average(dl_train_worker *worker, size_t first, size_t count, int parts,
+                        size_t recorded)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    void *result = from(shared, shared->result, first);
+    if (!dl_train_keeps_start(config)) return;
+    void *start = from(shared, shared->parameters, first);
+    if (shared->plans != NULL) dl_exchange_add(result, start, 1, count, config->precision);
+    if (config->outer.kind != DL_OUTER_NONE) {
+        dl_exchange_outer(shared->parameters, shared->result, shared->velocity, &config->outer,
+                          first, count, config->precision);
+    } else {
+        memcpy(start, result, bytes_of(shared, count));
+    }
+    dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_PARAMETERS, 3, parts, recorded);
+}
+
+/* The worker's slice of `parts` of the fragment. */
+static void average_slice(dl_train_worker *worker, const dl_fragment *fragment, int index,
+                          int parts)
+{
+    const dl_train_shared *shared = worker->shared;
+    const size_t recorded = bytes_of(shared, fragment->count);
+    size_t first, count;
+    dl_train_slice_of(fragment->count, parts, index, &first, &count);
+    first += fragment->first;
+    dl_train_average(worker, shared->result, shared->slots, first, count, parts,
+                     DL_TRAIN_NAME_PARAMETERS, recorded);
+    end_average(worker, first, count, parts, recorded);
+    for (int v = 0; v < state_ranges(shared); v++) {
+        const dl_fragment range = state_range(shared, fragment, v);
+        dl_train_slice_of(range.count, parts, index, &first, &count);
+        dl_train_average(worker, shared->state_result, shared->state_slots, range.first + first,
+                         count, parts, DL_TRAIN_NAME_STATE, bytes_of(shared, range.count));
+    }
+}
+
+/* Over ranks: `vectors` of this process's workers from number `first` on. */
+static void average_ranks_vectors(dl_train_worker *worker, void *result, void *const *vectors,
+                                  size_t first, size_t count, dl_train_name name)
+{
+    const dl_train_shared *shared = worker->shared;
+    void *parts[DL_TRAIN_WORKERS_MAX];
+    for (int w = 0; w < shared->config->workers; w++)
+        parts[w] = from(shared, vectors[w], first);
+    dl_train_ranks_average(worker, from(shared, result, first), parts, count, name);
+}
+
+/* Rank 0: the messages of worker `own` of each rank become vectors. */
+static void decode_gathered(const dl_train_shared *shared, const dl_fragment *fragment, int own)
+{
+    const dl_quantise_plan *plan = &shared->plans[fragment->index];
+    for (int r = 0; r < shared->ranks->size; r++) {
+        void *slot = shared->all_slots[r * shared->config->workers + own];
+        dl_quantise_decode(plan, (char *)shared->gathered + (size_t)r * plan->message_bytes,
+                           from(shared, slot, fragment->first), shared->config->precision);
+    }
+}
+
+/* Over ranks: all messages go to rank 0, which sends the mean of what they say. */
+static dl_status average_ranks_messages(const dl_train_shared *shared, const dl_fragment *fragment,
+                                        dl_error *why)
+{
+    dl_rank_group *ranks = shared->ranks;
+    const size_t message_bytes = shared->plans[fragment->index].message_bytes;
+    const size_t offset = message_offset(shared, fragment->index);
+    const size_t bytes = bytes_of(shared, fragment->count);
+    char *result = from(shared, shared->result, fragment->first);
+    dl_status status = DL_OK;
+    for (int w = 0; status == DL_OK && w < shared->config->workers; w++) {
+        status = ranks->gather(ranks, (char *)shared->messages[w] + offset, shared->gathered,
+                               message_bytes, why);
+        if (status == DL_OK && ranks->rank == 0) decode_gathered(shared, fragment, w);
+    }
+    if (status == DL_OK && ranks->rank == 0) {
+        dl_exchange_average(shared->result, (const void *const *)shared->all_slots,
+                            shared->whole->workers, fragment->first, fragment->count,
+                            shared->config->precision);
+    }
+    for (size_t done = 0; status == DL_OK && done < bytes; done += BROADCAST_BYTES) {
+        const size_t left = bytes - done;
+        status = ranks->broadcast(ranks, result + done,
+                                  left < BROADCAST_BYTES ? left : BROADCAST_BYTES, why);
+    }
+    return status;
+}
+
+/* In the thread of worker 0, for all workers of this rank. */
+static void average_over_ranks(dl_train_worker *worker, const dl_fragment *fragment)
+{
+    const dl_train_shared *shared = worker->shared;
+    const size_t bytes = bytes_of(shared, fragment->count);
+    dl_train_ranks_meet(worker);
+    if (shared->plans != NULL) {
+        dl_error why = {0};
+        const dl_status status = average_ranks_messages(shared, fragment, &why);
+        if (status != DL_OK) dl_train_end_by_loss(worker, status, &why);
+        dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS,
+                              shared->whole->workers, 1, bytes);
+    } else {
+        average_ranks_vectors(worker, shared->result, shared->slots, fragment->first,
+                              fragment->count, DL_TRAIN_NAME_PARAMETERS);
+    }
+    end_average(worker, fragment->first, fragment->count, 1, bytes);
+    for (int v = 0; v < state_ranges(shared); v++) {
+        const dl_fragment range = state_range(shared, fragment, v);
+        average_ranks_vectors(worker, shared->state_result, shared->state_slots, range.first,
+                              range.count, DL_TRAIN_NAME_STATE);
+    }
+}
+
+void dl_average_combine(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_fragment fragment = due_fragment(worker);
+    const int parts = shared->config->server_threads;
+    if (shared->ranks != NULL) {
+        if (worker->index == 0) average_over_ranks(worker, &fragment);
+    } else if (worker->index < parts) {
+        average_slice(worker, &fragment, worker->index, parts);
+    }
+}
+
+/* What workers take after an average. */
+static const void *merged_vector(const dl_train_shared *shared)
+{
+    return dl_train_keeps_start(shared->config) ? shared->parameters : shared->result;
+}
+
+void dl_average_pull(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_fragment fragment = due_fragment(worker);
+    const size_t bytes = bytes_of(shared, fragment.count);
+    dl_train_pull(worker, from(shared, dl_model_parameters(worker->model), fragment.first),
+                  from(shared, merged_vector(shared), fragment.first), bytes,
+                  DL_TRAIN_NAME_PARAMETERS);
+    size_t state_count;
+    void *state = dl_optimizer_state(worker->optimizer, &state_count);
+    for (int v = 0; v < state_ranges(shared); v++) {
+        const dl_fragment range = state_range(shared, &fragment, v);
+        dl_train_pull(worker, from(shared, state, range.first),
+                      from(shared, shared->state_result, range.first),
+                      bytes_of(shared, range.count), DL_TRAIN_NAME_STATE);
+    }
+}
+
+/* A counter has grown: whoever waits for one looks again. */
+static void wake_all(dl_train_shared *shared)
+{
+    if (shared->wait == DL_WAIT_SPIN) return;
+    pthread_mutex_lock(&shared->mutex);
+    pthread_cond_broadcast(&shared->changed);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+static void wait_until(dl_train_worker *worker, const atomic_llong *counter, int64_t least)
+{
+    dl_train_shared *shared = worker->shared;
+    if (shared->wait == DL_WAIT_SPIN) {
+        while (atomic_load(counter) < least)
+            dl_cpu_relax();
+    } else {
+        pthread_mutex_lock(&shared->mutex);
+        while (atomic_load(counter) < least)
+            pthread_cond_wait(&shared->changed, &shared->mutex);
+        pthread_mutex_unlock(&shared->mutex);
+    }
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
+}
+
+/* The worker sends the fragment that is due; the last one to do so averages it. */
+static void send_fragment(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    const dl_fragment fragment = due_fragment(worker);
+    const int workers = shared->config->workers;
+    push_fragment(worker, &fragment);
+    const int64_t sent = atomic_fetch_add(&shared->sent[fragment.index], 1) + 1;
+    if (sent % workers != 0) return;
+    if (shared->ranks == NULL) {
+        average_slice(worker, &fragment, 0, 1);
+        atomic_fetch_add(&shared->averaged[fragment.index], 1);
+    }
+    wake_all(shared);
+}
+
+/* The worker's next round: over ranks its first worker averages it. */
+static void merge_next(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    const int64_t round = worker->merged++, turn = round / config->fragments + 1;
+    const dl_fragment fragment = fragment_of_round(shared, round);
+    if (shared->ranks != NULL && worker->index == 0) {
+        wait_until(worker, &shared->sent[fragment.index], turn * config->workers);
+        average_over_ranks(worker, &fragment);
+        atomic_fetch_add(&shared->averaged[fragment.index], 1);
+        wake_all(shared);
+    }
+    wait_until(worker, &shared->averaged[fragment.index], turn);
+    dl_exchange_mix(from(shared, dl_model_parameters(worker->model), fragment.first),
+                    from(shared, merged_vector(shared), fragment.first), config->mixing,
+                    fragment.count, config->precision);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_COPY,
+                                      .phase = DL_PHASE_PULL,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_PARAMETERS),
+                                      .bytes = bytes_of(shared, fragment.count)});
+}
+
+/* How many rounds a worker that has done its step has merged. */
+static int64_t rounds_due(const dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const int64_t done = worker->step + 1, late = done - shared->config->lag;
+    const bool last = done >= atomic_load_explicit(&shared->last_step, memory_order_relaxed);
+    const int64_t until = last ? done : late > 0 ? late : 0;
+    return until / dl_train_period(shared->config);
+}
+
+void dl_average_lagging(dl_train_worker *worker)
+{
+    const int64_t done = worker->step + 1;
+    dl_train_update_replica(worker);
+    if (done % dl_train_period(worker->shared->config) == 0) send_fragment(worker);
+    while (worker->merged < rounds_due(worker))
+        merge_next(worker);
+}
+
+/* A worker that has merged a round knows what worker 0 did before it sent it. Of the rounds that
+ * worker 0 sends after `done` steps the first is merged up to `done` + period + lag. */
+int64_t dl_average_stop(const dl_train_config *config, int64_t done)
+{
+    const int64_t interval = config->interval;
+    const int64_t ahead = config->lag > 0 ? dl_train_period(config) + config->lag : 0;
+    return ((done + ahead) / interval + 1) * interval;
+}
+
+void dl_average_make(dl_train_shared *shared, const dl_model *model)
+{
+    const dl_train_config *config = shared->config;
+    const size_t fragments = (size_t)config->fragments;
+    if (config->sync != DL_SYNC_AVERAGE) return;
+    if (config->lag > 0) {
+        shared->sent = dl_calloc(fragments, sizeof *shared->sent, "fragments");
+        shared->averaged = dl_calloc(fragments, sizeof *shared->averaged, "fragments");
+    }
+    if (config->quantise == DL_QUANTISE_NONE) return;
+    shared->plans = dl_fragment_plans(model, config->quantise, config->fragments);
+    shared->message_bytes = message_offset(shared, config->fragments);
+    if (shared->ranks == NULL || shared->ranks->rank > 0) return;
+    const size_t all = (size_t)shared->whole->workers;
+    shared->all_slots = dl_calloc(all, sizeof *shared->all_slots, "slots");
+    for (size_t w = 0; w < all; w++)
+        shared->all_slots[w] = dl_alloc_staggered(shared->bytes, "slot");
+    shared->gathered =
+        dl_calloc((size_t)shared->ranks->size, shared->message_bytes, "gathered messages");
+}
+
+void dl_average_free(dl_train_shared *shared)
+{
+    for (int w = 0; shared->all_slots != NULL && w < shared->whole->workers; w++)
+        dl_free_staggered(shared->all_slots[w]);
+    free(shared->all_slots);
+    free(shared->gathered);
+    free(shared->sent);
+    free(shared->averaged);
+    dl_fragment_plans_free(shared->plans, shared->config->fragments);
+}
