@@ -26,17 +26,33 @@ typedef struct dl_product {
     dl_real *c;
 } dl_product;
 
+/* c[m x n] = a b^T, or c += a b^T, both stored by rows; n a multiple of 4 and k of DL_PANEL:
+ *   a(i, l) = a[i * a_row + l]
+ *   b(j, l) = b[j * b_row + l]
+ *   c(i, j) = c[i * c_row + j]
+ * Each number is summed in as many parts as a register has numbers. */
+typedef struct dl_dots {
+    int m, n, k;
+    bool accumulate;
+    const dl_real *a, *b;
+    size_t a_row, b_row, c_row;
+    dl_real *c;
+} dl_dots;
+
 #define dl_product_run DL_TYPED(dl_product_run)
+#define dl_dots_run DL_TYPED(dl_dots_run)
 #define dl_product_kinds DL_TYPED(dl_product_kinds)
 
 /* By the best kind that the processor has. */
 void dl_product_run(const dl_product *product);
+void dl_dots_run(const dl_dots *dots);
 
 /* The same for each kind of processor, the best first; the last row has no name. */
 typedef struct dl_product_kind {
     const char *name;
     bool (*is_there)(void);
     void (*run)(const dl_product *product);
+    void (*run_dots)(const dl_dots *dots);
 } dl_product_kind;
 
 const dl_product_kind *dl_product_kinds(void);

@@ -11,6 +11,7 @@ typedef dl_real vec16 __attribute__((vector_size(16), aligned(sizeof(dl_real))))
 #define VECTOR vec16
 #define VECTORS 2
 #define ROWS 4
+#define DOTS 2
 #include "kernels/product_tile.h"
 
 static bool always(void)
@@ -28,6 +29,7 @@ typedef dl_real vec64 __attribute__((vector_size(64), aligned(sizeof(dl_real))))
 #define VECTOR vec32
 #define VECTORS 2
 #define ROWS 6
+#define DOTS 2
 #include "kernels/product_tile.h"
 
 /* 32 registers */
@@ -36,6 +38,7 @@ typedef dl_real vec64 __attribute__((vector_size(64), aligned(sizeof(dl_real))))
 #define VECTOR vec64
 #define VECTORS 4
 #define ROWS 6
+#define DOTS 4
 #include "kernels/product_tile.h"
 
 static bool has_avx2(void)
@@ -51,11 +54,11 @@ static bool has_avx512(void)
 
 static const dl_product_kind kinds[] = {
 #if defined(__x86_64__) && defined(__GNUC__)
-    {"avx512", has_avx512, product_avx512},
-    {"avx2", has_avx2, product_avx2},
+    {"avx512", has_avx512, product_avx512, product_avx512_dots},
+    {"avx2", has_avx2, product_avx2, product_avx2_dots},
 #endif
-    {"any", always, product_any},
-    {NULL, NULL, NULL},
+    {"any", always, product_any, product_any_dots},
+    {NULL, NULL, NULL, NULL},
 };
 
 const dl_product_kind *dl_product_kinds(void)
@@ -63,10 +66,20 @@ const dl_product_kind *dl_product_kinds(void)
     return kinds;
 }
 
-void dl_product_run(const dl_product *product)
+static const dl_product_kind *best_kind(void)
 {
     const dl_product_kind *kind = kinds;
     while (!kind->is_there())
         kind++;
-    kind->run(product);
+    return kind;
+}
+
+void dl_product_run(const dl_product *product)
+{
+    best_kind()->run(product);
+}
+
+void dl_dots_run(const dl_dots *dots)
+{
+    best_kind()->run_dots(dots);
 }

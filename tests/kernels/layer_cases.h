@@ -15,7 +15,7 @@ typedef struct layer_case {
  * within an image. The others hang over the edge, leave pixels out at the far edge, step over
  * pixels that no window holds, or have no rows to copy. conv by tiles: 12 tiles of 2x2 pixels in
  * both precisions, those at the right edge cut; by blocks: in double precision 125 of 96 a block,
- * cut at the lower edge. batch_norm: more channels than one block of
+ * cut at the lower edge. Of few pixels: 12 and 40, products without OpenBLAS. batch_norm: more channels than one block of
  * sums. */
 static const layer_case cases[] = {
     {{.name = "dense", .kind = "dense", .units = 5}, {1, 1, 7}, 3},
@@ -70,6 +70,16 @@ static const layer_case cases[] = {
       .no_bias = true},
      {9, 10, 32},
      5},
+    {{.name = "conv of few pixels", .kind = "conv", .units = 64, .kernel = 3, .padding = 1},
+     {3, 4, 64},
+     1},
+    {{.name = "pointwise conv of few pixels",
+      .kind = "conv",
+      .units = 128,
+      .kernel = 1,
+      .no_bias = true},
+     {4, 5, 64},
+     2},
     {{.name = "pool", .kind = "max_pool", .kernel = 2, .stride = 2}, {4, 6, 3}, 3},
     {{.name = "pool of one block", .kind = "max_pool", .kernel = 2, .stride = 2}, {2, 2, 21}, 2},
     {{.name = "pool of odd sides", .kind = "max_pool", .kernel = 2, .stride = 2}, {5, 7, 3}, 2},

@@ -94,11 +94,66 @@ static void sums_of_columns_times_rows(void **state)
                             .b_depth = COLUMNS});
 }
 
+enum { LONG = 2 * DL_PANEL, FILTERS = 8 };
+
+static float expected_dot(int i, int j, float start)
+{
+    float sum = start;
+    for (int l = 0; l < LONG; l++)
+        sum += left_at(i, l) * right_at(l, j);
+    return sum;
+}
+
+/* c[rows x FILTERS] = or += a b^T; the row after it must stay. */
+static void check_dots(const dl_product_kind *kind, int rows, bool accumulate)
+{
+    static float left[ROWS_MAX * LONG], right[FILTERS * LONG], sums[(ROWS_MAX + 1) * FILTERS];
+    for (int l = 0; l < LONG; l++) {
+        for (int i = 0; i < ROWS_MAX; i++)
+            left[i * LONG + l] = left_at(i, l);
+        for (int j = 0; j < FILTERS; j++)
+            right[j * LONG + l] = right_at(l, j);
+    }
+    for (int i = 0; i < (ROWS_MAX + 1) * FILTERS; i++)
+        sums[i] = i < rows * FILTERS ? 2 : UNTOUCHED;
+    kind->run_dots(&(dl_dots){.m = rows,
+                              .n = FILTERS,
+                              .k = LONG,
+                              .accumulate = accumulate,
+                              .a = left,
+                              .a_row = LONG,
+                              .b = right,
+                              .b_row = LONG,
+                              .c = sums,
+                              .c_row = FILTERS});
+    for (int i = 0; i < rows * FILTERS; i++) {
+        const float expected = expected_dot(i / FILTERS, i % FILTERS, accumulate ? 2 : 0);
+        if (sums[i] != expected) {
+            fail_msg("%s, %d rows: %d is %g, not %g", kind->name, rows, i, (double)sums[i],
+                     (double)expected);
+        }
+    }
+    for (int j = 0; j < FILTERS; j++)
+        assert_true(sums[rows * FILTERS + j] == UNTOUCHED);
+}
+
+static void rows_times_rows(void **state)
+{
+    (void)state;
+    for (const dl_product_kind *kind = dl_product_kinds(); kind->name != NULL; kind++) {
+        for (int rows = 1; kind->is_there() && rows <= ROWS_MAX; rows++) {
+            check_dots(kind, rows, false);
+            check_dots(kind, rows, true);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_times_panels),
         cmocka_unit_test(sums_of_columns_times_rows),
+        cmocka_unit_test(rows_times_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,3 +68,7 @@ endif()
 # How fast the layers are: prints a table.
 add_executable(bench_kernels EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_kernels.c)
 target_link_libraries(bench_kernels PRIVATE dl_options dl_kernels)
+# The same beside PyTorch's: ratios of one run. Needs a Python with torch.
+add_custom_target(bench_torch COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/bench_torch.py
+    $<TARGET_FILE:dlprof> USES_TERMINAL)
+add_dependencies(bench_torch dlprof)
