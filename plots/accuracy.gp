@@ -84,7 +84,7 @@ if (left_count > 0) {
     set lmargin at screen panel_left(panel); set rmargin at screen panel_right(panel)
     if (panel < panel_count) { unset key }
     set logscale x
-    set xlabel "mini-batches between two averagings"
+    set xlabel "mini-batches between two averages"
     set xrange [0.8 : 65]
     set xtics (1, 2, 5, 10, 20, 50)
     eval "plot ".alone_lines(0)."for [s = 1:left_count] results \
@@ -98,9 +98,11 @@ if (right_count > 0) {
     set lmargin at screen panel_left(panel); set rmargin at screen panel_right(panel)
     set key
     unset logscale x
-    set xlabel "mean staleness (updates by others between read and apply)"
-    set xrange [-1 : *]
-    set xtics autofreq
+    # Most settings lie near 0, some far off.
+    set nonlinear x via log(1 + x) inverse exp(x) - 1
+    set xlabel "mean staleness (updates of others since the read)"
+    set xrange [-0.1 : 40]
+    set xtics (0, 0.5, 1, 2, 3, 5, 10, 20, 30)
     eval "plot ".alone_lines(0)."for [s = 1:right_count] results \
         using (in_right(s) ? number('staleness_mean') : NaN):(error_of(0)):(low_of(0)):(high_of(0)) \
         with yerrorbars linestyle 100 + left_count + s notitle, ".key_left.key_right.key_alone

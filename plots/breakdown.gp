@@ -24,7 +24,7 @@ row(unused) = (series_from(1) - 1) * block_rows + names_above + rank_from(text("
 row_px = 19
 
 left_px = label_px > 110 ? 1.06 * label_px + 75 : 190.0
-right_px = 200.0
+right_px = 215.0
 gap_px = 40.0
 canvas_width = left_px + right_px + (panel_count == 1 ? 605 : 450 * panel_count - gap_px)
 bars_px = row_px * block_rows * series_count

@@ -79,7 +79,7 @@ set grid x y linetype 1 linecolor rgb "#D8D8D8" linewidth 1
 set style fill solid 1 noborder
 band_colours = "#EDEDED #D9E6EE"
 band_reach = "10 5"
-error_label = "predicted over measured throughput, minus 1 (%)"
+error_label = "error of the predicted throughput (%)"
 if (is_over) {
     set yrange [-span : span]
     set logscale x 2

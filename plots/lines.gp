@@ -146,7 +146,7 @@ do for [p = 1:panel_count] {
         points_of("contradiction", contradiction_in, 300)
     reference_key = reference_label eq "" ? "" : \
         ", keyentry with lines linestyle 99 title reference_label"
-    spread_key = any_spread ? ", keyentry with filledcurves linestyle 98 title spread_label" : ""
+    spread_key = any_spread ? ", keyentry with filledcurves linestyle 98 fillstyle transparent solid 0.25 title spread_label" : ""
     set datafile missing NaN    # a point that a series lacks does not break its line
     eval "plot ".reference_part.spread_part.predicted_part.measured_part.\
         "for [s = 1:series_count] keyentry with linespoints linestyle s title series_label[s]".\

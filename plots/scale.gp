@@ -2,23 +2,40 @@
 # columns mode, workers, seconds of processor time, bytes of memory.
 #
 #   gnuplot -e "table='docs/scale.csv'; output='docs/scale.png'" plots/scale.gp
+folder = ARG0[1:strlen(ARG0) - strlen("scale.gp")]
+set encoding utf8
 if (!exists("table") || !exists("output")) {
-    print "usage: gnuplot -e \"table='docs/scale.csv'; output='docs/scale.png'\" plots/scale.gp"
+    printerr "usage: gnuplot -e \"table='docs/scale.csv'; output='docs/scale.png'\" plots/scale.gp"
     exit status 2
 }
 set datafile separator ","
 set datafile commentschars "#"
-set terminal pngcairo size 900,380 font "sans,10"
-set output output
-set multiplot layout 1,2
+modes = "none allreduce async"
+panel_count = 2
+series_count = words(modes)
+canvas_width = 1150
+canvas_height = 460
+left_px = 100.0
+right_px = 170.0
+gap_px = 110.0
+load folder."common.gp"
+
+of(s, column) = strcol(1) eq word(modes, s) ? column : NaN
 set logscale xy
-set grid
-set key left top
 set xlabel "workers"
-set format x "10^{%L}"
-set ylabel "processor time (s)"
-of(mode, column) = strcol(1) eq mode ? column : NaN
-plot for [mode in "none allreduce async"] table using 2:(of(mode, $3)) with linespoints pt 7 title mode
+set xrange [5 : 2e6]
+set xtics ("10" 10, "100" 100, "1k" 1000, "10k" 10000, "100k" 100000, "1M" 1000000)
+set output output
+set multiplot
+set lmargin at screen panel_left(1); set rmargin at screen panel_right(1)
+set ylabel "processor time of 10 steps (s)"
+set yrange [0.003 : 100]
+set format y "%g"
+unset key
+plot for [s = 1:series_count] table using 2:(of(s, $3)) with linespoints linestyle s
+set lmargin at screen panel_left(2); set rmargin at screen panel_right(2)
 set ylabel "memory (MB)"
-plot for [mode in "none allreduce async"] table using 2:(of(mode, $4 / 1e6)) with linespoints pt 7 title mode
+set yrange [2 : 5000]
+set key
+plot for [s = 1:series_count] table using 2:(of(s, $4 / 1e6)) with linespoints linestyle s title word(modes, s)
 unset multiplot

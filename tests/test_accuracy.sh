@@ -44,7 +44,7 @@ if command -v gnuplot >/dev/null; then
     draw() { gnuplot -e "results='$folder/out/$2.csv'; output='$folder/$1.svg'" "$root/plots/$1.gp" 2>&1; }
     words=$(draw accuracy accuracy) && [ -z "$words" ] || fail "accuracy.gp: $words"
     words=$(draw time_to_accuracy curves) && [ -z "$words" ] || fail "time_to_accuracy.gp: $words"
-    for text in "test error (%)" "mini-batches between two averagings" "mean staleness" \
+    for text in "test error (%)" "mini-batches between two averages" "mean staleness" \
         "mlp, average, 2 workers" "mlp, rate / staleness" "1 worker"; do
         grep -q -F ">$text" "$folder/accuracy.svg" || fail "accuracy.svg lacks '$text'"
     done

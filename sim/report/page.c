@@ -118,7 +118,7 @@ static const struct {
     {"breakdown", "results.csv", NULL, "share of each part in a step",
      "Where a step's time goes, averaged over the workers, and its mean time."},
     {"interval", "results.csv", NULL,
-     "throughput against the number of mini-batches between two averagings",
+     "throughput against the number of mini-batches between two averages",
      "What averaging less often is worth."},
     {"utilisation", "results.csv", NULL,
      "share of the time in which the workers compute against the rate of the network",
