@@ -110,9 +110,10 @@ static const dl_key rows[] = {
     SINGLE("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, update.write_bytes_per_s, "of it"),
     SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
         "vectors that the server's optimizer reads in passes after the sum (3 with momentum in one "
-        "pass: the sum, parameters, momentum); default: the sum is the update; workers on GPUs"),
+        "pass: the sum, parameters, momentum); default: the sum is the update; also those of an outer "
+        "optimizer (bmuf, [sync] outer), default 5; workers on GPUs"),
     SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
-        "vectors that it writes (2 with momentum in one pass)"),
+        "vectors that it writes (2 with momentum in one pass); an outer one by default 2"),
     SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
         "traffic, read and written, of all cores at once"),
     SINGLE("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, barrier_ns,

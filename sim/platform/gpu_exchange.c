@@ -41,7 +41,8 @@ static int memory_link(const dl_links *links, dl_place host)
 }
 
 /* What a server does with a byte of its slice: reads and writes, at a cost. An optimizer that passes
- * over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes). */
+ * over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes); so does an
+ * outer one, which else makes the difference and the momentum in one pass and the parameters in another. */
 typedef struct serving {
     const char *name;
     const dl_byte_cost *cost;
@@ -62,7 +63,9 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
     switch (kind) {
     case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
     case DL_SUM: return (serving){"update thread", &w->update, gpus->senders + reads, 1 + writes};
-    case DL_OUTER_UPDATE: return (serving){"filter thread", &w->average, 3 + 2, 1 + 1};
+    case DL_OUTER_UPDATE:
+        return (serving){"filter thread", &w->average, reads > 0 ? reads : 3 + 2,
+                         writes > 0 ? writes : 1 + 1};
     case DL_APPLY:
         return (serving){"update of gradients", &w->update, (int)gradients + reads, 1 + writes};
     case DL_ADD: return (serving){"adding thread", &w->update, gradients > 0 ? 2 : 1, 1};
