@@ -22,9 +22,12 @@ typedef struct schedule {
     dl_csv_writer csv;
     const dl_point *point;
     const dl_syncer_config *syncer; /* of async_average, else NULL */
-    int64_t updates;                /* or merges, so far */
+    int64_t updates;                /* or merges, or averages, so far */
     int64_t *written;               /* [workers] local steps */
-    contribution *pending;          /* [pending_count] since the last update */
+    /* Of averages: the local steps between two, the fragments, the lag, steps in all. */
+    int64_t period, fragments, lag, steps;
+    int64_t *received;     /* [workers] averages, with a lag */
+    contribution *pending; /* [pending_count] since the last update */
     size_t pending_count, pending_capacity;
 } schedule;
 
@@ -32,6 +35,12 @@ typedef struct schedule {
 static int64_t batch_of(const schedule *s, int worker, int64_t step)
 {
     return step * s->point->workers + worker;
+}
+
+/* Whether rows name a fragment. */
+static bool has_fragments(const schedule *s)
+{
+    return s->fragments > 1 || s->lag > 0;
 }
 
 /* A number that is -1 leaves its cell empty. The row is still to be ended. */
@@ -57,7 +66,16 @@ static void write_row(schedule *s, int64_t now_ns, const char *event, int64_t up
                       int64_t worker, int64_t read, int64_t batch)
 {
     start_row(s, now_ns, event, update, worker, read, batch);
-    if (s->syncer != NULL) dl_csv_text(&s->csv, "");
+    if (s->syncer != NULL || has_fragments(s)) dl_csv_text(&s->csv, "");
+    dl_csv_end_row(&s->csv);
+}
+
+/* Of averages: number `update`, or the worker's, of round `round`, counted over fragments. */
+static void write_round(schedule *s, int64_t now_ns, const char *event, int64_t update,
+                        int64_t worker, int64_t round)
+{
+    start_row(s, now_ns, event, update, worker, -1, -1);
+    if (has_fragments(s)) dl_csv_int(&s->csv, round % s->fragments);
     dl_csv_end_row(&s->csv);
 }
 
@@ -103,13 +121,46 @@ static void on_common_update(void *user, int64_t version, int64_t now_ns)
         write_gradient(s, now_ns, version, &(contribution){w, version - 1, read});
 }
 
-/* The last of the interval's steps are still to end: they have done all but the pull. */
+/* The worker's next local step and, with a lag, what it sends then. */
+static void write_step(schedule *s, int64_t now_ns, int worker)
+{
+    const int64_t done = s->written[worker] + 1;
+    write_local(s, now_ns, worker, s->written[worker]++);
+    if (s->lag > 0 && done % s->period == 0) {
+        write_round(s, now_ns, "send", -1, worker, done / s->period - 1);
+    }
+}
+
+/* The last of the period's steps are still to end: without a lag they have done all but the pull,
+ * with one some have sent and do not go on yet. */
+static void write_average(schedule *s, int64_t now_ns)
+{
+    const int64_t version = s->updates + 1;
+    for (int w = 0; w < s->point->workers; w++) {
+        if (s->lag == 0 || s->written[w] < version * s->period) write_step(s, now_ns, w);
+    }
+    write_round(s, now_ns, "average", version, -1, version - 1);
+    s->updates = version;
+}
+
 static void on_average(void *user, int64_t version, int64_t now_ns)
 {
     schedule *s = user;
-    for (int w = 0; w < s->point->workers; w++)
-        write_local(s, now_ns, w, s->written[w]++);
-    write_row(s, now_ns, "average", version, -1, -1, -1);
+    while (s->updates < version)
+        write_average(s, now_ns);
+}
+
+/* With a lag: what the worker merges at the end of its step, as dl_mode_average does. Where the way
+ * back takes no time, it may have got there before the average was counted. */
+static void write_receipts(schedule *s, int64_t now_ns, int worker, int64_t done)
+{
+    const int64_t late = done - s->lag > 0 ? done - s->lag : 0;
+    const int64_t due = (done == s->steps ? done : late) / s->period;
+    while (s->received[worker] < due) {
+        const int64_t round = s->received[worker]++;
+        on_average(s, round + 1, now_ns);
+        write_round(s, now_ns, "receive", -1, worker, round);
+    }
 }
 
 /* A step without exchange. */
@@ -119,9 +170,8 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     (void)start_ns;
     (void)staleness;
     schedule *s = user;
-    if (step < s->written[worker]) return; /* the last one before an average */
-    write_local(s, end_ns, worker, step);
-    s->written[worker]++;
+    if (step >= s->written[worker]) write_step(s, end_ns, worker); /* else before an average */
+    if (s->lag > 0) write_receipts(s, end_ns, worker, step + 1);
 }
 
 /* The next merge has the upload in it, which is based on `version`. */
@@ -181,9 +231,11 @@ static void write_head(schedule *s, const dl_scenario *scenario)
     dl_csv_comment(&s->csv, "seed: %lld", (long long)scenario->seed);
     dl_csv_comment(&s->csv, "workers: %d", s->point->workers);
     dl_csv_comment(&s->csv, "batch: %lld", (long long)s->point->batch);
+    if (s->fragments > 1) dl_csv_comment(&s->csv, "fragments: %lld", (long long)s->fragments);
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
         dl_csv_text(&s->csv, columns[c]);
     if (s->syncer != NULL) dl_csv_text(&s->csv, "weight");
+    if (has_fragments(s)) dl_csv_text(&s->csv, "fragment");
     dl_csv_end_row(&s->csv);
 }
 
@@ -202,6 +254,18 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
             "[failures] away has no schedule in mode average: a schedule's averages "
             "are of all workers");
     }
+    const bool averages = point->mode == &dl_mode_average;
+    if (averages && point->option[DL_SYNC_LAG] > 0 && scenario->interval_by_speed) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "[sync] interval_by_speed with a lag has no schedule: which averages a "
+                            "worker merges after a step then depends on its own interval");
+    }
+    if (averages && scenario->inside != 0) {
+        return dl_error_set(
+            err, DL_ERR_UNSUPPORTED,
+            "[sync] inside has no schedule: its local steps have the gradients of a "
+            "site's workers");
+    }
     if (scenario->shares == DL_SHARES_SPEED && point->workers > 1) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "[workload] shares = speed has no schedule: training that follows one "
@@ -214,10 +278,16 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
     schedule s = {
         .csv = {.out = output.out}, .point = point, .syncer = merges ? &scenario->syncer : NULL};
     s.written = dl_calloc((size_t)point->workers, sizeof *s.written, "steps");
+    s.received = dl_calloc((size_t)point->workers, sizeof *s.received, "averages");
+    s.steps = dl_run_steps(scenario, point);
+    s.fragments = averages ? scenario->fragments : 1;
+    s.lag = averages ? (int64_t)point->option[DL_SYNC_LAG] : 0;
+    s.period = averages ? (int64_t)point->option[DL_SYNC_INTERVAL] / s.fragments : 1;
     write_head(&s, scenario);
     const dl_team_observer observer = make_observer(&s);
     status = dl_run_observe(scenario, costs, point, &observer, err);
     free(s.pending);
     free(s.written);
+    free(s.received);
     return dl_output_end(&output, status, err);
 }

@@ -77,6 +77,21 @@ expect 1 "bmuf.csv: is of bmuf, which needs an outer optimizer" train --schedule
 expect 0 "outer optimizer sgd, rate 1, momentum 0.5" train --schedule bmuf.csv --model mlp --data synthetic \
     --outer sgd --outer-rate 1 --outer-momentum 0.5
 expect 1 "an outer optimizer needs averages" train --schedule three.csv --model mlp --data synthetic --outer nesterov
+# Fragments that are merged some steps after they were sent, quantised: the same curve on one core and on
+# all, and what threads train that average so.
+late=(--outer nesterov --mixing 0.25 --compress int8)
+for lag in 0 3 7; do
+    schedule late.csv 3 average "$(printf 'interval = 8\nfragments = 4\nlag = %s' "$lag")"
+    expect 0 "" train "${common[@]}" "${late[@]}" --schedule late.csv --curve late_all.csv
+    expect 0 "" train "${common[@]}" "${late[@]}" --schedule late.csv --curve late_one.csv --cores 1
+    cmp -s late_all.csv late_one.csv || fail "lag $lag: another curve on one core"
+    mixing=("${late[@]}")
+    [ "$lag" -gt 0 ] || mixing=(--outer nesterov --compress int8)
+    expect 0 "" train --model mlp --data synthetic --learning-rate 0.05 --batch 12 --workers 3 --steps 32 --no-trace \
+        --sync average --interval 8 --fragments 4 --lag "$lag" "${mixing[@]}" --curve late_threads.csv
+    [ "$(tail -n 1 late_all.csv | cut -d, -f2,4)" = "$(tail -n 1 late_threads.csv | cut -d, -f2,4)" ] ||
+        fail "lag $lag: $(tail -n 1 late_all.csv late_threads.csv)"
+done
 # A syncer's merges: the same curve on one core and on all, with and without an outer optimizer; weights
 # of stale uploads make another one.
 for power in 0 1; do

@@ -165,6 +165,49 @@ static void local_steps_come_before_their_average(void **state)
     remove(SCHEDULE);
 }
 
+/* Fragments every 6 steps, one after another every second step; with a lag, each worker's rows are its
+ * local steps, what it sends after every second one, and what it receives `lag` steps later, all of it
+ * after the last step, the 12th. An average comes after all have sent that fragment for it, or done the
+ * steps before it, and before anybody receives it. */
+static void fragments_are_sent_and_received_in_order(void **state)
+{
+    (void)state;
+    enum { STEPS = 12, FRAGMENTS = 3, PERIOD = 2, ROUNDS = STEPS / PERIOD, FRAGMENT = 6 };
+    for (int lag = 0; lag < 6; lag++) {
+        char options[80];
+        snprintf(options, sizeof options, "interval = 6\nfragments = 3\nlag = %d", lag);
+        dl_csv csv = write_and_read("average", options, STEPS);
+        long done[3] = {0}, sent[3] = {0}, received[3] = {0}, averages = 0;
+        assert_int_equal(csv.rows, 3 * STEPS + ROUNDS + (lag > 0 ? 2 * 3 * ROUNDS : 0));
+        for (size_t r = 0; r < csv.rows; r++) {
+            const char *event = dl_csv_cell(&csv, r, EVENT);
+            const long w = cell(&csv, r, WORKER), fragment = cell(&csv, r, FRAGMENT);
+            if (strcmp(event, "local") == 0) {
+                assert_int_equal(cell(&csv, r, BATCH), 3 * done[w]++ + w);
+                assert_string_equal(dl_csv_cell(&csv, r, FRAGMENT), "");
+            } else if (strcmp(event, "send") == 0) {
+                assert_int_equal(fragment, sent[w]++ % FRAGMENTS);
+                assert_int_equal(done[w], sent[w] * PERIOD);
+            } else if (strcmp(event, "receive") == 0) {
+                assert_int_equal(fragment, received[w]++ % FRAGMENTS);
+                assert_true(received[w] <= averages);
+                assert_true(done[w] == received[w] * PERIOD + lag || done[w] == STEPS);
+            } else {
+                assert_string_equal(event, "average");
+                assert_int_equal(fragment, averages++ % FRAGMENTS);
+                assert_int_equal(cell(&csv, r, UPDATE), averages);
+                for (int other = 0; other < 3; other++)
+                    assert_true(lag > 0 ? sent[other] >= averages
+                                        : done[other] == averages * PERIOD);
+            }
+        }
+        for (int w = 0; lag > 0 && w < 3; w++)
+            assert_int_equal(received[w], ROUNDS);
+        dl_csv_free(&csv);
+    }
+    remove(SCHEDULE);
+}
+
 /* Two learners of 2 local steps of 1 ms; merges of 3 ms, as soon as both have uploaded; an upload that
  * is 1 version stale weighs 1 / 2. Both upload at 2 ms, and again at 4, of version 0 while version 1 is
  * being merged until 5: in version 2, at 8, they are 1 stale. Learner 0 has done its steps at 8 ms, has
@@ -235,10 +278,11 @@ static void what_cannot_be_written_is_an_error(void **state)
     (void)state;
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
     static const char *const modes[] = {"easgd", "average\n[failures]\naway = 1:1-2",
+                                        "average\ninterval = 3\nlag = 1\ninterval_by_speed = yes",
                                         "async_average", "async"};
-    static const dl_status expected[] = {DL_ERR_UNSUPPORTED, DL_ERR_UNSUPPORTED, DL_ERR_IO,
-                                         DL_ERR_IO};
-    for (int i = 0; i < 4; i++) {
+    static const dl_status expected[] = {DL_ERR_UNSUPPORTED, DL_ERR_UNSUPPORTED, DL_ERR_UNSUPPORTED,
+                                         DL_ERR_IO, DL_ERR_IO};
+    for (int i = 0; i < 5; i++) {
         dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\n"
                                          "costs = c\nbatch = 2\n[sync]\nmode = %s\n",
                                          modes[i]);
@@ -260,6 +304,7 @@ int main(void)
         cmocka_unit_test(servers_update_in_order),
         cmocka_unit_test(staleness_is_that_of_the_run),
         cmocka_unit_test(local_steps_come_before_their_average),
+        cmocka_unit_test(fragments_are_sent_and_received_in_order),
         cmocka_unit_test(syncers_merge_in_order),
         cmocka_unit_test(it_is_deterministic),
         cmocka_unit_test(what_cannot_be_written_is_an_error),
