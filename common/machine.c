@@ -1,5 +1,6 @@
 #include "common/machine.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,6 +243,11 @@ void dl_machine_free(dl_machine *machine)
     free(machine->sites);
     free(machine->site_pairs);
     free(machine->protocols);
+    for (int i = 0; i < machine->fabric.switch_count; i++)
+        free(machine->fabric.switches[i].name);
+    free(machine->fabric.switches);
+    free(machine->fabric.switch_of);
+    free(machine->fabric.slots);
     free(machine->name);
     free(machine->path);
     *machine = (dl_machine){0};
@@ -260,6 +266,7 @@ enum {
     OF_NVLINKS,
     OF_SITE,
     OF_SITE_PAIR,
+    OF_NET_SWITCH,
     OF_NOBODY
 };
 
@@ -275,10 +282,13 @@ enum {
 #define SHARE DL_DIMENSION_PURE, 1e-3, 1
 #define CAPABILITY DL_DIMENSION_PURE, 1, 99
 #define PRICE DL_DIMENSION_PURE, 0, 1e5
+#define OVERSUBSCRIPTION DL_DIMENSION_PURE, 1, 1e3
 
-const char *const dl_fabric_kind_names[] = {"none", "fat_tree", "rail", "dragonfly", "torus", NULL};
+const char *const dl_fabric_kind_names[] = {"none",  "fat_tree", "rail", "dragonfly",
+                                            "torus", "switches", NULL};
 const char *const dl_fabric_spreadings[] = {"ideal", "ecmp", NULL};
 const char *const dl_fabric_placements[] = {"packed", "scattered", NULL};
+const char *const dl_fabric_orders[] = {"nodes", "switches", NULL};
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 static const char *const libraries[] = {"other", "nccl", NULL};
 
@@ -384,6 +394,18 @@ static const dl_key rows[] = {
              "added to the first average of a run: the collectives library connects, allocates "
              "buffers and loads kernels; allreduce does so before its first step"),
     DL_FABRIC_ROWS(FABRIC, 0),
+    OWN("netswitch *", "parent", "name of a [netswitch]", false,
+        "what is above this switch between nodes ([fabric] topology = switches); only the root has "
+        "none"),
+    OWN("netswitch *", "nodes", "a, b-c, ...", false, "slots whose ports are at it, from 0"),
+    QUANTITY(
+        "netswitch *", "bytes_per_s", OF_NET_SWITCH, dl_net_switch, uplink_bytes_per_s, RATES,
+        false,
+        "of its uplinks together, each direction; default: what is below it over oversubscription"),
+    QUANTITY(
+        "netswitch *", "oversubscription", OF_NET_SWITCH, dl_net_switch, oversubscription,
+        OVERSUBSCRIPTION, false,
+        "rate of its nodes' ports and of the uplinks below it over that of its own; default: 1"),
     QUANTITY(
         "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
         "to the other sites, each direction; default: no limit. Sites share the nodes in equal "
@@ -665,6 +687,181 @@ static dl_status read_nvlinks(const machine_reader *r, const dl_ini_section *sec
     return status;
 }
 
+/* --- switches between nodes ------------------------------------------------------------------ */
+
+static dl_status name_net_switch(const machine_reader *r, const dl_ini_section *section,
+                                 const char *name)
+{
+    dl_fabric *f = &r->machine->fabric;
+    (void)section;
+    DL_APPEND(f->switches, f->switch_count, "switches between nodes") =
+        (dl_net_switch){.name = dl_strdup(name), .parent = -1};
+    return DL_OK;
+}
+
+static int find_net_switch(const dl_fabric *f, const char *name)
+{
+    int i = 0;
+    while (strcmp(f->switches[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* Calls take(user, number) for each number of a list "0-3, 8". */
+static dl_status read_list(const dl_ini *ini, const dl_ini_entry *entry, dl_error *err,
+                           dl_status (*take)(void *user, int number), void *user)
+{
+    char **items = NULL;
+    size_t count = 0;
+    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
+    if (status != DL_OK) return status;
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        int first = 0, last = -1;
+        if (!parse_range(items[i], DL_MACHINE_MAX_NODES, &first, &last)) {
+            status =
+                dl_ini_error(ini, entry, DL_ERR_RANGE, err,
+                             "'%s' is not a number from 0 on or a range such as 0-3", items[i]);
+        }
+        for (int n = first; n <= last && status == DL_OK; n++) {
+            status = take(user, n);
+            if (status == DL_OK) continue;
+            status = dl_ini_error(ini, entry, DL_ERR_RANGE, err, "slot %d comes twice", n);
+        }
+    }
+    dl_ini_free_list(items, count);
+    return status;
+}
+
+typedef struct slot_taker {
+    dl_fabric *fabric;
+    int of; /* switch */
+} slot_taker;
+
+static dl_status put_under_switch(void *user, int slot)
+{
+    const slot_taker *taker = user;
+    dl_fabric *f = taker->fabric;
+    while (f->switch_slots <= slot)
+        DL_APPEND(f->switch_of, f->switch_slots, "slots of switches") = -1;
+    if (f->switch_of[slot] >= 0) return DL_ERR_RANGE;
+    f->switch_of[slot] = taker->of;
+    return DL_OK;
+}
+
+static dl_status read_net_switch(const machine_reader *r, const dl_ini_section *section,
+                                 const char *name)
+{
+    dl_fabric *f = &r->machine->fabric;
+    const int index = find_net_switch(f, name);
+    dl_net_switch *s = &f->switches[index];
+    slot_taker taker = {f, index};
+    const dl_ini_entry *nodes = dl_ini_find(r->ini, section->name, "nodes");
+    dl_status status =
+        dl_keys_read(&dl_machine_keys, OF_NET_SWITCH, r->ini, section->name, s, r->err);
+    if (status == DL_OK && dl_ini_find(r->ini, section->name, "parent") != NULL) {
+        status = machine_read_name(r, section->name, "parent", f->switches, f->switch_count,
+                                   sizeof *f->switches, &s->parent);
+    }
+    if (status != DL_OK || nodes == NULL) return status;
+    return read_list(r->ini, nodes, r->err, put_under_switch, &taker);
+}
+
+/* Levels above a switch, of which there are none too many; -1 if they form a ring. */
+static int net_depth(const dl_fabric *f, int of)
+{
+    int depth = 0;
+    while (f->switches[of].parent >= 0 && depth <= DL_FABRIC_DEPTH_MAX) {
+        of = f->switches[of].parent;
+        depth++;
+    }
+    return depth <= DL_FABRIC_DEPTH_MAX ? depth : -1;
+}
+
+/* The uplinks' rates, from the lowest switches up. */
+static void add_up_uplinks(const dl_machine *m, dl_fabric *f)
+{
+    for (int slot = 0; slot < f->switch_slots; slot++)
+        f->switches[f->switch_of[slot]].uplink_ports += m->nic_count;
+    for (int depth = DL_FABRIC_DEPTH_MAX; depth > 0; depth--) {
+        for (int i = 0; i < f->switch_count; i++) {
+            dl_net_switch *s = &f->switches[i];
+            if (net_depth(f, i) != depth) continue;
+            const double over = s->oversubscription.known ? s->oversubscription.value : 1;
+            s->uplink_ports /= over;
+            s->uplink_fixed /= over;
+            if (s->uplink_bytes_per_s.known) {
+                s->uplink_ports = 0;
+                s->uplink_fixed = s->uplink_bytes_per_s.value;
+            }
+            f->switches[s->parent].uplink_ports += s->uplink_ports;
+            f->switches[s->parent].uplink_fixed += s->uplink_fixed;
+        }
+    }
+}
+
+/* After the NICs, whose number the uplinks' rates depend on. */
+static dl_status check_net_switches(const machine_reader *r)
+{
+    dl_fabric *f = &r->machine->fabric;
+    int roots = 0;
+    for (int i = 0; i < f->switch_count; i++) {
+        char *section = dl_format("netswitch %s", f->switches[i].name);
+        const int line = dl_ini_section_line(r->ini, section);
+        free(section);
+        roots += f->switches[i].parent < 0;
+        if (net_depth(f, i) < 0) {
+            return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, line,
+                                   "[netswitch %s] has more than %d switches above it, or itself",
+                                   f->switches[i].name, DL_FABRIC_DEPTH_MAX);
+        }
+        if (roots < 2) continue;
+        return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, line,
+                               "[netswitch %s] has no parent, as another one: a tree has one root",
+                               f->switches[i].name);
+    }
+    for (int slot = 0; slot < f->switch_slots; slot++) {
+        if (f->switch_of[slot] >= 0) continue;
+        return dl_error_set_at(
+            r->err, DL_ERR_RANGE, r->ini->path, dl_ini_section_line(r->ini, "fabric"),
+            "slot %d is at no [netswitch], but slot %d is", slot, f->switch_slots - 1);
+    }
+    add_up_uplinks(r->machine, f);
+    return DL_OK;
+}
+
+static dl_status take_slot(void *user, int slot)
+{
+    dl_fabric *f = user;
+    DL_APPEND(f->slots, f->slot_count, "slots") = slot;
+    if (slot >= f->slot_end) f->slot_end = slot + 1;
+    return DL_OK;
+}
+
+/* A slot that the list has twice; -1: there is none. */
+static int find_twin(const dl_fabric *f)
+{
+    int twin = -1;
+    bool *seen = dl_calloc((size_t)f->slot_end, sizeof *seen, "slots");
+    for (int i = 0; i < f->slot_count; i++) {
+        if (seen[f->slots[i]]) twin = f->slots[i];
+        seen[f->slots[i]] = true;
+    }
+    free(seen);
+    return twin;
+}
+
+dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "fabric", "slots");
+    dl_fabric *f = &machine->fabric;
+    if (entry == NULL) return DL_OK;
+    f->slot_count = f->slot_end = 0;
+    dl_status status = read_list(ini, entry, err, take_slot, f);
+    const int twin = status == DL_OK ? find_twin(f) : -1;
+    return twin < 0 ? status
+                    : dl_ini_error(ini, entry, DL_ERR_RANGE, err, "slot %d comes twice", twin);
+}
+
 static dl_status read_fabric(const machine_reader *r)
 {
     dl_fabric *fabric = &r->machine->fabric;
@@ -673,24 +870,64 @@ static dl_status read_fabric(const machine_reader *r)
     for (int d = 1; d < DL_FABRIC_DIMENSIONS; d++)
         if (fabric->size[d] == 0) fabric->size[d] = 1;
     const int line = dl_ini_section_line(r->ini, "fabric");
+    const dl_status status = dl_machine_read_slots(r->machine, r->ini, r->err);
+    if (status != DL_OK) return status;
     if (line == 0 || dl_ini_find(r->ini, "fabric", "topology") != NULL) return DL_OK;
     return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, line, "[fabric] lacks topology");
+}
+
+/* How many slots there are; INT_MAX: any number. */
+static int slots_of(const dl_fabric *fabric)
+{
+    switch (fabric->kind) {
+    case DL_FABRIC_TORUS: return fabric->size[0] * fabric->size[1] * fabric->size[2];
+    case DL_FABRIC_SWITCHES: return fabric->switch_slots;
+    default: return INT_MAX;
+    }
+}
+
+static dl_status check_slots(const dl_machine *machine, dl_error *err)
+{
+    const dl_fabric *fabric = &machine->fabric;
+    const int slots = slots_of(fabric);
+    if (fabric->slot_count > 0 && fabric->slot_count < machine->nodes) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d nodes, but [fabric] slots has %d of them",
+                            machine->nodes, fabric->slot_count);
+    }
+    if (machine->nodes > slots) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d nodes, but the %s of [fabric] %s %d %s",
+                            machine->nodes, fabric->kind == DL_FABRIC_TORUS ? "torus" : "tree",
+                            "has", slots, fabric->kind == DL_FABRIC_TORUS ? "switches" : "slots");
+    }
+    if (fabric->slot_end <= slots) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "[fabric] slots has %d, but there are %d slots, from 0",
+                        fabric->slot_end - 1, slots);
 }
 
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err)
 {
     const dl_fabric *fabric = &machine->fabric;
     if (fabric->kind == DL_FABRIC_NONE) return DL_OK;
-    const bool is_torus = fabric->kind == DL_FABRIC_TORUS;
-    if (is_torus ? fabric->size[0] == 0 : fabric->group_nodes == 0) {
-        return dl_error_set(err, DL_ERR_DATA, "[fabric] topology = %s needs %s",
-                            dl_fabric_kind_names[fabric->kind],
-                            is_torus ? "size_x" : "group_nodes");
+    const char *lacks = NULL;
+    if (fabric->kind == DL_FABRIC_TORUS) {
+        lacks = fabric->size[0] == 0 ? "size_x" : NULL;
+    } else if (fabric->kind == DL_FABRIC_SWITCHES) {
+        lacks = fabric->switch_slots == 0 ? "[netswitch]es with nodes in the machine file" : NULL;
+    } else if (fabric->group_nodes == 0) {
+        lacks = "group_nodes";
     }
-    const int slots = fabric->size[0] * fabric->size[1] * fabric->size[2];
-    if (!is_torus || machine->nodes <= slots) return DL_OK;
-    return dl_error_set(err, DL_ERR_RANGE, "%d nodes, but the torus of [fabric] has %d switches",
-                        machine->nodes, slots);
+    if (lacks != NULL) {
+        return dl_error_set(err, DL_ERR_DATA, "[fabric] topology = %s needs %s",
+                            dl_fabric_kind_names[fabric->kind], lacks);
+    }
+    if (fabric->rank_order == DL_FABRIC_BY_SWITCHES &&
+        (machine->other_count > 0 || machine->site_count > 0)) {
+        return dl_error_set(
+            err, DL_ERR_RANGE,
+            "[fabric] rank_order = switches needs nodes that are all alike: without "
+            "[nodes ..] and [site ..]");
+    }
+    return check_slots(machine, err);
 }
 
 static dl_status read_host(const machine_reader *r)
@@ -723,11 +960,14 @@ static dl_status read_all(const machine_reader *r)
         (status = machine_each_section(r, "protocol", read_protocol)) ||
         (status = machine_each_section(r, "site", read_site)) ||
         (status = machine_each_section(r, "between", read_site_pair)) || (status = read_host(r)) ||
-        (status = read_fabric(r)) || (status = machine_each_section(r, "switch", name_switch)) ||
+        (status = read_fabric(r)) ||
+        (status = machine_each_section(r, "netswitch", name_net_switch)) ||
+        (status = machine_each_section(r, "netswitch", read_net_switch)) ||
+        (status = machine_each_section(r, "switch", name_switch)) ||
         (status = machine_each_section(r, "switch", read_switch)) ||
         (status = machine_each_section(r, "gpus", read_gpus)) ||
         (status = machine_each_section(r, "nodes", read_nodes)) ||
-        (status = machine_each_section(r, "nics", read_nics)) ||
+        (status = machine_each_section(r, "nics", read_nics)) || (status = check_net_switches(r)) ||
         (status = machine_each_section(r, "nvlinks", read_nvlinks))) {
         return status;
     }

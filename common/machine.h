@@ -122,11 +122,25 @@ typedef enum dl_fabric_kind {
     DL_FABRIC_FAT_TREE,
     DL_FABRIC_RAIL,
     DL_FABRIC_DRAGONFLY,
-    DL_FABRIC_TORUS
+    DL_FABRIC_TORUS,
+    DL_FABRIC_SWITCHES /* a tree by hand: the [netswitch]es */
 } dl_fabric_kind;
 
 enum { DL_FABRIC_IDEAL, DL_FABRIC_ECMP };       /* spreading */
 enum { DL_FABRIC_PACKED, DL_FABRIC_SCATTERED }; /* placement */
+
+enum { DL_FABRIC_BY_NODES, DL_FABRIC_BY_SWITCHES }; /* rank_order */
+
+#define DL_FABRIC_DEPTH_MAX 32 /* of a tree of [netswitch]es */
+
+/* A switch of a tree by hand. Its uplink carries ports * (rate of a node's port) + bytes_per_s. */
+typedef struct dl_net_switch {
+    char *name;
+    int parent;                        /* -1 = it is the root */
+    dl_quantity uplink_bytes_per_s;    /* as given; unknown = by what is below */
+    dl_quantity oversubscription;      /* >= 1; unknown = 1 */
+    double uplink_ports, uplink_fixed; /* from all of these */
+} dl_net_switch;
 
 #define DL_FABRIC_DIMENSIONS 3
 #define DL_FABRIC_SIZE_MAX 64 /* of a torus, in each dimension */
@@ -137,7 +151,13 @@ typedef struct dl_fabric {
     int pod_groups;   /* 0 = the tree has two levels */
     int router_nodes; /* of a dragonfly, >= 1 */
     int global_links; /* between two of its groups */
-    int spreading, placement;
+    int spreading, placement, rank_order;
+    int *slots; /* [slot_count] of the nodes, one after another; NULL = by placement */
+    int slot_count, slot_end; /* the greatest is slot_end - 1 */
+    dl_net_switch *switches;
+    int switch_count;
+    int *switch_of; /* [switch_slots] of each slot; where there are [netswitch]es */
+    int switch_slots;
     int size[DL_FABRIC_DIMENSIONS]; /* of a torus, 1 to DL_FABRIC_SIZE_MAX each */
     dl_quantity oversubscription, pod_oversubscription; /* >= 1; unknown = 1 */
     dl_quantity link_bytes_per_s; /* of a torus's or dragonfly's link; unknown = as the ports */
@@ -148,6 +168,7 @@ typedef struct dl_fabric {
 extern const char *const dl_fabric_kind_names[]; /* "none", "fat_tree", ..., NULL */
 extern const char *const dl_fabric_spreadings[]; /* "ideal", "ecmp", NULL */
 extern const char *const dl_fabric_placements[]; /* "packed", "scattered", NULL */
+extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 
 /* The rows of [fabric], of machine files and of scenarios, whose values go before those of the
  * machine file. FIELD(member) gives a row's owner and offset. */
@@ -200,7 +221,18 @@ extern const char *const dl_fabric_placements[]; /* "packed", "scattered", NULL 
          FIELD(placement),                                                                        \
          .sweep = SWEEP,                                                                          \
          .help = "of the nodes: packed, the default, group by group; scattered, dealt over all "  \
-                 "groups in turn"},                                                               \
+                 "groups (switches: over those with nodes) in turn"},                             \
+        {"fabric", "slots", DL_KEY_OWN, .form = "a, b-c, ...",                                    \
+         .help = "of the nodes, in the order of their numbers, as a scheduler gave them, in "     \
+                 "place of placement; from 0, group by group"},                                   \
+        {"fabric",                                                                                \
+         "rank_order",                                                                            \
+         DL_KEY_CHOICE,                                                                           \
+         .choices = dl_fabric_orders,                                                             \
+         FIELD(rank_order),                                                                       \
+         .sweep = SWEEP,                                                                          \
+         .help = "of the nodes: nodes, the default, that of their numbers, as a launcher gives "  \
+                 "ranks; switches, that of their slots"},                                         \
         {"fabric",                                                                                \
          "router_nodes",                                                                          \
          DL_FABRIC_WHOLE(1, 4096),                                                                \
@@ -316,6 +348,10 @@ int dl_machine_domain(const dl_machine *machine, int node);
  * machine's nodes, whose number a caller may have changed. DL_ERR_DATA, DL_ERR_RANGE, without a
  * file. */
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
+
+/* Reads [fabric] slots of a machine file or a scenario into the machine, where given. DL_ERR_RANGE. */
+dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
+                                dl_error *err) DL_MUST_CHECK;
 
 /* Releases everything; a zeroed object is fine. */
 void dl_machine_free(dl_machine *machine);

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "common/alloc.h"
 #include "common/bytes.h"
 #include "common/status.h"
 
@@ -22,14 +24,51 @@ static int divide_up(int a, int b)
 
 static int groups_of(const dl_machine *m)
 {
-    return divide_up(m->nodes, m->fabric.group_nodes);
+    const int slots = m->nodes > m->fabric.slot_end ? m->nodes : m->fabric.slot_end;
+    return divide_up(slots, m->fabric.group_nodes);
 }
 
-static int slot_of(const dl_machine *m, int node)
+/* --- slots ----------------------------------------------------------------------------------- */
+
+/* Deals the nodes over the switches that have slots, in turn. */
+static void deal_over_switches(const dl_machine *m, int *slots)
 {
-    if (m->fabric.placement == DL_FABRIC_PACKED || m->fabric.kind == DL_FABRIC_TORUS) return node;
-    const int groups = groups_of(m);
-    return node % groups * m->fabric.group_nodes + node / groups;
+    const dl_fabric *f = &m->fabric;
+    int *next = dl_calloc((size_t)f->switch_count, sizeof *next, "next slots of switches");
+    int dealt = 0;
+    while (dealt < m->nodes) {
+        for (int i = 0; i < f->switch_count && dealt < m->nodes; i++) {
+            while (next[i] < f->switch_slots && f->switch_of[next[i]] != i)
+                next[i]++;
+            if (next[i] < f->switch_slots) slots[dealt++] = next[i]++;
+        }
+    }
+    free(next);
+}
+
+static int compare_slots(const void *a, const void *b)
+{
+    const int one = *(const int *)a, other = *(const int *)b;
+    return (one > other) - (one < other);
+}
+
+void dl_fabric_slots(const dl_machine *machine, int *slots)
+{
+    const dl_fabric *f = &machine->fabric;
+    const bool scattered = f->placement == DL_FABRIC_SCATTERED && f->kind != DL_FABRIC_TORUS;
+    for (int node = 0; node < machine->nodes; node++) {
+        slots[node] = node;
+        if (f->slot_count > 0) {
+            slots[node] = f->slots[node];
+        } else if (scattered && f->kind != DL_FABRIC_SWITCHES) {
+            const int groups = groups_of(machine);
+            slots[node] = node % groups * f->group_nodes + node / groups;
+        }
+    }
+    if (f->slot_count == 0 && scattered && f->kind == DL_FABRIC_SWITCHES)
+        deal_over_switches(machine, slots);
+    if (f->rank_order == DL_FABRIC_BY_SWITCHES)
+        qsort(slots, (size_t)machine->nodes, sizeof *slots, compare_slots);
 }
 
 /* --- trees ----------------------------------------------------------------------------------- */
@@ -72,9 +111,9 @@ static int leaf_links(const dl_machine *m)
     return WAYS * leaves_of(m) * uplinks_of_leaf(m);
 }
 
-static int leaf_of(const dl_machine *m, int node, int nic)
+static int leaf_of(const dl_machine *m, int slot, int nic)
 {
-    const int group = slot_of(m, node) / m->fabric.group_nodes;
+    const int group = slot / m->fabric.group_nodes;
     return m->fabric.kind == DL_FABRIC_RAIL ? group * m->nic_count + nic : group;
 }
 
@@ -141,7 +180,7 @@ static int local_link(const dl_machine *m, int group, int from, int to)
 static int route_dragonfly(const dl_machine *m, const int ends[4], int *links, int *switches)
 {
     const int nodes = m->fabric.group_nodes, routers = routers_of_group(m);
-    const int slots[2] = {slot_of(m, ends[0]), slot_of(m, ends[2])};
+    const int slots[2] = {ends[0], ends[2]};
     const int groups[2] = {slots[0] / nodes, slots[1] / nodes};
     const int at = slots[0] % nodes / m->fabric.router_nodes;
     const int end = slots[1] % nodes / m->fabric.router_nodes;
@@ -161,8 +200,8 @@ static int route_dragonfly(const dl_machine *m, const int ends[4], int *links, i
 
 static int route_torus(const dl_machine *m, const int ends[4], int *links, int *switches)
 {
-    int at = slot_of(m, ends[0]), count = 0, stride = 1;
-    const int to = slot_of(m, ends[2]);
+    int at = ends[0], count = 0, stride = 1;
+    const int to = ends[2];
     for (int d = 0; d < DL_FABRIC_DIMENSIONS; d++) {
         const int size = m->fabric.size[d];
         int here = at / stride % size;
@@ -181,6 +220,46 @@ static int route_torus(const dl_machine *m, const int ends[4], int *links, int *
     return count;
 }
 
+/* --- switches by hand ------------------------------------------------------------------------ */
+
+static int depth_of(const dl_fabric *f, int of)
+{
+    int depth = 0;
+    for (; f->switches[of].parent >= 0; of = f->switches[of].parent)
+        depth++;
+    return depth;
+}
+
+/* Up from both ends until they meet: the ways down are found from their end. */
+static int route_switches(const dl_machine *m, const int ends[4], int *links, int *switches)
+{
+    const dl_fabric *f = &m->fabric;
+    int from = f->switch_of[ends[0]], to = f->switch_of[ends[2]];
+    int from_depth = depth_of(f, from), to_depth = depth_of(f, to);
+    int down[DL_FABRIC_DEPTH_MAX], down_count = 0, count = 0;
+    while (from != to) {
+        if (from_depth >= to_depth) {
+            links[count++] = WAYS * from + UP;
+            from = f->switches[from].parent;
+            from_depth--;
+        } else {
+            down[down_count++] = WAYS * to + DOWN;
+            to = f->switches[to].parent;
+            to_depth--;
+        }
+    }
+    while (down_count > 0)
+        links[count++] = down[--down_count];
+    *switches = count;
+    return count;
+}
+
+static double uplink_rate(const dl_machine *m, double port_bytes_per_s, int link)
+{
+    const dl_net_switch *s = &m->fabric.switches[link / WAYS];
+    return s->uplink_ports * port_bytes_per_s + s->uplink_fixed;
+}
+
 /* --- all ------------------------------------------------------------------------------------- */
 
 int dl_fabric_links(const dl_machine *machine)
@@ -191,6 +270,7 @@ int dl_fabric_links(const dl_machine *machine)
     case DL_FABRIC_RAIL: return leaf_links(machine) + WAYS * pods_of(machine);
     case DL_FABRIC_DRAGONFLY: return local_links(machine) + groups_of(machine) * groups_of(machine);
     case DL_FABRIC_TORUS: return f->size[0] * f->size[1] * f->size[2] * DL_FABRIC_DIMENSIONS * WAYS;
+    case DL_FABRIC_SWITCHES: return WAYS * f->switch_count;
     default: return 0;
     }
 }
@@ -201,6 +281,8 @@ double dl_fabric_capacity(const dl_machine *machine, double port_bytes_per_s, in
     double rate = f->link_bytes_per_s.known ? f->link_bytes_per_s.value : port_bytes_per_s;
     if (is_tree(machine)) {
         rate = tree_capacity(machine, port_bytes_per_s, link);
+    } else if (f->kind == DL_FABRIC_SWITCHES) {
+        rate = uplink_rate(machine, port_bytes_per_s, link);
     } else if (f->kind == DL_FABRIC_DRAGONFLY && link >= local_links(machine)) {
         rate *= f->global_links;
     }
@@ -220,6 +302,8 @@ void dl_fabric_name(const dl_machine *machine, int link, char *text, size_t byte
         } else {
             snprintf(text, bytes, "leaf %d uplink %d %s", number / uplinks, number % uplinks, way);
         }
+    } else if (m->fabric.kind == DL_FABRIC_SWITCHES) {
+        snprintf(text, bytes, "%.60s %s", m->fabric.switches[link / WAYS].name, way);
     } else if (m->fabric.kind == DL_FABRIC_TORUS) {
         const int dimension = link / WAYS % DL_FABRIC_DIMENSIONS;
         snprintf(text, bytes, "switch %d %c%c", link / WAYS / DL_FABRIC_DIMENSIONS,
@@ -234,16 +318,17 @@ void dl_fabric_name(const dl_machine *machine, int link, char *text, size_t byte
     }
 }
 
-int dl_fabric_route(const dl_machine *machine, int from_node, int from_nic, int to_node, int to_nic,
+int dl_fabric_route(const dl_machine *machine, int from_slot, int from_nic, int to_slot, int to_nic,
                     int links[DL_FABRIC_ROUTE_MAX], double *latency_ns)
 {
-    const int ends[4] = {from_node, from_nic, to_node, to_nic};
+    const int ends[4] = {from_slot, from_nic, to_slot, to_nic};
     int count = 0, switches = 0; /* beyond the first */
     switch (machine->fabric.kind) {
     case DL_FABRIC_FAT_TREE:
     case DL_FABRIC_RAIL: count = route_tree(machine, ends, links, &switches); break;
     case DL_FABRIC_DRAGONFLY: count = route_dragonfly(machine, ends, links, &switches); break;
     case DL_FABRIC_TORUS: count = route_torus(machine, ends, links, &switches); break;
+    case DL_FABRIC_SWITCHES: count = route_switches(machine, ends, links, &switches); break;
     default: break;
     }
     DL_ASSERT(count <= DL_FABRIC_ROUTE_MAX, "a way over %d links", count);

@@ -118,6 +118,8 @@ void dl_links_init(dl_links *links, const dl_machine *machine)
     if (machine->fabric.kind == DL_FABRIC_NONE) return;
     links->fabric = links->count;
     links->count += dl_fabric_links(machine);
+    links->slots = dl_calloc((size_t)machine->nodes, sizeof *links->slots, "slots of nodes");
+    dl_fabric_slots(machine, links->slots);
 }
 
 void dl_links_free(dl_links *links)
@@ -134,6 +136,7 @@ void dl_links_free(dl_links *links)
     free(links->nvlink);
     free(links->nvswitch);
     free(links->memory);
+    free(links->slots);
     *links = (dl_links){0};
 }
 
@@ -510,8 +513,9 @@ static void cross_fabric(const dl_links *links, dl_route *route, dl_place from, 
 {
     int crossed[DL_FABRIC_ROUTE_MAX];
     double latency_ns = 0;
-    const int count = dl_fabric_route(links->machine, from.node, dl_links_nic(links, from), to.node,
-                                      dl_links_nic(links, to), crossed, &latency_ns);
+    const int count =
+        dl_fabric_route(links->machine, links->slots[from.node], dl_links_nic(links, from),
+                        links->slots[to.node], dl_links_nic(links, to), crossed, &latency_ns);
     for (int i = 0; i < count; i++)
         add_link_to(route, links->fabric + crossed[i]);
     route->latency_ns += latency_ns;

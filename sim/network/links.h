@@ -57,6 +57,7 @@ typedef struct dl_links {
     dl_edge *nvlink;                         /* as in the machine */
     dl_edge *nvswitch;                       /* of each GPU */
     int *memory;                             /* [sockets] link numbers */
+    int *slots;                              /* [nodes] of the fabric; NULL without one */
 } dl_links;
 
 typedef enum dl_place_kind { DL_PLACE_GPU, DL_PLACE_HOST } dl_place_kind;

@@ -220,6 +220,7 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     if ((status = read_gpus(gpu, ini, err)) ||
         (status = read_placement(gpu, ini, &lists->workers, err)) ||
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_GPU, ini, NULL, gpu, err)) ||
+        (status = dl_machine_read_slots(&gpu->machine, ini, err)) ||
         (status = check_fabric(&gpu->machine, ini, err)) || (status = read_shards(gpu, ini, err)) ||
         (status = read_algorithm(gpu, ini, err))) {
         return status;

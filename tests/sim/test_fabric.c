@@ -1,6 +1,7 @@
 /* Switches between nodes: which links a copy crosses, at which rate, and what that does to an
  * all-reduce. A node has a GPU (or two) and as many NICs; ports have 1 GB/s and 5 us each way. */
 #include "tests/machine_fixture.h"
+#include "tests/sim_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -191,7 +192,7 @@ static void ecmp_lets_flows_collide(void **state)
 }
 
 /* Seconds of a ring over all GPUs, of enough bytes for latencies not to matter. */
-static double ring_s(const char *text, double bytes)
+static double ring_by(const char *text, double bytes, dl_fidelity fidelity)
 {
     dl_machine m = fixture_machine(text);
     dl_links links;
@@ -201,6 +202,7 @@ static double ring_s(const char *text, double bytes)
         places[i] = gpu_place(i, 0);
     const dl_collective_config config = {.kind = DL_ALLREDUCE,
                                          .algorithm = "ring",
+                                         .fidelity = fidelity,
                                          .ranks = places,
                                          .rank_count = m.nodes,
                                          .bytes = bytes,
@@ -212,6 +214,11 @@ static double ring_s(const char *text, double bytes)
     dl_links_free(&links);
     dl_machine_free(&m);
     return time_ns / 1e9;
+}
+
+static double ring_s(const char *text, double bytes)
+{
+    return ring_by(text, bytes, DL_FIDELITY_PHASE);
 }
 
 /* A ring of eight nodes sends 2 * 7/8 of 8 GB over each port: 14 s at 1 GB/s. Packed, one flow
@@ -239,6 +246,83 @@ static void a_ring_fits_a_torus(void **state)
                        28, 0.28);
 }
 
+/* Three racks in two rows. Rack 0 has four ports of 1 GB/s over 2, row 0 the 2 + 2 GB/s of its racks over
+ * 2; row 1's uplinks have the rate that is given. Each link more is a switch more, 100 ns. */
+static void switches_by_hand_form_a_tree(void **state)
+{
+    (void)state;
+    dl_machine m = fixture_machine(
+        NODES("8", "0",
+              "topology = switches\nhop_ns = 100\n[netswitch spine]\n"
+              "[netswitch row0]\nparent = spine\noversubscription = 2\n"
+              "[netswitch row1]\nparent = spine\nbytes_per_s = 3GB/s\n"
+              "[netswitch rack0]\nparent = row0\nnodes = 0-3\noversubscription = 2\n"
+              "[netswitch rack1]\nparent = row0\nnodes = 4, 5\n"
+              "[netswitch rack2]\nparent = row1\nnodes = 6-7\n"));
+    dl_links links;
+    dl_links_init(&links, &m);
+    assert_way(&links, gpu_place(0, 0), gpu_place(3, 0), "", 0);
+    assert_way(&links, gpu_place(0, 0), gpu_place(5, 0), "rack0 up, rack1 down", 200);
+    assert_way(&links, gpu_place(7, 0), gpu_place(1, 0), "rack2 up, row1 up, row0 down, rack0 down",
+               400);
+    assert_float_equal(capacity_of(&links, "rack0 up"), 2e9, 1);
+    assert_float_equal(capacity_of(&links, "rack1 down"), 2e9, 1);
+    assert_float_equal(capacity_of(&links, "row0 up"), 2e9, 1);
+    assert_float_equal(capacity_of(&links, "row1 down"), 3e9, 1);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+}
+
+/* Four nodes in slots of leaves 2, 0, 2, 0; sorted, nodes 0 and 1 are at leaf 0. */
+static void a_list_places_the_nodes(void **state)
+{
+    (void)state;
+#define LISTED "topology = fat_tree\ngroup_nodes = 4\nslots = 8, 0, 9-10, 1\n"
+    dl_machine m = fixture_machine(NODES("4", "0", LISTED));
+    dl_links links;
+    dl_links_init(&links, &m);
+    assert_way(&links, gpu_place(0, 0), gpu_place(1, 0), "leaf 2 up, leaf 0 down", 0);
+    assert_way(&links, gpu_place(0, 0), gpu_place(2, 0), "", 0);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+    m = fixture_machine(NODES("5", "0", LISTED "rank_order = switches\n"));
+    dl_links_init(&links, &m); /* 0, 1, 8, 9, 10 */
+    assert_way(&links, gpu_place(0, 0), gpu_place(1, 0), "", 0);
+    assert_way(&links, gpu_place(1, 0), gpu_place(2, 0), "leaf 0 up, leaf 2 down", 0);
+    assert_way(&links, gpu_place(2, 0), gpu_place(4, 0), "", 0);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+}
+
+/* As above by hand, and chunk by chunk: a ring in the order of the nodes' numbers crosses the uplinks with
+ * every hop, 56 s; sorted by switches with one, 14 s. Of racks with 6 and 2 slots the nodes are dealt 0, 6,
+ * 1, 7, 2, 3, 4, 5: two flows each way, on an uplink of the first rack's six ports over 6. */
+static void rings_follow_the_ranks_or_the_switches(void **state)
+{
+    (void)state;
+#define RACKS "topology = switches\n[netswitch spine]\n"
+#define EQUAL                                                            \
+    "[netswitch a]\nparent = spine\nnodes = 0-3\noversubscription = 4\n" \
+    "[netswitch b]\nparent = spine\nnodes = 4-7\noversubscription = 4\n"
+#define UNEQUAL                                                          \
+    "[netswitch a]\nparent = spine\nnodes = 0-5\noversubscription = 6\n" \
+    "[netswitch b]\nparent = spine\nnodes = 6-7\n"
+    static const struct {
+        const char *text;
+        double seconds;
+    } cases[] = {
+        {NODES("8", "0", RACKS EQUAL), 14},
+        {NODES("8", "0", "placement = scattered\n" RACKS EQUAL), 56},
+        {NODES("8", "0", "slots = 0, 4, 1, 5, 2, 6, 3, 7\n" RACKS EQUAL), 56},
+        {NODES("8", "0", "placement = scattered\nrank_order = switches\n" RACKS EQUAL), 14},
+        {NODES("8", "0", "placement = scattered\n" RACKS UNEQUAL), 28},
+    };
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        for (int fidelity = 0; fidelity < 2; fidelity++)
+            assert_near(ring_by(cases[i].text, 8e9, (dl_fidelity)fidelity), cases[i].seconds, 0.01);
+    }
+}
+
 static void bad_fabrics_are_refused(void **state)
 {
     (void)state;
@@ -257,6 +341,28 @@ static void bad_fabrics_are_refused(void **state)
          "oversubscription"},
         {NODES("2", "0", "topology = rail\ngroup_nodes = 2\nbackground_frac = 1\n"),
          "background_frac"},
+        {NODES("2", "0", "topology = switches\n"), "needs [netswitch]es with nodes"},
+        {NODES("2", "0", "topology = switches\n[netswitch a]\nnodes = 0-1, 1\n"),
+         "slot 1 comes twice"},
+        {NODES("2", "0", "topology = switches\n[netswitch a]\nnodes = 0, x\n"), "'x' is not"},
+        {NODES("2", "0", "topology = switches\n[netswitch a]\nnodes = 0, 2\n"),
+         "slot 1 is at no [netswitch]"},
+        {NODES("2", "0", "topology = switches\n[netswitch a]\nnodes = 0\n"), "has 1 slots"},
+        {NODES("1", "0", "topology = switches\n[netswitch a]\nnodes = 0\n[netswitch b]\n"),
+         "a tree has one root"},
+        {NODES("1", "0",
+               "topology = switches\n[netswitch a]\nparent = b\nnodes = 0\n[netswitch b]\n"
+               "parent = a\n"),
+         "or itself"},
+        {NODES("1", "0",
+               "topology = switches\n[netswitch spine]\n[netswitch a]\nparent = spin\n"
+               "nodes = 0\n"),
+         "'spine'"},
+        {NODES("3", "0", "topology = fat_tree\ngroup_nodes = 2\nslots = 0, 5\n"),
+         "slots has 2 of them"},
+        {NODES("2", "0", "topology = fat_tree\ngroup_nodes = 2\nslots = 0, 0\n"),
+         "slot 0 comes twice"},
+        {NODES("2", "0", "topology = torus\nsize_x = 2\nslots = 0, 2\n"), "there are 2 slots"},
     };
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         dl_machine m = {0};
@@ -282,6 +388,9 @@ int main(void)
         cmocka_unit_test(ecmp_lets_flows_collide),
         cmocka_unit_test(scattered_rings_pay_for_oversubscription),
         cmocka_unit_test(a_ring_fits_a_torus),
+        cmocka_unit_test(switches_by_hand_form_a_tree),
+        cmocka_unit_test(a_list_places_the_nodes),
+        cmocka_unit_test(rings_follow_the_ranks_or_the_switches),
         cmocka_unit_test(bad_fabrics_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
