@@ -124,9 +124,14 @@ const char *fake_device_opened(void)
     return opened;
 }
 
+/* This library has the backend once more, and its own OpenBLAS, beside the program's. */
 static const dl_backend *real(void)
 {
-    return dl_backend_cpu(DL_DOUBLE);
+    const dl_backend *backend = dl_backend_cpu(DL_DOUBLE);
+    dl_error error = {0};
+    const dl_status status = backend->start(&error);
+    DL_ASSERT(status == DL_OK, "%s", error.text);
+    return backend;
 }
 
 /* The device's own view of an address. */
