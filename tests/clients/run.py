@@ -14,6 +14,9 @@ The clock alone ends it: no round starts that would end after --seconds, by the 
 there are two. Nothing looks at an error before that, and no case gets more rounds than another, so
 neither the number of rounds nor what was measured can follow the rows that are compared.
 
+Measured runs are timed after as many steps as the benchmark lets go by until the system has placed
+the threads of new processes (20 to 60), as what is predicted is training that lasts.
+
 Of every measured run the share of the processors that others used is kept, the host of a virtual
 machine among them; runs with more than 10 % do not count unless fewer than a quarter of a point's
 remain.
@@ -236,7 +239,8 @@ class Clients:
             before = processor_times()
             text = call(self.train(
                 model, "--mode", MODES[mode][0], "--workers", ranks, "--batch", batch, "--steps",
-                self.steps(steps, 6), "--interval", MODES[mode][2]))
+                self.steps(steps, 6), "--warmup", self.steps(max(steps // 5, 20), 5), "--interval",
+                MODES[mode][2]))
             after = processor_times()
             values = {"samples_per_s": [], "staleness_mean": [], "processor_s": []}
             for line in text.splitlines():
