@@ -46,7 +46,7 @@ expect 2 "--fragments needs --sync average" train "${small[@]}" --sync ps --frag
 expect 2 "must be 1 to 1024 and divide the interval of 5 steps" train "${small[@]}" --sync average --interval 5 --fragments 2
 expect 2 "--mixing needs --lag" train "${small[@]}" --sync average --interval 4 --mixing 0.2
 expect 0 "every 4 steps, in 2 fragments, merged 3 steps later, mixing 0.2, what was learned sent as int8" train \
-    "${small[@]}" --sync average --interval 4 --fragments 2 --lag 3 --mixing 0.2 --compress int8
+    "${small[@]}" --sync average --interval 4 --fragments 2 --lag 3 --mixing 0.2 --compress int8 --steps 8 --no-trace
 expect 2 "--interval needs --sync average: none does not take it" train "${small[@]}" --interval 5
 expect 2 "--outer needs --sync average" train "${small[@]}" --sync ps --outer nesterov
 expect 0 "every 4 steps, outer optimizer nesterov, rate 0.7, momentum 0.9" train "${small[@]}" --sync average \
