@@ -163,6 +163,7 @@ def trace(worker, args):
 def measure(worker, args, shared, barrier):
     """Throughput of all workers together, printed by rank 0."""
     if args.mode == "async":
+        barrier.wait()  # a gradient of the steps before would count as one of the new server
         if worker.rank == 0:
             dist.rpc.rpc_sync("server", start_server, args=(worker.flat.values, args.steps))
         worker.version, worker.stopping = 0, False
