@@ -1,37 +1,57 @@
 #include "sim/event_queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/status.h"
 
 #define ARITY 4
+#define LINE_BYTES 64
 #define STALE_LEAST 64 /* cancelled events that are not worth clearing out */
+#define LARGE 4096     /* keys that the first-level cache does not hold */
+#define ROOM_MOST (1 << DL_EVENT_ID_BITS)
+#define NUMBERS ((uint64_t)1 << (64 - DL_EVENT_ID_BITS))
+
+/* Room for the keys, of which the second one starts a line of the cache. Pages that no key has come to
+ * take no memory. */
+static void make_heap(dl_event_queue *queue, int room)
+{
+    const size_t line = LINE_BYTES / sizeof(dl_event_key);
+    char *block = dl_calloc((size_t)room + 2 * line, sizeof(dl_event_key), "event heap");
+    const size_t off = (uintptr_t)block % LINE_BYTES;
+    queue->heap_block = block;
+    queue->heap = (dl_event_key *)(void *)(block + (LINE_BYTES - off)) + line - 1;
+    queue->room = room;
+}
 
 void dl_event_queue_init(dl_event_queue *queue, int capacity)
 {
-    DL_ASSERT(capacity >= 1, "capacity %d", capacity);
-    const size_t n = (size_t)capacity;
+    DL_ASSERT(capacity >= 1 && capacity <= ROOM_MOST, "capacity %d", capacity);
     *queue = (dl_event_queue){
         .capacity = capacity,
-        .pool = dl_calloc(n, sizeof *queue->pool, "events"),
-        .heap = dl_calloc(n, sizeof *queue->heap, "event heap"),
-        .room = capacity,
+        .pool = dl_calloc((size_t)capacity, sizeof *queue->pool, "events"),
         .free = -1,
     };
+    make_heap(queue, capacity);
 }
 
 void dl_event_queue_free(dl_event_queue *queue)
 {
     free(queue->pool);
-    free(queue->heap);
+    free(queue->heap_block);
     *queue = (dl_event_queue){0};
 }
 
-static bool before(const dl_event_key *a, const dl_event_key *b)
+static int id_of(dl_event_key key)
 {
-    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns;
-    return a->sequence < b->sequence;
+    return (int)(key.order & (ROOM_MOST - 1));
+}
+
+/* Without a branch: which key of four is the least cannot be foreseen. */
+static inline bool before(const dl_event_key *a, const dl_event_key *b)
+{
+    return (a->time_ns < b->time_ns) | ((a->time_ns == b->time_ns) & (a->order < b->order));
 }
 
 /* Puts the key at `place`, or as far towards the root as it belongs. */
@@ -39,7 +59,7 @@ static void sift_up(dl_event_queue *queue, int place, dl_event_key key)
 {
     dl_event_key *heap = queue->heap;
     while (place > 0) {
-        const int parent = (place - 1) / ARITY;
+        const int parent = (int)((unsigned)(place - 1) / ARITY);
         if (!before(&key, &heap[parent])) break;
         heap[place] = heap[parent];
         place = parent;
@@ -50,20 +70,31 @@ static void sift_up(dl_event_queue *queue, int place, dl_event_key key)
 /* The least of the children from `first` on; there is one at least. */
 static int least_child(const dl_event_queue *queue, int first)
 {
-    const int end = first + ARITY < queue->count ? first + ARITY : queue->count;
+    const dl_event_key *heap = queue->heap;
+    if (first + ARITY <= queue->count) {
+        const int low = first + before(&heap[first + 1], &heap[first]);
+        const int high = first + 2 + before(&heap[first + 3], &heap[first + 2]);
+        return before(&heap[high], &heap[low]) ? high : low;
+    }
     int least = first;
-    for (int child = first + 1; child < end; child++)
-        if (before(&queue->heap[child], &queue->heap[least])) least = child;
+    for (int child = first + 1; child < queue->count; child++)
+        if (before(&heap[child], &heap[least])) least = child;
     return least;
 }
 
 /* Fills the hole at `place` with what follows below it, down to a leaf, and puts the key there: it
- * comes from the end, so mostly belongs near it. */
+ * comes from the end, so mostly belongs near it. The next level's lines are asked for before it is
+ * known which of them is needed. */
 static void fill_hole(dl_event_queue *queue, int place, dl_event_key key)
 {
+    dl_event_key *heap = queue->heap;
+    const bool is_large = queue->count > LARGE;
     for (int first; (first = place * ARITY + 1) < queue->count;) {
+        const int below = first * ARITY + 1;
+        for (int i = 0; i < ARITY && is_large && below < queue->count; i++)
+            __builtin_prefetch(&heap[below + i * ARITY]);
         const int least = least_child(queue, first);
-        queue->heap[place] = queue->heap[least];
+        heap[place] = heap[least];
         place = least;
     }
     sift_up(queue, place, key);
@@ -82,10 +113,14 @@ static void sift_down(dl_event_queue *queue, int place, dl_event_key key)
 
 static void grow(dl_event_queue *queue)
 {
-    const int room = 2 * queue->room;
+    void *block = queue->heap_block;
+    const dl_event_key *heap = queue->heap;
+    const int room = queue->room < ROOM_MOST / 2 ? 2 * queue->room : ROOM_MOST;
+    DL_ASSERT(queue->room < ROOM_MOST, "%d events", queue->room);
     queue->pool = dl_realloc(queue->pool, (size_t)room, sizeof *queue->pool, "events");
-    queue->heap = dl_realloc(queue->heap, (size_t)room, sizeof *queue->heap, "event heap");
-    queue->room = room;
+    make_heap(queue, room);
+    memcpy(queue->heap, heap, (size_t)queue->count * sizeof *heap);
+    free(block);
 }
 
 /* A place in the pool for one event more. */
@@ -107,6 +142,20 @@ static void free_id(dl_event_queue *queue, int id)
     queue->free = id;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    return before(a, b) ? -1 : before(b, a);
+}
+
+/* From 0 on, in the order that they have. What is in order is a heap. */
+static void number_anew(dl_event_queue *queue)
+{
+    qsort(queue->heap, (size_t)queue->count, sizeof *queue->heap, by_key);
+    for (int i = 0; i < queue->count; i++)
+        queue->heap[i].order = (uint64_t)i << DL_EVENT_ID_BITS | (uint64_t)id_of(queue->heap[i]);
+    queue->next_number = (uint64_t)queue->count;
+}
+
 int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
                         int index)
 {
@@ -114,7 +163,9 @@ int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn hand
               queue->count - queue->stale);
     const int id = take_id(queue);
     queue->pool[id] = (dl_event_call){handler, user, index, true};
-    sift_up(queue, queue->count++, (dl_event_key){time_ns, queue->next_sequence++, id});
+    if (queue->next_number == NUMBERS) number_anew(queue);
+    const uint64_t order = queue->next_number++ << DL_EVENT_ID_BITS | (uint64_t)id;
+    sift_up(queue, queue->count++, (dl_event_key){time_ns, order});
     return id;
 }
 
@@ -129,11 +180,13 @@ bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event)
 {
     while (queue->count > 0) {
         const dl_event_key key = queue->heap[0];
-        const dl_event_call call = queue->pool[key.id];
+        const int id = id_of(key);
+        const dl_event_call call = queue->pool[id];
         drop_first(queue);
-        free_id(queue, key.id);
+        if (queue->count > 0) __builtin_prefetch(&queue->pool[id_of(queue->heap[0])]);
+        free_id(queue, id);
         if (call.is_pending) {
-            *event = (dl_event){key.time_ns, key.sequence, call.handler, call.user, call.index};
+            *event = (dl_event){key.time_ns, call.handler, call.user, call.index};
             return true;
         }
         queue->stale--;
@@ -147,10 +200,10 @@ static void clear_stale(dl_event_queue *queue)
     int kept = 0;
     for (int i = 0; i < queue->count; i++) {
         const dl_event_key key = queue->heap[i];
-        if (queue->pool[key.id].is_pending) {
+        if (queue->pool[id_of(key)].is_pending) {
             queue->heap[kept++] = key;
         } else {
-            free_id(queue, key.id);
+            free_id(queue, id_of(key));
         }
     }
     queue->count = kept;

@@ -71,11 +71,33 @@ static void agrees_with_a_list(void **state)
     dl_event_queue_free(&queue);
 }
 
+/* The last number is used up by the second of five events: they are numbered anew and keep their
+ * order, ties too. */
+static void order_stays_when_numbers_run_out(void **state)
+{
+    (void)state;
+    static const int64_t times_ns[] = {7, 3, 7, 3, 7};
+    static const int order[] = {1, 3, 0, 2, 4};
+    dl_event_queue queue;
+    dl_event_queue_init(&queue, 5);
+    queue.next_number = ((uint64_t)1 << (64 - DL_EVENT_ID_BITS)) - 2;
+    for (int i = 0; i < 5; i++)
+        dl_event_queue_push(&queue, times_ns[i], nothing, NULL, i);
+    assert_int_equal(queue.next_number, 5);
+    for (int i = 0; i < 5; i++) {
+        dl_event event;
+        assert_true(dl_event_queue_pop(&queue, &event));
+        assert_int_equal(event.index, order[i]);
+    }
+    dl_event_queue_free(&queue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(earliest_first_and_ties_in_order_of_scheduling),
         cmocka_unit_test(agrees_with_a_list),
+        cmocka_unit_test(order_stays_when_numbers_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
