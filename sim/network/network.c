@@ -24,10 +24,6 @@ void dl_network_reserve(dl_network *network, int flows)
 {
     if (flows <= network->flow_room) return;
     network->flows = dl_realloc(network->flows, (size_t)flows, sizeof *network->flows, "flows");
-    for (int i = flows - 1; i >= network->flow_room; i--) {
-        network->flows[i].node.sibling = network->free_flow;
-        network->free_flow = i;
-    }
     network->flow_room = flows;
 }
 
@@ -417,6 +413,10 @@ static int take_flow(dl_network *network, int class, double bytes, dl_event_fn d
                      int index)
 {
     int flow = network->free_flow;
+    if (flow < 0 && network->flow_used < network->flow_room) {
+        flow = network->flow_used++;
+        network->flows[flow].node.sibling = -1;
+    }
     DL_ASSERT(flow >= 0 && bytes >= 0 && class >= 0 && class < network->class_count,
               "%d of %d flows, %g bytes, class %d of %d", network->active_flows, network->flow_room,
               bytes, class, network->class_count);

@@ -136,8 +136,9 @@ typedef struct dl_network {
     int *emptied;            /* [class_room] classes whose last flow has ended */
     int free_bundle, part_bundle_count, emptied_count;
 
-    dl_flow *flows;
-    int flow_room, free_flow, active_flows;
+    dl_flow *
+        flows; /* [flow_room], the first flow_used of them used so far: the others take no memory */
+    int flow_room, flow_used, free_flow, active_flows;
     uint64_t next_sequence;
     int ended, ended_last; /* flows whose done is to be called */
     int64_t stamp;

@@ -55,7 +55,8 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         config->workers > config->server_threads ? config->workers : config->server_threads;
     dl_network_init(&gpus->network, config->engine, 1);
     gpus->network.is_uncontended = config->options->without_contention;
-    dl_network_add_links(&gpus->network, &config->options->links);
+    if (!config->alone || config->with_input) /* else nobody copies */
+        dl_network_add_links(&gpus->network, &config->options->links);
     for (size_t w = 0; w < workers; w++) {
         const dl_machine *m = &config->options->machine;
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
@@ -76,6 +77,10 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     if (config->with_input) {
         dl_gpus_add_storage(gpus);
         init_input(gpus);
+    }
+    if (config->alone) {
+        dl_network_reserve(&gpus->network, 1 + dl_input_most(&gpus->input));
+        return DL_OK;
     }
     dl_network_reserve(&gpus->network,
                        (2 * config->workers + gpus->serving_threads) * config->options->shards +

@@ -98,7 +98,8 @@ static int class_over(dl_gpus *gpus, int first, int second)
     return dl_network_route_class(&gpus->network, &route);
 }
 
-/* Of flows over the memory of a GPU, which is a separate link. */
+/* Of flows over the memory of a GPU, which is a separate link: made when it is asked for first, as
+ * most runs never do. */
 static int memory_class(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
@@ -225,8 +226,8 @@ static void exchanged(void *user, int worker)
 
 void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index)
 {
-    dl_network_start(&gpus->network, gpus->workers[worker].memory_class, traffic_bytes, 0, done,
-                     gpus, index);
+    dl_network_start(&gpus->network, memory_class(gpus, gpus->places[worker]), traffic_bytes, 0,
+                     done, gpus, index);
 }
 
 static void touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done)
@@ -897,8 +898,9 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     gpus->staging = dl_calloc(gpu_count, sizeof(int), "GPUs");
     memset(gpus->staging, -1, gpu_count * sizeof(int));
     if (config->options->staged_stops && config->ps) make_held(gpus, gpu_count);
-    for (int w = 0; w < config->workers; w++)
-        gpus->workers[w].memory_class = memory_class(gpus, gpus->places[w]);
+    const bool packs = config->options->compress != DL_COMPRESS_NONE;
+    for (int w = 0; w < config->workers && !config->alone && (packs || !config->collective); w++)
+        memory_class(gpus, gpus->places[w]);
     gpus->senders = config->workers;
     if (config->inside_bytes > 0) group_workers(gpus);
     if (config->collective || config->overlap || dl_server_is_wanted(gpus) ||

@@ -32,7 +32,6 @@ typedef struct dl_gpu_worker {
     int flows;         /* of the piece of exchange at hand that have not ended */
     int64_t rounds;    /* of collectives that it has seen the end of */
     bool in_exchange;  /* waits for the end of one */
-    int memory_class;  /* of flows over its own memory */
 } dl_gpu_worker;
 
 /* Buckets of one all-reduce, run one after another. */
@@ -106,7 +105,7 @@ struct dl_gpus {
     /* [DL_SERVER_EXCHANGES x serving_threads x shards] of a server's thread, or of its GPU; of
      * DL_APPLY: index = gradients of the update - 1 */
     int *serving_class;
-    int *memory_class; /* [all GPUs] of flows over its memory, -1 = nobody uses it */
+    int *memory_class; /* [all GPUs] of flows over its memory, -1 = nobody has yet */
     bool shared;       /* some GPU is several workers' */
     dl_gpu_held *held; /* [all GPUs] NULL: copies hold no GPU ([exchange] staged) */
     int *staging;      /* [all GPUs] links of what the driver stages from it, -1: not there yet */
