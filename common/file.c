@@ -51,7 +51,7 @@ dl_status dl_file_refuse_folder(const char *path, dl_error *err)
     if (folder != NULL) closedir(folder);
     const char *slash = path[0] != '\0' && path[strlen(path) - 1] == '/' ? "" : "/";
     const dl_status status =
-        first == NULL ? dl_error_set_at(err, DL_ERR_IO, path, 0, "is a folder, and empty")
+        first == NULL ? dl_error_set_at(err, DL_ERR_IO, path, 0, "is an empty folder")
                       : dl_error_set_at(err, DL_ERR_IO, path, 0,
                                         "is a folder: name the files in it, as in %s%s%s", path,
                                         slash, first);

@@ -53,7 +53,7 @@ static void a_folder_names_its_first_file(void **state)
     char folder[] = "folder_XXXXXX", name[40], text[120];
     assert_non_null(mkdtemp(folder));
     assert_int_equal(dl_file_refuse_folder(folder, &err), DL_ERR_IO);
-    assert_string_equal(err.text, "is a folder, and empty");
+    assert_string_equal(err.text, "is an empty folder");
     for (const char *file = "ba"; *file != '\0'; file++) {
         snprintf(name, sizeof name, "%s/%c", folder, *file);
         fclose(fopen(name, "w"));
