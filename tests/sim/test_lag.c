@@ -130,7 +130,7 @@ static void only_some_modes_lag(void **state)
     dl_scenario s = {0};
     dl_error err = {0};
     assert_int_equal(dl_scenario_read_text(&s, "s", text, sizeof text - 1, &err), DL_ERR_NAME);
-    assert_contains(err.text, "it is for mode allreduce, not for async");
+    assert_contains(err.text, "it is for mode allreduce, ps, average, not for async");
 }
 
 /* Which gradients would the buckets of a backward pass be, if the last step's are still moving? */
