@@ -9,24 +9,15 @@
 #include "common/file.h"
 #include "common/ini.h"
 #include "common/keys.h"
+#include "common/machine_internal.h"
 #include "common/names.h"
 #include "common/units.h"
 
 #define DL_MACHINE_SCHEMA 1
-#define DL_MACHINE_MAX_NODES 10000000
 #define MTU_BYTES 1500 /* of Ethernet */
 
-/* What the reader carries from function to function. */
-typedef struct machine_reader {
-    dl_machine *machine;
-    const dl_ini *ini;
-    dl_error *err;
-} machine_reader;
-
-/* The index of the key's value among the names of `count` structs of `size` bytes that start with a
- * char *name. */
-static dl_status machine_read_name(const machine_reader *r, const char *section, const char *key,
-                                   const void *parts, int count, size_t size, int *index)
+dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, const char *key,
+                               const void *parts, int count, size_t size, int *index)
 {
     const dl_ini_entry *entry = NULL;
     dl_status status = dl_keys_need(r->ini, section, key, &entry, r->err);
@@ -45,15 +36,15 @@ static dl_status machine_read_name(const machine_reader *r, const char *section,
 }
 
 /* The same among the link classes. */
-static dl_status machine_read_class(const machine_reader *r, const char *section, const char *key,
-                                    int *index)
+static dl_status machine_read_class(const dl_machine_reader *r, const char *section,
+                                    const char *key, int *index)
 {
-    return machine_read_name(r, section, key, r->machine->classes, r->machine->class_count,
-                             sizeof *r->machine->classes, index);
+    return dl_machine_read_name(r, section, key, r->machine->classes, r->machine->class_count,
+                                sizeof *r->machine->classes, index);
 }
 
 /* The key "parent": socketN or the name of a switch. */
-static dl_status machine_read_parent(const machine_reader *r, const char *section, int *place)
+static dl_status machine_read_parent(const dl_machine_reader *r, const char *section, int *place)
 {
     const dl_machine *m = r->machine;
     size_t sockets = (size_t)m->sockets, count = sockets + (size_t)m->switch_count;
@@ -63,15 +54,14 @@ static dl_status machine_read_parent(const machine_reader *r, const char *sectio
     for (size_t i = sockets; i < count; i++)
         names[i] = m->switches[i - sockets].name;
     dl_status status =
-        machine_read_name(r, section, "parent", names, (int)count, sizeof *names, place);
+        dl_machine_read_name(r, section, "parent", names, (int)count, sizeof *names, place);
     for (size_t i = 0; i < sockets; i++)
         free(names[i]);
     free(names);
     return status;
 }
 
-/* Reads "3" or "0-7", numbers below `count`; false if the text is neither. */
-static bool parse_range(const char *text, int count, int *first, int *last)
+bool dl_machine_parse_range(const char *text, int count, int *first, int *last)
 {
     char *copy = dl_strdup(text), *dash = strchr(copy, '-');
     if (dash != NULL) *dash = '\0';
@@ -85,7 +75,7 @@ static bool parse_range(const char *text, int count, int *first, int *last)
 }
 
 /* DL_ERR_RANGE about a section. */
-static dl_status machine_fail(const machine_reader *r, const dl_ini_section *section,
+static dl_status machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
                               const char *text)
 {
     return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line, "[%s]: %s",
@@ -93,8 +83,8 @@ static dl_status machine_fail(const machine_reader *r, const dl_ini_section *sec
 }
 
 /* Calls read(r, section, name) for each section "KIND NAME", once where it comes again. */
-static dl_status machine_each_section(const machine_reader *r, const char *kind,
-                                      dl_status (*read)(const machine_reader *,
+static dl_status machine_each_section(const dl_machine_reader *r, const char *kind,
+                                      dl_status (*read)(const dl_machine_reader *,
                                                         const dl_ini_section *, const char *))
 {
     size_t length = strlen(kind), count = 0;
@@ -117,7 +107,7 @@ static dl_status machine_each_section(const machine_reader *r, const char *kind,
 /* Whether the parts of a machine file make a machine. */
 
 /* A switch may not be above itself. */
-static dl_status check_switches(const machine_reader *r)
+static dl_status check_switches(const dl_machine_reader *r)
 {
     const dl_machine *m = r->machine;
     for (int i = 0; i < m->switch_count; i++) {
@@ -138,7 +128,7 @@ static dl_status check_switches(const machine_reader *r)
 }
 
 /* Whether all parts that were read are connected. DL_ERR_RANGE, DL_ERR_DATA. */
-static dl_status machine_check_whole(const machine_reader *r)
+static dl_status machine_check_whole(const dl_machine_reader *r)
 {
     const dl_machine *m = r->machine;
     dl_status status = check_switches(r);
@@ -255,20 +245,6 @@ void dl_machine_free(dl_machine *machine)
 
 /* The reader of machine files: first the parts are counted and named, then their keys are read (a
  * key may name a part that stands further down), then the whole is checked. */
-
-/* What keeps a key: its offset is in this struct. */
-enum {
-    OF_MACHINE,
-    OF_HOST,
-    OF_MODEL,
-    OF_CLASS,
-    OF_PROTOCOL,
-    OF_NVLINKS,
-    OF_SITE,
-    OF_SITE_PAIR,
-    OF_NET_SWITCH,
-    OF_NOBODY
-};
 
 /* Plausible values, far beyond what is built: from a modem to a rack's crossbar, from a
  * microcontroller's arithmetic to an exascale machine's. */
@@ -477,7 +453,7 @@ void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user)
         visit_part(&machine->protocols[i], OF_PROTOCOL, machine->protocols[i].name, visit, user);
 }
 
-static dl_status read_model(const machine_reader *r, const dl_ini_section *section,
+static dl_status read_model(const dl_machine_reader *r, const dl_ini_section *section,
                             const char *name)
 {
     dl_machine *m = r->machine;
@@ -486,7 +462,8 @@ static dl_status read_model(const machine_reader *r, const dl_ini_section *secti
     return dl_keys_read(&dl_machine_keys, OF_MODEL, r->ini, section->name, part, r->err);
 }
 
-static dl_status read_link(const machine_reader *r, const dl_ini_section *section, const char *name)
+static dl_status read_link(const dl_machine_reader *r, const dl_ini_section *section,
+                           const char *name)
 {
     dl_machine *m = r->machine;
     dl_link_class *part = &DL_APPEND(m->classes, m->class_count, "link classes");
@@ -494,7 +471,7 @@ static dl_status read_link(const machine_reader *r, const dl_ini_section *sectio
     return dl_keys_read(&dl_machine_keys, OF_CLASS, r->ini, section->name, part, r->err);
 }
 
-static dl_status read_protocol(const machine_reader *r, const dl_ini_section *section,
+static dl_status read_protocol(const dl_machine_reader *r, const dl_ini_section *section,
                                const char *name)
 {
     dl_machine *m = r->machine;
@@ -510,7 +487,8 @@ static dl_status read_protocol(const machine_reader *r, const dl_ini_section *se
     return dl_keys_read(&dl_machine_keys, OF_PROTOCOL, r->ini, section->name, part, r->err);
 }
 
-static dl_status read_site(const machine_reader *r, const dl_ini_section *section, const char *name)
+static dl_status read_site(const dl_machine_reader *r, const dl_ini_section *section,
+                           const char *name)
 {
     dl_machine *m = r->machine;
     dl_site *site = &DL_APPEND(m->sites, m->site_count, "sites");
@@ -530,7 +508,7 @@ static int find_site(const dl_machine *m, const char *name, size_t length)
     return -1;
 }
 
-static dl_status read_site_pair(const machine_reader *r, const dl_ini_section *section,
+static dl_status read_site_pair(const dl_machine_reader *r, const dl_ini_section *section,
                                 const char *name)
 {
     dl_machine *m = r->machine;
@@ -551,7 +529,7 @@ static dl_status read_site_pair(const machine_reader *r, const dl_ini_section *s
     return dl_keys_read(&dl_machine_keys, OF_SITE_PAIR, r->ini, section->name, pair, r->err);
 }
 
-static dl_status name_switch(const machine_reader *r, const dl_ini_section *section,
+static dl_status name_switch(const dl_machine_reader *r, const dl_ini_section *section,
                              const char *name)
 {
     dl_machine *m = r->machine;
@@ -563,7 +541,7 @@ static dl_status name_switch(const machine_reader *r, const dl_ini_section *sect
     return DL_OK;
 }
 
-static dl_status read_switch(const machine_reader *r, const dl_ini_section *section,
+static dl_status read_switch(const dl_machine_reader *r, const dl_ini_section *section,
                              const char *name)
 {
     dl_machine *m = r->machine;
@@ -577,12 +555,12 @@ static dl_status read_switch(const machine_reader *r, const dl_ini_section *sect
 
 /* Reads the numbers of a section [gpus 0-3] or [nics 0-3], which follow those of the sections
  * before. */
-static dl_status read_numbers(const machine_reader *r, const dl_ini_section *section,
+static dl_status read_numbers(const dl_machine_reader *r, const dl_ini_section *section,
                               const char *name, const char *part, int count, int *last)
 {
     int first = 0;
     char text[80];
-    if (!parse_range(name, DL_MACHINE_MAX_PARTS, &first, last)) {
+    if (!dl_machine_parse_range(name, DL_MACHINE_MAX_PARTS, &first, last)) {
         snprintf(text, sizeof text, "expected the number of a %s or a range such as 0-3", part);
         return machine_fail(r, section, text);
     }
@@ -591,15 +569,16 @@ static dl_status read_numbers(const machine_reader *r, const dl_ini_section *sec
     return machine_fail(r, section, text);
 }
 
-static dl_status read_gpus(const machine_reader *r, const dl_ini_section *section, const char *name)
+static dl_status read_gpus(const dl_machine_reader *r, const dl_ini_section *section,
+                           const char *name)
 {
     dl_machine *m = r->machine;
     int last = 0;
     dl_gpu gpu = {0};
     dl_status status;
     if ((status = read_numbers(r, section, name, "GPU", m->gpu_count, &last)) ||
-        (status = machine_read_name(r, section->name, "model", m->models, m->model_count,
-                                    sizeof *m->models, &gpu.model)) ||
+        (status = dl_machine_read_name(r, section->name, "model", m->models, m->model_count,
+                                       sizeof *m->models, &gpu.model)) ||
         (status = machine_read_parent(r, section->name, &gpu.parent)) ||
         (status = machine_read_class(r, section->name, "link", &gpu.link))) {
         return status;
@@ -610,12 +589,12 @@ static dl_status read_gpus(const machine_reader *r, const dl_ini_section *sectio
 }
 
 /* A node may be in one section only. */
-static dl_status read_nodes(const machine_reader *r, const dl_ini_section *section,
+static dl_status read_nodes(const dl_machine_reader *r, const dl_ini_section *section,
                             const char *name)
 {
     dl_machine *m = r->machine;
     dl_other_nodes nodes = {0};
-    if (!parse_range(name, DL_MACHINE_MAX_NODES, &nodes.first, &nodes.last)) {
+    if (!dl_machine_parse_range(name, DL_MACHINE_MAX_NODES, &nodes.first, &nodes.last)) {
         return machine_fail(r, section, "expected the number of a node or a range such as 2-3");
     }
     if (nodes.last >= m->nodes) return machine_fail(r, section, "there are fewer nodes");
@@ -623,13 +602,14 @@ static dl_status read_nodes(const machine_reader *r, const dl_ini_section *secti
         if (nodes.last < m->others[o].first || nodes.first > m->others[o].last) continue;
         return machine_fail(r, section, "another section names some of these nodes too");
     }
-    dl_status status = machine_read_name(r, section->name, "model", m->models, m->model_count,
-                                         sizeof *m->models, &nodes.model);
+    dl_status status = dl_machine_read_name(r, section->name, "model", m->models, m->model_count,
+                                            sizeof *m->models, &nodes.model);
     if (status == DL_OK) DL_APPEND(m->others, m->other_count, "nodes") = nodes;
     return status;
 }
 
-static dl_status read_nics(const machine_reader *r, const dl_ini_section *section, const char *name)
+static dl_status read_nics(const dl_machine_reader *r, const dl_ini_section *section,
+                           const char *name)
 {
     dl_machine *m = r->machine;
     int last = 0;
@@ -646,12 +626,12 @@ static dl_status read_nics(const machine_reader *r, const dl_ini_section *sectio
     return DL_OK;
 }
 
-static dl_status add_nvlink(const machine_reader *r, const dl_ini_entry *entry, const char *pair,
+static dl_status add_nvlink(const dl_machine_reader *r, const dl_ini_entry *entry, const char *pair,
                             dl_nvlink nvlink)
 {
     dl_machine *m = r->machine;
-    bool good =
-        strchr(pair, '-') != NULL && parse_range(pair, DL_MACHINE_MAX_PARTS, &nvlink.a, &nvlink.b);
+    bool good = strchr(pair, '-') != NULL &&
+                dl_machine_parse_range(pair, DL_MACHINE_MAX_PARTS, &nvlink.a, &nvlink.b);
     if (!good || nvlink.a == nvlink.b || nvlink.b >= m->gpu_count) {
         return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err,
                             "'%s' is no pair of GPUs a-b with a < b < %d", pair, m->gpu_count);
@@ -664,7 +644,7 @@ static dl_status add_nvlink(const machine_reader *r, const dl_ini_entry *entry, 
     return DL_OK;
 }
 
-static dl_status read_nvlinks(const machine_reader *r, const dl_ini_section *section,
+static dl_status read_nvlinks(const dl_machine_reader *r, const dl_ini_section *section,
                               const char *name)
 {
     (void)name; /* only distinguishes the sections */
@@ -687,250 +667,7 @@ static dl_status read_nvlinks(const machine_reader *r, const dl_ini_section *sec
     return status;
 }
 
-/* --- switches between nodes ------------------------------------------------------------------ */
-
-static dl_status name_net_switch(const machine_reader *r, const dl_ini_section *section,
-                                 const char *name)
-{
-    dl_fabric *f = &r->machine->fabric;
-    (void)section;
-    DL_APPEND(f->switches, f->switch_count, "switches between nodes") =
-        (dl_net_switch){.name = dl_strdup(name), .parent = -1};
-    return DL_OK;
-}
-
-static int find_net_switch(const dl_fabric *f, const char *name)
-{
-    int i = 0;
-    while (strcmp(f->switches[i].name, name) != 0)
-        i++;
-    return i;
-}
-
-/* Calls take(user, number) for each number of a list "0-3, 8". */
-static dl_status read_list(const dl_ini *ini, const dl_ini_entry *entry, dl_error *err,
-                           dl_status (*take)(void *user, int number), void *user)
-{
-    char **items = NULL;
-    size_t count = 0;
-    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
-    if (status != DL_OK) return status;
-    for (size_t i = 0; i < count && status == DL_OK; i++) {
-        int first = 0, last = -1;
-        if (!parse_range(items[i], DL_MACHINE_MAX_NODES, &first, &last)) {
-            status =
-                dl_ini_error(ini, entry, DL_ERR_RANGE, err,
-                             "'%s' is not a number from 0 on or a range such as 0-3", items[i]);
-        }
-        for (int n = first; n <= last && status == DL_OK; n++) {
-            status = take(user, n);
-            if (status == DL_OK) continue;
-            status = dl_ini_error(ini, entry, DL_ERR_RANGE, err, "slot %d comes twice", n);
-        }
-    }
-    dl_ini_free_list(items, count);
-    return status;
-}
-
-typedef struct slot_taker {
-    dl_fabric *fabric;
-    int of; /* switch */
-} slot_taker;
-
-static dl_status put_under_switch(void *user, int slot)
-{
-    const slot_taker *taker = user;
-    dl_fabric *f = taker->fabric;
-    while (f->switch_slots <= slot)
-        DL_APPEND(f->switch_of, f->switch_slots, "slots of switches") = -1;
-    if (f->switch_of[slot] >= 0) return DL_ERR_RANGE;
-    f->switch_of[slot] = taker->of;
-    return DL_OK;
-}
-
-static dl_status read_net_switch(const machine_reader *r, const dl_ini_section *section,
-                                 const char *name)
-{
-    dl_fabric *f = &r->machine->fabric;
-    const int index = find_net_switch(f, name);
-    dl_net_switch *s = &f->switches[index];
-    slot_taker taker = {f, index};
-    const dl_ini_entry *nodes = dl_ini_find(r->ini, section->name, "nodes");
-    dl_status status =
-        dl_keys_read(&dl_machine_keys, OF_NET_SWITCH, r->ini, section->name, s, r->err);
-    if (status == DL_OK && dl_ini_find(r->ini, section->name, "parent") != NULL) {
-        status = machine_read_name(r, section->name, "parent", f->switches, f->switch_count,
-                                   sizeof *f->switches, &s->parent);
-    }
-    if (status != DL_OK || nodes == NULL) return status;
-    return read_list(r->ini, nodes, r->err, put_under_switch, &taker);
-}
-
-/* Levels above a switch, of which there are none too many; -1 if they form a ring. */
-static int net_depth(const dl_fabric *f, int of)
-{
-    int depth = 0;
-    while (f->switches[of].parent >= 0 && depth <= DL_FABRIC_DEPTH_MAX) {
-        of = f->switches[of].parent;
-        depth++;
-    }
-    return depth <= DL_FABRIC_DEPTH_MAX ? depth : -1;
-}
-
-/* The uplinks' rates, from the lowest switches up. */
-static void add_up_uplinks(const dl_machine *m, dl_fabric *f)
-{
-    for (int slot = 0; slot < f->switch_slots; slot++)
-        f->switches[f->switch_of[slot]].uplink_ports += m->nic_count;
-    for (int depth = DL_FABRIC_DEPTH_MAX; depth > 0; depth--) {
-        for (int i = 0; i < f->switch_count; i++) {
-            dl_net_switch *s = &f->switches[i];
-            if (net_depth(f, i) != depth) continue;
-            const double over = s->oversubscription.known ? s->oversubscription.value : 1;
-            s->uplink_ports /= over;
-            s->uplink_fixed /= over;
-            if (s->uplink_bytes_per_s.known) {
-                s->uplink_ports = 0;
-                s->uplink_fixed = s->uplink_bytes_per_s.value;
-            }
-            f->switches[s->parent].uplink_ports += s->uplink_ports;
-            f->switches[s->parent].uplink_fixed += s->uplink_fixed;
-        }
-    }
-}
-
-/* After the NICs, whose number the uplinks' rates depend on. */
-static dl_status check_net_switches(const machine_reader *r)
-{
-    dl_fabric *f = &r->machine->fabric;
-    int roots = 0;
-    for (int i = 0; i < f->switch_count; i++) {
-        char *section = dl_format("netswitch %s", f->switches[i].name);
-        const int line = dl_ini_section_line(r->ini, section);
-        free(section);
-        roots += f->switches[i].parent < 0;
-        if (net_depth(f, i) < 0) {
-            return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, line,
-                                   "[netswitch %s] has more than %d switches above it, or itself",
-                                   f->switches[i].name, DL_FABRIC_DEPTH_MAX);
-        }
-        if (roots < 2) continue;
-        return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, line,
-                               "[netswitch %s] has no parent, as another one: a tree has one root",
-                               f->switches[i].name);
-    }
-    for (int slot = 0; slot < f->switch_slots; slot++) {
-        if (f->switch_of[slot] >= 0) continue;
-        return dl_error_set_at(
-            r->err, DL_ERR_RANGE, r->ini->path, dl_ini_section_line(r->ini, "fabric"),
-            "slot %d is at no [netswitch], but slot %d is", slot, f->switch_slots - 1);
-    }
-    add_up_uplinks(r->machine, f);
-    return DL_OK;
-}
-
-static dl_status take_slot(void *user, int slot)
-{
-    dl_fabric *f = user;
-    DL_APPEND(f->slots, f->slot_count, "slots") = slot;
-    if (slot >= f->slot_end) f->slot_end = slot + 1;
-    return DL_OK;
-}
-
-/* A slot that the list has twice; -1: there is none. */
-static int find_twin(const dl_fabric *f)
-{
-    int twin = -1;
-    bool *seen = dl_calloc((size_t)f->slot_end, sizeof *seen, "slots");
-    for (int i = 0; i < f->slot_count; i++) {
-        if (seen[f->slots[i]]) twin = f->slots[i];
-        seen[f->slots[i]] = true;
-    }
-    free(seen);
-    return twin;
-}
-
-dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini, dl_error *err)
-{
-    const dl_ini_entry *entry = dl_ini_find(ini, "fabric", "slots");
-    dl_fabric *f = &machine->fabric;
-    if (entry == NULL) return DL_OK;
-    f->slot_count = f->slot_end = 0;
-    dl_status status = read_list(ini, entry, err, take_slot, f);
-    const int twin = status == DL_OK ? find_twin(f) : -1;
-    return twin < 0 ? status
-                    : dl_ini_error(ini, entry, DL_ERR_RANGE, err, "slot %d comes twice", twin);
-}
-
-static dl_status read_fabric(const machine_reader *r)
-{
-    dl_fabric *fabric = &r->machine->fabric;
-    if (fabric->router_nodes == 0) fabric->router_nodes = 1;
-    if (fabric->global_links == 0) fabric->global_links = 1;
-    for (int d = 1; d < DL_FABRIC_DIMENSIONS; d++)
-        if (fabric->size[d] == 0) fabric->size[d] = 1;
-    const int line = dl_ini_section_line(r->ini, "fabric");
-    const dl_status status = dl_machine_read_slots(r->machine, r->ini, r->err);
-    if (status != DL_OK) return status;
-    if (line == 0 || dl_ini_find(r->ini, "fabric", "topology") != NULL) return DL_OK;
-    return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, line, "[fabric] lacks topology");
-}
-
-/* How many slots there are; INT_MAX: any number. */
-static int slots_of(const dl_fabric *fabric)
-{
-    switch (fabric->kind) {
-    case DL_FABRIC_TORUS: return fabric->size[0] * fabric->size[1] * fabric->size[2];
-    case DL_FABRIC_SWITCHES: return fabric->switch_slots;
-    default: return INT_MAX;
-    }
-}
-
-static dl_status check_slots(const dl_machine *machine, dl_error *err)
-{
-    const dl_fabric *fabric = &machine->fabric;
-    const int slots = slots_of(fabric);
-    if (fabric->slot_count > 0 && fabric->slot_count < machine->nodes) {
-        return dl_error_set(err, DL_ERR_RANGE, "%d nodes, but [fabric] slots has %d of them",
-                            machine->nodes, fabric->slot_count);
-    }
-    if (machine->nodes > slots) {
-        return dl_error_set(err, DL_ERR_RANGE, "%d nodes, but the %s of [fabric] %s %d %s",
-                            machine->nodes, fabric->kind == DL_FABRIC_TORUS ? "torus" : "tree",
-                            "has", slots, fabric->kind == DL_FABRIC_TORUS ? "switches" : "slots");
-    }
-    if (fabric->slot_end <= slots) return DL_OK;
-    return dl_error_set(err, DL_ERR_RANGE, "[fabric] slots has %d, but there are %d slots, from 0",
-                        fabric->slot_end - 1, slots);
-}
-
-dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err)
-{
-    const dl_fabric *fabric = &machine->fabric;
-    if (fabric->kind == DL_FABRIC_NONE) return DL_OK;
-    const char *lacks = NULL;
-    if (fabric->kind == DL_FABRIC_TORUS) {
-        lacks = fabric->size[0] == 0 ? "size_x" : NULL;
-    } else if (fabric->kind == DL_FABRIC_SWITCHES) {
-        lacks = fabric->switch_slots == 0 ? "[netswitch]es with nodes in the machine file" : NULL;
-    } else if (fabric->group_nodes == 0) {
-        lacks = "group_nodes";
-    }
-    if (lacks != NULL) {
-        return dl_error_set(err, DL_ERR_DATA, "[fabric] topology = %s needs %s",
-                            dl_fabric_kind_names[fabric->kind], lacks);
-    }
-    if (fabric->rank_order == DL_FABRIC_BY_SWITCHES &&
-        (machine->other_count > 0 || machine->site_count > 0)) {
-        return dl_error_set(
-            err, DL_ERR_RANGE,
-            "[fabric] rank_order = switches needs nodes that are all alike: without "
-            "[nodes ..] and [site ..]");
-    }
-    return check_slots(machine, err);
-}
-
-static dl_status read_host(const machine_reader *r)
+static dl_status read_host(const dl_machine_reader *r)
 {
     dl_machine *m = r->machine;
     const bool given = dl_ini_find(r->ini, "host", "socket_link") != NULL;
@@ -945,7 +682,7 @@ static dl_status read_host(const machine_reader *r)
     return machine_read_class(r, "host", "socket_link", &m->socket_link);
 }
 
-static dl_status read_all(const machine_reader *r)
+static dl_status read_all(const dl_machine_reader *r)
 {
     dl_machine *m = r->machine;
     m->socket_link = m->nvswitch_link = -1;
@@ -960,14 +697,15 @@ static dl_status read_all(const machine_reader *r)
         (status = machine_each_section(r, "protocol", read_protocol)) ||
         (status = machine_each_section(r, "site", read_site)) ||
         (status = machine_each_section(r, "between", read_site_pair)) || (status = read_host(r)) ||
-        (status = read_fabric(r)) ||
-        (status = machine_each_section(r, "netswitch", name_net_switch)) ||
-        (status = machine_each_section(r, "netswitch", read_net_switch)) ||
+        (status = dl_machine_read_fabric(r)) ||
+        (status = machine_each_section(r, "netswitch", dl_machine_name_net_switch)) ||
+        (status = machine_each_section(r, "netswitch", dl_machine_read_net_switch)) ||
         (status = machine_each_section(r, "switch", name_switch)) ||
         (status = machine_each_section(r, "switch", read_switch)) ||
         (status = machine_each_section(r, "gpus", read_gpus)) ||
         (status = machine_each_section(r, "nodes", read_nodes)) ||
-        (status = machine_each_section(r, "nics", read_nics)) || (status = check_net_switches(r)) ||
+        (status = machine_each_section(r, "nics", read_nics)) ||
+        (status = dl_machine_check_net_switches(r)) ||
         (status = machine_each_section(r, "nvlinks", read_nvlinks))) {
         return status;
     }
@@ -985,7 +723,7 @@ dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     dl_machine read = {.path = dl_strdup(name)};
-    status = read_all(&(machine_reader){&read, &ini, err});
+    status = read_all(&(dl_machine_reader){&read, &ini, err});
     if (status == DL_OK) {
         *machine = read;
     } else {

@@ -375,32 +375,42 @@ static int tiles_left(const dl_windows *conv, int first)
     return left < BLOCK_TILES ? left : BLOCK_TILES;
 }
 
+/* One end of a convolution: its images, the scratch for their tiles. */
+typedef struct side {
+    dl_real *images, *tiles;
+    int channels;
+} side;
+
+/* By the transformed weights in p->weights; bias may be NULL. */
+static void convolve(const dl_windows *conv, const parts *p, side from, side to,
+                     const dl_real *bias, bool accumulate)
+{
+    for (int first = 0, tiles; first < tile_count(conv); first += tiles) {
+        tiles = tiles_left(conv, first);
+        transform_inputs(from.tiles, by_tile(from.channels), conv, from.images, from.channels,
+                         first, tiles, p->zeros);
+        multiply(p, to.tiles, from.tiles, tiles, to.channels, from.channels);
+        transform_outputs(to.images, to.tiles, conv, to.channels, first, tiles, bias, accumulate,
+                          p->unused);
+    }
+}
+
 void dl_winograd_forward(const dl_windows *conv, const dl_real *x, const dl_real *weights,
                          const dl_real *bias, dl_real *y, dl_real *scratch)
 {
     const parts p = cut_scratch(conv, scratch);
-    const int channels = conv->in.channels, filters = conv->out.channels;
     transform_weights(p.weights, conv, weights);
-    for (int first = 0, tiles; first < tile_count(conv); first += tiles) {
-        tiles = tiles_left(conv, first);
-        transform_inputs(p.in, by_tile(channels), conv, x, channels, first, tiles, p.zeros);
-        multiply(&p, p.out, p.in, tiles, filters, channels);
-        transform_outputs(y, p.out, conv, filters, first, tiles, bias, false, p.unused);
-    }
+    convolve(conv, &p, (side){(dl_real *)x, p.in, conv->in.channels},
+             (side){y, p.out, conv->out.channels}, bias, false);
 }
 
 void dl_winograd_backward_data(const dl_windows *conv, const dl_real *dy, const dl_real *weights,
                                dl_real *dx, bool accumulate, dl_real *scratch)
 {
     const parts p = cut_scratch(conv, scratch);
-    const int channels = conv->in.channels, filters = conv->out.channels;
     transform_turned_weights(p.weights, conv, weights);
-    for (int first = 0, tiles; first < tile_count(conv); first += tiles) {
-        tiles = tiles_left(conv, first);
-        transform_inputs(p.out, by_tile(filters), conv, dy, filters, first, tiles, p.zeros);
-        multiply(&p, p.in, p.out, tiles, channels, filters);
-        transform_outputs(dx, p.in, conv, channels, first, tiles, NULL, accumulate, p.unused);
-    }
+    convolve(conv, &p, (side){(dl_real *)dy, p.out, conv->out.channels},
+             (side){dx, p.in, conv->in.channels}, NULL, accumulate);
 }
 
 /* The 16 products dU = D^T V of a block, one panel of filters after another; they add up over the

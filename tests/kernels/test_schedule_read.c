@@ -142,29 +142,6 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
         {HEAD COLUMNS, DL_ERR_DATA, 0, "has no gradient"},
         {HEAD COLUMNS "0,average,1,,,\n", DL_ERR_DATA, 0, "has no gradient"},
         {HEAD COLUMNS "0,gradient,1,0,0\n", DL_ERR_PARSE, 7, "cells"},
-        {HEAD COLUMNS "0,local,,0,,0\n0,upload,,0,0,\n1,merge,1,0,0,\n", DL_ERR_DATA, 0,
-         "lacks the column weight"},
-        {HEAD WEIGHT "0,local,,0,,0,\n1,merge,1,0,0,,1\n", DL_ERR_DATA, 8,
-         "worker 0 has uploaded nothing that is not merged"},
-        {HEAD WEIGHT UPLOAD "1,merge,1,0,0,,1\n1,merge,1,0,0,,1\n", DL_ERR_DATA, 10,
-         "uploaded nothing"},
-        {HEAD WEIGHT UPLOAD "1,merge,2,0,0,,1\n", DL_ERR_RANGE, 9, "update is '2'"},
-        {HEAD WEIGHT UPLOAD "1,merge,1,0,1,,1\n", DL_ERR_RANGE, 9, "read is '1'"},
-        {HEAD WEIGHT UPLOAD "1,merge,1,0,0,,1.5\n", DL_ERR_RANGE, 9, "weight is '1.5'"},
-        {HEAD WEIGHT UPLOAD "1,replace,,0,1,,\n", DL_ERR_RANGE, 9, "read is '1'"},
-        {HEAD WEIGHT "0,local,,0,,0,\n1,upload,,0,1,,\n", DL_ERR_RANGE, 8, "read is '1'"},
-        {HEAD WEIGHT UPLOAD "1,average,1,,,,\n", DL_ERR_DATA, 9, "only one of both"},
-        {HEAD "# fragments: 0\n" COLUMNS "0,local,,0,,0\n", DL_ERR_RANGE, 6, "fragments is '0'"},
-        {HEAD COLUMNS "0,local,,0,,0\n1,average,1,,,\n1,send,,0,,\n", DL_ERR_DATA, 9,
-         "after an average of nothing that was sent"},
-        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,average,1,,,\n", DL_ERR_DATA, 9,
-         "worker 1 has not sent fragment 0"},
-        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,send,,0,,\n", DL_ERR_DATA, 9,
-         "worker 0 sends fragment 0 again"},
-        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,receive,,0,,\n", DL_ERR_DATA, 9,
-         "no average of fragment 0 that worker 0 has not received"},
-        {HEAD "# fragments: 2\n" FRAGMENT "0,local,,0,,0,\n1,average,1,,,,2\n", DL_ERR_RANGE, 9,
-         "fragment is '2'"},
         {HEAD COLUMNS "0,gradiant,1,0,0,0\n", DL_ERR_NAME, 7, "did you mean 'gradient'"},
         {HEAD COLUMNS "0,gradient,2,0,0,0\n", DL_ERR_RANGE, 7,
          "update is '2'; must be a whole number from 1"},
@@ -190,6 +167,37 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
          "either a server updates"},
         {HEAD COLUMNS "0,local,,0,,0\n0,average,2,,,\n", DL_ERR_RANGE, 8, "update is '2'"},
         {HEAD COLUMNS "0,local,,5,,0\n", DL_ERR_RANGE, 7, "worker is '5'"},
+    };
+    assert_all_refused(cases, "s.csv", read_wrong);
+}
+
+static void averages_of_what_was_not_sent_are_refused(void **state)
+{
+    (void)state;
+    static const refused_text cases[] = {
+        {HEAD COLUMNS "0,local,,0,,0\n0,upload,,0,0,\n1,merge,1,0,0,\n", DL_ERR_DATA, 0,
+         "lacks the column weight"},
+        {HEAD WEIGHT "0,local,,0,,0,\n1,merge,1,0,0,,1\n", DL_ERR_DATA, 8,
+         "worker 0 has uploaded nothing that is not merged"},
+        {HEAD WEIGHT UPLOAD "1,merge,1,0,0,,1\n1,merge,1,0,0,,1\n", DL_ERR_DATA, 10,
+         "uploaded nothing"},
+        {HEAD WEIGHT UPLOAD "1,merge,2,0,0,,1\n", DL_ERR_RANGE, 9, "update is '2'"},
+        {HEAD WEIGHT UPLOAD "1,merge,1,0,1,,1\n", DL_ERR_RANGE, 9, "read is '1'"},
+        {HEAD WEIGHT UPLOAD "1,merge,1,0,0,,1.5\n", DL_ERR_RANGE, 9, "weight is '1.5'"},
+        {HEAD WEIGHT UPLOAD "1,replace,,0,1,,\n", DL_ERR_RANGE, 9, "read is '1'"},
+        {HEAD WEIGHT "0,local,,0,,0,\n1,upload,,0,1,,\n", DL_ERR_RANGE, 8, "read is '1'"},
+        {HEAD WEIGHT UPLOAD "1,average,1,,,,\n", DL_ERR_DATA, 9, "only one of both"},
+        {HEAD "# fragments: 0\n" COLUMNS "0,local,,0,,0\n", DL_ERR_RANGE, 6, "fragments is '0'"},
+        {HEAD COLUMNS "0,local,,0,,0\n1,average,1,,,\n1,send,,0,,\n", DL_ERR_DATA, 9,
+         "after an average of nothing that was sent"},
+        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,average,1,,,\n", DL_ERR_DATA, 9,
+         "worker 1 has not sent fragment 0"},
+        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,send,,0,,\n", DL_ERR_DATA, 9,
+         "worker 0 sends fragment 0 again"},
+        {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,receive,,0,,\n", DL_ERR_DATA, 9,
+         "no average of fragment 0 that worker 0 has not received"},
+        {HEAD "# fragments: 2\n" FRAGMENT "0,local,,0,,0,\n1,average,1,,,,2\n", DL_ERR_RANGE, 9,
+         "fragment is '2'"},
     };
     assert_all_refused(cases, "s.csv", read_wrong);
 }
@@ -240,6 +248,7 @@ int main(void)
         cmocka_unit_test(only_its_own_bytes_are_read),
         cmocka_unit_test(lines_may_end_as_on_windows),
         cmocka_unit_test(what_is_no_schedule_is_refused_with_its_line),
+        cmocka_unit_test(averages_of_what_was_not_sent_are_refused),
         cmocka_unit_test(a_version_that_is_gone_is_refused),
         cmocka_unit_test(a_file_that_is_not_there_is_an_error),
     };
