@@ -5,11 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "common/alloc.h"
 
 #define LIBRARY "libopenblas.so.0"
 #define THREADS "OPENBLAS_NUM_THREADS"
 
 static dl_blas blas;
+/* Not in its headers, but exported; NULL where a replacement of OpenBLAS lacks one. */
+static void *(*memory_alloc)(int unused);
+static void (*memory_free)(void *buffer);
 static char why[300]; /* it could not be loaded; empty: it was */
 
 const dl_blas *dl_blas_loaded(void)
@@ -50,8 +57,8 @@ static void load(void)
     }
     find(handle, "cblas_sgemm", &blas.gemm_float);
     find(handle, "cblas_dgemm", &blas.gemm_double);
-    find(handle, "blas_memory_alloc", &blas.memory_alloc);
-    find(handle, "blas_memory_free", &blas.memory_free);
+    find(handle, "blas_memory_alloc", &memory_alloc);
+    find(handle, "blas_memory_free", &memory_free);
     if (blas.gemm_float == NULL || blas.gemm_double == NULL) {
         snprintf(why, sizeof why, LIBRARY " has no cblas_sgemm and cblas_dgemm");
         return;
@@ -72,4 +79,72 @@ dl_status dl_blas_load(dl_error *err)
                         "cannot load OpenBLAS, which training on the processor needs (Debian: "
                         "libopenblas0): %s",
                         why);
+}
+
+/* OpenBLAS maps a buffer for each thread inside a product, 128 MiB on x86-64 (its BUFFER_SIZE),
+ * tried with up to 1 MiB more; where it gets none it tries again without end. What it has mapped it
+ * keeps and lends to any thread, up to a number that its build sets, at least BUFFERS_MAX. */
+#define BUFFER_BYTES ((size_t)129 << 20)
+#define BUFFERS_MAX 48
+
+static dl_status too_little(int threads, size_t there, dl_error *err)
+{
+    const size_t needed = (size_t)threads * BUFFER_BYTES;
+    struct rlimit limit;
+    char reason[80] = "the system gives";
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        snprintf(reason, sizeof reason, "the limit of %llu bytes (ulimit -v) leaves",
+                 (unsigned long long)limit.rlim_cur);
+    }
+    return dl_error_set(err, DL_ERR_SYSTEM,
+                        "out of memory: matrix products on %d thread%s need buffers of %zu bytes "
+                        "(%zu each), of which %s %zu; take fewer workers or cores",
+                        threads, threads > 1 ? "s" : "", needed, BUFFER_BYTES, reason,
+                        there * BUFFER_BYTES);
+}
+
+/* Maps as OpenBLAS will, one by one: a single large mapping could be refused where these are
+ * not. */
+static dl_status try_buffers(size_t more, int threads, dl_error *err)
+{
+    void **buffers = dl_calloc(more, sizeof *buffers, "buffers");
+    size_t got = 0;
+    while (got < more) {
+        buffers[got] =
+            mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (buffers[got] == MAP_FAILED) break;
+        got++;
+    }
+    for (size_t i = 0; i < got; i++)
+        (void)munmap(buffers[i], BUFFER_BYTES);
+    free(buffers);
+    const size_t there = (size_t)threads - more + got;
+    return got == more ? DL_OK : too_little(threads, there, err);
+}
+
+static void take_buffers(int count)
+{
+    void *buffers[BUFFERS_MAX];
+    if (memory_alloc == NULL || memory_free == NULL) return;
+    for (int i = 0; i < count; i++)
+        buffers[i] = memory_alloc(0);
+    for (int i = 0; i < count; i++)
+        if (buffers[i] != NULL) memory_free(buffers[i]);
+}
+
+dl_status dl_blas_reserve(int threads, dl_error *err)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static int taken;
+    dl_status status = dl_blas_load(err);
+    if (status != DL_OK) return status;
+    pthread_mutex_lock(&mutex);
+    if (threads > taken) {
+        status = try_buffers((size_t)(threads - taken), threads, err);
+        const int count = threads < BUFFERS_MAX ? threads : BUFFERS_MAX;
+        if (status == DL_OK) take_buffers(count);
+        if (status == DL_OK) taken = count;
+    }
+    pthread_mutex_unlock(&mutex);
+    return status;
 }
