@@ -148,10 +148,25 @@ static void put_synopsis(FILE *out, const dl_command *command)
     fputc('\n', out);
 }
 
-static void put_options(FILE *out, const dl_command *command)
+static void put_group(FILE *out, const char *heading)
 {
-    for (size_t i = 0; i < command->option_count; i++)
-        put_option(out, &command->options[i]);
+    fputs(".PP\n\\fI", out);
+    dl_man_words(out, heading);
+    fputs("\\fR\n", out);
+}
+
+/* Whether they have groups. */
+static bool put_options(FILE *out, const dl_command *command)
+{
+    bool grouped = false;
+    dl_listed_option *listed = dl_options_listed(command);
+    for (size_t i = 0; i < command->option_count; i++) {
+        if (listed[i].heading != NULL) put_group(out, listed[i].heading);
+        grouped |= listed[i].heading != NULL;
+        put_option(out, listed[i].option);
+    }
+    free(listed);
+    return grouped;
 }
 
 static const dl_manual_item common_options[] = {
@@ -190,7 +205,7 @@ static void print_page(FILE *out, const dl_command *command)
     fputs(".PP\n", out);
     dl_man_text(out, manual->description);
     dl_man_heading(out, "options");
-    put_options(out, command);
+    if (put_options(out, command)) put_group(out, "Help");
     dl_man_items(out, common_options);
     put_tail(out, manual);
 }

@@ -15,6 +15,10 @@
 /* Longest text of option_range, its NUL included. */
 enum { RANGE_BYTES = 80 };
 
+/* A limit of this size or over is there against slips, and not shown in --help. */
+#define SLIP_LIMIT 1e6
+#define SLIP_LIMIT_BYTES 1e15
+
 static void append_text(dl_text_list *list, const char *text)
 {
     DL_APPEND(list->items, list->count, "text list") = text;
@@ -173,25 +177,45 @@ static char *option_left(const dl_option *option)
     return dl_format("  %s--%s=%s", letter, option->name, option->argument);
 }
 
+static bool has_range(const dl_option *option)
+{
+    return option->type == DL_OPTION_INT || option->type == DL_OPTION_DOUBLE ||
+           option->type == DL_OPTION_BYTES;
+}
+
+/* "; 1..1000", "; one of a, b": what an argument may be. */
+static void write_domain(FILE *out, const dl_option *option)
+{
+    char text[RANGE_BYTES];
+    dl_option shown = *option;
+    switch (option->type) {
+    case DL_OPTION_CHOICE:
+        for (size_t i = 0; option->choices[i] != NULL; i++)
+            fprintf(out, "%s%s", i == 0 ? "; one of " : ", ", option->choices[i]);
+        return;
+    case DL_OPTION_LIST: fputs("; may be given several times", out); return;
+    case DL_OPTION_INT:
+    case DL_OPTION_DOUBLE:
+    case DL_OPTION_BYTES:
+        if (option->high >= (option->type == DL_OPTION_BYTES ? SLIP_LIMIT_BYTES : SLIP_LIMIT)) {
+            if (option->low <= 1) return;
+            shown.high = INFINITY;
+        }
+        fprintf(out, "; %s", option_range(&shown, text));
+        return;
+    default: return;
+    }
+}
+
 char *dl_option_description(const dl_option *option)
 {
     char *text = NULL;
     size_t bytes = 0, help_bytes = strlen(option->help);
     FILE *notes = dl_text_stream(&text, &bytes);
-    char range[RANGE_BYTES] = "any";
-    if (option->type == DL_OPTION_CHOICE) {
-        for (size_t i = 0; option->choices[i] != NULL; i++) {
-            fprintf(notes, "%s%s", i == 0 ? "; one of " : ", ", option->choices[i]);
-        }
-    } else if (option->type == DL_OPTION_LIST) {
-        fputs("; may be given several times", notes);
-    } else if (option->type != DL_OPTION_FLAG && option->type != DL_OPTION_TEXT &&
-               option->type != DL_OPTION_REGEX) {
-        option_range(option, range);
-    }
-    if (strcmp(range, "any") != 0) fprintf(notes, "; %s", range);
+    const bool says_default = strstr(option->help, "default:") != NULL;
+    if (!says_default || !has_range(option)) write_domain(notes, option);
     char *value = dl_option_value(option);
-    if (value != NULL && value[0] != '\0') fprintf(notes, "; default %s", value);
+    if (value != NULL && value[0] != '\0' && !says_default) fprintf(notes, "; default %s", value);
     free(value);
     fclose(notes);
     /* The sentence's dot would stand before the notes. */
@@ -200,6 +224,50 @@ char *dl_option_description(const dl_option *option)
                             : dl_strdup(option->help);
     free(text);
     return right;
+}
+
+/* Either may be NULL, which is the group of the options before the first heading. */
+static bool same_group(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+dl_listed_option *dl_options_listed(const dl_command *command)
+{
+    const size_t count = command->option_count;
+    const char **groups = dl_calloc(count, sizeof *groups, "groups of options");
+    dl_listed_option *listed = dl_calloc(count, sizeof *listed, "options");
+    for (size_t i = 0; i < count; i++) {
+        groups[i] = command->options[i].group;
+        if (groups[i] == NULL && i > 0) groups[i] = groups[i - 1];
+    }
+    size_t used = 0;
+    for (size_t first = 0; first < count; first++) {
+        const char *group = groups[first];
+        bool is_first = true;
+        for (size_t i = 0; i < first && is_first; i++)
+            is_first = !same_group(groups[i], group);
+        if (!is_first) continue;
+        for (size_t i = first; i < count; i++) {
+            if (!same_group(groups[i], group)) continue;
+            listed[used++] = (dl_listed_option){&command->options[i], i == first ? group : NULL};
+        }
+    }
+    free(groups);
+    return listed;
+}
+
+/* The column in which descriptions start: after all lefts but the longest. */
+static int description_indent(const dl_command *command)
+{
+    int indent = (int)strlen("      --version") + 2;
+    for (size_t i = 0; i < command->option_count; i++) {
+        char *left = option_left(&command->options[i]);
+        int width = (int)strlen(left) + 2;
+        if (width > indent && width <= MOST_INDENT) indent = width;
+        free(left);
+    }
+    return indent;
 }
 
 /* The text of --help; free() it. */
@@ -211,23 +279,25 @@ static char *options_help(const dl_command *command)
     fprintf(out, "Usage: %s [OPTION...]%s%s\n", command->program,
             command->positional[0] != '\0' ? " " : "", command->positional);
     write_wrapped(out, command->summary, 0, 0);
-    fputs("\nOptions:\n", out);
-    int indent = (int)strlen("      --version") + 2;
+    const int indent = description_indent(command);
+    dl_listed_option *listed = dl_options_listed(command);
+    bool grouped = false;
     for (size_t i = 0; i < command->option_count; i++) {
-        char *left = option_left(&command->options[i]);
-        int width = (int)strlen(left) + 2;
-        if (width > indent && width <= MOST_INDENT) indent = width;
-        free(left);
-    }
-    for (size_t i = 0; i < command->option_count; i++) {
-        char *left = option_left(&command->options[i]);
-        char *right = dl_option_description(&command->options[i]);
+        const char *heading = listed[i].heading;
+        if (heading != NULL || i == 0)
+            fprintf(out, "\n%s:\n", heading != NULL ? heading : "Options");
+        grouped |= heading != NULL;
+        char *left = option_left(listed[i].option);
+        char *right = dl_option_description(listed[i].option);
         write_row(out, left, right, indent);
         free(right);
         free(left);
     }
+    if (grouped || command->option_count == 0)
+        fprintf(out, "\n%s:\n", grouped ? "Help" : "Options");
     write_row(out, "  -h, --help", "Show this help and exit.", indent);
     write_row(out, "      --version", "Show the version and exit.", indent);
+    free(listed);
     fclose(out);
     return text;
 }
@@ -440,9 +510,7 @@ static void check_table(const dl_command *command)
 {
     for (size_t i = 0; i < command->option_count; i++) {
         const dl_option *option = &command->options[i];
-        DL_ASSERT((option->type != DL_OPTION_INT && option->type != DL_OPTION_DOUBLE &&
-                   option->type != DL_OPTION_BYTES) ||
-                      option->low < option->high,
+        DL_ASSERT(!has_range(option) || option->low < option->high,
                   "option --%s has the range %g..%g", option->name, option->low, option->high);
         DL_ASSERT(option->letter != 'h', "option --%s takes -h", option->name);
     }

@@ -1,5 +1,6 @@
 /* Command lines: one table of options is the only source of parsing, of --help and of the dump of
- * the effective settings.
+ * the effective settings. --help and the manual page list options by group, the groups in the order
+ * of their first options.
  *
  * A program with sub-commands ("dlprof train") has one dl_command for each. --help (-h) and
  * --version are always there. Long options may be shortened as long as they stay unique; "--" ends
@@ -40,24 +41,26 @@ typedef struct dl_option {
     double low, high;           /* valid range of INT, DOUBLE, BYTES */
     const char *const *choices; /* CHOICE: NULL-terminated names */
     const char *argument;       /* name of the argument with its unit in help: "COUNT", "SECONDS" */
-    const char *help;           /* one sentence; the default is appended from *target */
+    const char *help; /* one sentence; the default is appended from *target unless it is given here
+                       * in words, "(default: one per core)" */
+    const char
+        *group; /* heading over it in --help; NULL: that of the option before it in the table */
 } dl_option;
 
-/* Rows of a table of options: long name, letter or 0, target, range or choices, argument, help. */
-#define DL_OPT_FLAG(name_, letter_, target_, help_)                                                \
-    {                                                                                              \
-        .name = name_, .letter = letter_, .type = DL_OPTION_FLAG, .target = target_, .help = help_ \
-    }
-#define DL_OPT_TEXT(name_, letter_, target_, argument_, help_) \
-    DL_OPT_ROW(TEXT, name_, letter_, target_, argument_, help_)
-#define DL_OPT_REGEX(name_, letter_, target_, argument_, help_) \
-    DL_OPT_ROW(REGEX, name_, letter_, target_, argument_, help_)
-#define DL_OPT_LIST(name_, letter_, target_, argument_, help_) \
-    DL_OPT_ROW(LIST, name_, letter_, target_, argument_, help_)
-#define DL_OPT_INT(name_, letter_, target_, low_, high_, argument_, help_) \
-    DL_OPT_ROW(INT, name_, letter_, target_, argument_, help_, .low = low_, .high = high_)
-#define DL_OPT_CHOICE(name_, letter_, target_, choices_, argument_, help_) \
-    DL_OPT_ROW(CHOICE, name_, letter_, target_, argument_, help_, .choices = choices_)
+/* Rows of a table of options: long name, letter or 0, target, range or choices, argument, and last
+ * the help, after which .group = "Heading" may come. */
+#define DL_OPT_FLAG(name_, letter_, target_, ...) \
+    DL_OPT_ROW(FLAG, name_, letter_, target_, NULL, __VA_ARGS__)
+#define DL_OPT_TEXT(name_, letter_, target_, argument_, ...) \
+    DL_OPT_ROW(TEXT, name_, letter_, target_, argument_, __VA_ARGS__)
+#define DL_OPT_REGEX(name_, letter_, target_, argument_, ...) \
+    DL_OPT_ROW(REGEX, name_, letter_, target_, argument_, __VA_ARGS__)
+#define DL_OPT_LIST(name_, letter_, target_, argument_, ...) \
+    DL_OPT_ROW(LIST, name_, letter_, target_, argument_, __VA_ARGS__)
+#define DL_OPT_INT(name_, letter_, target_, low_, high_, argument_, ...) \
+    DL_OPT_ROW(INT, name_, letter_, target_, argument_, __VA_ARGS__, .low = low_, .high = high_)
+#define DL_OPT_CHOICE(name_, letter_, target_, choices_, argument_, ...) \
+    DL_OPT_ROW(CHOICE, name_, letter_, target_, argument_, __VA_ARGS__, .choices = choices_)
 #define DL_OPT_ROW(type_, name_, letter_, target_, argument_, ...)                      \
     {                                                                                   \
         .name = name_, .letter = letter_, .type = DL_OPTION_##type_, .target = target_, \
@@ -67,32 +70,33 @@ typedef struct dl_option {
 /* The target in a constant table: a field of a struct that is known only to dl_options_bind. */
 #define DL_OPTION_FIELD(type, field) ((void *)offsetof(type, field))
 
-/* Rows of such a table: the long name, the letter or 0, the field, what its type needs, the
- * help. */
-#define DL_OPTION_ROW(of, long_name, short_name, settings, field, shown, text) \
-    .name = (long_name), .letter = (short_name), .type = DL_OPTION_##of,       \
-    .target = DL_OPTION_FIELD(settings, field), .argument = (shown), .help = (text)
-#define DL_OPTION_ROW_FLAG(name, letter, settings, field, text)        \
-    {                                                                  \
-        DL_OPTION_ROW(FLAG, name, letter, settings, field, NULL, text) \
+/* Rows of such a table: the long name, the letter or 0, the field, what its type needs, and last the
+ * help, after which .group = "Heading" may come. */
+#define DL_OPTION_ROW(of, long_name, short_name, settings, field, shown, ...) \
+    .name = (long_name), .letter = (short_name), .type = DL_OPTION_##of,      \
+    .target = DL_OPTION_FIELD(settings, field), .argument = (shown), .help = __VA_ARGS__
+#define DL_OPTION_ROW_FLAG(name, letter, settings, field, ...)                \
+    {                                                                         \
+        DL_OPTION_ROW(FLAG, name, letter, settings, field, NULL, __VA_ARGS__) \
     }
-#define DL_OPTION_ROW_TEXT(name, letter, settings, field, shown, text)  \
-    {                                                                   \
-        DL_OPTION_ROW(TEXT, name, letter, settings, field, shown, text) \
+#define DL_OPTION_ROW_TEXT(name, letter, settings, field, shown, ...)          \
+    {                                                                          \
+        DL_OPTION_ROW(TEXT, name, letter, settings, field, shown, __VA_ARGS__) \
     }
-#define DL_OPTION_ROW_LIST(name, letter, settings, field, shown, text)  \
-    {                                                                   \
-        DL_OPTION_ROW(LIST, name, letter, settings, field, shown, text) \
+#define DL_OPTION_ROW_LIST(name, letter, settings, field, shown, ...)          \
+    {                                                                          \
+        DL_OPTION_ROW(LIST, name, letter, settings, field, shown, __VA_ARGS__) \
     }
-#define DL_OPTION_ROW_CHOICE(name, letter, settings, field, names, shown, text)               \
-    {                                                                                         \
-        DL_OPTION_ROW(CHOICE, name, letter, settings, field, shown, text), .choices = (names) \
+#define DL_OPTION_ROW_CHOICE(name, letter, settings, field, names, shown, ...)    \
+    {                                                                             \
+        DL_OPTION_ROW(CHOICE, name, letter, settings, field, shown, __VA_ARGS__), \
+            .choices = (names)                                                    \
     }
 /* `of` is INT, DOUBLE or BYTES; least and most are allowed themselves. */
-#define DL_OPTION_ROW_NUMBER(of, name, letter, settings, field, least, most, shown, text) \
-    {                                                                                     \
-        DL_OPTION_ROW(of, name, letter, settings, field, shown, text), .low = (least),    \
-                                                                       .high = (most)     \
+#define DL_OPTION_ROW_NUMBER(of, name, letter, settings, field, least, most, shown, ...)      \
+    {                                                                                         \
+        DL_OPTION_ROW(of, name, letter, settings, field, shown, __VA_ARGS__), .low = (least), \
+                                                                              .high = (most)  \
     }
 
 /* Copies rows[count], whose targets are all DL_OPTION_FIELDs of the type of *settings, to

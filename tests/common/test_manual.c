@@ -59,7 +59,7 @@ static bool quiet;
 static const dl_option options[] = {
     DL_OPT_INT("steps", 'n', &steps, 1, 1000, "COUNT", "Steps to run."),
     DL_OPT_TEXT("output", 'o', &output, "FILE", "What to write."),
-    DL_OPT_CHOICE("mode", 0, &mode, modes, "MODE", "How."),
+    DL_OPT_CHOICE("mode", 0, &mode, modes, "MODE", "How.", .group = "Other things"),
     DL_OPT_FLAG("quiet", 0, &quiet, "Print nothing."),
 };
 static const dl_manual manual = {
@@ -128,9 +128,9 @@ static void a_page_has_all_that_the_table_has(void **state)
         ".SH DESCRIPTION\nDoes it.\n.PP\nAt length.\n",
         ".TP\n\\fB\\-n\\fR, \\fB\\-\\-steps\\fR=\\fICOUNT\\fR\n"
         "Steps to run (1..1000; default 100)\n",
-        "What to write (default a\\-b.dlt)\n",
+        "What to write (default a\\-b.dlt)\n.PP\n\\fIOther things\\fR\n.TP\n",
         "How (one of allreduce, async; default allreduce)\n",
-        ".TP\n\\fB\\-\\-quiet\\fR\nPrint nothing.\n",
+        ".TP\n\\fB\\-\\-quiet\\fR\nPrint nothing.\n.PP\n\\fIHelp\\fR\n.TP\n",
         ".TP\n\\fB2\\fR\nThe command line is faulty.\n.TP\n\\fB3\\fR\nOtherwise.\n",
         ".SH ENVIRONMENT\n.TP\n\\fBIT\\fR\nWhich.\n.SH SEE ALSO\n.BR that (1),\n.BR those (5)\n",
     };

@@ -23,15 +23,16 @@ static settings set;
 static dl_text_list rest;
 static const char *const modes[] = {"allreduce", "average", "async", NULL};
 static const dl_option options[] = {
-    {"verbose", 'v', DL_OPTION_FLAG, &set.verbose, 0, 0, NULL, NULL, "Say more."},
-    {"steps", 'n', DL_OPTION_INT, &set.steps, 1, 1000, NULL, "COUNT", "Steps to run."},
-    {"rate", 0, DL_OPTION_DOUBLE, &set.rate, 0, INFINITY, NULL, "PER_S",
-     "Learning rate, with so many words of explanation that we do need a second line."},
-    {"size", 's', DL_OPTION_BYTES, &set.size_bytes, 1, 1 << 30, NULL, "BYTES", "Bucket size."},
-    {"output", 'o', DL_OPTION_TEXT, &set.out, 0, 0, NULL, "FILE", "Trace to write."},
-    {"sync", 0, DL_OPTION_CHOICE, &set.sync, 0, 0, modes, "MODE", "Exchange mode."},
-    {"with-a-very-long-name-indeed", 'w', DL_OPTION_LIST, &set.with, 0, 0, NULL, "NAME",
-     "A further thing."},
+    DL_OPT_FLAG("verbose", 'v', &set.verbose, "Say more."),
+    DL_OPT_INT("steps", 'n', &set.steps, 1, 1000, "COUNT", "Steps to run."),
+    DL_OPT_ROW(DOUBLE, "rate", 0, &set.rate, "PER_S",
+               "Learning rate, with so many words of explanation that we do need a second line.",
+               .low = 0, .high = INFINITY),
+    DL_OPT_ROW(BYTES, "size", 's', &set.size_bytes, "BYTES", "Bucket size.", .low = 1,
+               .high = 1 << 30),
+    DL_OPT_TEXT("output", 'o', &set.out, "FILE", "Trace to write."),
+    DL_OPT_CHOICE("sync", 0, &set.sync, modes, "MODE", "Exchange mode."),
+    DL_OPT_LIST("with-a-very-long-name-indeed", 'w', &set.with, "NAME", "A further thing."),
 };
 static const dl_command command = {.program = "dlprof train",
                                    .positional = "TRACE...",
@@ -190,7 +191,7 @@ static void help_shows_ranges_units_and_defaults(void **state)
               "  -v, --verbose      Say more.\n"
               "  -n, --steps=COUNT  Steps to run (1..1000; default 100)\n"
               "      --rate=PER_S   Learning rate, with so many words of explanation that we\n"
-              "                     do need a second line (at least 0; default 0.1)\n"
+              "                     do need a second line (default 0.1)\n"
               "  -s, --size=BYTES   Bucket size (1..1GiB; default 4MiB)\n"
               "  -o, --output=FILE  Trace to write (default run.dlt)\n"
               "      --sync=MODE    Exchange mode (one of allreduce, average, async; default\n"
@@ -199,6 +200,50 @@ static void help_shows_ranges_units_and_defaults(void **state)
               "                     A further thing (may be given several times)\n"
               "  -h, --help         Show this help and exit.\n"
               "      --version      Show the version and exit.\n");
+    free(text);
+}
+
+/* An option without a group is in that of the row before; a group that comes again is listed once.
+ * Limits of a million and more, and a default that the sentence gives itself, are not shown. */
+static void help_lists_options_by_group(void **state)
+{
+    (void)state;
+    int64_t numbers[4] = {0, 5, 6, 7};
+    const dl_option rows[] = {
+        DL_OPT_INT("first", 0, &numbers[0], 0, 9, "N", "First (default: any)."),
+        DL_OPT_INT("second", 0, &numbers[1], 1, 1e6, "N", "Second.", .group = "Costs"),
+        DL_OPT_INT("third", 0, &numbers[2], 2, 1e9, "N", "Third."),
+        DL_OPT_FLAG("fourth", 0, &set.verbose, "Fourth.", .group = "Results"),
+        DL_OPT_INT("fifth", 0, &numbers[3], 1, 9, "N", "Fifth.", .group = "Costs"),
+    };
+    const dl_command grouped = {.program = "dlsim",
+                                .positional = "",
+                                .summary = "Simulates.",
+                                .options = rows,
+                                .option_count = 5};
+    char *argv[] = {(char *)"dlsim", (char *)"--help", NULL};
+    dl_options_action action = DL_OPTIONS_RUN;
+    begin_capture();
+    dl_status status = dl_options_parse(&grouped, 2, argv, NULL, &action, NULL);
+    char *text = end_capture();
+    assert_int_equal(status, DL_OK);
+    assert_string_equal(text, "Usage: dlsim [OPTION...]\n"
+                              "Simulates.\n"
+                              "\n"
+                              "Options:\n"
+                              "      --first=N   First (default: any).\n"
+                              "\n"
+                              "Costs:\n"
+                              "      --second=N  Second (default 5)\n"
+                              "      --third=N   Third (at least 2; default 6)\n"
+                              "      --fifth=N   Fifth (1..9; default 7)\n"
+                              "\n"
+                              "Results:\n"
+                              "      --fourth    Fourth.\n"
+                              "\n"
+                              "Help:\n"
+                              "  -h, --help      Show this help and exit.\n"
+                              "      --version   Show the version and exit.\n");
     free(text);
 }
 
@@ -440,6 +485,7 @@ int main(void)
         TEST(letters_may_stand_together_and_the_last_counts),
         TEST(bad_usage_names_the_option),
         TEST(help_shows_ranges_units_and_defaults),
+        TEST(help_lists_options_by_group),
         TEST(version_names_the_program),
         TEST(dump_tells_all_settings),
         TEST(bound_targets_lie_in_the_settings),
