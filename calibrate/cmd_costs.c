@@ -335,39 +335,41 @@ int dl_calibrate_costs(int argc, char **argv)
 {
     settings set = {.output = "costs.ini", .state_bytes = -1, .parameter_bytes = -1};
     const dl_option options[] = {
-        DL_OPT_TEXT(
-            "batch", 'b', &set.batches, "SAMPLES",
-            "Samples of a step of the traced worker: one number, or one for each trace, with "
-            "commas. Without it the first dimension of the layers' inputs is taken, where the "
-            "trace has shapes."),
-        DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write."),
-        DL_OPT_TEXT("workload", 0, &set.workload, "NAME", "What it is, for the cost file."),
+        DL_OPT_TEXT("batch", 'b', &set.batches, "SAMPLES",
+                    "Samples of a step of the traced worker, one number or one per trace (default: "
+                    "the first dimension of the layers' inputs, where the trace has shapes).",
+                    .group = "What was traced"),
+        DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write.", .group = "Output"),
+        DL_OPT_TEXT("workload", 0, &set.workload, "NAME",
+                    "Name of the workload, for the cost file."),
         DL_OPT_INT(
             "state-bytes", 0, &set.state_bytes, -1, INT64_MAX / 4, "BYTES",
-            "Bytes of one worker's optimizer state, for modes that exchange it; -1 = unknown."),
+            "Bytes of one worker's optimizer state, for modes that exchange it (default: unknown).",
+            .group = "What was traced"),
         DL_OPT_INT("parameter-bytes", 0, &set.parameter_bytes, -1, INT64_MAX / 4, "BYTES",
-                   "Bytes of the parameters; -1 = those of the collectives, or of the gradients "
-                   "where the trace has shapes."),
+                   "Bytes of the parameters (default: those of the collectives, or of the "
+                   "gradients where the trace has shapes)."),
         DL_OPT_TEXT("device", 0, &set.device, "NAME",
-                    "What was traced, in place of what the trace says."),
-        DL_OPT_INT("cores", 0, &set.cores, 0, 1024, "COUNT",
-                   "Cores of the traced machine; 0 = this machine's, if it was the traced one."),
-        DL_OPT_CHOICE("gradients", 0, &set.gradients, gradient_kinds, "KIND",
-                      "When they are ready, for traces without an all-reduce: ddp, in the default "
-                      "buckets of PyTorch's DistributedDataParallel, beside the backward pass; "
-                      "none, not known."),
+                    "Name of the device (default: what the trace says)."),
+        DL_OPT_INT(
+            "cores", 0, &set.cores, 0, 1024, "COUNT",
+            "Cores of the traced machine (default: this machine's, if it was the traced one)."),
+        DL_OPT_CHOICE(
+            "gradients", 0, &set.gradients, gradient_kinds, "KIND",
+            "When gradients are ready, in traces without an all-reduce: ddp, during the backward "
+            "pass in the buckets of PyTorch's DistributedDataParallel; none, not known."),
         DL_OPT_LIST("copies", 0, &set.copies, "TRACE",
-                    "Trace of dlprof bench --of the same program, one or several: how much copies "
-                    "of it slow each "
-                    "other, and its step without a profiler, to which the operations are scaled."),
+                    "Trace of dlprof bench --of the same program: how much copies of it slow each "
+                    "other, and its step without a profiler, to which the operations are scaled.",
+                    .group = "Other traces"),
         DL_OPT_TEXT("overlap-trace", 0, &set.overlap_trace, "TRACE",
-                    "Trace of the same sort of device, of any workload, whose slowdown beside "
-                    "collectives is taken: for traces without collectives."),
+                    "For traces without collectives: a trace of any workload on the same sort of "
+                    "device, for the slowdown beside collectives."),
         DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
-                      "Waits for what is not in the trace. threads: those of the host's threads "
-                      "count as its time, and a trace is refused whose step comes out over 5 % "
-                      "short without those of the device; keep: those of the device too, as "
-                      "operations 'external'; remove: none."),
+                      "Which waits for what is not in the trace count: threads, those of the "
+                      "host's threads (refused where the step is then over 5 % short); keep, those "
+                      "of the device too; remove, none.",
+                      .group = "Reading traces"),
         DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
                      "Ranges that are training steps, as an extended regular expression."),
     };

@@ -140,10 +140,11 @@ int dl_calibrate_info(int argc, char **argv)
 {
     settings set = {.info = dl_info_settings_default()};
     dl_option options[DL_INFO_OPTION_COUNT + 1];
-    dl_info_options(&set.info, "an array of JSON objects, one a process", options);
+    dl_info_options(&set.info, "Print an array of JSON objects, one per process.", options);
     options[DL_INFO_OPTION_COUNT] = (dl_option)DL_OPT_FLAG(
         "clocks", 0, &set.clocks,
-        "also compare the ranks' clocks by the ends of their collectives (text only)");
+        "Also compare the ranks' clocks by the ends of their collectives (text only).",
+        .group = "Output");
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",

@@ -231,13 +231,15 @@ int dl_calibrate_predict(int argc, char **argv)
     const dl_option options[] = {
         DL_OPT_FLAG("together", 0, &set.together,
                     "The traces are all ranks of one run, on a common clock: predict when their "
-                    "collectives end, from when the ranks come."),
+                    "collectives end, from when the ranks come.",
+                    .group = "What to predict"),
         DL_OPT_FLAG("align", 0, &set.align,
                     "With --together: put the ranks on a common clock first, by the ends of their "
                     "collectives."),
         DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
-                     "Ranges that are training steps, as an extended regular expression."),
-        DL_OPT_FLAG("json", 0, &set.json, "JSON."),
+                     "Ranges that are training steps, as an extended regular expression.",
+                     .group = "Reading traces"),
+        DL_OPT_FLAG("json", 0, &set.json, "Print JSON.", .group = "Output"),
     };
     const dl_command command = {
         .program = argv[0],

@@ -205,30 +205,34 @@ int dl_calibrate_replay(int argc, char **argv)
 {
     settings set = {.steps = 40};
     const dl_option options[] = {
-        DL_OPT_LIST(
-            "without", 0, &set.without, "CLASS",
-            "also replay with these taking no time: host, call, external, launch, spacing, kernel, "
-            "collective, copy, memset, a class of kernels (gemm, convolution, ...), or all "
-            "kernels and calls whose name holds the text"),
+        DL_OPT_LIST("without", 0, &set.without, "CLASS",
+                    "Also replay with these taking no time: host, call, external, launch, spacing, "
+                    "kernel, collective, copy, memset, a class of kernels (gemm, convolution, "
+                    "...), or all kernels and calls whose name holds the text.",
+                    .group = "What if"),
         DL_OPT_LIST("scale", 0, &set.scale, "CLASS=FACTOR",
-                    "also replay with these taking FACTOR times as long"),
-        DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
-                      "waits for what is not in the trace that are kept: threads, those of the "
-                      "host's threads, so that what devices wait shows as error; keep, all; "
-                      "remove, none"),
+                    "Also replay with these taking FACTOR times as long."),
+        DL_OPT_CHOICE(
+            "external", 0, &set.external, dl_external_names, "WHICH",
+            "Which waits for what is not in the trace are kept: threads, those of the host's "
+            "threads, so that what devices wait shows as error; keep, all; remove, none."),
         DL_OPT_TEXT("timeline", 0, &set.timeline, "FILE",
-                    "write the replay, changed if that was wanted, as Chrome-trace JSON"),
-        DL_OPT_FLAG("json", 0, &set.json, "an array of JSON objects, one a process"),
+                    "Write the replay, with the changes asked for, as Chrome-trace JSON.",
+                    .group = "Output"),
+        DL_OPT_FLAG("json", 0, &set.json, "Print an array of JSON objects, one per process."),
         DL_OPT_FLAG("brief", 0, &set.brief,
-                    "one line for each process: error, critical path, what is not explained"),
+                    "Print one line per process: error, critical path, what is not explained."),
         DL_OPT_FLAG("together", 0, &set.together,
-                    "the processes are ranks of one run: collectives end for all when the last one "
-                    "has come"),
-        DL_OPT_INT("steps", 0, &set.steps, 1, 1000000, "ROWS", "steps to print; JSON holds all"),
+                    "The processes are ranks of one run: collectives end for all when the last one "
+                    "has come.",
+                    .group = "Reading traces"),
+        DL_OPT_INT("steps", 0, &set.steps, 1, 1000000, "ROWS", "Steps to print; JSON holds all.",
+                   .group = "Output"),
         DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
-                     "ranges that are training steps, as an extended regular expression"),
+                     "Ranges that are training steps, as an extended regular expression.",
+                     .group = "Reading traces"),
         DL_OPT_INT("step-period", 0, &set.period, 0, UINT32_MAX, "COUNT",
-                   "kernels, copies and graph launches of a training step; 0 = find out"),
+                   "Kernels, copies and graph launches of a training step (default: found out)."),
     };
     const dl_command command = {
         .program = argv[0],

@@ -104,8 +104,8 @@ int dl_calibrate_table(int argc, char **argv)
         DL_OPT_TEXT("scenario", 's', &set.scenario, "FILE",
                     "Scenario that the rows were measured in; its cost file gives what is known."),
         DL_OPT_TEXT("fit", 0, &set.costs, "KEY,KEY...",
-                    "Costs to fit, as section.key or key, also rates and latencies of the machine "
-                    "file (link.nvlink2.bytes_per_s); default: those that the cost file lacks."),
+                    "Costs to fit, as section.key or key, also of the machine file, as "
+                    "link.nvlink2.bytes_per_s (default: those that the cost file lacks)."),
         DL_OPT_TEXT("use", 0, &set.use, "USE",
                     "Only rows with this in the column use, such as fitted."),
         DL_OPT_FLAG("near", 0, &set.near,
@@ -117,8 +117,9 @@ int dl_calibrate_table(int argc, char **argv)
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_TEXT("rows", 0, &set.rows, "FILE",
                     "Also write the rows with their errors, in the fit and left out of it (CSV)."),
-        DL_OPT_INT("threads", 0, &set.threads, 0, 1024, "COUNT",
-                   "Threads that simulate, 0: one per core; the result does not depend on them."),
+        DL_OPT_INT(
+            "threads", 0, &set.threads, 0, 1024, "COUNT",
+            "Threads that simulate (default: one per core); the result does not depend on it."),
     };
     const dl_command command = {
         .program = argv[0],

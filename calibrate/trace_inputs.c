@@ -121,14 +121,15 @@ int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_c
     trace_command given = {.run = run, .user = user, .read = read};
     const dl_option patterns[] = {
         DL_OPT_LIST("collective", 0, &given.collectives, "TEXT=COLLECTIVE",
-                    "ranges that hold TEXT call a collective (AllReduce, AlltoAll, ...)"),
+                    "Ranges that hold TEXT call a collective (AllReduce, AlltoAll, ...).",
+                    .group = "Reading traces"),
         DL_OPT_TEXT("comm-patterns", 0, &given.path, "FILE",
-                    "kernels and ranges that are collectives, of libraries that are not built in "
-                    "(INI: trace/readers/reader.h)"),
+                    "Kernels and ranges that are collectives, of libraries that are not built in "
+                    "(INI: docs/formats.md)."),
         DL_OPT_TEXT("rank", 0, &read->rank, "NUMBER",
-                    "of files with several processes, take that of this rank (Nsight Systems: "
-                    "the number that dlcal info gives it)"),
-        DL_OPT_TEXT("process", 0, &read->process, "PID", "the same by the process's number"),
+                    "Of files with several processes, take that of this rank (Nsight Systems: the "
+                    "number that dlcal info gives it)."),
+        DL_OPT_TEXT("process", 0, &read->process, "PID", "The same by the process's number."),
     };
     const size_t own = command->option_count, more = sizeof patterns / sizeof *patterns;
     dl_option *options = dl_calloc(own + more, sizeof *options, "options");

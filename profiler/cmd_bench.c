@@ -181,35 +181,26 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 
 static const dl_option bench_table[] = {
     DL_OPTION_ROW_TEXT("batch", 'b', bench_options, batch, "SAMPLES,...",
-                       "samples of one copy's step, several sizes; overhead takes the first"),
-    DL_OPTION_ROW_NUMBER(INT, "workers-max", 'w', bench_options, workers_max, 0,
-                         DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "most copies of the step side by side; 0 means twice the cores, and 8 "
-                         "of one GPU"),
+                       "Samples of one copy's step, several sizes; overhead takes the first.",
+                       .group = "What to measure"),
+    DL_OPTION_ROW_NUMBER(
+        INT, "workers-max", 'w', bench_options, workers_max, 0, DL_TRAIN_WORKERS_MAX, "COUNT",
+        "Most copies of the step side by side (default: twice the cores, or 8 of one GPU)."),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "seconds", 0, bench_options, seconds, 0.1, 86400, "SECONDS",
-        "time for all measurements; less means fewer repetitions, but each case is measured "
-        "at least once, which for large models and on busy cores takes longer"),
-    DL_OPTION_ROW_FLAG(
-        "quick", 0, bench_options, quick,
-        "few repetitions of fewer cases, in a second or as long as they take, to see that all "
-        "works"),
-    DL_OPTION_ROW_FLAG(
-        "snapshot", 0, bench_options, snapshot,
-        "only what differs from minute to minute: steps side by side and exchange of the "
-        "model's size, once, in about a second; take many of them between runs, and at "
-        "least one whole bench beside them"),
-    DL_OPTION_ROW_TEXT(
-        "device", 'd', bench_options, device, "DEVICE",
-        "cpu; or cuda or cuda:NUMBER, for copies, reductions and launches of the GPUs from "
-        "NUMBER on instead, and steps of copies that share the first; of overhead what training "
-        "runs on"),
+        "Time for all measurements; each is made at least once, which may take longer."),
+    DL_OPTION_ROW_FLAG("quick", 0, bench_options, quick,
+                       "Few repetitions of fewer cases, in about a second, to see that all works."),
+    DL_OPTION_ROW_FLAG("snapshot", 0, bench_options, snapshot,
+                       "Only what differs from minute to minute, in about a second: take many "
+                       "between runs, beside at least one whole bench."),
+    DL_OPTION_ROW_TEXT("device", 'd', bench_options, device, "DEVICE",
+                       "What is measured: cpu, or the GPUs from cuda:NUMBER on; of overhead, what "
+                       "training runs on."),
     DL_OPTION_ROW_TEXT("cupti", 0, bench_options, cupti, "FILE",
-                       "libcupti for overhead to use; searched for if not given"),
-    DL_OPTION_ROW_TEXT(
-        "output", 'o', bench_options, output, "FILE",
-        "the trace to write, bench.dlt if not given; of overhead a file with its figures "
-        "alone, for dlcal and dlprof run, none if not given"),
+                       "The libcupti that overhead uses (default: searched for)."),
+    DL_OPTION_ROW_TEXT("output", 'o', bench_options, output, "FILE",
+                       "The trace to write (default: bench.dlt; of overhead: none)."),
 };
 
 enum {
@@ -411,21 +402,21 @@ typedef struct program_options {
 
 static const dl_option program_table[] = {
     DL_OPTION_ROW_TEXT("step-line", 0, program_options, step_line, "REGEX",
-                       "lines that the program prints when steps have ended; the first group is "
-                       "the number of the last one"),
+                       "Lines that the program prints when steps have ended; the first group is "
+                       "the number of the last one."),
     DL_OPTION_ROW_NUMBER(INT, "batch", 'b', program_options, batch, 1, INT32_MAX, "SAMPLES",
-                         "samples of a step of one copy"),
+                         "Samples of a step of one copy."),
     DL_OPTION_ROW_NUMBER(INT, "workers-max", 'w', program_options, copies, 0, DL_TRAIN_WORKERS_MAX,
-                         "COUNT", "most copies side by side; 0 means twice the cores"),
+                         "COUNT", "Most copies side by side (default: twice the cores)."),
     DL_OPTION_ROW_NUMBER(INT, "lines", 0, program_options, lines, 1, 1000000, "COUNT",
-                         "lines of each copy that count, in each run"),
+                         "Lines of each copy that count, in each run."),
     DL_OPTION_ROW_NUMBER(INT, "warmup", 0, program_options, warmup, 0, 1000000, "COUNT",
-                         "lines before them, beside the first"),
+                         "Lines before these that do not count, besides the first."),
     DL_OPTION_ROW_NUMBER(INT, "rounds", 0, program_options, rounds, 1, 1000, "COUNT",
-                         "runs of every number of copies"),
+                         "Runs of every number of copies."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "limit", 0, program_options, limit_s, 1, 86400, "SECONDS",
-                         "longest time without such a line"),
-    DL_OPTION_ROW_TEXT("output", 'o', program_options, output, "FILE", "the trace to write"),
+                         "Longest time without such a line."),
+    DL_OPTION_ROW_TEXT("output", 'o', program_options, output, "FILE", "The trace to write."),
 };
 enum { PROGRAM_OPTION_COUNT = sizeof program_table / sizeof *program_table };
 

@@ -153,7 +153,7 @@ int dl_cmd_export(int argc, char **argv)
                                 .type = DL_OPTION_TEXT,
                                 .target = &output,
                                 .argument = "FILE",
-                                .help = "the JSON to write; one TRACE with .json if not given"}};
+                                .help = "The JSON to write (default: one TRACE with .json)."}};
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",

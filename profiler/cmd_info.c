@@ -100,7 +100,7 @@ int dl_cmd_info(int argc, char **argv)
 {
     dl_info_settings set = dl_info_settings_default();
     dl_option table[DL_INFO_OPTION_COUNT];
-    dl_info_options(&set, "one JSON object, an array for several traces", table);
+    dl_info_options(&set, "Print one JSON object, an array for several traces.", table);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",

@@ -204,17 +204,16 @@ int dl_cmd_machine(int argc, char **argv)
          .type = DL_OPTION_TEXT,
          .target = &set.output,
          .argument = "FILE",
-         .help = "the machine file to write; standard output if not given"},
+         .help = "The machine file to write (default: standard output)."},
         {.name = "measure",
          .type = DL_OPTION_FLAG,
          .target = &set.measure,
-         .help =
-             "measure the memory's rate on all cores, and between sockets; with GPUs copies to, "
-             "from and between them, and averages in their memory; takes seconds"},
+         .help = "Measure the memory's rate on all cores, and between sockets; with GPUs copies "
+                 "to, from and between them, and averages in their memory. Takes seconds."},
         {.name = "json",
          .type = DL_OPTION_FLAG,
          .target = &set.json,
-         .help = "write what was found as one JSON object in place of the machine file"},
+         .help = "Write what was found as one JSON object in place of the machine file."},
     };
     const dl_command command = {
         .program = argv[0],

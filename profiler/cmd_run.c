@@ -43,24 +43,25 @@ typedef struct profiled_run {
 } profiled_run;
 
 static const dl_option own_options[] = {
-    DL_OPTION_ROW_TEXT(
-        "output", 'o', run_options, output, "FOLDER",
-        "folder for the traces, made if missing; dlprof.<command>.<time> if not given"),
+    DL_OPTION_ROW_TEXT("output", 'o', run_options, output, "FOLDER",
+                       "Folder for the traces, made if missing (default: dlprof.<command>.<time>).",
+                       .group = "Output"),
     DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
-                       "also record what NCCL reports to a profiler plugin"),
+                       "Also record what NCCL reports to a profiler plugin.",
+                       .group = "What to record"),
     DL_OPTION_ROW_FLAG("no-torch", 0, run_options, no_torch,
-                       "do not record training with PyTorch on processors (20 steps, after 15; "
-                       "--steps, --duration change that)"),
+                       "Do not record training with PyTorch on processors (20 steps after 15, "
+                       "unless --steps or --duration are given)."),
     DL_OPTION_ROW_TEXT("overhead", 0, run_options, overhead, "FILE",
-                       "figures of dlprof bench overhead, stored in the traces; if not given, "
-                       "~/.local/share/dlprof/overhead.dlt, if that is of this machine"),
+                       "Costs of recording, from dlprof bench overhead, to store in the traces "
+                       "(default: ~/.local/share/dlprof/overhead.dlt, if it is of this machine)."),
     DL_OPTION_ROW_FLAG("force", 'f', run_options, force,
-                       "replace another profiler's settings in the environment"),
+                       "Replace another profiler's settings in the environment."),
     DL_OPTION_ROW_TEXT("summary", 0, run_options, summary, "FILE",
-                       "write the summary here instead of to standard error"),
-    DL_OPTION_ROW_TEXT("json", 0, run_options, json, "FILE", "write the summary as JSON too"),
+                       "Write the summary to a file instead of standard error.", .group = "Output"),
+    DL_OPTION_ROW_TEXT("json", 0, run_options, json, "FILE", "Also write the summary as JSON."),
     DL_OPTION_ROW_FLAG("quiet", 'q', run_options, quiet,
-                       "print nothing but errors, and what traces lack, to standard error"),
+                       "Print only errors, and what traces lack."),
 };
 
 enum {

@@ -461,75 +461,80 @@ static train_options default_options(void)
                            .output = "run.dlt"};
 }
 
+static const char group_steps[] = "Workers and steps", group_exchange[] = "Exchange",
+                  group_accuracy[] = "Accuracy", group_output[] = "Output";
+
 static const dl_option train_table[] = {
-    DL_OPTION_ROW_NUMBER(
-        INT, "workers", 'w', train_options, workers, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
-        "replicas of the model, each a thread pinned to a core, and on a GPU with --device; "
-        "of all ranks together"),
-    DL_OPTION_ROW_CHOICE("sync", 's', train_options, sync, dl_sync_names, "MODE",
-                         "what the workers exchange"),
-    DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
-                         "steps between two averages of the parameters (average)"),
-    DL_OPTION_ROW_NUMBER(INT, "fragments", 0, train_options, fragments, 1, DL_TRAIN_FRAGMENTS_MAX,
+    DL_OPTION_ROW_NUMBER(INT, "workers", 'w', train_options, workers, 1, DL_TRAIN_WORKERS_MAX,
                          "COUNT",
-                         "equal parts of the parameters, each averaged every interval steps, one "
-                         "after another (average); must divide the interval"),
-    DL_OPTION_ROW_NUMBER(INT, "lag", 0, train_options, lag, 0, INT32_MAX, "STEPS",
-                         "steps between sending parameters and merging their average, fewer than "
-                         "the interval (average)"),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "mixing", 0, train_options, mixing, 0, 1, "FRACTION",
-                         "what a worker keeps of its own parameters when it merges an average with "
-                         "--lag; Streaming DiLoCo's alpha"),
-    DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
-                       "average the optimizer's state too (average)"),
-    DL_OPTION_ROW_CHOICE("outer", 0, train_options, outer, dl_outer_names, "OPTIMIZER",
-                         "what updates the parameters with an average (average): none, which "
-                         "replaces them; sgd with momentum (BMUF); nesterov (DiLoCo)"),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "outer-rate", 0, train_options, outer_rate, 1e-9, 1e3, "RATE",
-                         "learning rate of --outer"),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "outer-momentum", 0, train_options, outer_momentum, 0, 0.999999,
-                         "FACTOR", "momentum of --outer"),
+                         "Replicas of the model, each a thread pinned to a core; of all ranks "
+                         "together.",
+                         .group = group_steps),
+    DL_OPTION_ROW_NUMBER(INT, "batch", 'b', train_options, batch, 1, 1 << 20, "SAMPLES",
+                         "Samples of a step, of all workers together."),
+    DL_OPTION_ROW_NUMBER(INT, "steps", 0, train_options, steps, 1, UINT32_MAX, "COUNT",
+                         "Steps of each worker."),
+    DL_OPTION_ROW_NUMBER(INT, "epochs", 0, train_options, epochs, 0, 1 << 20, "COUNT",
+                         "Passes over the data (default: --steps counts)."),
+    DL_OPTION_ROW_LIST("slow", 0, train_options, slow, "WORKER:FACTOR",
+                       "Prolong a worker's compute by a factor."),
+    DL_OPTION_ROW_CHOICE("wait", 0, train_options, wait, dl_wait_names, "HOW",
+                         "How workers wait; auto spins if each has its own core."),
+
+    DL_OPTION_ROW_CHOICE("sync", 's', train_options, sync, dl_sync_names, "MODE",
+                         "What the workers exchange.", .group = group_exchange),
     DL_OPTION_ROW_NUMBER(INT, "server-threads", 0, train_options, server_threads, 1,
                          DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "workers that average or update in slices (average, ps)"),
-    DL_OPTION_ROW_NUMBER(INT, "batch", 'b', train_options, batch, 1, 1 << 20, "SAMPLES",
-                         "samples of a step of all workers together"),
-    DL_OPTION_ROW_NUMBER(INT, "steps", 0, train_options, steps, 1, UINT32_MAX, "COUNT",
-                         "steps of each worker"),
-    DL_OPTION_ROW_NUMBER(INT, "epochs", 0, train_options, epochs, 0, 1 << 20, "COUNT",
-                         "passes over the data instead of --steps; 0 means --steps counts"),
-    DL_OPTION_ROW_LIST("slow", 0, train_options, slow, "WORKER:FACTOR",
-                       "prolong a worker's compute by a factor"),
-    DL_OPTION_ROW_CHOICE("wait", 0, train_options, wait, dl_wait_names, "HOW",
-                         "how workers wait; auto spins if each has its own core"),
-    DL_OPTION_ROW_TEXT("output", 'o', train_options, output, "FILE",
-                       "the trace to write; of ranks each its own, as run.rank0.dlt"),
-    DL_OPTION_ROW_FLAG("no-trace", 0, train_options, no_trace,
-                       "keep only the statistics of steps: write no trace, and time nothing else"),
-    DL_OPTION_ROW_TEXT("csv", 0, train_options, csv, "FILE",
-                       "append a row of results, as dlsim compares with"),
-    DL_OPTION_ROW_FLAG("evaluate", 'e', train_options, evaluate,
-                       "print the accuracy on the test images"),
+                         "average, ps: workers that average or update, a slice each."),
+    DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
+                         "average: steps between two averages."),
+    DL_OPTION_ROW_NUMBER(INT, "fragments", 0, train_options, fragments, 1, DL_TRAIN_FRAGMENTS_MAX,
+                         "COUNT",
+                         "average: parts of the parameters that are averaged one after another, "
+                         "each once an interval; must divide the interval."),
+    DL_OPTION_ROW_NUMBER(INT, "lag", 0, train_options, lag, 0, INT32_MAX, "STEPS",
+                         "average: steps between sending parameters and merging their average, "
+                         "fewer than the interval."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "mixing", 0, train_options, mixing, 0, 1, "FRACTION",
+                         "average with --lag: what a worker keeps of its own parameters when it "
+                         "merges (alpha of Streaming DiLoCo)."),
+    DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
+                       "average: the optimizer's state too."),
+    DL_OPTION_ROW_CHOICE("outer", 0, train_options, outer, dl_outer_names, "OPTIMIZER",
+                         "average: what updates the parameters with an average: none, which "
+                         "replaces them; sgd (BMUF); nesterov (DiLoCo)."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "outer-rate", 0, train_options, outer_rate, 1e-9, 1e3, "RATE",
+                         "Learning rate of --outer."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "outer-momentum", 0, train_options, outer_momentum, 0, 0.999999,
+                         "FACTOR", "Momentum of --outer."),
     DL_OPTION_ROW_NUMBER(INT, "n", 0, train_options, n, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "an update needs workers / n gradients (softsync)"),
+                         "softsync: an update needs workers / n gradients."),
     DL_OPTION_ROW_NUMBER(INT, "bound", 0, train_options, bound, -1, INT32_MAX, "UPDATES",
-                         "largest staleness of a gradient (softsync); -1 means any"),
+                         "softsync: largest staleness of a gradient (default: any)."),
     DL_OPTION_ROW_FLAG("staleness-rate", 0, train_options, staleness_rate,
-                       "divide the learning rate of a gradient by its staleness (async, softsync)"),
+                       "async, softsync: divide a gradient's learning rate by its staleness."),
+
+    DL_OPTION_ROW_FLAG("evaluate", 'e', train_options, evaluate,
+                       "Print the accuracy on the test images.", .group = group_accuracy),
+    DL_OPTION_ROW_TEXT("curve", 0, train_options, curve, "FILE",
+                       "Accuracy on the test images at the end, and during the run with "
+                       "--evaluate-every (CSV)."),
+    DL_OPTION_ROW_TEXT("evaluate-every", 0, train_options, evaluate_every, "STEPS",
+                       "Steps between two points of the curve, or epochs, as 0.5epochs; with "
+                       "--schedule, a step is one gradient per worker."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "rate-drop", 0, train_options, rate_drop, 0, 1e9, "EPOCHS",
-                         "epochs after which the learning rate is a tenth; 0 means it stays"),
-    DL_OPTION_ROW_TEXT(
-        "evaluate-every", 0, train_options, evaluate_every, "STEPS",
-        "steps, or with the word epochs after the number epochs, between two points of "
-        "the curve; with --schedule as many gradients as there are workers are a step, however "
-        "many updates they make"),
-    DL_OPTION_ROW_TEXT(
-        "curve", 0, train_options, curve, "FILE",
-        "accuracy on the test images at the end, and with --evaluate-every during the run "
-        "(CSV)"),
+                         "Epochs after which the learning rate is a tenth (default: none)."),
     DL_OPTION_ROW_TEXT("schedule", 0, train_options, schedule, "FILE",
-                       "repeat the order of updates that dlsim --schedule wrote, a thread a core; "
-                       "workers, batch and mode are those of the file"),
+                       "Repeat the order of updates that dlsim --schedule wrote; workers, batch "
+                       "and mode are those of the file."),
+
+    DL_OPTION_ROW_TEXT("output", 'o', train_options, output, "FILE",
+                       "The trace to write; each rank has its own, as run.rank0.dlt.",
+                       .group = group_output),
+    DL_OPTION_ROW_FLAG("no-trace", 0, train_options, no_trace,
+                       "Write no trace, and time only whole steps."),
+    DL_OPTION_ROW_TEXT("csv", 0, train_options, csv, "FILE",
+                       "Append a row of results, for dlsim --measured."),
 };
 
 /* The table of the command: its own options, then those of each topic. */

@@ -24,12 +24,12 @@ dl_rank_options dl_rank_options_default(void)
 
 static const dl_option own_options[DL_RANK_OPTION_COUNT] = {
     DL_OPTION_ROW_CHOICE("ranks", 0, dl_rank_options, ranks, choices, "WHICH",
-                         "auto: processes of one mpirun (or srun with MPI) share the workers of "
-                         "one run; off: each is a separate run"),
+                         "Whether processes of one mpirun (or srun with MPI) share the workers of "
+                         "one run (auto), or are separate runs (off).",
+                         .group = "Ranks"),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "rank-limit", 0, dl_rank_options, limit_s, 1e-3, DL_RANK_LIMIT_MAX_S, "SECONDS",
-        "longest wait for another rank; longer than the slowest rank's steps and what "
-        "each rank does before them"),
+        "Longest wait for another rank; must cover the slowest rank's start and step."),
 };
 
 void dl_rank_options_table(dl_rank_options *options, dl_option *table)

@@ -214,20 +214,22 @@ dl_device_options dl_device_options_default(void)
 
 static const dl_option device_table[DL_DEVICE_OPTION_COUNT] = {
     DL_OPTION_ROW_TEXT("device", 'd', dl_device_options, device, "DEVICE",
-                       "cpu, cuda or cuda:NUMBER; worker w takes GPU NUMBER + w, or shares one"),
+                       "Where workers compute: cpu, cuda or cuda:NUMBER; worker w takes GPU NUMBER "
+                       "+ w, or shares one.",
+                       .group = "GPUs"),
     DL_OPTION_ROW_NUMBER(INT, "gpus", 0, dl_device_options, gpus, 0, 1 << 10, "COUNT",
-                         "GPUs that the workers take in turn, from the first on; 0 means all"),
+                         "GPUs that the workers take in turn, from the first on (default: all)."),
     DL_OPTION_ROW_CHOICE("dispatch", 0, dl_device_options, dispatch, dl_dispatch_names, "HOW",
-                         "who launches on the GPUs: a thread for each worker, or one for all"),
+                         "Who launches on the GPUs: a thread for each worker, or one for all."),
     DL_OPTION_ROW_CHOICE("host-memory", 0, dl_device_options, host_memory, dl_host_memory_names,
-                         "KIND", "memory that is copied to and from GPUs"),
+                         "KIND", "Host memory that is copied to and from GPUs."),
     DL_OPTION_ROW_TEXT("where", 0, dl_device_options, where, "PLACE",
-                       "where vectors meet: cpu, gpu:NUMBER, or allreduce between GPUs; auto is "
-                       "allreduce for --sync allreduce on GPUs, else cpu"),
-    DL_OPTION_ROW_CHOICE(
-        "compress", 0, dl_device_options, quantise, dl_quantise_names, "TYPE",
-        "send gradients, or with average what was learned, as half-precision numbers, bytes with a "
-        "scale per 1024, or one bit each with error feedback"),
+                       "Where averages and updates are computed: cpu, gpu:NUMBER, or allreduce "
+                       "between GPUs; auto is allreduce for --sync allreduce on GPUs, else cpu."),
+    DL_OPTION_ROW_CHOICE("compress", 0, dl_device_options, quantise, dl_quantise_names, "TYPE",
+                         "Number type that gradients (with average, parameters' changes) are sent "
+                         "as: int8 has a scale per 1024 numbers, 1bit error feedback.",
+                         .group = "Exchange"),
 };
 
 void dl_device_options_table(dl_device_options *options, dl_option *table)
@@ -347,31 +349,30 @@ dl_workload_options dl_workload_options_default(void)
 
 static const dl_option workload_table[DL_WORKLOAD_OPTION_COUNT] = {
     DL_OPTION_ROW_CHOICE("model", 'm', dl_workload_options, model, dl_model_names, "MODEL",
-                         "model to train"),
+                         "Model to train.", .group = "Model and data"),
     DL_OPTION_ROW_CHOICE("optimizer", 0, dl_workload_options, optimizer, dl_optimizer_names, "NAME",
-                         "optimizer"),
+                         "Optimizer."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "learning-rate", 0, dl_workload_options, learning_rate, 1e-12, 1e6,
-                         "RATE", "learning rate"),
+                         "RATE", "Learning rate."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "momentum", 0, dl_workload_options, momentum, 0, 0.999999,
-                         "FRACTION", "momentum of sgd"),
+                         "FRACTION", "Momentum of sgd."),
     DL_OPTION_ROW_CHOICE("precision", 0, dl_workload_options, precision, precision_names, "TYPE",
-                         "number type of the model; on a GPU, float (fp32) may round factors of "
-                         "products to tf32 or fp16: what is stored stays float; half is refused"),
+                         "Number type of the model. On a GPU, tf32 and fp16 round only the factors "
+                         "of products; half is refused."),
+    DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_workload_options, seed, 0, 0x1p53, "NUMBER",
+                         "Seed of parameters, order of the samples, and synthetic data."),
+    DL_OPTION_ROW_CHOICE("data", 0, dl_workload_options, data, data_choice_names, "SET",
+                         "Training data; auto takes MNIST or CIFAR-10, as fits the model, where "
+                         "its files are, else synthetic images."),
+    DL_OPTION_ROW_TEXT("data-folder", 0, dl_workload_options, data_folder, "FOLDER",
+                       "Where the set's files are (default: mnist or cifar10 in $DL_DATA, or in "
+                       "./data)."),
     DL_OPTION_ROW_NUMBER(INT, "cores", 0, dl_workload_options, cores, 0, 1 << 20, "COUNT",
-                         "cores to use; 0 means all that this process may use"),
+                         "Cores to use (default: all that this process may use).",
+                         .group = "Cores"),
     DL_OPTION_ROW_NUMBER(INT, "first-core", 0, dl_workload_options, first_core, 0, 1 << 20,
                          "NUMBER",
-                         "core of worker 0; the others follow, modulo the number of cores"),
-    DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_workload_options, seed, 0, 0x1p53, "NUMBER",
-                         "seed of parameters, order of the samples, and synthetic data"),
-    DL_OPTION_ROW_CHOICE(
-        "data", 0, dl_workload_options, data, data_choice_names, "SET",
-        "training data; auto takes MNIST or CIFAR-10, as fits the model, where its files "
-        "are, else synthetic images"),
-    DL_OPTION_ROW_TEXT(
-        "data-folder", 0, dl_workload_options, data_folder, "FOLDER",
-        "where the set's files are, instead of $DL_DATA/mnist or $DL_DATA/cifar10 (without "
-        "DL_DATA: ./data/...)"),
+                         "Core of worker 0; the others follow, modulo the number of cores."),
 };
 
 void dl_workload_options_table(dl_workload_options *options, dl_option *table)

@@ -662,110 +662,117 @@ static const dl_manual manual = {
                 "gnuplot(1)",
 };
 
-/* The options of this program; those that stand for keys of the scenario come after them. */
+/* The options of this program; those that stand for keys of the scenario come before them. */
 static const dl_option own_options[] = {
-    {"output", 'o', DL_OPTION_TEXT, DL_OPTION_FIELD(settings, output), 0, 0, NULL, "FILE",
-     "Results (CSV)."},
-    {"html", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, html), 0, 0, NULL, "FILE",
-     "One page for any browser: tables, figures (drawn by gnuplot, if it is installed), what "
-     "takes the time and what would help most, predicted beside measured."},
-    {"explain", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, explain), 0, 0, NULL, NULL,
-     "Also say what takes the time of one row, and what halving each of the largest costs "
-     "would gain, which is simulated; the results get the same."},
-    {"advise", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, advise), 0, 0, NULL, NULL,
-     "Search workers (up to the scenario's largest number), mode, batch, averaging interval, "
-     "overlap, buckets and compression for the best within limits, and say why; all points go "
-     "to --output, the advised scenario to --save."},
-    {"for", 0, DL_OPTION_CHOICE, DL_OPTION_FIELD(settings, goal), 0, 0, dl_goal_names, "GOAL",
-     "What --advise looks for: throughput, samples per dollar, or the cheapest that meets "
-     "--deadline."},
-    {"max-batch", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, max_batch), 0, 1e8, NULL, "SAMPLES",
-     "Limit of the batch of all workers together; 0: the scenario's largest."},
-    {"max-staleness", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, max_staleness), -1, 1e9, NULL,
-     "UPDATES",
-     "Limit of the mean staleness of applied gradients; -1: 0, or what the scenario's modes "
-     "have."},
-    {"max-interval", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, max_interval), 0, DL_STEPS_MAX,
-     NULL, "STEPS", "Limit of the local steps between two averages; 0: the scenario's largest."},
-    {"min-efficiency", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, min_efficiency), 0, 1, NULL,
-     "FRAC", "Least speedup over workers; 0: any."},
-    {"deadline", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, deadline_h), 0, 1e9, NULL, "HOURS",
-     "Limit of the whole training's time, which needs --epochs or --samples; 0: none."},
-    {"budget", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, budget_usd), 0, 1e12, NULL, "USD",
-     "Limit of the whole training's price; 0: none."},
-    {"epochs", 0, DL_OPTION_DOUBLE, DL_OPTION_FIELD(settings, epochs), 0, 1e9, NULL, "COUNT",
-     "Length of the whole training, in epochs of the scenario's samples_per_epoch."},
-    {"samples", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, samples), 0, 1e18, NULL, "COUNT",
-     "Length of the whole training."},
-    {"max-points", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, max_points), 1, 100000, NULL,
-     "COUNT", "Points that --advise simulates in its search, at most."},
-    {"solve", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, solve), 0, 0, NULL, "KEY",
-     "Find, for each point, the value of a key of the scenario (SECTION.KEY, or KEY) with which "
-     "a column of the results has the value of --target."},
-    {"target", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, target), 0, 0, NULL, "COLUMN=VALUE,...",
-     "What --solve looks for, as utilisation_frac=0.5,0.9; a row for each value."},
-    {"json", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, json), 0, 0, NULL, "FILE",
-     "Results and notes as one JSON document, without --output and --html in place of the CSV "
-     "file; - is standard output, where no table is printed then."},
-    {"index", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, index), 0, 0, NULL, "LIST",
-     "Simulate nothing: write an index of many studies' pages to --html, from a list (CSV: "
-     "group, title, file) of their results, and a table of all measured rows to --output."},
-    {"left-out", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, left_out), 0, 0, NULL, "FILE",
-     "Errors of the measured rows with costs fitted to the others, as dlcal table --rows "
-     "writes them, for results and page."},
-    {"timeline", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, timeline), 0, 0, NULL, "FILE",
-     "One simulated run as Chrome-trace JSON."},
-    {"schedule", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, schedule), 0, 0, NULL, "FILE",
-     "Order of the updates of one simulated run (CSV), for dlprof train --schedule."},
-    {"point", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, point), 0, 1e9, NULL, "ROW",
-     "Row of the results that --timeline, --schedule, --draw-machine and --explain show; 0 is "
-     "the last one, for --explain that with most workers."},
-    {"histogram", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, histogram), 0, 0, NULL, "FILE",
-     "Staleness distribution of each worker (CSV)."},
-    {"draw-machine", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, draw), 0, 0, NULL, "FILE",
-     "The machine's links as Graphviz text; with --check nothing is simulated."},
-    {"without", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, without), 0, 0, NULL, "LIST",
-     "Costs to switch off, to see what they are worth: dispatch, input, copy, contention, "
-     "average, update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split "
-     "models activations, micro_batches, imbalance, bubble."},
-    {"journal", 0, DL_OPTION_CHOICE, DL_OPTION_FIELD(settings, journal), 0, 0, journal_names,
-     "MODE",
-     "Finished runs of a sweep that takes over two seconds are kept beside the first output, in "
-     "FILE.journal, until the results are written; after a kill the same command goes on from "
-     "there. restart: from the start; off: nothing is kept."},
-    {"limit-points", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, limit_points), 1, LIMIT_POINTS_MAX,
-     NULL, "COUNT",
-     "A sweep of more points is refused, with its size and about how long it would take."},
-    {"threads", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, threads), 0, 1024, NULL, "COUNT",
-     "Threads that simulate, 0: one per core; the results do not depend on it."},
-    {"seed", 0, DL_OPTION_INT, DL_OPTION_FIELD(settings, seed), -1, 9e18, NULL, "SEED",
-     "Seed in place of the scenario's; -1 keeps it."},
-    {"check", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, check), 0, 0, NULL, NULL,
-     "Only validate and list the costs that are missing."},
-    {"keys", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, keys), 0, 0, NULL, NULL,
-     "Only list the keys of scenarios, machine files and cost files, with range and default; "
-     "of one section where its name is given in place of SCENARIO."},
-    {"save", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, save), 0, 0, NULL, "FILE",
-     "Write the scenario, with what the command line says, to a file; with --advise, the "
-     "advised one."},
-    {"machines", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, machines), 0, 0, NULL, NULL,
-     "Only list the machines that --machine knows by name."},
-    {"markdown", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, markdown), 0, 0, NULL, NULL,
-     "With --keys: as docs/keys.md."},
-    {"save-costs", 0, DL_OPTION_TEXT, DL_OPTION_FIELD(settings, save_costs), 0, 0, NULL, "FILE",
-     "Write the costs of the scenario to a cost file: those of --workload, to be edited."},
-    {"workloads", 0, DL_OPTION_FLAG, DL_OPTION_FIELD(settings, workloads), 0, 0, NULL, NULL,
-     "Only list the networks that --workload knows by name, and their keys."},
-    {"quiet", 'q', DL_OPTION_FLAG, DL_OPTION_FIELD(settings, quiet), 0, 0, NULL, NULL,
-     "Print no table."},
+    DL_OPTION_ROW_NUMBER(INT, "seed", 0, settings, seed, -1, 9e18, "SEED",
+                         "Seed (default: the scenario's).", .group = "Runs"),
+    DL_OPTION_ROW_TEXT("output", 'o', settings, output, "FILE", "Results (CSV).",
+                       .group = "Results"),
+    DL_OPTION_ROW_TEXT("html", 0, settings, html, "FILE",
+                       "One page for any browser: tables, figures (drawn by gnuplot), what takes "
+                       "the time, predicted beside measured."),
+    DL_OPTION_ROW_TEXT("json", 0, settings, json, "FILE",
+                       "Results and notes as JSON; - is standard output, without the table. "
+                       "Replaces the CSV file unless --output or --html is given."),
+    DL_OPTION_ROW_TEXT("left-out", 0, settings, left_out, "FILE",
+                       "For results and page: errors of measured rows left out of the fit, from "
+                       "dlcal table --rows."),
+    DL_OPTION_ROW_TEXT("histogram", 0, settings, histogram, "FILE",
+                       "Staleness distribution of each worker (CSV)."),
+    DL_OPTION_ROW_FLAG("quiet", 'q', settings, quiet, "Print no table."),
+
+    DL_OPTION_ROW_FLAG("explain", 0, settings, explain,
+                       "What takes the time of a row, and what halving each of the largest costs "
+                       "would gain (simulated).",
+                       .group = "One row of the results"),
+    DL_OPTION_ROW_TEXT("timeline", 0, settings, timeline, "FILE",
+                       "One simulated run as Chrome-trace JSON."),
+    DL_OPTION_ROW_TEXT("schedule", 0, settings, schedule, "FILE",
+                       "Order of a run's updates (CSV), for dlprof train --schedule."),
+    DL_OPTION_ROW_TEXT("draw-machine", 0, settings, draw, "FILE",
+                       "The machine's links as Graphviz text; with --check nothing is simulated."),
+    DL_OPTION_ROW_NUMBER(
+        INT, "point", 0, settings, point, 0, 1e9, "ROW",
+        "The row that these show (default: the last; for --explain, that with most workers)."),
+
+    DL_OPTION_ROW_TEXT("without", 0, settings, without, "LIST",
+                       "Costs to switch off, to see what they are worth: dispatch, input, copy, "
+                       "contention, average, update, sharing, memory, overlap, noise, slow, lock, "
+                       "barrier, wakeup; of split models activations, micro_batches, imbalance, "
+                       "bubble.",
+                       .group = "What if"),
+    DL_OPTION_ROW_TEXT("solve", 0, settings, solve, "KEY",
+                       "Find, for each point, the value of a key (SECTION.KEY, or KEY) with which "
+                       "a column of the results has the value of --target."),
+    DL_OPTION_ROW_TEXT("target", 0, settings, target, "COLUMN=VALUE,...",
+                       "What --solve looks for, as utilisation_frac=0.5,0.9."),
+
+    DL_OPTION_ROW_FLAG("advise", 0, settings, advise,
+                       "Search workers (up to the scenario's largest number), mode, batch, "
+                       "interval, overlap, buckets and compression for the best within limits.",
+                       .group = "Advice"),
+    DL_OPTION_ROW_CHOICE("for", 0, settings, goal, dl_goal_names, "GOAL",
+                         "The best: highest throughput, most samples per dollar, or cheapest that "
+                         "meets --deadline."),
+    DL_OPTION_ROW_NUMBER(INT, "max-batch", 0, settings, max_batch, 0, 1e8, "SAMPLES",
+                         "Largest batch of all workers together (default: the scenario's)."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "max-staleness", 0, settings, max_staleness, -1, 1e9, "UPDATES",
+                         "Largest mean staleness of applied gradients (default: 0, or what the "
+                         "scenario's modes have)."),
+    DL_OPTION_ROW_NUMBER(INT, "max-interval", 0, settings, max_interval, 0, DL_STEPS_MAX, "STEPS",
+                         "Most local steps between two averages (default: the scenario's)."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "min-efficiency", 0, settings, min_efficiency, 0, 1, "FRAC",
+                         "Least speedup divided by workers, 0 to 1 (default: any)."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "deadline", 0, settings, deadline_h, 0, 1e9, "HOURS",
+                         "Longest time of the whole training (default: any)."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "budget", 0, settings, budget_usd, 0, 1e12, "USD",
+                         "Highest price of the whole training (default: any)."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "epochs", 0, settings, epochs, 0, 1e9, "COUNT",
+                         "Length of the whole training in epochs (default: unknown)."),
+    DL_OPTION_ROW_NUMBER(INT, "samples", 0, settings, samples, 0, 1e18, "COUNT",
+                         "Length of the whole training in samples (default: unknown)."),
+    DL_OPTION_ROW_NUMBER(INT, "max-points", 0, settings, max_points, 1, 100000, "COUNT",
+                         "Most points that the search simulates."),
+
+    DL_OPTION_ROW_NUMBER(
+        INT, "threads", 0, settings, threads, 0, 1024, "COUNT",
+        "Threads that simulate (default: one per core); results do not depend on it.",
+        .group = "Many points"),
+    DL_OPTION_ROW_CHOICE("journal", 0, settings, journal, journal_names, "MODE",
+                         "What becomes of FILE.journal, the finished runs of a sweep that was "
+                         "stopped: resume goes on from it, restart starts anew; off keeps none."),
+    DL_OPTION_ROW_NUMBER(INT, "limit-points", 0, settings, limit_points, 1, LIMIT_POINTS_MAX,
+                         "COUNT", "Refuse a sweep of more points, and estimate its time."),
+
+    DL_OPTION_ROW_FLAG("check", 0, settings, check,
+                       "Validate the scenario, and list the costs that are missing.",
+                       .group = "Without simulating"),
+    DL_OPTION_ROW_FLAG("keys", 0, settings, keys,
+                       "List the keys of scenarios, machine and cost files; of one section where "
+                       "its name replaces SCENARIO."),
+    DL_OPTION_ROW_FLAG("markdown", 0, settings, markdown, "With --keys: as docs/keys.md."),
+    DL_OPTION_ROW_FLAG("machines", 0, settings, machines,
+                       "List the machines that --machine knows."),
+    DL_OPTION_ROW_FLAG("workloads", 0, settings, workloads,
+                       "List the networks that --workload knows, and their keys."),
+    DL_OPTION_ROW_TEXT("index", 0, settings, index, "LIST",
+                       "Write an index of many studies' pages to --html, and a table of all "
+                       "measured rows to --output; LIST is a CSV file (group, title, file)."),
+
+    DL_OPTION_ROW_TEXT("save", 0, settings, save, "FILE",
+                       "The scenario with what the command line says; with --advise, the advised "
+                       "one.",
+                       .group = "Files for later runs"),
+    DL_OPTION_ROW_TEXT("save-costs", 0, settings, save_costs, "FILE",
+                       "The scenario's costs, for instance those of --workload, to be edited."),
 };
 
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options };
 
-static void fill_options(dl_option options[OWN_OPTIONS + DL_SCENARIO_OPTIONS_ALL], settings *set)
+static void fill_options(dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS], settings *set)
 {
-    dl_options_bind(options, own_options, OWN_OPTIONS, set);
-    dl_scenario_options(options + OWN_OPTIONS, &set->command);
+    dl_scenario_options(options, &set->command);
+    dl_options_bind(options + DL_SCENARIO_OPTIONS_ALL, own_options, OWN_OPTIONS, set);
 }
 
 /* What is only listed, or made of other results: *done says whether it was that. */
@@ -838,14 +845,13 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
                     .max_points = 400,
                     .limit_points = DL_STUDY_POINTS,
                     .cluster = cluster};
-    dl_option options[OWN_OPTIONS + DL_SCENARIO_OPTIONS_ALL];
+    dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS];
     fill_options(options, &set);
     const dl_command command = {
         .program = "dlsim",
-        .positional = "SCENARIO",
-        .summary =
-            "Simulates data-parallel training as SCENARIO (an INI file) and the command line "
-            "describe it.",
+        .positional = "[SCENARIO]",
+        .summary = "Simulates data-parallel training as SCENARIO (an INI file) describes it, "
+                   "options that stand for its keys, or both.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_max = 1,

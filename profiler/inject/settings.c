@@ -15,30 +15,31 @@ const char *const dl_capture_graphs_names[] = {"node", "graph", NULL};
 static const dl_option rows[] = {
     DL_OPTION_ROW_CHOICE(
         "preset", 'p', dl_capture_settings, preset, dl_capture_preset_names, "PRESET",
-        "what to record: light is kernels, copies and NVTX; default adds runtime calls, the "
-        "driver's launches and synchronisation; full also the driver's copies and waits"),
+        "How much: light, kernels, copies and NVTX; default, also runtime calls, the driver's "
+        "launches and synchronisation; full, also the driver's copies and waits.",
+        .group = "What to record"),
     DL_OPTION_ROW_CHOICE("graphs", 0, dl_capture_settings, graphs, dl_capture_graphs_names, "HOW",
-                         "record each node of a CUDA graph, or each launch of a whole graph"),
+                         "Record each node of a CUDA graph, or each launch of a whole graph."),
     DL_OPTION_ROW_NUMBER(
         INT, "steps", 0, dl_capture_settings, steps, 0, DL_CAPTURE_STEPS_MAX, "COUNT",
-        "record only this many steps of a process, where NVTX ranges mark steps; 0 is all"),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "duration", 0, dl_capture_settings, duration_s, 0,
-                         DL_CAPTURE_DURATION_MAX_S, "SECONDS",
-                         "record a process only so long from its first activity; 0 is to its end"),
-    DL_OPTION_ROW_NUMBER(BYTES, "limit", 0, dl_capture_settings, limit_bytes, 0,
-                         DL_CAPTURE_LIMIT_MAX_BYTES, "SIZE",
-                         "end a process's recording when its trace is so large; 0 is no limit"),
+        "Record only this many steps of a process, where NVTX ranges mark steps (default: all)."),
+    DL_OPTION_ROW_NUMBER(
+        DOUBLE, "duration", 0, dl_capture_settings, duration_s, 0, DL_CAPTURE_DURATION_MAX_S,
+        "SECONDS",
+        "Record a process for this long from its first activity on (default: to its end)."),
+    DL_OPTION_ROW_NUMBER(
+        BYTES, "limit", 0, dl_capture_settings, limit_bytes, 0, DL_CAPTURE_LIMIT_MAX_BYTES, "SIZE",
+        "End a process's recording when its trace has this size (default: never)."),
     DL_OPTION_ROW_FLAG("lib-ranges", 0, dl_capture_settings, lib_ranges,
-                       "have cuBLAS and cuDNN mark their calls with NVTX ranges"),
-    DL_OPTION_ROW_FLAG("latency", 0, dl_capture_settings, latency,
-                       "have kernels stamped when queued and submitted; traces do not keep the "
-                       "stamps, only --dump-raw does"),
+                       "Have cuBLAS and cuDNN mark their calls with NVTX ranges."),
+    DL_OPTION_ROW_FLAG(
+        "latency", 0, dl_capture_settings, latency,
+        "Have kernels stamped when queued and submitted; only --dump-raw keeps the stamps."),
     DL_OPTION_ROW_FLAG(
         "dump-raw", 0, dl_capture_settings, dump_raw,
-        "also keep the buffers as CUPTI delivered them, in NAME.raw beside each trace, "
-        "to test the decoder of dlprof with; no program reads them"),
+        "Also keep CUPTI's buffers in NAME.raw beside each trace, to test dlprof's decoder."),
     DL_OPTION_ROW_TEXT("cupti", 0, dl_capture_settings, cupti, "FILE",
-                       "libcupti to use; searched for if not given"),
+                       "The libcupti to use (default: searched for)."),
     DL_OPTION_ROW_TEXT("output", 0, dl_capture_settings, output, NULL, NULL),
     DL_OPTION_ROW_TEXT("cost", 0, dl_capture_settings, cost, NULL, NULL),
 };

@@ -17,37 +17,43 @@
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 
+static const char group_model[] = "Model and costs", group_machine[] = "Machine and workers",
+                  group_exchange[] = "Exchange", group_runs[] = "Runs", group_results[] = "Results";
+
 /* Options in place of keys, in the order in which a new scenario has them. */
 static const struct {
-    const char *option, *section, *key, *argument, *help;
+    const char *option, *section, *key, *argument, *group, *help;
 } rows[DL_SCENARIO_OPTIONS] = {
-    {"steps", "scenario", "steps", "LIST", "Steps of a worker."},
-    {"replicates", "scenario", "replicates", "LIST",
+    {"steps", "scenario", "steps", "LIST", group_runs, "Steps of a worker."},
+    {"replicates", "scenario", "replicates", "LIST", group_runs,
      "Runs of each point, for the intervals of the results."},
-    {"machine", "machine", "file", "FILES",
+    {"machine", "machine", "file", "FILES", group_machine,
      "Machine files, or names of machines (--machines lists them), whose GPUs are the workers; "
      "without it workers share cores."},
-    {"gpus", "machine", "gpus", "LIST",
-     "GPUs of the machine that the workers take in turn; where they are more, they share them."},
-    {"cores", "machine", "cores", "LIST",
+    {"gpus", "machine", "gpus", "LIST", group_machine,
+     "GPUs that the workers take in turn; where they are more, they share them."},
+    {"cores", "machine", "cores", "LIST", group_machine,
      "Cores that the workers share; workers: one each; measured: as many as the cost file says."},
-    {"workers", "machine", "workers", "LIST", "Numbers of workers."},
-    {"costs", "workload", "costs", "FILES", "Cost files."},
-    {"workload", "workload", "model", "NAME",
+    {"workers", "machine", "workers", "LIST", group_machine, "Numbers of workers."},
+    {"costs", "workload", "costs", "FILES", group_model, "Cost files."},
+    {"workload", "workload", "model", "NAME", group_model,
      "In place of --costs: a network (--workloads lists them), whose times are estimated."},
-    {"samples-per-s", "workload", "samples_per_s", "LIST",
-     "Throughput of one worker, in place of --costs: the rest is assumed."},
-    {"batch", "workload", "batch", "LIST", "Samples of a step, of all workers together."},
-    {"batch-per-worker", "workload", "batch_per_worker", "LIST", "Samples of a step, per worker."},
-    {"parameter-bytes", "workload", "parameter_bytes", "LIST",
+    {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,
+     "In place of --costs: throughput of one worker; the rest is assumed."},
+    {"batch", "workload", "batch", "LIST", group_model,
+     "Samples of a step, of all workers together."},
+    {"batch-per-worker", "workload", "batch_per_worker", "LIST", group_model,
+     "Samples of a step, per worker."},
+    {"parameter-bytes", "workload", "parameter_bytes", "LIST", group_model,
      "Bytes of the model's parameters, in place of the cost file's."},
-    {"samples-per-epoch", "workload", "samples_per_epoch", "LIST",
+    {"samples-per-epoch", "workload", "samples_per_epoch", "LIST", group_model,
      "For the time of an epoch, and its price."},
-    {"mode", "sync", "mode", "LIST",
+    {"mode", "sync", "mode", "LIST", group_exchange,
      "How the workers exchange: allreduce, ps, average, async, ..."},
-    {"interval", "sync", "interval", "LIST", "Local steps between two averages."},
-    {"noise", "noise", "kind", "LIST", "How steps vary: none, trace, work, exponential."},
-    {"measured", "measured", "file", "FILE", "Measured runs to compare with (CSV)."},
+    {"interval", "sync", "interval", "LIST", group_exchange, "Local steps between two averages."},
+    {"noise", "noise", "kind", "LIST", group_runs,
+     "How steps vary: none, trace, work, exponential."},
+    {"measured", "measured", "file", "FILE", group_results, "Measured runs to compare with (CSV)."},
 };
 
 static const char *const parameter_types[] = {"fp32", "fp16", "bf16", NULL};
@@ -55,38 +61,32 @@ static const double parameter_type_bytes[] = {4, 2, 2};
 
 void dl_scenario_options(dl_option *options, dl_scenario_command *command)
 {
-    for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++) {
-        options[i] = (dl_option){.name = rows[i].option,
-                                 .type = DL_OPTION_TEXT,
-                                 .target = &command->values[i],
-                                 .argument = rows[i].argument,
-                                 .help = rows[i].help};
+    static const char *const groups[] = {group_model, group_machine, group_exchange, group_runs,
+                                         group_results};
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++) {
+            if (rows[i].group != groups[g]) continue;
+            *options++ = (dl_option)DL_OPT_TEXT(rows[i].option, 0, &command->values[i],
+                                                rows[i].argument, rows[i].help, .group = groups[g]);
+        }
     }
-    options[DL_SCENARIO_OPTIONS] = (dl_option){
-        .name = "set",
-        .type = DL_OPTION_LIST,
-        .target = &command->set,
-        .argument = "KEY=VALUE",
-        .help = "Any other key of the scenario, as in exchange.overlap=yes (--keys lists them)."};
-    options[DL_SCENARIO_OPTIONS + 1] = (dl_option){
-        .name = "parameters",
-        .type = DL_OPTION_TEXT,
-        .target = &command->parameters,
-        .argument = "COUNT",
-        .help = "Number of the model's parameters (25.6e6, 25.6M), in place of --parameter-bytes."};
-    options[DL_SCENARIO_OPTIONS + 2] =
-        (dl_option){.name = "parameter-type",
-                    .type = DL_OPTION_CHOICE,
-                    .target = &command->parameter_type,
-                    .choices = parameter_types,
-                    .argument = "TYPE",
-                    .help = "What --parameters are exchanged as: 4 bytes each, or 2."};
-    options[DL_SCENARIO_OPTIONS + 3] =
-        (dl_option){.name = "no-scale",
-                    .type = DL_OPTION_FLAG,
-                    .target = &command->no_scale,
-                    .help = "Leave compute as the cost file has it, also where its device is not "
-                            "the machine's ([workload] scale = no)."};
+    const dl_option others[] = {
+        DL_OPT_LIST("set", 0, &command->set, "KEY=VALUE",
+                    "A key of the scenario, as exchange.overlap=yes (--keys lists them).",
+                    .group = "Other keys"),
+        DL_OPT_TEXT("parameters", 0, &command->parameters, "COUNT",
+                    "Number of the model's parameters, in place of --parameter-bytes (25.6e6, "
+                    "25.6M).",
+                    .group = group_model),
+        DL_OPT_CHOICE("parameter-type", 0, &command->parameter_type, parameter_types, "TYPE",
+                      "What --parameters are exchanged as: 4 bytes each, or 2.",
+                      .group = group_model),
+        DL_OPT_FLAG("no-scale", 0, &command->no_scale,
+                    "Leave compute as the cost file has it, also where its device is not the "
+                    "machine's.",
+                    .group = group_model),
+    };
+    memcpy(options, others, sizeof others);
 }
 
 bool dl_scenario_command_given(const dl_scenario_command *command)

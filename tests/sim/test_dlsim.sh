@@ -19,6 +19,11 @@ sed -e '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' -e '/^parameter_bytes/s/=.
 scenario poor_scenario.ini async poor.ini
 
 expect 0 "Usage: dlsim" --help
+# Options are listed by topic, the keys of a scenario first, on lines of a terminal.
+"$dlsim" --help >help.txt
+[ "$(grep -c '^[A-Z].*:$' help.txt)" -ge 8 ] && [ "$(sed -n '/:$/p' help.txt | head -1)" = "Model and costs:" ] &&
+    ! grep -qx 'Options:' help.txt && ! grep -q '.\{80\}' help.txt ||
+    { echo "FAIL: --help has no topics: $(grep ':$' help.txt)"; failures=$((failures + 1)); }
 expect 0 "dlsim " --version
 expect 2 "did you mean '--check'?" --chek good.ini
 expect 2 ""

@@ -403,13 +403,14 @@ dl_info_settings dl_info_settings_default(void)
 void dl_info_options(dl_info_settings *settings, const char *json, dl_option *table)
 {
     const dl_option own[DL_INFO_OPTION_COUNT] = {
-        DL_OPT_FLAG("json", 0, &settings->json, json),
+        DL_OPT_FLAG("json", 0, &settings->json, json, .group = "Output"),
         DL_OPT_INT("top", 0, &settings->top, 1, 1000000, "ROWS",
-                   "kernels, collectives and calls to print; JSON holds all"),
+                   "Kernels, collectives and calls to print; JSON holds all."),
         DL_OPT_REGEX("step-marks", 0, &settings->marks, "REGEX",
-                     "ranges and marks that are training steps, as an extended regular expression"),
+                     "Ranges and marks that are training steps, as an extended regular expression.",
+                     .group = "Reading traces"),
         DL_OPT_INT("step-period", 0, &settings->period, 0, UINT32_MAX, "COUNT",
-                   "kernels, copies and graph launches of a training step; 0 = find out"),
+                   "Kernels, copies and graph launches of a training step (default: found out)."),
     };
     memcpy(table, own, sizeof own);
 }
