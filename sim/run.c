@@ -450,11 +450,10 @@ static bool has_steps(const dl_team *team)
     return false;
 }
 
-/* Runs the team and takes its figures. */
-static dl_status run_team(dl_team *team, const dl_run_config *config, const dl_run_share *shares,
-                          dl_run_result *result, dl_error *err)
+/* Of a team that has run. */
+static dl_status take_figures(dl_team *team, const dl_run_config *config,
+                              const dl_run_share *shares, dl_run_result *result, dl_error *err)
 {
-    dl_team_run(team);
     if (dl_team_is_stuck(team)) {
         char text[DL_POINT_TEXT_BYTES];
         return dl_error_set_at(
@@ -596,6 +595,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .fragments = fragments(scenario, point),
         .reduces_inside = reduces_inside(scenario, point),
         .advance = point->mode->advance,
+        .coupling = point->mode->coupling,
+        .by_events = config->way == DL_RUN_BY_EVENTS,
         .noise = &in->noise,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
@@ -604,23 +605,43 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     };
 }
 
+/* One attempt, from the start: *undecided is dl_team.is_undecided, and then there is no result. */
+static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool *undecided,
+                         dl_run_result *result, dl_error *err)
+{
+    dl_team team = {0};
+    dl_gpus *gpus;
+    dl_status status = create_gpus(&gpus, &in->gpu, config, in->costs, &in->workload, in->steps,
+                                   &team.engine, err);
+    if (status == DL_OK) {
+        const dl_team_config of_team = team_config(config, in, gpus);
+        dl_team_init(&team, &of_team);
+        dl_team_run(&team);
+        *undecided = team.is_undecided;
+        if (config->way == DL_RUN_DIRECTLY && (*undecided || !team.is_direct)) {
+            status = dl_error_set(err, DL_ERR_UNSUPPORTED, "the run needs events");
+        } else if (!*undecided) {
+            status = take_figures(&team, config, in->shares, result, err);
+        }
+    }
+    dl_team_free(&team);
+    dl_gpus_free(gpus);
+    return status;
+}
+
 /* With the costs of the draw. */
 static dl_status run_whole(const dl_run_config *config, const dl_costs *costs,
                            dl_run_result *result, dl_error *err)
 {
     run_inputs in;
     make_inputs(&in, config, costs);
-    dl_team team = {0};
-    dl_gpus *gpus;
-    dl_status status =
-        create_gpus(&gpus, &in.gpu, config, costs, &in.workload, in.steps, &team.engine, err);
-    if (status == DL_OK) {
-        const dl_team_config of_team = team_config(config, &in, gpus);
-        dl_team_init(&team, &of_team);
-        status = run_team(&team, config, in.shares, result, err);
+    bool undecided = false;
+    dl_status status = attempt(config, &in, &undecided, result, err);
+    if (undecided && status == DL_OK) {
+        dl_run_config by_events = *config;
+        by_events.way = DL_RUN_BY_EVENTS;
+        status = attempt(&by_events, &in, &undecided, result, err);
     }
-    dl_team_free(&team);
-    dl_gpus_free(gpus);
     free_inputs(&in, config->scenario);
     return status;
 }

@@ -34,6 +34,14 @@ extern const char *const dl_part_names[DL_PART_COUNT];
 /* Which part a worker's time in a state is of. */
 dl_part dl_part_of(dl_worker_state state);
 
+/* How a run is simulated; but for tests, as it is fastest. The outcome is the same, but for rounding
+ * where steps are not kept one by one. */
+typedef enum dl_run_way {
+    DL_RUN_FASTEST,
+    DL_RUN_BY_EVENTS, /* with events for each worker */
+    DL_RUN_DIRECTLY   /* without (sim/platform/platform.h), or not at all: DL_ERR_UNSUPPORTED */
+} dl_run_way;
+
 typedef struct dl_run_config {
     const dl_scenario *scenario;
     const dl_costs *costs; /* undisturbed; must have what the point needs */
@@ -46,6 +54,7 @@ typedef struct dl_run_config {
     bool without_slow;  /* the baseline: its worker is none of the slow ones */
     int64_t steady_after; /* > 0: the run ends once steps repeat, not before this many; no noise */
     int64_t log_steps;    /* of all workers, kept one by one at most; 0: DL_LOG_STEPS */
+    dl_run_way way;
     const dl_team_observer *observer; /* NULL = none */
 } dl_run_config;
 

@@ -628,7 +628,10 @@ static bool may_abandon(const dl_team *team)
 
 void dl_team_run(dl_team *team)
 {
-    if (team->config.platform->start != NULL) team->config.platform->start(team);
+    const struct dl_platform *platform = team->config.platform;
+    if (platform->run_directly != NULL && !team->config.by_events && platform->run_directly(team))
+        return;
+    if (platform->start != NULL) platform->start(team);
     for (int w = 0; w < team->config.workers; w++)
         start_step(team, w);
     if (team->syncer != NULL) dl_syncer_start(team);

@@ -106,6 +106,17 @@ typedef struct dl_absence {
     double from_s, to_s; /* to_s > from_s; INFINITY: it does not come back, from_s > 0 then */
 } dl_absence;
 
+/* What a mode's workers wait for, where that is simple enough to work a run out without an event for
+ * each worker (sim/platform/platform.h, run_directly). */
+typedef enum dl_coupling {
+    DL_COUPLING_OTHER, /* anything but the following */
+    DL_COUPLING_NONE,  /* for nothing */
+    /* After each step all meet at a barrier, average, meet again, pull, update. */
+    DL_COUPLING_GRADIENTS,
+    /* They update in each step, and after each interval of them meet, average, meet again, pull. */
+    DL_COUPLING_PARAMETERS
+} dl_coupling;
+
 /* Whether a worker that waits may go on. What has become true must stay so. */
 typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 
@@ -172,6 +183,8 @@ typedef struct dl_team_config {
     bool sums_on_arrival; /* for the mode: the server adds gradients as they come, by DL_ADD and
                              DL_UPDATE in place of DL_APPLY; on GPUs only */
     void (*advance)(dl_team *team, int worker);
+    dl_coupling coupling;
+    bool by_events; /* for tests: no run is worked out directly */
     const dl_noise_config *noise;
     uint64_t seed;
     uint32_t replicate;
@@ -236,6 +249,9 @@ struct dl_team {
     dl_worker *workers;      /* [agents]: the workers, then their communication threads */
     int agents;
     bool spinning, stopping;
+    bool is_direct;                /* it was worked out directly (sim/platform/platform.h) */
+    bool is_undecided;             /* it was, and depends on the order of events at one ns:
+                        * nothing of it is meant, it is to be run anew by events */
     bool is_warm;                  /* some worker has done the steps of the warm-up */
     int done;                      /* workers that have done all their steps */
     int64_t warm_ns, warm_version; /* when it had, and `version` then; 0 without a warm-up */
@@ -261,7 +277,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config);
 void dl_team_free(dl_team *team);
 
 /* Runs to the end, until the engine says too_long, or until workers wait for what cannot come any
- * more (dl_team_is_stuck): what was measured then means nothing. Allocates nothing. */
+ * more (dl_team_is_stuck), or undecided: what was measured then means nothing. */
 void dl_team_run(dl_team *team);
 
 /* Repetition. Without noise, what happens next depends on how far each worker is in its step, so

@@ -145,19 +145,13 @@ static void set_computing(dl_gpus *gpus, int worker, bool computes)
     if (computes) w->phase = DL_GPU_COMPUTES;
 }
 
-/* The host goes on to the next step when it has what the forward pass made. */
-static bool reads_forward(const dl_gpus *gpus)
-{
-    return gpus->config.options->reads_forward && gpus->config.options->ahead > 0;
-}
-
 /* Segments of the forward pass: of none is it part of the first one of the backward pass, one is
  * all of it, else the first is that of what comes before the first layer with parameters, and one
  * follows for each bucket. */
 static int forward_segments(const dl_gpus *gpus)
 {
     if (dl_gpus_is_layered(gpus)) return gpus->reduction.buckets + 1;
-    return reads_forward(gpus) ? 1 : 0;
+    return dl_gpus_reads_forward(gpus) ? 1 : 0;
 }
 
 /* The bucket that a segment of the forward pass needs: the first layers' is the last one; -1: it
@@ -275,7 +269,7 @@ static void on_segment_done(void *user, int worker)
     const bool is_last = bucket >= 0 && (!overlap || next > r->buckets ||
                                          (next == r->buckets && r->share[r->buckets] <= 0));
     set_computing(gpus, worker, false);
-    if (next == 0 && reads_forward(gpus)) dl_dispatch_step_ended(&gpus->dispatch, worker);
+    if (next == 0 && dl_gpus_reads_forward(gpus)) dl_dispatch_step_ended(&gpus->dispatch, worker);
     if (overlap && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
     if (!is_last) {
         start_segment(gpus, worker);
@@ -358,8 +352,7 @@ static void compute(dl_team *team, int worker, bool with_update)
     const dl_worker *w = &team->workers[worker];
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     slow *= w->work_factor;
-    double work_ns = slow * step->compute_ns + (with_update ? step->update_ns : 0);
-    gpus->workers[worker].work_ns = work_ns * w->noise_factor;
+    gpus->workers[worker].work_ns = dl_gpus_work_ns(step, slow, with_update) * w->noise_factor;
     gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
     gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
     if (gpus->config.collective && gpus->config.with_buffers) {
@@ -428,7 +421,7 @@ static int init(dl_team *team)
         .engine = &team->engine,
         .kind = options->dispatch,
         .workers = team->config.workers,
-        .ahead = reads_forward(gpus) ? 0 : options->ahead,
+        .ahead = dl_gpus_reads_forward(gpus) ? 0 : options->ahead,
         .steps = team->config.steps,
         .serial_ns = workload->serial_ns + each * workload->dispatch_ns,
         .own_serial_ns = input_ns,
@@ -454,8 +447,8 @@ static void start(dl_team *team)
 static void step_ended(dl_team *team, int worker)
 {
     dl_gpus *gpus = dl_gpus_of(team);
-    const bool has_gone_on =
-        reads_forward(gpus) && gpus->dispatch.ended[worker] >= team->workers[worker].steps_done;
+    const bool has_gone_on = dl_gpus_reads_forward(gpus) &&
+                             gpus->dispatch.ended[worker] >= team->workers[worker].steps_done;
     if (!has_gone_on) dl_dispatch_step_ended(&gpus->dispatch, worker);
 }
 
@@ -518,6 +511,7 @@ const dl_platform dl_platform_gpu = {
     .name = "gpu",
     .serves_while_pulled = true,
     .init = init,
+    .run_directly = dl_gpus_run_directly,
     .start = start,
     .compute = compute,
     .update = update,

@@ -398,8 +398,11 @@ static void end_round(dl_gpus *gpus)
         note_sent(gpus, &r->collectives[r->collective[b]]);
     }
     r->rounds++;
+    r->ended_ns = gpus->config.engine->now_ns;
     gpus->moved_bytes += r->moved_bytes;
-    for (int w = 0; w < gpus->config.workers; w++) {
+    const int joined = r->joined;
+    r->joined = 0;
+    for (int w = 0; w < gpus->config.workers && joined > 0; w++) {
         if (!gpus->workers[w].in_exchange) continue;
         gpus->workers[w].in_exchange = false;
         leave_reduction(gpus, w);
@@ -456,6 +459,16 @@ static void on_packed(void *user, int unused)
     try_next(gpus);
 }
 
+void dl_gpus_reduce_all(void *user, int unused)
+{
+    (void)unused;
+    dl_gpus *gpus = user;
+    dl_reduction *r = &gpus->reduction;
+    for (int b = 0; b < r->buckets; b++)
+        r->ready[b] = r->present;
+    try_next(gpus);
+}
+
 /* The worker's messages are made. */
 static void on_made(void *user, int worker)
 {
@@ -478,6 +491,7 @@ static void reduction_join(dl_gpus *gpus, int worker)
         return;
     }
     w->in_exchange = true;
+    r->joined++;
     if (gpus->config.overlap) return;
     const dl_gpu_options *options = gpus->config.options;
     if (options->compress == DL_COMPRESS_NONE) {

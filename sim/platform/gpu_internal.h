@@ -43,12 +43,13 @@ typedef struct dl_reduction {
     double *bytes_share; /* [buckets] */
     int buckets, next;
     bool running;
-    int *ready; /* [buckets] workers that have got so far in this round */
-    int64_t rounds;
-    double moved_bytes; /* of a round, over all workers */
-    double transfers;   /* of a round, that are simulated */
-    bool stale;         /* the workers that take part are not those of the collectives */
-    dl_place *places;   /* [present] GPUs of those that do */
+    int *ready;               /* [buckets] workers that have got so far in this round */
+    int64_t rounds, ended_ns; /* rounds that have ended, and when the last one did */
+    int joined;               /* workers that wait for the end of this one */
+    double moved_bytes;       /* of a round, over all workers */
+    double transfers;         /* of a round, that are simulated */
+    bool stale;               /* the workers that take part are not those of the collectives */
+    dl_place *places;         /* [present] GPUs of those that do */
     int present;
     int held, flows;      /* transfers of all different collectives, and of the largest one */
     int64_t first_use_ns; /* before the next collective; 0 after the first one */
@@ -195,6 +196,25 @@ void dl_gpus_parameters_came(dl_gpus *gpus, int worker);
 
 /* As the platform's. */
 void dl_gpus_members_changed(dl_team *team, int worker);
+
+/* As the platform's (gpu_direct.c). */
+bool dl_gpus_run_directly(dl_team *team);
+
+/* Work of a worker's step in ns at full speed, without the noise. */
+static inline double dl_gpus_work_ns(const dl_gpu_step *step, double slow, bool with_update)
+{
+    return slow * step->compute_ns + (with_update ? step->update_ns : 0);
+}
+
+/* The host goes on to the next step when it has what the forward pass made. */
+static inline bool dl_gpus_reads_forward(const dl_gpus *gpus)
+{
+    return gpus->config.options->reads_forward && gpus->config.options->ahead > 0;
+}
+
+/* All workers have come to a collective of all their buckets, which starts now. Its end is
+ * gpus->reduction.ended_ns. An event's handler. */
+void dl_gpus_reduce_all(void *gpus, int unused);
 
 /* As dl_team_exchange. */
 void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange);

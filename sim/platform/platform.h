@@ -33,6 +33,9 @@ typedef struct dl_platform {
     int (*init)(dl_team *team);
     /* NULL: whoever made config.machine frees it. */
     void (*free)(dl_team *team);
+    /* Works the whole run out without an event for each worker, with the same outcome, or makes it
+     * undecided (team.h); false, and nothing changed, where it cannot. NULL: it never can. */
+    bool (*run_directly)(dl_team *team);
     /* The run starts; NULL: nothing to do. */
     void (*start)(dl_team *team);
     /* Forward and backward, with the optimizer's update or without; the update alone. */

@@ -166,7 +166,7 @@ static void advance_easgd(dl_team *team, int worker)
     }
 }
 
-#define AVERAGING_MODE(mode, takes, waits_at)                                      \
+#define AVERAGING_MODE(mode, takes, waits_at, couples)                             \
     const dl_mode dl_mode_##mode = {                                               \
         .name = #mode,                                                             \
         .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BY_SPEED | \
@@ -174,12 +174,14 @@ static void advance_easgd(dl_team *team, int worker)
         .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,              \
         .wait = waits_at,                                                          \
         .staleness = DL_MODE_STALENESS_NONE,                                       \
+        .coupling = couples,                                                       \
         .advance = advance_##mode,                                                 \
     }
 #define THREADS (1u << DL_SYNC_SERVER_THREADS)
 AVERAGING_MODE(average,
                1u << DL_SYNC_AVERAGE_STATE | 1u << DL_SYNC_OUTER | 1u << DL_SYNC_FRAGMENTS |
                    1u << DL_SYNC_INSIDE | 1u << DL_SYNC_LAG | 1u << DL_SYNC_AWAY | THREADS,
-               DL_MODE_WAIT_BARRIER);
-AVERAGING_MODE(bmuf, 1u << DL_SYNC_BLOCK_MOMENTUM | THREADS, DL_MODE_WAIT_BARRIER);
-AVERAGING_MODE(easgd, 1u << DL_SYNC_MOVING_RATE, DL_MODE_WAIT_LOCK);
+               DL_MODE_WAIT_BARRIER, DL_COUPLING_PARAMETERS);
+AVERAGING_MODE(bmuf, 1u << DL_SYNC_BLOCK_MOMENTUM | THREADS, DL_MODE_WAIT_BARRIER,
+               DL_COUPLING_OTHER);
+AVERAGING_MODE(easgd, 1u << DL_SYNC_MOVING_RATE, DL_MODE_WAIT_LOCK, DL_COUPLING_OTHER);

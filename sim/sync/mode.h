@@ -89,6 +89,7 @@ typedef struct dl_mode {
     unsigned needs;    /* dl_cost_need of its exchange */
     unsigned wait;     /* dl_mode_wait */
     dl_mode_staleness staleness;
+    dl_coupling coupling;
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 

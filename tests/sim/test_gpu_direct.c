@@ -1,0 +1,190 @@
+/* Runs that are worked out without events for each worker are, bit by bit, those by events. */
+#include "tests/gpu_fixture.h"
+
+#include "common/random.h"
+
+enum { SCENARIOS = 600 };
+
+typedef struct made {
+    int seed;
+    dl_random random;
+    dl_costs costs;
+    dl_scenario scenario;
+    char text[2048];
+} made;
+
+static int below(made *m, int end)
+{
+    return (int)dl_random_below(&m->random, (uint64_t)end);
+}
+
+/* 0, or a time of up to `most` ns. */
+static int time_ns(made *m, int most)
+{
+    return below(m, 3) == 0 ? 0 : below(m, most);
+}
+
+static void make_costs(made *m)
+{
+    char text[2048];
+    const int used =
+        snprintf(text, sizeof text,
+                 "[costs]\nschema = 1\nparameter_bytes = %d\nstate_bytes = 4000\n"
+                 "[op a.forward]\nfixed_ns = %d\nper_sample_ns = 0\n"
+                 "[op a.backward]\nfixed_ns = %d\nper_sample_ns = 0\n"
+                 "[op a.update]\nfixed_ns = %d\nper_sample_ns = 0\n"
+                 "[dispatch]\nserial_ns = %d\nper_worker_ns = %d\n",
+                 100 * below(m, 20000), 1000 + below(m, 400000), 1000 + below(m, 600000),
+                 time_ns(m, 200000), time_ns(m, 300000), time_ns(m, 600000));
+    if (below(m, 4) == 0)
+        snprintf(text + used, sizeof text - (size_t)used, "[spread]\nwork_frac = 0.3\n");
+    m->costs = fixture_costs(text);
+}
+
+static const char *noise_of(made *m, const char *mode)
+{
+    static const char *const noises[] = {"kind = lognormal\nsigma = 0.2\n",
+                                         "kind = gamma\nsigma = 0.4\nslow = 0:1.7\n",
+                                         "kind = exponential\n", "kind = work\n"};
+    /* Without noise, workers that do not wait for one another end their steps together. */
+    return strcmp(mode, "allreduce") == 0 && below(m, 4) == 0 ? "kind = none\n"
+                                                              : noises[below(m, 4)];
+}
+
+static void make(made *m, int seed)
+{
+    static const char *const modes[] = {"none", "allreduce", "average"};
+    char path[64], sync[64] = "";
+    *m = (made){.seed = seed};
+    dl_random_init(&m->random, (uint64_t)seed, 0, 0, 0);
+    make_costs(m);
+    const char *mode = modes[below(m, 3)];
+    const int interval = strcmp(mode, "average") == 0 ? 1 + below(m, 4) : 1;
+    if (strcmp(mode, "average") == 0)
+        snprintf(sync, sizeof sync, "interval = %d\nwhere = allreduce\n", interval);
+    snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    const int workers = 1 + below(m, 8), warmup = interval * below(m, 4);
+    snprintf(m->text, sizeof m->text,
+             "[scenario]\nsteps = %d\nwarmup = %d\nseed = %d\n[machine]\nfile = %s\nworkers = %d\n"
+             "ahead = %d\n[exchange]\nalgorithm = %s\nbucket_bytes = %d\n"
+             "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = %s\n%s[noise]\n%s",
+             interval * (1 + below(m, 12)), warmup, seed, path, workers, below(m, 4),
+             below(m, 2) == 0 ? "ring" : "auto", below(m, 2) * 300000, mode, sync,
+             noise_of(m, mode));
+    m->scenario = fixture_scenario("%s", m->text);
+    unlink(path);
+}
+
+static void free_made(made *m)
+{
+    dl_scenario_free(&m->scenario);
+    dl_costs_free(&m->costs);
+}
+
+static dl_status run(const made *m, dl_run_way way, int64_t log_steps, dl_run_result *result)
+{
+    dl_error err = {0};
+    const dl_run_config config = {.scenario = &m->scenario,
+                                  .costs = &m->costs,
+                                  .point = &m->scenario.points[0],
+                                  .log_steps = log_steps,
+                                  .way = way};
+    *result = (dl_run_result){0};
+    return dl_run(&config, result, &err);
+}
+
+/* All of two results, bit by bit. */
+static bool are_equal(const dl_run_result *a, const dl_run_result *b)
+{
+    dl_run_result flat[2] = {*a, *b};
+    for (int i = 0; i < 2; i++) {
+        flat[i].worker_step_s = NULL;
+        flat[i].averaging = NULL;
+    }
+    return memcmp(&flat[0], &flat[1], sizeof flat[0]) == 0 &&
+           memcmp(a->worker_step_s, b->worker_step_s, (size_t)a->workers * sizeof(double)) == 0 &&
+           (a->averaging != NULL) == (b->averaging != NULL) &&
+           (a->averaging == NULL || memcmp(a->averaging, b->averaging, sizeof *a->averaging) == 0);
+}
+
+/* Modes none, allreduce, average, any noise, launches that take longer than a step or nothing,
+ * several buckets, slow workers, a warm-up. */
+static void results_are_those_by_events(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < SCENARIOS; seed++) {
+        made m;
+        make(&m, seed);
+        dl_run_result direct, events;
+        if (run(&m, DL_RUN_DIRECTLY, 0, &direct) != DL_OK) fail_msg("seed %d:\n%s", seed, m.text);
+        assert_int_equal(run(&m, DL_RUN_BY_EVENTS, 0, &events), DL_OK);
+        if (!are_equal(&direct, &events)) {
+            fail_msg("seed %d: %.17g and %.17g s, lag %g and %g, %lld and %lld events\n%s", seed,
+                     direct.span_s, events.span_s, direct.clock_lag_max, events.clock_lag_max,
+                     (long long)direct.events, (long long)events.events, m.text);
+        }
+        dl_run_result_free(&direct);
+        dl_run_result_free(&events);
+        free_made(&m);
+    }
+}
+
+/* Steps that are not kept one by one are counted in another order, which only rounding shows. */
+static void counted_steps_agree(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < SCENARIOS / 10; seed++) {
+        made m;
+        make(&m, seed);
+        dl_run_result direct, events;
+        assert_int_equal(run(&m, DL_RUN_DIRECTLY, 1, &direct), DL_OK);
+        assert_int_equal(run(&m, DL_RUN_BY_EVENTS, 1, &events), DL_OK);
+        assert_true(direct.throughput_per_s == events.throughput_per_s);
+        assert_true(direct.step_p50_s == events.step_p50_s);
+        assert_true(direct.step_p99_s == events.step_p99_s);
+        assert_near(direct.step_sd_s, events.step_sd_s, 1e-9);
+        dl_run_result_free(&direct);
+        dl_run_result_free(&events);
+        free_made(&m);
+    }
+}
+
+/* Two GPUs of which one takes 1 ms a step and one 2 ms: at 2 ms both end a step, and which is first
+ * decides how far one is ahead. Such a run is left to the events. */
+static void ties_are_left_to_events(void **state)
+{
+    (void)state;
+    static const char *const syncs[] = {"none", "average\nwhere = allreduce\ninterval = 4"};
+    for (int i = 0; i < 2; i++) {
+        made m = {0};
+        char path[64];
+        m.costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 8000\n"
+                                "[op a.forward]\nfixed_ns = 1000000\nper_sample_ns = 0\n"
+                                "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n");
+        snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
+        fixture_write(path, FIXTURE_GPUS);
+        m.scenario =
+            fixture_scenario("[scenario]\nsteps = 8\n[machine]\nfile = %s\nworkers = 2\n"
+                             "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = %s\n"
+                             "[noise]\nslow = 1:2\n",
+                             path, syncs[i]);
+        unlink(path);
+        dl_run_result result;
+        assert_int_equal(run(&m, DL_RUN_DIRECTLY, 0, &result), DL_ERR_UNSUPPORTED);
+        assert_int_equal(run(&m, DL_RUN_FASTEST, 0, &result), DL_OK);
+        assert_true(result.clock_lag_max >= 2);
+        dl_run_result_free(&result);
+        free_made(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_those_by_events),
+        cmocka_unit_test(counted_steps_agree),
+        cmocka_unit_test(ties_are_left_to_events),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
