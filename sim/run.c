@@ -31,9 +31,11 @@ static bool reduces_inside(const dl_scenario *scenario, const dl_point *point)
     return point->mode->options & 1u << DL_SYNC_INSIDE && scenario->inside != 0;
 }
 
-static bool has_absences(const dl_point *point)
+/* Those of the scenario, where the mode has any. */
+static dl_absences absences_of(const dl_scenario *scenario, const dl_point *point)
 {
-    return point->mode->options & 1u << DL_SYNC_AWAY;
+    const bool has = point->mode->options & 1u << DL_SYNC_AWAY;
+    return has ? scenario->absences : (dl_absences){0};
 }
 
 /* Workers and their communication threads. */
@@ -321,7 +323,7 @@ double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *g
 
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
 {
-    if (scenario->noise != DL_NOISE_NONE) return true;
+    if (scenario->noise != DL_NOISE_NONE || scenario->absences.mtbf_s > 0) return true;
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
 
@@ -336,6 +338,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     *gpus = NULL;
     if (scenario->gpu == NULL) return DL_OK;
     bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
+    const dl_absences absences = absences_of(scenario, config->point);
     const dl_gpus_config gpus_config = {
         .options = options,
         .workload = workload,
@@ -358,7 +361,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .inside_bytes = reduces_inside(scenario, config->point) && costs->parameter_bytes > 0
                             ? (double)costs->parameter_bytes
                             : 0,
-        .elastic = has_absences(config->point) && scenario->absence_count > 0,
+        .elastic = dl_absences_given(&absences),
         .connects = mode != &dl_mode_allreduce,
         .exchanges = (double)dl_run_steps(scenario, config->point) *
                      fragments(scenario, config->point) /
@@ -557,8 +560,9 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const dl_syncer_config *syncer = syncer_of(scenario, point);
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
     /* Work that is dealt out in turn repeats after as many steps as there are workers. */
-    const size_t absences = has_absences(point) ? scenario->absence_count : 0;
-    const bool may_repeat = syncer == NULL && absences == 0 && in->expected_work == NULL;
+    const dl_absences absences = absences_of(scenario, point);
+    const bool may_repeat =
+        syncer == NULL && !dl_absences_given(&absences) && in->expected_work == NULL;
     double reduce_ns, reduce_late_ns;
     find_reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns,
                    &reduce_ns, &reduce_late_ns);
@@ -587,8 +591,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .interval_by_speed = scenario->interval_by_speed,
         .alone_ns = in->alone_ns,
         .syncer = syncer,
-        .absences = scenario->absences,
-        .absence_count = absences,
+        .absences = absences,
         .each_ends = syncer != NULL && syncer->each_ends,
         .sums_on_arrival = scenario->gpu != NULL && in->gpu.sums_on_arrival,
         .outer_update = scenario->outer != 0,

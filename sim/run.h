@@ -102,7 +102,7 @@ typedef struct dl_run_result {
     double step_mean_s;                       /* mean over the workers of their mean step */
     double step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
     double part_frac[DL_PART_COUNT];          /* of all workers' time; sum 1 */
-    double goodput_frac; /* of workers that come and go (dl_team_goodput); else NaN */
+    double goodput_frac, away_frac; /* of workers that come and go (sim/absence.h); else NaN */
     double drift_steps_mean, drift_steps_max; /* NaN where nothing drifts */
     double clock_lag_max;                     /* steps ahead of the slowest worker */
     dl_usage usage;

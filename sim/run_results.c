@@ -223,7 +223,7 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
         .applied_weight_frac = counts.weight / (double)counts.uploaded,
     };
     result->applied_frac = (double)counts.applied / (double)counts.uploaded;
-    syncer->goodput_frac = dl_team_goodput(team);
+    syncer->goodput_frac = dl_absences_goodput(team);
 }
 
 /* The outer steps of all workers, the caller's to free; *count of them. */
@@ -340,7 +340,9 @@ void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *sh
     dl_usage_note(&result->usage, "lock", (double)team->lock_busy_ns / (double)team->engine.now_ns);
     result->events = team->engine.handled;
     bool drifts = point->mode->options & 1u << DL_SYNC_INTERVAL;
-    result->goodput_frac = team->config.absence_count > 0 ? dl_team_goodput(team) : (double)NAN;
+    const bool is_elastic = dl_absences_given(&team->config.absences);
+    result->goodput_frac = is_elastic ? dl_absences_goodput(team) : (double)NAN;
+    result->away_frac = is_elastic ? dl_absences_away(team) : (double)NAN;
     result->drift_steps_mean =
         drifts ? (double)team->drift_sum / (double)team->steps_started : (double)NAN;
     result->drift_steps_max = drifts ? (double)team->drift_max : (double)NAN;

@@ -248,11 +248,11 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
                             "and a schedule has gradients, averages and merges only",
                             point->mode->name);
     }
-    if (point->mode == &dl_mode_average && scenario->absence_count > 0) {
-        return dl_error_set(
-            err, DL_ERR_UNSUPPORTED,
-            "[failures] away has no schedule in mode average: a schedule's averages "
-            "are of all workers");
+    if (point->mode == &dl_mode_average && dl_absences_given(&scenario->absences)) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "absences ([failures] away, worker_mtbf_s) have no schedule in mode "
+                            "average: a schedule's averages "
+                            "are of all workers");
     }
     const bool averages = point->mode == &dl_mode_average;
     if (averages && point->option[DL_SYNC_LAG] > 0 && scenario->interval_by_speed) {

@@ -171,6 +171,7 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     for (int p = 0; p < DL_PART_COUNT; p++)
         mean->part_frac[p] += share * run->part_frac[p];
     mean->goodput_frac += share * run->goodput_frac;
+    mean->away_frac += share * run->away_frac;
     mean->drift_steps_mean += share * run->drift_steps_mean;
     mean->drift_steps_max = isnan(run->drift_steps_max)
                                 ? run->drift_steps_max

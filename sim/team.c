@@ -75,7 +75,8 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
     /* Pending at most: the release of each, and what the platform and the syncer have. */
     const int of_platform = team->config.platform->init(team);
-    const bool has_members = config->syncer == NULL && config->absence_count > 0;
+    const bool is_elastic = dl_absences_given(&config->absences);
+    const bool has_members = config->syncer == NULL && is_elastic;
     const int of_syncer = config->syncer != NULL ? DL_SYNCER_EVENTS + 2 * config->workers
                           : has_members          ? config->workers
                                                  : 0;
@@ -86,6 +87,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
     set_intervals(team);
     if (config->syncer != NULL) team->syncer = dl_syncer_new(config->syncer, team);
     if (has_members) team->members = dl_members_new(team);
+    if (is_elastic) team->absentees = dl_absentees_new(config->workers);
     for (int comm = config->workers; comm < agents; comm++)
         team->workers[comm].noise_factor = 1;
 }
@@ -109,6 +111,7 @@ void dl_team_free(dl_team *team)
     free_tallies(&team->tallies);
     dl_syncer_free(team->syncer);
     dl_members_free(team->members);
+    free(team->absentees);
     free(team->workers);
     free(team->arrived);
     free(team->queue);
@@ -550,6 +553,7 @@ static void end_warm_up(dl_team *team, int worker)
     if (!team->is_warm || w->warm_up_steps > 0 || team->stopping) return;
     memset(w->state_ns, 0, sizeof w->state_ns);
     w->queue_ns = w->dropped = 0;
+    dl_absence_end_warm_up(team, worker);
     w->measured_since_ns = team->engine.now_ns;
     w->warm_up_steps = w->steps_done;
 }
@@ -561,7 +565,7 @@ static void stop_if_done(dl_team *team, bool at_once)
     team->stopping = true;
     dl_team_wake(team);
     if (team->syncer != NULL) dl_syncer_close(team);
-    if (team->members != NULL) dl_members_close(team);
+    dl_absences_close(team);
 }
 
 void dl_team_pause(dl_team *team, int worker)
@@ -634,8 +638,8 @@ void dl_team_run(dl_team *team)
     if (platform->start != NULL) platform->start(team);
     for (int w = 0; w < team->config.workers; w++)
         start_step(team, w);
+    dl_absences_start(team);
     if (team->syncer != NULL) dl_syncer_start(team);
-    if (team->members != NULL) dl_members_start(team);
     dl_engine_run(&team->engine);
     if (team->engine.too_long || team->engine.stopped) return;
     if (dl_team_is_stuck(team)) return;
@@ -645,24 +649,6 @@ void dl_team_run(dl_team *team)
     for (int w = 0; w < team->config.workers; w++)
         leave_over(team, w);
     if (team->syncer != NULL) dl_syncer_end(team);
-}
-
-double dl_team_goodput(const dl_team *team)
-{
-    double useful_ns = 0, all_ns = 0;
-    int64_t end_ns = 0;
-    for (int w = 0; w < team->config.workers; w++) {
-        if (team->workers[w].last_end_ns > end_ns) end_ns = team->workers[w].last_end_ns;
-    }
-    for (int w = 0; w < team->config.workers; w++) {
-        const dl_worker *worker = &team->workers[w];
-        const int64_t steps = worker->steps_done - worker->warm_up_steps;
-        all_ns += (double)(end_ns - worker->measured_since_ns);
-        if (steps <= worker->dropped) continue;
-        const double useful = 1 - (double)worker->dropped / (double)steps;
-        useful_ns += useful * (double)worker->state_ns[DL_STATE_COMPUTE];
-    }
-    return useful_ns / all_ns;
 }
 
 /* --- exchange -------------------------------------------------------------------------------- */

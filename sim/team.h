@@ -40,6 +40,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/absence.h"
 #include "sim/engine.h"
 #include "sim/noise.h"
 #include "sim/tally.h"
@@ -99,12 +100,6 @@ struct dl_platform;
 struct dl_syncer;
 struct dl_syncer_config;
 struct dl_members;
-
-/* When a worker is not there. One that never comes back counts as having done its steps. */
-typedef struct dl_absence {
-    int worker;
-    double from_s, to_s; /* to_s > from_s; INFINITY: it does not come back, from_s > 0 then */
-} dl_absence;
 
 /* What a mode's workers wait for, where that is simple enough to work a run out without an event for
  * each worker (sim/platform/platform.h, run_directly). */
@@ -173,8 +168,7 @@ typedef struct dl_team_config {
     const double *alone_ns; /* [workers] of a step without noise and exchange; NULL: as the workload
                              * and `slow` say; read by init only */
     const struct dl_syncer_config *syncer; /* sim/sync/syncer.h; NULL = none; borrowed until free */
-    const dl_absence *absences; /* [absence_count] of one worker not at the same time; borrowed */
-    size_t absence_count;       /* only with a syncer, or of mode average (sim/sync/members.h) */
+    dl_absences absences; /* only with a syncer, or of mode average; borrowed until free */
     bool comm_threads;
     int server_threads; /* for the mode; 1..workers */
     bool average_state; /* for the mode, as the next two */
@@ -241,9 +235,10 @@ typedef struct dl_team_tallies {
 struct dl_team {
     dl_team_config config;
     dl_engine engine;
-    void *machine;              /* of the platform */
-    struct dl_syncer *syncer;   /* NULL: there is none */
-    struct dl_members *members; /* NULL: all take part in all averages */
+    void *machine;                 /* of the platform */
+    struct dl_syncer *syncer;      /* NULL: there is none */
+    struct dl_members *members;    /* NULL: all take part in all averages */
+    struct dl_absentee *absentees; /* [workers] NULL: nobody is ever absent */
     dl_noise_source noise;
     dl_team_tallies tallies; /* without keeps_logs */
     dl_worker *workers;      /* [agents]: the workers, then their communication threads */
@@ -330,11 +325,6 @@ void dl_team_end_step(dl_team *team, int worker);
 void dl_team_pause(dl_team *team, int worker);
 void dl_team_resume(dl_team *team, int worker);
 void dl_team_retire(dl_team *team, int worker);
-
-/* After the run. The part of all workers' time, absences too, from the end of the warm-up to the end of
- * the last step, in which they computed steps that were not dropped; those of uploads that were not
- * merged are not. */
-double dl_team_goodput(const dl_team *team);
 
 /* For platforms: what the worker was started on has ended. */
 void dl_team_done(dl_team *team, int worker);

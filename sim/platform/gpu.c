@@ -517,6 +517,7 @@ const dl_platform dl_platform_gpu = {
     .update = update,
     .exchange = dl_gpus_exchange,
     .members_changed = dl_gpus_members_changed,
+    .domain = dl_gpus_domain,
     .cut = cut,
     .take_core = take_core,
     .step_ended = step_ended,

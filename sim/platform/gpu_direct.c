@@ -77,7 +77,7 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
     const dl_team_config *config = &team->config;
     const int64_t interval = team->workers[0].interval;
     if (config->observer != NULL || config->steady_after > 0 || config->syncer != NULL ||
-        config->absence_count > 0 || config->comm_threads || !can_launch(gpus) ||
+        dl_absences_given(&config->absences) || config->comm_threads || !can_launch(gpus) ||
         (config->workers > 1 && config->steps > STEPS_MOST)) {
         return false;
     }

@@ -846,6 +846,11 @@ static void make_collectives_again(dl_gpus *gpus)
     r->stale = false;
 }
 
+int dl_gpus_domain(const dl_team *team, int worker)
+{
+    return inside_of(team->machine, worker);
+}
+
 void dl_gpus_members_changed(dl_team *team, int worker)
 {
     dl_gpus *gpus = dl_gpus_of(team);

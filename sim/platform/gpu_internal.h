@@ -196,6 +196,7 @@ void dl_gpus_parameters_came(dl_gpus *gpus, int worker);
 
 /* As the platform's. */
 void dl_gpus_members_changed(dl_team *team, int worker);
+int dl_gpus_domain(const dl_team *team, int worker);
 
 /* As the platform's (gpu_direct.c). */
 bool dl_gpus_run_directly(dl_team *team);

@@ -51,6 +51,8 @@ typedef struct dl_platform {
     /* The worker takes part in averages from now on, or does not any more (sim/sync/members.h); NULL:
      * nothing to do. */
     void (*members_changed)(dl_team *team, int worker);
+    /* The worker's site, or its node where there are no sites; NULL: they have none. */
+    int (*domain)(const dl_team *team, int worker);
     /* Time in ns that the worker did not wait for its core; exact when something of it ends. */
     int64_t (*ran_ns)(const dl_team *team, int worker);
     /* Of the run that has ended; notes what is busier than usage->busiest_frac. */

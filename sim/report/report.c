@@ -340,13 +340,13 @@ static void write_failures_row(dl_csv_writer *writer, const dl_scenario *scenari
     dl_csv_double(writer, best);
 }
 
-/* Column that only results of workers that come and go have. */
-static const char *const absence_columns[] = {"worker_goodput_frac"};
+/* Columns that only results of workers that come and go have. */
+static const char *const absence_columns[] = {"worker_goodput_frac", "worker_away_frac"};
 
 static bool have_absences(const dl_study *study)
 {
     for (size_t v = 0; v < study->variant_count; v++) {
-        if (study->variants[v].scenario.absence_count > 0) return true;
+        if (dl_absences_given(&study->variants[v].scenario.absences)) return true;
     }
     return false;
 }
@@ -482,6 +482,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
         if (have_syncer(sweep)) write_syncer_row(writer, row->mean.syncer);
         if (have_failures(study)) write_failures_row(writer, &variant->scenario, row);
         if (have_absences(study)) dl_csv_double(writer, row->mean.goodput_frac);
+        if (have_absences(study)) dl_csv_double(writer, row->mean.away_frac);
         write_optional(writer, optional, &measured[i]);
         if (explanation != NULL) write_dominant(writer, row);
         dl_csv_end_row(writer);

@@ -319,12 +319,12 @@ static void print_absences(FILE *out, const dl_study *study, const dl_sweep *swe
         const dl_row *row = &sweep->rows[r];
         if (isnan(row->mean.goodput_frac) || row->mean.syncer != NULL) continue;
         if (!any) {
-            fprintf(out, "with workers that are away:\n%7s %9s %15s  %s\n", "workers", "goodput %",
-                    "steps not lost %", "options");
+            fprintf(out, "with workers that are away:\n%7s %9s %7s %16s  %s\n", "workers",
+                    "goodput %", "away %", "steps not lost %", "options");
         }
         any = true;
-        fprintf(out, "%7d %9.1f %16.1f", row->point.workers, 100 * row->mean.goodput_frac,
-                100 * row->mean.applied_frac);
+        fprintf(out, "%7d %9.1f %7.1f %16.1f", row->point.workers, 100 * row->mean.goodput_frac,
+                100 * row->mean.away_frac, 100 * row->mean.applied_frac);
         dl_report_options(options, sizeof options, study, row);
         fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
     }

@@ -18,6 +18,8 @@
     .owner = DL_OF_PIPELINE, .offset = offsetof(dl_scenario_pipeline, member), .group = DL_TAKE_GPUS
 #define SYNCER(member) \
     SCENARIO(syncer.member), .group = DL_TAKE_OPTION(DL_SYNC_SYNCER), .sweep = ','
+#define ABSENCES(member) \
+    SCENARIO(absences.member), .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = ','
 #define FAILURES(member) SCENARIO(failures.member), .sweep = ','
 #define OWN .type = DL_KEY_OWN, .owner = DL_OF_NOBODY
 #define WHOLE(l, h) .type = DL_KEY_INT, .low = l, .high = h
@@ -316,6 +318,15 @@ static const dl_key rows[] = {
      .help = "seconds in which a worker is absent (it fails, leaves or joins late) while the others "
              "go on, as 3:100-160; 5:200-: it does not return. average: without lag, inside and "
              "fragments"},
+    {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
+     .help = "in place of away: mean time in seconds from a worker's start or return to its next "
+             "failure, drawn from an exponential distribution; the others go on"},
+    {"failures", "worker_away_s", ABSENCES(away_s), .type = DL_KEY_REAL, .low = 1e-3,
+     .high = SECONDS_MAX,
+     .help = "seconds from such a failure until the worker is back; required with worker_mtbf_s"},
+    {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
+     .help = "what fails at once, and what worker_mtbf_s and worker_away_s are of: a worker, or all "
+             "workers of a site (node, where the machine has no sites)"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "mean time in seconds between failures of one worker, each of which stops all: the "
              "results have the expected goodput, and the best checkpoint_steps"},

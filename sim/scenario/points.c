@@ -454,11 +454,11 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                             "%d fragments are more than the interval's %.0f steps (point: %s)",
                             scenario->fragments, interval, text);
     }
-    const bool elastic = fragmented && scenario->absence_count > 0;
+    const bool elastic = fragmented && dl_absences_given(&scenario->absences);
     if (elastic && (together || scenario->interval_by_speed || point->option[DL_SYNC_LAG] > 0 ||
                     (scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES))) {
         return dl_ini_error(
-            ini, dl_ini_find(ini, "failures", "away"), DL_ERR_DATA, err,
+            ini, dl_scenario_absence_entry(ini), DL_ERR_DATA, err,
             "average: not with lag, fragments, inside, interval_by_speed, nor among "
             "processes on cores (point: %s)",
             text);

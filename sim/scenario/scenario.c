@@ -433,10 +433,16 @@ static bool some_mode_takes(const dl_sweep_list *modes, dl_sync_option option)
     return false;
 }
 
+const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini)
+{
+    const dl_ini_entry *listed = dl_ini_find(ini, "failures", "away");
+    return listed != NULL ? listed : dl_ini_find(ini, "failures", "worker_mtbf_s");
+}
+
 /* Keys of a syncer, and absences, mean nothing where no mode has them. */
 static dl_status check_syncer(const dl_ini *ini, const dl_sweep_list *modes, dl_error *err)
 {
-    const dl_ini_entry *entry = NULL, *away = dl_ini_find(ini, "failures", "away");
+    const dl_ini_entry *entry = NULL, *away = dl_scenario_absence_entry(ini);
     for (size_t i = 0; i < ini->count && entry == NULL; i++) {
         if (strcmp(ini->entries[i].section, "syncer") == 0) entry = &ini->entries[i];
     }
@@ -592,17 +598,22 @@ static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, const d
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "failures", "away");
     if (entry == NULL) return DL_OK;
+    if (scenario->absences.mtbf_s > 0) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "worker_mtbf_s is given too: only one of both");
+    }
     char **items = NULL;
-    dl_status status = dl_ini_split(ini, entry, &items, &scenario->absence_count, err);
+    dl_status status = dl_ini_split(ini, entry, &items, &scenario->absences.count, err);
     if (status != DL_OK) return status;
-    scenario->absences = dl_calloc(scenario->absence_count, sizeof *scenario->absences, "absences");
-    for (size_t i = 0; i < scenario->absence_count && status == DL_OK; i++) {
+    scenario->absences.listed =
+        dl_calloc(scenario->absences.count, sizeof *scenario->absences.listed, "absences");
+    for (size_t i = 0; i < scenario->absences.count && status == DL_OK; i++) {
         dl_error inner = {0};
-        dl_absence *absence = &scenario->absences[i];
+        dl_absence *absence = &scenario->absences.listed[i];
         status = read_absence(items[i], absence, &inner);
         if (status == DL_OK) status = check_worker(&all->workers, absence->worker, &inner);
         for (size_t j = 0; j < i && status == DL_OK; j++) {
-            const dl_absence *before = &scenario->absences[j];
+            const dl_absence *before = &scenario->absences.listed[j];
             if (before->worker != absence->worker || before->to_s < absence->from_s) continue;
             status = dl_error_set(&inner, DL_ERR_RANGE,
                                   "worker %d is away before it is back: give its absences in their "
@@ -611,8 +622,30 @@ static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, const d
         }
         if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
     }
-    dl_ini_free_list(items, scenario->absence_count);
+    dl_ini_free_list(items, scenario->absences.count);
     return status;
+}
+
+/* Drawn absences, and where they can be. */
+static dl_status check_drawn(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    const dl_absences *absences = &scenario->absences;
+    const dl_ini_entry *mtbf = dl_ini_find(ini, "failures", "worker_mtbf_s");
+    const dl_ini_entry *away = dl_ini_find(ini, "failures", "worker_away_s");
+    const dl_ini_entry *together = dl_ini_find(ini, "failures", "together");
+    if (mtbf != NULL && away == NULL) {
+        return dl_ini_error(ini, mtbf, DL_ERR_DATA, err,
+                            "worker_away_s, for which a worker that fails is away, is missing");
+    }
+    if (mtbf == NULL && (away != NULL || together != NULL)) {
+        return dl_ini_error(ini, away != NULL ? away : together, DL_ERR_DATA, err,
+                            "this needs worker_mtbf_s");
+    }
+    if (absences->together == DL_TOGETHER_SITE && scenario->gpu == NULL) {
+        return dl_ini_error(ini, together, DL_ERR_DATA, err,
+                            "sites are those of a machine file: this needs [machine] file");
+    }
+    return DL_OK;
 }
 
 static dl_status read_failures(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
@@ -740,7 +773,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = read_gpu_costs(&parsed, ini, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
         (status = read_absences(&parsed, ini, &all, err)) ||
-        (status = read_failures(&parsed, ini, err)) ||
+        (status = check_drawn(&parsed, ini, err)) || (status = read_failures(&parsed, ini, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
         dl_scenario_free(&parsed);
     } else {
@@ -784,7 +817,7 @@ void dl_scenario_free(dl_scenario *scenario)
         free(scenario->gpu_costs[i].path);
     free(scenario->gpu_costs);
     free(scenario->slow);
-    free(scenario->absences);
+    free(scenario->absences.listed);
     free(scenario->failures.at_s);
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);

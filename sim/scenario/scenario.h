@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
+#include "sim/absence.h"
 #include "sim/failures.h"
 #include "sim/noise.h"
 #include "sim/pipeline/pipeline_split.h"
@@ -94,8 +95,7 @@ typedef struct dl_scenario {
     int server_threads;
     bool interval_by_speed;
     dl_syncer_config syncer; /* for async_average */
-    dl_absence *absences;    /* [absence_count] */
-    size_t absence_count;
+    dl_absences absences;    /* listed is the scenario's */
     dl_failures failures;
     unsigned without; /* costs that are switched off: sim/scenario/without.h */
     dl_noise_kind noise;

@@ -48,6 +48,9 @@ dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_swe
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;
 
+/* The key that says when workers are absent, listed or drawn; NULL: none. */
+const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
+
 /* Reads a scenario from a file's entries. */
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini,
                                dl_error *err) DL_MUST_CHECK;

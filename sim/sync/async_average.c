@@ -31,9 +31,6 @@ typedef struct learner {
     int64_t deadline_ns;    /* of its wait for one */
     int timer;              /* event of that; NOT_YET */
 
-    size_t absence;     /* the next one, or the one at hand; absence_count: none */
-    int change;         /* event of its start or end; NOT_YET */
-    bool leaving;       /* what it is at is about to end for that */
     int64_t first_step; /* of the interval at hand */
 } learner;
 
@@ -75,7 +72,7 @@ dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team)
         .grace_ns = dl_ns_ceil(dl_s_to_ns(config->grace_s)),
     };
     for (size_t w = 0; w < workers; w++)
-        s->learners[w].timer = s->learners[w].change = NOT_YET;
+        s->learners[w].timer = NOT_YET;
     return s;
 }
 
@@ -240,7 +237,6 @@ static int least(int given, int workers)
 }
 
 static void look_last(dl_team *team);
-static void plan_absence(dl_team *team, int worker);
 
 static void look(dl_team *team)
 {
@@ -284,8 +280,6 @@ void dl_syncer_close(dl_team *team)
 {
     dl_syncer *s = team->syncer;
     cancel(team, &s->look);
-    for (int w = 0; w < team->config.workers; w++)
-        cancel(team, &s->learners[w].change);
     if (!team->config.each_ends) return;
     s->closing = true;
     if (!s->merging) look_after(team, s->grace_ns);
@@ -293,8 +287,6 @@ void dl_syncer_close(dl_team *team)
 
 void dl_syncer_start(dl_team *team)
 {
-    for (int w = 0; w < team->config.workers; w++)
-        plan_absence(team, w);
     look(team);
 }
 
@@ -334,7 +326,7 @@ static void on_deadline(void *user, int worker)
 
 static bool has_waited(const dl_team *team, int worker)
 {
-    if (team->syncer->learners[worker].leaving) return true;
+    if (dl_absence_is_due(team, worker)) return true;
     return dl_team_is_outdated(team, worker) ||
            team->engine.now_ns >= team->syncer->learners[worker].deadline_ns;
 }
@@ -459,72 +451,26 @@ static void submitted(dl_team *team, int worker)
 
 /* --- who comes and goes --------------------------------------------------------------------- */
 
-/* Back, or there for the first time. */
-static void on_return(void *user, int worker)
-{
-    dl_team *team = user;
-    learner *l = &team->syncer->learners[worker];
-    l->absence++;
-    l->change = NOT_YET;
-    plan_absence(team, worker);
-    team->workers[worker].step_start_ns = team->engine.now_ns;
-    dl_team_resume(team, worker);
-}
-
 /* What it was at has ended; all of the interval is lost. The step at hand starts anew after it. */
 static void leave(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
     dl_worker *w = &team->workers[worker];
-    const dl_absence *absence = &team->config.absences[l->absence];
-    l->leaving = false;
     /* A step at hand that was replaced has been counted, and is done once more. */
     w->dropped += measured(team, worker, w->steps_done - l->first_step - l->replaced);
     l->first_step = w->steps_done;
     w->local_updates = l->steps = l->replaced = 0;
     l->anchored = false;
     cancel(team, &l->timer);
-    if (isinf(absence->to_s)) {
-        dl_team_retire(team, worker);
-        return;
-    }
     w->stage = RETURNED;
-    dl_team_pause(team, worker);
-    const int64_t back_ns = dl_ns_ceil(dl_s_to_ns(absence->to_s)), now_ns = team->engine.now_ns;
-    l->change = dl_engine_after(&team->engine, back_ns > now_ns ? back_ns - now_ns : 0, on_return,
-                                team, worker);
-}
-
-static void on_leave(void *user, int worker)
-{
-    dl_team *team = user;
-    const dl_worker *w = &team->workers[worker];
-    team->syncer->learners[worker].change = NOT_YET;
-    if (w->steps_done == team->config.steps) return;
-    team->syncer->learners[worker].leaving = true;
-    dl_team_cut(team, worker);
-    dl_team_wake(team);
-}
-
-/* The worker's next absence, if there is one. */
-static void plan_absence(dl_team *team, int worker)
-{
-    learner *l = &team->syncer->learners[worker];
-    while (l->absence < team->config.absence_count &&
-           team->config.absences[l->absence].worker != worker)
-        l->absence++;
-    if (l->absence == team->config.absence_count) return;
-    const int64_t from_ns = dl_ns_ceil(dl_s_to_ns(team->config.absences[l->absence].from_s));
-    const int64_t now_ns = team->engine.now_ns;
-    l->change = dl_engine_after(&team->engine, from_ns > now_ns ? from_ns - now_ns : 0, on_leave,
-                                team, worker);
+    dl_absence_begin(team, worker);
 }
 
 static void advance_async_average(dl_team *team, int worker)
 {
     const int stage = team->workers[worker].stage;
     const bool has_uploaded = stage == WAITED || stage == ADOPTED;
-    if (team->syncer->learners[worker].leaving && !has_uploaded) {
+    if (dl_absence_is_due(team, worker) && !has_uploaded) {
         leave(team, worker);
         return;
     }

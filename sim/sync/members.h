@@ -1,5 +1,5 @@
 /* Who takes part in the averages of mode average, where workers fail, leave, join and come back
- * ([failures] away).
+ * (sim/absence.h).
  *
  * Leaving. A worker that computes stops at once, and its steps since the last average are lost; one
  * that has come to an average, and perhaps waits for others there, leaves when that is over. The others
@@ -22,10 +22,6 @@
 struct dl_members *dl_members_new(const dl_team *team);
 void dl_members_free(struct dl_members *members); /* NULL is fine */
 
-/* The run starts; no worker starts a step any more. */
-void dl_members_start(dl_team *team);
-void dl_members_close(dl_team *team);
-
 /* Called first in each advance of a worker, at `stage`: true if the worker is coming or going, and
  * what it does next has been started. `in_average`: it has come to one, or is in it. */
 bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average);
@@ -33,7 +29,7 @@ bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average);
 /* The worker has come to an average (+1), or is through (-1). */
 void dl_members_count(dl_team *team, int change);
 
-/* Workers that take part, all without [failures] away; whether one does; how many before it do. */
+/* Workers that take part, all without [failures]; whether one does; how many before it do. */
 int dl_members_present(const dl_team *team);
 bool dl_members_has(const dl_team *team, int worker);
 int dl_members_rank(const dl_team *team, int worker);

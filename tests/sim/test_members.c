@@ -17,7 +17,8 @@ static void a_worker_fails_and_comes_back(void **state)
     assert_near(r.span_s, 0.0405, 1e-9);
     assert_near(r.samples, 40 + 40 + 22 - 4, 1e-12);
     assert_near(r.applied_frac, 98 / 102.0, 1e-12);
-    assert_near(r.goodput_frac, (80 + 22.5 * (18 / 22.0)) / (3 * 40.5), 1e-9);
+    assert_near(r.goodput_frac, 98 / (3 * 40.5), 1e-9);
+    assert_near(r.away_frac, 18 / (3 * 40.5), 1e-9);
     assert_int_equal(r.updates, 4);
     dl_run_result_free(&r);
 }

@@ -1,0 +1,157 @@
+/* Drawn absences against closed forms. On cores a step takes 1 ms and exchange nothing
+ * (FIXTURE_COMPUTE_ONLY); M is the mean time to a failure, A how long a worker is then away, T an
+ * interval. */
+#include "tests/gpu_fixture.h"
+
+#define MEAN_S 0.2
+#define AWAY_S 0.05
+#define DRAWN "[failures]\nworker_mtbf_s = 0.2\nworker_away_s = 0.05\n"
+
+static void assert_within(const char *what, double value, double expected, double error_frac)
+{
+    if (fabs(value / expected - 1) > error_frac)
+        fail_msg("%s is %.6g, not %.6g", what, value, expected);
+}
+
+/* An interval that counts takes (M + A) (e^(T/M) - 1), Daly's form without failures while it is away. With
+ * T = 2 M some 3,000 of 20,000 tries do not fail, so that the share is known to 2 %. */
+static void who_is_alone_repeats_its_interval(void **state)
+{
+    (void)state;
+    static const int intervals[] = {20, 100, 400};
+    for (int i = 0; i < 3; i++) {
+        char sync[32];
+        const double interval_s = intervals[i] / 1000.0;
+        const double expected = interval_s / expm1(interval_s / MEAN_S) / (MEAN_S + AWAY_S);
+        snprintf(sync, sizeof sync, "interval = %d\n", intervals[i]);
+        dl_run_result r =
+            fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 1, 1, 4000000, sync, DRAWN);
+        assert_within("goodput", r.goodput_frac, expected, 0.04);
+        assert_within("away", r.away_frac, AWAY_S / (MEAN_S + AWAY_S), 0.02);
+        dl_run_result_free(&r);
+    }
+}
+
+/* Learners do not wait for each other: each is as one alone, and its interval starts at its return. All
+ * uploads are merged. */
+static void learners_repeat_their_own(void **state)
+{
+    (void)state;
+    dl_run_result r = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "async_average", 4, 4, 300000,
+                                       "interval = 100\n", "[syncer]\nmerge_s = 1e-6\n" DRAWN);
+    assert_within("goodput", r.goodput_frac, 0.1 / expm1(0.1 / MEAN_S) / (MEAN_S + AWAY_S), 0.02);
+    assert_within("away", r.away_frac, AWAY_S / (MEAN_S + AWAY_S), 0.02);
+    dl_run_result_free(&r);
+}
+
+/* Where the others average on, a worker that is back has r, uniform in 0 .. T, to the next average, and
+ * keeps r + T + T + ... up to the last one before its next failure. In the mean, for an exponential time
+ * to it, that is M^2 / T (1 - e^(-T/M)) of each M + A. That a return waits for the end of a step of the
+ * others, or they for its, is half a step of 200 at most. */
+static void who_comes_back_joins_the_next_average(void **state)
+{
+    (void)state;
+    const double kept_s = MEAN_S * MEAN_S / 0.2 * -expm1(-0.2 / MEAN_S);
+    dl_run_result r =
+        fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 8, 8, 200000, "interval = 200\n", DRAWN);
+    assert_within("goodput", r.goodput_frac, kept_s / (MEAN_S + AWAY_S), 0.02);
+    assert_within("away", r.away_frac, AWAY_S / (MEAN_S + AWAY_S), 0.02);
+    dl_run_result_free(&r);
+}
+
+#define TWO_SITES                                                       \
+    "[machine]\nschema = 1\nname = nodes\nnodes = 4\npeer = all\n"      \
+    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n" \
+    "fp32_flop_per_s = 1Tflop/s\n"                                      \
+    "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"               \
+    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"                \
+    "[host]\nmemory_bytes_per_s = 1000GB/s\n"                           \
+    "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"               \
+    "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"             \
+    "[site a]\n[site b]\n"
+
+static dl_run_result run_sites(const char *failures)
+{
+    char rest[256];
+    snprintf(rest, sizeof rest,
+             "[sync]\nmode = average\nwhere = allreduce\ninterval = 10\n"
+             "[exchange]\nalgorithm = ring\n[failures]\nworker_mtbf_s = 0.2\n"
+             "worker_away_s = 0.05\n%s",
+             failures);
+    return fixture_run_machine(TWO_SITES, FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 4, 2000,
+                               rest);
+}
+
+/* A site's two workers do the same steps, the other site's others; else each does its own. */
+static void a_site_fails_as_one(void **state)
+{
+    (void)state;
+    dl_run_result r = run_sites("together = site\n");
+    const double *step_s = r.worker_step_s;
+    assert_near(step_s[0], step_s[1], 1e-12);
+    assert_near(step_s[2], step_s[3], 1e-12);
+    assert_true(fabs(step_s[0] / step_s[2] - 1) > 1e-6);
+    dl_run_result_free(&r);
+    r = run_sites("");
+    assert_true(fabs(r.worker_step_s[0] / r.worker_step_s[1] - 1) > 1e-6);
+    assert_true(fabs(r.worker_step_s[2] / r.worker_step_s[3] - 1) > 1e-6);
+    dl_run_result_free(&r);
+}
+
+/* A run without failures has no time away to speak of, and the failures of one seed are those of the
+ * next run with it. */
+static void failures_are_the_seeds_own(void **state)
+{
+    (void)state;
+    dl_run_result one = run_sites(""), two = run_sites(""), rare = {0};
+    assert_true(one.span_s == two.span_s && one.away_frac == two.away_frac);
+    assert_true(one.away_frac > 0.05);
+    rare = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 2, 2, 100, "interval = 10\n",
+                            "[failures]\nworker_mtbf_s = 1e12\nworker_away_s = 1\n");
+    assert_near(rare.goodput_frac, 1, 1e-12);
+    assert_true(rare.away_frac == 0);
+    dl_run_result_free(&one);
+    dl_run_result_free(&two);
+    dl_run_result_free(&rare);
+}
+
+static void what_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *failures, *message;
+    } cases[] = {
+        {"worker_mtbf_s = 5\n", "worker_away_s"},
+        {"worker_away_s = 5\n", "worker_mtbf_s"},
+        {"together = worker\n", "worker_mtbf_s"},
+        {"worker_mtbf_s = 5\nworker_away_s = 1\naway = 1:1-2\n", "only one of both"},
+        {"worker_mtbf_s = 5\nworker_away_s = 1\ntogether = site\n", "machine file"},
+        {"worker_mtbf_s = 5\nworker_away_s = 1\n", "lag"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 2\n[sync]\n"
+                 "mode = average\ninterval = 4\n%s[failures]\n%s",
+                 i + 1 == sizeof cases / sizeof *cases ? "lag = 1\n" : "", cases[i].failures);
+        dl_scenario scenario = {0};
+        dl_error err = {0};
+        if (dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), &err) != DL_ERR_DATA ||
+            strstr(err.text, cases[i].message) == NULL)
+            fail_msg("case %zu: %s", i, err.text);
+        dl_scenario_free(&scenario);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_alone_repeats_its_interval),
+        cmocka_unit_test(learners_repeat_their_own),
+        cmocka_unit_test(who_comes_back_joins_the_next_average),
+        cmocka_unit_test(a_site_fails_as_one),
+        cmocka_unit_test(failures_are_the_seeds_own),
+        cmocka_unit_test(what_makes_no_sense_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
