@@ -1,5 +1,5 @@
 /* Smaller messages: gradients, or what workers have learned since an average, as half-precision
- * numbers, as bytes, or as one bit each with error feedback.
+ * numbers, as bytes, as four bits, or as one bit each or only the largest with error feedback.
  *
  *   fp16   each number rounded to IEEE half precision, ties to even; what is beyond its range
  *          becomes its largest number. 2 bytes per number, no error feedback.
@@ -11,13 +11,22 @@
  *          numbers v = gradient + residual is sent as one bit each, v >= 0, and the means of either
  *          side, which the receiver puts in their place; what is lost, v - sent, is the residual
  *          that the next gradient is added to.
+ *   topk   Aji & Heafield 2017 ("Sparse communication for distributed gradient descent"): of each
+ *          range, the `kept_frac` of the numbers v = gradient + residual (at least one) that are
+ *          largest in magnitude, with their places; of equal ones the first. The others stay in the
+ *          residual, as does what a double loses as a float. 8 bytes per number that is sent.
+ *   fp4    a block of numbers as a sign and a power of two, 2^-6 to 1 or nothing, times the block's
+ *          largest magnitude: E3M0, which Streaming DiLoCo sends (Douillard et al. 2025). To the
+ *          nearest, ties away from 0. Half a byte per number and 4 per block, no error feedback.
+ *          Blocks that are not finite, or too small, as with int8.
  *
- * Blocks are DL_QUANTISE_BLOCK numbers in a row or the rest of a range; ranges are the operations'
- * parameters, so that no block mixes layers. Seide et al. take a column of a weight matrix; some
+ * Blocks are DL_QUANTISE_BLOCK numbers in a row or the rest of a range, for topk whole ranges; ranges
+ * are the operations' parameters, so that no block mixes layers. Seide et al. take a column of a weight matrix; some
  * columns, or part of one, are a block here, so that all blocks are of one size. */
 #ifndef DL_KERNELS_QUANTISE_H
 #define DL_KERNELS_QUANTISE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,14 +37,18 @@ typedef enum dl_quantise {
     DL_QUANTISE_FP16,
     DL_QUANTISE_INT8,
     DL_QUANTISE_1BIT,
+    DL_QUANTISE_TOPK,
+    DL_QUANTISE_FP4,
     DL_QUANTISE_COUNT
 } dl_quantise;
 
-extern const char *const dl_quantise_names[]; /* "none", "fp16", "int8", "1bit", NULL */
+/* "none", "fp16", "int8", "1bit", "topk", "fp4", NULL */
+extern const char *const dl_quantise_names[];
 
 #define DL_QUANTISE_BLOCK 1024
 
-/* Numbers first .. first + count - 1 of a vector, 1 <= count <= DL_QUANTISE_BLOCK. */
+/* Numbers first .. first + count - 1 of a vector, count >= 1, at most DL_QUANTISE_BLOCK but for
+ * topk. */
 typedef struct dl_quantise_block {
     uint64_t first;
     uint64_t count;
@@ -54,11 +67,27 @@ typedef struct dl_quantise_bytes {
     int8_t numbers[DL_QUANTISE_BLOCK];
 } dl_quantise_bytes;
 
+/* What a block of fp4 is sent as. Number j is in byte j / 2, an even one in its lower four bits: a
+ * sign, and below it 0 for 0, or m = 1 to 7 for 2^(m - 7) x scale; those after the end are 0. */
+typedef struct dl_quantise_nibbles {
+    float scale;
+    uint8_t pairs[DL_QUANTISE_BLOCK / 2];
+} dl_quantise_nibbles;
+
+/* A number of topk, and its place in the vector. */
+typedef struct dl_quantise_entry {
+    uint32_t place;
+    float value;
+} dl_quantise_entry;
+
 /* How vectors of one length become messages. A message of fp16 is uint16_t[count], of int8
- * dl_quantise_bytes[block_count], of 1bit dl_quantise_bits[block_count]. */
+ * dl_quantise_bytes[block_count], of 1bit dl_quantise_bits[block_count], of fp4
+ * dl_quantise_nibbles[block_count]; of topk each block's dl_quantise_entry[dl_quantise_kept(...)] in
+ * the order of their places. */
 typedef struct dl_quantise_plan {
     dl_quantise kind; /* not NONE */
-    size_t count;     /* numbers of a vector */
+    double kept_frac; /* topk: above 0, at most 1; 1 unless set before the first range is added */
+    size_t count;     /* numbers of a vector; topk: below 2^32 */
     dl_quantise_block *blocks;
     size_t block_count;
     size_t message_bytes;
@@ -69,8 +98,14 @@ void dl_quantise_plan_init(dl_quantise_plan *plan, dl_quantise kind);
 void dl_quantise_plan_add(dl_quantise_plan *plan, size_t count);
 void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed one is fine */
 
+/* Of a block of topk, how many numbers are sent: kept_frac x count, rounded up. */
+size_t dl_quantise_kept(double kept_frac, size_t count);
+
+/* Whether what a message loses is kept for the next one: 1bit and topk. */
+bool dl_quantise_feeds_back(dl_quantise kind);
+
 /* message = values[plan->count], on the calling thread. `residual` [plan->count] is read and
- * written by 1bit and starts as 0; the others do not use it. */
+ * written by those that feed back and starts as 0; the others do not use it. */
 void dl_quantise_encode(const dl_quantise_plan *plan, const void *values, void *residual,
                         void *message, dl_precision precision);
 /* values[plan->count] = what the message says. */

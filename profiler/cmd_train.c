@@ -276,6 +276,7 @@ static void print_where(const dl_train_config *config)
         printf(", %s sent as %s",
                config->sync == DL_SYNC_AVERAGE ? "what was learned" : "gradients",
                dl_quantise_names[config->quantise]);
+        if (config->quantise == DL_QUANTISE_TOPK) printf(" of %g", config->topk_frac);
     }
     if (config->device == NULL || config->sync == DL_SYNC_NONE) return;
     char *where = dl_device_where_text(config);

@@ -228,8 +228,12 @@ static const dl_option device_table[DL_DEVICE_OPTION_COUNT] = {
                        "between GPUs; auto is allreduce for --sync allreduce on GPUs, else cpu."),
     DL_OPTION_ROW_CHOICE("compress", 0, dl_device_options, quantise, dl_quantise_names, "TYPE",
                          "Number type that gradients (with average, parameters' changes) are sent "
-                         "as: int8 has a scale per 1024 numbers, 1bit error feedback.",
+                         "as: int8 and fp4 have a scale per 1024 numbers, 1bit and topk error "
+                         "feedback.",
                          .group = "Exchange"),
+    DL_OPTION_ROW_NUMBER(
+        DOUBLE, "topk-frac", 0, dl_device_options, topk_frac, 0, 1, "FRACTION",
+        "Part of each layer's numbers that --compress topk sends; required there."),
 };
 
 void dl_device_options_table(dl_device_options *options, dl_option *table)
@@ -281,6 +285,12 @@ dl_status dl_device_options_apply(const dl_device_options *options, dl_train_con
     config->device_settings.pageable =
         strcmp(dl_host_memory_names[options->host_memory], "pageable") == 0;
     config->quantise = (dl_quantise)options->quantise;
+    config->topk_frac = options->topk_frac;
+    if ((config->quantise == DL_QUANTISE_TOPK) != (options->topk_frac > 0)) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            options->topk_frac > 0 ? "--topk-frac needs --compress topk"
+                                                   : "--compress topk needs --topk-frac FRACTION");
+    }
     return parse_where(options->where, config, err);
 }
 

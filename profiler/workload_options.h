@@ -97,10 +97,11 @@ typedef struct dl_device_options {
     int dispatch;       /* dl_dispatch */
     int host_memory;    /* index in dl_host_memory_names */
     int quantise;       /* dl_quantise */
+    double topk_frac;   /* 0: not given */
     const char *where;  /* "auto", "cpu", "gpu", "gpu:NUMBER", "allreduce" */
 } dl_device_options;
 
-#define DL_DEVICE_OPTION_COUNT 6
+#define DL_DEVICE_OPTION_COUNT 7
 
 extern const char *const dl_host_memory_names[]; /* "pinned", "pageable", NULL */
 

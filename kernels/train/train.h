@@ -137,8 +137,9 @@ typedef struct dl_train_config {
     dl_train_where where;
     int where_device;
     dl_quantise quantise;  /* how gradients are sent: ps, allreduce (not between devices), async,
-                             softsync; or in average on the processor what was learned. int8: on the
-                             processor */
+                             softsync; or in average on the processor what was learned. int8, topk
+                             and fp4: on the processor */
+    double topk_frac;      /* topk: above 0, at most 1; the others do not use it */
     double drop_epochs;    /* after this many epochs the learning rate is a tenth; 0 = never */
     double evaluate_every; /* steps of worker 0 between two points of the result, also broken
                                 numbers; 0 = none */

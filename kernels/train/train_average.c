@@ -48,13 +48,15 @@ static size_t common_count(const dl_fragment *fragment, size_t first, size_t cou
     return to > from ? to - from : 0;
 }
 
-dl_quantise_plan *dl_fragment_plans(const dl_model *model, dl_quantise kind, int fragments)
+dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config *config,
+                                    int fragments)
 {
     const size_t all = dl_model_parameter_count(model);
     dl_quantise_plan *plans = dl_calloc((size_t)fragments, sizeof *plans, "plans of messages");
     for (int f = 0; f < fragments; f++) {
         const dl_fragment fragment = dl_fragment_of(all, fragments, f);
-        dl_quantise_plan_init(&plans[f], kind);
+        dl_quantise_plan_init(&plans[f], config->quantise);
+        plans[f].kept_frac = config->topk_frac;
         for (int op = 0; op < dl_model_operation_count(model); op++) {
             size_t first, count;
             dl_model_operation_parameters(model, op, &first, &count);
@@ -427,7 +429,7 @@ void dl_average_make(dl_train_shared *shared, const dl_model *model)
         shared->averaged = dl_calloc(fragments, sizeof *shared->averaged, "fragments");
     }
     if (config->quantise == DL_QUANTISE_NONE) return;
-    shared->plans = dl_fragment_plans(model, config->quantise, config->fragments);
+    shared->plans = dl_fragment_plans(model, config, config->fragments);
     shared->message_bytes = message_offset(shared, config->fragments);
     if (shared->ranks == NULL || shared->ranks->rank > 0) return;
     const size_t all = (size_t)shared->whole->workers;

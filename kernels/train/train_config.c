@@ -167,6 +167,11 @@ dl_status dl_train_device_count(const dl_train_config *config, int *count, dl_er
     return DL_OK;
 }
 
+static bool is_of_processor(dl_quantise kind)
+{
+    return kind == DL_QUANTISE_INT8 || kind == DL_QUANTISE_TOPK || kind == DL_QUANTISE_FP4;
+}
+
 static dl_status check_where(const dl_train_config *config, dl_error *err)
 {
     const bool exchanges_gradients =
@@ -187,10 +192,17 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
                             "none sends nothing: gradients can be made smaller in ps, allreduce, "
                             "async and softsync, parameters in average");
     }
-    if (config->quantise == DL_QUANTISE_INT8 && config->device != NULL) {
+    if (config->device != NULL && is_of_processor(config->quantise)) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "int8 messages are made on the processor only: on GPUs there are fp16 "
-                            "and 1bit");
+                            "%s messages are made on the processor only: on GPUs there are fp16 "
+                            "and 1bit",
+                            dl_quantise_names[config->quantise]);
+    }
+    if (config->quantise == DL_QUANTISE_TOPK &&
+        !(config->topk_frac > 0 && config->topk_frac <= 1)) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "topk sends a fraction of the numbers, above 0 and at most 1, not %g",
+                            config->topk_frac);
     }
     if (config->where < DL_TRAIN_WHERE_GPU) return DL_OK;
     if (config->device == NULL) {

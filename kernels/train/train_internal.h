@@ -94,10 +94,11 @@ typedef struct dl_fragment {
 /* Part `index` of `fragments` of a vector of `count` numbers: equal to a cache line. */
 dl_fragment dl_fragment_of(size_t count, int fragments, int index);
 
-/* How each of the `fragments` of the model's parameters becomes a message whose blocks mix no
- * layers: plans[fragments], each with numbers counted from its fragment's first; released with
+/* How each of the `fragments` of the model's parameters becomes a message as config->quantise and
+ * topk_frac say, whose blocks mix no layers: plans[fragments], each with numbers counted from its fragment's first; released with
  * dl_fragment_plans_free. */
-dl_quantise_plan *dl_fragment_plans(const dl_model *model, dl_quantise kind, int fragments);
+dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config *config,
+                                    int fragments);
 void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments);
 
 /* What all workers see. Everything is set before the threads start; afterwards vectors are ordered

@@ -55,7 +55,7 @@ typedef struct replay {
                                needed */
     dl_quantise_plan *plans; /* [fragments] of messages of averages; NULL: as they are */
     void *message, *average; /* of a fragment; of what was sent */
-    void **residuals;        /* [workers] of 1bit */
+    void **residuals;        /* [workers] of 1bit and topk */
     void *sum;               /* of gradients of an update that has several, or of a merge */
     void *merged[2];         /* version v of a syncer is merged[v mod 2]; NULL: there is none */
     void **starts;           /* [workers] what they started from; NULL without merges */
@@ -418,11 +418,11 @@ static void make_averages(replay *r, dl_model *model)
     r->start = r->outer;
     if (config->quantise == DL_QUANTISE_NONE) return;
     if (r->outer == NULL) make_vectors(r, &r->start, 1, model);
-    r->plans = dl_fragment_plans(model, config->quantise, r->schedule->fragments);
+    r->plans = dl_fragment_plans(model, config, r->schedule->fragments);
     for (int f = 0; f < r->schedule->fragments; f++)
         most = r->plans[f].message_bytes > most ? r->plans[f].message_bytes : most;
     r->message = dl_alloc_staggered(most, "message");
-    if (config->quantise != DL_QUANTISE_1BIT) return;
+    if (!dl_quantise_feeds_back(config->quantise)) return;
     r->residuals = dl_calloc(workers, sizeof *r->residuals, "residuals");
     make_vectors(r, r->residuals, workers, model);
     for (size_t w = 0; w < workers; w++)

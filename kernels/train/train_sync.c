@@ -237,6 +237,7 @@ static void pull_parameters(dl_train_worker *worker)
 static void plan_gradients(dl_train_shared *shared, const dl_model *model)
 {
     dl_quantise_plan_init(&shared->plan, shared->config->quantise);
+    shared->plan.kept_frac = shared->config->topk_frac;
     for (int op = 0; op < shared->operations; op++) {
         size_t first, count;
         dl_model_operation_parameters(model, op, &first, &count);
@@ -280,7 +281,7 @@ void dl_train_make_message(dl_train_worker *worker)
     worker->message = backend->allocate(shared->message_bytes, "message");
     if (shared->plans != NULL)
         worker->learned = backend->allocate(shared->bytes, "what was learned");
-    if (shared->config->quantise == DL_QUANTISE_1BIT) {
+    if (dl_quantise_feeds_back(shared->config->quantise)) {
         worker->residual = backend->allocate(shared->bytes, "residual");
     }
     if (worker->device == NULL) return;

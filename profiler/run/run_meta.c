@@ -135,6 +135,9 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     char *slow = slow_text(config);
     dl_trace_writer_metaf(writer, "sync", "%s", dl_sync_names[config->sync]);
     dl_trace_writer_metaf(writer, "compress", "%s", dl_quantise_names[config->quantise]);
+    if (config->quantise == DL_QUANTISE_TOPK) {
+        dl_trace_writer_metaf(writer, "topk_frac", "%g", config->topk_frac);
+    }
     dl_trace_writer_metaf(writer, "interval", "%d", config->interval);
     dl_trace_writer_metaf(writer, "average_state", "%d", config->average_state);
     dl_trace_writer_metaf(writer, "fragments", "%d", config->fragments);

@@ -255,16 +255,155 @@ static void bytes_are_off_by_half_a_scale_at_most(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* Zeros, what is too small for a scale, and what is not finite, each as a block. */
-static void bytes_of_unusual_blocks(void **state)
+/* Of ranges of 5 and of 2 numbers the 2 and the 1 largest in magnitude, of equal ones the first; what
+ * was not sent is in the next message, in which it has grown. A double of which a float lacks 1e-12
+ * keeps that. */
+static void topk_sends_the_largest_and_keeps_the_rest(void **state)
 {
     (void)state;
+    static const double from[] = {-3, 1, 3, -3, 0.5, 0x1p-30, 0};
+    dl_quantise_plan plan;
+    dl_quantise_plan_init(&plan, DL_QUANTISE_TOPK);
+    plan.kept_frac = 0.4; /* 2 of 5; of 2, 0.8 */
+    dl_quantise_plan_add(&plan, 5);
+    dl_quantise_plan_add(&plan, 0);
+    dl_quantise_plan_add(&plan, 2);
+    assert_int_equal(plan.block_count, 2);
+    assert_int_equal(plan.message_bytes, 3 * 8);
+    static const dl_quantise_entry first[] = {{0, -3}, {2, 3}, {5, 0x1p-30F}};
+    static const dl_quantise_entry second[] = {{0, -3}, {3, -6}, {5, 0x1p-30F}};
+    for (int single = 0; single <= 1; single++) {
+        const dl_precision precision = single ? DL_FLOAT : DL_DOUBLE;
+        float in[7], residual_single[7] = {0}, out[7];
+        double residual[7] = {0}, to[7];
+        dl_quantise_entry message[3];
+        for (int i = 0; i < 7; i++)
+            in[i] = (float)from[i];
+        for (int round = 0; round < 2; round++) {
+            const dl_quantise_entry *expected = round == 0 ? first : second;
+            dl_quantise_encode(&plan, single ? (const void *)in : from,
+                               single ? (void *)residual_single : residual, message, precision);
+            dl_quantise_decode(&plan, message, single ? (void *)out : to, precision);
+            for (int e = 0; e < 3; e++) {
+                assert_int_equal(message[e].place, expected[e].place);
+                assert_true(message[e].value == expected[e].value);
+            }
+            for (int i = 0; i < 7; i++) {
+                double sent = 0;
+                for (int e = 0; e < 3; e++)
+                    if (expected[e].place == (uint32_t)i) sent = (double)expected[e].value;
+                assert_true((single ? (double)out[i] : to[i]) == sent);
+            }
+        }
+        /* 1 and 0.5 were never sent, 3 was at place 2 in the first message only. */
+        assert_true((single ? (double)residual_single[1] : residual[1]) == 2);
+        assert_true((single ? (double)residual_single[2] : residual[2]) == 3);
+        assert_true((single ? (double)residual_single[3] : residual[3]) == 0);
+    }
+    const double fine = 1 + 1e-12;
+    double rest = 0;
+    dl_quantise_entry message;
+    dl_quantise_plan_free(&plan);
+    dl_quantise_plan_init(&plan, DL_QUANTISE_TOPK);
+    dl_quantise_plan_add(&plan, 1);
+    dl_quantise_encode(&plan, &fine, &rest, &message, DL_DOUBLE);
+    assert_true(message.value == 1 && rest == fine - 1);
+    dl_quantise_plan_free(&plan);
+}
+
+/* Against sorting, for fractions from one number to all; nothing is lost. */
+static void topk_is_what_sorting_finds(void **state)
+{
+    (void)state;
+    static const double fractions[] = {1e-9, 0.01, 0.3, 1};
+    for (size_t f = 0; f < 4; f++) {
+        dl_quantise_plan plan;
+        dl_quantise_plan_init(&plan, DL_QUANTISE_TOPK);
+        plan.kept_frac = fractions[f];
+        dl_quantise_plan_add(&plan, COUNT);
+        const size_t kept = f == 0 ? 1 : f == 1 ? 25 : f == 2 ? 750 : COUNT;
+        assert_int_equal(plan.message_bytes, kept * sizeof(dl_quantise_entry));
+        dl_quantise_entry *message = dl_calloc(kept, sizeof *message, "test");
+        float residual[COUNT] = {0}, sent[COUNT];
+        dl_quantise_encode(&plan, singles, residual, message, DL_FLOAT);
+        dl_quantise_decode(&plan, message, sent, DL_FLOAT);
+        size_t number = 0;
+        for (int i = 0; i < COUNT; i++) {
+            size_t larger = 0;
+            for (int j = 0; j < COUNT; j++) {
+                const float a = fabsf(singles[j]), b = fabsf(singles[i]);
+                larger += a > b || (a == b && j < i);
+            }
+            assert_true(sent[i] == (larger < kept ? singles[i] : 0));
+            assert_true(sent[i] + residual[i] == singles[i]);
+            number += larger < kept;
+        }
+        assert_int_equal(number, kept);
+        free(message);
+        dl_quantise_plan_free(&plan);
+    }
+}
+
+/* Of a block whose largest magnitude is 4: 4 is 1 of it and -2 a half; 3 lies in the middle between
+ * 2 and 4, so becomes 4, and 2.9 becomes 2; -0.1 is 1/40 of it, of 1/32 and 1/64 nearer to the former;
+ * 1/32 is 2^-7, in the middle between 0 and 2^-6, which it becomes; 0.03 becomes 0. */
+static void nibbles_are_powers_of_a_scale(void **state)
+{
+    (void)state;
+    static const double from[] = {4, -2, 3, 2.9, -0.1, 1.0 / 32, 0.03};
+    static const double expected[] = {4, -2, 4, 2, -0.125, 1.0 / 16, 0};
+    dl_quantise_plan plan;
+    dl_quantise_plan_init(&plan, DL_QUANTISE_FP4);
+    dl_quantise_plan_add(&plan, 7);
+    assert_int_equal(plan.message_bytes, 4 + DL_QUANTISE_BLOCK / 2);
+    dl_quantise_nibbles message;
+    float in[7], out[7];
+    double to[7];
+    for (int i = 0; i < 7; i++)
+        in[i] = (float)from[i];
+    for (int single = 0; single <= 1; single++) {
+        const dl_precision precision = single ? DL_FLOAT : DL_DOUBLE;
+        dl_quantise_encode(&plan, single ? (const void *)in : from, NULL, &message, precision);
+        dl_quantise_decode(&plan, &message, single ? (void *)out : to, precision);
+        assert_true(message.scale == 4);
+        assert_int_equal(message.pairs[0], 7 | (6 | 8) << 4);
+        assert_int_equal(message.pairs[3], 0);
+        assert_int_equal(message.pairs[4], 0);
+        for (int i = 0; i < 7; i++)
+            assert_true((single ? (double)out[i] : to[i]) == expected[i]);
+    }
+    dl_quantise_plan_free(&plan);
+}
+
+/* No number is off by more than a third of itself, or by more than 2^-7 of its block's largest. */
+static void nibbles_are_off_by_a_third_at_most(void **state)
+{
+    (void)state;
+    dl_quantise_plan plan = make_plan(DL_QUANTISE_FP4);
+    dl_quantise_nibbles *message = dl_calloc(plan.block_count, sizeof *message, "test");
+    double to[COUNT];
+    dl_quantise_encode(&plan, values, NULL, message, DL_DOUBLE);
+    dl_quantise_decode(&plan, message, to, DL_DOUBLE);
+    for (size_t b = 0; b < plan.block_count; b++) {
+        const size_t first = plan.blocks[b].first, end = first + plan.blocks[b].count;
+        for (size_t i = first; i < end; i++) {
+            const double least = (double)message[b].scale * 0x1p-7;
+            assert_true(fabs(to[i] - values[i]) <= fmax(fabs(values[i]) / 3, least) * (1 + 1e-6));
+        }
+    }
+    free(message);
+    dl_quantise_plan_free(&plan);
+}
+
+/* Zeros, what is too small for a scale, and what is not finite, each as a block. */
+static void check_unusual_blocks(dl_quantise kind)
+{
     static const double from[] = {0, 0, 0x1p-110, -0x1p-111, 1, (double)NAN, -INFINITY, 3};
     dl_quantise_plan plan;
-    dl_quantise_plan_init(&plan, DL_QUANTISE_INT8);
+    dl_quantise_plan_init(&plan, kind);
     for (int b = 0; b < 4; b++)
         dl_quantise_plan_add(&plan, 2);
-    dl_quantise_bytes message[4];
+    void *message = dl_calloc(1, plan.message_bytes, "test");
     double to[8];
     dl_quantise_encode(&plan, from, NULL, message, DL_DOUBLE);
     dl_quantise_decode(&plan, message, to, DL_DOUBLE);
@@ -272,7 +411,15 @@ static void bytes_of_unusual_blocks(void **state)
         assert_true(to[i] == 0);
     for (int i = 4; i < 8; i++)
         assert_true(isnan(to[i]));
+    free(message);
     dl_quantise_plan_free(&plan);
+}
+
+static void unusual_blocks_have_no_scale(void **state)
+{
+    (void)state;
+    check_unusual_blocks(DL_QUANTISE_INT8);
+    check_unusual_blocks(DL_QUANTISE_FP4);
 }
 
 int main(void)
@@ -285,7 +432,11 @@ int main(void)
         cmocka_unit_test(one_sided_blocks_have_one_mean),
         cmocka_unit_test(bytes_are_multiples_of_a_scale),
         cmocka_unit_test(bytes_are_off_by_half_a_scale_at_most),
-        cmocka_unit_test(bytes_of_unusual_blocks),
+        cmocka_unit_test(topk_sends_the_largest_and_keeps_the_rest),
+        cmocka_unit_test(topk_is_what_sorting_finds),
+        cmocka_unit_test(nibbles_are_powers_of_a_scale),
+        cmocka_unit_test(nibbles_are_off_by_a_third_at_most),
+        cmocka_unit_test(unusual_blocks_have_no_scale),
     };
     return cmocka_run_group_tests(tests, make_values, NULL);
 }

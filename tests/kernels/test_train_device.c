@@ -104,8 +104,9 @@ static void the_server_may_be_anywhere(void **state)
 static void messages_are_the_processors(void **state)
 {
     (void)state;
-    for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
-        if (kind == DL_QUANTISE_INT8) continue; /* not on devices */
+    static const dl_quantise of_devices[] = {DL_QUANTISE_FP16, DL_QUANTISE_1BIT};
+    for (int k = 0; k < 2; k++) {
+        const dl_quantise kind = of_devices[k];
         for (dl_sync sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_PS; sync++) {
             dl_train_config config = device_config(sync, 2);
             config.quantise = kind;
@@ -410,6 +411,8 @@ static void what_a_device_cannot_is_an_error(void **state)
     config.sync = DL_SYNC_AVERAGE;
     check_refused(&config, DL_ERR_UNSUPPORTED, "in smaller messages need the processor");
     config.sync = DL_SYNC_PS;
+    config.quantise = DL_QUANTISE_FP4;
+    check_refused(&config, DL_ERR_UNSUPPORTED, "fp4 messages are made on the processor only");
     config.quantise = DL_QUANTISE_INT8;
     check_refused(&config, DL_ERR_UNSUPPORTED, "int8 messages are made on the processor only");
     config.sync = DL_SYNC_AVERAGE;

@@ -118,6 +118,7 @@ static void ranks_average_fragments_late_and_quantised(void **state)
             config.fragments = 3;
             config.average_state = kind == DL_QUANTISE_NONE;
             config.quantise = (dl_quantise)kind;
+            config.topk_frac = 0.1;
             check_like_one_process(&config, cases[i][0]);
             config.average_state = false;
             config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};

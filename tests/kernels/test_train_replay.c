@@ -222,6 +222,7 @@ static void late_averages_are_the_real_modes(void **state)
             dl_train_config config = small_config();
             config.steps = LATE_STEPS;
             config.quantise = (dl_quantise)kind;
+            config.topk_frac = 0.1;
             config.outer = (dl_outer_config){(dl_outer)(lag % 3), 0.7, 0.9};
             config.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
             config.average_state = lag == 0 && kind == DL_QUANTISE_NONE;

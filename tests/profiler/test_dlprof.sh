@@ -42,6 +42,10 @@ expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sy
 expect 2 "the optimizer's state is averaged whole and at once: not with fp16" train "${small[@]}" --sync average \
     --average-state --compress fp16
 expect 2 "none sends nothing" train "${small[@]}" --compress int8
+expect 2 "--compress topk needs --topk-frac" train "${small[@]}" --sync average --compress topk
+expect 2 "--topk-frac needs --compress topk" train "${small[@]}" --sync average --topk-frac 0.1
+expect 0 "what was learned sent as topk of 0.1" train "${small[@]}" --sync average --interval 4 --steps 8 \
+    --compress topk --topk-frac 0.1 --no-trace
 expect 2 "--fragments needs --sync average" train "${small[@]}" --sync ps --fragments 2
 expect 2 "must be 1 to 1024 and divide the interval of 5 steps" train "${small[@]}" --sync average --interval 5 --fragments 2
 expect 2 "--mixing needs --lag" train "${small[@]}" --sync average --interval 4 --mixing 0.2

@@ -1,0 +1,276 @@
+/* Averages of parameters while training: in fragments, late, as messages, over two levels, of workers of
+ * unequal speed. What must change nothing has equal bits. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/near.h"
+#include "tests/train_case.h"
+
+#include "kernels/train/train.h"
+
+static dl_train_config average_config(int workers, int interval)
+{
+    dl_train_config config = small_config();
+    config.optimizer.momentum = 0.9;
+    config.sync = DL_SYNC_AVERAGE;
+    config.workers = workers;
+    config.interval = interval;
+    return config;
+}
+
+/* Fragments of one worker change nothing. A worker that keeps all of its own parameters goes on as
+ * if nobody exchanged. */
+static void fragments_and_lags_that_change_nothing(void **state)
+{
+    (void)state;
+    dl_train_config config = average_config(1, 4);
+    config.average_state = true;
+    config.sync = DL_SYNC_NONE;
+    dl_train_result one = run(&config, NULL);
+    config.sync = DL_SYNC_AVERAGE;
+    for (config.fragments = 2; config.fragments <= 4; config.fragments *= 2) {
+        dl_train_result divided = run(&config, NULL);
+        assert_true(same_bits(&one, &divided));
+        dl_train_result_free(&divided);
+    }
+    dl_train_result_free(&one);
+
+    config = average_config(3, 4);
+    config.fragments = 2;
+    config.lag = 3;
+    config.mixing = 1;
+    dl_train_result kept = run(&config, NULL);
+    config.sync = DL_SYNC_NONE;
+    config.in_step = true;
+    config.fragments = 1;
+    config.lag = 0;
+    dl_train_result none = run(&config, NULL);
+    assert_true(same_bits(&kept, &none));
+    dl_train_result_free(&kept);
+    dl_train_result_free(&none);
+}
+
+/* With a lag, who sends last averages, which is not always the same worker: ten runs with a thread
+ * per core or more of them, who wait by blocking, one of them half as fast in some, have equal
+ * bits. Without lag, slices by several threads. Other settings do differ. */
+static void who_averages_changes_nothing(void **state)
+{
+    (void)state;
+    static const double slow[] = {1, 2, 1};
+    for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
+        dl_train_config config = average_config(3, 6);
+        config.quantise = (dl_quantise)kind;
+        config.topk_frac = 0.1;
+        config.fragments = 3;
+        config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
+        config.precision = kind % 2 == 0 ? DL_FLOAT : DL_DOUBLE;
+        dl_train_result slices = run(&config, NULL);
+        config.server_threads = 3;
+        dl_train_result by_three = run(&config, NULL);
+        assert_true(same_bits(&slices, &by_three));
+        dl_train_result_free(&by_three);
+        config.lag = 5;
+        dl_train_result first = run(&config, NULL);
+        assert_false(near_all(first.parameters, slices.parameters, first.parameter_count, 1e-6));
+        for (int again = 0; again < 10; again++) {
+            config.wait = again % 2 == 0 ? DL_WAIT_BLOCK : DL_WAIT_AUTO;
+            config.slow = again < 4 ? slow : NULL;
+            dl_train_result other = run(&config, NULL);
+            assert_true(same_bits(&first, &other));
+            dl_train_result_free(&other);
+        }
+        config.mixing = 0;
+        dl_train_result replaced = run(&config, NULL);
+        assert_false(near_all(first.parameters, replaced.parameters, first.parameter_count, 1e-6));
+        dl_train_result_free(&replaced);
+        dl_train_result_free(&first);
+        dl_train_result_free(&slices);
+    }
+}
+
+/* One worker has done one step, and sent its first fragment: that has the parameters it started from,
+ * plus what it has learned in multiples of the scale of its block, the largest magnitude there / 127. A block has 1024 numbers, or what is left of a layer or of
+ * the fragment: of the mlp's layers 784 x 128 + 128, 128 x 64 + 64 and 64 x 10 + 10. */
+static void check_bytes(int fragments)
+{
+    static const size_t layers[] = {784 * 128 + 128, 128 * 64 + 64, 64 * 10 + 10};
+    dl_train_config config = average_config(1, fragments);
+    config.steps = 1;
+    config.sync = DL_SYNC_NONE;
+    dl_train_result plain = run(&config, NULL);
+    dl_model *model = NULL;
+    assert_int_equal(dl_model_create(&model, config.model, DL_DOUBLE, 1, config.seed, NULL), DL_OK);
+    const double *start = dl_model_parameters(model);
+    config.sync = DL_SYNC_AVERAGE;
+    config.quantise = DL_QUANTISE_INT8;
+    config.fragments = fragments;
+    dl_train_result sent = run(&config, NULL);
+    const size_t count = sent.parameter_count, units = (count + 15) / 16;
+    const size_t end_of_first = fragments == 1 ? count : units / (size_t)fragments * 16;
+    size_t first = 0, layer = 0, layer_end = layers[0], differing = 0;
+    while (first < end_of_first) {
+        size_t end = first + DL_QUANTISE_BLOCK;
+        if (end > layer_end) end = layer_end;
+        if (end > end_of_first) end = end_of_first;
+        double most = 0;
+        for (size_t i = first; i < end; i++)
+            most = fmax(most, fabs(plain.parameters[i] - start[i]));
+        for (size_t i = first; i < end; i++) {
+            const double learned = plain.parameters[i] - start[i], scale = most / 127;
+            const double quotient = scale > 0 ? learned / scale : 0, whole = nearbyint(quotient);
+            /* Of two that are equally near, a quotient of floats may be nearer to the other one. */
+            const bool is_tie = fabs(fabs(quotient - whole) - 0.5) < 1e-4;
+            const double off = fabs(sent.parameters[i] - (start[i] + whole * scale));
+            /* Scale and product are rounded to 24 bits each. */
+            assert_true(off < 3e-7 * most + 1e-16 + (is_tie ? scale : 0));
+            differing += sent.parameters[i] != plain.parameters[i];
+        }
+        first = end;
+        if (first == layer_end && layer < 2) layer_end += layers[++layer];
+    }
+    assert_true(differing > end_of_first / 4);
+    /* Fragments that were not sent have what the worker has. */
+    for (size_t i = end_of_first; i < count; i++)
+        assert_true(sent.parameters[i] == plain.parameters[i]);
+    dl_train_result_free(&plain);
+    dl_train_result_free(&sent);
+    dl_model_destroy(model);
+}
+
+static void what_was_learned_is_sent_as_bytes(void **state)
+{
+    (void)state;
+    check_bytes(1);
+    check_bytes(4);
+}
+
+/* Half precision, 1 of 2048, bytes, 1 of 254, and powers of two, 1 of 3, of what 5 steps have learned:
+ * no further from the whole average than that; and one bit or one of ten numbers, whose error is fed
+ * back, still train. */
+static void messages_are_close_to_the_average(void **state)
+{
+    (void)state;
+    dl_train_config config = average_config(2, 5);
+    config.optimizer.momentum = 0;
+    config.steps = 5;
+    dl_train_result whole = run(&config, NULL);
+    static const double off[DL_QUANTISE_COUNT] = {[DL_QUANTISE_FP16] = 1.0 / 2048,
+                                                  [DL_QUANTISE_INT8] = 1.0 / 254,
+                                                  [DL_QUANTISE_1BIT] = 1,
+                                                  [DL_QUANTISE_TOPK] = 1,
+                                                  [DL_QUANTISE_FP4] = 1.0 / 3};
+    config.topk_frac = 0.1;
+    dl_model *model = NULL;
+    assert_int_equal(dl_model_create(&model, config.model, DL_DOUBLE, 1, config.seed, NULL), DL_OK);
+    const double *start = dl_model_parameters(model);
+    double most = 0;
+    for (size_t i = 0; i < whole.parameter_count; i++)
+        most = fmax(most, fabs(whole.parameters[i] - start[i]));
+    for (int kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
+        config.quantise = (dl_quantise)kind;
+        dl_train_result sent = run(&config, NULL);
+        double largest = 0;
+        for (size_t i = 0; i < whole.parameter_count; i++)
+            largest = fmax(largest, fabs(sent.parameters[i] - whole.parameters[i]));
+        /* What a worker has learned may be twice as large as the mean. */
+        assert_true(largest > 0 && largest <= 2 * off[kind] * most);
+        dl_train_result_free(&sent);
+    }
+    dl_model_destroy(model);
+    dl_train_result_free(&whole);
+}
+
+/* Gradients of which all are sent are the gradients: ps and allreduce have the bits that they have
+ * without messages. What workers have learned is a difference, which is rounded: an average of it is the
+ * average but for that. */
+static void all_of_topk_is_everything(void **state)
+{
+    (void)state;
+    for (int sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_AVERAGE; sync++) {
+        dl_train_config config = average_config(3, sync == DL_SYNC_AVERAGE ? 4 : 1);
+        config.sync = (dl_sync)sync;
+        config.precision = DL_FLOAT;
+        dl_train_result whole = run(&config, NULL);
+        config.quantise = DL_QUANTISE_TOPK;
+        config.topk_frac = 1;
+        dl_train_result all = run(&config, NULL);
+        if (sync == DL_SYNC_AVERAGE) {
+            assert_true(near_all(all.parameters, whole.parameters, whole.parameter_count, 1e-5));
+        } else {
+            assert_true(same_bits(&all, &whole));
+        }
+        config.topk_frac = 0.5;
+        dl_train_result half = run(&config, NULL);
+        assert_false(near_all(half.parameters, whole.parameters, whole.parameter_count, 1e-5));
+        dl_train_result_free(&half);
+        dl_train_result_free(&all);
+        dl_train_result_free(&whole);
+    }
+}
+
+/* A stop comes while workers are up to a period and a lag ahead of worker 0: all end after the same
+ * step, with an interval's averages merged. */
+static void a_stop_with_a_lag_ends_all_alike(void **state)
+{
+    (void)state;
+    const atomic_bool stop = true;
+    dl_train_config config = average_config(3, 6);
+    config.steps = 200;
+    config.fragments = 3;
+    config.lag = 5;
+    config.stop = &stop;
+    dl_train_result result = run(&config, NULL);
+    /* Asked after 1 step: 1 + period 2 + lag 5 = 8, and the next multiple of 6 is 12. */
+    for (int w = 0; w < 3; w++)
+        assert_int_equal(result.steps_done[w], 12);
+    dl_train_result_free(&result);
+}
+
+static void average_settings_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        int fragments, lag;
+        double mixing;
+        dl_sync sync;
+        bool average_state;
+        dl_status code;
+        const char *text;
+    } bad[] = {
+        {0, 0, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "0 fragments"},
+        {3, 0, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "divide the interval of 4 steps"},
+        {2, 4, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "lag 4; must be 0 or more and less"},
+        {2, -1, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "lag -1"},
+        {1, 1, 1.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "mixing 1.5"},
+        {1, 1, (double)NAN, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "mixing"},
+        {2, 0, 0.5, DL_SYNC_PS, false, DL_ERR_UNSUPPORTED, "fragments needs average"},
+        {1, 1, 0.5, DL_SYNC_ALLREDUCE, false, DL_ERR_UNSUPPORTED, "a lag needs average"},
+        {1, 1, 0.5, DL_SYNC_AVERAGE, true, DL_ERR_UNSUPPORTED, "not with a lag"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        dl_train_result result = {0};
+        dl_error err = {0};
+        dl_train_config config = average_config(2, 4);
+        config.fragments = bad[i].fragments;
+        config.lag = bad[i].lag;
+        config.mixing = bad[i].mixing;
+        config.sync = bad[i].sync;
+        config.average_state = bad[i].average_state;
+        assert_int_equal(dl_train_run(&config, &data, NULL, &result, &err), bad[i].code);
+        assert_contains(err.text, bad[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fragments_and_lags_that_change_nothing),
+        cmocka_unit_test(who_averages_changes_nothing),
+        cmocka_unit_test(what_was_learned_is_sent_as_bytes),
+        cmocka_unit_test(messages_are_close_to_the_average),
+        cmocka_unit_test(all_of_topk_is_everything),
+        cmocka_unit_test(a_stop_with_a_lag_ends_all_alike),
+        cmocka_unit_test(average_settings_are_checked),
+    };
+    return cmocka_run_group_tests(tests, make_data, free_data);
+}
