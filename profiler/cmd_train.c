@@ -11,13 +11,13 @@
 
 #include "common/alloc.h"
 #include "common/cpu.h"
-#include "common/csv.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
 #include "kernels/train/schedule.h"
 #include "kernels/train/train.h"
 #include "profiler/commands.h"
+#include "profiler/curve.h"
 #include "profiler/interrupt.h"
 #include "profiler/ranks.h"
 #include "profiler/recorder.h"
@@ -85,87 +85,6 @@ static dl_status accuracy_options_apply(const train_options *options, size_t sam
     }
     config->evaluate_every = epochs ? number * (double)samples / config->batch : number;
     return DL_OK;
-}
-
-static void write_curve_head(dl_csv_writer *writer, const dl_train_config *config,
-                             const dl_schedule *schedule, const dl_train_result *result)
-{
-    static const char *const columns[] = {"update", "epoch", "simulated_s", "accuracy", "loss"};
-    dl_csv_comment(writer, "accuracy during training; dlprof %s", dl_version());
-    dl_csv_comment(writer, "model: %s; %s, rate %g, momentum %g%s; batch %d; seed %llu",
-                   config->model, config->optimizer.name, config->optimizer.learning_rate,
-                   config->optimizer.momentum,
-                   config->staleness_rate ? ", divided by the staleness" : "", config->batch,
-                   (unsigned long long)config->seed);
-    if (schedule != NULL) {
-        dl_csv_comment(writer, "schedule: %s; %s, %d workers", schedule->path, schedule->mode,
-                       schedule->workers);
-    } else {
-        dl_csv_comment(writer, "%s, %d workers", dl_sync_names[config->sync], config->workers);
-    }
-    if (dl_train_diverged(result)) {
-        dl_csv_comment(writer, "diverged: the last loss is not a finite number");
-    }
-    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
-        dl_csv_text(writer, columns[c]);
-    dl_csv_end_row(writer);
-}
-
-static dl_status write_point(dl_csv_writer *writer, const char *model, const dl_train_point *point,
-                             size_t training_set, const dl_data_set *test, dl_error *err)
-{
-    double accuracy = 0;
-    const dl_status status = dl_train_accuracy(model, point->parameters, test, &accuracy, err);
-    if (status != DL_OK) return status;
-    dl_csv_int(writer, point->update);
-    dl_csv_double(writer, (double)point->samples / (double)training_set);
-    dl_csv_double(writer, point->simulated_s);
-    dl_csv_double(writer, accuracy);
-    dl_csv_double(writer, point->loss);
-    dl_csv_end_row(writer);
-    return DL_OK;
-}
-
-/* The end as a point, without a loss: there may have been no step since the last one. */
-static dl_train_point end_point(const dl_schedule *schedule, const dl_train_result *result)
-{
-    const bool whole =
-        schedule != NULL &&
-        result->samples == (int64_t)schedule->gradients * schedule->batch / schedule->workers;
-    return (dl_train_point){.update = result->updates,
-                            .samples = result->samples,
-                            .simulated_s =
-                                whole ? schedule->events[schedule->count - 1].time_s : (double)NAN,
-                            .loss = (double)NAN,
-                            .parameters = result->parameters};
-}
-
-/* Writes a curve: a row a point of the result, in which the parameters are evaluated on `test`, and
- * one for the end if the last point is not there; a comment says so if the training diverged.
- * `schedule` is NULL unless one was replayed. Columns
- *   update, epoch, simulated_s (empty without a schedule), accuracy, loss
- * `training_set` is the number of samples of an epoch; *points becomes the number of rows. */
-static dl_status curve_write(const char *path, const dl_train_config *config,
-                             const dl_schedule *schedule, const dl_train_result *result,
-                             size_t training_set, const dl_data_set *test, int *points,
-                             dl_error *err)
-{
-    dl_output output;
-    dl_status status = dl_output_open(&output, path, err);
-    if (status != DL_OK) return status;
-    dl_csv_writer writer = {.out = output.out};
-    write_curve_head(&writer, config, schedule, result);
-    const int count = result->point_count;
-    for (int i = 0; status == DL_OK && i < count; i++) {
-        status = write_point(&writer, config->model, &result->points[i], training_set, test, err);
-    }
-    const bool ended = count > 0 && result->points[count - 1].samples == result->samples;
-    if (status == DL_OK && !ended) {
-        const dl_train_point end = end_point(schedule, result);
-        status = write_point(&writer, config->model, &end, training_set, test, err);
-    }
-    *points = ended ? count : count + 1;
-    return dl_output_end(&output, status, err);
 }
 
 /* "async or softsync": the modes of a set of 1 << dl_sync. */
@@ -616,8 +535,8 @@ static dl_status evaluate_run(train_command *run, dl_error *err)
                                    &run->accuracy, err);
     }
     if (status == DL_OK && curve != NULL) {
-        status = curve_write(curve, &run->config, schedule, &run->result, run->data.count,
-                             &run->test, &run->curve_points, err);
+        status = dl_curve_write(curve, &run->config, schedule, &run->result, run->data.count,
+                                &run->test, &run->curve_points, err);
     }
     return status;
 }

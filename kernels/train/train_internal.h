@@ -286,7 +286,7 @@ int64_t dl_train_period(const dl_train_config *config);
  * messages are differences from. */
 bool dl_train_keeps_start(const dl_train_config *config);
 
-/* --- of train_sync.c, for train_average.c --- */
+/* --- of train_sync.c, for train_average.c and train_server.c --- */
 
 /* Updates the worker's own parameters, operation by operation, each with its record. */
 void dl_train_update_replica(dl_train_worker *worker);
@@ -296,6 +296,20 @@ void dl_train_push(dl_train_worker *worker, void *to, const void *from, size_t b
                    dl_train_name name);
 void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
                    dl_train_name name);
+
+/* The worker's gradients to its slot, as a message if so configured; the server's parameters to the
+ * worker. */
+void dl_train_push_gradients(dl_train_worker *worker);
+void dl_train_pull_parameters(dl_train_worker *worker);
+
+/* Before the server's arithmetic in the thread of `worker`: what follows, up to
+ * dl_train_mark_average, works on the server's memory. */
+void dl_train_serve(dl_train_worker *worker);
+
+/* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
+ * device. */
+void dl_train_average_vectors(const dl_train_shared *shared, void *result, void *const *vectors,
+                              int n, size_t first, size_t count);
 
 /* Slice `index` of `parts` of a vector of `count` numbers. */
 void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size);
@@ -319,6 +333,9 @@ void dl_train_ranks_meet(dl_train_worker *worker);
 
 /* Another rank was lost: the end for this process. */
 void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_error *why);
+
+/* The phase of async and softsync (train_server.c). */
+void dl_train_exchange_server(dl_train_worker *worker);
 
 /* --- mode average (train_average.c) --- */
 

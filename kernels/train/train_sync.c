@@ -1,17 +1,11 @@
 /* The sync modes: what a step does once its gradients are there. First how vectors get to the
- * server and back and who does its arithmetic, then the server of async and softsync, then the
- * modes.
+ * server and back and who does its arithmetic, then the modes; the server of async and softsync is
+ * in train_server.c, averages of parameters in train_average.c.
  *
  * On the host, the thread of the worker that has the lock or the slice computes. On a device (where
  * = gpu) it launches on `worker->server`, a slot on the server's device: the worker's own slot if
  * it is on that device, so that everything follows in one queue and is timed by its marks; else a
  * second one, whose kernels are waited for and timed by the host.
- *
- * async and softsync differ in how many gradients make an update. Parameters, optimizer, version
- * and all lists of the server belong to the holder of the lock; the pull is under it too, so that a
- * worker never reads half an update. A worker's slot is its inbox. A gradient that an update still
- * waits for stays in its vector, which moves to the list `pending`, and the worker gets a spare
- * one; so no gradient is copied.
  *
  * Over ranks, the first worker of each process exchanges with the other ranks, while its others
  * wait where they would wait for one another's averages. Whether the run ends early is agreed
@@ -114,8 +108,8 @@ void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t b
 }
 
 /* Before the server's arithmetic in the thread of `worker`: what follows, up to
- * mark_average, works on the server's memory. */
-static void serve(dl_train_worker *worker)
+ * dl_train_mark_average, works on the server's memory. */
+void dl_train_serve(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     if (!on_device(shared)) return;
@@ -127,7 +121,7 @@ static void serve(dl_train_worker *worker)
     shared->config->device->use(worker->server);
 }
 
-/* Ends what serve started, with its record. */
+/* Ends what dl_train_serve started, with its record. */
 static void served(dl_train_worker *worker, dl_record fields)
 {
     dl_train_shared *shared = worker->shared;
@@ -168,8 +162,8 @@ void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_nam
 
 /* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
  * device. */
-static void average_vectors(const dl_train_shared *shared, void *result, void *const *vectors,
-                            int n, size_t first, size_t count)
+void dl_train_average_vectors(const dl_train_shared *shared, void *result, void *const *vectors,
+                              int n, size_t first, size_t count)
 {
     const void *const *list = (const void *const *)vectors;
     if (on_device(shared)) {
@@ -204,7 +198,7 @@ static void dequantise(dl_train_worker *worker)
     const void *message = shared->messages[worker->index];
     void *vector = shared->slots[worker->index];
     if (on_device(shared)) {
-        serve(worker);
+        dl_train_serve(worker);
         shared->config->device->decode(&shared->plan, shared->blocks, message, vector);
     } else {
         dl_train_synchronize(worker);
@@ -213,7 +207,7 @@ static void dequantise(dl_train_worker *worker)
     dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_DEQUANTISE, 1, 1, shared->bytes);
 }
 
-static void push_gradients(dl_train_worker *worker)
+void dl_train_push_gradients(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     if (shared->messages == NULL) {
@@ -227,7 +221,7 @@ static void push_gradients(dl_train_worker *worker)
     dequantise(worker);
 }
 
-static void pull_parameters(dl_train_worker *worker)
+void dl_train_pull_parameters(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     dl_train_pull(worker, dl_model_parameters(worker->model), shared->parameters, shared->bytes,
@@ -432,129 +426,6 @@ void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *
                           count * dl_precision_bytes(config->precision));
 }
 
-/* The gradient in the worker's slot will be in the next update, which finds this version. */
-static void contribute(dl_train_worker *worker)
-{
-    dl_train_shared *shared = worker->shared;
-    worker->staleness = shared->version - worker->read_version;
-    worker->computes = false;
-    /* The learning rate of a gradient that is t updates stale is 1/t of the configured one (Zhang
-     * et al. 2016, "Staleness-aware async-SGD", with 1 for t = 0). As each gradient of an update
-     * has its own staleness, it is the gradient that is divided. */
-    if (shared->config->staleness_rate) {
-        dl_train_scale(shared->slots[worker->index], shared->count, shared->config->precision,
-                       dl_train_staleness_rate(worker->staleness));
-    }
-    shared->pending[shared->pending_count++] = shared->slots[worker->index];
-    shared->slots[worker->index] = NULL;
-}
-
-/* Whether an update now leaves no worker at a gradient that would be staler than the bound. */
-static bool may_update(const dl_train_shared *shared)
-{
-    const int64_t bound = shared->config->bound;
-    if (bound < 0) return true;
-    for (int w = 0; w < shared->config->workers; w++) {
-        const dl_train_worker *other = &shared->workers[w];
-        if (other->computes && shared->version + 1 - other->read_version > bound) return false;
-    }
-    return true;
-}
-
-/* Tells those who wait for an update, if there can be any. */
-static void publish(dl_train_shared *shared)
-{
-    if (shared->config->bound < 0) return;
-    pthread_mutex_lock(&shared->mutex);
-    shared->published = shared->version;
-    pthread_cond_broadcast(&shared->changed);
-    pthread_mutex_unlock(&shared->mutex);
-}
-
-/* Applies the mean of all pending gradients. */
-static void update(dl_train_worker *worker)
-{
-    dl_train_shared *shared = worker->shared;
-    const int count = shared->pending_count;
-    const void *gradient = shared->pending[0];
-    serve(worker);
-    if (count > 1) {
-        average_vectors(shared, shared->result, shared->pending, count, 0, shared->count);
-        gradient = shared->result;
-    }
-    dl_optimizer_scale_rate(shared->optimizer,
-                            dl_train_rate_factor(shared->config, shared->data->count,
-                                                 dl_train_gradients_per_update(shared->config) *
-                                                     shared->version * shared->batch_per_worker));
-    dl_optimizer_begin(shared->optimizer);
-    dl_optimizer_apply(shared->optimizer, shared->parameters, gradient, 0, shared->count);
-    shared->version++;
-    for (int i = 0; i < count; i++)
-        shared->spares[shared->spare_count++] = shared->pending[i];
-    shared->pending_count = 0;
-    dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_GRADIENTS, count, 1,
-                          shared->bytes);
-    publish(shared);
-}
-
-/* Waits, without the lock, until an update has the worker's gradient in it. Where the run ends
- * before, none ever will. */
-static void wait_for_update(dl_train_worker *worker, int64_t contributed_version)
-{
-    dl_train_shared *shared = worker->shared;
-    pthread_mutex_lock(&shared->mutex);
-    while (shared->published <= contributed_version &&
-           !atomic_load_explicit(&shared->ended, memory_order_relaxed)) {
-        pthread_cond_wait(&shared->changed, &shared->mutex);
-    }
-    if (shared->published <= contributed_version) worker->staleness = DL_NO_STALENESS;
-    pthread_mutex_unlock(&shared->mutex);
-    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
-                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
-}
-
-static void acquire(dl_train_worker *worker)
-{
-    dl_train_shared *shared = worker->shared;
-    dl_lock_acquire(&shared->lock);
-    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
-                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
-}
-
-/* Under the lock. There is a spare vector for everybody, unless workers wait for an update that
- * will not come: those need none any more. */
-static void pull(dl_train_worker *worker)
-{
-    dl_train_shared *shared = worker->shared;
-    if (shared->spare_count > 0) {
-        shared->slots[worker->index] = shared->spares[--shared->spare_count];
-    }
-    worker->read_version = shared->version;
-    worker->computes = true;
-    pull_parameters(worker);
-    dl_train_synchronize(worker);
-}
-
-static void exchange_server(dl_train_worker *worker)
-{
-    dl_train_shared *shared = worker->shared;
-    push_gradients(worker);
-    dl_train_synchronize(worker);
-    acquire(worker);
-    contribute(worker);
-    const int64_t version = shared->version;
-    const bool due = shared->pending_count >= dl_train_gradients_per_update(shared->config);
-    if (due && may_update(shared)) {
-        update(worker);
-    } else if (due) {
-        dl_lock_release(&shared->lock);
-        wait_for_update(worker, version);
-        acquire(worker);
-    }
-    pull(worker);
-    dl_lock_release(&shared->lock);
-}
-
 const char *const dl_sync_names[] = {
     [DL_SYNC_NONE] = "none",      [DL_SYNC_ALLREDUCE] = "allreduce",
     [DL_SYNC_PS] = "ps",          [DL_SYNC_AVERAGE] = "average",
@@ -582,8 +453,8 @@ static void average_slice_of(dl_train_worker *worker, void *result, void *const 
     const dl_train_config *config = worker->shared->config;
     size_t first, size;
     dl_train_slice_of(count, parts, worker->index, &first, &size);
-    serve(worker);
-    average_vectors(worker->shared, result, vectors, config->workers, first, size);
+    dl_train_serve(worker);
+    dl_train_average_vectors(worker->shared, result, vectors, config->workers, first, size);
 }
 
 void dl_train_average(dl_train_worker *worker, void *result, void *const *vectors, size_t first,
@@ -591,8 +462,8 @@ void dl_train_average(dl_train_worker *worker, void *result, void *const *vector
 {
     const dl_train_shared *shared = worker->shared;
     const int workers = shared->config->workers;
-    serve(worker);
-    average_vectors(shared, result, vectors, workers, first, count);
+    dl_train_serve(worker);
+    dl_train_average_vectors(shared, result, vectors, workers, first, count);
     dl_train_mark_average(worker, DL_PHASE_NONE, name, workers, parts, recorded);
 }
 
@@ -701,7 +572,7 @@ static void mark_reduced(dl_train_worker *worker)
 /* ps. The server's parameters are read after the second barrier and written between the two. */
 static void push_to_server(dl_train_worker *worker)
 {
-    push_gradients(worker);
+    dl_train_push_gradients(worker);
     /* One of the workers counts the update, while no one applies: all do that after the barrier.
      */
     const dl_train_shared *shared = worker->shared;
@@ -734,7 +605,7 @@ static const dl_sync_mode modes[] = {
                     .result = true,
                     .server = true,
                     .phase_count = 3,
-                    .phases = {push_to_server, update_server, pull_parameters}},
+                    .phases = {push_to_server, update_server, dl_train_pull_parameters}},
     [DL_SYNC_AVERAGE] = {.slots = true,
                          .result = true,
                          .phase_count = 3,
@@ -743,13 +614,13 @@ static const dl_sync_mode modes[] = {
                        .server = true,
                        .free_running = true,
                        .phase_count = 1,
-                       .phases = {exchange_server}},
+                       .phases = {dl_train_exchange_server}},
     [DL_SYNC_SOFTSYNC] = {.slots = true,
                           .result = true,
                           .server = true,
                           .free_running = true,
                           .phase_count = 1,
-                          .phases = {exchange_server}},
+                          .phases = {dl_train_exchange_server}},
 };
 
 static const dl_sync_mode lagging_average = {
@@ -772,7 +643,7 @@ static const dl_sync_mode pushed_allreduce = {
     .slots = true,
     .result = true,
     .phase_count = 3,
-    .phases = {push_gradients, average_gradients, take_gradients}};
+    .phases = {dl_train_push_gradients, average_gradients, take_gradients}};
 
 const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config)
 {
