@@ -29,14 +29,20 @@ typedef struct train_options {
     dl_workload_options workload;
     dl_device_options device;
     dl_rank_options ranks;
-    int64_t workers, interval, fragments, lag, batch, steps, epochs, server_threads, n, bound;
-    int sync, wait, outer;
+    int64_t workers, interval, sites, fragments, lag, batch, steps, epochs, server_threads, n,
+        bound;
+    int sync, wait, inside, outer;
     double outer_rate, outer_momentum, mixing;
     bool average_state, no_trace, evaluate, staleness_rate;
     double rate_drop;
     dl_text_list slow;
     const char *output, *csv, *evaluate_every, *curve, *schedule;
 } train_options;
+
+/* What the workers of a site exchange in each step, by names of dlsim's [sync] inside. */
+enum { INSIDE_NONE, INSIDE_ALLREDUCE };
+static const char *const inside_names[] = {
+    [INSIDE_NONE] = "none", [INSIDE_ALLREDUCE] = "allreduce", NULL};
 
 /* One run from its data to its report. */
 typedef struct train_command {
@@ -112,6 +118,8 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
     } taken[] = {
         {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE},
         {"average-state", options->average_state, 1u << DL_SYNC_AVERAGE},
+        {"inside", options->inside != INSIDE_NONE, 1u << DL_SYNC_AVERAGE},
+        {"sites", options->sites != config.sites, 1u << DL_SYNC_AVERAGE},
         {"fragments", options->fragments != config.fragments, 1u << DL_SYNC_AVERAGE},
         {"lag", options->lag != config.lag, 1u << DL_SYNC_AVERAGE},
         {"mixing", options->mixing != config.mixing, 1u << DL_SYNC_AVERAGE},
@@ -128,6 +136,13 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
         list_modes(modes, sizeof modes, taken[i].modes);
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --sync %s: %s does not take it",
                             taken[i].name, modes, dl_sync_names[options->sync]);
+    }
+    if ((options->inside != INSIDE_NONE) != (options->sites > 0)) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            options->sites > 0
+                                ? "--sites needs --inside allreduce: otherwise all workers average "
+                                  "alike"
+                                : "--inside allreduce needs --sites COUNT");
     }
     if (options->mixing != config.mixing && options->lag == 0) {
         return dl_error_set(err, DL_ERR_USAGE,
@@ -232,6 +247,9 @@ static void print_settings(const train_command *run)
     if (config->sync == DL_SYNC_AVERAGE) {
         printf(" every %d steps%s", config->interval,
                config->average_state ? ", optimizer state too" : "");
+        if (config->sites > 0) {
+            printf(" between %d sites, allreduce inside", config->sites);
+        }
         if (config->fragments > 1) printf(", in %d fragments", config->fragments);
         if (config->lag > 0) {
             printf(", merged %d steps later, mixing %g", config->lag, config->mixing);
@@ -408,6 +426,11 @@ static const dl_option train_table[] = {
                          "average, ps: workers that average or update, a slice each."),
     DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
                          "average: steps between two averages."),
+    DL_OPTION_ROW_CHOICE("inside", 0, train_options, inside, inside_names, "MODE",
+                         "average: allreduce has the workers of a site average gradients in each "
+                         "step, and only sites average parameters."),
+    DL_OPTION_ROW_NUMBER(INT, "sites", 0, train_options, sites, 0, DL_TRAIN_WORKERS_MAX, "COUNT",
+                         "With --inside: equal groups of neighbouring workers."),
     DL_OPTION_ROW_NUMBER(INT, "fragments", 0, train_options, fragments, 1, DL_TRAIN_FRAGMENTS_MAX,
                          "COUNT",
                          "average: parts of the parameters that are averaged one after another, "
@@ -474,6 +497,7 @@ static void apply_options(const train_options *options, dl_train_config *config)
     config->sync = (dl_sync)options->sync;
     config->interval = (int)options->interval;
     config->average_state = options->average_state;
+    config->sites = (int)options->sites;
     config->fragments = (int)options->fragments;
     config->lag = (int)options->lag;
     config->mixing = options->mixing;
@@ -655,6 +679,8 @@ static dl_status check_options(const train_options *options, dl_error *err)
                    {"sync", options->sync != (int)config.sync},
                    {"server-threads", options->server_threads != config.server_threads},
                    {"interval", options->interval != config.interval},
+                   {"inside", options->inside != INSIDE_NONE},
+                   {"sites", options->sites != config.sites},
                    {"fragments", options->fragments != config.fragments},
                    {"lag", options->lag != config.lag},
                    {"n", options->n != config.softsync_n},

@@ -282,6 +282,8 @@ static dl_status make_worker(dl_train_worker *worker)
         if (status != DL_OK) return status;
     }
     if (!shared->mode->slots) shared->slots[worker->index] = dl_model_gradients(worker->model);
+    if (shared->gradients != NULL)
+        shared->gradients[worker->index] = dl_model_gradients(worker->model);
     dl_train_reader_init(&worker->reader, shared->data, config->seed, shared->batch_per_worker);
     dl_train_make_message(worker);
     return worker->device != NULL ? warm_up(worker) : DL_OK;
@@ -541,6 +543,7 @@ static dl_status take_part(dl_train_shared *shared, dl_error *err)
     own->ranks = NULL;
     own->workers = whole->workers / ranks;
     own->batch = whole->batch / ranks;
+    own->sites = whole->sites / ranks;
     shared->first_worker = shared->ranks->rank * own->workers;
     if (whole->slow != NULL) own->slow = whole->slow + shared->first_worker;
     const int before = shared->ranks->local_rank * own->workers;

@@ -26,6 +26,11 @@
  * averages, so nobody waits who is not L steps ahead; over ranks their first workers average, when
  * it is to be merged. After a run's last step all that was sent is merged.
  *
+ * With `sites` N an average is of two levels: worker w is of site w x N / workers, the workers of a
+ * site average their gradients in each step, as allreduce does, and so keep equal parameters; the
+ * averages are of one worker of each site, the first, which sends for all of them, who take the
+ * average. With one site this is allreduce, with a worker in each it is average, bit for bit.
+ *
  * An outer optimizer (config.outer; average only) has parameters of its own, which every average
  * updates (kernels/exchange.h), with the same slices, and which the workers then pull. Their own
  * optimizers' states go on, or are averaged.
@@ -109,6 +114,8 @@ typedef struct dl_train_config {
     int fragments;      /* average on the processor: 1..DL_TRAIN_FRAGMENTS_MAX, divides interval */
     int lag;            /* average on the processor: steps, 0..interval - 1 */
     double mixing;      /* with lag: 0..1, what a worker keeps of its own parameters */
+    int sites; /* average on the processor: 0, or two levels: 1..workers, divides workers; over
+                  ranks a multiple of their number, without lag */
     dl_outer_config outer; /* average, not on a device's server or between devices */
     int server_threads;    /* ps, average: 1..workers */
     int softsync_n;        /* softsync: 1..workers; an update needs workers / n gradients */

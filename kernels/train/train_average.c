@@ -1,5 +1,5 @@
-/* Mode average: parameters averaged every `interval` steps, in fragments, late, quantised, with an
- * outer optimizer (train.h says what each does).
+/* Mode average: parameters averaged every `interval` steps, in fragments, late, quantised, between
+ * sites, with an outer optimizer (train.h says what each does).
  *
  * Without lag the phases are: update and push; average, slices by server threads; pull. As in
  * allreduce, the next push comes after the second barrier, when the slots were read, and the next
@@ -9,7 +9,9 @@
  * to its slot after step (r + 1) x period, and who pushes last averages; each worker merges it `lag`
  * steps after its own push. The lag being shorter than the interval, a worker has merged round r
  * before it pushes round r + F, which is the next one of the same fragment: so no slot, no result
- * and no start is written while somebody may still read it, and each fragment needs one of each. */
+ * and no start is written while somebody may still read it, and each fragment needs one of each. With
+ * sites, the others of a site are in the same step as the worker that sends for them, as they average
+ * gradients in each: the same holds of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +26,26 @@
 int64_t dl_train_period(const dl_train_config *config)
 {
     return config->interval / config->fragments;
+}
+
+int dl_train_senders(const dl_train_config *config)
+{
+    return config->sites > 0 ? config->sites : config->workers;
+}
+
+int dl_train_site_size(const dl_train_config *config)
+{
+    return config->workers / dl_train_senders(config);
+}
+
+static int site_of(const dl_train_worker *worker)
+{
+    return worker->index / dl_train_site_size(worker->shared->config);
+}
+
+static bool sends(const dl_train_worker *worker)
+{
+    return worker->index % dl_train_site_size(worker->shared->config) == 0;
 }
 
 bool dl_train_keeps_start(const dl_train_config *config)
@@ -135,7 +157,7 @@ static void push_learned(dl_train_worker *worker, const dl_fragment *fragment)
     void *learned = from(shared, worker->learned, first);
     void *residual = worker->residual != NULL ? from(shared, worker->residual, first) : NULL;
     char *own = (char *)worker->message + offset;
-    char *message = (char *)shared->messages[worker->index] + offset;
+    char *message = (char *)shared->messages[site_of(worker)] + offset;
     memcpy(learned, from(shared, dl_model_parameters(worker->model), first), bytes);
     dl_exchange_add(learned, from(shared, shared->parameters, first), -1, fragment->count,
                     precision);
@@ -143,7 +165,8 @@ static void push_learned(dl_train_worker *worker, const dl_fragment *fragment)
     dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_QUANTISE, 1, 1, bytes);
     dl_train_push(worker, message, own, plan->message_bytes, DL_TRAIN_NAME_PARAMETERS);
     if (shared->ranks != NULL) return;
-    dl_quantise_decode(plan, message, from(shared, shared->slots[worker->index], first), precision);
+    dl_quantise_decode(plan, message, from(shared, shared->slots[site_of(worker)], first),
+                       precision);
     dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_DEQUANTISE, 1, 1, bytes);
 }
 
@@ -155,23 +178,57 @@ static void push_fragment(dl_train_worker *worker, const dl_fragment *fragment)
         push_learned(worker, fragment);
         return;
     }
-    dl_train_push(worker, from(shared, shared->slots[worker->index], fragment->first),
+    dl_train_push(worker, from(shared, shared->slots[site_of(worker)], fragment->first),
                   from(shared, dl_model_parameters(worker->model), fragment->first), bytes,
                   DL_TRAIN_NAME_PARAMETERS);
     size_t state_count;
     const void *state = dl_optimizer_state(worker->optimizer, &state_count);
     for (int v = 0; v < state_ranges(shared); v++) {
         const dl_fragment range = state_range(shared, fragment, v);
-        dl_train_push(worker, from(shared, shared->state_slots[worker->index], range.first),
+        dl_train_push(worker, from(shared, shared->state_slots[site_of(worker)], range.first),
                       from(shared, state, range.first), bytes_of(shared, range.count),
                       DL_TRAIN_NAME_STATE);
     }
 }
 
+/* As dl_train's wait_for_all, of the worker's site. */
+static void wait_for_site(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    dl_barrier_wait(&shared->site_barriers[site_of(worker)]);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
+}
+
+/* allreduce of the site's gradients through memory: two waits are enough, as there. */
+static void reduce_inside(dl_train_worker *worker)
+{
+    const dl_train_shared *shared = worker->shared;
+    const dl_train_config *config = shared->config;
+    const int site = site_of(worker), size = dl_train_site_size(config);
+    size_t first, count;
+    wait_for_site(worker);
+    dl_train_slice_of(shared->count, size, worker->index % size, &first, &count);
+    dl_train_average_vectors(shared, shared->site_means[site], &shared->gradients[site * size],
+                             size, first, count);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_GRADIENTS, size, size,
+                          shared->bytes);
+    wait_for_site(worker);
+    dl_train_pull(worker, dl_model_gradients(worker->model), shared->site_means[site],
+                  shared->bytes, DL_TRAIN_NAME_GRADIENTS);
+}
+
+/* A local step's update. */
+static void update_locally(dl_train_worker *worker)
+{
+    if (worker->shared->site_means != NULL) reduce_inside(worker);
+    dl_train_update_replica(worker);
+}
+
 void dl_average_push(dl_train_worker *worker)
 {
-    dl_train_update_replica(worker);
-    if (dl_sync_phases(worker) == 1) return;
+    update_locally(worker);
+    if (dl_sync_phases(worker) == 1 || !sends(worker)) return;
     const dl_fragment fragment = due_fragment(worker);
     push_fragment(worker, &fragment);
 }
@@ -217,23 +274,23 @@ static void average_slice(dl_train_worker *worker, const dl_fragment *fragment, 
     }
 }
 
-/* Over ranks: `vectors` of this process's workers from number `first` on. */
+/* Over ranks: `vectors` of this process's senders from number `first` on. */
 static void average_ranks_vectors(dl_train_worker *worker, void *result, void *const *vectors,
                                   size_t first, size_t count, dl_train_name name)
 {
     const dl_train_shared *shared = worker->shared;
     void *parts[DL_TRAIN_WORKERS_MAX];
-    for (int w = 0; w < shared->config->workers; w++)
+    for (int w = 0; w < dl_train_senders(shared->config); w++)
         parts[w] = from(shared, vectors[w], first);
     dl_train_ranks_average(worker, from(shared, result, first), parts, count, name);
 }
 
-/* Rank 0: the messages of worker `own` of each rank become vectors. */
+/* Rank 0: the messages of sender `own` of each rank become vectors. */
 static void decode_gathered(const dl_train_shared *shared, const dl_fragment *fragment, int own)
 {
     const dl_quantise_plan *plan = &shared->plans[fragment->index];
     for (int r = 0; r < shared->ranks->size; r++) {
-        void *slot = shared->all_slots[r * shared->config->workers + own];
+        void *slot = shared->all_slots[r * dl_train_senders(shared->config) + own];
         dl_quantise_decode(plan, (char *)shared->gathered + (size_t)r * plan->message_bytes,
                            from(shared, slot, fragment->first), shared->config->precision);
     }
@@ -249,14 +306,14 @@ static dl_status average_ranks_messages(const dl_train_shared *shared, const dl_
     const size_t bytes = bytes_of(shared, fragment->count);
     char *result = from(shared, shared->result, fragment->first);
     dl_status status = DL_OK;
-    for (int w = 0; status == DL_OK && w < shared->config->workers; w++) {
+    for (int w = 0; status == DL_OK && w < dl_train_senders(shared->config); w++) {
         status = ranks->gather(ranks, (char *)shared->messages[w] + offset, shared->gathered,
                                message_bytes, why);
         if (status == DL_OK && ranks->rank == 0) decode_gathered(shared, fragment, w);
     }
     if (status == DL_OK && ranks->rank == 0) {
         dl_exchange_average(shared->result, (const void *const *)shared->all_slots,
-                            shared->whole->workers, fragment->first, fragment->count,
+                            dl_train_senders(shared->whole), fragment->first, fragment->count,
                             shared->config->precision);
     }
     for (size_t done = 0; status == DL_OK && done < bytes; done += BROADCAST_BYTES) {
@@ -278,7 +335,7 @@ static void average_over_ranks(dl_train_worker *worker, const dl_fragment *fragm
         const dl_status status = average_ranks_messages(shared, fragment, &why);
         if (status != DL_OK) dl_train_end_by_loss(worker, status, &why);
         dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS,
-                              shared->whole->workers, 1, bytes);
+                              dl_train_senders(shared->whole), 1, bytes);
     } else {
         average_ranks_vectors(worker, shared->result, shared->slots, fragment->first,
                               fragment->count, DL_TRAIN_NAME_PARAMETERS);
@@ -357,10 +414,10 @@ static void send_fragment(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     const dl_fragment fragment = due_fragment(worker);
-    const int workers = shared->config->workers;
+    const int senders = dl_train_senders(shared->config);
     push_fragment(worker, &fragment);
     const int64_t sent = atomic_fetch_add(&shared->sent[fragment.index], 1) + 1;
-    if (sent % workers != 0) return;
+    if (sent % senders != 0) return;
     if (shared->ranks == NULL) {
         average_slice(worker, &fragment, 0, 1);
         atomic_fetch_add(&shared->averaged[fragment.index], 1);
@@ -376,7 +433,7 @@ static void merge_next(dl_train_worker *worker)
     const int64_t round = worker->merged++, turn = round / config->fragments + 1;
     const dl_fragment fragment = fragment_of_round(shared, round);
     if (shared->ranks != NULL && worker->index == 0) {
-        wait_until(worker, &shared->sent[fragment.index], turn * config->workers);
+        wait_until(worker, &shared->sent[fragment.index], turn * dl_train_senders(config));
         average_over_ranks(worker, &fragment);
         atomic_fetch_add(&shared->averaged[fragment.index], 1);
         wake_all(shared);
@@ -404,8 +461,10 @@ static int64_t rounds_due(const dl_train_worker *worker)
 void dl_average_lagging(dl_train_worker *worker)
 {
     const int64_t done = worker->step + 1;
-    dl_train_update_replica(worker);
-    if (done % dl_train_period(worker->shared->config) == 0) send_fragment(worker);
+    update_locally(worker);
+    if (done % dl_train_period(worker->shared->config) == 0 && sends(worker)) {
+        send_fragment(worker);
+    }
     while (worker->merged < rounds_due(worker))
         merge_next(worker);
 }
@@ -419,11 +478,37 @@ int64_t dl_average_stop(const dl_train_config *config, int64_t done)
     return ((done + ahead) / interval + 1) * interval;
 }
 
+static void make_sites(dl_train_shared *shared)
+{
+    const dl_train_config *config = shared->config;
+    const size_t sites = (size_t)config->sites;
+    if (sites == 0) return;
+    shared->site_barriers = dl_calloc(sites, sizeof *shared->site_barriers, "sites");
+    shared->site_means = dl_calloc(sites, sizeof *shared->site_means, "sites");
+    shared->gradients = dl_calloc((size_t)config->workers, sizeof *shared->gradients, "gradients");
+    for (size_t s = 0; s < sites; s++) {
+        dl_barrier_init(&shared->site_barriers[s], dl_train_site_size(config), shared->wait);
+        shared->site_means[s] = dl_alloc_staggered(shared->bytes, "mean gradients");
+    }
+}
+
+static void free_sites(const dl_train_shared *shared)
+{
+    for (int s = 0; shared->site_means != NULL && s < shared->config->sites; s++) {
+        dl_barrier_free(&shared->site_barriers[s]);
+        dl_free_staggered(shared->site_means[s]);
+    }
+    free(shared->site_barriers);
+    free(shared->site_means);
+    free(shared->gradients);
+}
+
 void dl_average_make(dl_train_shared *shared, const dl_model *model)
 {
     const dl_train_config *config = shared->config;
     const size_t fragments = (size_t)config->fragments;
     if (config->sync != DL_SYNC_AVERAGE) return;
+    make_sites(shared);
     if (config->lag > 0) {
         shared->sent = dl_calloc(fragments, sizeof *shared->sent, "fragments");
         shared->averaged = dl_calloc(fragments, sizeof *shared->averaged, "fragments");
@@ -432,7 +517,7 @@ void dl_average_make(dl_train_shared *shared, const dl_model *model)
     shared->plans = dl_fragment_plans(model, config, config->fragments);
     shared->message_bytes = message_offset(shared, config->fragments);
     if (shared->ranks == NULL || shared->ranks->rank > 0) return;
-    const size_t all = (size_t)shared->whole->workers;
+    const size_t all = (size_t)dl_train_senders(shared->whole);
     shared->all_slots = dl_calloc(all, sizeof *shared->all_slots, "slots");
     for (size_t w = 0; w < all; w++)
         shared->all_slots[w] = dl_alloc_staggered(shared->bytes, "slot");
@@ -442,7 +527,8 @@ void dl_average_make(dl_train_shared *shared, const dl_model *model)
 
 void dl_average_free(dl_train_shared *shared)
 {
-    for (int w = 0; shared->all_slots != NULL && w < shared->whole->workers; w++)
+    free_sites(shared);
+    for (int w = 0; shared->all_slots != NULL && w < dl_train_senders(shared->whole); w++)
         dl_free_staggered(shared->all_slots[w]);
     free(shared->all_slots);
     free(shared->gathered);

@@ -287,12 +287,12 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
 static dl_status check_average(const dl_train_config *config, dl_error *err)
 {
     const bool quantised = config->quantise != DL_QUANTISE_NONE, late = config->lag > 0;
-    const bool divided = config->fragments > 1;
-    const char *what = divided ? "fragments" : late ? "a lag" : "a message";
+    const bool divided = config->fragments > 1, two_levels = config->sites != 0;
+    const char *what = divided ? "fragments need" : late ? "a lag needs" : "sites need";
     if (config->sync != DL_SYNC_AVERAGE) {
-        if (!divided && !late) return DL_OK;
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s needs average: %s averages no parameters",
-                            what, dl_sync_names[config->sync]);
+        if (!divided && !late && !two_levels) return DL_OK;
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s average: %s averages no parameters", what,
+                            dl_sync_names[config->sync]);
     }
     if (config->interval < 1) {
         return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
@@ -312,11 +312,17 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
     if (!(config->mixing >= 0 && config->mixing <= 1)) {
         return dl_error_set(err, DL_ERR_RANGE, "mixing %g; must be 0 to 1", config->mixing);
     }
-    if (!quantised && !late && !divided) return DL_OK;
+    if (two_levels && (config->sites < 0 || config->workers % config->sites != 0)) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d sites; must divide the %d workers: as many are in each",
+                            config->sites, config->workers);
+    }
+    if (!quantised && !late && !divided && !two_levels) return DL_OK;
     if (config->device != NULL) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "averages in fragments, with a lag or in smaller messages need the "
-                            "processor");
+        return dl_error_set(
+            err, DL_ERR_UNSUPPORTED,
+            "averages in fragments, with a lag, between sites or in smaller messages "
+            "need the processor");
     }
     if (config->average_state && (quantised || late)) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
@@ -457,6 +463,16 @@ dl_status dl_train_check_ranks(const dl_train_config *config, int ranks, dl_erro
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "gradients are sent between ranks as they are: they cannot be made "
                             "smaller there");
+    }
+    if (config->sites % ranks != 0) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d sites over %d ranks; a site is within one: their number must be a "
+                            "multiple of that of the ranks",
+                            config->sites, ranks);
+    }
+    if (config->sites > 0 && config->lag > 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "sites over ranks average without lag: the ranks meet for it");
     }
     if (config->server_threads != 1) {
         return dl_error_set(err, DL_ERR_RANGE,

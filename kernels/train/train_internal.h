@@ -120,21 +120,24 @@ struct dl_train_shared {
     size_t state_count, state_bytes; /* of one worker's optimizer state; 0 unless averaged */
     int operations;                  /* of the model: the first names of events */
 
-    void **slots;       /* [workers] vectors that averages are taken of */
-    void **state_slots; /* [workers] the same for optimizer states */
-    void *result;       /* averaged parameters or gradients */
+    void **slots;       /* [workers] vectors that averages are taken of; average: [senders] */
+    void **state_slots; /* [senders] the same for optimizer states */
+    dl_barrier *site_barriers; /* [sites] of a site's workers; NULL: there are no sites */
+    void **site_means;         /* [sites] of their gradients */
+    void **gradients;          /* [workers] with sites: the workers' own */
+    void *result;              /* averaged parameters or gradients */
     void *state_result;
     void *velocity;          /* of the outer optimizer, whose parameters are `parameters` */
     dl_quantise_plan *plans; /* [fragments] of messages of what was learned; NULL: there are none */
     size_t message_bytes;    /* of a worker: of its gradients, or of all its fragments */
-    void **all_slots;       /* rank 0: [whole->workers] what messages have become; NULL elsewhere */
+    void **all_slots;       /* rank 0: [senders of all] what messages have become; NULL elsewhere */
     void *gathered;         /* rank 0: of each rank a message */
     atomic_llong *sent;     /* [fragments] with lag: by all workers of this process together */
     atomic_llong *averaged; /* [fragments] with lag: how often */
     void *parameters;       /* the server's; all these in its memory, see train_sync.c */
     dl_quantise_plan plan;  /* of messages of gradients */
-    void **messages;        /* [workers] at the server; NULL: gradients are sent as they are */
-    void *blocks;           /* of the plan, on the server's device */
+    void **messages; /* [workers], average: [senders] at the server; NULL: all is sent as it is */
+    void *blocks;    /* of the plan, on the server's device */
     dl_optimizer *optimizer; /* the server's */
     int64_t version;         /* updates applied by the server (async, softsync); under the lock */
     void **pending;          /* [pending_count] gradients of the next update; under the lock */
@@ -279,6 +282,11 @@ void dl_train_free_message(dl_train_worker *worker);
  * with worker->status saying so. */
 void dl_train_ranks_barrier(dl_train_worker *worker);
 
+/* Who sends for an average: all workers, or with sites the first of each. The workers that share a
+ * slot: those of a site, else 1. */
+int dl_train_senders(const dl_train_config *config);
+int dl_train_site_size(const dl_train_config *config);
+
 /* Local steps from one average to the next, of all parameters or of the next fragment. */
 int64_t dl_train_period(const dl_train_config *config);
 
@@ -314,7 +322,7 @@ void dl_train_average_vectors(const dl_train_shared *shared, void *result, void 
 /* Slice `index` of `parts` of a vector of `count` numbers. */
 void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size);
 
-/* result[first ... first + count - 1] = mean of the workers' vectors there. `recorded`: the bytes of
+/* result[first ... first + count - 1] = mean of the senders' vectors there. `recorded`: the bytes of
  * each vector that all `parts` together have averaged. */
 void dl_train_average(dl_train_worker *worker, void *result, void *const *vectors, size_t first,
                       size_t count, int parts, dl_train_name name, size_t recorded);
@@ -323,7 +331,7 @@ void dl_train_average(dl_train_worker *worker, void *result, void *const *vector
 void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
                            int threads, size_t bytes);
 
-/* The same of all ranks' workers, in the thread of this one's worker 0; `vectors` are this
+/* The same of all ranks' senders, in the thread of this one's worker 0; `vectors` are this
  * process's. */
 void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
                             size_t count, dl_train_name name);

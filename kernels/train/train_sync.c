@@ -245,11 +245,11 @@ static void plan_gradients(dl_train_shared *shared, const dl_model *model)
 /* Memory for messages, where the configuration wants them: the server's, a worker's. */
 static dl_status make_messages(dl_train_shared *shared, const dl_model *model, dl_error *err)
 {
-    const int workers = shared->config->workers;
+    const int senders = dl_train_senders(shared->config);
     if (shared->config->quantise == DL_QUANTISE_NONE) return DL_OK;
     if (shared->plans == NULL) plan_gradients(shared, model);
-    shared->messages = dl_calloc((size_t)workers, sizeof *shared->messages, "messages");
-    for (int w = 0; w < workers; w++) {
+    shared->messages = dl_calloc((size_t)senders, sizeof *shared->messages, "messages");
+    for (int w = 0; w < senders; w++) {
         shared->messages[w] = server_allocate(shared, shared->message_bytes, "message");
     }
     if (!on_device(shared)) return DL_OK;
@@ -260,7 +260,7 @@ static dl_status make_messages(dl_train_shared *shared, const dl_model *model, d
 
 static void free_messages(dl_train_shared *shared)
 {
-    for (int w = 0; shared->messages != NULL && w < shared->config->workers; w++)
+    for (int w = 0; shared->messages != NULL && w < dl_train_senders(shared->config); w++)
         server_release(shared, shared->messages[w]);
     if (shared->blocks != NULL) server_release(shared, shared->blocks);
     free(shared->messages);
@@ -306,8 +306,8 @@ static void **make_slots(const dl_train_shared *shared, int places, int count, s
  * update: with those of workers that do not wait for it, one less than it needs. */
 static void make_all_slots(dl_train_shared *shared)
 {
-    const int workers = shared->config->workers;
-    shared->slots = make_slots(shared, workers, shared->mode->slots ? workers : 0, shared->bytes);
+    const int workers = shared->config->workers, senders = dl_train_senders(shared->config);
+    shared->slots = make_slots(shared, workers, shared->mode->slots ? senders : 0, shared->bytes);
     if (!shared->mode->free_running || !shared->mode->server) return;
     shared->spare_count = dl_train_gradients_per_update(shared->config) - 1;
     const int all = workers + shared->spare_count;
@@ -332,7 +332,7 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_erro
         shared->state_bytes = shared->state_count * dl_precision_bytes(config->precision);
         if (mode->slots && shared->state_bytes > 0) {
             shared->state_slots =
-                make_slots(shared, config->workers, config->workers, shared->state_bytes);
+                make_slots(shared, config->workers, dl_train_senders(config), shared->state_bytes);
             shared->state_result = server_allocate(shared, shared->state_bytes, "averaged state");
         }
     }
@@ -411,18 +411,18 @@ void dl_train_ranks_barrier(dl_train_worker *worker)
     if (status != DL_OK) dl_train_end_by_loss(worker, status, &why);
 }
 
-/* The same thread, after that: the mean of `vectors` of all ranks' workers, with its record. */
+/* The same thread, after that: the mean of `vectors` of all ranks' senders, with its record. */
 void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
                             size_t count, dl_train_name name)
 {
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
     dl_error why = {0};
-    const dl_status status =
-        shared->ranks->sum(shared->ranks, result, (const void *const *)vectors, config->workers,
-                           shared->whole->workers, count, config->precision, &why);
+    const dl_status status = shared->ranks->sum(
+        shared->ranks, result, (const void *const *)vectors, dl_train_senders(config),
+        dl_train_senders(shared->whole), count, config->precision, &why);
     if (status != DL_OK) dl_train_end_by_loss(worker, status, &why);
-    dl_train_mark_average(worker, DL_PHASE_NONE, name, shared->whole->workers, 1,
+    dl_train_mark_average(worker, DL_PHASE_NONE, name, dl_train_senders(shared->whole), 1,
                           count * dl_precision_bytes(config->precision));
 }
 
@@ -461,10 +461,10 @@ void dl_train_average(dl_train_worker *worker, void *result, void *const *vector
                       size_t count, int parts, dl_train_name name, size_t recorded)
 {
     const dl_train_shared *shared = worker->shared;
-    const int workers = shared->config->workers;
+    const int senders = dl_train_senders(shared->config);
     dl_train_serve(worker);
-    dl_train_average_vectors(shared, result, vectors, workers, first, count);
-    dl_train_mark_average(worker, DL_PHASE_NONE, name, workers, parts, recorded);
+    dl_train_average_vectors(shared, result, vectors, senders, first, count);
+    dl_train_mark_average(worker, DL_PHASE_NONE, name, senders, parts, recorded);
 }
 
 void dl_train_ranks_meet(dl_train_worker *worker)

@@ -140,6 +140,10 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     }
     dl_trace_writer_metaf(writer, "interval", "%d", config->interval);
     dl_trace_writer_metaf(writer, "average_state", "%d", config->average_state);
+    if (config->sites > 0) {
+        dl_trace_writer_metaf(writer, "inside", "allreduce");
+        dl_trace_writer_metaf(writer, "sites", "%d", config->sites);
+    }
     dl_trace_writer_metaf(writer, "fragments", "%d", config->fragments);
     dl_trace_writer_metaf(writer, "lag", "%d", config->lag);
     dl_trace_writer_metaf(writer, "mixing", "%g", config->mixing);

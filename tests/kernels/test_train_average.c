@@ -226,26 +226,104 @@ static void a_stop_with_a_lag_ends_all_alike(void **state)
     dl_train_result_free(&result);
 }
 
+/* One site of all is allreduce, however rarely it averages itself; sites of one worker are average:
+ * to the bit, whatever else is asked for. */
+static void sites_of_all_and_of_one_are_the_other_modes(void **state)
+{
+    (void)state;
+    for (int interval = 1; interval <= 4; interval += 3) {
+        dl_train_config config = average_config(3, interval);
+        config.precision = DL_FLOAT;
+        config.sites = 1;
+        dl_train_result site = run(&config, NULL);
+        config.sites = 0;
+        config.sync = DL_SYNC_ALLREDUCE;
+        dl_train_result all = run(&config, NULL);
+        assert_true(same_bits(&site, &all));
+        dl_train_result_free(&site);
+        dl_train_result_free(&all);
+    }
+    for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
+        dl_train_config config = average_config(3, 4);
+        config.quantise = (dl_quantise)kind;
+        config.topk_frac = 0.1;
+        config.fragments = 2;
+        config.average_state = kind == DL_QUANTISE_NONE;
+        config.outer = (dl_outer_config){(dl_outer)(kind % 3), 0.7, 0.9};
+        for (config.lag = 0; config.lag < 4; config.lag += config.average_state ? 4 : 3) {
+            config.sites = 3;
+            dl_train_result sites = run(&config, NULL);
+            config.sites = 0;
+            dl_train_result workers = run(&config, NULL);
+            assert_true(same_bits(&sites, &workers));
+            dl_train_result_free(&sites);
+            dl_train_result_free(&workers);
+        }
+    }
+}
+
+/* Two sites of two workers are two workers with twice the batch, and averaging in each step they are
+ * allreduce of all four: mean(p - r g_s) = p - r mean(g_s), and so with momentum, up to rounding. */
+static void a_site_is_a_worker_with_the_batch_of_all(void **state)
+{
+    (void)state;
+    dl_train_config config = average_config(4, 4);
+    config.sites = 2;
+    config.fragments = 2;
+    config.server_threads = 3;
+    for (config.lag = 0; config.lag < 4; config.lag += 3) {
+        config.workers = 4;
+        config.sites = 2;
+        dl_train_result sites = run(&config, NULL);
+        dl_train_result again = run(&config, NULL);
+        assert_true(same_bits(&sites, &again));
+        config.workers = 2;
+        config.sites = 0;
+        config.server_threads = 1;
+        dl_train_result workers = run(&config, NULL);
+        assert_true(near_all(sites.parameters, workers.parameters, sites.parameter_count, 1e-10));
+        dl_train_result_free(&sites);
+        dl_train_result_free(&again);
+        dl_train_result_free(&workers);
+    }
+    config = average_config(4, 1);
+    config.sites = 2;
+    dl_train_result each_step = run(&config, NULL);
+    config.interval = 4;
+    dl_train_result rarely = run(&config, NULL);
+    config.sites = 0;
+    config.sync = DL_SYNC_ALLREDUCE;
+    dl_train_result all = run(&config, NULL);
+    assert_true(near_all(each_step.parameters, all.parameters, all.parameter_count, 1e-10));
+    assert_false(near_all(rarely.parameters, all.parameters, all.parameter_count, 1e-6));
+    dl_train_result_free(&each_step);
+    dl_train_result_free(&rarely);
+    dl_train_result_free(&all);
+}
+
 static void average_settings_are_checked(void **state)
 {
     (void)state;
     static const struct {
-        int fragments, lag;
+        int fragments, lag, sites;
         double mixing;
         dl_sync sync;
         bool average_state;
         dl_status code;
         const char *text;
     } bad[] = {
-        {0, 0, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "0 fragments"},
-        {3, 0, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "divide the interval of 4 steps"},
-        {2, 4, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "lag 4; must be 0 or more and less"},
-        {2, -1, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "lag -1"},
-        {1, 1, 1.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "mixing 1.5"},
-        {1, 1, (double)NAN, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "mixing"},
-        {2, 0, 0.5, DL_SYNC_PS, false, DL_ERR_UNSUPPORTED, "fragments needs average"},
-        {1, 1, 0.5, DL_SYNC_ALLREDUCE, false, DL_ERR_UNSUPPORTED, "a lag needs average"},
-        {1, 1, 0.5, DL_SYNC_AVERAGE, true, DL_ERR_UNSUPPORTED, "not with a lag"},
+        {0, 0, 0, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "0 fragments"},
+        {3, 0, 0, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "divide the interval of 4 steps"},
+        {2, 4, 0, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "lag 4; must be 0 or more and less"},
+        {2, -1, 0, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "lag -1"},
+        {1, 1, 0, 1.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "mixing 1.5"},
+        {1, 1, 0, (double)NAN, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "mixing"},
+        {2, 0, 0, 0.5, DL_SYNC_PS, false, DL_ERR_UNSUPPORTED, "fragments need average"},
+        {1, 1, 0, 0.5, DL_SYNC_ALLREDUCE, false, DL_ERR_UNSUPPORTED, "a lag needs average"},
+        {1, 0, 3, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "3 sites; must divide the 2 workers"},
+        {1, 0, -1, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "-1 sites"},
+        {1, 0, 1, 0.5, DL_SYNC_ASYNC, false, DL_ERR_UNSUPPORTED, "sites need average"},
+        {1, 1, 0, 0.5, DL_SYNC_AVERAGE, true, DL_ERR_UNSUPPORTED, "not with a lag"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         dl_train_result result = {0};
@@ -253,6 +331,7 @@ static void average_settings_are_checked(void **state)
         dl_train_config config = average_config(2, 4);
         config.fragments = bad[i].fragments;
         config.lag = bad[i].lag;
+        config.sites = bad[i].sites;
         config.mixing = bad[i].mixing;
         config.sync = bad[i].sync;
         config.average_state = bad[i].average_state;
@@ -270,6 +349,8 @@ int main(void)
         cmocka_unit_test(messages_are_close_to_the_average),
         cmocka_unit_test(all_of_topk_is_everything),
         cmocka_unit_test(a_stop_with_a_lag_ends_all_alike),
+        cmocka_unit_test(sites_of_all_and_of_one_are_the_other_modes),
+        cmocka_unit_test(a_site_is_a_worker_with_the_batch_of_all),
         cmocka_unit_test(average_settings_are_checked),
     };
     return cmocka_run_group_tests(tests, make_data, free_data);

@@ -128,6 +128,29 @@ static void ranks_average_fragments_late_and_quantised(void **state)
     }
 }
 
+/* Two levels: a rank is a site, or has several. 20 steps and an interval of 6: the end comes between
+ * two averages. */
+static void sites_are_within_ranks(void **state)
+{
+    (void)state;
+    static const struct {
+        int ranks, workers, sites;
+    } cases[] = {{2, 4, 2}, {2, 4, 4}, {3, 12, 6}, {1, 4, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
+            dl_train_config config = ranks_config(DL_SYNC_AVERAGE, cases[i].workers);
+            config.sites = cases[i].sites;
+            config.interval = 6;
+            config.fragments = 3;
+            config.average_state = kind == DL_QUANTISE_NONE;
+            config.quantise = (dl_quantise)kind;
+            config.topk_frac = 0.1;
+            config.outer = (dl_outer_config){(dl_outer)(kind % 3), 0.7, 0.9};
+            check_like_one_process(&config, cases[i].ranks);
+        }
+    }
+}
+
 /* What one rank's observer was told, by several threads. */
 typedef struct seen {
     uint32_t first;
@@ -371,22 +394,27 @@ static void settings_are_checked(void **state)
         dl_sync sync;
         int workers, server_threads;
         dl_quantise quantise;
+        int sites, lag;
         const char *text;
     } wrong[] = {
-        {DL_SYNC_ALLREDUCE, 3, 1, DL_QUANTISE_NONE,
+        {DL_SYNC_ALLREDUCE, 3, 1, DL_QUANTISE_NONE, 0, 0,
          "3 workers cannot be shared equally by 2 ranks"},
-        {DL_SYNC_NONE, 2, 1, DL_QUANTISE_NONE, "none exchanges nothing"},
-        {DL_SYNC_PS, 2, 1, DL_QUANTISE_NONE, "ps needs a server"},
-        {DL_SYNC_ASYNC, 2, 1, DL_QUANTISE_NONE, "async needs a server"},
-        {DL_SYNC_SOFTSYNC, 2, 1, DL_QUANTISE_NONE, "softsync needs a server"},
-        {DL_SYNC_ALLREDUCE, 2, 1, DL_QUANTISE_FP16, "sent between ranks as they are"},
-        {DL_SYNC_AVERAGE, 2, 2, DL_QUANTISE_NONE, "one of each exchanges"},
+        {DL_SYNC_NONE, 2, 1, DL_QUANTISE_NONE, 0, 0, "none exchanges nothing"},
+        {DL_SYNC_PS, 2, 1, DL_QUANTISE_NONE, 0, 0, "ps needs a server"},
+        {DL_SYNC_ASYNC, 2, 1, DL_QUANTISE_NONE, 0, 0, "async needs a server"},
+        {DL_SYNC_SOFTSYNC, 2, 1, DL_QUANTISE_NONE, 0, 0, "softsync needs a server"},
+        {DL_SYNC_ALLREDUCE, 2, 1, DL_QUANTISE_FP16, 0, 0, "sent between ranks as they are"},
+        {DL_SYNC_AVERAGE, 2, 2, DL_QUANTISE_NONE, 0, 0, "one of each exchanges"},
+        {DL_SYNC_AVERAGE, 4, 1, DL_QUANTISE_NONE, 1, 0, "1 sites over 2 ranks"},
+        {DL_SYNC_AVERAGE, 4, 1, DL_QUANTISE_NONE, 2, 1, "average without lag"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         dl_train_config config = ranks_config(wrong[i].sync, wrong[i].workers);
         member members[2];
         config.server_threads = wrong[i].server_threads;
         config.quantise = wrong[i].quantise;
+        config.sites = wrong[i].sites;
+        config.lag = wrong[i].lag;
         set_up(members, 2, &config);
         run_members(members, 2);
         for (int r = 0; r < 2; r++) {
@@ -402,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_one_processs_bits),
         cmocka_unit_test(ranks_average_fragments_late_and_quantised),
+        cmocka_unit_test(sites_are_within_ranks),
         cmocka_unit_test(records_are_of_the_whole_run),
         cmocka_unit_test(a_stop_is_agreed),
         cmocka_unit_test(a_lost_rank_ends_the_run),

@@ -42,6 +42,11 @@ expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sy
 expect 2 "the optimizer's state is averaged whole and at once: not with fp16" train "${small[@]}" --sync average \
     --average-state --compress fp16
 expect 2 "none sends nothing" train "${small[@]}" --compress int8
+expect 2 "--inside allreduce needs --sites" train "${small[@]}" --sync average --inside allreduce
+expect 2 "--sites needs --inside allreduce" train "${small[@]}" --sync average --sites 2
+expect 2 "--inside needs --sync average" train "${small[@]}" --sync ps --inside allreduce --sites 2
+expect 0 "average every 4 steps between 2 sites, allreduce inside" train "${small[@]}" --workers 4 --sync average \
+    --interval 4 --inside allreduce --sites 2 --steps 8 --no-trace
 expect 2 "--compress topk needs --topk-frac" train "${small[@]}" --sync average --compress topk
 expect 2 "--topk-frac needs --compress topk" train "${small[@]}" --sync average --topk-frac 0.1
 expect 0 "what was learned sent as topk of 0.1" train "${small[@]}" --sync average --interval 4 --steps 8 \
