@@ -66,31 +66,45 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
     return DL_OK;
 }
 
-/* The samples of a step: as given (*batch > 0), else as the shapes in the trace show them. */
-static dl_status find_batch(const dl_trace *trace, const char *path, int64_t *batch,
-                            dl_notes *notes, dl_error *err)
+static dl_status check_batch(const dl_trace *trace, const char *path, int64_t batch, dl_error *err)
+{
+    if (batch > 0 || dl_trace_meta(trace, DL_META_SAMPLES) != NULL) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
+                           "--batch is missing, the samples of a step, and the trace does not "
+                           "show it: it has no shapes (record_shapes=True of PyTorch's "
+                           "profiler), or none of a convolution, embedding or linear layer");
+}
+
+/* Takes the samples of a step from the shapes in the trace, unless `given` by the user. */
+static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t given, dl_notes *notes)
 {
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
+    const int64_t passes = (int64_t)costs->passes;
     const char *of = dl_trace_meta_text(trace, DL_META_SAMPLES_OF);
-    if (*batch == 0 && shown == 0) {
-        return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
-                               "--batch is missing, the samples of a step, and the trace does not "
-                               "show it: it has no shapes (record_shapes=True of PyTorch's "
-                               "profiler), or none of a convolution, embedding or linear layer");
-    }
-    if (*batch == 0) {
-        *batch = shown;
+    if (given == 0 && passes > 1) {
+        costs->batch = shown * passes;
+        dl_notes_add(notes,
+                     "a batch of %lld samples is taken: a step accumulates the gradients of %lld "
+                     "passes of %lld each, the first dimension of what %s gets (--batch gives "
+                     "another)",
+                     (long long)costs->batch, (long long)passes, (long long)shown, of);
+    } else if (given == 0) {
+        costs->batch = shown;
         dl_notes_add(notes,
                      "a batch of %lld samples is taken, the first dimension of what %s gets: "
-                     "--batch gives another, as where gradients of several are accumulated",
+                     "--batch gives another",
                      (long long)shown, of);
-    } else if (shown > 0 && *batch % shown != 0) {
+    } else if (shown > 0 && given % shown != 0) {
         dl_notes_add(notes,
                      "--batch %lld is not a multiple of %lld, the first dimension of what %s gets: "
                      "is it right?",
-                     (long long)*batch, (long long)shown, of);
+                     (long long)given, (long long)shown, of);
+    } else if (shown > 0 && passes > 1 && given % (shown * passes) != 0) {
+        dl_notes_add(notes,
+                     "a step accumulates the gradients of %lld passes of %lld samples each: is "
+                     "--batch %lld, of the whole step, right?",
+                     (long long)passes, (long long)shown, (long long)given);
     }
-    return DL_OK;
 }
 
 static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch,
@@ -106,11 +120,12 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
                             "rank, which --rank or --process chooses",
                             in.count);
     }
-    if (status == DL_OK) status = find_batch(in.traces[0], path, &batch, notes, err);
+    if (status == DL_OK) status = check_batch(in.traces[0], path, batch, err);
     if (status == DL_OK) {
         status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, external,
                                     notes, err);
     }
+    if (status == DL_OK) take_batch(costs, in.traces[0], batch, notes);
     dl_trace_inputs_free(&in);
     return status;
 }

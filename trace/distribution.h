@@ -21,6 +21,9 @@ dl_distribution dl_distribution_of(double *values, size_t count);
  * neighbours: place p * (count - 1) counted from 0 (R's type 7). */
 double dl_distribution_quantile(const double *sorted, size_t count, double p);
 
+/* The number that most of counts[count] are, of several the least; 0 without any. Sorts them. */
+size_t dl_most_usual(size_t *counts, size_t count);
+
 /* The object `name` with its members as they are called above. */
 void dl_distribution_write_json(dl_json *to, const char *name, const dl_distribution *d);
 

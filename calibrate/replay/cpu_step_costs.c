@@ -19,6 +19,26 @@ static int64_t without_waiting_ns(const dl_cpu_step *step)
     return step->duration_ns - step->part_ns[DL_CPU_PART_WAIT];
 }
 
+/* Steps beyond this many medians say nothing of how a usual one is split: a single one of ten times
+ * the median, interrupted in its update, would give the update half of all time. */
+#define OUTLIER_FACTOR 2
+
+/* The part over the regular steps without outliers. */
+static dl_distribution usual_part(const dl_cpu_training *cpu, dl_cpu_part part, double median_ns)
+{
+    double *values = dl_calloc(cpu->step_count, sizeof *values, "steps");
+    size_t count = 0;
+    for (size_t s = 0; s < cpu->step_count; s++) {
+        const dl_cpu_step *step = &cpu->steps[s];
+        if (step->label != DL_STEP_REGULAR) continue;
+        if ((double)without_waiting_ns(step) > OUTLIER_FACTOR * median_ns) continue;
+        values[count++] = (double)step->part_ns[part];
+    }
+    const dl_distribution usual = dl_distribution_of(values, count);
+    free(values);
+    return usual;
+}
+
 /* The median step without its waiting, split as the parts' means are; and the noise. */
 static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
 {
@@ -30,13 +50,12 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
                {DL_CPU_PART_BACKWARD, "step.backward"},
                {DL_CPU_PART_UPDATE, "step.update"}};
     const size_t count = cpu->regular_count;
-    double *values = dl_calloc(count, sizeof *values, "steps"), sum_ns = 0;
+    double *values = dl_calloc(count, sizeof *values, "steps");
     costs->factors = dl_calloc(count, sizeof *costs->factors, "steps");
     size_t kept = 0;
     for (size_t s = 0; s < cpu->step_count; s++) {
         if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
         const double ns = (double)without_waiting_ns(&cpu->steps[s]);
-        sum_ns += ns;
         costs->factors[kept] = (float)ns;
         values[kept++] = ns;
     }
@@ -48,11 +67,14 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
     costs->device_ns = all.p50;
     costs->host_ns = (double)NAN;
     costs->ops = dl_calloc(sizeof ops / sizeof *ops, sizeof *costs->ops, "operations");
-    for (size_t i = 0; i < sizeof ops / sizeof *ops && sum_ns > 0; i++) {
-        const dl_distribution part = dl_cpu_training_part(cpu, ops[i].part);
-        const double scale = all.p50 / all.mean;
+    double usual_ns = 0;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        usual_ns += usual_part(cpu, ops[i].part, all.p50).mean;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops && usual_ns > 0; i++) {
+        const dl_distribution part = usual_part(cpu, ops[i].part, all.p50);
+        const double scale = all.p50 / usual_ns;
         const dl_step_mean ns = {part.mean * scale,
-                                 MEDIAN_ERROR * part.sd * scale / sqrt((double)count)};
+                                 MEDIAN_ERROR * part.sd * scale / sqrt((double)part.count)};
         if (ops[i].part == DL_CPU_PART_FORWARD) costs->forward_ns = ns;
         if (ops[i].part == DL_CPU_PART_BACKWARD) costs->backward_ns = ns;
         if (ops[i].part == DL_CPU_PART_UPDATE) costs->update_ns = ns;
@@ -140,7 +162,7 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, dl
         dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
     } else if (cpu->gradient_bytes > 0) {
         costs->parameter_bytes = cpu->gradient_bytes;
-        dl_notes_add(notes, "parameter_bytes are those of the gradients that a step accumulates");
+        dl_notes_add(notes, "parameter_bytes are those of the gradients that a pass adds");
     }
 }
 
@@ -242,6 +264,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
     } else {
         const char *framework = dl_trace_meta(trace, "framework");
         costs->on_cores = true;
+        costs->passes = cpu.passes;
         take_parts(costs, &cpu);
         scale_to_unprofiled(costs, &cpu, trace, notes);
         take_gradients(costs, &cpu);

@@ -473,6 +473,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     if (status == DL_OK) status = take_host(t, works, costs, err);
     if (status != DL_OK) return status;
     dl_step_phases_find(&t->phases, t->trace, t->line);
+    costs->passes = t->phases.passes;
     take_means(t, costs);
     if (costs->op_count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, t->trace->path, 0,

@@ -77,6 +77,8 @@ typedef struct dl_step_phases {
     uint8_t *phases;    /* [line.work_count] dl_phase; NONE outside of regular steps and in those
                         whose phases are not distinguished */
     size_t known_steps; /* regular steps that they are distinguished in */
+    size_t passes;      /* forward passes in the usual one of these: micro-batches whose gradients
+                           are accumulated; 1 where an update lies between two, or unknown */
 } dl_step_phases;
 
 /* Finds the phases of the operations of `line`; zero `phases` before. O(n log n). */
@@ -155,6 +157,7 @@ typedef struct dl_step_op {
 /* Owns its arrays; release with dl_step_costs_free. */
 typedef struct dl_step_costs {
     int64_t batch; /* samples of a step, as the caller says */
+    size_t passes; /* forward passes of a step, each of a part of the samples; 1.. */
     size_t steps;  /* whose times are known: step_ns, device_ns, host_ns are their means */
     double step_ns, device_ns;
     double host_ns;  /* NaN = no launches are in the trace */

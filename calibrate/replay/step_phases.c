@@ -11,6 +11,7 @@
 #include "common/sort.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/kernel_class.h"
+#include "trace/distribution.h"
 
 void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
 {
@@ -209,6 +210,20 @@ static bool find_phases(pass *p, const dl_activity_step *step)
     return true;
 }
 
+/* Forward passes of a step; 1 where an update lies between two, which are of models in turn. */
+static size_t count_passes(const uint8_t *phases, const dl_activity_step *step)
+{
+    size_t passes = 0;
+    bool updated = false;
+    for (size_t w = step->first; w < step->first + step->count; w++) {
+        updated = updated || (phases[w] == DL_PHASE_UPDATE && passes > 0);
+        if (phases[w] != DL_PHASE_FORWARD) continue;
+        if (updated) return 1;
+        passes += w == step->first || phases[w - 1] != DL_PHASE_FORWARD;
+    }
+    return passes;
+}
+
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
 {
     hints h = {.trace = trace, .kernel_phase = dl_calloc(trace->string_count, 1, "phases")};
@@ -237,10 +252,14 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
               .line = line,
               .phases = phases->phases,
               .in_step = dl_calloc(trace->string_count, sizeof *p.in_step, "phases")};
+    size_t *passes = dl_calloc(line->count, sizeof *passes, "phases");
     for (size_t s = 0; s < line->count; s++) {
-        if (line->steps[s].label == DL_STEP_REGULAR)
-            phases->known_steps += find_phases(&p, &line->steps[s]);
+        const dl_activity_step *step = &line->steps[s];
+        if (step->label != DL_STEP_REGULAR || !find_phases(&p, step)) continue;
+        passes[phases->known_steps++] = count_passes(phases->phases, step);
     }
+    phases->passes = phases->known_steps > 0 ? dl_most_usual(passes, phases->known_steps) : 1;
+    free(passes);
     free(p.in_step);
     dl_spans_free(&h.backward);
     dl_spans_free(&h.update);

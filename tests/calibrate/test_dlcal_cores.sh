@@ -52,6 +52,14 @@ if "$tested" costs elsewhere.json --batch 8 -o shown.ini | grep -q multiple; the
     echo "FAIL: two micro-batches are doubted"
     failures=$((failures + 1))
 fi
+# Gradients of two passes of 16 samples are accumulated, if every other update and the gradients'
+# clearing after it are none.
+zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' |
+    awk '/"Optimizer\.(step|zero_grad)#/ { last = /step#/
+         if (++count[last] % 2 == last) sub(/"Optimizer\.[a-z_]*#[^"]*"/, "\"Optimizer.other\"") } 1' >twice.json
+expect 0 "a batch of 32 samples is taken: a step accumulates the gradients of 2 passes" costs twice.json -o shown.ini
+expect 0 "16 samples, 2 times a step, by the inputs of aten::linear" info twice.json
+expect 0 "16, of the whole step, right?" costs twice.json --batch 16 -o shown.ini
 # Without a backward pass it may be no training.
 zcat "$traces/mlp_b64.json.gz" | sed -E 's/[Bb]ackward|autograd::engine|AccumulateGrad/other/g' >inference.json
 expect 0 "if there is none (inference), this is not what training costs" costs inference.json -o shown.ini

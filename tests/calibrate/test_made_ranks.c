@@ -287,6 +287,7 @@ static void costs_come_out(void **state)
         expect_near(&f, "update", c.update_ns.value, truth->update_ns, part + 0.03 * m->item);
         expect_near(&f, "host", c.host_ns, truth->host_ns, 0.025);
         expect_near(&f, "input", c.input_bytes.value, (double)m->input, 1e-9);
+        assert_int_equal(c.passes, m->accumulate > 0 ? m->accumulate : 1);
         if (c.slowdown.known && fabs(c.slowdown.factor - m->slowdown) > 4 * c.slowdown.error)
             fail_msg("%s: slowdown %g +- %g", f.name, c.slowdown.factor, c.slowdown.error);
         check_gradients(&f, &c);

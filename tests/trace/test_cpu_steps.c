@@ -168,6 +168,51 @@ static void unmarked_steps_end_with_updates(void **state)
     dl_activity_steps_free(&steps);
 }
 
+/* PyTorch's ranges of a data loader hold the word "Iter" and, where they collate, most operators: they are
+ * no marks of steps all the same. */
+static void loaders_do_not_mark_steps(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 5; s++) {
+        const int64_t at = 10000 + 1000 * s;
+        for (int i = 0; i < 20; i++)
+            add(&t, OP, at + 11 + i, 1); /* within the loader's range */
+        add_step(&t, at, false);
+    }
+    dl_activity_steps steps = find(&t);
+    assert_int_equal(steps.lines[0].method, DL_STEPS_OPTIMIZER);
+    assert_int_equal(steps.lines[0].count, 4);
+    dl_activity_steps_free(&steps);
+}
+
+/* Step 3 starts with a validation of two batches: two ranges of the loader and four operators more
+ * than the two forward ones and the copy back, for the two backward ones: 7 / 2 against 3 / 2. */
+static void validation_is_set_apart(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 6; s++) {
+        const int64_t at = 10000 + 2000 * s;
+        for (int64_t v = 0; v < 2 && s == 3; v++) {
+            add(&t, LOADER, at - 900 + 300 * v, 50);
+            add(&t, FORWARD, at - 800 + 300 * v, 80);
+            add(&t, OTHER, at - 700 + 300 * v, 80);
+        }
+        add_step(&t, at, false);
+    }
+    dl_activity_steps steps = find(&t);
+    assert_int_equal(steps.lines[0].count, 5); /* the first update ends what may be a part */
+    for (size_t s = 0; s < 5; s++)
+        assert_int_equal(steps.lines[0].steps[s].label, s == 2 ? DL_STEP_OTHER : DL_STEP_REGULAR);
+    dl_cpu_training cpu = {0};
+    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    assert_int_equal(cpu.regular_count, 4);
+    assert_int_equal(cpu.passes, 1);
+    dl_cpu_training_free(&cpu);
+    dl_activity_steps_free(&steps);
+}
+
 /* Two micro-batches a step: the second forward pass is as long as the first, so it is one. Four
  * operators of 10 us each, two backward ones of 20 us; in between the host takes nothing. */
 static void gradients_are_accumulated(void **state)
@@ -182,6 +227,7 @@ static void gradients_are_accumulated(void **state)
                 add(&t, i % 2 ? OTHER : FORWARD, at, 10);
             for (int i = 0; i < 2; i++, at += 20)
                 add(&t, BACKWARD, at, 20);
+            add(&t, GRADIENT, at - 15, 10)->bytes = 4000; /* once a pass, within the last one */
         }
         add(&t, OPTIMIZER, at, 40);
     }
@@ -191,6 +237,33 @@ static void gradients_are_accumulated(void **state)
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_BACKWARD], 80000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
+    assert_int_equal(cpu.passes, 2);
+    assert_float_equal(cpu.gradient_bytes, 4000, 0); /* as many as there are parameters */
+    dl_cpu_training_free(&cpu);
+    dl_activity_steps_free(&steps);
+}
+
+/* Two models in turn, each with an update: what lies between is no accumulation. */
+static void models_in_turn_accumulate_nothing(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 4; s++) {
+        int64_t at = 10000 + 1000 * s;
+        add(&t, STEP, at, 300);
+        for (int m = 0; m < 2; m++, at += 40) {
+            for (int i = 0; i < 4; i++, at += 10)
+                add(&t, i % 2 ? OTHER : FORWARD, at, 10);
+            add(&t, BACKWARD, at, 20);
+            at += 20;
+            add(&t, OPTIMIZER, at, 40);
+        }
+    }
+    dl_activity_steps steps = find(&t);
+    dl_cpu_training cpu = {0};
+    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
+    assert_int_equal(cpu.passes, 1);
     dl_cpu_training_free(&cpu);
     dl_activity_steps_free(&steps);
 }
@@ -218,7 +291,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(marked_steps_are_split),
         cmocka_unit_test(unmarked_steps_end_with_updates),
+        cmocka_unit_test(loaders_do_not_mark_steps),
+        cmocka_unit_test(validation_is_set_apart),
         cmocka_unit_test(gradients_are_accumulated),
+        cmocka_unit_test(models_in_turn_accumulate_nothing),
         cmocka_unit_test(others_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,11 @@ static bool holds(const char *text, const char *const *parts)
     return false;
 }
 
+bool dl_cpu_is_input(const char *name)
+{
+    return strstr(name, "DataLoader") != NULL && strstr(name, "__next__") != NULL;
+}
+
 static dl_cpu_role role_of(const char *name)
 {
     static const char *const update[] = {"optimizer.step", "optimizer.zero_grad", NULL};
@@ -33,8 +38,7 @@ static dl_cpu_role role_of(const char *name)
     if (holds(name, update)) return DL_CPU_UPDATE;
     if (strncmp(name, "c10d::", 6) == 0) return DL_CPU_EXCHANGE;
     if (holds(name, backward)) return DL_CPU_BACKWARD;
-    const bool loader = strstr(name, "DataLoader") != NULL && strstr(name, "__next__") != NULL;
-    return loader ? DL_CPU_INPUT : DL_CPU_OTHER;
+    return dl_cpu_is_input(name) ? DL_CPU_INPUT : DL_CPU_OTHER;
 }
 
 /* What the strings of a trace are, by their index. */
@@ -232,6 +236,38 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t string_
     return NULL;
 }
 
+/* Forward operators of a step for each backward one; 0 without any of the latter. */
+static double forward_share(const dl_cpu_operators *operators, const dl_activity_step *step,
+                            size_t *item)
+{
+    const int64_t end_ns = step->start_ns + step->duration_ns;
+    size_t counts[DL_CPU_EXCHANGE + 1] = {0};
+    while (*item < operators->count && operators->items[*item].start_ns < step->start_ns)
+        (*item)++;
+    for (; *item < operators->count && operators->items[*item].start_ns < end_ns; (*item)++)
+        counts[operators->items[*item].role]++;
+    const double backward = (double)counts[DL_CPU_BACKWARD];
+    return backward > 0 ? (double)counts[DL_CPU_OTHER] / backward : 0;
+}
+
+void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
+                                size_t count)
+{
+    double *shares = dl_calloc(count, sizeof *shares, "steps");
+    double *regular = dl_calloc(count, sizeof *regular, "steps");
+    size_t kept = 0, item = 0;
+    for (size_t s = 0; s < count; s++) {
+        shares[s] = forward_share(operators, &steps[s], &item);
+        if (steps[s].label == DL_STEP_REGULAR) regular[kept++] = shares[s];
+    }
+    const double most = DL_CPU_EVALUATION * dl_distribution_of(regular, kept).p50;
+    for (size_t s = 0; s < count && most > 0; s++) {
+        if (steps[s].label == DL_STEP_REGULAR && shares[s] > most) steps[s].label = DL_STEP_OTHER;
+    }
+    free(shares);
+    free(regular);
+}
+
 /* --- collectives ------------------------------------------------------------------------------ */
 
 DL_ORDER(by_activity_start, dl_cpu_collective, DL_BY(start_ns));
@@ -316,6 +352,8 @@ typedef struct pass {
     const dl_cpu_operators *operators;
     size_t first, end;
     size_t forward; /* operators of its first forward pass */
+    size_t passes;
+    bool updated; /* an update lies between two of them */
     dl_cpu_part *parts;
 } pass;
 
@@ -341,7 +379,8 @@ static dl_cpu_part part_between(pass *p, size_t count, dl_cpu_role before, dl_cp
     const bool again =
         count >= DL_CPU_FORWARD_FEWEST && (double)count >= FORWARD_LENGTH * (double)p->forward;
     if (behind == DL_CPU_BACKWARD) {
-        return before == DL_CPU_UPDATE || again ? DL_CPU_PART_FORWARD : DL_CPU_PART_BACKWARD;
+        return before == DL_CPU_UPDATE || before == DL_CPU_INPUT || again ? DL_CPU_PART_FORWARD
+                                                                          : DL_CPU_PART_BACKWARD;
     }
     return DL_CPU_PART_UPDATE;
 }
@@ -356,7 +395,8 @@ static dl_cpu_role role_at(const pass *p, size_t i)
 static void find_parts(pass *p)
 {
     dl_cpu_role before = DL_CPU_OTHER;
-    bool first = true; /* no backward operator has come yet */
+    bool first = true;   /* no backward operator has come yet */
+    bool update = false; /* an update has, after one */
     for (size_t i = p->first, end; i < p->end; i = end) {
         const dl_cpu_role role = role_at(p, i);
         end = i + 1;
@@ -364,12 +404,17 @@ static void find_parts(pass *p)
             p->parts[i] = part_of_role(role);
             before = role;
             first = first && role != DL_CPU_BACKWARD;
+            update = update || (role == DL_CPU_UPDATE && !first);
             continue;
         }
         while (end < p->end && role_at(p, end) == DL_CPU_OTHER)
             end++;
         const dl_cpu_role behind = end < p->end ? role_at(p, end) : DL_CPU_OTHER;
         const dl_cpu_part part = part_between(p, end - i, before, behind, first);
+        if (part == DL_CPU_PART_FORWARD && behind == DL_CPU_BACKWARD) {
+            p->passes++;
+            p->updated = p->updated || update;
+        }
         for (size_t k = i; k < end; k++) {
             const bool call = p->operators->items[k].role == DL_CPU_EXCHANGE;
             p->parts[k] = call ? DL_CPU_PART_WAIT : part;
@@ -458,6 +503,7 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
         step->count++;
     at->collective = step->first;
     find_parts(&p);
+    step->passes = p.updated ? 1 : p.passes;
     int64_t at_ns = step->start_ns;
     size_t last = p.first; /* after the last backward operator */
     for (size_t i = p.first; i < p.end; i++) {
@@ -511,7 +557,20 @@ static const dl_cpu_step *step_at(const dl_cpu_training *training, int64_t time_
     return step != NULL && time_ns < step->start_ns + step->duration_ns ? step : NULL;
 }
 
-/* Mean bytes of gradients that a regular step accumulates, where the trace has shapes. */
+static size_t usual_passes(const dl_cpu_training *training)
+{
+    size_t *passes = dl_calloc(training->step_count, sizeof *passes, "steps");
+    size_t kept = 0;
+    for (size_t s = 0; s < training->step_count; s++) {
+        const dl_cpu_step *step = &training->steps[s];
+        if (step->label == DL_STEP_REGULAR && step->passes > 0) passes[kept++] = step->passes;
+    }
+    const size_t usual = kept > 0 ? dl_most_usual(passes, kept) : 1;
+    free(passes);
+    return usual;
+}
+
+/* Mean bytes of gradients that a pass of a regular step adds, where the trace has shapes. */
 static double gradient_bytes(const dl_cpu_training *training, const dl_activity *activities,
                              size_t count)
 {
@@ -522,7 +581,8 @@ static double gradient_bytes(const dl_cpu_training *training, const dl_activity 
         const dl_cpu_step *step = step_at(training, a->start_ns);
         if (step != NULL && step->label == DL_STEP_REGULAR) sum += (double)a->bytes;
     }
-    return training->regular_count > 0 ? sum / (double)training->regular_count : 0;
+    const double passes = (double)training->regular_count * (double)training->passes;
+    return passes > 0 ? sum / passes : 0;
 }
 
 void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activities, size_t count,
@@ -547,6 +607,7 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activiti
         take_step(training, &operators, step, parts, &at);
         step->collectives_ns = collectives_ns(training, step);
     }
+    training->passes = usual_passes(training);
     training->gradient_bytes = gradient_bytes(training, activities, count);
     free(parts);
     dl_cpu_operators_free(&operators);

@@ -11,8 +11,8 @@
  *   other      all else
  *
  * Others are forward up to the first backward one of a step. Behind it they are backward between
- * two backward ones, but forward again if they are DL_CPU_FORWARD_FEWEST or more and at least half
- * as many as the first time (accumulated gradients); and update before an update (what
+ * two backward ones, but forward again after input, or if they are DL_CPU_FORWARD_FEWEST or more
+ * and at least half as many as the first time (accumulated gradients); and update before an update (what
  * DistributedDataParallel copies back) and at the step's end. The time before an operator, in which
  * the host's language runs, counts with it.
  *
@@ -58,6 +58,9 @@ typedef struct dl_cpu_operators {
     size_t start_count;
 } dl_cpu_operators;
 
+/* Whether the range, by its name, is a data loader's. */
+bool dl_cpu_is_input(const char *name);
+
 /* Finds them among activities[count] with the texts strings[string_count]; zero `operators`
  * before. O(n log n). */
 void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activities, size_t count,
@@ -70,6 +73,13 @@ void dl_cpu_operators_free(dl_cpu_operators *operators);
  * any. *by_update: whether updates ended them. */
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t string_count,
                                size_t *count, bool *by_update);
+
+/* Makes OTHER what has more than DL_CPU_EVALUATION times as many forward operators, for each backward
+ * one, as the median of regular steps[count]: a validation, of forward passes alone, lies in it. Of
+ * sequences of unequal length both change. */
+#define DL_CPU_EVALUATION 1.5
+void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
+                                size_t count);
 
 /* The parts of a step; they add up to its duration. */
 typedef enum dl_cpu_part {
@@ -98,6 +108,7 @@ typedef struct dl_cpu_step {
     dl_step_label label;
     int64_t start_ns, duration_ns;
     int64_t part_ns[DL_CPU_PARTS];
+    size_t passes;          /* forward passes that a backward one follows */
     size_t first, count;    /* its collectives, those called in it */
     int64_t collectives_ns; /* time in which some collective ran */
 } dl_cpu_step;
@@ -109,7 +120,9 @@ typedef struct dl_cpu_training {
     size_t step_count, regular_count;
     dl_cpu_collective *collectives; /* [collective_count] by called_ns */
     size_t collective_count;
-    double gradient_bytes; /* that AccumulateGrad adds in a regular step; 0 = unknown */
+    size_t passes; /* of most regular steps: micro-batches whose gradients are accumulated; 1 where
+                      an update lies between two (models in turn), or where none was found */
+    double gradient_bytes; /* that AccumulateGrad adds in a pass of a regular step; 0 = unknown */
 } dl_cpu_training;
 
 /* The parts of the steps of a trace's `line` that stands for DL_NO_DEVICE; zero `training` before.

@@ -668,6 +668,7 @@ static void take_operator_steps(dl_activity_steps *steps, const step_search *sea
             .start_ns = cuts[i], .duration_ns = cuts[i + 1] - cuts[i], .work_end_ns = cuts[i + 1]};
     }
     free(cuts);
+    dl_cpu_operators_set_apart(&search->operators, line->steps, line->count);
     step_line_flag_warmup(line);
     step_line_measure(line, NULL);
 }
@@ -695,6 +696,8 @@ static void take_host_steps(dl_activity_steps *steps, const step_search *search)
         line->steps[i] = (dl_activity_step){
             .start_ns = start_ns, .duration_ns = end_ns - start_ns, .work_end_ns = end_ns};
     }
+    if (search->hints->marks == NULL)
+        dl_cpu_operators_set_apart(&search->operators, line->steps, line->count);
     step_line_flag_warmup(line);
     step_line_measure(line, NULL);
 }
@@ -720,7 +723,7 @@ static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
     return sorted;
 }
 
-/* Ranges and marks that are no operators, nor an optimizer's: those may be steps where operators
+/* Ranges and marks that are no operators, nor an optimizer's or a data loader's: those may be steps where operators
  * stand for device work. Owned by the caller. */
 static dl_activity *list_annotations(const step_search *search, size_t *count)
 {
@@ -732,6 +735,7 @@ static dl_activity *list_annotations(const step_search *search, size_t *count)
         if (a->name >= search->string_count || a->detail >= search->string_count) continue;
         const char *name = search->strings[a->name], *category = search->strings[a->detail];
         if (strcmp(category, "cpu_op") == 0 || strncmp(name, "Optimizer.", 10) == 0) continue;
+        if (dl_cpu_is_input(name)) continue;
         kept[(*count)++] = *a;
     }
     return kept;

@@ -66,7 +66,10 @@ static void print_head(const dl_activity_summary *summary, FILE *out)
     if (summary->command[0] != '\0') dl_print_pair(out, "command", summary->command);
     const char *samples = dl_trace_meta(summary->trace, "batch_samples");
     if (samples != NULL) {
-        snprintf(text, sizeof text, "%s samples, by the inputs of %s", samples,
+        const size_t passes = summary->cpu.step_count > 0 ? summary->cpu.passes : 1;
+        char times[40] = "";
+        if (passes > 1) snprintf(times, sizeof times, ", %zu times a step", passes);
+        snprintf(text, sizeof text, "%s samples%s, by the inputs of %s", samples, times,
                  dl_trace_meta_text(summary->trace, "batch_samples_of"));
         dl_print_pair(out, "batch", text);
     }
@@ -504,9 +507,9 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
     const dl_distribution steps = dl_cpu_training_steps(cpu);
     size_t count = 0;
     dl_json_begin(to, "cores", '{');
-    dl_json_members(to, "thread=%u method=%s steps=%g gradient_bytes=%g", cpu->thread,
+    dl_json_members(to, "thread=%u method=%s steps=%g passes=%g gradient_bytes=%g", cpu->thread,
                     dl_step_method_name(summary->cpu_method), (double)cpu->regular_count,
-                    cpu->gradient_bytes);
+                    (double)cpu->passes, cpu->gradient_bytes);
     dl_distribution_write_json(to, "duration_ns", &steps);
     for (int p = 0; p < DL_CPU_PARTS; p++) {
         const dl_distribution part = dl_cpu_training_part(cpu, (dl_cpu_part)p);
