@@ -195,9 +195,10 @@ static void say_no_trace(const profiled_run *run)
         say_driver(run);
     }
     if (run->torch != NULL) {
-        fprintf(stderr, "dlprof run: nor did an optimizer of torch.optim update parameters on the "
-                        "processor; the steps of another loop can be recorded with torch.profiler, "
-                        "for dlcal costs\n");
+        fprintf(stderr,
+                "dlprof run: nor did PyTorch do a backward pass or an optimizer's update on "
+                "the processor; the steps of another loop can be recorded with "
+                "torch.profiler, for dlcal costs\n");
     }
 }
 

@@ -232,6 +232,34 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     }
 }
 
+/* Processor time of child processes that is worth a note, of a step. */
+#define CHILDREN_FRAC_MIN 0.01
+
+/* Whether a data loader of PyTorch's has processes of its own. */
+static bool loads_in_processes(const dl_trace *trace)
+{
+    for (size_t i = 0; i < trace->string_count; i++) {
+        if (strstr(trace->strings[i], "_MultiProcessingDataLoaderIter") != NULL) return true;
+    }
+    return false;
+}
+
+/* What other processes do for a step is in no trace of the one that trains. */
+static void take_children(const dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
+{
+    const char *measure = "which the costs leave out: where cores are short, measure copies of the "
+                          "program with dlprof bench --of, and give them to --copies";
+    const int64_t ns = dl_trace_meta_int(trace, "children_step_ns", 1, INT64_MAX, 0);
+    if ((double)ns > CHILDREN_FRAC_MIN * costs->step_ns) {
+        dl_notes_add(notes,
+                     "processes that the program started (a data loader's workers?) take %s of "
+                     "processor time a step, %s",
+                     DL_NS_TEXT(ns), measure);
+    } else if (ns == 0 && loads_in_processes(trace)) {
+        dl_notes_add(notes, "a data loader's worker processes take processor time, %s", measure);
+    }
+}
+
 /* The processor of a trace that was recorded on this host; else its name is not known. */
 static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
@@ -267,6 +295,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->passes = cpu.passes;
         take_parts(costs, &cpu);
         scale_to_unprofiled(costs, &cpu, trace, notes);
+        take_children(costs, trace, notes);
         take_gradients(costs, &cpu);
         take_parameters(costs, &cpu, notes);
         take_others(costs, &cpu, notes);

@@ -3,14 +3,17 @@
 `dlprof run` names this folder in PYTHONPATH, so Python runs this file when it starts, in the program
 and in the Python programs that it starts. When the program imports torch.optim, a hook is registered
 that PyTorch calls after each step of an optimizer. A step reaches from one update of the first
-optimizer with parameters on the processor to its next one. The first WARM_UP steps are left alone,
+optimizer with parameters on the processor to its next one. Where no optimizer of torch.optim updates
+anything, as in loops that do it by hand, it reaches from the end of one backward pass to that of the
+next one, and gets a range in the trace; one more range holds what comes between the backward pass
+and the next batch or module, which is the update. The first WARM_UP steps are left alone,
 the next TIMED ones are timed without a profiler, then DLPROF_STEPS (0: RECORDED) are recorded, at
 most DLPROF_DURATION seconds (0: RECORDED_S, but MIN_RECORDED steps). A program that ends earlier has
 what it has come to recorded.
 
 Left in DLPROF_OUTPUT, once per process: <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
-whose member "dlprof_step_ns" is the median step without a profiler, or a .log that says why there
-is none. Nothing is left by processes that do not train on processors. Errors of this file never reach
+whose member "dlprof_step_ns" is the median step without a profiler, and "dlprof_children_ns" the
+processor time of child processes (a data loader's) a step; or a .log that says why there is none. Nothing is left by processes that do not train on processors. Errors of this file never reach
 the program; a profiler that the program starts itself goes before this one.
 """
 
@@ -24,6 +27,7 @@ RECORDED = 20
 RECORDED_S = 30.0
 MIN_RECORDED = 3
 NS_PER_S = 1e9
+BACKWARD = "backward"  # passes end steps
 
 
 def run_replaced_module():
@@ -48,6 +52,7 @@ class Recorder:
         import socket
         import time
 
+        self.folder = folder
         self.clock = time.perf_counter_ns
         self.stem = os.path.join(
             folder, "%s.%d.%d" % (socket.gethostname(), os.getpid(), time.time_ns())
@@ -56,7 +61,7 @@ class Recorder:
         duration_s = float(os.environ.get("DLPROF_DURATION") or 0)
         self.limit_ns = (duration_s or RECORDED_S) * NS_PER_S
         self.steps_least = 1 if duration_s > 0 else min(MIN_RECORDED, self.steps_wanted)
-        self.optimizer = None  # the one whose updates end steps
+        self.source = None  # what ends steps: an optimizer, or BACKWARD
         self.thread = None
         self.steps = 0  # that ended
         self.last_ns = 0
@@ -64,27 +69,60 @@ class Recorder:
         self.profiler = None  # while it records
         self.starting = False
         self.recorded = 0
+        self.ranges = None  # with BACKWARD
         self.own_profiler = False  # the program had one at work
         self.done = False
 
     def after_update(self, optimizer, args, kwargs):
         """PyTorch calls this after each step of any optimizer."""
-        if self.done:
+        if self.done and self.source is not BACKWARD:
             return
         try:
-            self.count(optimizer)
+            if self.source in (None, BACKWARD):
+                if not on_processor(p for g in optimizer.param_groups for p in g["params"]):
+                    return
+                if self.source is BACKWARD:  # it only had not come to its first update
+                    self.start_over()
+                self.take(optimizer)
+            if optimizer is self.source:
+                self.count()
         except Exception as error:  # never the program's concern
             self.give_up("%s: %s" % (type(error).__name__, error))
 
-    def count(self, optimizer):
+    def after_backward(self, roots):
+        """A backward pass that is not part of another one has ended."""
+        if self.done or self.source not in (None, BACKWARD):
+            return
+        try:
+            if self.source is None:
+                if not on_processor(roots):
+                    return
+                self.take(BACKWARD)
+            self.count()
+        except Exception as error:
+            self.give_up("%s: %s" % (type(error).__name__, error))
+
+    def take(self, source):
         import threading
 
-        if self.optimizer is None:
-            if not on_processor(optimizer):
-                return
-            self.optimizer = optimizer
-            self.thread = threading.get_ident()
-        if optimizer is not self.optimizer or threading.get_ident() != self.thread:
+        self.source = source
+        self.thread = threading.get_ident()
+        if source is BACKWARD:
+            self.ranges = Ranges()
+
+    def start_over(self):
+        """What ended steps was none."""
+        if self.profiler is not None:
+            self.ranges.stop()
+            self.profiler.stop()
+        if self.done and os.path.exists(self.stem + ".json.gz"):
+            os.unlink(self.stem + ".json.gz")
+        self.__init__(self.folder)
+
+    def count(self):
+        import threading
+
+        if threading.get_ident() != self.thread:
             return
         now = self.clock()
         self.steps += 1
@@ -92,6 +130,8 @@ class Recorder:
             return self.end_recorded_step(now)
         if self.steps > WARM_UP + 1:
             self.times_ns.append(now - self.last_ns)
+        if self.ranges is not None and self.steps in (WARM_UP, WARM_UP + 1):
+            self.ranges.look_for_modules(self.steps == WARM_UP)
         if self.timed():
             self.start()
         self.last_ns = self.clock()
@@ -114,6 +154,9 @@ class Recorder:
             self.profiler.start()
         finally:
             self.starting = False
+        if self.ranges is not None:
+            self.ranges.start()
+        self.children_s = children_s()
         self.start_ns = self.clock()
 
     def end_recorded_step(self, now):
@@ -121,12 +164,20 @@ class Recorder:
         late = now - self.start_ns > self.limit_ns
         if self.recorded >= self.steps_wanted or (late and self.recorded >= self.steps_least):
             self.finish()
+        elif self.ranges is not None:
+            self.ranges.next_step()
 
     def finish(self):
         """Ends the recording and writes the trace; whole or not at all."""
         profiler, self.profiler, self.done = self.profiler, None, True
         if profiler is None:
             return
+        if self.ranges is not None:
+            self.ranges.stop()
+        used_s = children_s() - self.children_s
+        if used_s > 0 and self.recorded > 0:
+            used_ns = int(used_s * NS_PER_S / self.recorded)
+            profiler.add_metadata_json("dlprof_children_ns", str(used_ns))
         if self.times_ns:
             import statistics
 
@@ -147,7 +198,7 @@ class Recorder:
         try:
             if self.profiler is not None:
                 self.finish()
-            elif self.optimizer is not None:
+            elif self.source is not None:
                 self.give_up(
                     "the program's own profiler was at work"
                     if self.own_profiler
@@ -174,12 +225,134 @@ class Recorder:
             pass
 
 
-def on_processor(optimizer):
-    """Whether its parameters are on the processor; those of a GPU are recorded through CUPTI."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            return parameter.device.type == "cpu"
+class Ranges:
+    """Ranges of the trace for steps that backward passes end, and for the update at the start of each,
+    which ends where a data loader or a module is called; without modules there is none."""
+
+    def __init__(self):
+        self.steps = 0
+        self.open = []
+        self.modules = False  # are called
+        self.hook = None
+        self.loader = None
+
+    def look_for_modules(self, on):
+        from torch.nn.modules import module
+
+        if on:
+            self.hook = module.register_module_forward_pre_hook(self.before_forward)
+        elif self.hook is not None:
+            self.hook.remove()
+            self.hook = None
+
+    def before_forward(self, *args):
+        self.modules = True
+        self.end_update()
+
+    def end_update(self):
+        if len(self.open) > 1:
+            self.open.pop().__exit__(None, None, None)
+
+    def start(self):
+        if self.modules:
+            self.look_for_modules(True)
+            self.watch_loaders()
+        self.next_step()
+
+    def watch_loaders(self):
+        """Python finds __next__ in the class: there it is replaced while steps are recorded."""
+        loaders = sys.modules.get("torch.utils.data.dataloader")
+        if loaders is None:
+            return
+        self.loader = loaders._BaseDataLoaderIter
+        self.following = following = self.loader.__next__
+
+        def next_batch(iterator):
+            self.end_update()
+            return following(iterator)
+
+        self.loader.__next__ = next_batch
+
+    def next_step(self):
+        from torch.autograd.profiler import record_function
+
+        self.close()
+        self.steps += 1
+        names = ["ProfilerStep#%d" % self.steps]
+        if self.modules:
+            names.append("Optimizer.step#own")
+        for name in names:
+            self.open.append(record_function(name))
+            self.open[-1].__enter__()
+
+    def close(self):
+        while self.open:
+            self.open.pop().__exit__(None, None, None)
+
+    def stop(self):
+        self.close()
+        self.look_for_modules(False)
+        if self.loader is not None:
+            self.loader.__next__ = self.following
+            self.loader = None
+
+
+def on_processor(tensors):
+    """Whether the first of them is there; those of a GPU are recorded through CUPTI."""
+    for tensor in [tensors] if hasattr(tensors, "device") else tensors or ():
+        device = getattr(tensor, "device", None)
+        return device is not None and device.type == "cpu"
     return False
+
+
+def children_s():
+    """Processor time of child processes, alive or ended, and of those that these have waited for."""
+    times = os.times()
+    used_s = times.children_user + times.children_system
+    ticks = 0
+    try:
+        for task in os.listdir("/proc/self/task"):
+            with open("/proc/self/task/%s/children" % task, encoding="ascii") as children:
+                pids = children.read().split()
+            for pid in pids:
+                ticks += process_ticks(pid)
+    except OSError:
+        pass
+    return used_s + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def process_ticks(pid):
+    try:
+        with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(int(f) for f in fields[11:15])  # utime, stime, cutime, cstime
+
+
+def call_after_backward(recorder):
+    """Has the recorder called after each backward pass that is not part of another one."""
+    import functools
+    import threading
+
+    from torch import autograd
+
+    backward = getattr(autograd, "backward", None)
+    if backward is None:
+        return
+    depth = threading.local()
+
+    @functools.wraps(backward)
+    def followed(*args, **kwargs):
+        depth.now = getattr(depth, "now", 0) + 1
+        try:
+            return backward(*args, **kwargs)
+        finally:
+            depth.now -= 1
+            if depth.now == 0:
+                recorder.after_backward(args[0] if args else kwargs.get("tensors"))
+
+    autograd.backward = followed
 
 
 def guard(profile, name, recorder):
@@ -208,6 +381,7 @@ def register(optimizers):
 
     guard(profile, "__enter__", recorder)
     guard(profile, "_prepare_trace", recorder)
+    call_after_backward(recorder)
     atexit.register(recorder.at_end)
     import multiprocessing.util
 
@@ -219,7 +393,10 @@ def register(optimizers):
 
 def restart(recorder):
     recording = recorder.profiler is not None
-    recorder.__init__(os.environ["DLPROF_OUTPUT"])
+    if recorder.ranges is not None:
+        recorder.ranges.open.clear()
+        recorder.ranges.stop()
+    recorder.__init__(recorder.folder)
     recorder.done = recording
 
 

@@ -69,10 +69,68 @@ expect 0 "by PyTorch's profiler" run -o cut -- python3 train.py 21 cpu 0
 expect 0 "the program ended after 9; recording starts after 15" run -o short -- python3 train.py 9 cpu 0
 
 # On a GPU CUPTI records, not this; --no-torch; programs without PyTorch.
-expect 0 "nor did an optimizer of torch.optim update parameters on the processor" run -o gpu -- \
+expect 0 "nor did PyTorch do a backward pass or an optimizer's update on the processor" run -o gpu -- \
     python3 train.py 60 cuda 0
 expect 0 "trained []" run --no-torch -- python3 train.py 60 cpu 0
 expect 0 "no trace arose" run -- python3 -c 'print(1)'
+
+# Without an optimizer a step reaches from one backward pass to the next, and begins with the update,
+# which is "aten::sub_" here; a loop without modules has no update of its own.
+cat >hand.py <<'END'
+import sys, torch
+from torch.profiler import operator
+model = [torch.nn.Linear()] * 3
+loss = torch.parameter(sys.argv[3] if len(sys.argv) > 3 else "cpu")
+late = torch.optim.Optimizer([torch.parameter("cpu")]) if "late" in sys.argv else None
+for step in range(int(sys.argv[1])):
+    if "modules" in sys.argv:
+        for layer in model: layer()
+    else:
+        with operator("aten::mm"): pass
+    torch.autograd.backward(loss) if step % 2 else torch.autograd.backward(tensors=[loss])
+    if late and step % 40 == 39: late.step()
+    with operator("aten::sub_"): pass
+print("trained", torch.nn.modules.module.hooks)
+END
+ranges() { # NAME FILE...
+    zcat "${@:2}" | grep -o "\"$1" | wc -l
+}
+expect 0 "20 steps of 20, by marks" run -o hand -- python3 hand.py 60 modules
+[ "$(ranges Optimizer.step#own hand/*.json.gz)" -eq 20 ] || fail "hand: no update in each step"
+"$dlcal" info --json hand/*.json.gz >hand.json
+python3 - <<'END' || fail "hand: $(cat hand.json)"
+import json
+cores = json.load(open("hand.json"))[0]["summary"]["cores"]
+parts = {name: cores[name + "_ns"]["p50"] for name in ("forward", "backward", "update")}
+# An update of an operator, 0.5 ms and more, and three of each pass.
+assert parts["update"] >= 0.5e6 and parts["forward"] >= 1.5e6 and parts["backward"] >= 1.5e6, parts
+END
+expect 0 "trained []" run -o plain -- python3 hand.py 60 plain
+[ "$(ranges ProfilerStep plain/*.json.gz)" -eq 20 ] || fail "plain: not 20 steps"
+[ "$(ranges Optimizer.step plain/*.json.gz)" -eq 0 ] || fail "plain: an update that nothing ends"
+expect 0 "the program ended after 9; recording starts after 15" run -o shorter -- python3 hand.py 9 modules
+expect 0 "no trace arose" run -- python3 hand.py 60 cuda:0 cuda
+# An update after 40 backward passes: these were no steps, and what was recorded of them goes.
+expect 0 "the program ended after 2; recording starts after 15" run -o late -- python3 hand.py 100 modules cpu late
+[ "$(ls late/*.json.gz 2>/dev/null | wc -l)" -eq 0 ] || fail "late: steps of single passes stayed"
+
+# What child processes take, a data loader's say, is in no operator.
+cat >children.py <<'END'
+import multiprocessing, os, runpy, sys
+def load():
+    while os.getppid() > 1: pass
+loader = multiprocessing.get_context("fork").Process(target=load, daemon=True)
+loader.start()
+sys.argv[1:] = ["60", "cpu", "0"]
+runpy.run_path("train.py", run_name="__main__")
+END
+expect 0 "by PyTorch's profiler" run -o children -- python3 children.py
+tested=$dlcal
+expect 0 "of processor time a step, which the costs" costs children/*.json.gz --batch 8 -o children.ini
+if "$dlcal" costs whole/*.json.gz --batch 8 -o whole.ini | grep -q "processor time"; then
+    fail "processor time of children that there are none of"
+fi
+tested=$dlprof
 
 # The program's own profiler goes first: ours ends when it starts, or never starts.
 expect 0 "by PyTorch's profiler" run -o own -- python3 train.py 60 cpu 0 own

@@ -68,6 +68,13 @@ static void distributed_member(void *context, dl_json_text key, dl_json_text val
     }
 }
 
+static void add_time(dl_kineto *kineto, const char *key, dl_json_text value)
+{
+    int64_t ns;
+    if (!dl_json_int(value, &ns) || ns <= 0) return;
+    dl_trace_builder_meta(&kineto->builder, key, "%" PRId64, ns);
+}
+
 /* kineto_meta.c: its function for members of the outer object. */
 static void kineto_member(void *context, dl_json_text key, dl_json_text value)
 {
@@ -81,10 +88,9 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
     } else if (is_key(key, "host_name")) {
         dl_trace_builder_meta(&kineto->builder, "host", "%s", text_of(kineto, value));
     } else if (is_key(key, "dlprof_step_ns")) {
-        int64_t ns;
-        if (dl_json_int(value, &ns) && ns > 0) {
-            dl_trace_builder_meta(&kineto->builder, "unprofiled_step_ns", "%" PRId64, ns);
-        }
+        add_time(kineto, "unprofiled_step_ns", value);
+    } else if (is_key(key, "dlprof_children_ns")) {
+        add_time(kineto, "children_step_ns", value);
     } else if (is_key(key, "traceName")) {
         dl_trace_builder_meta(&kineto->builder, "trace_name", "%s", text_of(kineto, value));
     }

@@ -3,7 +3,7 @@ only sleep. The profiler writes what PyTorch's would."""
 
 import types
 
-from . import _C, autograd, optim, profiler  # noqa: F401
+from . import _C, autograd, nn, optim, profiler  # noqa: F401
 
 
 def parameter(device):
