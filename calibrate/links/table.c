@@ -4,16 +4,13 @@
 #include <string.h>
 #include <strings.h>
 
-#include "calibrate/links/links.h"
+#include "calibrate/links/links_internal.h"
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/collective/collective.h"
 
-#define BYTES_MAX 1e15
-#define TIME_MIN_NS 1e-3
-#define TIME_MAX_NS 1e15
 #define RANKS_MAX 65536
 #define STARTS_MAX 1000000
 
@@ -119,9 +116,9 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
                                name, hint);
     }
     if ((status = number_at(csv, row, columns[RANKS], 1, RANKS_MAX, &ranks, err)) ||
-        (status = number_at(csv, row, columns[BYTES], 0, BYTES_MAX, &bytes, err)) ||
-        (status = number_at(csv, row, columns[TIME], TIME_MIN_NS / unit_ns, TIME_MAX_NS / unit_ns,
-                            &time, err)) ||
+        (status = number_at(csv, row, columns[BYTES], 0, DL_LINK_BYTES_MAX, &bytes, err)) ||
+        (status = number_at(csv, row, columns[TIME], DL_LINK_TIME_MIN_NS / unit_ns,
+                            DL_LINK_TIME_MAX_NS / unit_ns, &time, err)) ||
         (columns[NODES] >= 0 &&
          (status = number_at(csv, row, columns[NODES], 1, ranks, &nodes, err))) ||
         (columns[START] >= 0 &&

@@ -238,6 +238,24 @@ static void matrices_and_single_rates_are_read(void **state)
     dl_link_data_free(&data);
 }
 
+/* A script that runs one program after another leaves one log. */
+static void one_log_may_hold_several_programs(void **state)
+{
+    (void)state;
+    dl_link_data data =
+        read_text("all.log", "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 0.00050 s, "
+                             "Size = 6000000 bytes, NumDevsUsed = 1\n"
+                             "Running device_to_device_memcpy_read_ce.\n"
+                             "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
+                             "           0         1\n 0       N/A    276.07\n\n"
+                             "cpu_to_gpu0_by_dma_under_numa0 26.2387\n");
+    assert_int_equal(data.series_count, 1);
+    assert_string_equal(data.series[0].name, "h2d");
+    assert_int_equal(data.rate_count, 2);
+    assert_true(data.rates[0].value == 276.07e9 && data.rates[1].value == 26.2387e9);
+    dl_link_data_free(&data);
+}
+
 /* Three copies of one size: their median, its error from their spread. */
 static void traces_of_bench_are_read(void **state)
 {
@@ -366,6 +384,7 @@ int main(void)
         cmocka_unit_test(faults_are_named_with_their_line),
         cmocka_unit_test(both_forms_of_bandwidth_test_are_read),
         cmocka_unit_test(matrices_and_single_rates_are_read),
+        cmocka_unit_test(one_log_may_hold_several_programs),
         cmocka_unit_test(traces_of_bench_are_read),
         cmocka_unit_test(starts_and_scatter_are_told_apart),
         cmocka_unit_test(real_logs_are_read),

@@ -1,0 +1,74 @@
+/* Reading logs: lines of words, and a reader for each program that writes them. */
+#ifndef DL_CALIBRATE_LINKS_LINKS_INTERNAL_H
+#define DL_CALIBRATE_LINKS_LINKS_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "calibrate/links/links.h"
+#include "common/status.h"
+
+/* Longer lines are no tables and are cut; so are lines with more words. */
+#define DL_LINK_LINE_BYTES 1024
+#define DL_LINK_WORDS_MAX 96
+
+/* Least and greatest time that is believed, in ns: 1 ps, 11 days. */
+#define DL_LINK_TIME_MIN_NS 1e-3
+#define DL_LINK_TIME_MAX_NS 1e15
+
+/* Greatest size. */
+#define DL_LINK_BYTES_MAX 1e15
+
+/* A log that is read line by line; zero but for path, at and end before the first line. */
+typedef struct dl_link_log {
+    const char *path;
+    const char *at, *end;          /* what is still to be read */
+    int line;                      /* number of the present one */
+    char text[DL_LINK_LINE_BYTES]; /* the present line, without its end */
+    char words_text[DL_LINK_LINE_BYTES];
+    char *words[DL_LINK_WORDS_MAX]; /* [word_count] borrowed from words_text */
+    size_t word_count;
+} dl_link_log;
+
+/* Goes to the next line, without what mpirun --tag-output or srun --label put in front; false at
+ * the end. A NUL counts as a blank. */
+bool dl_link_log_next(dl_link_log *log);
+
+/* Error about the present line. */
+#define dl_link_log_error(log, code, err, ...) \
+    dl_error_set_at((err), (code), (log)->path, (log)->line, __VA_ARGS__)
+
+/* The word as a number low < number < high; DL_ERR_PARSE, DL_ERR_RANGE. */
+dl_status dl_link_log_number(const dl_link_log *log, const char *word, double low, double high,
+                             double *number, dl_error *err) DL_MUST_CHECK;
+
+/* Half a unit of the last digit of `word` (a number > 0), over its value, as a standard error (that
+ * of equal chances between both ends). */
+double dl_link_digits_error(const char *word, double value);
+
+/* A rate of the present line. */
+typedef struct dl_link_rate_text {
+    const char *name, *pair; /* as in dl_link_rate */
+    const char *word;        /* the number */
+    double unit;             /* of it: bytes per second, or ns */
+    bool is_latency;
+} dl_link_rate_text;
+
+/* Adds it unless it is 0, as where a copy is not possible. */
+dl_status dl_link_data_add_rate(dl_link_data *data, const dl_link_log *log,
+                                const dl_link_rate_text *rate, dl_error *err) DL_MUST_CHECK;
+
+/* A program whose output is read. `read` takes the lines that are its own, skips all others, and
+ * adds to *tables how many tables or rows it found. */
+typedef struct dl_link_reader {
+    const char *name;
+    dl_status (*read)(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err);
+} dl_link_reader;
+
+extern const dl_link_reader dl_link_nccl_tests, dl_link_bandwidth_test, dl_link_nvbandwidth,
+    dl_link_gpu_copy_bw;
+
+/* Adds the samples of a trace of dlprof bench. DL_ERR_DATA if it has none. */
+dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,205 @@
+/* What logs say, put together: points by series, starts of a benchmark, single rates. */
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/fit.h"
+#include "calibrate/links/links_internal.h"
+#include "common/alloc.h"
+#include "common/sort.h"
+
+/* In GB/s, or in ns: anything above is no measurement. */
+#define RATE_MAX 1e9
+
+const char *const dl_link_place_names[3] = {"", "out of place", "in place"};
+
+static bool same_text(const char *a, const char *b)
+{
+    return (a == NULL || b == NULL) ? a == b : strcmp(a, b) == 0;
+}
+
+static char *copy_text(const char *text)
+{
+    return text != NULL ? dl_strdup(text) : NULL;
+}
+
+/* The series that equals *key in all but points, or a new one with copies of its texts. Valid until
+ * the next call. */
+static dl_link_series *find_series(dl_link_data *data, const dl_link_series *key)
+{
+    for (size_t i = 0; i < data->series_count; i++) {
+        dl_link_series *s = &data->series[i];
+        if (same_text(s->path, key->path) && same_text(s->name, key->name) &&
+            same_text(s->device, key->device) && s->collective == key->collective &&
+            s->ranks == key->ranks && s->nodes == key->nodes && s->place == key->place) {
+            return s;
+        }
+    }
+    dl_link_series *s = &DL_APPEND(data->series, data->series_count, "series");
+    *s = *key;
+    s->path = copy_text(key->path);
+    s->name = copy_text(key->name);
+    s->device = copy_text(key->device);
+    s->points = NULL;
+    s->starts = NULL;
+    s->count = s->start_count = 0;
+    return s;
+}
+
+void dl_link_data_add(dl_link_data *data, const dl_link_series *key, dl_link_point point)
+{
+    dl_link_series *series = find_series(data, key);
+    DL_APPEND(series->points, series->count, "points") = point;
+}
+
+dl_status dl_link_data_add_rate(dl_link_data *data, const dl_link_log *log,
+                                const dl_link_rate_text *rate, dl_error *err)
+{
+    double value = 0;
+    const dl_status status = dl_link_log_number(log, rate->word, 0, RATE_MAX, &value, err);
+    if (status != DL_OK || value <= 0) return status;
+    DL_APPEND(data->rates, data->rate_count, "rates") =
+        (dl_link_rate){.path = dl_strdup(log->path),
+                       .name = dl_strdup(rate->name),
+                       .pair = dl_strdup(rate->pair),
+                       .value = value * rate->unit,
+                       .is_latency = rate->is_latency,
+                       .line = log->line};
+    return DL_OK;
+}
+
+DL_ORDER(by_size, dl_link_point, DL_BY(bytes), DL_BY(line));
+
+/* Points of one size as one. */
+static dl_link_point merged(const dl_link_point *points, size_t n)
+{
+    if (n == 1) return points[0];
+    double *times = dl_calloc(n, sizeof *times, "times of a size");
+    dl_link_point all = points[0];
+    for (size_t i = 0; i < n; i++) {
+        times[i] = points[i].time_ns;
+        all.error_frac = fmin(all.error_frac, points[i].error_frac);
+    }
+    const dl_estimate median = dl_fit_median(times, n);
+    all.time_ns = median.value;
+    all.count = (int64_t)n;
+    if (n >= 3) all.error_frac = fmax(all.error_frac, median.error / median.value);
+    free(times);
+    return all;
+}
+
+DL_ORDER(by_start, dl_link_point, DL_BY(start), DL_BY(line));
+
+static double time_of_size(const dl_link_series *series, double bytes)
+{
+    size_t i = 0;
+    while (i + 1 < series->count && series->points[i].bytes < bytes)
+        i++;
+    return series->points[i].time_ns;
+}
+
+/* Standard error of a median of n values, over their standard deviation: that of a mean times
+ * sqrt(pi / 2) (normal values, many of them); of two it is their mean. */
+static double median_error(int64_t n)
+{
+    return sqrt((n > 2 ? M_PI / 2 : 1) / (double)n);
+}
+
+/* How much the starts differ: the standard error of their median. */
+static void find_start_error(dl_link_series *series)
+{
+    double *logs = dl_calloc(series->start_count, sizeof *logs, "starts");
+    for (size_t k = 0; k < series->start_count; k++)
+        logs[k] = log(series->starts[k]);
+    series->start_error_frac =
+        gsl_stats_sd(logs, 1, series->start_count) * median_error((int64_t)series->start_count);
+    free(logs);
+}
+
+/* What the sizes of a start scatter by besides, in ns: of all[n] in the order of the starts. The
+ * same for all sizes, as each time is a difference of two steps that are much longer. */
+static void find_scatter(dl_link_series *series, const dl_link_point *all, size_t n)
+{
+    const double free_points = (double)n - (double)(series->count + series->start_count) + 1;
+    double squares = 0;
+    size_t k = 0;
+    if (!(free_points > 0)) return;
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && all[i].start != all[i - 1].start) k++;
+        const double off = all[i].time_ns - series->starts[k] * time_of_size(series, all[i].bytes);
+        squares += off * off;
+    }
+    const double sd_ns = sqrt(squares / free_points);
+    for (size_t i = 0; i < series->count; i++) {
+        dl_link_point *point = &series->points[i];
+        point->error_frac = sd_ns * median_error(point->count) / point->time_ns;
+    }
+}
+
+/* Of all[n], which the series' points were merged from: each start's times over those of the same
+ * sizes, and errors. */
+static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
+{
+    dl_sort(all, n, sizeof *all, by_start);
+    if (n == 0 || all[0].start == 0 || all[0].start == all[n - 1].start) return;
+    for (size_t i = 0; i < n;) {
+        const int start = all[i].start;
+        double own_ns = 0, typical_ns = 0;
+        for (; i < n && all[i].start == start; i++) {
+            own_ns += all[i].time_ns;
+            typical_ns += time_of_size(series, all[i].bytes);
+        }
+        DL_APPEND(series->starts, series->start_count, "starts") = own_ns / typical_ns;
+    }
+    find_start_error(series);
+    find_scatter(series, all, n);
+}
+
+static void finish_series(dl_link_series *series)
+{
+    size_t kept = 0;
+    const size_t n = series->count;
+    dl_sort(series->points, n, sizeof *series->points, by_size);
+    dl_link_point *all = dl_calloc(n, sizeof *all, "points");
+    for (size_t i = 0; i < n; i++)
+        all[i] = series->points[i];
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n; end++) {
+            if (all[end].bytes > all[i].bytes) break;
+        }
+        series->points[kept++] = merged(&all[i], end - i);
+    }
+    series->count = kept;
+    series->one_start = n > 0 && all[0].start > 0;
+    for (size_t i = 1; i < n; i++)
+        series->one_start &= all[i].start == all[0].start;
+    find_starts(series, all, n);
+    free(all);
+}
+
+void dl_link_data_finish(dl_link_data *data)
+{
+    for (size_t i = 0; i < data->series_count; i++)
+        finish_series(&data->series[i]);
+}
+
+void dl_link_data_free(dl_link_data *data)
+{
+    for (size_t i = 0; i < data->series_count; i++) {
+        free(data->series[i].path);
+        free(data->series[i].name);
+        free(data->series[i].device);
+        free(data->series[i].points);
+        free(data->series[i].starts);
+    }
+    for (size_t i = 0; i < data->rate_count; i++) {
+        free(data->rates[i].path);
+        free(data->rates[i].name);
+        free(data->rates[i].pair);
+    }
+    free(data->series);
+    free(data->rates);
+    *data = (dl_link_data){0};
+}
