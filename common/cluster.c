@@ -118,7 +118,7 @@ static dl_status introduce(dl_cluster *cluster, dl_error *err)
     return status;
 }
 
-dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void **entry,
+dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *function,
                            dl_error *err)
 {
     char *path = NULL;
@@ -141,22 +141,17 @@ dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *
     if (handle == NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "cannot load MPI: %.400s", dlerror());
     }
-    *entry = dlsym(handle, name);
-    if (*entry != NULL) return DL_OK;
+    if (dl_library_function(handle, name, function)) return DL_OK;
     return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s is of another version", DL_CLUSTER_LIBRARY);
 }
 
 /* The library's table. */
 static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launcher, dl_error *err)
 {
-    /* POSIX has functions come as object pointers; C has no cast for that. */
-    union {
-        void *object;
-        dl_cluster_entry_function function;
-    } entry;
-    const dl_status status = dl_cluster_entry(launcher, DL_CLUSTER_ENTRY, &entry.object, err);
+    dl_cluster_entry_function entry = NULL;
+    const dl_status status = dl_cluster_entry(launcher, DL_CLUSTER_ENTRY, &entry, err);
     if (status != DL_OK) return status;
-    const dl_cluster_calls *found = entry.function();
+    const dl_cluster_calls *found = entry();
     if (found->bytes != sizeof *found) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s is of another version",
                             DL_CLUSTER_LIBRARY);

@@ -56,9 +56,10 @@ typedef struct dl_cluster_calls {
 
 typedef const dl_cluster_calls *(*dl_cluster_entry_function)(void);
 
-/* The function `name` of the library, which stays loaded. DL_ERR_UNSUPPORTED where the launcher has
+/* *function, a pointer to a function, becomes `name` of the library, which stays loaded (as
+ * dl_library_function). DL_ERR_UNSUPPORTED where the launcher has
  * no MPI, the library is not there or has no such function. */
-dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void **entry,
+dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *function,
                            dl_error *err) DL_MUST_CHECK;
 
 typedef struct dl_cluster {

@@ -74,3 +74,10 @@ dl_status dl_library_path(const char *name, char **path, dl_error *err)
     free(installed);
     return status;
 }
+
+bool dl_library_function(void *library, const char *name, void *function)
+{
+    void *found = dlsym(library, name);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}

@@ -4,6 +4,8 @@
 #ifndef DL_COMMON_INSTALL_H
 #define DL_COMMON_INSTALL_H
 
+#include <stdbool.h>
+
 #include "common/status.h"
 
 /* Path of `name` ("plots", "scenarios/machines") in $DLSCALE_SHARE, if that is set, else in the
@@ -16,5 +18,10 @@ char *dl_share_path(const char *name);
  * program and the system's reason, if it is not there or not readable; DL_ERR_SYSTEM if the program
  * cannot find its own file (no /proc, and it has been moved). */
 dl_status dl_library_path(const char *name, char **path, dl_error *err) DL_MUST_CHECK;
+
+/* Stores the address of the function `name` of `library` (dlopen) in *function, a pointer to a
+ * function of any type: POSIX has functions come as object pointers, for which C has no cast. NULL,
+ * and false, if the library has none. */
+bool dl_library_function(void *library, const char *name, void *function);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "common/alloc.h"
+#include "common/install.h"
 
 #define LIBRARY "libopenblas.so.0"
 #define THREADS "OPENBLAS_NUM_THREADS"
@@ -22,13 +23,6 @@ static char why[300]; /* it could not be loaded; empty: it was */
 const dl_blas *dl_blas_loaded(void)
 {
     return &blas;
-}
-
-/* POSIX has functions come as object pointers; C has no cast for that. */
-static void find(void *handle, const char *name, void *function)
-{
-    void *object = dlsym(handle, name);
-    memcpy(function, &object, sizeof object);
 }
 
 /* It reads the number of its threads while it is loaded. */
@@ -55,10 +49,10 @@ static void load(void)
         snprintf(why, sizeof why, "%s", reason != NULL ? reason : LIBRARY);
         return;
     }
-    find(handle, "cblas_sgemm", &blas.gemm_float);
-    find(handle, "cblas_dgemm", &blas.gemm_double);
-    find(handle, "blas_memory_alloc", &memory_alloc);
-    find(handle, "blas_memory_free", &memory_free);
+    dl_library_function(handle, "cblas_sgemm", &blas.gemm_float);
+    dl_library_function(handle, "cblas_dgemm", &blas.gemm_double);
+    dl_library_function(handle, "blas_memory_alloc", &memory_alloc);
+    dl_library_function(handle, "blas_memory_free", &memory_free);
     if (blas.gemm_float == NULL || blas.gemm_double == NULL) {
         snprintf(why, sizeof why, LIBRARY " has no cblas_sgemm and cblas_dgemm");
         return;
@@ -66,8 +60,7 @@ static void load(void)
     /* A build on OpenMP does not read that variable. A replica is one thread on its own core:
      * threads of BLAS would fight the other replicas. */
     void (*set_threads)(int) = NULL;
-    find(handle, "openblas_set_num_threads", &set_threads);
-    if (set_threads != NULL) set_threads(1);
+    if (dl_library_function(handle, "openblas_set_num_threads", &set_threads)) set_threads(1);
 }
 
 dl_status dl_blas_load(dl_error *err)

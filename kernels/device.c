@@ -40,16 +40,12 @@ dl_status dl_device_load(const char *path, const dl_device_type **type, dl_error
     if (handle == NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "cannot load CUDA: %.300s" OFFER, dlerror());
     }
-    /* POSIX has functions come as object pointers; C has no cast for that. */
-    union {
-        void *object;
-        dl_device_entry_function function;
-    } entry = {.object = dlsym(handle, DL_DEVICE_ENTRY)};
-    if (entry.object == NULL) {
+    dl_device_entry_function entry = NULL;
+    if (!dl_library_function(handle, DL_DEVICE_ENTRY, &entry)) {
         dlclose(handle);
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "%.300s has no " DL_DEVICE_ENTRY OFFER, path);
     }
-    const dl_device_type *found = entry.function();
+    const dl_device_type *found = entry();
     int count = 0;
     dl_error why = {0};
     if (found->count(&count, &why) != DL_OK) {

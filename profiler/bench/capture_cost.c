@@ -20,6 +20,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/install.h"
 #include "common/names.h"
 #include "common/status.h"
 #include "common/units.h"
@@ -268,8 +269,7 @@ static dl_status open_launcher(launcher *to, const char *path, char *name, dl_er
     to->memory = to->type->backend->allocate(COPY_BYTES, "measured copies");
     /* The device's library has loaded the driver's. */
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (driver != NULL) *(void **)&to->synchronize = dlsym(driver, "cuCtxSynchronize");
-    if (to->synchronize == NULL) {
+    if (driver == NULL || !dl_library_function(driver, "cuCtxSynchronize", &to->synchronize)) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "the driver has no cuCtxSynchronize");
     }
     return to->type->backend->wait(err);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/install.h"
+
 #define PATH_BYTES 4096
 
 /* By CUDA's major version. */
@@ -18,20 +20,12 @@ static const char *const folders[] = {DL_CUPTI_FOLDER, "/usr/local/cuda/extras/C
                                       "/usr/local/cuda/lib64"};
 #define FOLDER_COUNT (sizeof folders / sizeof folders[0])
 
-/* Stores the address of a function of `library` at `function`; NULL if there is none. */
-static bool find(void *library, const char *name, void *function)
-{
-    void *found = dlsym(library, name);
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
-
 dl_cuda_api dl_cuda_api_find(void)
 {
     dl_cuda_api cuda = {0};
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (library == NULL) return cuda;
-#define FIND(name) find(library, "cu" #name, &cuda.name);
+#define FIND(name) dl_library_function(library, "cu" #name, &cuda.name);
     DL_CUDA_FUNCTIONS(FIND)
 #undef FIND
     if (cuda.DriverGetVersion == NULL || cuda.DriverGetVersion(&cuda.version) != CUDA_SUCCESS) {
@@ -72,9 +66,9 @@ static void *load_for(int driver_version)
 
 static dl_status find_functions(dl_cupti_api *api, void *library, dl_error *err)
 {
-#define OPTIONAL(name) find(library, "cupti" #name, &api->name);
+#define OPTIONAL(name) dl_library_function(library, "cupti" #name, &api->name);
 #define NEEDED(name)                                                                   \
-    if (!find(library, "cupti" #name, &api->name)) {                                   \
+    if (!dl_library_function(library, "cupti" #name, &api->name)) {                    \
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "libcupti lacks cupti%s", #name); \
     }
     DL_CUPTI_NEEDED(NEEDED)

@@ -1,5 +1,6 @@
 #include "tests/check.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,12 +52,26 @@ static void libraries_lie_beside_the_program(void **state)
     free(program);
 }
 
+static void functions_of_libraries_are_found(void **state)
+{
+    (void)state;
+    size_t (*length)(const char *) = NULL;
+    void *program = dlopen(NULL, RTLD_NOW); /* with the C library */
+    assert_non_null(program);
+    assert_true(dl_library_function(program, "strlen", &length));
+    assert_int_equal(length("four"), 4);
+    assert_false(dl_library_function(program, "dl_no_such_function", &length));
+    assert_null(length);
+    dlclose(program);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(share_is_found_from_the_program),
         cmocka_unit_test(the_variable_goes_before),
         cmocka_unit_test(libraries_lie_beside_the_program),
+        cmocka_unit_test(functions_of_libraries_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
