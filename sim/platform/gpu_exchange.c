@@ -640,8 +640,9 @@ static double ready_share(const dl_gpus *gpus, double bytes)
         low = high;
     }
     if (high.bytes <= low.bytes) return high.share;
-    return low.share +
-           (high.share - low.share) * fmin(1, (bytes - low.bytes) / (high.bytes - low.bytes));
+    const double part = (bytes - low.bytes) / (high.bytes - low.bytes);
+    /* Rounded, the whole line may end above its point, and the next tensor be ready before. */
+    return fmin(high.share, low.share + (high.share - low.share) * part);
 }
 
 static bool has_own_buckets(const dl_gpus *gpus)

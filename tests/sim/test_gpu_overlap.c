@@ -82,7 +82,7 @@ static void exchange_slows_computing_throughout(void **state)
                 FORWARD_NS + BACKWARD_NS + c + UPDATE_NS, 1e-5);
 }
 
-static double with_gradients_ns(const char *bucket)
+static double with_gradients_ns(const char *ready, const char *bucket)
 {
     char costs[1024], rest[256];
     snprintf(costs, sizeof costs,
@@ -90,8 +90,9 @@ static double with_gradients_ns(const char *bucket)
              "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
              "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
              "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
-             "[gradients]\nready_1 = 0.1, 3000000\nready_2 = 0.9, 4000000\n"
-             "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH);
+             "[gradients]\n%s"
+             "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH,
+             ready);
     snprintf(rest, sizeof rest,
              "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\noverlap = yes\n%s", bucket);
     return fixture_step_ns(costs, "", 2, rest);
@@ -101,18 +102,32 @@ static double with_gradients_ns(const char *bucket)
 static void buckets_start_when_the_costs_say(void **state)
 {
     (void)state;
+    const char *ready = "ready_1 = 0.1, 3000000\nready_2 = 0.9, 4000000\n";
     const double begin = FORWARD_NS, end = FORWARD_NS + BACKWARD_NS;
     const double first = begin + 0.1 * BACKWARD_NS + bucket_ns(3e6);
     const double second = fmax(first, begin + 0.9 * BACKWARD_NS) + bucket_ns(1e6);
-    assert_near(with_gradients_ns(""), fmax(second, end) + UPDATE_NS, 1e-5);
+    assert_near(with_gradients_ns(ready, ""), fmax(second, end) + UPDATE_NS, 1e-5);
     /* In between on the line: 3.5 MB after half of the pass. */
     const double large = begin + 0.5 * BACKWARD_NS + bucket_ns(3.5e6);
-    assert_near(with_gradients_ns("bucket_bytes = 3500000\n"),
+    assert_near(with_gradients_ns(ready, "bucket_bytes = 3500000\n"),
                 fmax(end, fmax(large, begin + 0.9 * BACKWARD_NS) + bucket_ns(0.5e6)) + UPDATE_NS,
                 1e-5);
     /* All in one: what is left of the pass runs beside it. */
-    assert_near(with_gradients_ns("bucket_bytes = 0\n"),
+    assert_near(with_gradients_ns(ready, "bucket_bytes = 0\n"),
                 begin + 0.9 * BACKWARD_NS + bucket_ns(4e6) + UPDATE_NS, 1e-5);
+}
+
+/* 0.03 + (0.29 - 0.03) is more than 0.29 in floating point: the third tensor, which is ready together
+ * with the second, must not come before it. */
+static void tensors_of_a_layer_are_ready_together(void **state)
+{
+    (void)state;
+    const char *ready = "ready_1 = 0.03, 1000000\nready_2 = 0.29, 2000000\n"
+                        "ready_3 = 0.29, 3000000\nready_4 = 1, 4000000\n";
+    const double begin = FORWARD_NS, end = FORWARD_NS + BACKWARD_NS, c = bucket_ns(1e6);
+    const double first = begin + 0.03 * BACKWARD_NS + c;
+    const double third = fmax(first, begin + 0.29 * BACKWARD_NS) + 2 * c;
+    assert_near(with_gradients_ns(ready, ""), fmax(third, end) + c + UPDATE_NS, 1e-5);
 }
 
 /* A bucket begins when the slowest worker has it ready. */
@@ -202,6 +217,7 @@ int main(void)
         cmocka_unit_test(collectives_slow_computing),
         cmocka_unit_test(exchange_slows_computing_throughout),
         cmocka_unit_test(buckets_start_when_the_costs_say),
+        cmocka_unit_test(tensors_of_a_layer_are_ready_together),
         cmocka_unit_test(buckets_wait_for_the_slowest),
         cmocka_unit_test(without_overlap_buckets_come_behind),
     };
