@@ -14,17 +14,17 @@ const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS] = {"ll", "ll128", "s
 enum { NVLINK, PCI, NET, WAYS };
 
 static const double call_us[DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS] = {
-    [DL_NCCL_TREE] = {6.8, 14, 0}, [DL_NCCL_RING] = {6.6, 14, 8.4}};
+    [DL_NCCL_TREE] = {6.8, 14, 8.4}, [DL_NCCL_RING] = {6.6, 14, 8.4}};
 
 static const double hop_us[WAYS][DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS] = {
-    [NVLINK] = {{0.6, 1.25, 28}, {0.6, 1.9, 3.4}, {0, 0, 23}, {0, 0, 23}},
-    [PCI] = {{1, 1.9, 28}, {1, 2.5, 5.7}},
-    [NET] = {{5, 8.5, 28}, {2.7, 4, 14}, {0, 0, 18}, {0, 0, 14}},
+    [NVLINK] = {{0.6, 1.25, 4}, {0.6, 1.9, 3.4}, {0, 0, 25}, {0, 0, 25}},
+    [PCI] = {{1, 1.9, 4}, {1, 2.5, 5.7}},
+    [NET] = {{5, 8.5, 14}, {2.7, 4, 14}, {0, 0, 18}, {0, 0, 14}},
 };
 
 /* By generation of the GPUs, and for 1, 2 and more nodes. Of LL over several nodes by processor:
  * Intel's and others', AMD's. */
-static const double ll_most[3][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {87.7, 22.5, 19}};
+static const double ll_most[3][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}};
 static const double ll128_ring_most[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}};
 static const double ll128_tree_most[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}};
 static const double tree_most[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}};
@@ -40,7 +40,14 @@ static const double tree_correction[DL_NCCL_PROTOCOLS][CORRECTED_SIZES] = {
     6.6 /* of a way between two nodes as in dgx_h100.ini: two links of PCIe and a port each */
 #define PLATEAU_BYTES \
     64 /* of a rank's part of a channel: from there on rings by Simple wait longer */
-#define CHANNEL_GB_PER_S 25 /* wider channels are split in two (search.cc, ncclTopoCompute) */
+
+/* Channels (search.cc, ncclTopoCompute and ncclTopoDupChannels). The widest that NCCL looks for, by
+ * generation, within and between nodes; from 25 GB/s on each becomes two, but on Hopper those of less
+ * than 50 GB/s only where there are at most four. */
+static const double widest_gb_per_s[3][2] = {{40, 48}, {40, 48}, {60, 48}};
+#define SPLIT_GB_PER_S 25
+#define HOPPER_SPLIT_GB_PER_S 50
+#define HOPPER_SPLIT_COUNT 4
 
 /* What NCCL counts on an NVLink, and how many of them a GPU has to an NVSwitch (topo.h). */
 typedef struct nvlink_rate {
@@ -145,6 +152,39 @@ static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const dl
     return true;
 }
 
+/* Whether a tree's NIC sends to and from the same GPU. From Hopper on NCCL looks for such a tree
+ * where no second GPU is below the NIC's switch, before it lets data come from further away
+ * (search.cc, "Try a simpler tree"). */
+static bool has_simple_tree(const dl_nccl_group *g, const dl_links *links, const dl_place *ranks,
+                            int first_node)
+{
+    const dl_machine *m = links->machine;
+    if (g->nodes == 1) return false;
+    if (g->ranks == g->nodes) return true;
+    if (g->generation < 2) return false;
+    for (int r = 0; r < first_node; r++) {
+        const int nic = dl_links_nic(links, ranks[r]);
+        for (int other = 0; other < first_node; other++) {
+            if (other != r &&
+                below_one_switch(m, m->gpus[ranks[other].index].parent, m->nics[nic].parent))
+                return false;
+        }
+    }
+    return true;
+}
+
+static int channel_count(const dl_nccl_group *g, int rings)
+{
+    const double widest = widest_gb_per_s[g->generation][g->nodes > 1] * 1e9;
+    int count = rings;
+    if (g->ring_bytes_per_s / count > widest) count = (int)floor(g->ring_bytes_per_s / widest);
+    const double each_gb_per_s = g->ring_bytes_per_s / count / 1e9;
+    if (each_gb_per_s < SPLIT_GB_PER_S) return count;
+    if (g->generation == 2 && each_gb_per_s < HOPPER_SPLIT_GB_PER_S && count > HOPPER_SPLIT_COUNT)
+        return count;
+    return 2 * count;
+}
+
 void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_place *ranks,
                         int count)
 {
@@ -180,8 +220,8 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
         group->nodes > 1 ? rings_rate(&nominal, ranks, two_nodes, &rings) : inside;
     group->tree_bytes_per_s = group->ring_bytes_per_s;
     if (group->nodes == 2) group->tree_bytes_per_s = fmin(inside, 2 * group->ring_bytes_per_s);
-    const double channels = ceil(group->ring_bytes_per_s / (CHANNEL_GB_PER_S * 1e9));
-    group->channels = rings > channels ? rings : (int)channels;
+    group->channels = channel_count(group, rings);
+    group->simple_tree = has_simple_tree(group, &nominal, ranks, first_node);
     group->ll128 = allows_ll128(group, &nominal, ranks, first_node);
     dl_links_free(&nominal);
 }
@@ -217,13 +257,21 @@ static double bandwidth_frac(const dl_nccl_group *g, dl_collective_kind kind,
         frac = fmin(frac * (g->nodes == 1 ? 7.0 / 9 : 120.0 / 128),
                     per_channel * ll128_tree_most[of][at] / bus);
     }
-    return g->ranks == g->nodes ? 0.85 * frac : frac;
+    return g->simple_tree ? 0.85 * frac : frac;
 }
 
 static int steps_of(dl_collective_kind kind, int ranks)
 {
     if (kind == DL_ALLREDUCE) return 2 * (ranks - 1);
     return kind == DL_ALLGATHER || kind == DL_REDUCE_SCATTER ? ranks - 1 : ranks;
+}
+
+/* Of NVLS within a node: a GPU that heads a channel counts twice for it, so that the links of n GPUs
+ * carry n + 1 times each of n channels (search.cc, ncclTopoSearchTryNvls). */
+static double nvls_inside(const dl_nccl_group *g)
+{
+    const double gpus = (double)g->ranks / g->nodes;
+    return g->inside_bytes_per_s * gpus / (gpus + 1);
 }
 
 /* Of the bytes as nccl-tests count them. */
@@ -233,9 +281,9 @@ static double bandwidth(const dl_nccl_group *g, dl_collective_kind kind,
     const double frac = bandwidth_frac(g, kind, algorithm, protocol);
     switch (algorithm) {
     case DL_NCCL_RING: return frac * g->ring_bytes_per_s * g->ranks / steps_of(kind, g->ranks);
-    case DL_NCCL_NVLS: return g->ring_bytes_per_s * 5 / 6;
+    case DL_NCCL_NVLS: return nvls_inside(g) * 5 / 6;
     case DL_NCCL_NVLS_TREE:
-        return fmin(g->inside_bytes_per_s, g->ring_bytes_per_s / (g->nodes > 2 ? 2 : 1)) * 5 / 6;
+        return fmin(nvls_inside(g), g->ring_bytes_per_s / (g->nodes > 2 ? 2 : 1)) * 5 / 6;
     default: return frac * g->tree_bytes_per_s / 2;
     }
 }
@@ -254,11 +302,18 @@ static int inner_way(const dl_nccl_group *g)
     return g->nvlink ? NVLINK : PCI;
 }
 
+/* With one GPU in each node the hops of a tree, which nothing hides. */
+static double outer_hop_us(const dl_nccl_group *g, dl_nccl_algorithm algorithm,
+                           dl_nccl_protocol protocol)
+{
+    return hop_us[NET][g->ranks == g->nodes ? DL_NCCL_TREE : algorithm][protocol];
+}
+
 static double latency_us(const dl_nccl_group *g, dl_collective_kind kind,
                          dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
     const double inner = hop_us[inner_way(g)][algorithm][protocol];
-    const double outer = hop_us[NET][algorithm][protocol];
+    const double outer = outer_hop_us(g, algorithm, protocol);
     const double call = call_us[algorithm][protocol];
     if (algorithm == DL_NCCL_NVLS) return inner;
     if (algorithm == DL_NCCL_NVLS_TREE) return inner + 2 * floor(log2(g->nodes)) * outer;
@@ -267,7 +322,7 @@ static double latency_us(const dl_nccl_group *g, dl_collective_kind kind,
     }
     if (kind == DL_BROADCAST || kind == DL_REDUCE) return call + (g->nodes > 1 ? outer : inner);
     const int steps = steps_of(kind, g->ranks);
-    const int outer_steps = g->nodes == 1 ? 0 : kind == DL_ALLREDUCE ? 2 * g->nodes : g->nodes - 1;
+    const int outer_steps = (kind == DL_ALLREDUCE ? 2 : 1) * (g->nodes - 1);
     return call + (steps - outer_steps) * fmax(inner, post_us(g, protocol)) + outer_steps * outer;
 }
 
@@ -337,13 +392,12 @@ dl_hop_costs dl_nccl_costs(const dl_nccl_group *g, dl_collective_kind kind, doub
                            dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
     const bool chunks = algorithm == DL_NCCL_TREE && protocol == DL_NCCL_SIMPLE;
-    const int as = chunks ? DL_NCCL_RING : (int)algorithm;
     const bool nvls = algorithm == DL_NCCL_NVLS || algorithm == DL_NCCL_NVLS_TREE;
-    const double call = call_us[nvls ? DL_NCCL_RING : as][protocol];
+    const double call = call_us[nvls ? DL_NCCL_RING : algorithm][protocol];
     const double links_frac = g->nodes == 1 && !nvls ? g->inside_frac : 1;
     const double part = chunks ? 1 : correction(algorithm, protocol, bytes);
-    const double outer = hop_us[NET][as][protocol];
-    double inner = hop_us[inner_way(g)][as][protocol];
+    const double outer = outer_hop_us(g, algorithm, protocol);
+    double inner = hop_us[inner_way(g)][algorithm][protocol];
     if (nvls) inner = (inner - call) / 2; /* up and down */
     return (dl_hop_costs){
         .launch_ns = call * 1e3,

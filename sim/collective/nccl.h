@@ -1,5 +1,5 @@
 /* Which algorithm and protocol NCCL takes, and what its calls and hops cost: the model of times by
- * which it tunes itself (NVIDIA/nccl, src/graph/tuning.cc at b6475625, version 2.20).
+ * which it tunes itself (NVIDIA/nccl, src/graph/tuning.cc of version 2.26).
  *
  * Time = latency + bytes / bandwidth for each algorithm (tree, ring, NVLS, NVLS tree) and protocol.
  * LL writes a flag beside each four bytes and needs no fence, LL128 one for each 120 bytes, over
@@ -11,14 +11,19 @@
  * most what NCCL counts on, topo.h there): neither what a cost file nor what a shaped port leaves
  * of them is known to NCCL when it tunes itself. What the simulation then takes for the transfers
  * are its latencies of calls and hops, and the part of the bandwidth that a protocol reaches,
- * corrected for trees by LL and LL128. It leaves out what stands in for chunks of Simple, which the
- * simulation has: 28 us for each hop of a tree (as a comment there says), which takes as long as a
- * ring's, and the correction.
+ * corrected for trees by LL and LL128. The correction of trees by Simple is left out, since it stands
+ * for chunks, which the simulation has. Rings by LL get the quarter or third of the bandwidth that
+ * version 2.20 gives them, as the tables of A100 have it, not the half of 2.26.
+ *
+ * The model's bandwidths are those of channels, for whose number and kind NCCL searches (search.cc):
+ * how many a node's links and ports hold, and on Hopper whether a tree's NIC serves one GPU both
+ * ways, which takes 15 % of its rate. Rates are not rounded to those of NCCL's list.
  *
  * Sums in the NVSwitches of several nodes go over trees between them (NVLS tree, from 2.18 on).
  *
  * Left out: sums in the network's switches (CollNet, and NVLS over them, which need a plugin for
- * SHARP), and the steps in which NCCL looks for bandwidths of channels. */
+ * SHARP), PAT (all-gathers and reduce-scatters of nodes with one GPU each), NVLS for other kinds than
+ * all-reduces, and latencies that a network's plugin states. */
 #ifndef DL_SIM_NCCL_H
 #define DL_SIM_NCCL_H
 
@@ -50,6 +55,7 @@ typedef struct dl_nccl_group {
     bool ll128;                /* is allowed */
     bool amd;                  /* processors */
     bool sums;                 /* the NVSwitch of each node */
+    bool simple_tree;          /* whose NIC sends to and from one GPU */
     double inside_frac;        /* of a node's links, that NCCL counts on */
     double inside_bytes_per_s; /* of a node's rings; INFINITY of one rank */
     double ring_bytes_per_s, tree_bytes_per_s; /* of all channels together */

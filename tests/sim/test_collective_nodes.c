@@ -96,9 +96,9 @@ static void eight_h100_a_node(void **state)
 {
     (void)state;
     assert_errors(COMPARE(2, "auto", two_nodes), 0.08, 0.21);
-    assert_errors(COMPARE(4, "auto", four_nodes), 0.14, 0.37);
-    assert_errors(COMPARE(8, "auto", eight_nodes), 0.25, 0.47);
-    assert_errors(COMPARE(128, "ring", nodes_128), 0.07, 0.15);
+    assert_errors(COMPARE(4, "auto", four_nodes), 0.1, 0.24);
+    assert_errors(COMPARE(8, "auto", eight_nodes), 0.15, 0.24);
+    assert_errors(COMPARE(128, "ring", nodes_128), 0.06, 0.15);
 }
 
 int main(void)
