@@ -60,7 +60,8 @@ typedef struct choice {
     const dl_collective_algorithm *algorithm;
     const char *protocol; /* NULL = there is none */
     dl_hop_costs costs;
-    double time_ns;
+    double
+        time_ns; /* on the idle machine; NaN: not worked out, as there was nothing to compare with */
 } choice;
 
 static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *links,
@@ -133,12 +134,17 @@ static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_ma
     return !algorithm->simple_only || !has_other || !ll;
 }
 
-/* Takes it if it is faster than what there is. */
+/* Takes it if it is faster than what there is, or if there is nothing. */
 static void consider(const dl_links *links, const dl_collective_config *config,
                      const dl_collective_algorithm *algorithm, const char *protocol,
                      dl_hop_costs costs, choice *best)
 {
     costs.message_ns = config->message_ns;
+    if (best->algorithm == NULL) {
+        *best = (choice){algorithm, protocol, costs, (double)NAN};
+        return;
+    }
+    if (isnan(best->time_ns)) best->time_ns = idle_ns(links, config, best->algorithm, &best->costs);
     const double time_ns = idle_ns(links, config, algorithm, &costs);
     if (time_ns < best->time_ns) *best = (choice){algorithm, protocol, costs, time_ns};
 }
@@ -241,7 +247,7 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
     if (status != DL_OK) return status;
     dl_collective_config phases = *config;
     phases.fidelity = DL_FIDELITY_PHASE;
-    *best = (choice){.costs = protocol_costs(NULL), .time_ns = INFINITY};
+    *best = (choice){.costs = protocol_costs(NULL), .time_ns = (double)NAN};
     if (config->rank_count == 1) return DL_OK;
     if (links->machine->library == DL_LIBRARY_NCCL) {
         choose_as_nccl(links, &phases, only, best);

@@ -102,6 +102,65 @@ static void add_nvlinks(dl_links *links)
     }
 }
 
+static bool is_above(const dl_machine *m, int above, int place)
+{
+    while (place >= 0 && place != above)
+        place = dl_machine_parent(m, place);
+    return place == above;
+}
+
+/* The lowest place over both, -1 if they are on different sockets. */
+static int common_place(const dl_machine *m, int a, int b)
+{
+    while (a >= 0 && !is_above(m, a, b))
+        a = dl_machine_parent(m, a);
+    return a;
+}
+
+/* Distance in edges between two places; other sockets are further than any place of the own. */
+static int distance(const dl_machine *m, int a, int b)
+{
+    int top = common_place(m, a, b);
+    if (top < 0) return 2 * DL_MACHINE_MAX_DEPTH + 2;
+    int edges = 0;
+    for (int place = a; place != top; place = dl_machine_parent(m, place))
+        edges++;
+    for (int place = b; place != top; place = dl_machine_parent(m, place))
+        edges++;
+    return edges;
+}
+
+/* The nearest NIC of GPU or host `index`; in turn for GPUs at one place to which some are equally near. */
+static int nearest_nic(const dl_machine *m, bool is_gpu, int index)
+{
+    const int at = is_gpu ? m->gpus[index].parent : index;
+    int rank = 0; /* of the GPU among those at the same place */
+    for (int i = 0; is_gpu && i < index; i++)
+        rank += m->gpus[i].parent == at;
+    int nearest = INT32_MAX, equal = 0;
+    for (int i = 0; i < m->nic_count; i++) {
+        int far = distance(m, at, m->nics[i].parent);
+        equal = far < nearest ? 1 : equal + (far == nearest);
+        if (far < nearest) nearest = far;
+    }
+    int left = equal > 0 ? rank % equal : 0;
+    for (int i = 0; i < m->nic_count; i++) {
+        if (distance(m, at, m->nics[i].parent) == nearest && left-- == 0) return i;
+    }
+    return -1;
+}
+
+static void find_nics(dl_links *links)
+{
+    const dl_machine *m = links->machine;
+    links->gpu_nic = dl_calloc((size_t)m->gpu_count, sizeof *links->gpu_nic, "NICs of GPUs");
+    links->host_nic = dl_calloc((size_t)m->sockets, sizeof *links->host_nic, "NICs of hosts");
+    for (int g = 0; g < m->gpu_count; g++)
+        links->gpu_nic[g] = nearest_nic(m, true, g);
+    for (int h = 0; h < m->sockets; h++)
+        links->host_nic[h] = nearest_nic(m, false, h);
+}
+
 void dl_links_init(dl_links *links, const dl_machine *machine)
 {
     *links = (dl_links){.machine = machine, .core = -1, .sites = -1, .fabric = -1, .pairs = -1};
@@ -109,6 +168,7 @@ void dl_links_init(dl_links *links, const dl_machine *machine)
     add_sockets(links);
     add_devices(links);
     add_nvlinks(links);
+    find_nics(links);
     links->count = machine->nodes * links->per_node;
     if (machine->network_bytes_per_s.known) links->core = links->count++;
     if (machine->site_count > 0) {
@@ -136,6 +196,8 @@ void dl_links_free(dl_links *links)
     free(links->nvlink);
     free(links->nvswitch);
     free(links->memory);
+    free(links->gpu_nic);
+    free(links->host_nic);
     free(links->slots);
     *links = (dl_links){0};
 }
@@ -287,34 +349,6 @@ static device nic_device(const dl_links *links, int nic)
     return (device){links->nic[nic], links->machine->nics[nic].parent};
 }
 
-static bool is_above(const dl_machine *m, int above, int place)
-{
-    while (place >= 0 && place != above)
-        place = dl_machine_parent(m, place);
-    return place == above;
-}
-
-/* The lowest place over both, -1 if they are on different sockets. */
-static int common_place(const dl_machine *m, int a, int b)
-{
-    while (a >= 0 && !is_above(m, a, b))
-        a = dl_machine_parent(m, a);
-    return a;
-}
-
-/* Distance in edges between two places; other sockets are further than any place of the own. */
-static int distance(const dl_machine *m, int a, int b)
-{
-    int top = common_place(m, a, b);
-    if (top < 0) return 2 * DL_MACHINE_MAX_DEPTH + 2;
-    int edges = 0;
-    for (int place = a; place != top; place = dl_machine_parent(m, place))
-        edges++;
-    for (int place = b; place != top; place = dl_machine_parent(m, place))
-        edges++;
-    return edges;
-}
-
 /* Between the device and the place `top` over it. */
 static void climb(const dl_links *links, dl_route *route, int node, device d, int top)
 {
@@ -424,22 +458,10 @@ static void route_gpus(const dl_links *links, dl_route *route, int node, int a, 
 
 int dl_links_nic(const dl_links *links, dl_place place)
 {
-    const dl_machine *m = links->machine;
-    bool is_gpu = place.kind == DL_PLACE_GPU;
-    int at = is_gpu ? m->gpus[place.index].parent : place.index;
-    int rank = 0; /* of the GPU among those at the same place */
-    for (int i = 0; is_gpu && i < place.index; i++)
-        rank += m->gpus[i].parent == at;
-    int nearest = INT32_MAX, equal = 0;
-    for (int i = 0; i < m->nic_count; i++) {
-        int far = distance(m, at, m->nics[i].parent);
-        equal = far < nearest ? 1 : equal + (far == nearest);
-        if (far < nearest) nearest = far;
-    }
-    DL_ASSERT(equal > 0, "%d NICs", m->nic_count);
-    for (int i = 0, left = rank % equal;; i++) {
-        if (distance(m, at, m->nics[i].parent) == nearest && left-- == 0) return i;
-    }
+    const int nic =
+        place.kind == DL_PLACE_GPU ? links->gpu_nic[place.index] : links->host_nic[place.index];
+    DL_ASSERT(nic >= 0, "%d NICs", links->machine->nic_count);
+    return nic;
 }
 
 /* Between a place and the network: by its NIC, with host memory between them where needed. */

@@ -57,7 +57,8 @@ typedef struct dl_links {
     dl_edge *nvlink;                         /* as in the machine */
     dl_edge *nvswitch;                       /* of each GPU */
     int *memory;                             /* [sockets] link numbers */
-    int *slots;                              /* [nodes] of the fabric; NULL without one */
+    int *gpu_nic, *host_nic; /* [GPUs], [sockets] that they copy to other nodes by; -1: none */
+    int *slots;              /* [nodes] of the fabric; NULL without one */
 } dl_links;
 
 typedef enum dl_place_kind { DL_PLACE_GPU, DL_PLACE_HOST } dl_place_kind;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/status.h"
@@ -53,22 +54,32 @@ void dl_network_free(dl_network *network)
     *network = (dl_network){0};
 }
 
+/* More room in an array over links, all zero: pages that no link has come to take no memory. */
+static void *grow_zeros(void *array, size_t old, size_t room, size_t size, const char *what)
+{
+    if (old == 0) return dl_calloc(room, size, what);
+    char *grown = dl_realloc(array, room, size, what);
+    memset(grown + old * size, 0, (room - old) * size);
+    return grown;
+}
+
 /* Room for `count` links in all arrays over them; for more than there were, twice as many. */
 static void grow_links(dl_network *network, int count)
 {
     if (count <= network->link_room) return;
+    const size_t old = (size_t)network->link_room;
     network->link_room = count > 2 * network->link_room ? count : 2 * network->link_room;
     const size_t n = (size_t)network->link_room;
     network->capacity = dl_realloc(network->capacity, n, sizeof(double), "link capacities");
-    network->bytes = dl_realloc(network->bytes, n, sizeof(double), "link bytes");
     network->first_use = dl_realloc(network->first_use, n, sizeof(int), "classes on links");
-    network->users = dl_realloc(network->users, n, sizeof(int), "users of links");
-    network->user = dl_realloc(network->user, n, sizeof(int), "users of links");
-    network->left = dl_realloc(network->left, n, sizeof(double), "capacities left");
-    network->open = dl_realloc(network->open, n, sizeof(int64_t), "flows on links");
-    network->link_stamp = dl_realloc(network->link_stamp, n, sizeof(int64_t), "link stamps");
+    network->bytes = grow_zeros(network->bytes, old, n, sizeof(double), "link bytes");
+    network->users = grow_zeros(network->users, old, n, sizeof(int), "users of links");
+    network->user = grow_zeros(network->user, old, n, sizeof(int), "users of links");
+    network->left = grow_zeros(network->left, old, n, sizeof(double), "capacities left");
+    network->open = grow_zeros(network->open, old, n, sizeof(int64_t), "flows on links");
+    network->link_stamp = grow_zeros(network->link_stamp, old, n, sizeof(int64_t), "link stamps");
+    network->is_dirty = grow_zeros(network->is_dirty, old, n, sizeof(bool), "changed links");
     network->dirty = dl_realloc(network->dirty, n, sizeof(int), "changed links");
-    network->is_dirty = dl_realloc(network->is_dirty, n, sizeof(bool), "changed links");
     network->part_links = dl_realloc(network->part_links, n, sizeof(int), "links of a component");
 }
 
@@ -76,12 +87,7 @@ static void set_link(dl_network *network, int link, double capacity)
 {
     DL_ASSERT(capacity > 0, "capacity %g", capacity);
     network->capacity[link] = capacity;
-    network->bytes[link] = network->left[link] = 0;
-    network->open[link] = 0;
     network->first_use[link] = -1;
-    network->users[link] = network->user[link] = 0;
-    network->link_stamp[link] = 0;
-    network->is_dirty[link] = false;
 }
 
 int dl_network_add_link(dl_network *network, double capacity)

@@ -130,11 +130,11 @@ typedef struct dl_network {
     int *table; /* [table_size] hash of classes by their links, -1 = free */
     int class_count, class_room, use_count, use_room, table_size;
 
-    dl_flow_bundle *bundles; /* [class_room] */
+    dl_flow_bundle *bundles; /* [class_room], the first bundle_used of them used so far */
     int *chains;             /* [class_room] first bundle of a hash, -1 = none */
     int *part_bundles;       /* [class_room] of the component at hand */
     int *emptied;            /* [class_room] classes whose last flow has ended */
-    int free_bundle, part_bundle_count, emptied_count;
+    int bundle_used, free_bundle, part_bundle_count, emptied_count;
 
     dl_flow *
         flows; /* [flow_room], the first flow_used of them used so far: the others take no memory */

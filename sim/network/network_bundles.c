@@ -24,11 +24,9 @@ static void put_in_chain(dl_network *network, int bundle)
     *chain = bundle;
 }
 
-/* All new bundles are free; those in use stay. */
 static void grow_bundles(dl_network *network, int room)
 {
     size_t n = (size_t)room;
-    int old = network->class_room;
     network->bundles = dl_realloc(network->bundles, n, sizeof *network->bundles, "flow bundles");
     network->chains = dl_realloc(network->chains, n, sizeof(int), "bundles by links");
     network->part_bundles =
@@ -36,12 +34,8 @@ static void grow_bundles(dl_network *network, int room)
     network->emptied = dl_realloc(network->emptied, n, sizeof(int), "emptied classes");
     network->class_room = room;
     memset(network->chains, -1, n * sizeof(int));
-    for (int b = 0; b < old; b++) {
+    for (int b = 0; b < network->bundle_used; b++) {
         if (network->bundles[b].members > 0 && network->bundles[b].hashed) put_in_chain(network, b);
-    }
-    for (int b = room - 1; b >= old; b--) {
-        network->bundles[b] = (dl_flow_bundle){.next = network->free_bundle};
-        network->free_bundle = b;
     }
 }
 
@@ -246,8 +240,13 @@ static void unlist_uses(dl_network *network, const dl_flow_class *c, const dl_fl
 static int new_bundle(dl_network *network, uint64_t hash)
 {
     int bundle = network->free_bundle;
-    DL_ASSERT(bundle >= 0, "no bundle left for %d classes", network->class_count);
-    network->free_bundle = network->bundles[bundle].next;
+    DL_ASSERT(bundle >= 0 || network->bundle_used < network->class_room,
+              "no bundle left for %d classes", network->class_count);
+    if (bundle >= 0) {
+        network->free_bundle = network->bundles[bundle].next;
+    } else {
+        bundle = network->bundle_used++;
+    }
     network->bundles[bundle] = (dl_flow_bundle){.first = -1,
                                                 .top = -1,
                                                 .cap = INFINITY,
