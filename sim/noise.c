@@ -166,12 +166,6 @@ void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t work
     const dl_noise_config *config = &source->config;
     *noise = (dl_noise){.worker = worker};
     if (config->expected != NULL) noise->deal = (uint32_t)first_deal(worker, config->workers);
-    if (config->kind == DL_NOISE_TRACE) {
-        const dl_noise_set *set = config->set;
-        const size_t run = dl_noise_run(source->replicate, set->run_count);
-        noise->copy = (uint32_t)(worker % set->copies);
-        noise->level = (double)set->series[run * set->copies + noise->copy].middle;
-    }
 }
 
 /* Puts the generator where the worker's stream is. Point 0 for every point of a sweep: common random
@@ -187,10 +181,11 @@ static gsl_rng *enter_stream(const dl_noise_source *source, const dl_noise *nois
 static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
 {
     const dl_noise_set *set = source->config.set;
+    const size_t copy = noise->worker % set->copies; /* whose factors it draws */
     if (noise->block_left == 0) {
         gsl_rng *rng = enter_stream(source, noise);
         const size_t run = (size_t)(gsl_rng_uniform(rng) * (double)set->run_count);
-        noise->series = (uint32_t)(run * set->copies + noise->copy);
+        noise->series = (uint32_t)(run * set->copies + copy);
         noise->position =
             (uint32_t)(gsl_rng_uniform(rng) * (double)set->series[noise->series].count);
         noise->block_left = DL_NOISE_BLOCK;
@@ -199,7 +194,9 @@ static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
     const dl_noise_series *series = &set->series[noise->series];
     noise->block_left--;
     noise->position = noise->position % (uint32_t)series->count;
-    return noise->level * (double)(series->factors[noise->position++] / series->middle);
+    const size_t level_run = dl_noise_run(source->replicate, set->run_count);
+    const double level = (double)set->series[level_run * set->copies + copy].middle;
+    return level * (double)(series->factors[noise->position++] / series->middle);
 }
 
 static double draw(const dl_noise_config *config, gsl_rng *rng)

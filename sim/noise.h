@@ -83,9 +83,7 @@ typedef struct dl_noise_source {
 /* Of one worker: its streams are their names and how far they have come. */
 typedef struct dl_noise {
     uint64_t place, work_place; /* in the streams of factors, and of work */
-    double level;               /* trace: of its run */
     uint32_t worker;
-    uint32_t copy;     /* trace: whose factors it draws */
     uint32_t series;   /* trace: of this block */
     uint32_t position; /* trace: the next factor */
     int block_left;    /* trace: factors left of this block */

@@ -330,8 +330,8 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
 /* The GPUs of a point, for the team whose engine it is; NULL for workers on cores. */
 static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                              const dl_run_config *config, const dl_costs *costs,
-                             const dl_workload *workload, const dl_gpu_step *step,
-                             dl_engine *engine, dl_error *err)
+                             const dl_workload *workload, dl_gpu_steps steps, dl_engine *engine,
+                             dl_error *err)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_mode *mode = config->point->mode;
@@ -342,7 +342,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     const dl_gpus_config gpus_config = {
         .options = options,
         .workload = workload,
-        .step = step,
+        .steps = steps,
         .costs = costs,
         .engine = engine,
         .workers = config->point->workers,
@@ -402,45 +402,61 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     if (!(needs & DL_NEED_LOCK)) workload->lock_ns = 0;
 }
 
-/* The steps of all workers; NULL for workers on cores. The caller's to free. */
-static dl_gpu_step *gpu_steps(const dl_run_config *config, const dl_costs *costs,
-                              const dl_run_share *shares)
+static bool are_alike(const dl_run_share *shares, int workers)
+{
+    for (int w = 1; w < workers; w++) {
+        if (shares[w].model != shares[0].model || shares[w].samples != shares[0].samples)
+            return false;
+    }
+    return true;
+}
+
+/* The step of one worker on a GPU. */
+static dl_gpu_step gpu_step(const dl_run_config *config, const dl_costs *costs,
+                            const dl_run_share *own)
+{
+    dl_workload workload;
+    init_workload(&workload, config, costs, own);
+    return (dl_gpu_step){
+        .compute_ns = workload.compute_ns,
+        .backward_ns = workload.backward_ns,
+        .update_ns = workload.update_ns,
+        .input_ns = workload.input_ns,
+        .input_bytes = costs->input_bytes_per_sample.value * (double)own->samples,
+        .stored_bytes = costs->stored_bytes_per_sample.value * (double)own->samples,
+    };
+}
+
+/* The steps of all workers, `of` the caller's to free; NULL for workers on cores. */
+static dl_gpu_steps gpu_steps(const dl_run_config *config, const dl_costs *costs,
+                              const dl_run_share *shares, dl_gpu_step **owned)
 {
     const int workers = config->point->workers;
-    if (config->scenario->gpu == NULL) return NULL;
-    dl_gpu_step *steps = dl_calloc((size_t)workers, sizeof *steps, "steps of GPUs");
-    for (int w = 0; w < workers; w++) {
-        const dl_run_share *own = &shares[w];
-        if (w > 0 && own->model == shares[w - 1].model && own->samples == shares[w - 1].samples) {
-            steps[w] = steps[w - 1];
-            continue;
-        }
-        dl_workload workload;
-        init_workload(&workload, config, costs, own);
-        steps[w] = (dl_gpu_step){
-            .compute_ns = workload.compute_ns,
-            .backward_ns = workload.backward_ns,
-            .update_ns = workload.update_ns,
-            .input_ns = workload.input_ns,
-            .input_bytes = costs->input_bytes_per_sample.value * (double)own->samples,
-            .stored_bytes = costs->stored_bytes_per_sample.value * (double)own->samples,
-        };
+    *owned = NULL;
+    if (config->scenario->gpu == NULL) return (dl_gpu_steps){0};
+    const bool differ = !are_alike(shares, workers);
+    const int count = differ ? workers : 1;
+    dl_gpu_step *steps = *owned = dl_calloc((size_t)count, sizeof *steps, "steps of GPUs");
+    for (int w = 0; w < count; w++) {
+        const bool as_before = w > 0 && are_alike(&shares[w - 1], 2);
+        steps[w] = as_before ? steps[w - 1] : gpu_step(config, costs, &shares[w]);
     }
-    return steps;
+    return (dl_gpu_steps){steps, differ};
 }
 
 /* Of GPUs' steps without noise and exchange; NULL for workers on cores. Batches that are made ahead
  * take no time of a step, nor do launches ahead, unless they take longer than all else. The caller's to
  * free. */
-static double *steps_alone_ns(const dl_gpu_step *steps, const dl_gpu_options *gpu,
+static double *steps_alone_ns(dl_gpu_steps steps, const dl_gpu_options *gpu,
                               const dl_workload *workload, const double *slow, int workers)
 {
-    if (steps == NULL) return NULL;
+    if (steps.of == NULL) return NULL;
     const double launch_ns = workload->serial_ns + workload->dispatch_ns + workload->per_worker_ns;
     double *alone_ns = dl_calloc((size_t)workers, sizeof *alone_ns, "times of steps");
     for (int w = 0; w < workers; w++) {
-        const double input_ns = gpu->prefetch == 0 ? steps[w].input_ns : 0;
-        const double gpu_ns = input_ns + slow[w] * steps[w].compute_ns + steps[w].update_ns;
+        const dl_gpu_step *step = dl_gpu_step_of(steps, w);
+        const double input_ns = gpu->prefetch == 0 ? step->input_ns : 0;
+        const double gpu_ns = input_ns + slow[w] * step->compute_ns + step->update_ns;
         alone_ns[w] = gpu->ahead == 0 ? launch_ns + gpu_ns : fmax(launch_ns, gpu_ns);
     }
     return alone_ns;
@@ -507,9 +523,10 @@ static const dl_syncer_config *syncer_of(const dl_scenario *scenario, const dl_p
 typedef struct run_inputs {
     const dl_costs *costs; /* of the draw; borrowed */
     dl_workload workload;
-    dl_run_share *shares;    /* [workers], as the next four are */
-    dl_gpu_step *steps;      /* NULL on cores */
-    double *slow, *alone_ns; /* alone_ns: NULL on cores */
+    dl_run_share *shares; /* [workers], as slow, alone_ns, expected_work are */
+    dl_gpu_steps steps;   /* of owned_steps; NULL on cores */
+    dl_gpu_step *owned_steps;
+    double *slow, *alone_ns; /* alone_ns: only of GPUs, and where intervals are by speed */
     double *expected_work;   /* or NULL */
     dl_gpu_options gpu;      /* at the point; zeroed on cores */
     dl_noise_config noise;
@@ -530,7 +547,7 @@ static void make_inputs(run_inputs *in, const dl_run_config *config, const dl_co
     };
     const int at_once = workers < in->cores ? workers : in->cores;
     init_workload(&in->workload, config, costs, &in->shares[0]);
-    in->steps = gpu_steps(config, costs, in->shares);
+    in->steps = gpu_steps(config, costs, in->shares, &in->owned_steps);
     if (gpu != NULL) dl_gpu_options_at_point(scenario->gpu, costs, workers, point->gpus, gpu);
     in->slow = dl_run_slow_devices(scenario, gpu, costs, point);
     in->noise = (dl_noise_config){
@@ -539,14 +556,15 @@ static void make_inputs(run_inputs *in, const dl_run_config *config, const dl_co
         .set = dl_costs_noise(costs, (double)point->batch / workers, (size_t)at_once)};
     in->expected_work = take_work(&in->noise, point, costs);
     in->side_by_side = dl_side_by_side(costs, workers, in->cores);
-    in->alone_ns = steps_alone_ns(in->steps, gpu, &in->workload, in->slow, workers);
+    if (scenario->interval_by_speed)
+        in->alone_ns = steps_alone_ns(in->steps, gpu, &in->workload, in->slow, workers);
 }
 
 static void free_inputs(run_inputs *in, const dl_scenario *scenario)
 {
     if (scenario->gpu != NULL) dl_gpu_options_free_at_point(&in->gpu);
     free(in->alone_ns);
-    free(in->steps);
+    free(in->owned_steps);
     free(in->shares);
     free(in->slow);
     free(in->expected_work);

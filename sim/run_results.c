@@ -127,7 +127,7 @@ static void split_compute(const dl_team *team, int number, double *part_ns)
     const dl_workload *workload = team->config.workload;
     double slow = team->config.slow != NULL ? team->config.slow[number] : 1;
     double update_ns = worker->updates_at_once ? workload->update_ns : 0;
-    double work_ns = worker->compute_ns + update_ns;
+    double work_ns = dl_team_compute_ns(team, number) + update_ns;
     double time_ns = (double)worker->state_ns[DL_STATE_COMPUTE];
     double scale = work_ns > 0 ? time_ns / work_ns : 0;
     part_ns[DL_PART_INPUT] += scale * workload->input_ns;
@@ -281,7 +281,7 @@ static double outer_steps_done(const dl_team *team)
     double sum = 0;
     for (int w = 0; w < team->config.workers; w++) {
         const dl_worker *worker = &team->workers[w];
-        sum += (double)(worker->steps_done * fragments / worker->interval) / fragments;
+        sum += (double)((int64_t)worker->steps_done * fragments / worker->interval) / fragments;
     }
     return sum / team->config.workers;
 }

@@ -21,11 +21,8 @@ static bool try_lock(dl_team *team, int worker);
 static void init_worker(dl_team *team, int number)
 {
     const dl_team_config *config = &team->config;
-    const dl_workload *workload = config->workload;
-    double slow = config->slow != NULL ? config->slow[number] : 1;
     size_t steps = (size_t)config->steps;
     dl_worker *worker = &team->workers[number];
-    worker->compute_ns = workload->input_ns + slow * workload->compute_ns + workload->dispatch_ns;
     worker->computes = true;
     if (config->keeps_logs) {
         worker->step_ns = dl_calloc(steps, sizeof *worker->step_ns, "step times");
@@ -34,11 +31,18 @@ static void init_worker(dl_team *team, int number)
     dl_noise_init(&worker->noise, &team->noise, (uint32_t)number);
 }
 
+double dl_team_compute_ns(const dl_team *team, int worker)
+{
+    const dl_workload *workload = team->config.workload;
+    const double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
+    return workload->input_ns + slow * workload->compute_ns + workload->dispatch_ns;
+}
+
 static double alone_ns(const dl_team *team, int worker)
 {
     const dl_team_config *config = &team->config;
     if (config->alone_ns != NULL) return config->alone_ns[worker];
-    return team->workers[worker].compute_ns + config->workload->update_ns;
+    return dl_team_compute_ns(team, worker) + config->workload->update_ns;
 }
 
 /* As config.interval_by_speed says, by the times of a step without noise. */

@@ -187,34 +187,34 @@ typedef struct dl_team_config {
 } dl_team_config;
 
 typedef struct dl_worker {
-    int stage;             /* of the step, for the mode */
-    int64_t local_updates; /* since the workers last agreed, for the mode */
+    int stage; /* of the step, for the mode */
+    dl_worker_state state;
+    int staleness;        /* of this step's gradient */
+    bool computes;        /* it has read, and not contributed since */
+    bool updates_at_once; /* its compute state has the update in it */
+    bool tries_lock;      /* woken to try for the lock, which it does when it has its core */
+    /* Steps, of which there are at most twice DL_STEPS_MAX (sim/sync/mode.h). */
+    int32_t steps_done, clock;
+    int32_t local_updates;          /* since the workers last agreed, for the mode */
+    int32_t interval;               /* local steps between two exchanges, for the mode */
+    int32_t warm_up_steps;          /* done during its warm-up */
+    int32_t dropped;                /* whose gradient the mode has thrown away */
+    int32_t contributions;          /* with contributed_version */
+    int32_t left_over;              /* contributions that wait for an update when the run ends */
+    int32_t handed_over, exchanged; /* a communication thread's: exchanges got, and done */
     int64_t read_version;
     int64_t contributed_version; /* the server's, at the last contribution */
-    int64_t contributions;       /* with that version */
-    bool computes;               /* it has read, and not contributed since */
-    int64_t steps_done, clock;
-    int64_t measured_since_ns;   /* end of its warm-up */
-    int64_t warm_up_steps;       /* done during its warm-up */
-    int64_t dropped;             /* steps whose gradient the mode has thrown away */
-    int64_t left_over;           /* contributions that wait for an update when the run ends */
     dl_team_condition condition; /* that it waits for; NULL = does not wait */
     int64_t step_start_ns, state_start_ns;
-    dl_worker_state state;
-    int staleness;                    /* of this step's gradient */
-    int64_t handed_over, exchanged;   /* a communication thread's: exchanges got, and done */
-    double noise_factor, work_factor; /* of this step; work: forward and backward */
-    double compute_ns;    /* of a step without noise: input, dispatch, forward, backward */
-    bool updates_at_once; /* its compute state has the update in it */
-    int64_t interval;     /* local steps between two exchanges, for the mode */
-    bool tries_lock;      /* woken to try for the lock, which it does when it has its core */
-    dl_noise noise;
-    int64_t state_ns[DL_STATE_COUNT]; /* without waiting in its core's run queue */
-    int64_t queue_ns;                 /* that waiting */
-    int64_t ran_ns;                   /* on its core, when the state started */
+    int64_t measured_since_ns;        /* end of its warm-up */
     int64_t last_end_ns;              /* of its last step */
-    int64_t *step_ns;                 /* [steps]; NULL: the team keeps tallies */
-    int32_t *staleness_log;           /* [steps], the same */
+    int64_t ran_ns;                   /* on its core, when the state started */
+    int64_t queue_ns;                 /* waiting in its core's run queue */
+    int64_t state_ns[DL_STATE_COUNT]; /* without that waiting */
+    double noise_factor, work_factor; /* of this step; work: forward and backward */
+    dl_noise noise;
+    int64_t *step_ns;       /* [steps]; NULL: the team keeps tallies */
+    int32_t *staleness_log; /* [steps], the same */
 } dl_worker;
 
 /* A gradient that no update has in it yet. */
@@ -285,6 +285,9 @@ void dl_team_run(dl_team *team);
 /* After a run: some worker waits for a condition forever. So it can come where something beside
  * the mode holds workers back, as one host thread that issues the steps of all GPUs. */
 bool dl_team_is_stuck(const dl_team *team);
+
+/* A step of a worker on cores, without noise: input, dispatch, forward, backward. */
+double dl_team_compute_ns(const dl_team *team, int worker);
 
 /* What a mode starts; each ends with a call of advance. */
 void dl_team_compute(dl_team *team, int worker, bool with_update);

@@ -432,11 +432,8 @@ static void init_input(dl_pipeline *p)
 {
     const dl_pipeline_config *config = &p->config;
     if (!config->with_input) return;
-    dl_gpu_step *step = dl_calloc((size_t)config->replicas, sizeof *step, "batches");
-    for (int r = 0; r < config->replicas; r++) {
-        step[r].input_ns = config->workload->input_ns;
-        step[r].input_bytes = config->input_bytes;
-    }
+    const dl_gpu_step step = {.input_ns = config->workload->input_ns,
+                              .input_bytes = config->input_bytes};
     dl_input_init(&p->input, &(dl_input_config){
                                  .engine = &p->engine,
                                  .network = &p->network,
@@ -445,11 +442,10 @@ static void init_input(dl_pipeline *p)
                                  .workers = config->replicas,
                                  .seed = config->seed,
                                  .replicate = config->replicate,
-                                 .step = step,
+                                 .steps = {.of = &step},
                                  .came = on_input,
                                  .user = p,
                              });
-    free(step);
 }
 
 static void init_gpus(dl_pipeline *p)

@@ -64,9 +64,10 @@ static void compute(dl_team *team, int worker, bool with_update)
 {
     const dl_worker *w = &team->workers[worker];
     const dl_workload *workload = team->config.workload;
-    const double passes_ns = w->compute_ns - workload->input_ns - workload->dispatch_ns;
+    const double compute_ns = dl_team_compute_ns(team, worker);
+    const double passes_ns = compute_ns - workload->input_ns - workload->dispatch_ns;
     double work_ns =
-        w->compute_ns + (w->work_factor - 1) * passes_ns + (with_update ? workload->update_ns : 0);
+        compute_ns + (w->work_factor - 1) * passes_ns + (with_update ? workload->update_ns : 0);
     dl_host_compute(host_of(team), worker, work_ns * w->noise_factor);
 }
 

@@ -50,12 +50,12 @@ typedef struct dl_dispatch_config {
 } dl_dispatch_config;
 
 typedef struct dl_launch_thread {
-    int first, count; /* its workers */
-    double serial_ns; /* for all of them */
+    double serial_ns; /* for all of its workers */
+    int first, count; /* these */
     int at;           /* worker whose launch it is at, counted from first; -1 = serial part */
-    bool busy;        /* else it waits for its GPUs */
-    int64_t step;     /* that it launches now or next */
+    int step;         /* that it launches now or next */
     int awaited;      /* workers that must end a step before that one is launched */
+    bool busy;        /* else it waits for its GPUs */
 } dl_launch_thread;
 
 typedef struct dl_dispatch {

@@ -21,7 +21,7 @@ static void init_input(dl_gpus *gpus)
                                     .workers = gpus->config.workers,
                                     .seed = gpus->config.seed,
                                     .replicate = gpus->config.replicate,
-                                    .step = gpus->config.step,
+                                    .steps = gpus->config.steps,
                                     .storage = gpus->storage,
                                     .came = on_input,
                                     .user = gpus,
@@ -58,14 +58,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     if (!config->alone || config->with_input) /* else nobody copies */
         dl_network_add_links(&gpus->network, &config->options->links);
     for (size_t w = 0; w < workers; w++) {
-        const dl_machine *m = &config->options->machine;
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
-        gpus->workers[w].gpu = gpus->places[w].node * m->gpu_count + gpus->places[w].index;
-        gpus->workers[w].compress_ns =
-            dl_compress_traffic(config->options, config->content_bytes) /
-            (dl_machine_model(m, gpus->places[w].node, gpus->places[w].index)
-                 ->memory_bytes_per_s.value /
-             1e9);
     }
     init_sharing(gpus);
     dl_status status = dl_gpus_exchange_init(gpus, err);
@@ -125,8 +118,10 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
     const bool throughout = gpus->config.options->slows_throughout && r->next > 0;
-    if (gpus->held != NULL && gpus->held[w->gpu].copies > 0) return 0;
-    if (gpus->shared) return gpus->share[gpus->computing[w->gpu]];
+    if (gpus->held != NULL && gpus->held[dl_gpus_number(gpus, (int)(w - gpus->workers))].copies > 0)
+        return 0;
+    if (gpus->shared)
+        return gpus->share[gpus->computing[dl_gpus_number(gpus, (int)(w - gpus->workers))]];
     return (r->running || throughout) && gpus->config.slows
                ? 1 / gpus->config.workload->overlap_slowdown
                : 1;
@@ -139,7 +134,7 @@ static void set_computing(dl_gpus *gpus, int worker, bool computes)
     dl_gpu_worker *w = &gpus->workers[worker];
     w->phase = DL_GPU_IDLE;
     if (gpus->shared) {
-        gpus->computing[w->gpu] += computes ? 1 : -1;
+        gpus->computing[dl_gpus_number(gpus, worker)] += computes ? 1 : -1;
         dl_gpus_change_speed(gpus);
     }
     if (computes) w->phase = DL_GPU_COMPUTES;
@@ -162,6 +157,16 @@ static int needed_bucket(const dl_gpus *gpus, int segment)
     return needs ? gpus->reduction.buckets - segment : -1;
 }
 
+/* What making messages of all that a step exchanges takes the worker's GPU. */
+static double compress_ns(const dl_gpus *gpus, int worker)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    const dl_place place = gpus->places[worker];
+    const dl_gpu_model *model = dl_machine_model(&options->machine, place.node, place.index);
+    return dl_compress_traffic(options, gpus->config.content_bytes) /
+           (model->memory_bytes_per_s.value / 1e9);
+}
+
 /* All of the work; with overlap, the backward pass up to the next bucket that is ready, and what is
  * left after the last one: the last layers' gradients are the first. */
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
@@ -176,7 +181,8 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
     if (segment < 0) return r->share[w->segment == 0 ? r->buckets : -segment - 1] * forward_ns;
     if (!gpus->config.overlap) return before > 0 ? w->backward_ns + update_ns : w->work_ns;
     double ns = r->share[segment] * w->backward_ns;
-    if (segment < r->buckets) ns += r->bytes_share[segment] * w->compress_ns;
+    if (segment < r->buckets)
+        ns += r->bytes_share[segment] * compress_ns(gpus, (int)(w - gpus->workers));
     if (segment == 0) ns += before == 0 ? forward_ns : update_ns;
     return ns;
 }
@@ -348,7 +354,7 @@ static void start_step(dl_gpus *gpus, int worker)
 static void compute(dl_team *team, int worker, bool with_update)
 {
     dl_gpus *gpus = dl_gpus_of(team);
-    const dl_gpu_step *step = &gpus->config.step[worker];
+    const dl_gpu_step *step = dl_gpu_step_of(gpus->config.steps, worker);
     const dl_worker *w = &team->workers[worker];
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     slow *= w->work_factor;
@@ -399,7 +405,7 @@ static void cut(dl_team *team, int worker)
  * passes that have exchanged by a collective, each on its own GPU. */
 static void update(dl_team *team, int worker)
 {
-    const double update_ns = dl_gpus_of(team)->config.step[worker].update_ns;
+    const double update_ns = dl_gpu_step_of(dl_gpus_of(team)->config.steps, worker)->update_ns;
     double work_ns = update_ns * team->workers[worker].noise_factor;
     dl_engine_after(&team->engine, dl_ns_ceil(work_ns), on_done, team, worker);
 }
@@ -414,9 +420,11 @@ static int init(dl_team *team)
     const dl_workload *workload = team->config.workload;
     gpus->team = team;
     const int each = options->dispatch == DL_DISPATCH_SINGLE ? team->config.workers : 1;
-    double *input_ns = dl_calloc((size_t)team->config.workers, sizeof *input_ns, "input");
-    for (int w = 0; w < team->config.workers; w++)
-        input_ns[w] = options->in_turn ? gpus->config.step[w].input_ns : 0;
+    double *input_ns = NULL;
+    if (options->in_turn)
+        input_ns = dl_calloc((size_t)team->config.workers, sizeof *input_ns, "input");
+    for (int w = 0; w < team->config.workers && input_ns != NULL; w++)
+        input_ns[w] = dl_gpu_step_of(gpus->config.steps, w)->input_ns;
     const dl_dispatch_config dispatch = {
         .engine = &team->engine,
         .kind = options->dispatch,
@@ -488,15 +496,19 @@ static void measure(const dl_team *team, dl_usage *usage)
     for (int w = 0; w < team->config.workers; w++) {
         const int64_t *state_ns = team->workers[w].state_ns;
         const double own_ns = span_ns - (double)team->workers[w].measured_since_ns;
+        const double frac =
+            (double)(state_ns[DL_STATE_COMPUTE] + state_ns[DL_STATE_UPDATE]) / own_ns;
+        if (frac <= usage->busiest_frac) continue;
         snprintf(name, sizeof name, "gpu of worker %d", w);
-        dl_usage_note(usage, name,
-                      (double)(state_ns[DL_STATE_COMPUTE] + state_ns[DL_STATE_UPDATE]) / own_ns);
+        dl_usage_note(usage, name, frac);
     }
     for (int t = 0; t < dispatch->thread_count; t++) {
+        const dl_launch_thread *thread = &dispatch->threads[t];
+        const double step_ns = thread->serial_ns + thread->count * dispatch->config.per_worker_ns;
+        const double frac = (double)thread->step * step_ns / span_ns;
+        if (frac <= usage->busiest_frac) continue;
         snprintf(name, sizeof name, "host thread %d", t);
-        double step_ns = dispatch->threads[t].serial_ns +
-                         dispatch->threads[t].count * dispatch->config.per_worker_ns;
-        dl_usage_note(usage, name, (double)dispatch->threads[t].step * step_ns / span_ns);
+        dl_usage_note(usage, name, frac);
     }
     const int link = dl_usage_note_links(usage, &gpus->network, &gpus->config.options->links,
                                          dl_ns_to_s(span_ns));

@@ -234,12 +234,23 @@ typedef struct dl_gpu_step {
     double stored_bytes;                       /* that it is read from */
 } dl_gpu_step;
 
+/* Of all workers. */
+typedef struct dl_gpu_steps {
+    const dl_gpu_step *of; /* [workers] if their GPUs or shares of the batch differ, else one */
+    bool differ;
+} dl_gpu_steps;
+
+static inline const dl_gpu_step *dl_gpu_step_of(dl_gpu_steps steps, int worker)
+{
+    return &steps.of[steps.differ ? worker : 0];
+}
+
 typedef struct dl_gpus_config {
     const dl_gpu_options *options; /* borrowed, as the next three */
     const dl_workload *workload;
-    const dl_gpu_step *step; /* [workers]: GPUs and shares of the batch may differ */
-    const dl_costs *costs;   /* for their sharing; read by create only */
-    dl_engine *engine;       /* the team's: used when the team runs */
+    dl_gpu_steps steps;
+    const dl_costs *costs; /* for their sharing; read by create only */
+    dl_engine *engine;     /* the team's: used when the team runs */
     int workers;
     int server_threads;   /* of each shard in host memory, >= 1 */
     bool alone;           /* workers exchange nothing */

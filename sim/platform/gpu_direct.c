@@ -111,7 +111,8 @@ static computed compute(const direct *d, int worker, dl_noise *noise, launcher *
     const double factor = dl_noise_next(&team->noise, noise);
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     slow *= dl_noise_next_work(&team->noise, noise);
-    const double work_ns = dl_gpus_work_ns(&d->gpus->config.step[worker], slow, with_update);
+    const double work_ns =
+        dl_gpus_work_ns(dl_gpu_step_of(d->gpus->config.steps, worker), slow, with_update);
     const int64_t launched_ns = d->launches ? launch(d, worker, l, step) : start_ns;
     const int64_t from_ns = most(start_ns, launched_ns);
     const int64_t to_ns = later(from_ns, dl_ns_ceil(work_ns * factor));
@@ -269,7 +270,8 @@ static int64_t update_ns(const direct *d, int worker, int64_t from_ns)
 {
     dl_worker *w = &d->team->workers[worker];
     const int64_t end_ns =
-        later(from_ns, dl_ns_ceil(d->gpus->config.step[worker].update_ns * w->noise_factor));
+        later(from_ns, dl_ns_ceil(dl_gpu_step_of(d->gpus->config.steps, worker)->update_ns *
+                                  w->noise_factor));
     w->state_ns[DL_STATE_UPDATE] += end_ns - from_ns;
     return end_ns;
 }

@@ -103,24 +103,28 @@ static int class_over(dl_gpus *gpus, int first, int second)
 static int memory_class(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
-    int *class = &gpus->memory_class[gpu.node * m->gpu_count + gpu.index];
-    if (*class >= 0) return *class;
+    int *number = &gpus->memory_class[gpu.node * m->gpu_count + gpu.index];
+    if (*number > 0) return *number - 1;
     const double rate = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes_per_s.value;
     const int link = add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
-    return *class = class_over(gpus, link, -1);
+    *number = class_over(gpus, link, -1) + 1;
+    return *number - 1;
 }
 
 /* Of what a thread of a server in host memory goes over: the memory and, in place of a cap, a link
- * of its own; or the memory of the server's GPU. */
+ * of its own; or the memory of the server's GPU. Made when it is asked for first, too. */
 static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int shard)
 {
+    const int shards = gpus->config.options->shards;
+    int *number =
+        &gpus->serving_class[((int)kind * gpus->serving_threads + index) * shards + shard];
     const dl_place place = gpus->servers[shard];
-    const bool is_of_sums = kind == DL_ADD || kind == DL_UPDATE;
     if (place.kind == DL_PLACE_GPU) return memory_class(gpus, place);
-    if (is_of_sums && !gpus->config.options->sums_on_arrival) return -1;
+    if (*number > 0) return *number - 1;
     const serving s = serving_of(gpus, kind, index + 1);
     const int cap = add_own_link(gpus, thread_rate(&s), "%s %d of shard %d", s.name, index, shard);
-    return class_over(gpus, memory_link(&gpus->config.options->links, place), cap);
+    *number = class_over(gpus, memory_link(&gpus->config.options->links, place), cap) + 1;
+    return *number - 1;
 }
 
 void dl_gpus_add_storage(dl_gpus *gpus)
@@ -140,12 +144,13 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
     if (!m->staged_bytes_per_s.known) return -1;
-    int *link = &gpus->staging[gpu.node * m->gpu_count + gpu.index];
-    if (*link < 0) {
-        *link = add_own_link(gpus, m->staged_bytes_per_s.value, "staged copies of node%d gpu%d",
-                             gpu.node, gpu.index);
+    int *number = &gpus->staging[gpu.node * m->gpu_count + gpu.index];
+    if (*number == 0) {
+        const int link = add_own_link(gpus, m->staged_bytes_per_s.value,
+                                      "staged copies of node%d gpu%d", gpu.node, gpu.index);
+        *number = link + 1;
     }
-    return *link;
+    return *number - 1;
 }
 
 /* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
@@ -205,11 +210,6 @@ static void add_servers(dl_gpus *gpus)
         dl_calloc((size_t)DL_SERVER_EXCHANGES * (size_t)(threads * shards), sizeof(int), "servers");
     for (int w = 0; w < workers; w++)
         add_copies(gpus, w);
-    int *class = gpus->serving_class;
-    for (int kind = 0; kind < DL_SERVER_EXCHANGES; kind++) {
-        for (int i = 0; i < threads * shards; i++)
-            *class ++ = serving_class(gpus, (dl_exchange_kind)kind, i / shards, i % shards);
-    }
 }
 
 /* --- copies and sums ------------------------------------------------------------------------ */
@@ -273,7 +273,6 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index)
 {
-    const int shards = gpus->config.options->shards;
     const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
     const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
@@ -281,8 +280,7 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
     const double traffic = (double)(s.reads + s.writes) * bytes;
     /* The first gradient is copied: a read and a write, at the rate of an update's. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
-    const int kind = is_first ? DL_UPDATE : exchange->kind;
-    const int class = gpus->serving_class[(kind * gpus->serving_threads + thread) * shards + shard];
+    const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
     dl_network_start(&gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
                      done, gpus, index);
 }
@@ -901,7 +899,7 @@ static void make_held(dl_gpus *gpus, size_t gpu_count)
     for (size_t i = 0; i < gpu_count; i++)
         gpus->held[i].worker = -1;
     for (int w = 0; w < gpus->config.workers; w++)
-        gpus->held[gpus->workers[w].gpu].worker = w;
+        gpus->held[dl_gpus_number(gpus, w)].worker = w;
 }
 
 dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
@@ -914,13 +912,8 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     gpus->sent_bytes =
         dl_calloc((size_t)dl_machine_domains(m), sizeof *gpus->sent_bytes, "bytes of sites");
     gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");
-    memset(gpus->memory_class, -1, gpu_count * sizeof(int));
     gpus->staging = dl_calloc(gpu_count, sizeof(int), "GPUs");
-    memset(gpus->staging, -1, gpu_count * sizeof(int));
     if (config->options->staged_stops && config->ps) make_held(gpus, gpu_count);
-    const bool packs = config->options->compress != DL_COMPRESS_NONE;
-    for (int w = 0; w < config->workers && !config->alone && (packs || !config->collective); w++)
-        memory_class(gpus, gpus->places[w]);
     gpus->senders = config->workers;
     if (config->inside_bytes > 0) group_workers(gpus);
     if (config->collective || config->overlap || dl_server_is_wanted(gpus) ||

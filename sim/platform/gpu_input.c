@@ -39,10 +39,10 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         dl_links_route(&config->options->links, host, gpu, &route);
         input->workers[w].class = dl_network_route_class(config->network, &route);
         input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns);
-        input->workers[w].make_ns = config->options->in_turn ? 0 : config->step[w].input_ns;
-        input->workers[w].bytes = config->step[w].input_bytes;
-        input->workers[w].stored_bytes =
-            (1 - config->options->cached_frac) * config->step[w].stored_bytes;
+        const dl_gpu_step *step = dl_gpu_step_of(config->steps, (int)w);
+        input->workers[w].make_ns = config->options->in_turn ? 0 : step->input_ns;
+        input->workers[w].bytes = step->input_bytes;
+        input->workers[w].stored_bytes = (1 - config->options->cached_frac) * step->stored_bytes;
         dl_noise_init(&input->workers[w].noise, &input->noise,
                       (w < FIRST_STREAM ? FIRST_STREAM : MORE_STREAMS) + (uint32_t)w);
     }

@@ -19,7 +19,7 @@ typedef struct dl_input_config {
     const dl_gpu_options *options; /* cores of each node, prefetch, whether making a batch varies */
     const dl_place *places;        /* [workers] GPUs that the batches go to */
     int workers;
-    const dl_gpu_step *step; /* [workers] time and bytes of their batches; read by init only */
+    dl_gpu_steps steps; /* time and bytes of their batches; read by init only */
     uint64_t seed;
     uint32_t replicate;
     const int *storage; /* [nodes] classes of flows from their storage; NULL: it limits nothing */

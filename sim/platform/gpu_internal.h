@@ -20,10 +20,8 @@ typedef struct dl_gpu_worker {
     dl_gpu_phase phase;
     double work_ns;                /* of forward and backward, or with the update */
     double backward_ns, update_ns; /* of it; no update: 0 */
-    double compress_ns;            /* to make messages of all that a step exchanges */
     int segment; /* of the work: of the forward pass, if layers wait for their parameters, then of
                     the backward pass, between buckets that are ready */
-    int gpu;     /* over all nodes, as in dl_gpus.computing and .held */
     double left_ns;    /* of the segment, at full speed */
     double speed;      /* 1, or less while collectives run or others compute on its GPU; 0: held */
     int64_t since_ns;  /* left_ns is of this time */
@@ -104,14 +102,14 @@ struct dl_gpus {
         *down; /* [workers] to and from host memory, for collectives of the hosts; else NULL */
     int serving_threads; /* as many as workers, and as the server's threads */
     /* [DL_SERVER_EXCHANGES x serving_threads x shards] of a server's thread, or of its GPU; of
-     * DL_APPLY: index = gradients of the update - 1 */
+     * DL_APPLY: index = gradients of the update - 1. + 1; 0: not yet there */
     int *serving_class;
-    int *memory_class; /* [all GPUs] of flows over its memory, -1 = nobody has yet */
+    int *memory_class; /* [all GPUs] of flows over its memory, + 1; 0: nobody has yet */
     bool shared;       /* some GPU is several workers' */
     dl_gpu_held *held; /* [all GPUs] NULL: copies hold no GPU ([exchange] staged) */
-    int *staging;      /* [all GPUs] links of what the driver stages from it, -1: not there yet */
-    int *computing;    /* [all GPUs] workers that compute there at this moment; only if shared */
-    double *share; /* [workers + 1] speed of each of k that compute on a GPU: 1 / (k copies_k) */
+    int *staging;   /* [all GPUs] links of what the driver stages from it, + 1; 0: not yet there */
+    int *computing; /* [all GPUs] workers that compute there at this moment; only if shared */
+    double *share;  /* [workers + 1] speed of each of k that compute on a GPU: 1 / (k copies_k) */
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links after the machine's */
     int own_links;
     double moved_bytes; /* from place to place by exchange */
@@ -121,6 +119,13 @@ struct dl_gpus {
 static inline dl_gpus *dl_gpus_of(const dl_team *team)
 {
     return team->machine;
+}
+
+/* The worker's GPU over all nodes, as in dl_gpus.computing and .held. */
+static inline int dl_gpus_number(const dl_gpus *gpus, int worker)
+{
+    const dl_place place = gpus->places[worker];
+    return place.node * gpus->config.options->machine.gpu_count + place.index;
 }
 
 /* The shard is not on the worker's own GPU. */
