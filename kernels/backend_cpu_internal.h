@@ -57,6 +57,29 @@ typedef struct dl_product_kind {
 
 const dl_product_kind *dl_product_kinds(void);
 
+#define dl_gemm_run DL_TYPED(dl_gemm_run)
+#define dl_repeat_row DL_TYPED(dl_repeat_row)
+#define dl_conv_scratch_bytes DL_TYPED(dl_conv_scratch_bytes)
+#define dl_conv_forward DL_TYPED(dl_conv_forward)
+#define dl_conv_backward_data DL_TYPED(dl_conv_backward_data)
+#define dl_conv_backward_filter DL_TYPED(dl_conv_backward_filter)
+#define dl_max_pool DL_TYPED(dl_max_pool)
+#define dl_max_pool_backward DL_TYPED(dl_max_pool_backward)
+
+/* Operations of the table dl_backend that have a source of their own, or that one of these calls:
+ * gemm by OpenBLAS, repeat_row, those of convolutions and of max pooling. */
+void dl_gemm_run(const dl_gemm *gemm);
+void dl_repeat_row(void *matrix, const void *row, int rows, int columns);
+size_t dl_conv_scratch_bytes(const dl_windows *conv);
+void dl_conv_forward(const dl_windows *conv, const void *x, const void *weights, const void *bias,
+                     void *y, void *scratch);
+void dl_conv_backward_data(const dl_windows *conv, const void *dy, const void *weights, void *dx,
+                           bool accumulate, void *scratch);
+void dl_conv_backward_filter(const dl_windows *conv, const void *x, const void *dy, void *dweights,
+                             void *scratch);
+void dl_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice);
+void dl_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy, void *dx);
+
 /* Convolutions of 3x3 windows, stride 1, padding 1, by Winograd's minimal filtering F(2x2, 3x3)
  * (Lavin & Gray 2016, section 4.1): 16 products where the definition has 36. Arguments and results
  * are those of dl_backend; `accumulate` adds to dx. */

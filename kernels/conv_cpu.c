@@ -1,0 +1,388 @@
+/* Convolutions on the processor as matrix products: effects and arguments see dl_backend.
+ * Compiled for float and for double. */
+#include <string.h>
+
+#include "kernels/backend_cpu_internal.h"
+
+/* Bytes of `rows` that are worked on at once: half of a 1 MiB level-2 cache, the rest of which the
+ * product's packed operands take. LeNet's step on a Zen 5 core is as fast from 256 KiB to 1 MiB. */
+#define ROWS_BYTES ((size_t)512 * 1024)
+
+/* Fewest rows of a tile, even if they are more bytes: each product packs all weights anew, which
+ * must be little against the product itself. */
+#define ROWS_MIN 256
+
+/* OpenBLAS 0.3.21 on Zen 5, 256 rows: 50 filters of 500 numbers 109 against 101 GFLOP/s, 64 of 576
+ * 120 against 110, 256 of 2304 alike. */
+#define FILTERS_TURNED 64
+
+/* Numbers of one window. */
+static int window_size(const dl_windows *conv)
+{
+    return conv->kernel * conv->kernel * conv->in.channels;
+}
+
+/* Whether the rows are the image itself, so that nothing needs copying. */
+static bool is_pointwise(const dl_windows *conv)
+{
+    return conv->kernel == 1 && conv->stride == 1 && conv->padding == 0;
+}
+
+/* Output lines of a tile; a tile may begin and end within an image. */
+static int tile_lines(const dl_windows *conv)
+{
+    const int all = conv->count * conv->out.rows;
+    const size_t columns = (size_t)conv->out.columns;
+    const size_t fit = ROWS_BYTES / (columns * (size_t)window_size(conv) * sizeof(dl_real));
+    const size_t least = (ROWS_MIN + columns - 1) / columns;
+    const size_t lines = is_pointwise(conv) ? (size_t)all : fit > least ? fit : least;
+    return lines < (size_t)all ? (int)lines : all;
+}
+
+/* Numbers of the rows of a full tile. */
+static size_t tile_size(const dl_windows *conv)
+{
+    if (is_pointwise(conv)) return 0;
+    return (size_t)tile_lines(conv) * (size_t)conv->out.columns * (size_t)window_size(conv);
+}
+
+/* Whether the gradient of the weights is computed transposed, [window x filters], after the rows
+ * in the scratch. With few filters the product is up to a tenth faster that way round, and the
+ * weights are few. */
+static bool is_filter_turned(const dl_windows *conv)
+{
+    return conv->out.channels <= FILTERS_TURNED;
+}
+
+/* Convolutions as matrix products. The windows of a few output lines are copied out as
+ * rows[pixels x window] into the scratch, a tile small enough for the level-2 cache; then
+ * y = rows W^T,  dW = dy^T rows,  drows = dy W, which is added up to dx. Rows are made again in the
+ * backward pass, which costs less than to keep and fetch them. */
+size_t dl_conv_scratch_bytes(const dl_windows *conv)
+{
+    const size_t weights = (size_t)window_size(conv) * (size_t)conv->out.channels;
+    const size_t rows =
+        (tile_size(conv) + (is_filter_turned(conv) ? weights : 0)) * sizeof(dl_real);
+    const size_t winograd = dl_winograd_fits(conv) ? dl_winograd_scratch_bytes(conv) : 0;
+    return rows > winograd ? rows : winograd; /* fewer samples may not fit winograd */
+}
+
+/* First image line of the window of output line `line`, which may lie outside. */
+static int first_row(const dl_windows *conv, int line)
+{
+    return line % conv->out.rows * conv->stride - conv->padding;
+}
+
+/* Where image line `row` of the image of output line `line` starts. */
+static size_t line_offset(const dl_windows *conv, int line, int row)
+{
+    const size_t image = (size_t)(line / conv->out.rows) * dl_shape_count(conv->in);
+    return image + (size_t)row * (size_t)conv->in.columns * (size_t)conv->in.channels;
+}
+
+/* The part [*begin, *end) of 0..kernel-1 that lies on `size` pixels when a window starts at
+ * `first`. */
+static inline void clip(int first, int size, int kernel, int *begin, int *end)
+{
+    *begin = first < 0 ? -first : 0;
+    *end = first + kernel > size ? size - first : kernel;
+    if (*end < *begin) *end = *begin;
+}
+
+/* Rows of one output line, no window of which hangs over the edge. Each window row is one
+ * contiguous piece of `piece` = kernel * channels numbers. Inlined, so that a caller's constant
+ * `piece` turns the copy into a few moves. */
+static inline __attribute__((always_inline)) void
+copy_inner_windows(dl_real *row, const dl_real *from, const dl_windows *conv, int piece)
+{
+    const size_t line = (size_t)conv->in.columns * (size_t)conv->in.channels;
+    const size_t step = (size_t)conv->stride * (size_t)conv->in.channels;
+    for (int x = 0; x < conv->out.columns; x++) {
+        const dl_real *window = from + (size_t)x * step;
+        for (int ky = 0; ky < conv->kernel; ky++) {
+            memcpy(row, window, (size_t)piece * sizeof(dl_real));
+            row += piece;
+            window += line;
+        }
+    }
+}
+
+/* Rows of one output line, some windows of which hang over the edge: zeros there. */
+static inline void copy_edge_windows(dl_real *row, const dl_real *images, const dl_windows *conv,
+                                     int line)
+{
+    const int channels = conv->in.channels, kernel = conv->kernel, top = first_row(conv, line);
+    for (int x = 0; x < conv->out.columns; x++) {
+        const int left = x * conv->stride - conv->padding;
+        int begin, end;
+        clip(left, conv->in.columns, kernel, &begin, &end);
+        for (int ky = 0; ky < kernel; ky++, row += kernel * channels) {
+            const bool inside = top + ky >= 0 && top + ky < conv->in.rows;
+            const int from = inside ? begin : kernel, to = inside ? end : kernel;
+            for (int i = 0; i < from * channels; i++)
+                row[i] = 0;
+            for (int i = to * channels; i < kernel * channels; i++)
+                row[i] = 0;
+            if (from >= to) continue;
+            memcpy(row + from * channels,
+                   images + line_offset(conv, line, top + ky) + (left + from) * channels,
+                   (size_t)((to - from) * channels) * sizeof(dl_real));
+        }
+    }
+}
+
+/* rows[(line, x)][(ky, kx, channel)] of the output lines first .. first + lines - 1. */
+DL_HOT static void copy_windows(dl_real *rows, const dl_real *images, const dl_windows *conv,
+                                int first, int lines)
+{
+    const int piece = conv->kernel * conv->in.channels;
+    const size_t line_size = (size_t)conv->out.columns * (size_t)window_size(conv);
+    for (int line = first; line < first + lines; line++, rows += line_size) {
+        if (conv->padding > 0) {
+            copy_edge_windows(rows, images, conv, line);
+            continue;
+        }
+        const dl_real *from = images + line_offset(conv, line, first_row(conv, line));
+        if (piece == 5) { /* a 5x5 window on one channel, the first layer of most digit networks */
+            copy_inner_windows(rows, from, conv, 5);
+        } else {
+            copy_inner_windows(rows, from, conv, piece);
+        }
+    }
+}
+
+/* The transpose of copy_windows: adds each entry of `rows` to the pixel that it is a copy of. */
+DL_HOT static void add_windows(dl_real *images, const dl_real *rows, const dl_windows *conv,
+                               int first, int lines)
+{
+    const int channels = conv->in.channels, kernel = conv->kernel, piece = kernel * channels;
+    const int line_size = conv->in.columns * channels;
+    for (int line = first; line < first + lines; line++) {
+        const int top = first_row(conv, line);
+        int above, below;
+        clip(top, conv->in.rows, kernel, &above, &below);
+        dl_real *image = images + line_offset(conv, line, 0);
+        for (int x = 0; x < conv->out.columns; x++, rows += kernel * piece) {
+            const int left = x * conv->stride - conv->padding;
+            int begin, end;
+            clip(left, conv->in.columns, kernel, &begin, &end);
+            const int width = (end - begin) * channels;
+            const dl_real *restrict from = rows + above * piece + begin * channels;
+            dl_real *restrict to =
+                image + ((top + above) * conv->in.columns + left + begin) * channels;
+            for (int ky = above; ky < below; ky++, from += piece, to += line_size) {
+                for (int j = 0; j < width; j++)
+                    to[j] += from[j];
+            }
+        }
+    }
+}
+
+/* Zeroes the images whose first output line is one of first .. first + lines - 1: just before
+ * something is added to them, so that they are in the cache. */
+static void zero_images(dl_real *images, const dl_windows *conv, int first, int lines)
+{
+    const int begin = (first + conv->out.rows - 1) / conv->out.rows;
+    const int end = (first + lines + conv->out.rows - 1) / conv->out.rows;
+    const size_t size = dl_shape_count(conv->in);
+    memset(images + (size_t)begin * size, 0, (size_t)(end - begin) * size * sizeof(dl_real));
+}
+
+/* What the three operations do with the tile of lines first .. first + lines - 1. */
+typedef struct tile {
+    int rows;      /* pixels */
+    size_t output; /* where its part of y or dy starts */
+    const dl_real *windows;
+} tile;
+
+/* The tile with its windows copied, or where the image is the rows, pointed at. */
+static tile make_tile(const dl_windows *conv, const dl_real *x, int first, int lines,
+                      dl_real *scratch)
+{
+    const size_t pixel = (size_t)first * (size_t)conv->out.columns;
+    const tile made = {.rows = lines * conv->out.columns,
+                       .output = pixel * (size_t)conv->out.channels,
+                       .windows =
+                           is_pointwise(conv) ? x + pixel * (size_t)conv->in.channels : scratch};
+    if (!is_pointwise(conv)) copy_windows(scratch, x, conv, first, lines);
+    return made;
+}
+
+static int lines_left(const dl_windows *conv, int first)
+{
+    const int left = conv->count * conv->out.rows - first, most = tile_lines(conv);
+    return left < most ? left : most;
+}
+
+/* Most pixels of a convolution whose products go without OpenBLAS: it copies the weights of each
+ * product first, which for some hundred pixels is little. On a Zen 4 core that is the quicker way
+ * from some 50 pixels on. */
+#define FEW_PIXELS 48
+
+/* Rows of the weights' gradient that are computed together, so that they are written to memory in
+ * long pieces. */
+#define GRADIENT_ROWS 12
+
+static bool has_few_pixels(const dl_windows *conv)
+{
+    return conv->count * conv->out.rows * conv->out.columns <= FEW_PIXELS &&
+           conv->in.channels % DL_PANEL == 0 && conv->out.channels % DL_PANEL == 0;
+}
+
+/* y[pixels x filters] += windows W^T */
+static void few_outputs(const dl_windows *conv, const tile *at, const dl_real *weights, dl_real *y,
+                        bool accumulate)
+{
+    const int window = window_size(conv), filters = conv->out.channels;
+    dl_dots_run(&(dl_dots){.m = at->rows,
+                           .n = filters,
+                           .k = window,
+                           .accumulate = accumulate,
+                           .a = at->windows,
+                           .a_row = (size_t)window,
+                           .b = weights,
+                           .b_row = (size_t)window,
+                           .c = y,
+                           .c_row = (size_t)filters});
+}
+
+/* dW = dy^T windows */
+static void few_weight_gradients(const dl_windows *conv, const tile *at, const dl_real *dy,
+                                 dl_real *dweights)
+{
+    const int window = window_size(conv), filters = conv->out.channels;
+    for (int first = 0; first < filters; first += GRADIENT_ROWS) {
+        const int left = filters - first;
+        dl_product_run(&(dl_product){.m = left < GRADIENT_ROWS ? left : GRADIENT_ROWS,
+                                     .n = window,
+                                     .k = at->rows,
+                                     .a = dy + first,
+                                     .a_row = 1,
+                                     .a_depth = (size_t)filters,
+                                     .b = at->windows,
+                                     .b_panel = DL_PANEL,
+                                     .b_depth = (size_t)window,
+                                     .c = dweights + (size_t)first * (size_t)window,
+                                     .c_row = (size_t)window});
+    }
+}
+
+/* windows = dy W, or += */
+static void few_window_gradients(const dl_windows *conv, int pixels, const dl_real *dy,
+                                 const dl_real *weights, dl_real *windows, bool accumulate)
+{
+    const int window = window_size(conv), filters = conv->out.channels;
+    dl_product_run(&(dl_product){.m = pixels,
+                                 .n = window,
+                                 .k = filters,
+                                 .accumulate = accumulate,
+                                 .a = dy,
+                                 .a_row = (size_t)filters,
+                                 .a_depth = 1,
+                                 .b = weights,
+                                 .b_panel = DL_PANEL,
+                                 .b_depth = (size_t)window,
+                                 .c = windows,
+                                 .c_row = (size_t)window});
+}
+
+void dl_conv_forward(const dl_windows *conv, const void *x, const void *weights, const void *bias,
+                     void *y, void *scratch)
+{
+    const int units = conv->out.channels, lines = conv->count * conv->out.rows;
+    if (dl_winograd_fits(conv)) {
+        dl_winograd_forward(conv, x, weights, bias, y, scratch);
+        return;
+    }
+    for (int first = 0, part; first < lines; first += part) {
+        part = lines_left(conv, first);
+        const tile at = make_tile(conv, x, first, part, scratch);
+        dl_real *output = (dl_real *)y + at.output;
+        if (bias != NULL) dl_repeat_row(output, bias, at.rows, units);
+        if (has_few_pixels(conv)) {
+            few_outputs(conv, &at, weights, output, bias != NULL);
+            continue;
+        }
+        dl_gemm_run(&(dl_gemm){.transpose_b = true,
+                               .accumulate = bias != NULL,
+                               .m = at.rows,
+                               .n = units,
+                               .k = window_size(conv),
+                               .a = at.windows,
+                               .b = weights,
+                               .c = output});
+    }
+}
+
+/* to[columns x rows] = the transpose of from[rows x columns] */
+static void transpose(dl_real *to, const dl_real *from, int rows, int columns)
+{
+    for (int i = 0; i < rows; i++) {
+        for (int j = 0; j < columns; j++)
+            to[(size_t)j * (size_t)rows + (size_t)i] =
+                from[(size_t)i * (size_t)columns + (size_t)j];
+    }
+}
+
+void dl_conv_backward_filter(const dl_windows *conv, const void *x, const void *dy, void *dweights,
+                             void *scratch)
+{
+    const int lines = conv->count * conv->out.rows;
+    const int units = conv->out.channels, window = window_size(conv);
+    const bool turned = is_filter_turned(conv);
+    if (dl_winograd_fits(conv)) {
+        dl_winograd_backward_filter(conv, x, dy, dweights, scratch);
+        return;
+    }
+    dl_real *product = turned ? (dl_real *)scratch + tile_size(conv) : dweights;
+    for (int first = 0, part; first < lines; first += part) {
+        part = lines_left(conv, first);
+        const tile at = make_tile(conv, x, first, part, scratch);
+        const dl_real *output = (const dl_real *)dy + at.output;
+        if (has_few_pixels(conv)) {
+            few_weight_gradients(conv, &at, output, dweights);
+            continue;
+        }
+        dl_gemm_run(&(dl_gemm){.transpose_a = true,
+                               .accumulate = first > 0,
+                               .m = turned ? window : units,
+                               .n = turned ? units : window,
+                               .k = at.rows,
+                               .a = turned ? at.windows : output,
+                               .b = turned ? output : at.windows,
+                               .c = product});
+    }
+    if (turned && !has_few_pixels(conv)) transpose(dweights, product, window, units);
+}
+
+void dl_conv_backward_data(const dl_windows *conv, const void *dy, const void *weights, void *dx,
+                           bool accumulate, void *scratch)
+{
+    const int lines = conv->count * conv->out.rows, units = conv->out.channels;
+    const bool direct = is_pointwise(conv);
+    if (dl_winograd_fits(conv)) {
+        dl_winograd_backward_data(conv, dy, weights, dx, accumulate, scratch);
+        return;
+    }
+    for (int first = 0, part; first < lines; first += part) {
+        part = lines_left(conv, first);
+        const size_t pixel = (size_t)first * (size_t)conv->out.columns;
+        const dl_real *output = (const dl_real *)dy + pixel * (size_t)units;
+        dl_real *windows = direct ? (dl_real *)dx + pixel * (size_t)conv->in.channels : scratch;
+        if (has_few_pixels(conv)) {
+            few_window_gradients(conv, part * conv->out.columns, output, weights, windows,
+                                 direct && accumulate);
+        } else {
+            dl_gemm_run(&(dl_gemm){.accumulate = direct && accumulate,
+                                   .m = part * conv->out.columns,
+                                   .n = window_size(conv),
+                                   .k = units,
+                                   .a = output,
+                                   .b = weights,
+                                   .c = windows});
+        }
+        if (direct) continue;
+        if (!accumulate) zero_images(dx, conv, first, part);
+        add_windows(dx, scratch, conv, first, part);
+    }
+}

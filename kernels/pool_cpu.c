@@ -1,0 +1,162 @@
+/* Pooling on the processor: effects and arguments see dl_backend.
+ * Compiled for float and for double. */
+#include <string.h>
+
+#include "kernels/backend_cpu_internal.h"
+
+/* 2x2 blocks side by side: what most networks pool with, and worth separate loops. */
+static bool is_blocks(const dl_windows *pool)
+{
+    return pool->kernel == 2 && pool->stride == 2 && pool->padding == 0 && pool->in.rows % 2 == 0 &&
+           pool->in.columns % 2 == 0;
+}
+
+/* One block, all channels: the four pixels are a b over d e. Arrays that do not overlap come as
+ * arguments, for the compiler to believe it. */
+static inline __attribute__((always_inline)) void
+pool_block(dl_real *restrict y, int32_t *restrict choice, const dl_real *restrict above,
+           const dl_real *restrict below, int channels)
+{
+    for (int c = 0; c < channels; c++) {
+        const dl_real a = above[c], b = above[channels + c];
+        const dl_real d = below[c], e = below[channels + c];
+        const dl_real top = b > a ? b : a, bottom = e > d ? e : d;
+        const int32_t in_top = b > a ? 1 : 0, in_bottom = e > d ? 3 : 2;
+        y[c] = bottom > top ? bottom : top;
+        choice[c] = bottom > top ? in_bottom : in_top;
+    }
+}
+
+DL_HOT static void pool_blocks(const dl_windows *pool, const dl_real *from, dl_real *to,
+                               int32_t *choice)
+{
+    const int channels = pool->in.channels;
+    const size_t line = (size_t)pool->in.columns * (size_t)channels;
+    for (int row = 0; row < pool->count * pool->out.rows; row++, from += line) {
+        for (int column = 0; column < pool->out.columns; column++) {
+            pool_block(to, choice, from, from + line, channels);
+            from += 2 * channels;
+            to += channels;
+            choice += channels;
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void
+unpool_block(dl_real *restrict above, dl_real *restrict below, const int32_t *restrict choice,
+             const dl_real *restrict dy, int channels)
+{
+    for (int c = 0; c < channels; c++) {
+        const dl_real gradient = dy[c];
+        const int32_t chosen = choice[c];
+        above[c] = chosen == 0 ? gradient : 0;
+        above[channels + c] = chosen == 1 ? gradient : 0;
+        below[c] = chosen == 2 ? gradient : 0;
+        below[channels + c] = chosen == 3 ? gradient : 0;
+    }
+}
+
+DL_HOT static void unpool_blocks(const dl_windows *pool, const int32_t *choice, const dl_real *from,
+                                 dl_real *to)
+{
+    const int channels = pool->in.channels;
+    const size_t line = (size_t)pool->in.columns * (size_t)channels;
+    for (int row = 0; row < pool->count * pool->out.rows; row++, to += line) {
+        for (int column = 0; column < pool->out.columns; column++) {
+            unpool_block(to, to + line, choice, from, channels);
+            to += 2 * channels;
+            from += channels;
+            choice += channels;
+        }
+    }
+}
+
+/* Pixel (ky, kx) of the window of output pixel `at` (counted over all samples): where its channels
+ * start in the image; or SIZE_MAX if it lies outside. */
+static size_t window_pixel(const dl_windows *pool, int at, int ky, int kx)
+{
+    const int line = at / pool->out.columns;
+    const int row = line % pool->out.rows * pool->stride - pool->padding + ky;
+    const int column = at % pool->out.columns * pool->stride - pool->padding + kx;
+    if (row < 0 || row >= pool->in.rows || column < 0 || column >= pool->in.columns) {
+        return SIZE_MAX;
+    }
+    const size_t image = (size_t)(line / pool->out.rows) * dl_shape_count(pool->in);
+    return image +
+           ((size_t)row * (size_t)pool->in.columns + (size_t)column) * (size_t)pool->in.channels;
+}
+
+static inline __attribute__((always_inline)) void keep_larger(dl_real *restrict y,
+                                                              int32_t *restrict choice,
+                                                              const dl_real *restrict x,
+                                                              int32_t place, int channels)
+{
+    for (int c = 0; c < channels; c++) {
+        const bool larger = x[c] > y[c];
+        choice[c] = larger ? place : choice[c];
+        y[c] = larger ? x[c] : y[c];
+    }
+}
+
+DL_HOT static void pool_windows(const dl_windows *pool, const dl_real *from, dl_real *to,
+                                int32_t *choice)
+{
+    const int channels = pool->in.channels;
+    const int pixels = pool->count * pool->out.rows * pool->out.columns;
+    for (int at = 0; at < pixels; at++, to += channels, choice += channels) {
+        bool first = true;
+        for (int place = 0; place < pool->kernel * pool->kernel; place++) {
+            const size_t pixel = window_pixel(pool, at, place / pool->kernel, place % pool->kernel);
+            if (pixel == SIZE_MAX) continue;
+            if (first) {
+                memcpy(to, from + pixel, (size_t)channels * sizeof(dl_real));
+                for (int c = 0; c < channels; c++)
+                    choice[c] = place;
+                first = false;
+            } else {
+                keep_larger(to, choice, from + pixel, place, channels);
+            }
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void add_chosen(dl_real *restrict dx,
+                                                             const int32_t *restrict choice,
+                                                             const dl_real *restrict dy,
+                                                             int32_t place, int channels)
+{
+    for (int c = 0; c < channels; c++)
+        dx[c] += choice[c] == place ? dy[c] : 0;
+}
+
+DL_HOT static void unpool_windows(const dl_windows *pool, const int32_t *choice,
+                                  const dl_real *from, dl_real *to)
+{
+    const int channels = pool->in.channels;
+    const int pixels = pool->count * pool->out.rows * pool->out.columns;
+    memset(to, 0, (size_t)pool->count * dl_shape_count(pool->in) * sizeof(dl_real));
+    for (int at = 0; at < pixels; at++, from += channels, choice += channels) {
+        for (int place = 0; place < pool->kernel * pool->kernel; place++) {
+            const size_t pixel = window_pixel(pool, at, place / pool->kernel, place % pool->kernel);
+            if (pixel != SIZE_MAX) add_chosen(to + pixel, choice, from, place, channels);
+        }
+    }
+}
+
+void dl_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice)
+{
+    if (is_blocks(pool)) {
+        pool_blocks(pool, x, y, choice);
+    } else {
+        pool_windows(pool, x, y, choice);
+    }
+}
+
+void dl_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy, void *dx)
+{
+    if (is_blocks(pool)) {
+        unpool_blocks(pool, choice, dy, dx);
+    } else {
+        unpool_windows(pool, choice, dy, dx);
+    }
+}
