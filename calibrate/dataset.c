@@ -528,6 +528,13 @@ static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
                                "does not say which model it is of");
     }
+    const char *threads = dl_trace_meta(trace, "worker_threads");
+    if (threads != NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "was recorded with --threads %s: costs are those of workers with "
+                               "one core each",
+                               threads);
+    }
     const char *precision = dl_trace_meta(trace, "precision");
     if (device == NULL) device = "unknown device";
     int64_t parameter_bytes, state_bytes;

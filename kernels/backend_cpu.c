@@ -10,50 +10,78 @@
 #include "kernels/backend_cpu_internal.h"
 #include "kernels/blas.h"
 #include "kernels/real.h"
+#include "kernels/thread_team.h"
 
-DL_HOT static void cpu_add(void *to, const void *from, size_t count)
+/* Fewest numbers of an elementwise loop's part: below, to wake another thread takes longer. */
+enum { PART_MIN = 4096 };
+
+/* The operands of a loop over two vectors. */
+typedef struct pair {
+    dl_real *to;
+    const dl_real *from;
+} pair;
+
+DL_HOT static void add_part(const void *loop, size_t first, size_t last)
 {
-    dl_real *restrict t = to;
-    const dl_real *restrict f = from;
-    for (size_t i = 0; i < count; i++)
-        t[i] += f[i];
+    const pair *p = loop;
+    dl_real *restrict to = p->to;
+    const dl_real *restrict from = p->from;
+    for (size_t i = first; i < last; i++)
+        to[i] += from[i];
 }
 
-DL_HOT static void cpu_relu(void *values, size_t count)
+static void cpu_add(void *to, const void *from, size_t count)
 {
-    dl_real *v = values;
-    for (size_t i = 0; i < count; i++)
-        v[i] = v[i] > 0 ? v[i] : 0;
+    dl_divide(add_part, &(pair){to, from}, count, PART_MIN);
 }
 
-DL_HOT static void cpu_relu_backward(void *gradients, const void *values, size_t count)
+DL_HOT static void relu_part(const void *loop, size_t first, size_t last)
 {
-    dl_real *restrict g = gradients;
-    const dl_real *restrict v = values;
-    for (size_t i = 0; i < count; i++)
-        g[i] = v[i] > 0 ? g[i] : 0;
+    const pair *p = loop;
+    dl_real *values = p->to;
+    for (size_t i = first; i < last; i++)
+        values[i] = values[i] > 0 ? values[i] : 0;
+}
+
+static void cpu_relu(void *values, size_t count)
+{
+    dl_divide(relu_part, &(pair){values, values}, count, PART_MIN);
+}
+
+DL_HOT static void relu_backward_part(const void *loop, size_t first, size_t last)
+{
+    const pair *p = loop;
+    dl_real *restrict gradients = p->to;
+    const dl_real *restrict values = p->from;
+    for (size_t i = first; i < last; i++)
+        gradients[i] = values[i] > 0 ? gradients[i] : 0;
+}
+
+static void cpu_relu_backward(void *gradients, const void *values, size_t count)
+{
+    dl_divide(relu_backward_part, &(pair){gradients, values}, count, PART_MIN);
 }
 
 /* The loops of the optimizers copy what they need of `update` first: with -fno-strict-aliasing
  * every store may change it, and a loop whose end may move does not vectorise. */
 
-DL_HOT static void sgd_plain(const dl_update *update)
+DL_HOT static void sgd_plain_part(const void *loop, size_t first, size_t last)
 {
+    const dl_update *update = loop;
     dl_real *restrict p = update->parameters;
     const dl_real *restrict g = update->gradients;
     const dl_real rate = (dl_real)update->rate;
-    const size_t count = update->count;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = first; i < last; i++)
         p[i] -= rate * g[i];
 }
 
-DL_HOT static void sgd_momentum(const dl_update *update)
+DL_HOT static void sgd_momentum_part(const void *loop, size_t first, size_t last)
 {
+    const dl_update *update = loop;
     dl_real *restrict p = update->parameters, *restrict v = update->first;
     const dl_real *restrict g = update->gradients;
     const dl_real rate = (dl_real)update->rate, decay = (dl_real)update->decay1;
-    const size_t count = update->count;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = first; i < last; i++) {
         v[i] = decay * v[i] + g[i];
         p[i] -= rate * v[i];
     }
@@ -61,28 +89,31 @@ DL_HOT static void sgd_momentum(const dl_update *update)
 
 static void cpu_sgd(const dl_update *update)
 {
-    if (update->first) {
-        sgd_momentum(update);
-    } else {
-        sgd_plain(update);
-    }
+    dl_divide(update->first != NULL ? sgd_momentum_part : sgd_plain_part, update, update->count,
+              PART_MIN);
 }
 
-DL_HOT static void cpu_rmsprop(const dl_update *update)
+DL_HOT static void rmsprop_part(const void *loop, size_t first, size_t last)
 {
+    const dl_update *update = loop;
     dl_real *restrict p = update->parameters, *restrict s = update->first;
     const dl_real *restrict g = update->gradients;
     const dl_real rate = (dl_real)update->rate, epsilon = (dl_real)update->epsilon;
     const dl_real decay = (dl_real)update->decay1, rest = (dl_real)(1 - update->decay1);
-    const size_t count = update->count;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = first; i < last; i++) {
         s[i] = decay * s[i] + rest * g[i] * g[i];
         p[i] -= rate * g[i] / (sqrt(s[i]) + epsilon);
     }
 }
 
-DL_HOT static void cpu_adam(const dl_update *update)
+static void cpu_rmsprop(const dl_update *update)
 {
+    dl_divide(rmsprop_part, update, update->count, PART_MIN);
+}
+
+DL_HOT static void adam_part(const void *loop, size_t first, size_t last)
+{
+    const dl_update *update = loop;
     dl_real *restrict p = update->parameters;
     dl_real *restrict m = update->first, *restrict s = update->second;
     const dl_real *restrict g = update->gradients;
@@ -91,81 +122,125 @@ DL_HOT static void cpu_adam(const dl_update *update)
     const dl_real rate1 = (dl_real)(update->rate / update->correction1);
     const dl_real scale2 = (dl_real)(1 / update->correction2);
     const dl_real epsilon = (dl_real)update->epsilon;
-    const size_t count = update->count;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = first; i < last; i++) {
         m[i] = decay1 * m[i] + rest1 * g[i];
         s[i] = decay2 * s[i] + rest2 * g[i] * g[i];
         p[i] -= rate1 * m[i] / (sqrt(s[i] * scale2) + epsilon);
     }
 }
 
+static void cpu_adam(const dl_update *update)
+{
+    dl_divide(adam_part, update, update->count, PART_MIN);
+}
+
+/* Parts of loops over the rows or the columns of a matrix, of at least PART_MIN numbers; columns in
+ * whole cache lines. */
+static size_t row_grain(int columns)
+{
+    return 1 + PART_MIN / (size_t)columns;
+}
+
+static size_t column_grain(int rows)
+{
+    enum { LINE = 64 / sizeof(dl_real) };
+    return LINE * (1 + PART_MIN / ((size_t)rows * LINE));
+}
+
 /* Columns are summed in blocks, in double: a float sum over the 10^5 pixels of a batch would lose
  * half of its digits. */
 enum { BLOCK = 64 };
 
-static inline int block_width(int columns, int first)
+static inline size_t block_width(size_t first, size_t last)
 {
-    return columns - first < BLOCK ? columns - first : BLOCK;
+    return last - first < BLOCK ? last - first : BLOCK;
 }
 
-DL_HOT void dl_repeat_row(void *matrix, const void *row, int rows, int columns)
+/* A matrix and a row of as many columns. */
+typedef struct matrix_row {
+    dl_real *matrix, *row;
+    int rows, columns;
+} matrix_row;
+
+DL_HOT static void repeat_row_part(const void *loop, size_t first, size_t last)
 {
-    dl_real *restrict to = matrix;
-    const dl_real *restrict from = row;
-    for (int i = 0; i < rows; i++, to += columns) {
-        for (int j = 0; j < columns; j++)
+    const matrix_row *m = loop;
+    const size_t columns = (size_t)m->columns;
+    dl_real *restrict to = m->matrix + first * columns;
+    const dl_real *restrict from = m->row;
+    for (size_t i = first; i < last; i++, to += columns) {
+        for (size_t j = 0; j < columns; j++)
             to[j] = from[j];
     }
 }
 
-DL_HOT static void cpu_sum_rows(void *sums, const void *matrix, int rows, int columns)
+void dl_repeat_row(void *matrix, const void *row, int rows, int columns)
 {
-    dl_real *result = sums;
-    for (int first = 0; first < columns; first += BLOCK) {
-        const int width = block_width(columns, first);
-        const dl_real *from = (const dl_real *)matrix + first;
+    dl_divide(repeat_row_part, &(matrix_row){matrix, (dl_real *)row, rows, columns}, (size_t)rows,
+              row_grain(columns));
+}
+
+/* Columns first .. last - 1. */
+DL_HOT static void sum_rows_part(const void *loop, size_t first, size_t last)
+{
+    const matrix_row *m = loop;
+    const int rows = m->rows;
+    const size_t columns = (size_t)m->columns;
+    for (size_t block = first; block < last; block += BLOCK) {
+        const size_t width = block_width(block, last);
+        const dl_real *from = m->matrix + block;
         double sum[BLOCK] = {0};
         for (int i = 0; i < rows; i++, from += columns) {
-            for (int j = 0; j < width; j++)
+            for (size_t j = 0; j < width; j++)
                 sum[j] += (double)from[j];
         }
-        for (int j = 0; j < width; j++)
-            result[first + j] = (dl_real)sum[j];
+        for (size_t j = 0; j < width; j++)
+            m->row[block + j] = (dl_real)sum[j];
     }
 }
 
+static void cpu_sum_rows(void *sums, const void *matrix, int rows, int columns)
+{
+    dl_divide(sum_rows_part, &(matrix_row){(dl_real *)matrix, sums, rows, columns}, (size_t)columns,
+              column_grain(rows));
+}
+
 /* variance[j] = sum over rows of (x - mean)^2 / rows for one block of columns. */
-static inline void block_variance(double *variance, const dl_norm *norm, int first, int width)
+static inline void block_variance(double *variance, const dl_norm *norm, size_t first, size_t width)
 {
     const dl_real *from = (const dl_real *)norm->x + first;
     const dl_real *mean = (const dl_real *)norm->mean + first;
-    for (int j = 0; j < width; j++)
+    const int rows = norm->rows;
+    const size_t channels = (size_t)norm->channels;
+    for (size_t j = 0; j < width; j++)
         variance[j] = 0;
-    for (int i = 0; i < norm->rows; i++, from += norm->channels) {
-        for (int j = 0; j < width; j++) {
+    for (int i = 0; i < rows; i++, from += channels) {
+        for (size_t j = 0; j < width; j++) {
             const double difference = (double)from[j] - (double)mean[j];
             variance[j] += difference * difference;
         }
     }
-    for (int j = 0; j < width; j++)
-        variance[j] /= norm->rows;
+    for (size_t j = 0; j < width; j++)
+        variance[j] /= rows;
 }
 
-DL_HOT static void batch_statistics(const dl_norm *norm)
+/* Of channels first .. last - 1. */
+DL_HOT static void batch_statistics_part(const void *loop, size_t first, size_t last)
 {
+    const dl_norm *norm = loop;
     dl_real *mean = norm->mean, *inverse_deviation = norm->inverse_deviation;
     dl_real *running_mean = norm->running_mean, *running_variance = norm->running_variance;
     const double share = norm->momentum;
     const double unbiased = norm->rows > 1 ? (double)norm->rows / (norm->rows - 1) : 1;
-    cpu_sum_rows(mean, norm->x, norm->rows, norm->channels);
-    for (int c = 0; c < norm->channels; c++)
+    sum_rows_part(&(matrix_row){(dl_real *)norm->x, mean, norm->rows, norm->channels}, first, last);
+    for (size_t c = first; c < last; c++)
         mean[c] /= (dl_real)norm->rows;
-    for (int first = 0; first < norm->channels; first += BLOCK) {
-        const int width = block_width(norm->channels, first);
+    for (size_t block = first; block < last; block += BLOCK) {
+        const size_t width = block_width(block, last);
         double variance[BLOCK];
-        block_variance(variance, norm, first, width);
-        for (int j = 0; j < width; j++) {
-            const int c = first + j;
+        block_variance(variance, norm, block, width);
+        for (size_t j = 0; j < width; j++) {
+            const size_t c = block + j;
             inverse_deviation[c] = (dl_real)(1 / sqrt(variance[j] + norm->epsilon));
             running_mean[c] =
                 (dl_real)((1 - share) * (double)running_mean[c] + share * (double)mean[c]);
@@ -185,23 +260,37 @@ static void running_statistics(const dl_norm *norm)
     }
 }
 
-DL_HOT static void normalise(const dl_norm *norm, void *y)
+typedef struct norm_forward {
+    const dl_norm *norm;
+    dl_real *y;
+} norm_forward;
+
+/* Rows first .. last - 1. */
+DL_HOT static void normalise_part(const void *loop, size_t first, size_t last)
 {
-    const int channels = norm->channels;
+    const norm_forward *forward = loop;
+    const dl_norm *norm = forward->norm;
+    const size_t channels = (size_t)norm->channels;
     const dl_real *restrict mean = norm->mean, *restrict inverse = norm->inverse_deviation;
     const dl_real *restrict scale = norm->scale, *restrict shift = norm->shift;
-    const dl_real *restrict from = norm->x;
-    dl_real *restrict to = y;
-    for (int i = 0; i < norm->rows; i++, from += channels, to += channels) {
-        for (int c = 0; c < channels; c++) {
+    const dl_real *restrict from = (const dl_real *)norm->x + first * channels;
+    dl_real *restrict to = forward->y + first * channels;
+    for (size_t i = first; i < last; i++, from += channels, to += channels) {
+        for (size_t c = 0; c < channels; c++) {
             to[c] = scale[c] * ((from[c] - mean[c]) * inverse[c]) + shift[c];
         }
     }
 }
 
+static void normalise(const dl_norm *norm, void *y)
+{
+    dl_divide(normalise_part, &(norm_forward){norm, y}, (size_t)norm->rows,
+              row_grain(norm->channels));
+}
+
 static void cpu_norm_training_forward(const dl_norm *norm, void *y)
 {
-    batch_statistics(norm);
+    dl_divide(batch_statistics_part, norm, (size_t)norm->channels, column_grain(norm->rows));
     normalise(norm, y);
 }
 
@@ -211,38 +300,51 @@ static void cpu_norm_inference_forward(const dl_norm *norm, void *y)
     normalise(norm, y);
 }
 
-/* dscale = sum of dy * normalised x over the rows. */
-DL_HOT static void norm_scale_gradient(const dl_norm *norm, const dl_real *dy, dl_real *dscale)
+typedef struct norm_backward {
+    const dl_norm *norm;
+    const dl_real *dy;
+    dl_real *dscale, *dshift, *dx;
+} norm_backward;
+
+/* Of channels first .. last - 1: dshift, and dscale = sum of dy * normalised x over the rows. */
+DL_HOT static void norm_parameter_gradients_part(const void *loop, size_t first, size_t last)
 {
+    const norm_backward *back = loop;
+    const dl_norm *norm = back->norm;
     const dl_real *mean = norm->mean, *inverse = norm->inverse_deviation, *x = norm->x;
-    const int channels = norm->channels;
-    for (int first = 0; first < channels; first += BLOCK) {
-        const int width = block_width(channels, first);
+    const dl_real *dy = back->dy;
+    const int rows = norm->rows;
+    const size_t channels = (size_t)norm->channels;
+    sum_rows_part(&(matrix_row){(dl_real *)dy, back->dshift, rows, norm->channels}, first, last);
+    for (size_t block = first; block < last; block += BLOCK) {
+        const size_t width = block_width(block, last);
         double sum[BLOCK] = {0};
-        for (int i = 0; i < norm->rows; i++) {
-            const size_t at = (size_t)i * (size_t)channels + (size_t)first;
-            for (int j = 0; j < width; j++) {
-                sum[j] += (double)(dy[at + (size_t)j] * (x[at + (size_t)j] - mean[first + j]));
-            }
+        for (int i = 0; i < rows; i++) {
+            const size_t at = (size_t)i * channels + block;
+            for (size_t j = 0; j < width; j++)
+                sum[j] += (double)(dy[at + j] * (x[at + j] - mean[block + j]));
         }
-        for (int j = 0; j < width; j++) {
-            dscale[first + j] = (dl_real)(sum[j] * (double)inverse[first + j]);
-        }
+        for (size_t j = 0; j < width; j++)
+            back->dscale[block + j] = (dl_real)(sum[j] * (double)inverse[block + j]);
     }
 }
 
-/* With z the normalised x and n rows:  dx = scale / deviation (dy - dshift / n - z dscale / n)
+/* Rows first .. last - 1. With z the normalised x and n rows:
+ * dx = scale / deviation (dy - dshift / n - z dscale / n)
  * (Ioffe & Szegedy 2015, section 3, its chain rule put together). */
-DL_HOT static void norm_input_gradient(const dl_norm *norm, const dl_real *restrict dy,
-                                       const dl_real *restrict dscale,
-                                       const dl_real *restrict dshift, dl_real *restrict dx)
+DL_HOT static void norm_input_gradient_part(const void *loop, size_t first, size_t last)
 {
-    const int channels = norm->channels;
+    const norm_backward *back = loop;
+    const dl_norm *norm = back->norm;
+    const size_t channels = (size_t)norm->channels, start = first * channels;
     const dl_real *restrict mean = norm->mean, *restrict inverse = norm->inverse_deviation;
-    const dl_real *restrict scale = norm->scale, *restrict x = norm->x;
+    const dl_real *restrict scale = norm->scale, *restrict x = (const dl_real *)norm->x + start;
+    const dl_real *restrict dscale = back->dscale, *restrict dshift = back->dshift;
+    const dl_real *restrict dy = back->dy + start;
+    dl_real *restrict dx = back->dx + start;
     const dl_real share = (dl_real)(1.0 / norm->rows);
-    for (int i = 0; i < norm->rows; i++, x += channels, dy += channels, dx += channels) {
-        for (int c = 0; c < channels; c++) {
+    for (size_t i = first; i < last; i++, x += channels, dy += channels, dx += channels) {
+        for (size_t c = 0; c < channels; c++) {
             const dl_real z = (x[c] - mean[c]) * inverse[c];
             dx[c] = scale[c] * inverse[c] * (dy[c] - share * (dshift[c] + z * dscale[c]));
         }
@@ -252,9 +354,11 @@ DL_HOT static void norm_input_gradient(const dl_norm *norm, const dl_real *restr
 static void cpu_norm_backward(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                               void *dx)
 {
-    cpu_sum_rows(dshift, dy, norm->rows, norm->channels);
-    norm_scale_gradient(norm, dy, dscale);
-    if (dx) norm_input_gradient(norm, dy, dscale, dshift, dx);
+    const norm_backward back = {norm, dy, dscale, dshift, dx};
+    dl_divide(norm_parameter_gradients_part, &back, (size_t)norm->channels,
+              column_grain(norm->rows));
+    if (dx == NULL) return;
+    dl_divide(norm_input_gradient_part, &back, (size_t)norm->rows, row_grain(norm->channels));
 }
 
 /* Fills one row of probabilities and returns -log of the label's: the scores' maximum is taken off
@@ -301,45 +405,97 @@ static void cpu_softmax_backward(const dl_softmax *softmax, void *gradients)
     }
 }
 
+/* The means of images x[pixels x channels], or the gradient. */
+typedef struct pixel_means {
+    int count, pixels, channels;
+    const dl_real *from;
+    dl_real *to;
+} pixel_means;
+
 static inline __attribute__((always_inline)) void
-add_share(dl_real *restrict to, const dl_real *restrict from, dl_real share, int channels)
+add_share(dl_real *restrict to, const dl_real *restrict from, dl_real share, size_t channels)
 {
-    for (int c = 0; c < channels; c++)
+    for (size_t c = 0; c < channels; c++)
         to[c] += share * from[c];
 }
 
-DL_HOT static void cpu_mean_pixels(int count, int pixels, int channels, const void *x, void *y)
+/* Channels first .. last - 1. */
+DL_HOT static void mean_pixels_part(const void *loop, size_t first, size_t last)
 {
-    const dl_real share = (dl_real)(1.0 / pixels);
-    const dl_real *from = x;
-    dl_real *to = y;
-    memset(y, 0, (size_t)count * (size_t)channels * sizeof(dl_real));
-    for (int i = 0; i < count; i++, to += channels) {
-        for (int p = 0; p < pixels; p++, from += channels)
-            add_share(to, from, share, channels);
+    const pixel_means *mean = loop;
+    const dl_real share = (dl_real)(1.0 / mean->pixels);
+    const size_t channels = (size_t)mean->channels, width = last - first;
+    const dl_real *from = mean->from + first;
+    dl_real *to = mean->to + first;
+    for (int i = 0; i < mean->count; i++, to += channels) {
+        memset(to, 0, width * sizeof *to);
+        for (int p = 0; p < mean->pixels; p++, from += channels)
+            add_share(to, from, share, width);
     }
 }
 
-DL_HOT static void cpu_mean_pixels_backward(int count, int pixels, int channels, const void *dy,
-                                            void *dx)
+static void cpu_mean_pixels(int count, int pixels, int channels, const void *x, void *y)
 {
-    const dl_real share = (dl_real)(1.0 / pixels);
-    const dl_real *from = dy;
-    dl_real *to = dx;
-    memset(dx, 0, (size_t)count * (size_t)pixels * (size_t)channels * sizeof(dl_real));
-    for (int i = 0; i < count; i++, from += channels) {
-        for (int p = 0; p < pixels; p++, to += channels)
-            add_share(to, from, share, channels);
+    dl_divide(mean_pixels_part, &(pixel_means){count, pixels, channels, x, y}, (size_t)channels,
+              column_grain(count * pixels));
+}
+
+/* Pixels first .. last - 1 of all images. */
+DL_HOT static void mean_pixels_backward_part(const void *loop, size_t first, size_t last)
+{
+    const pixel_means *mean = loop;
+    const dl_real share = (dl_real)(1.0 / mean->pixels);
+    const size_t channels = (size_t)mean->channels;
+    dl_real *restrict to = mean->to + first * channels;
+    for (size_t p = first; p < last; p++, to += channels) {
+        const dl_real *restrict from = mean->from + p / (size_t)mean->pixels * channels;
+        for (size_t c = 0; c < channels; c++)
+            to[c] = share * from[c];
+    }
+}
+
+static void cpu_mean_pixels_backward(int count, int pixels, int channels, const void *dy, void *dx)
+{
+    dl_divide(mean_pixels_backward_part, &(pixel_means){count, pixels, channels, dy, dx},
+              (size_t)count * (size_t)pixels, row_grain(channels));
+}
+
+/* Parts of a product, along the larger side of c, always the same: what OpenBLAS computes for a
+ * number may depend on where the matrix ends, so parts by the number of threads would change bits.
+ * Each part packs the whole of one operand anew, so they are few. */
+static size_t gemm_parts(int size)
+{
+    return size < 256 ? 1 : size < 1024 ? 2 : size < 4096 ? 4 : 8;
+}
+
+/* Parts first .. last - 1, one call each. */
+static void gemm_part(const void *loop, size_t first, size_t last)
+{
+    enum { ALIGNED = 16 };
+    const dl_gemm *gemm = loop;
+    const bool by_rows = gemm->m >= gemm->n;
+    const int size = by_rows ? gemm->m : gemm->n;
+    const size_t parts = gemm_parts(size);
+    const int lda = gemm->transpose_a ? gemm->m : gemm->k;
+    const int ldb = gemm->transpose_b ? gemm->k : gemm->n;
+    const int step = (int)(((size_t)size + parts * ALIGNED - 1) / (parts * ALIGNED)) * ALIGNED;
+    for (size_t part = first; part < last; part++) {
+        const int begin = (int)part * step, end = begin + step < size ? begin + step : size;
+        if (begin >= end) continue;
+        const size_t row = by_rows ? (size_t)begin : 0, column = by_rows ? 0 : (size_t)begin;
+        dl_blas_loaded()->DL_TYPED(gemm)(
+            CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
+            gemm->transpose_b ? CblasTrans : CblasNoTrans, by_rows ? end - begin : gemm->m,
+            by_rows ? gemm->n : end - begin, gemm->k, 1,
+            (const dl_real *)gemm->a + (gemm->transpose_a ? row : row * (size_t)lda), lda,
+            (const dl_real *)gemm->b + (gemm->transpose_b ? column * (size_t)ldb : column), ldb,
+            gemm->accumulate ? 1 : 0, (dl_real *)gemm->c + row * (size_t)gemm->n + column, gemm->n);
     }
 }
 
 void dl_gemm_run(const dl_gemm *gemm)
 {
-    dl_blas_loaded()->DL_TYPED(gemm)(
-        CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
-        gemm->transpose_b ? CblasTrans : CblasNoTrans, gemm->m, gemm->n, gemm->k, 1, gemm->a,
-        gemm->transpose_a ? gemm->m : gemm->k, gemm->b, gemm->transpose_b ? gemm->k : gemm->n,
-        gemm->accumulate ? 1 : 0, gemm->c, gemm->n);
+    dl_divide(gemm_part, gemm, gemm_parts(gemm->m >= gemm->n ? gemm->m : gemm->n), 1);
 }
 
 static void cpu_copy(void *to, const void *from, size_t bytes)

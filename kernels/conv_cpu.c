@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/backend_cpu_internal.h"
+#include "kernels/thread_team.h"
 
 /* Bytes of `rows` that are worked on at once: half of a 1 MiB level-2 cache, the rest of which the
  * product's packed operands take. LeNet's step on a Zen 5 core is as fast from 256 KiB to 1 MiB. */
@@ -131,13 +132,24 @@ static inline void copy_edge_windows(dl_real *row, const dl_real *images, const 
     }
 }
 
-/* rows[(line, x)][(ky, kx, channel)] of the output lines first .. first + lines - 1. */
-DL_HOT static void copy_windows(dl_real *rows, const dl_real *images, const dl_windows *conv,
-                                int first, int lines)
+/* The windows of the output lines from `first_line` on, between the images and the scratch. */
+typedef struct window_lines {
+    const dl_windows *conv;
+    dl_real *images, *rows;
+    int first_line, lines;
+} window_lines;
+
+/* Lines first .. last - 1 of them. */
+DL_HOT static void copy_windows_part(const void *loop, size_t first, size_t last)
 {
+    const window_lines *w = loop;
+    const dl_windows *conv = w->conv;
+    const dl_real *images = w->images;
     const int piece = conv->kernel * conv->in.channels;
     const size_t line_size = (size_t)conv->out.columns * (size_t)window_size(conv);
-    for (int line = first; line < first + lines; line++, rows += line_size) {
+    const int begin = w->first_line + (int)first, end = w->first_line + (int)last;
+    dl_real *rows = w->rows + first * line_size;
+    for (int line = begin; line < end; line++, rows += line_size) {
         if (conv->padding > 0) {
             copy_edge_windows(rows, images, conv, line);
             continue;
@@ -151,31 +163,63 @@ DL_HOT static void copy_windows(dl_real *rows, const dl_real *images, const dl_w
     }
 }
 
-/* The transpose of copy_windows: adds each entry of `rows` to the pixel that it is a copy of. */
-DL_HOT static void add_windows(dl_real *images, const dl_real *rows, const dl_windows *conv,
-                               int first, int lines)
+/* rows[(line, x)][(ky, kx, channel)] of the output lines first .. first + lines - 1. */
+static void copy_windows(dl_real *rows, const dl_real *images, const dl_windows *conv, int first,
+                         int lines)
+{
+    const window_lines loop = {conv, (dl_real *)images, rows, first, lines};
+    dl_divide(copy_windows_part, &loop, (size_t)lines, 1);
+}
+
+/* Adds to image lines first .. last - 1 of the sample, `rows` being those of output line `line` of
+ * it. */
+static inline __attribute__((always_inline)) void
+add_line(dl_real *image, const dl_real *rows, const dl_windows *conv, int line, int first, int last)
 {
     const int channels = conv->in.channels, kernel = conv->kernel, piece = kernel * channels;
     const int line_size = conv->in.columns * channels;
-    for (int line = first; line < first + lines; line++) {
-        const int top = first_row(conv, line);
-        int above, below;
-        clip(top, conv->in.rows, kernel, &above, &below);
-        dl_real *image = images + line_offset(conv, line, 0);
-        for (int x = 0; x < conv->out.columns; x++, rows += kernel * piece) {
-            const int left = x * conv->stride - conv->padding;
-            int begin, end;
-            clip(left, conv->in.columns, kernel, &begin, &end);
-            const int width = (end - begin) * channels;
-            const dl_real *restrict from = rows + above * piece + begin * channels;
-            dl_real *restrict to =
-                image + ((top + above) * conv->in.columns + left + begin) * channels;
-            for (int ky = above; ky < below; ky++, from += piece, to += line_size) {
-                for (int j = 0; j < width; j++)
-                    to[j] += from[j];
-            }
+    const int top = first_row(conv, line);
+    int above, below;
+    clip(top, conv->in.rows, kernel, &above, &below);
+    if (top + above < first) above = first - top;
+    if (top + below > last) below = last - top;
+    for (int x = 0; x < conv->out.columns; x++, rows += kernel * piece) {
+        const int left = x * conv->stride - conv->padding;
+        int begin, end;
+        clip(left, conv->in.columns, kernel, &begin, &end);
+        const int width = (end - begin) * channels;
+        const dl_real *restrict from = rows + above * piece + begin * channels;
+        dl_real *restrict to = image + ((top + above) * conv->in.columns + left + begin) * channels;
+        for (int ky = above; ky < below; ky++, from += piece, to += line_size) {
+            for (int j = 0; j < width; j++)
+                to[j] += from[j];
         }
     }
+}
+
+/* Image lines first .. last - 1, counted from that of the first output line's sample on: what is
+ * added to a pixel always comes in the order of the output lines. */
+DL_HOT static void add_windows_part(const void *loop, size_t first, size_t last)
+{
+    const window_lines *w = loop;
+    const dl_windows *conv = w->conv;
+    const size_t size = (size_t)conv->out.columns * (size_t)window_size(conv);
+    const dl_real *rows = w->rows;
+    const int sample = w->first_line / conv->out.rows;
+    for (int line = w->first_line; line < w->first_line + w->lines; line++, rows += size) {
+        const int before = (line / conv->out.rows - sample) * conv->in.rows;
+        add_line(w->images + line_offset(conv, line, 0), rows, conv, line, (int)first - before,
+                 (int)last - before);
+    }
+}
+
+/* The transpose of copy_windows: adds each entry of `rows` to the pixel that it is a copy of. */
+static void add_windows(dl_real *images, const dl_real *rows, const dl_windows *conv, int first,
+                        int lines)
+{
+    const window_lines loop = {conv, images, (dl_real *)rows, first, lines};
+    const int samples = (first + lines - 1) / conv->out.rows - first / conv->out.rows + 1;
+    dl_divide(add_windows_part, &loop, (size_t)(samples * conv->in.rows), 1);
 }
 
 /* Zeroes the images whose first output line is one of first .. first + lines - 1: just before
@@ -229,61 +273,91 @@ static bool has_few_pixels(const dl_windows *conv)
            conv->in.channels % DL_PANEL == 0 && conv->out.channels % DL_PANEL == 0;
 }
 
-/* y[pixels x filters] += windows W^T */
+/* A product of few pixels: of windows or their gradients, weights or theirs, dy or y. */
+typedef struct few_product {
+    const dl_windows *conv;
+    int pixels;
+    bool accumulate;
+    const dl_real *left, *right;
+    dl_real *product;
+} few_product;
+
+/* y[pixels x filters] += windows W^T, filters first .. last - 1 */
+static void few_outputs_part(const void *loop, size_t first, size_t last)
+{
+    const few_product *few = loop;
+    const size_t window = (size_t)window_size(few->conv);
+    dl_dots_run(&(dl_dots){.m = few->pixels,
+                           .n = (int)(last - first),
+                           .k = (int)window,
+                           .accumulate = few->accumulate,
+                           .a = few->left,
+                           .a_row = window,
+                           .b = few->right + first * window,
+                           .b_row = window,
+                           .c = few->product + first,
+                           .c_row = (size_t)few->conv->out.channels});
+}
+
 static void few_outputs(const dl_windows *conv, const tile *at, const dl_real *weights, dl_real *y,
                         bool accumulate)
 {
-    const int window = window_size(conv), filters = conv->out.channels;
-    dl_dots_run(&(dl_dots){.m = at->rows,
-                           .n = filters,
-                           .k = window,
-                           .accumulate = accumulate,
-                           .a = at->windows,
-                           .a_row = (size_t)window,
-                           .b = weights,
-                           .b_row = (size_t)window,
-                           .c = y,
-                           .c_row = (size_t)filters});
+    const few_product loop = {conv, at->rows, accumulate, at->windows, weights, y};
+    dl_divide(few_outputs_part, &loop, (size_t)conv->out.channels, DL_PANEL);
 }
 
-/* dW = dy^T windows */
-static void few_weight_gradients(const dl_windows *conv, const tile *at, const dl_real *dy,
-                                 dl_real *dweights)
+/* dW = dy^T windows, filters first .. last - 1 */
+static void few_weight_gradients_part(const void *loop, size_t first, size_t last)
 {
-    const int window = window_size(conv), filters = conv->out.channels;
-    for (int first = 0; first < filters; first += GRADIENT_ROWS) {
-        const int left = filters - first;
-        dl_product_run(&(dl_product){.m = left < GRADIENT_ROWS ? left : GRADIENT_ROWS,
-                                     .n = window,
-                                     .k = at->rows,
-                                     .a = dy + first,
+    const few_product *few = loop;
+    const size_t window = (size_t)window_size(few->conv);
+    for (size_t f = first; f < last; f += GRADIENT_ROWS) {
+        const size_t left = last - f;
+        dl_product_run(&(dl_product){.m = left < GRADIENT_ROWS ? (int)left : GRADIENT_ROWS,
+                                     .n = (int)window,
+                                     .k = few->pixels,
+                                     .a = few->left + f,
                                      .a_row = 1,
-                                     .a_depth = (size_t)filters,
-                                     .b = at->windows,
+                                     .a_depth = (size_t)few->conv->out.channels,
+                                     .b = few->right,
                                      .b_panel = DL_PANEL,
-                                     .b_depth = (size_t)window,
-                                     .c = dweights + (size_t)first * (size_t)window,
-                                     .c_row = (size_t)window});
+                                     .b_depth = window,
+                                     .c = few->product + f * window,
+                                     .c_row = window});
     }
 }
 
-/* windows = dy W, or += */
+static void few_weight_gradients(const dl_windows *conv, const tile *at, const dl_real *dy,
+                                 dl_real *dweights)
+{
+    const few_product loop = {conv, at->rows, false, dy, at->windows, dweights};
+    dl_divide(few_weight_gradients_part, &loop, (size_t)conv->out.channels, GRADIENT_ROWS);
+}
+
+/* windows = dy W, or +=, numbers first .. last - 1 of each window */
+static void few_window_gradients_part(const void *loop, size_t first, size_t last)
+{
+    const few_product *few = loop;
+    const size_t window = (size_t)window_size(few->conv);
+    dl_product_run(&(dl_product){.m = few->pixels,
+                                 .n = (int)(last - first),
+                                 .k = few->conv->out.channels,
+                                 .accumulate = few->accumulate,
+                                 .a = few->left,
+                                 .a_row = (size_t)few->conv->out.channels,
+                                 .a_depth = 1,
+                                 .b = few->right + first,
+                                 .b_panel = DL_PANEL,
+                                 .b_depth = window,
+                                 .c = few->product + first,
+                                 .c_row = window});
+}
+
 static void few_window_gradients(const dl_windows *conv, int pixels, const dl_real *dy,
                                  const dl_real *weights, dl_real *windows, bool accumulate)
 {
-    const int window = window_size(conv), filters = conv->out.channels;
-    dl_product_run(&(dl_product){.m = pixels,
-                                 .n = window,
-                                 .k = filters,
-                                 .accumulate = accumulate,
-                                 .a = dy,
-                                 .a_row = (size_t)filters,
-                                 .a_depth = 1,
-                                 .b = weights,
-                                 .b_panel = DL_PANEL,
-                                 .b_depth = (size_t)window,
-                                 .c = windows,
-                                 .c_row = (size_t)window});
+    const few_product loop = {conv, pixels, accumulate, dy, weights, windows};
+    dl_divide(few_window_gradients_part, &loop, (size_t)window_size(conv), DL_PANEL);
 }
 
 void dl_conv_forward(const dl_windows *conv, const void *x, const void *weights, const void *bias,

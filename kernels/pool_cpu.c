@@ -3,6 +3,15 @@
 #include <string.h>
 
 #include "kernels/backend_cpu_internal.h"
+#include "kernels/thread_team.h"
+
+/* A pooling or its gradient. */
+typedef struct pooling {
+    const dl_windows *windows;
+    const dl_real *from;
+    dl_real *to;
+    int32_t *choice; /* of the gradient: only read */
+} pooling;
 
 /* 2x2 blocks side by side: what most networks pool with, and worth separate loops. */
 static bool is_blocks(const dl_windows *pool)
@@ -27,12 +36,18 @@ pool_block(dl_real *restrict y, int32_t *restrict choice, const dl_real *restric
     }
 }
 
-DL_HOT static void pool_blocks(const dl_windows *pool, const dl_real *from, dl_real *to,
-                               int32_t *choice)
+/* Output lines first .. last - 1 of all samples. */
+DL_HOT static void pool_blocks_part(const void *loop, size_t first, size_t last)
 {
+    const pooling *p = loop;
+    const dl_windows *pool = p->windows;
     const int channels = pool->in.channels;
     const size_t line = (size_t)pool->in.columns * (size_t)channels;
-    for (int row = 0; row < pool->count * pool->out.rows; row++, from += line) {
+    const dl_real *from = p->from + 2 * first * line;
+    const size_t start = first * (size_t)pool->out.columns * (size_t)channels;
+    dl_real *to = p->to + start;
+    int32_t *choice = p->choice + start;
+    for (size_t row = first; row < last; row++, from += line) {
         for (int column = 0; column < pool->out.columns; column++) {
             pool_block(to, choice, from, from + line, channels);
             from += 2 * channels;
@@ -56,12 +71,17 @@ unpool_block(dl_real *restrict above, dl_real *restrict below, const int32_t *re
     }
 }
 
-DL_HOT static void unpool_blocks(const dl_windows *pool, const int32_t *choice, const dl_real *from,
-                                 dl_real *to)
+DL_HOT static void unpool_blocks_part(const void *loop, size_t first, size_t last)
 {
+    const pooling *p = loop;
+    const dl_windows *pool = p->windows;
     const int channels = pool->in.channels;
     const size_t line = (size_t)pool->in.columns * (size_t)channels;
-    for (int row = 0; row < pool->count * pool->out.rows; row++, to += line) {
+    const size_t start = first * (size_t)pool->out.columns * (size_t)channels;
+    const dl_real *from = p->from + start;
+    const int32_t *choice = p->choice + start;
+    dl_real *to = p->to + 2 * first * line;
+    for (size_t row = first; row < last; row++, to += line) {
         for (int column = 0; column < pool->out.columns; column++) {
             unpool_block(to, to + line, choice, from, channels);
             to += 2 * channels;
@@ -98,21 +118,25 @@ static inline __attribute__((always_inline)) void keep_larger(dl_real *restrict 
     }
 }
 
-DL_HOT static void pool_windows(const dl_windows *pool, const dl_real *from, dl_real *to,
-                                int32_t *choice)
+/* Output pixels first .. last - 1 of all samples. */
+DL_HOT static void pool_windows_part(const void *loop, size_t first, size_t last)
 {
+    const pooling *p = loop;
+    const dl_windows *pool = p->windows;
+    const dl_real *from = p->from;
     const int channels = pool->in.channels;
-    const int pixels = pool->count * pool->out.rows * pool->out.columns;
-    for (int at = 0; at < pixels; at++, to += channels, choice += channels) {
-        bool first = true;
+    dl_real *to = p->to + first * (size_t)channels;
+    int32_t *choice = p->choice + first * (size_t)channels;
+    for (int at = (int)first; at < (int)last; at++, to += channels, choice += channels) {
+        bool empty = true;
         for (int place = 0; place < pool->kernel * pool->kernel; place++) {
             const size_t pixel = window_pixel(pool, at, place / pool->kernel, place % pool->kernel);
             if (pixel == SIZE_MAX) continue;
-            if (first) {
+            if (empty) {
                 memcpy(to, from + pixel, (size_t)channels * sizeof(dl_real));
                 for (int c = 0; c < channels; c++)
                     choice[c] = place;
-                first = false;
+                empty = false;
             } else {
                 keep_larger(to, choice, from + pixel, place, channels);
             }
@@ -129,34 +153,44 @@ static inline __attribute__((always_inline)) void add_chosen(dl_real *restrict d
         dx[c] += choice[c] == place ? dy[c] : 0;
 }
 
-DL_HOT static void unpool_windows(const dl_windows *pool, const int32_t *choice,
-                                  const dl_real *from, dl_real *to)
+/* Channels first .. last - 1: windows overlap, so their pixels cannot be divided. */
+DL_HOT static void unpool_windows_part(const void *loop, size_t first, size_t last)
 {
-    const int channels = pool->in.channels;
-    const int pixels = pool->count * pool->out.rows * pool->out.columns;
-    memset(to, 0, (size_t)pool->count * dl_shape_count(pool->in) * sizeof(dl_real));
-    for (int at = 0; at < pixels; at++, from += channels, choice += channels) {
+    const pooling *p = loop;
+    const dl_windows *pool = p->windows;
+    const size_t channels = (size_t)pool->in.channels, width = last - first;
+    const size_t inputs = (size_t)pool->count * dl_shape_count(pool->in) / channels;
+    const int outputs = pool->count * pool->out.rows * pool->out.columns;
+    const dl_real *from = p->from + first;
+    const int32_t *choice = p->choice + first;
+    dl_real *to = p->to + first;
+    for (size_t pixel = 0; pixel < inputs; pixel++)
+        memset(to + pixel * channels, 0, width * sizeof *to);
+    for (int at = 0; at < outputs; at++, from += channels, choice += channels) {
         for (int place = 0; place < pool->kernel * pool->kernel; place++) {
             const size_t pixel = window_pixel(pool, at, place / pool->kernel, place % pool->kernel);
-            if (pixel != SIZE_MAX) add_chosen(to + pixel, choice, from, place, channels);
+            if (pixel != SIZE_MAX) add_chosen(to + pixel, choice, from, place, (int)width);
         }
     }
 }
 
 void dl_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice)
 {
+    const pooling loop = {pool, x, y, choice};
+    const size_t lines = (size_t)pool->count * (size_t)pool->out.rows;
     if (is_blocks(pool)) {
-        pool_blocks(pool, x, y, choice);
+        dl_divide(pool_blocks_part, &loop, lines, 1);
     } else {
-        pool_windows(pool, x, y, choice);
+        dl_divide(pool_windows_part, &loop, lines * (size_t)pool->out.columns, 16);
     }
 }
 
 void dl_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy, void *dx)
 {
+    const pooling loop = {pool, dy, dx, (int32_t *)choice};
     if (is_blocks(pool)) {
-        unpool_blocks(pool, choice, dy, dx);
+        dl_divide(unpool_blocks_part, &loop, (size_t)pool->count * (size_t)pool->out.rows, 1);
     } else {
-        unpool_windows(pool, choice, dy, dx);
+        dl_divide(unpool_windows_part, &loop, (size_t)pool->in.channels, 16);
     }
 }

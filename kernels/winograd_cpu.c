@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "kernels/backend_cpu_internal.h"
+#include "kernels/thread_team.h"
 
 enum { PLACES = 16 }; /* numbers of a transformed tile */
 
@@ -73,14 +74,13 @@ static size_t outside_size(const dl_windows *conv)
 size_t dl_winograd_scratch_bytes(const dl_windows *conv)
 {
     return (weights_size(conv) + tiles_size(conv->in.channels) + tiles_size(conv->out.channels) +
-            2 * outside_size(conv)) *
+            outside_size(conv)) *
            sizeof(dl_real);
 }
 
-/* The scratch: U or dU, the tiles of x and of y, a pixel of zeros, one to write to that nobody
- * reads. */
+/* The scratch: U or dU, the tiles of x and of y, a pixel of zeros. */
 typedef struct parts {
-    dl_real *weights, *in, *out, *zeros, *unused;
+    dl_real *weights, *in, *out, *zeros;
 } parts;
 
 static parts cut_scratch(const dl_windows *conv, dl_real *scratch)
@@ -89,7 +89,6 @@ static parts cut_scratch(const dl_windows *conv, dl_real *scratch)
     p.in = p.weights + weights_size(conv);
     p.out = p.in + tiles_size(conv->in.channels);
     p.zeros = p.out + tiles_size(conv->out.channels);
-    p.unused = p.zeros + outside_size(conv);
     memset(p.zeros, 0, outside_size(conv) * sizeof(dl_real));
     return p;
 }
@@ -196,17 +195,18 @@ static inline __attribute__((always_inline)) void transform_output(vec *y, const
 /* The outputs of the tiles first .. first + count - 1; bias may be NULL. */
 DL_HOT static void transform_outputs(dl_real *images, const dl_real *from, const dl_windows *conv,
                                      int channels, int first, int count, const dl_real *bias,
-                                     bool accumulate, dl_real *unused)
+                                     bool accumulate)
 {
     const layout at = by_tile(channels);
     for (int t = 0; t < count; t++) {
         dl_real *pixels[4];
-        find_pixels(pixels, conv, images, channels, first + t, 0, 2, unused);
+        find_pixels(pixels, conv, images, channels, first + t, 0, 2, NULL);
         for (int c = 0; c < channels; c += LANES) {
             vec y[4];
             transform_output(y, from + (size_t)t * at.row + (size_t)c, at.plane);
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
+                if (pixels[i] == NULL) continue; /* outside */
                 vec *to = (vec *)(pixels[i] + c);
                 if (bias != NULL) y[i] += *(const vec *)(bias + c);
                 *to = accumulate ? *to + y[i] : y[i];
@@ -273,11 +273,22 @@ static inline __attribute__((always_inline)) void transform_window(vec *u, const
     }
 }
 
+/* A transform of the weights, from or to the places of U; a loop over the filters. */
+typedef struct weights_loop {
+    const dl_windows *conv;
+    const dl_real *from;
+    dl_real *to;
+} weights_loop;
+
 /* U for y: u[place][panel of filters][channel][filter], 16 of both at a time for the transpose. */
-DL_HOT static void transform_weights(dl_real *u, const dl_windows *conv, const dl_real *weights)
+DL_HOT static void transform_weights_part(const void *loop, size_t first, size_t last)
 {
+    const weights_loop *w = loop;
+    const dl_windows *conv = w->conv;
+    const dl_real *weights = w->from;
+    dl_real *u = w->to;
     const size_t channels = (size_t)conv->in.channels, filters = (size_t)conv->out.channels;
-    for (size_t f = 0; f < filters; f += LANES) {
+    for (size_t f = first; f < last; f += LANES) {
         for (size_t c = 0; c < channels; c += LANES) {
             vec block[LANES][PLACES];
             for (size_t i = 0; i < LANES; i++)
@@ -297,15 +308,18 @@ DL_HOT static void transform_weights(dl_real *u, const dl_windows *conv, const d
 }
 
 /* U for dx: u[place][panel of channels][filter][channel] of the turned windows. */
-DL_HOT static void transform_turned_weights(dl_real *u, const dl_windows *conv,
-                                            const dl_real *weights)
+DL_HOT static void transform_turned_weights_part(const void *loop, size_t first, size_t last)
 {
+    const weights_loop *w = loop;
+    const dl_windows *conv = w->conv;
+    const dl_real *weights = w->from;
+    dl_real *u = w->to;
     const size_t channels = (size_t)conv->in.channels, filters = (size_t)conv->out.channels;
-    for (size_t f = 0; f < filters; f++) {
-        const dl_real *last = weights + f * 9 * channels + 8 * channels;
+    for (size_t f = first; f < last; f++) {
+        const dl_real *end = weights + f * 9 * channels + 8 * channels;
         for (size_t c = 0; c < channels; c += LANES) {
             vec block[PLACES];
-            transform_window(block, last + c, -(ptrdiff_t)channels);
+            transform_window(block, end + c, -(ptrdiff_t)channels);
             dl_real *to = u + c / DL_PANEL * filters * DL_PANEL + f * DL_PANEL + c % DL_PANEL;
 #pragma GCC unroll 16
             for (size_t place = 0; place < PLACES; place++, to += channels * filters)
@@ -315,13 +329,16 @@ DL_HOT static void transform_turned_weights(dl_real *u, const dl_windows *conv,
 }
 
 /* dg = G^T dU G, of du[place][filter][channel]. */
-DL_HOT static void transform_weight_gradients(dl_real *dweights, const dl_windows *conv,
-                                              const dl_real *du)
+DL_HOT static void transform_weight_gradients_part(const void *loop, size_t first, size_t last)
 {
+    const weights_loop *w = loop;
+    const dl_windows *conv = w->conv;
+    const dl_real *du = w->from;
+    dl_real *dweights = w->to;
     const size_t channels = (size_t)conv->in.channels, filters = (size_t)conv->out.channels;
     const size_t plane = channels * filters;
     const dl_real half = (dl_real)0.5;
-    for (size_t f = 0; f < filters; f++) {
+    for (size_t f = first; f < last; f++) {
         for (size_t c = 0; c < channels; c += LANES) {
             const dl_real *from = du + f * channels + c;
             dl_real *to = dweights + f * 9 * channels + c;
@@ -347,26 +364,9 @@ DL_HOT static void transform_weight_gradients(dl_real *dweights, const dl_window
     }
 }
 
-/* The 16 products M = V U of a block. */
-static void multiply(const parts *p, dl_real *out, const dl_real *in, int tiles, int filters,
-                     int channels)
+static void transform(dl_loop_part part, const dl_windows *conv, dl_real *to, const dl_real *from)
 {
-    const layout from = by_tile(channels), to = by_tile(filters);
-    for (size_t place = 0; place < PLACES; place++) {
-        dl_product_run(&(dl_product){
-            .m = tiles,
-            .n = filters,
-            .k = channels,
-            .a = in + place * from.plane,
-            .a_row = from.row,
-            .a_depth = 1,
-            .b = p->weights + place * (size_t)channels * (size_t)filters,
-            .b_panel = (size_t)channels * DL_PANEL,
-            .b_depth = DL_PANEL,
-            .c = out + place * to.plane,
-            .c_row = to.row,
-        });
-    }
+    dl_divide(part, &(weights_loop){conv, from, to}, (size_t)conv->out.channels, LANES);
 }
 
 static int tiles_left(const dl_windows *conv, int first)
@@ -381,17 +381,64 @@ typedef struct side {
     int channels;
 } side;
 
-/* By the transformed weights in p->weights; bias may be NULL. */
-static void convolve(const dl_windows *conv, const parts *p, side from, side to,
-                     const dl_real *bias, bool accumulate)
+/* A block of tiles: `count` from `first` on. The passes over it are loops over the tiles, and over
+ * the places for the products, so that each number of U is read by one thread. */
+typedef struct block {
+    const dl_windows *conv;
+    const parts *parts;
+    side from, to;       /* of dW: x, dy */
+    const dl_real *bias; /* or NULL */
+    bool accumulate;     /* of dW: to the products of the blocks before */
+    int first, count;
+} block;
+
+static void inputs_part(const void *loop, size_t first, size_t last)
 {
-    for (int first = 0, tiles; first < tile_count(conv); first += tiles) {
-        tiles = tiles_left(conv, first);
-        transform_inputs(from.tiles, by_tile(from.channels), conv, from.images, from.channels,
-                         first, tiles, p->zeros);
-        multiply(p, to.tiles, from.tiles, tiles, to.channels, from.channels);
-        transform_outputs(to.images, to.tiles, conv, to.channels, first, tiles, bias, accumulate,
-                          p->unused);
+    const block *b = loop;
+    const layout at = by_tile(b->from.channels);
+    transform_inputs(b->from.tiles + first * at.row, at, b->conv, b->from.images, b->from.channels,
+                     b->first + (int)first, (int)(last - first), b->parts->zeros);
+}
+
+/* The products M = V U of the places first .. last - 1. */
+static void products_part(const void *loop, size_t first, size_t last)
+{
+    const block *b = loop;
+    const size_t channels = (size_t)b->from.channels, filters = (size_t)b->to.channels;
+    const layout from = by_tile(b->from.channels), to = by_tile(b->to.channels);
+    for (size_t place = first; place < last; place++) {
+        dl_product_run(&(dl_product){
+            .m = b->count,
+            .n = b->to.channels,
+            .k = b->from.channels,
+            .a = b->from.tiles + place * from.plane,
+            .a_row = from.row,
+            .a_depth = 1,
+            .b = b->parts->weights + place * channels * filters,
+            .b_panel = channels * DL_PANEL,
+            .b_depth = DL_PANEL,
+            .c = b->to.tiles + place * to.plane,
+            .c_row = to.row,
+        });
+    }
+}
+
+static void outputs_part(const void *loop, size_t first, size_t last)
+{
+    const block *b = loop;
+    transform_outputs(b->to.images, b->to.tiles + first * by_tile(b->to.channels).row, b->conv,
+                      b->to.channels, b->first + (int)first, (int)(last - first), b->bias,
+                      b->accumulate);
+}
+
+/* By the transformed weights in the scratch. */
+static void convolve(block b)
+{
+    for (b.first = 0; b.first < tile_count(b.conv); b.first += b.count) {
+        b.count = tiles_left(b.conv, b.first);
+        dl_divide(inputs_part, &b, (size_t)b.count, 1);
+        dl_divide(products_part, &b, PLACES, 1);
+        dl_divide(outputs_part, &b, (size_t)b.count, 1);
     }
 }
 
@@ -399,38 +446,57 @@ void dl_winograd_forward(const dl_windows *conv, const dl_real *x, const dl_real
                          const dl_real *bias, dl_real *y, dl_real *scratch)
 {
     const parts p = cut_scratch(conv, scratch);
-    transform_weights(p.weights, conv, weights);
-    convolve(conv, &p, (side){(dl_real *)x, p.in, conv->in.channels},
-             (side){y, p.out, conv->out.channels}, bias, false);
+    transform(transform_weights_part, conv, p.weights, weights);
+    convolve((block){.conv = conv,
+                     .parts = &p,
+                     .from = {(dl_real *)x, p.in, conv->in.channels},
+                     .to = {y, p.out, conv->out.channels},
+                     .bias = bias});
 }
 
 void dl_winograd_backward_data(const dl_windows *conv, const dl_real *dy, const dl_real *weights,
                                dl_real *dx, bool accumulate, dl_real *scratch)
 {
     const parts p = cut_scratch(conv, scratch);
-    transform_turned_weights(p.weights, conv, weights);
-    convolve(conv, &p, (side){(dl_real *)dy, p.out, conv->out.channels},
-             (side){dx, p.in, conv->in.channels}, NULL, accumulate);
+    transform(transform_turned_weights_part, conv, p.weights, weights);
+    convolve((block){.conv = conv,
+                     .parts = &p,
+                     .from = {(dl_real *)dy, p.out, conv->out.channels},
+                     .to = {dx, p.in, conv->in.channels},
+                     .accumulate = accumulate});
 }
 
-/* The 16 products dU = D^T V of a block, one panel of filters after another; they add up over the
- * blocks. */
-static void multiply_gradients(const dl_windows *conv, const parts *p, int tiles, bool accumulate)
+/* V and D of the tiles. */
+static void gradient_inputs_part(const void *loop, size_t first, size_t last)
 {
-    const int channels = conv->in.channels, filters = conv->out.channels;
+    const block *b = loop;
+    const layout in = by_panel(b->from.channels), out = by_panel(b->to.channels);
+    const int tile = b->first + (int)first, count = (int)(last - first);
+    transform_inputs(b->from.tiles + first * in.row, in, b->conv, b->from.images, b->from.channels,
+                     tile, count, b->parts->zeros);
+    transform_gradients(b->to.tiles + first * out.row, out, b->conv, b->to.images, b->to.channels,
+                        tile, count, b->parts->zeros);
+}
+
+/* The products dU = D^T V of the places first .. last - 1, one panel of filters after another; they
+ * add up over the blocks. */
+static void gradient_products_part(const void *loop, size_t first, size_t last)
+{
+    const block *b = loop;
+    const int channels = b->from.channels, filters = b->to.channels;
     const layout in = by_panel(channels), out = by_panel(filters);
-    for (size_t place = 0; place < PLACES; place++) {
-        dl_real *plane = p->weights + place * (size_t)channels * (size_t)filters;
+    for (size_t place = first; place < last; place++) {
+        dl_real *plane = b->parts->weights + place * (size_t)channels * (size_t)filters;
         for (int f = 0; f < filters; f += DL_PANEL) {
             dl_product_run(&(dl_product){
                 .m = DL_PANEL,
                 .n = channels,
-                .k = tiles,
-                .accumulate = accumulate,
-                .a = p->out + place * out.plane + (size_t)(f / DL_PANEL) * out.panel,
+                .k = b->count,
+                .accumulate = b->accumulate,
+                .a = b->to.tiles + place * out.plane + (size_t)(f / DL_PANEL) * out.panel,
                 .a_row = 1,
                 .a_depth = out.row,
-                .b = p->in + place * in.plane,
+                .b = b->from.tiles + place * in.plane,
                 .b_panel = in.panel,
                 .b_depth = in.row,
                 .c = plane + (size_t)f * (size_t)channels,
@@ -444,12 +510,15 @@ void dl_winograd_backward_filter(const dl_windows *conv, const dl_real *x, const
                                  dl_real *dweights, dl_real *scratch)
 {
     const parts p = cut_scratch(conv, scratch);
-    const int channels = conv->in.channels, filters = conv->out.channels;
-    for (int first = 0, tiles; first < tile_count(conv); first += tiles) {
-        tiles = tiles_left(conv, first);
-        transform_inputs(p.in, by_panel(channels), conv, x, channels, first, tiles, p.zeros);
-        transform_gradients(p.out, by_panel(filters), conv, dy, filters, first, tiles, p.zeros);
-        multiply_gradients(conv, &p, tiles, first > 0);
+    block b = {.conv = conv,
+               .parts = &p,
+               .from = {(dl_real *)x, p.in, conv->in.channels},
+               .to = {(dl_real *)dy, p.out, conv->out.channels}};
+    for (; b.first < tile_count(conv); b.first += b.count) {
+        b.count = tiles_left(conv, b.first);
+        b.accumulate = b.first > 0;
+        dl_divide(gradient_inputs_part, &b, (size_t)b.count, 1);
+        dl_divide(gradient_products_part, &b, PLACES, 1);
     }
-    transform_weight_gradients(dweights, conv, p.weights);
+    transform(transform_weight_gradients_part, conv, dweights, p.weights);
 }

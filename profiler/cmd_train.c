@@ -29,8 +29,8 @@ typedef struct train_options {
     dl_workload_options workload;
     dl_device_options device;
     dl_rank_options ranks;
-    int64_t workers, interval, sites, fragments, lag, batch, steps, epochs, server_threads, n,
-        bound;
+    int64_t workers, threads, interval, sites, fragments, lag, batch, steps, epochs, server_threads,
+        n, bound;
     int sync, wait, inside, outer;
     double outer_rate, outer_momentum, mixing;
     bool average_state, no_trace, evaluate, staleness_rate;
@@ -144,6 +144,12 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
                                   "alike"
                                 : "--inside allreduce needs --sites COUNT");
     }
+    if (options->threads > 1 && options->csv != NULL) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--csv writes rows that dlsim compares with: it has no workers with "
+                            "--threads %lld, but with one core each",
+                            (long long)options->threads);
+    }
     if (options->mixing != config.mixing && options->lag == 0) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--mixing needs --lag: an average without lag replaces parameters");
@@ -238,8 +244,9 @@ static void print_settings(const train_command *run)
     const dl_train_config *config = &run->config;
     char processor[128];
     print_model(run);
-    printf("workers     %d%s on %d cores of %s, waiting by %s\n", config->workers,
-           run->rank_count > 1 ? ", those of rank 0" : "", dl_train_cores(config),
+    printf("workers     %d%s", config->workers, run->rank_count > 1 ? ", those of rank 0" : "");
+    if (config->threads > 1) printf(" with %d threads each", config->threads);
+    printf(" on %d cores of %s, waiting by %s\n", dl_train_cores(config),
            dl_cpu_name(processor, sizeof processor),
            dl_train_wait(config) == DL_WAIT_SPIN ? "spinning" : "blocking");
     print_ranks(run);
@@ -380,6 +387,7 @@ static train_options default_options(void)
                            .device = dl_device_options_default(),
                            .ranks = dl_rank_options_default(),
                            .workers = config.workers,
+                           .threads = config.threads,
                            .interval = config.interval,
                            .fragments = config.fragments,
                            .lag = config.lag,
@@ -408,6 +416,10 @@ static const dl_option train_table[] = {
                          "Replicas of the model, each a thread pinned to a core; of all ranks "
                          "together.",
                          .group = group_steps),
+    DL_OPTION_ROW_NUMBER(INT, "threads", 0, train_options, threads, 1, DL_TRAIN_WORKERS_MAX,
+                         "COUNT",
+                         "Threads of each worker, each pinned to a core, that divide its "
+                         "operations; the results are the same to the bit."),
     DL_OPTION_ROW_NUMBER(INT, "batch", 'b', train_options, batch, 1, 1 << 20, "SAMPLES",
                          "Samples of a step, of all workers together."),
     DL_OPTION_ROW_NUMBER(INT, "steps", 0, train_options, steps, 1, UINT32_MAX, "COUNT",
@@ -506,6 +518,7 @@ static void apply_options(const train_options *options, dl_train_config *config)
                                       .momentum = options->outer_momentum};
     config->server_threads = (int)options->server_threads;
     config->workers = (int)options->workers;
+    config->threads = (int)options->threads;
     config->batch = (int)options->batch;
     config->steps = options->steps;
     config->wait = (dl_wait)options->wait;

@@ -338,11 +338,10 @@ static bool all_set_up(dl_train_worker *worker)
     return shared->status == DL_OK;
 }
 
-/* Thread function of worker `index`. */
-static void worker_run(void *user, int index)
+/* A worker from its set-up to its last step. */
+static void worker_run(dl_train_worker *worker)
 {
-    dl_train_shared *shared = user;
-    dl_train_worker *worker = &shared->workers[index];
+    dl_train_shared *shared = worker->shared;
     worker_set_up(worker);
     if (!all_set_up(worker)) return;
     /* Threads leave that one by one as they are woken; after the barrier all start at once. */
@@ -362,10 +361,26 @@ static void worker_run(void *user, int index)
     worker->last_loss = dl_model_loss(worker->model);
 }
 
+/* Thread function: thread `index` % threads of worker `index` / threads. */
+static void thread_run(void *user, int index)
+{
+    const dl_train_shared *shared = user;
+    const int threads = shared->config->threads;
+    dl_train_worker *worker = &shared->workers[index / threads];
+    if (index % threads > 0) {
+        dl_thread_team_serve(worker->team);
+        return;
+    }
+    dl_thread_team_lead(worker->team);
+    worker_run(worker);
+    dl_thread_team_dismiss(worker->team);
+}
+
 /* Releases what the worker owns. */
 static void worker_free(dl_train_worker *worker)
 {
     dl_train_reader_free(&worker->reader);
+    dl_thread_team_free(worker->team);
     free(worker->pending);
     free(worker->step_ns);
     dl_train_use(worker);
@@ -547,7 +562,7 @@ static dl_status take_part(dl_train_shared *shared, dl_error *err)
     shared->first_worker = shared->ranks->rank * own->workers;
     if (whole->slow != NULL) own->slow = whole->slow + shared->first_worker;
     const int before = shared->ranks->local_rank * own->workers;
-    own->first_core += before;
+    own->first_core += before * own->threads;
     int devices = 0;
     if (whole->device == NULL) return DL_OK;
     const dl_status status = whole->device->count(&devices, err);
@@ -613,27 +628,29 @@ static void free_shared(dl_train_shared *shared)
 /* Steps that there is memory for from the start, 32 KiB a worker; for more it grows. */
 #define STEPS_AT_FIRST ((int64_t)1 << 12)
 
-/* One thread a worker, or one for all. */
+/* The threads of each worker, or one for all. */
 static dl_status run_threads(dl_train_shared *shared, dl_error *err)
 {
     const dl_train_config *config = shared->config;
     const bool single = config->dispatch == DL_DISPATCH_SINGLE;
-    const int threads = single ? 1 : config->workers;
+    const int threads = single ? 1 : config->workers * config->threads;
     const dl_backend *backend = shared->backend;
     dl_status status = DL_OK;
     if (backend->start_threads != NULL) status = backend->start_threads(threads, err);
     int cores[DL_TRAIN_WORKERS_MAX];
+    for (int t = 0; t < threads; t++)
+        cores[t] = (config->first_core + t) % dl_train_cores(config);
     for (int w = 0; w < config->workers; w++) {
         dl_train_worker *worker = &shared->workers[w];
         worker->step_capacity = config->steps < STEPS_AT_FIRST ? config->steps : STEPS_AT_FIRST;
         worker->step_ns = dl_alloc_aligned((size_t)worker->step_capacity * sizeof *worker->step_ns,
                                            "durations of steps");
-        cores[w] = (config->first_core + w) % dl_train_cores(config);
+        worker->team = dl_thread_team_make(config->threads, shared->wait);
     }
-    pthread_barrier_init(&shared->set_up, NULL, (unsigned)threads);
+    pthread_barrier_init(&shared->set_up, NULL, single ? 1 : (unsigned)config->workers);
     if (status == DL_OK) {
         status =
-            dl_pinned_threads_run(threads, cores, single ? single_run : worker_run, shared, err);
+            dl_pinned_threads_run(threads, cores, single ? single_run : thread_run, shared, err);
     }
     pthread_barrier_destroy(&shared->set_up);
     if (status != DL_OK) return ranks_ready(shared, status, err);

@@ -58,7 +58,10 @@
  *
  * With one worker every mode gives bit for bit what `none` gives, unless it quantises, lags or has
  * an outer optimizer.
- * Waiting: `spin` when every worker has its own core, else `block` (a spinning thread would steal
+ * A worker may have several threads, among which its operations divide their loops
+ * (kernels/thread_team.h), with the bits of one thread.
+ *
+ * Waiting: `spin` when every thread has its own core, else `block` (a spinning thread would steal
  * the core from the one it waits for).
  */
 #ifndef DL_KERNELS_TRAIN_H
@@ -130,7 +133,9 @@ typedef struct dl_train_config {
     const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
                            prolonged, by running them again (on a device: whole
                            passes, right on average over the steps); NULL = none */
-    int first_core;     /* >= 0; worker w is pinned to allowed core (first_core + w) mod cores */
+    int threads;        /* of each worker, on the processor, which divide its loops: 1 or more */
+    int first_core;     /* >= 0; thread t of worker w is pinned to allowed core
+                           (first_core + w threads + t) mod cores */
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
     const dl_device_type *device; /* NULL = the processor; precision must be float */
@@ -158,7 +163,7 @@ typedef struct dl_train_config {
                                 step, in average after the interval; NULL = never */
 } dl_train_config;
 
-#define DL_TRAIN_WORKERS_MAX 256
+#define DL_TRAIN_WORKERS_MAX 256 /* also of workers times threads */
 #define DL_TRAIN_FRAGMENTS_MAX 1024
 
 /* LeNet in single precision on one worker: batch 64, 100 steps, SGD (0.01, momentum 0.9), seed 1.

@@ -24,6 +24,7 @@ dl_train_config dl_train_default_config(void)
         .softsync_n = 1,
         .bound = -1,
         .workers = 1,
+        .threads = 1,
         .batch = 64,
         .steps = 100,
         .seed = 1,
@@ -44,7 +45,8 @@ int dl_train_cores(const dl_train_config *config)
 dl_wait dl_train_wait(const dl_train_config *config)
 {
     if (config->wait != DL_WAIT_AUTO) return config->wait;
-    return config->workers <= dl_train_cores(config) ? DL_WAIT_SPIN : DL_WAIT_BLOCK;
+    return config->workers * config->threads <= dl_train_cores(config) ? DL_WAIT_SPIN
+                                                                       : DL_WAIT_BLOCK;
 }
 
 bool dl_train_stopped(const dl_train_config *config)
@@ -85,6 +87,18 @@ static dl_status check_workers(const dl_train_config *config, dl_error *err)
                             "batch %d cannot be shared equally by %d workers; it must be a "
                             "multiple of their number",
                             config->batch, config->workers);
+    }
+    if (config->threads < 1 || config->threads > DL_TRAIN_WORKERS_MAX / config->workers) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d threads for each of %d workers; must be 1 or more, and at most %d "
+                            "together",
+                            config->threads, config->workers, DL_TRAIN_WORKERS_MAX);
+    }
+    if (config->threads > 1 && config->device != NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%d threads for each worker need the processor: a GPU computes with "
+                            "all that it has",
+                            config->threads);
     }
     if (config->first_core < 0) {
         return dl_error_set(err, DL_ERR_RANGE, "first core %d; must be 0 or more",

@@ -18,6 +18,7 @@
 #include "kernels/exchange.h"
 #include "kernels/model.h"
 #include "kernels/optimizer.h"
+#include "kernels/thread_team.h"
 #include "kernels/train/schedule.h"
 #include "kernels/train/train.h"
 
@@ -195,6 +196,7 @@ struct dl_train_worker {
     size_t first_pending;
     int64_t launch_ns;
 
+    dl_thread_team *team; /* of its threads */
     dl_model *model;
     dl_optimizer *optimizer; /* NULL where the server updates */
     dl_train_reader reader;

@@ -541,6 +541,10 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
     if (config->device != NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "a schedule is replayed on the processor");
     }
+    if (config->threads > 1) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a schedule is replayed by one thread per core: its workers have one");
+    }
     dl_train_config checked = *config;
     checked.workers = checked.batch = 1;
     checked.slow = NULL;

@@ -160,6 +160,7 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     dl_trace_writer_metaf(writer, "rate_drop_epochs", "%g", config->drop_epochs);
     dl_trace_writer_metaf(writer, "server_threads", "%d", config->server_threads);
     dl_trace_writer_metaf(writer, "workers", "%d", config->workers);
+    if (config->threads > 1) dl_trace_writer_metaf(writer, "worker_threads", "%d", config->threads);
     dl_trace_writer_metaf(writer, "batch", "%d", config->batch);
     dl_trace_writer_metaf(writer, "steps", "%" PRId64, config->steps);
     dl_trace_writer_metaf(writer, "slow", "%s", slow);

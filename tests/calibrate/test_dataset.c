@@ -105,6 +105,8 @@ static void test_what_does_not_fit_together(void **state)
     check_refused(NULL, "dataset_odd.dlt", DL_ERR_PARSE, "parameter_bytes");
     make_odd("dataset_odd.dlt", "workers", "2");
     check_refused(NULL, "dataset_odd.dlt", DL_ERR_DATA, "is of 2 workers");
+    make_odd("dataset_odd.dlt", "worker_threads", "2");
+    check_refused(NULL, "dataset_odd.dlt", DL_ERR_DATA, "was recorded with --threads 2");
     make_odd("dataset_odd.dlt", "kind", "trian");
     check_refused(NULL, "dataset_odd.dlt", DL_ERR_DATA, "is of kind 'trian'");
 }

@@ -6,7 +6,7 @@ optimizer (SGD with momentum 0.9), in turn, so that a slow spell of the machine 
 
 One thread: one worker of dlprof, one intra-op thread of PyTorch. Two threads: two workers that share
 the batch and sum their gradients (--sync allreduce), two intra-op threads; a batch of 1 has one
-worker on one core, against PyTorch's two threads. PyTorch runs eagerly, with images in NCHW and in
+worker with two threads (--threads 2). PyTorch runs eagerly, with images in NCHW and in
 channels_last. Each round takes the median step of each; printed are medians over the rounds, and
 PyTorch's time divided by dlprof's: the median and the range over the rounds of the better layout's.
 Exit code 1 where a median is below --least.
@@ -99,7 +99,8 @@ def dlprof_median(program, name, batch, threads, steps):
     workers = min(batch, threads)
     text = subprocess.run(
         [program, "train", "--model", name, "--data", "synthetic", "--batch", str(batch),
-         "--workers", str(workers), "--sync", "allreduce" if workers > 1 else "none",
+         "--workers", str(workers), "--threads", str(threads // workers),
+         "--sync", "allreduce" if workers > 1 else "none",
          "--steps", str(steps), "--no-trace"], check=True, capture_output=True, text=True).stdout
     found = re.search(r"^step .*median ([0-9.]+) (ns|us|ms|s)\b", text, re.M)
     return float(found[1]) * UNITS[found[2]]

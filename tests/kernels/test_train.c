@@ -380,6 +380,31 @@ static void workers_go_to_their_cores(void **state)
     result = run(&config, NULL); /* (1 + 0) mod 2 = 1 */
     assert_int_equal(pinned_cores, 2);
     dl_train_result_free(&result);
+    config.threads = 2;
+    pinned_cores = 0;
+    result = run(&config, NULL); /* 1 and (1 + 1) mod 2 = 0 */
+    assert_int_equal(pinned_cores, 3);
+    dl_train_result_free(&result);
+}
+
+/* More threads than cores too, whose waiting is then blocking. */
+static void threads_of_a_worker_change_nothing(void **state)
+{
+    (void)state;
+    for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_PS; sync++) {
+        dl_train_config config = small_config();
+        config.sync = (dl_sync)sync;
+        config.workers = sync == DL_SYNC_NONE ? 1 : 2;
+        config.optimizer.momentum = 0.9;
+        dl_train_result one = run(&config, NULL);
+        for (config.threads = 2; config.threads <= 3; config.threads++) {
+            dl_train_result several = run(&config, NULL);
+            assert_true(same_bits(&one, &several));
+            assert_true(one.last_loss == several.last_loss);
+            dl_train_result_free(&several);
+        }
+        dl_train_result_free(&one);
+    }
 }
 
 static void event_names_are_operations_then_ours(void **state)
@@ -432,6 +457,9 @@ static void bad_settings_are_errors(void **state)
     REFUSED(DL_ERR_RANGE, "257 workers; must be 1 to 256", bad.workers = 257);
     REFUSED(DL_ERR_RANGE, "batch 13 cannot be shared equally by 2 workers", bad.batch = 13);
     REFUSED(DL_ERR_RANGE, "batch 0 cannot", bad.batch = 0);
+    REFUSED(DL_ERR_RANGE, "0 threads for each of 2 workers", bad.threads = 0);
+    REFUSED(DL_ERR_RANGE, "129 threads for each of 2 workers; must be 1 or more, and at most 256",
+            bad.threads = 129);
     REFUSED(DL_ERR_RANGE, "first core -1", bad.first_core = -1);
     REFUSED(DL_ERR_RANGE, "-1 cores; this process may use 1 to", bad.cores = -1);
     REFUSED(DL_ERR_RANGE, "cores; this process may use 1 to", bad.cores = dl_cpu_count() + 1);
@@ -572,6 +600,7 @@ int main(void)
         cmocka_unit_test(durations_of_many_steps_are_kept),
         cmocka_unit_test(stop_does_not_prolong),
         cmocka_unit_test(workers_go_to_their_cores),
+        cmocka_unit_test(threads_of_a_worker_change_nothing),
         cmocka_unit_test(event_names_are_operations_then_ours),
         cmocka_unit_test(bad_settings_are_errors),
         cmocka_unit_test(data_must_fit_the_model),

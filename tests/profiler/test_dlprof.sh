@@ -51,6 +51,9 @@ expect 2 "--compress topk needs --topk-frac" train "${small[@]}" --sync average 
 expect 2 "--topk-frac needs --compress topk" train "${small[@]}" --sync average --topk-frac 0.1
 expect 0 "what was learned sent as topk of 0.1" train "${small[@]}" --sync average --interval 4 --steps 8 \
     --compress topk --topk-frac 0.1 --no-trace
+expect 2 "it has no workers with --threads 2" train "${small[@]}" --threads 2 --csv rows.csv
+expect 2 "2 threads for each of 200 workers" train "${small[@]}" --workers 200 --batch 200 --threads 2
+expect 0 "workers     1 with 3 threads each" train "${small[@]}" --threads 3 --steps 2 --no-trace
 expect 2 "--fragments needs --sync average" train "${small[@]}" --sync ps --fragments 2
 expect 2 "must be 1 to 1024 and divide the interval of 5 steps" train "${small[@]}" --sync average --interval 5 --fragments 2
 expect 2 "--mixing needs --lag" train "${small[@]}" --sync average --interval 4 --mixing 0.2
