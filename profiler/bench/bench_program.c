@@ -152,6 +152,31 @@ static bool have_all(const copy *copies, int count, const dl_program_config *con
     return start_ns != INT64_MAX;
 }
 
+/* Kills the children of this process, all that are listed; those that a program put into a session of
+ * their own are in no group of a copy. Nothing where the kernel has no such list. */
+static void kill_children(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *in = fopen(path, "r");
+    if (in == NULL) return;
+    for (int pid; fscanf(in, "%d", &pid) == 1;)
+        kill(pid, SIGKILL);
+    fclose(in);
+}
+
+/* Waits for what the copies, which have ended, have left: their processor time counts as that of
+ * this process's children only then. A killed process's own children come to us in turn. */
+static void reap_orphans(void)
+{
+    const int64_t until_ns = dl_clock_ns() + DL_PROGRAM_PATIENCE_S * INT64_C(1000000000);
+    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) >= 0 && dl_clock_ns() < until_ns;) {
+        if (pid > 0) continue;
+        kill_children();
+        usleep(5000);
+    }
+}
+
 static void stop_all(copy *copies, int count)
 {
     const int64_t until_ns = dl_clock_ns() + DL_PROGRAM_PATIENCE_S * INT64_C(1000000000);
@@ -169,6 +194,7 @@ static void stop_all(copy *copies, int count)
         if (c->output >= 0) close(c->output);
         c->output = -1;
     }
+    reap_orphans();
 }
 
 /* Whether some copy has ended; its last words are read first. One that has closed its output may run
@@ -309,6 +335,7 @@ dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int
     dl_progress_init(&progress, "bench: copies side by side");
     dl_bench_order_init(&order, (uint32_t)config->copies_max, config->seed, DL_BENCH_STEP);
     const int all = config->rounds * config->copies_max;
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* for reap_orphans */
     for (int round = 0; round < config->rounds && status == DL_OK; round++) {
         const uint32_t *copies = dl_bench_order_next(&order);
         for (int i = 0; i < config->copies_max && status == DL_OK; i++) {
@@ -317,6 +344,7 @@ dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int
             dl_progress_update(&progress, (double)(round * config->copies_max + i + 1) / all);
         }
     }
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
     dl_bench_order_free(&order);
     dl_progress_end(&progress);
     return status;

@@ -8,7 +8,9 @@
  *
  * Of each run only the time counts in which all copies are at it: from the `warmup`-th line of the
  * last copy to have it up to where each has printed `lines` lines more, or the first copy ends. Then
- * the copies are stopped (SIGTERM, after DL_PROGRAM_PATIENCE_S seconds SIGKILL). Runs of all k come
+ * the copies are stopped (SIGTERM, after DL_PROGRAM_PATIENCE_S seconds SIGKILL), and all processes
+ * that they have started (SIGKILL), a data loader's workers say, or the ranks of a launcher: this
+ * process becomes the parent of orphans meanwhile, and must have no other children. Runs of all k come
  * in a new random order in every round, so that a drift of the machine's speed touches all alike.
  *
  * The samples are BENCH records "step" as those of dlprof bench (trace/record.h). */

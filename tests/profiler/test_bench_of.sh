@@ -97,6 +97,30 @@ awk -F'[= ]+' '/^\[/ { op = ($1 == "[op") } op && $1 == "fixed_ns" { s += $2 }
     op && $1 == "per_sample_ns" { s += 16 * $2 } END { exit !(s > 1e6) }' costs.ini ||
     fail "operations: $(cat costs.ini)"
 
+# What a copy has started ends with it, also in a session of its own, and its processor time is that of
+# the copies, not of other programs: 0.5 s, when all that the shells do take some hundredths.
+cat >family.sh <<'END'
+#!/usr/bin/env bash
+setsid python3 -c 'import os, time
+if os.fork() == 0: time.sleep(1000)
+while time.process_time() < 0.5: pass
+open("used", "w").write(str(os.getpid()))
+time.sleep(1000)' &
+until [ -s used ]; do sleep 0.02; done
+while sleep 0.01; do echo "step $((++step))"; done
+END
+chmod +x family.sh
+if command -v python3 >/dev/null && [ -r /proc/self/task/$$/children ]; then
+    ( # whose only child is dlprof
+        "$tested" bench --batch 16 --workers-max 1 --rounds 1 --lines 4 -o family.dlt --of ./family.sh >family.txt 2>&1
+        times >times.txt
+    )
+    grep -q "written to family.dlt" family.txt || fail "family: $(cat family.txt)"
+    for pid in $(pgrep -s "$(cat used)"); do fail "process $pid of a copy is left over"; done
+    awk -F'[ms ]+' 'NR == 2 { exit !(60 * $1 + $2 + 60 * $3 + $4 >= 0.5) }' times.txt ||
+        fail "not 0.5 s of the copies' children: $(cat times.txt)"
+fi
+
 wait $stays
 [ $? -eq 1 ] || fail "a number that stays is no failure"
 grep -q "stayed 7 for 10 s; the last line is step 7 of a run" stays.txt || fail "stays: $(cat stays.txt)"
