@@ -95,7 +95,7 @@ END
 ranges() { # NAME FILE...
     zcat "${@:2}" | grep -o "\"$1" | wc -l
 }
-expect 0 "20 steps of 20, by marks" run -o hand -- python3 hand.py 60 modules
+expect 0 " of 20, by marks" run -o hand -- python3 hand.py 60 modules
 [ "$(ranges Optimizer.step#own hand/*.json.gz)" -eq 20 ] || fail "hand: no update in each step"
 "$dlcal" info --json hand/*.json.gz >hand.json
 python3 - <<'END' || fail "hand: $(cat hand.json)"
@@ -157,6 +157,15 @@ for p in processes: p.start()
 for p in processes: p.join()
 END
 expect 0 "2 traces" run -o forked -- python3 fork.py
+# So do the programs that a launcher such as torchrun starts, in sessions of their own.
+cat >launch.py <<'END'
+import subprocess, sys, torch
+command = [sys.executable, "train.py", "60", "cpu", "0"]
+ranks = [subprocess.Popen(command, start_new_session=True) for _ in range(2)]
+sys.exit(max(rank.wait() for rank in ranks))
+END
+expect 0 "the other processes: dlcal info $PWD/launched/" run -o launched -- python3 launch.py
+[ "$(ls launched/*.json.gz | wc -l)" -eq 2 ] || fail "launched: $(ls launched)"
 expect 6 "trained" run -o gone -- sh -c 'rmdir "$DLPROF_OUTPUT"/.dlprof-run "$DLPROF_OUTPUT"; python3 train.py 60 cpu 6'
 
 # Another sitecustomize still runs, and what PYTHONPATH named is found.
