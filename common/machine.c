@@ -259,6 +259,7 @@ void dl_machine_free(dl_machine *machine)
 #define CAPABILITY DL_DIMENSION_PURE, 1, 99
 #define PRICE DL_DIMENSION_PURE, 0, 1e5
 #define OVERSUBSCRIPTION DL_DIMENSION_PURE, 1, 1e3
+#define TAKEN DL_DIMENSION_PURE, 0, 0.99
 
 const char *const dl_fabric_kind_names[] = {"none",  "fat_tree", "rail", "dragonfly",
                                             "torus", "switches", NULL};
@@ -382,6 +383,12 @@ static const dl_key rows[] = {
         "netswitch *", "oversubscription", OF_NET_SWITCH, dl_net_switch, oversubscription,
         OVERSUBSCRIPTION, false,
         "rate of its nodes' ports and of the uplinks below it over that of its own; default: 1"),
+    {"netswitch *", "uplinks", DL_FABRIC_WHOLE(1, 4096), .owner = OF_NET_SWITCH,
+     .offset = offsetof(dl_net_switch, uplinks),
+     .help = "that spreading = ecmp tells apart; default: as many as carry their rate at that of a "
+             "port, with bytes_per_s one"},
+    QUANTITY("netswitch *", "background_frac", OF_NET_SWITCH, dl_net_switch, background_frac, TAKEN,
+             false, "of its uplinks that other jobs take; default: that of [fabric]"),
     QUANTITY(
         "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
         "to the other sites, each direction; default: no limit. Sites share the nodes in equal "

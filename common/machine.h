@@ -139,6 +139,9 @@ typedef struct dl_net_switch {
     int parent;                        /* -1 = it is the root */
     dl_quantity uplink_bytes_per_s;    /* as given; unknown = by what is below */
     dl_quantity oversubscription;      /* >= 1; unknown = 1 */
+    dl_quantity background_frac;       /* of its uplinks; unknown = that of [fabric] */
+    int uplinks;                       /* 0 while reading = as many as ports that have its rate */
+    int first_uplink;                  /* number of its first one among those of all switches */
     double uplink_ports, uplink_fixed; /* from all of these */
 } dl_net_switch;
 
@@ -212,8 +215,8 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          .choices = dl_fabric_spreadings,                                                         \
          FIELD(spreading),                                                                        \
          .sweep = SWEEP,                                                                          \
-         .help = "of flows over a leaf's uplinks (trees): ideal, the default, as over one link "  \
-                 "of their sum; ecmp, each flow over one by a hash"},                             \
+         .help = "of flows over a switch's uplinks (trees): ideal, the default, as over one "     \
+                 "link of their sum; ecmp, each flow over one by a hash"},                        \
         {"fabric",                                                                                \
          "placement",                                                                             \
          DL_KEY_CHOICE,                                                                           \

@@ -1,10 +1,13 @@
 /* The network between the nodes of a machine file: [fabric], [netswitch]. */
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/machine_internal.h"
+
+#define UPLINKS_MAX 4096 /* of a switch, that are told apart */
 
 dl_status dl_machine_name_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
                                      const char *name)
@@ -94,6 +97,19 @@ static int net_depth(const dl_fabric *f, int of)
     return depth <= DL_FABRIC_DEPTH_MAX ? depth : -1;
 }
 
+/* Of each switch but the root, which has none; a link is there for it nevertheless. */
+static void count_uplinks(dl_fabric *f)
+{
+    int first = 0;
+    for (int i = 0; i < f->switch_count; i++) {
+        dl_net_switch *s = &f->switches[i];
+        if (s->parent < 0) s->uplinks = 1;
+        if (s->uplinks == 0) s->uplinks = (int)fmin(UPLINKS_MAX, fmax(1, round(s->uplink_ports)));
+        s->first_uplink = first;
+        first += s->uplinks;
+    }
+}
+
 /* The uplinks' rates, from the lowest switches up. */
 static void add_up_uplinks(const dl_machine *m, dl_fabric *f)
 {
@@ -143,6 +159,7 @@ dl_status dl_machine_check_net_switches(const dl_machine_reader *r)
             "slot %d is at no [netswitch], but slot %d is", slot, f->switch_slots - 1);
     }
     add_up_uplinks(r->machine, f);
+    count_uplinks(f);
     return DL_OK;
 }
 

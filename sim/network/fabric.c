@@ -230,6 +230,50 @@ static int depth_of(const dl_fabric *f, int of)
     return depth;
 }
 
+/* That are told apart. */
+static int uplinks_of_switch(const dl_fabric *f, int of)
+{
+    return f->spreading == DL_FABRIC_IDEAL ? 1 : f->switches[of].uplinks;
+}
+
+/* Among those of all switches. */
+static int first_uplink(const dl_fabric *f, int of)
+{
+    return f->spreading == DL_FABRIC_IDEAL ? of : f->switches[of].first_uplink;
+}
+
+static int count_switch_links(const dl_fabric *f)
+{
+    const int last = f->switch_count - 1;
+    return WAYS * (first_uplink(f, last) + uplinks_of_switch(f, last));
+}
+
+static int switch_of_link(const dl_fabric *f, int link)
+{
+    int of = f->switch_count - 1;
+    while (first_uplink(f, of) > link / WAYS)
+        of--;
+    return of;
+}
+
+/* MurmurHash3's finalizer (Appleby, public domain): FNV's low bits at two levels would agree. */
+static uint64_t mix(uint64_t hash)
+{
+    hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
+    hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
+    return hash ^ hash >> 33;
+}
+
+/* Switches of one depth choose alike, so that a flow goes down from the spine switch that it went up
+ * to; those of different depths do not, as each level hashes with a seed of its own. */
+static int link_of_switch(const dl_fabric *f, const int ends[4], int of, int depth, int way)
+{
+    uint64_t hash = dl_hash_bytes(DL_HASH_START, ends, 4 * sizeof *ends);
+    hash = mix(dl_hash_bytes(hash, &depth, sizeof depth));
+    const int uplink = (int)(hash % (uint64_t)uplinks_of_switch(f, of));
+    return WAYS * (first_uplink(f, of) + uplink) + way;
+}
+
 /* Up from both ends until they meet: the ways down are found from their end. */
 static int route_switches(const dl_machine *m, const int ends[4], int *links, int *switches)
 {
@@ -239,13 +283,11 @@ static int route_switches(const dl_machine *m, const int ends[4], int *links, in
     int down[DL_FABRIC_DEPTH_MAX], down_count = 0, count = 0;
     while (from != to) {
         if (from_depth >= to_depth) {
-            links[count++] = WAYS * from + UP;
+            links[count++] = link_of_switch(f, ends, from, from_depth--, UP);
             from = f->switches[from].parent;
-            from_depth--;
         } else {
-            down[down_count++] = WAYS * to + DOWN;
+            down[down_count++] = link_of_switch(f, ends, to, to_depth--, DOWN);
             to = f->switches[to].parent;
-            to_depth--;
         }
     }
     while (down_count > 0)
@@ -254,10 +296,15 @@ static int route_switches(const dl_machine *m, const int ends[4], int *links, in
     return count;
 }
 
+/* Of one that is told apart, with what other jobs leave of it. */
 static double uplink_rate(const dl_machine *m, double port_bytes_per_s, int link)
 {
-    const dl_net_switch *s = &m->fabric.switches[link / WAYS];
-    return s->uplink_ports * port_bytes_per_s + s->uplink_fixed;
+    const dl_fabric *f = &m->fabric;
+    const int of = switch_of_link(f, link);
+    const dl_net_switch *s = &f->switches[of];
+    const dl_quantity taken = s->background_frac.known ? s->background_frac : f->background_frac;
+    return (s->uplink_ports * port_bytes_per_s + s->uplink_fixed) / uplinks_of_switch(f, of) *
+           (1 - taken.value);
 }
 
 /* --- all ------------------------------------------------------------------------------------- */
@@ -270,7 +317,7 @@ int dl_fabric_links(const dl_machine *machine)
     case DL_FABRIC_RAIL: return leaf_links(machine) + WAYS * pods_of(machine);
     case DL_FABRIC_DRAGONFLY: return local_links(machine) + groups_of(machine) * groups_of(machine);
     case DL_FABRIC_TORUS: return f->size[0] * f->size[1] * f->size[2] * DL_FABRIC_DIMENSIONS * WAYS;
-    case DL_FABRIC_SWITCHES: return WAYS * f->switch_count;
+    case DL_FABRIC_SWITCHES: return count_switch_links(f);
     default: return 0;
     }
 }
@@ -278,11 +325,10 @@ int dl_fabric_links(const dl_machine *machine)
 double dl_fabric_capacity(const dl_machine *machine, double port_bytes_per_s, int link)
 {
     const dl_fabric *f = &machine->fabric;
+    if (f->kind == DL_FABRIC_SWITCHES) return uplink_rate(machine, port_bytes_per_s, link);
     double rate = f->link_bytes_per_s.known ? f->link_bytes_per_s.value : port_bytes_per_s;
     if (is_tree(machine)) {
         rate = tree_capacity(machine, port_bytes_per_s, link);
-    } else if (f->kind == DL_FABRIC_SWITCHES) {
-        rate = uplink_rate(machine, port_bytes_per_s, link);
     } else if (f->kind == DL_FABRIC_DRAGONFLY && link >= local_links(machine)) {
         rate *= f->global_links;
     }
@@ -303,7 +349,14 @@ void dl_fabric_name(const dl_machine *machine, int link, char *text, size_t byte
             snprintf(text, bytes, "leaf %d uplink %d %s", number / uplinks, number % uplinks, way);
         }
     } else if (m->fabric.kind == DL_FABRIC_SWITCHES) {
-        snprintf(text, bytes, "%.60s %s", m->fabric.switches[link / WAYS].name, way);
+        const int of = switch_of_link(&m->fabric, link);
+        const char *switch_name = m->fabric.switches[of].name;
+        if (uplinks_of_switch(&m->fabric, of) == 1) {
+            snprintf(text, bytes, "%.60s %s", switch_name, way);
+        } else {
+            snprintf(text, bytes, "%.60s uplink %d %s", switch_name,
+                     link / WAYS - first_uplink(&m->fabric, of), way);
+        }
     } else if (m->fabric.kind == DL_FABRIC_TORUS) {
         const int dimension = link / WAYS % DL_FABRIC_DIMENSIONS;
         snprintf(text, bytes, "switch %d %c%c", link / WAYS / DL_FABRIC_DIMENSIONS,

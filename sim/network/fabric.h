@@ -20,13 +20,14 @@
  *               neighbours; routes go the shorter way around in x, then in y, then in z
  *
  *   switches    a tree of any depth by hand: a switch ([netswitch]) has the ports of some slots, other
- *               switches below it, and uplinks that are one link of their given rate, or of that
- *               of all these over its oversubscription
+ *               switches below it, and uplinks of together their given rate, or that of all these
+ *               over its oversubscription. A parent with several uplinks stands for as many spine
+ *               switches
  *
  * Spreading of a tree's flows: `ideal`, a group's uplinks are one link of their sum; `ecmp`, each
  * pair of NICs takes one uplink by a hash, with the downlink from the same spine switch, so that
- * flows collide (RFC 2992). Beside the port's rate, links have link_bytes_per_s, where given; other
- * jobs take background_frac of every link. Each switch beyond a route's first adds hop_ns.
+ * flows collide (RFC 2992); of a tree by hand every level has a hash of its own. Beside the port's rate, links have link_bytes_per_s, where given; other
+ * jobs take background_frac of every link, by hand also of each switch's. Each switch beyond a route's first adds hop_ns.
  *
  * Left out: adaptive routes, buffers and losses. */
 #ifndef DL_SIM_FABRIC_H

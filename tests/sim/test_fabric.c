@@ -273,6 +273,76 @@ static void switches_by_hand_form_a_tree(void **state)
     dl_machine_free(&m);
 }
 
+/* 256 nodes in racks of eight, eight racks a row, without oversubscription: a rack has eight uplinks, a row
+ * 64. As in a fat tree, eight flows from one rack to another use 5.25 of them on average, up and down the
+ * same. What the rows take is independent of that: of the eight flows 8 (1 - (7/8)^8) differ modulo 8. */
+static void ecmp_over_switches_by_hand(void **state)
+{
+    (void)state;
+    char text[8192];
+    size_t used = (size_t)snprintf(
+        text, sizeof text, "%s",
+        NODES("256", "0", "topology = switches\nspreading = ecmp\n[netswitch spine]\n"));
+    for (int row = 0; row < 4; row++) {
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "[netswitch row%d]\nparent = spine\n", row);
+    }
+    for (int rack = 0; rack < 32; rack++) {
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "[netswitch rack%d]\nparent = row%d\nnodes = %d-%d\n", rack,
+                                 rack / 8, 8 * rack, 8 * rack + 7);
+    }
+    dl_machine m = fixture_machine(text);
+    dl_links links;
+    dl_links_init(&links, &m);
+    assert_int_equal(dl_fabric_links(&m), 2 * (1 + 4 * 64 + 32 * 8));
+    assert_float_equal(capacity_of(&links, "rack3 uplink 7 down"), 1e9, 1);
+    assert_float_equal(capacity_of(&links, "row3 uplink 63 up"), 1e9, 1);
+    int racks_used = 0, rows_used = 0;
+    for (int rack = 0; rack < 24; rack++) {
+        int of_rack[8] = {0}, of_row[8] = {0};
+        for (int from = 8 * rack; from < 8 * rack + 8; from++) {
+            int way[DL_FABRIC_ROUTE_MAX];
+            double ns;
+            assert_int_equal(dl_fabric_route(&m, from, 0, 64 + from, 0, way, &ns), 4);
+            const int racks = 1 + 4 * 64, uplink = way[0] / 2 - racks - 8 * rack;
+            const int row_uplink = way[1] / 2 - 1 - 64 * (rack / 8);
+            assert_in_range(uplink, 0, 7);
+            assert_in_range(row_uplink, 0, 63);
+            assert_int_equal(way[2], 2 * (1 + 64 * (rack / 8 + 1) + row_uplink) + 1);
+            assert_int_equal(way[3], 2 * (racks + 8 * (rack + 8) + uplink) + 1);
+            racks_used += of_rack[uplink]++ == 0;
+            rows_used += of_row[(row_uplink + 8 - uplink) % 8]++ == 0;
+        }
+    }
+    assert_float_equal(racks_used / 24.0, 5.25, 0.6);
+    assert_float_equal(rows_used / 24.0, 5.25, 0.6);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+}
+
+/* Two racks of four nodes, four times oversubscribed: 1 GB/s up. A ring in order sends one flow over it,
+ * 14 s as over its ports; where other jobs take half of rack 1's, though a quarter elsewhere, 28 s. Of a
+ * ring over two of three racks the third one's load says nothing. By ecmp an uplink of 1 GB/s in two
+ * halves carries the flow at 0.5. */
+static void other_jobs_load_some_switches(void **state)
+{
+    (void)state;
+#define LOADED(fabric, rack1)                                                            \
+    NODES("8", "0",                                                                      \
+          "topology = switches\n" fabric "[netswitch spine]\n"                           \
+          "[netswitch rack0]\nparent = spine\nnodes = 0-3\noversubscription = 4\n"       \
+          "[netswitch rack1]\nparent = spine\nnodes = 4-7\noversubscription = 4\n" rack1 \
+          "[netswitch rack2]\nparent = spine\nnodes = 8-11\nbackground_frac = 0.9\n")
+    assert_float_equal(ring_s(LOADED("", ""), 8e9), 14, 0.14);
+    assert_float_equal(ring_s(LOADED("background_frac = 0.25\n", "background_frac = 0.5\n"), 8e9),
+                       28, 0.28);
+    assert_float_equal(ring_s(LOADED("background_frac = 0.25\n", "background_frac = 0\n"), 8e9),
+                       14 / 0.75, 0.2);
+    assert_float_equal(ring_s(LOADED("spreading = ecmp\n", "uplinks = 2\n"), 8e9), 28, 0.28);
+    assert_float_equal(ring_s(LOADED("spreading = ideal\n", "uplinks = 2\n"), 8e9), 14, 0.14);
+}
+
 /* Four nodes in slots of leaves 2, 0, 2, 0; sorted, nodes 0 and 1 are at leaf 0. */
 static void a_list_places_the_nodes(void **state)
 {
@@ -389,6 +459,8 @@ int main(void)
         cmocka_unit_test(scattered_rings_pay_for_oversubscription),
         cmocka_unit_test(a_ring_fits_a_torus),
         cmocka_unit_test(switches_by_hand_form_a_tree),
+        cmocka_unit_test(ecmp_over_switches_by_hand),
+        cmocka_unit_test(other_jobs_load_some_switches),
         cmocka_unit_test(a_list_places_the_nodes),
         cmocka_unit_test(rings_follow_the_ranks_or_the_switches),
         cmocka_unit_test(bad_fabrics_are_refused),
