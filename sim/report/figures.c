@@ -19,7 +19,7 @@
 #include "common/units.h"
 #include "sim/report/html.h"
 
-#define TIME_LIMIT_NS (60 * DL_NS_PER_S)
+#define TIME_LIMIT_NS (60 * DL_NS_PER_S) /* a figure takes about one second of a core */
 #define POLL_NS (5 * 1000 * 1000)
 
 extern char **environ;
@@ -36,7 +36,7 @@ dl_status dl_drawing_begin(dl_drawing *drawing, dl_error *err)
         free(folder);
         return DL_ERR_IO;
     }
-    drawing->folder = folder;
+    *drawing = (dl_drawing){.folder = folder, .limit_ns = TIME_LIMIT_NS};
     return DL_OK;
 }
 
@@ -111,8 +111,9 @@ static int start(pid_t *pid, const char *before, const char *script, const char 
     return reason;
 }
 
-/* Waits for the child until `deadline_ns`, then ends it; whether it exited with 0. */
-static bool finish(pid_t pid, int64_t deadline_ns, bool *late)
+/* Waits for the child until *left_ns are used up, then ends it; whether it exited with 0. Polls are
+ * counted instead of reading the clock, which goes on while both processes are paused. */
+static bool finish(pid_t pid, int64_t *left_ns, bool *late)
 {
     int status = 0;
     *late = false;
@@ -120,11 +121,12 @@ static bool finish(pid_t pid, int64_t deadline_ns, bool *late)
         const pid_t ended = waitpid(pid, &status, *late ? 0 : WNOHANG);
         if (ended == pid) return !*late && WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (ended < 0 && errno != EINTR) return false;
-        if (ended == 0 && dl_clock_ns() > deadline_ns) {
+        if (ended == 0 && *left_ns <= 0) {
             kill(pid, SIGKILL);
             *late = true;
         } else if (ended == 0) {
             nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+            *left_ns -= POLL_NS;
         }
     }
 }
@@ -174,16 +176,16 @@ static void launch(child *c, const dl_drawing *drawing, dl_figure *figure, size_
     free(before);
 }
 
-static void collect(child *c, dl_figure *figure, int64_t deadline_ns)
+static void collect(child *c, dl_figure *figure, int64_t limit_ns, int64_t *left_ns)
 {
     bool late = false;
     dl_error ignored = {0};
     if (c->pid != 0) {
-        const bool drawn = finish(c->pid, deadline_ns, &late) &&
+        const bool drawn = finish(c->pid, left_ns, &late) &&
                            dl_file_read(c->svg, &figure->svg, &figure->bytes, &ignored) == DL_OK;
         if (late) {
-            figure->why_not = dl_format("gnuplot took more than %lld s",
-                                        (long long)(TIME_LIMIT_NS / DL_NS_PER_S));
+            figure->why_not =
+                dl_format("gnuplot took more than %g s", dl_ns_to_s((double)limit_ns));
         } else if (!drawn) {
             figure->why_not = first_line(c->log);
             if (figure->why_not == NULL) figure->why_not = dl_strdup("gnuplot failed");
@@ -198,9 +200,9 @@ void dl_figures_draw(const dl_drawing *drawing, dl_figure *figures, size_t count
     child *children = dl_calloc(count, sizeof *children, "figures");
     for (size_t i = 0; i < count; i++)
         launch(&children[i], drawing, &figures[i], i);
-    const int64_t deadline_ns = dl_clock_ns() + TIME_LIMIT_NS;
+    int64_t left_ns = drawing->limit_ns;
     for (size_t i = 0; i < count; i++)
-        collect(&children[i], &figures[i], deadline_ns);
+        collect(&children[i], &figures[i], drawing->limit_ns, &left_ns);
     free(children);
 }
 

@@ -1,7 +1,7 @@
 foreach(module value costs costs_layers costs_gradients costs_noise event_queue engine
         workload host noise tally gsl_random links machine_graph collective_cost scenario
         scenario_machine without run scaling study sweep measured accuracy report timeline schedule
-        html explain advise)
+        html figures explain advise)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
 foreach(module absence failures pipeline pipeline_split team team_exchange processes sync async async_average
