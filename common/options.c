@@ -11,6 +11,7 @@
 #include "common/names.h"
 #include "common/output.h"
 #include "common/units.h"
+#include "common/wrap.h"
 
 /* Longest text of option_range, its NUL included. */
 enum { RANGE_BYTES = 80 };
@@ -131,31 +132,6 @@ char *dl_option_value(const dl_option *option)
     return NULL;
 }
 
-/* Writes `text` from `column` on, broken between words and at its own newlines, with `indent`
- * blanks before each further line; ends the line. */
-static void write_wrapped(FILE *out, const char *text, int column, int indent)
-{
-    int is_first = 1; /* word of its line */
-    while (*text != '\0') {
-        int bytes = (int)strcspn(text, " \n");
-        if (!is_first && column + 1 + bytes > LINE_WIDTH) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-            is_first = 1;
-        }
-        column += fprintf(out, "%s%.*s", is_first ? "" : " ", bytes, text);
-        is_first = 0;
-        text += bytes;
-        if (*text == '\n') {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-            is_first = 1;
-        }
-        if (*text != '\0') text++;
-    }
-    fputc('\n', out);
-}
-
 /* Writes a row: `left`, then `text` in a column of its own. */
 static void write_row(FILE *out, const char *left, const char *text, int indent)
 {
@@ -165,7 +141,7 @@ static void write_row(FILE *out, const char *left, const char *text, int indent)
         column = 0;
     }
     fprintf(out, "%*s", indent - column, "");
-    write_wrapped(out, text, indent, indent);
+    dl_wrap(out, text, indent, indent, LINE_WIDTH);
 }
 
 /* "  -n, --steps=COUNT" */
@@ -278,7 +254,7 @@ static char *options_help(const dl_command *command)
     FILE *out = dl_text_stream(&text, &bytes);
     fprintf(out, "Usage: %s [OPTION...]%s%s\n", command->program,
             command->positional[0] != '\0' ? " " : "", command->positional);
-    write_wrapped(out, command->summary, 0, 0);
+    dl_wrap(out, command->summary, 0, 0, LINE_WIDTH);
     const int indent = description_indent(command);
     dl_listed_option *listed = dl_options_listed(command);
     bool grouped = false;
@@ -632,7 +608,7 @@ static void write_subcommands(FILE *out, const char *program, const char *summar
                               const dl_subcommand *commands, size_t count)
 {
     fprintf(out, "Usage: %s COMMAND [OPTION...]\n", program);
-    write_wrapped(out, summary, 0, 0);
+    dl_wrap(out, summary, 0, 0, LINE_WIDTH);
     fputs("\nCommands:\n", out);
     int indent = 0;
     for (size_t i = 0; i < count; i++) {

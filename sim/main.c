@@ -238,9 +238,15 @@ static void print_checked(const inputs *in)
            assumed == 0 ? "no costs are missing" : "costs that are missing are assumed");
     char **notes = dl_study_notes(&in->study, &count);
     for (size_t i = 0; i < count; i++)
-        printf("note: %s\n", notes[i]);
+        dl_report_note_print(stdout, notes[i]);
     dl_study_notes_free(notes, count);
-    dl_report_assumed(stdout, &in->study, NULL, "note: ");
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = dl_text_stream(&text, &bytes);
+    dl_report_assumed(out, &in->study, NULL);
+    fclose(out);
+    dl_report_notes_print(stdout, text);
+    free(text);
 }
 
 static dl_status write_timeline(const inputs *in, const settings *set, dl_error *err)
@@ -271,9 +277,13 @@ static void print_shared_batch(const dl_study *study)
         most->workers < 2) {
         return;
     }
-    printf("note: --batch is shared by all workers: of %lld samples each of %d workers has %.4g; "
-           "--batch-per-worker gives each worker as many\n",
-           (long long)most->batch, most->workers, (double)most->batch / most->workers);
+    char *note =
+        dl_format("--batch %lld is shared by all %d workers, %.4g each; --batch-per-worker "
+                  "%lld gives each as many",
+                  (long long)most->batch, most->workers, (double)most->batch / most->workers,
+                  (long long)most->batch);
+    dl_report_note_print(stdout, note);
+    free(note);
 }
 
 static dl_status write_explained(const inputs *in, const settings *set,

@@ -5,7 +5,8 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0
 
-# expect STATUS TEXT ARGUMENTS...: the program exits with STATUS, and what it prints holds TEXT.
+# expect STATUS TEXT ARGUMENTS...: the program exits with STATUS, and what it prints holds TEXT, in one
+# line or in those that a hanging indent joins to it.
 expect() {
     local status=$1 text=$2 output actual
     shift 2
@@ -14,7 +15,7 @@ expect() {
     if [ "$actual" -ne "$status" ]; then
         echo "FAIL: ${tested##*/} $*: exit $actual, not $status: $output"
         failures=$((failures + 1))
-    elif [[ $output != *"$text"* ]]; then
+    elif [[ $output != *"$text"* && ${output//$'\n      '/ } != *"$text"* ]]; then
         echo "FAIL: ${tested##*/} $*: no '$text' in: $output"
         failures=$((failures + 1))
     fi

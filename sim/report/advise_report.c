@@ -9,6 +9,7 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
+#include "common/wrap.h"
 #include "sim/report/advise.h"
 #include "sim/scenario/without.h"
 
@@ -89,7 +90,7 @@ static FILE *line_begin(line *l)
 static void line_end(line *l, FILE *out, int indent)
 {
     fclose(l->out);
-    dl_explain_wrapped(out, l->text, indent);
+    dl_wrap(out, l->text, 0, indent, DL_EXPLAIN_COLUMNS);
     free(l->text);
 }
 
@@ -344,10 +345,10 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     size_t alike = 0;
     line l;
     if (!advice->varies) {
-        dl_explain_wrapped(out,
-                           "Nothing varies: the costs have no standard errors, and steps no noise. "
-                           "So there are no intervals, and small differences mean nothing.",
-                           2);
+        dl_wrap(out,
+                "Nothing varies: the costs have no standard errors, and steps no noise. "
+                "So there are no intervals, and small differences mean nothing.",
+                0, 2, DL_EXPLAIN_COLUMNS);
         return;
     }
     line_begin(&l);
@@ -368,7 +369,7 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     if (alike > 0) fputs(".", l.out);
     fclose(l.out);
     char *text = dl_format("Cannot be told apart from%s", l.text);
-    if (alike > 0) dl_explain_wrapped(out, text, 2);
+    if (alike > 0) dl_wrap(out, text, 0, 2, DL_EXPLAIN_COLUMNS);
     free(text);
     free(l.text);
 }

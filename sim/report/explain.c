@@ -8,6 +8,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "common/wrap.h"
 #include "sim/report/html.h"
 #include "sim/report/report.h"
 #include "sim/scenario/without.h"
@@ -19,7 +20,6 @@
 #define SPEEDUP_SHOWN 0.01
 #define GAIN_FRAC 0.01 /* a gain that is named */
 #define GAINS_SHOWN 3  /* in the text */
-#define TEXT_COLUMNS 100
 
 #define GAIN_STEPS 100
 #define GAIN_ROUNDS 4 /* of exchange, where a run takes long: with fewer steps */
@@ -521,25 +521,6 @@ void dl_explanation_html(FILE *out, const dl_explanation *x)
     if (x->row != x->sweep->row_count) put_gains_html(out, &x->gains);
 }
 
-void dl_explain_wrapped(FILE *out, const char *text, int indent)
-{
-    int column = 0;
-    for (const char *at = text + strspn(text, " "); *at != '\0';) {
-        const int bytes = (int)strcspn(at, " ");
-        if (column > 0 && column + 1 + bytes > TEXT_COLUMNS) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-        } else if (column > 0) {
-            fputc(' ', out);
-            column++;
-        }
-        fprintf(out, "%.*s", bytes, at);
-        column += bytes;
-        at += bytes + strspn(at + bytes, " ");
-    }
-    fputc('\n', out);
-}
-
 /* "Halving A gives 1.47 times the throughput, halving B 1.13 times." */
 static void put_gains_sentence(FILE *out, const dl_gains *gains)
 {
@@ -560,7 +541,7 @@ static void put_gains_sentence(FILE *out, const dl_gains *gains)
     }
     if (named > 0) fputc('.', line);
     fclose(line);
-    if (named > 0) dl_explain_wrapped(out, text, 0);
+    if (named > 0) dl_wrap(out, text, 0, 0, DL_EXPLAIN_COLUMNS);
     free(text);
 }
 
@@ -607,7 +588,7 @@ void dl_explanation_print(FILE *out, const dl_explanation *x)
     char *text = sentences(x), *rest = NULL;
     fputs("What takes the time:\n", out);
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        dl_explain_wrapped(out, line, 0);
+        dl_wrap(out, line, 0, 0, DL_EXPLAIN_COLUMNS);
     free(text);
     if (x->row == x->sweep->row_count) return;
     put_epoch(out, x);

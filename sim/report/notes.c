@@ -57,17 +57,17 @@ static void add_unknown(note_list *list, const dl_costs *costs)
 static void add_overlap(note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_overlaps_by_costs(variant)) return;
-    add(list, dl_format("all-reduce and ps overlap the backward pass, since [costs] overlap = yes "
-                        "in %s ([exchange] overlap = no switches it off)",
+    add(list, dl_format("all-reduce and ps overlap the backward pass: [costs] overlap = yes in %s "
+                        "([exchange] overlap = no switches it off)",
                         file_of(&variant->costs)));
 }
 
 static void add_turns(note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_waits_by_costs(variant)) return;
-    add(list, dl_format("each worker's thread makes a batch, launches its step and waits for it in "
-                        "turn, since [costs] waits = yes in %s ([machine] ahead, [input] prefetch "
-                        "or cores switch it off)",
+    add(list, dl_format("each worker's thread makes a batch, launches its step and waits for it, "
+                        "in turn: [costs] waits = yes in %s ([machine] ahead, [input] prefetch or "
+                        "cores switch it off)",
                         file_of(&variant->costs)));
 }
 
@@ -75,9 +75,9 @@ static void add_turns(note_list *list, const dl_variant *variant)
 static void add_throughput(note_list *list, const dl_scenario *scenario)
 {
     if (scenario->samples_per_s <= 0) return;
-    add(list, dl_format("a step of one worker is batch / (%g samples/s), assumed to be a third "
-                        "forward and two thirds backward pass, update included, at any batch "
-                        "size; dlcal costs takes these times from a trace",
+    add(list, dl_format("%g samples/s by one worker at any batch size: assumed, a third of it "
+                        "forward, two thirds backward pass and update; dlcal costs takes these "
+                        "times from a trace",
                         scenario->samples_per_s));
 }
 
@@ -90,8 +90,8 @@ static void add_scaling(note_list *list, const dl_variant *variant)
                             costs->device, s->to, s->why_not));
     }
     if (!s->scaled) return;
-    add(list, dl_format("compute of %s scaled from %s to %s: forward and backward x %.3g, update "
-                        "x %.3g; 95 %% interval: up to %.2g times faster or slower",
+    add(list, dl_format("compute of %s scaled from %s to %s: x %.3g (update x %.3g); 95 %% "
+                        "interval: up to %.2g times faster or slower",
                         file_of(costs), s->from, s->to, s->compute_factor, s->update_factor,
                         exp(DL_SCALING_SPREAD)));
 }
@@ -108,9 +108,8 @@ static void add_models(note_list *list, const dl_variant *variant)
             add(list, dl_format("compute on %s is taken from %s", m->models[i].name, file_of(own)));
         }
         if (s->scaled) {
-            add(list, dl_format("compute of %s on %s scaled from %s: forward and backward x %.3g, "
-                                "update x %.3g; 95 %% interval: up to %.2g times faster or "
-                                "slower",
+            add(list, dl_format("compute of %s on %s scaled from %s: x %.3g (update x %.3g); 95 %% "
+                                "interval: up to %.2g times faster or slower",
                                 file_of(costs), s->to, s->from, s->compute_factor, s->update_factor,
                                 exp(s->spread_log)));
         }
@@ -177,8 +176,8 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     const dl_model_class class = dl_architecture_class(scenario->model);
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, arithmetic);
     add(list,
-        dl_format("times of %s are estimated: %.3g of the %s flop rate and %.3g of the memory "
-                  "rate of %s; 95 %% interval of compute: up to %.2g times faster or slower",
+        dl_format("times of %s are estimated from %.3g of the %s flop rate and %.3g of the memory "
+                  "rate of %s; 95 %% interval: up to %.2g times faster or slower",
                   costs->workload, efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
                   efficiency->memory_frac, gpu->name, exp(2 * costs->compute_spread_frac.value)));
 }
@@ -371,7 +370,7 @@ const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default
     static const char *const effects[] = {
         [DL_LIMITS_NOTHING] = "",
         [DL_LIMITS_MODE] = "workers do not exchange anything: the speedup is the ideal one",
-        [DL_LIMITS_NOISE] = "steps do not vary: no worker waits for a slower one",
+        [DL_LIMITS_NOISE] = "steps do not vary, so no worker waits for a slower one",
         [DL_LIMITS_INPUT_CORES] = "GPUs wait for input",
         [DL_LIMITS_PREFETCH] = "GPUs wait for input",
         [DL_LIMITS_STORAGE] = "read all the time; GPUs wait for input",

@@ -464,7 +464,7 @@ static void put_assumptions(const page *p)
     if (extrapolated > 0) {
         fprintf(out, "%zu points lie outside of what the costs were measured at\n", extrapolated);
     }
-    dl_report_notes(out, p->study, p->sweep, "");
+    dl_report_notes(out, p->study, p->sweep);
     fputs("<h2>What was assumed</h2>\n", p->out);
     memory_list(&m, p->out);
 }

@@ -76,9 +76,14 @@ void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl
  * itself. */
 double dl_report_waiting_frac(const dl_row *row);
 
-/* What a user should know beside the figures, a line each with `before` in front: notes.h, the
- * short note, defaults that decided. */
-void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before);
+/* What a user should know beside the figures, a line each: notes.h, the short note, defaults that
+ * decided. */
+void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);
+
+/* Writes a note for a terminal: "note: ", then its text in lines of dl_wrap_columns; and each line of
+ * `text` so, which is cut into these. */
+void dl_report_note_print(FILE *out, const char *note);
+void dl_report_notes_print(FILE *out, char *text);
 
 /* Writes the readable table and, where there are measurements, the mean and largest error. */
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,

@@ -97,15 +97,14 @@ static void free_bounded(bounded_list *list)
     free(list->items);
 }
 
-static void put_bounded(FILE *out, const dl_study *study, const char *before)
+static void put_bounded(FILE *out, const dl_study *study)
 {
     bounded_list list = bounded_of(study);
     for (size_t i = 0; i < list.count; i++) {
         const bounded *b = &list.items[i];
         char low[48], high[48], value[48];
-        fprintf(out, "%snot determined: [%s] %s, between %s and %s; %s is used, and intervals %s\n",
-                before, b->section, b->key,
-                dl_amount_text(low, sizeof low, b->value.low, b->dimension),
+        fprintf(out, "not determined: [%s] %s, between %s and %s; %s is used, and intervals %s\n",
+                b->section, b->key, dl_amount_text(low, sizeof low, b->value.low, b->dimension),
                 dl_amount_text(high, sizeof high, b->value.high, b->dimension),
                 dl_amount_text(value, sizeof value, b->value.value, b->dimension),
                 study->variants[0].scenario.replicates > 1
@@ -127,18 +126,17 @@ static void put_effect(FILE *out, const dl_sweep *sweep, const dl_influence *inf
             100 * influence->at_high, dl_point_text(point, sizeof point, at));
 }
 
-static void put_one(FILE *out, const dl_sweep *sweep, const dl_assumption *a, const char *before)
+static void put_one(FILE *out, const dl_sweep *sweep, const dl_assumption *a)
 {
     const dl_influence *influence = influence_of(sweep, a);
-    fprintf(out, "%sassumed [%s] %s = %s", before, a->key->section, dl_assumption_name(a),
+    fprintf(out, "assumed [%s] %s = %s", a->key->section, dl_assumption_name(a),
             AMOUNT(a->value, a));
     if (a->low < a->high) fprintf(out, " (%s to %s)", AMOUNT(a->low, a), AMOUNT(a->high, a));
-    fprintf(out, ": %s", a->source);
     if (influence != NULL && dl_influence_size(influence) >= MOVES_FRAC) {
-        fprintf(out, "; ");
+        fprintf(out, ", ");
         put_effect(out, sweep, influence);
     }
-    fputc('\n', out);
+    fprintf(out, ": %s\n", a->source);
 }
 
 /* Whether each variant that has the assumption has a row that ran, and so was tried. */
@@ -167,17 +165,15 @@ static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const 
 
 /* Those in one line; where they come from is in the results' head. */
 static void put_others(FILE *out, const assumed_list *list, const dl_study *study,
-                       const dl_sweep *sweep, const char *before)
+                       const dl_sweep *sweep)
 {
     const char *between = "";
     for (size_t i = 0; i < list->count; i++) {
         const dl_assumption *a = list->items[i];
         if (!is_of_no_matter(study, sweep, a)) continue;
         if (between[0] == '\0') {
-            fprintf(out,
-                    "%salso assumed, which moves samples/s by less than %.1f %% (sources: in the "
-                    "results): ",
-                    before, 100 * MOVES_FRAC);
+            fprintf(out, "also assumed, each under %.1f %% of samples/s (sources in the results): ",
+                    100 * MOVES_FRAC);
         }
         fprintf(out, "%s[%s] %s = %s", between, a->key->section, dl_assumption_name(a),
                 AMOUNT(a->value, a));
@@ -196,45 +192,41 @@ static const dl_scaling *scaled(const dl_variant *variant)
 }
 
 /* Which assumption to measure first. */
-static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
+static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     if (sweep->influence_rows_skipped > 0) {
-        fprintf(out, "%swhat the assumptions do to %zu rows was not simulated: it takes too long\n",
-                before, sweep->influence_rows_skipped);
+        fprintf(out, "of %zu rows, what the assumptions do was not simulated: it takes too long\n",
+                sweep->influence_rows_skipped);
     }
     if (sweep->influence_count == 0) return;
     const dl_influence *most = &sweep->influences[0];
     if (dl_influence_size(most) < MOVES_FRAC) return;
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
-    fprintf(out, "%sthe assumption that moves the result most: ", before);
-    if (most->assumption != NULL) {
-        fprintf(out, "[%s] %s, ", most->assumption->key->section,
-                dl_assumption_name(most->assumption));
-    } else if (scaled(variant) != NULL) {
-        fprintf(out, "compute scaled from %s to %s, ", scaled(variant)->from, scaled(variant)->to);
-    } else {
-        fprintf(out, "compute estimated for %s, ", variant->costs.workload);
+    if (most->assumption != NULL) { /* what it does is in its own note */
+        fprintf(out, "measure first: [%s] %s, by %s\n", most->assumption->key->section,
+                dl_assumption_name(most->assumption), most->assumption->measure);
+        return;
     }
     put_effect(out, sweep, most);
-    if (most->assumption != NULL) {
-        fprintf(out, "; to measure it: %s\n", most->assumption->measure);
+    if (scaled(variant) != NULL) {
+        fprintf(out, " since compute is scaled from %s to %s", scaled(variant)->from,
+                scaled(variant)->to);
     } else {
-        fprintf(out, "; to measure it: dlcal costs TRACE --batch N, of a trace of one of these "
-                     "GPUs\n");
+        fprintf(out, " since compute is estimated for %s", variant->costs.workload);
     }
+    fprintf(out, "; measure it first, by dlcal costs TRACE --batch N, of a trace of one of these "
+                 "GPUs\n");
 }
 
-size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep,
-                         const char *before)
+size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     assumed_list list = list_of(study);
     const size_t count = list.count;
     for (size_t i = 0; i < count; i++)
-        if (!is_of_no_matter(study, sweep, list.items[i]))
-            put_one(out, sweep, list.items[i], before);
-    put_others(out, &list, study, sweep, before);
-    if (sweep != NULL) put_most(out, study, sweep, before);
-    put_bounded(out, study, before);
+        if (!is_of_no_matter(study, sweep, list.items[i])) put_one(out, sweep, list.items[i]);
+    put_others(out, &list, study, sweep);
+    if (sweep != NULL) put_most(out, study, sweep);
+    put_bounded(out, study);
     free(list.items);
     return count;
 }

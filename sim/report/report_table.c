@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/units.h"
+#include "common/wrap.h"
 #include "sim/report/accuracy.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
@@ -330,22 +332,48 @@ static void print_absences(FILE *out, const dl_study *study, const dl_sweep *swe
     }
 }
 
-void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, const char *before)
+void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t count = 0;
     char text[DL_DECIDING_TEXT_BYTES];
     char **notes = dl_study_notes(study, &count);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s\n", before, notes[i]);
+        fprintf(out, "%s\n", notes[i]);
     dl_study_notes_free(notes, count);
-    dl_report_assumed(out, study, sweep, before);
+    dl_report_assumed(out, study, sweep);
     char *is_short = dl_report_short_note(sweep);
-    if (is_short != NULL) fprintf(out, "%s%s\n", before, is_short);
+    if (is_short != NULL) fprintf(out, "%s\n", is_short);
     free(is_short);
     dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s\n", before, dl_deciding_text(text, sizeof text, &deciding[i]));
+        fprintf(out, "%s\n", dl_deciding_text(text, sizeof text, &deciding[i]));
     free(deciding);
+}
+
+void dl_report_note_print(FILE *out, const char *note)
+{
+    const int before = fprintf(out, "note: ");
+    dl_wrap(out, note, before, before, dl_wrap_columns(out));
+}
+
+void dl_report_notes_print(FILE *out, char *text)
+{
+    char *rest = NULL;
+    for (char *note = strtok_r(text, "\n", &rest); note != NULL;
+         note = strtok_r(NULL, "\n", &rest)) {
+        dl_report_note_print(out, note);
+    }
+}
+
+static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *notes = dl_text_stream(&text, &bytes);
+    dl_report_notes(notes, study, sweep);
+    fclose(notes);
+    dl_report_notes_print(out, text);
+    free(text);
 }
 
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
@@ -378,7 +406,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     print_merges(out, study, sweep);
     print_failures(out, study, sweep);
     print_absences(out, study, sweep);
-    dl_report_notes(out, study, sweep, "note: ");
+    print_notes(out, study, sweep);
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
         dl_accuracy_print(out, &accuracy, sweep);

@@ -236,9 +236,9 @@ static void test_undetermined_is_left_out(void **state)
     assert_true(row->low_per_s < 16 / 15e-3);
     char *said = NULL;
     FILE *out = open_memstream(&said, &bytes);
-    dl_report_assumed(out, &study, &sweep, "note: ");
+    dl_report_assumed(out, &study, &sweep);
     assert_int_equal(fclose(out), 0);
-    assert_contains(said, "note: not determined: [dispatch] serial_ns, between 0 ns and 2");
+    assert_contains(said, "not determined: [dispatch] serial_ns, between 0 ns and 2");
     free(said);
     dl_sweep_free(&sweep);
     dl_study_free(&study);

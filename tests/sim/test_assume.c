@@ -314,7 +314,7 @@ static void overlap_is_that_of_the_program(void **state)
     assert_true(study.variants[0].scenario.gpu->overlap);
     assert_true(dl_variant_overlaps_by_costs(&study.variants[0]));
     assert_true(study.variants[0].costs.overlap_slowdown.known);
-    assert_true(has_note(&study, "overlap the backward pass, since [costs] overlap = yes"));
+    assert_true(has_note(&study, "overlap the backward pass: [costs] overlap = yes"));
     dl_study_free(&study);
     study = study_of(OVERLAPS READY, "[exchange]\noverlap = no\n", "allreduce");
     assert_false(study.variants[0].scenario.gpu->overlap);

@@ -156,22 +156,6 @@ static void results_have_the_dominant_part(void **state)
     forget(&e);
 }
 
-static void lines_are_broken_at_blanks(void **state)
-{
-    (void)state;
-    char *text = NULL, words[300] = "";
-    size_t bytes = 0;
-    for (int i = 0; i < 25; i++)
-        strcat(words, "123456789 ");
-    FILE *out = open_memstream(&text, &bytes);
-    dl_explain_wrapped(out, words, 2);
-    fclose(out);
-    assert_int_equal(strcspn(text, "\n"), 99); /* ten words and nine blanks */
-    assert_int_equal(strncmp(text + 99, "\n  123456789 ", 13), 0);
-    assert_int_equal(bytes, 25 * 10 + 2 * 2);
-    free(text);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,7 +163,6 @@ int main(void)
         cmocka_unit_test(a_row_can_be_chosen),
         cmocka_unit_test(both_renderings_say_the_same),
         cmocka_unit_test(results_have_the_dominant_part),
-        cmocka_unit_test(lines_are_broken_at_blanks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -272,7 +272,7 @@ static void notes_tell_what_is_taken_for_granted(void **state)
     step_s("K80", "scale = no\n", &row);
     assert_int_equal(row.origin, DL_ORIGIN_ASSUMED);
     s = study_of("K80", "", "scale_compute = " SOURCE "\n");
-    assert_note(&s, "scaled from k80 to g: forward and backward x 0.297, update x 0.5", true);
+    assert_note(&s, "scaled from k80 to g: x 0.297 (update x 0.5", true);
     assert_note(&s, "is of K80, not", false);
     dl_study_free(&s);
 }

@@ -93,7 +93,7 @@ expect 2 "--parameters: " --costs bare.ini --machine p2.8xlarge --parameters man
 # One measured number in place of costs; what is saved runs elsewhere and gives the same.
 number=(--samples-per-s 334 --parameters 25.6e6 --batch 32 --machine p2.8xlarge --mode allreduce,average,async)
 expect 0 "12 points" "${number[@]}" -o number.csv --save elsewhere/number.ini
-expect 0 "a step of one worker is batch / (334 samples/s), assumed to be a third forward" "${number[@]}"
+expect 0 "334 samples/s by one worker at any batch size: assumed, a third of it forward" "${number[@]}"
 expect 0 "[dispatch] per_worker_ns = 5 ms" "${number[@]}"
 (cd / && "$tested" -q "$folder/elsewhere/number.ini" -o "$folder/again.csv") || fail "number.ini"
 equal number.csv again.csv "the saved scenario of one number"
@@ -172,7 +172,7 @@ for trace in trace.json trace.json.gz; do
 done
 expect 1 ".: is a folder: name the files in it" .
 # --batch is of all workers: who meant one worker's is told.
-expect 0 "note: --batch is shared by all workers: of 128 samples each of 4 workers has 32" "${one[@]}" --workers 1,4
+expect 0 "note: --batch 128 is shared by all 4 workers, 32 each" "${one[@]}" --workers 1,4
 if "$tested" "${one[@]}" --workers 1 | grep -q 'shared by all'; then fail "one worker shares with nobody"; fi
 expect 2 "--save would overwrite the scenario" whole.ini --workers 2 --save whole.ini
 expect 0 "p2.8xlarge " --machines

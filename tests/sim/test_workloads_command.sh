@@ -11,7 +11,7 @@ rate() { awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) if ($i == "throughpu
 
 run=(--workload resnet50 --machine dgx_a100 --batch-per-worker 64 --mode allreduce --steps 20)
 expect 0 "6 points" "${run[@]}" -o all.csv
-expect 0 "times of resnet50, fp32, momentum are estimated: 0.54 of the fp32 flop rate" "${run[@]}" \
+expect 0 "times of resnet50, fp32, momentum are estimated from 0.54 of the fp32 flop rate" "${run[@]}" \
     --check
 # The interval is there with one replicate.
 awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) { if ($i == "throughput_low_per_s") low = i

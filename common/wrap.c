@@ -1,0 +1,42 @@
+#include "common/wrap.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 40 };
+
+int dl_wrap_columns(FILE *out)
+{
+    struct winsize size = {0};
+    const int file = fileno(out); /* -1 of a stream in memory */
+    if (file < 0 || !isatty(file) || ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+        return COLUMNS_DEFAULT;
+    }
+    return size.ws_col > COLUMNS_LEAST ? size.ws_col : COLUMNS_LEAST;
+}
+
+void dl_wrap(FILE *out, const char *text, int column, int indent, int columns)
+{
+    bool is_first = true; /* word of its line */
+    for (const char *at = text + strspn(text, " "); *at != '\0'; at += strspn(at, " ")) {
+        const int bytes = (int)strcspn(at, " \n");
+        if (bytes > 0) {
+            if (!is_first && column + 1 + bytes > columns) {
+                fprintf(out, "\n%*s", indent, "");
+                column = indent;
+                is_first = true;
+            }
+            column += fprintf(out, "%s%.*s", is_first ? "" : " ", bytes, at);
+            is_first = false;
+            at += bytes;
+        } else { /* a newline */
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+            is_first = true;
+            at++;
+        }
+    }
+    fputc('\n', out);
+}

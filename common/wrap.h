@@ -1,0 +1,15 @@
+/* Text for people, in lines of a terminal. */
+#ifndef DL_COMMON_WRAP_H
+#define DL_COMMON_WRAP_H
+
+#include <stdio.h>
+
+/* Columns of lines that go to `out`: of its terminal, at least 40; 80 if it is none. */
+int dl_wrap_columns(FILE *out);
+
+/* Writes the words of `text` from `column` on (what the line holds already), broken at blanks into
+ * lines of at most `columns`, and at the text's own newlines; further lines start with `indent`
+ * blanks. A word that is longer has a line of its own. Ends the last line. */
+void dl_wrap(FILE *out, const char *text, int column, int indent, int columns);
+
+#endif
