@@ -363,6 +363,9 @@ static void print_replay(const train_command *run)
     print_model(run);
     printf("schedule    %s: %s, %d workers, %zu gradients in %" PRId64 " updates\n", schedule->path,
            schedule->mode, schedule->workers, schedule->gradients, schedule->updates);
+    if (schedule->sites > 0) {
+        printf("sites       %d, whose workers average their gradients\n", schedule->sites);
+    }
     printf("staleness   mean %.3f, most %" PRId64 "%s\n", schedule->staleness_mean,
            schedule->staleness_max,
            run->config.staleness_rate ? ", learning rate divided by it" : "");

@@ -24,6 +24,8 @@ typedef struct schedule {
     const dl_syncer_config *syncer; /* of async_average, else NULL */
     int64_t updates;                /* or merges, or averages, so far */
     int64_t *written;               /* [workers] local steps */
+    int64_t *ended; /* [workers] the same, also where others of the site are to end */
+    int site_size;  /* workers that average their gradients in each step; else 1 */
     /* Of averages: the local steps between two, the fragments, the lag, steps in all. */
     int64_t period, fragments, lag, steps;
     int64_t *received;     /* [workers] averages, with a lag */
@@ -121,14 +123,16 @@ static void on_common_update(void *user, int64_t version, int64_t now_ns)
         write_gradient(s, now_ns, version, &(contribution){w, version - 1, read});
 }
 
-/* The worker's next local step and, with a lag, what it sends then. */
-static void write_step(schedule *s, int64_t now_ns, int worker)
+/* The next local step of the workers first ... first + site_size - 1 and, with a lag, what they send
+ * then: they have their new parameters once all of the site have their gradients. */
+static void write_step(schedule *s, int64_t now_ns, int first)
 {
-    const int64_t done = s->written[worker] + 1;
-    write_local(s, now_ns, worker, s->written[worker]++);
-    if (s->lag > 0 && done % s->period == 0) {
-        write_round(s, now_ns, "send", -1, worker, done / s->period - 1);
-    }
+    const int end = first + s->site_size;
+    const int64_t done = s->written[first] + 1;
+    for (int w = first; w < end; w++)
+        write_local(s, now_ns, w, s->written[w]++);
+    for (int w = first; s->lag > 0 && done % s->period == 0 && w < end; w++)
+        write_round(s, now_ns, "send", -1, w, done / s->period - 1);
 }
 
 /* The last of the period's steps are still to end: without a lag they have done all but the pull,
@@ -136,7 +140,7 @@ static void write_step(schedule *s, int64_t now_ns, int worker)
 static void write_average(schedule *s, int64_t now_ns)
 {
     const int64_t version = s->updates + 1;
-    for (int w = 0; w < s->point->workers; w++) {
+    for (int w = 0; w < s->point->workers; w += s->site_size) {
         if (s->lag == 0 || s->written[w] < version * s->period) write_step(s, now_ns, w);
     }
     write_round(s, now_ns, "average", version, -1, version - 1);
@@ -170,8 +174,32 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     (void)start_ns;
     (void)staleness;
     schedule *s = user;
-    if (step >= s->written[worker]) write_step(s, end_ns, worker); /* else before an average */
-    if (s->lag > 0) write_receipts(s, end_ns, worker, step + 1);
+    const int first = worker - worker % s->site_size, end = first + s->site_size;
+    s->ended[worker] = step + 1;
+    for (int w = first; w < end; w++)
+        if (s->ended[w] <= step) return;
+    if (step >= s->written[first]) write_step(s, end_ns, first); /* else before an average */
+    for (int w = first; s->lag > 0 && w < end; w++)
+        write_receipts(s, end_ns, w, step + 1);
+}
+
+/* Workers of each site, who are neighbours; 0 where not all have as many. */
+static int site_size(const dl_scenario *scenario, const dl_point *point)
+{
+    const dl_gpu_options *gpu = scenario->gpu;
+    int size = 0, count = 0;
+    for (int w = 0; w < point->workers; w++) {
+        count++;
+        const int here = dl_machine_domain(&gpu->machine, dl_gpu_options_place(gpu, w).node);
+        const bool is_last =
+            w == point->workers - 1 ||
+            here != dl_machine_domain(&gpu->machine, dl_gpu_options_place(gpu, w + 1).node);
+        if (!is_last) continue;
+        if (size > 0 && size != count) return 0;
+        size = count;
+        count = 0;
+    }
+    return size;
 }
 
 /* The next merge has the upload in it, which is based on `version`. */
@@ -231,6 +259,7 @@ static void write_head(schedule *s, const dl_scenario *scenario)
     dl_csv_comment(&s->csv, "seed: %lld", (long long)scenario->seed);
     dl_csv_comment(&s->csv, "workers: %d", s->point->workers);
     dl_csv_comment(&s->csv, "batch: %lld", (long long)s->point->batch);
+    if (s->site_size > 1) dl_csv_comment(&s->csv, "sites: %d", s->point->workers / s->site_size);
     if (s->fragments > 1) dl_csv_comment(&s->csv, "fragments: %lld", (long long)s->fragments);
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
         dl_csv_text(&s->csv, columns[c]);
@@ -260,11 +289,17 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
                             "[sync] interval_by_speed with a lag has no schedule: which averages a "
                             "worker merges after a step then depends on its own interval");
     }
-    if (averages && scenario->inside != 0) {
+    const int inside = averages && scenario->inside != 0 ? site_size(scenario, point) : 1;
+    if (inside == 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "[sync] inside has no schedule where sites have different numbers of "
+                            "workers: training that follows one divides them equally");
+    }
+    if (averages && (int64_t)point->option[DL_SYNC_INTERVAL] % scenario->fragments != 0) {
         return dl_error_set(
             err, DL_ERR_UNSUPPORTED,
-            "[sync] inside has no schedule: its local steps have the gradients of a "
-            "site's workers");
+            "average in %d fragments has no schedule with an interval that they do not divide",
+            scenario->fragments);
     }
     if (scenario->shares == DL_SHARES_SPEED && point->workers > 1) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
@@ -278,6 +313,8 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
     schedule s = {
         .csv = {.out = output.out}, .point = point, .syncer = merges ? &scenario->syncer : NULL};
     s.written = dl_calloc((size_t)point->workers, sizeof *s.written, "steps");
+    s.ended = dl_calloc((size_t)point->workers, sizeof *s.ended, "steps");
+    s.site_size = inside;
     s.received = dl_calloc((size_t)point->workers, sizeof *s.received, "averages");
     s.steps = dl_run_steps(scenario, point);
     s.fragments = averages ? scenario->fragments : 1;
@@ -288,6 +325,7 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
     status = dl_run_observe(scenario, costs, point, &observer, err);
     free(s.pending);
     free(s.written);
+    free(s.ended);
     free(s.received);
     return dl_output_end(&output, status, err);
 }

@@ -92,6 +92,23 @@ for lag in 0 3 7; do
     [ "$(tail -n 1 late_all.csv | cut -d, -f2,4)" = "$(tail -n 1 late_threads.csv | cut -d, -f2,4)" ] ||
         fail "lag $lag: $(tail -n 1 late_all.csv late_threads.csv)"
 done
+# Two levels, of 8 GPUs on two nodes: as 8 threads in two sites train.
+here=$(cd "$(dirname "$0")" && pwd)
+for lag in 0 5; do
+    printf '[scenario]\nsteps = 24\n[machine]\nfile = %s\nworkers = 8\n[workload]\ncosts = %s\nbatch = 24\n' \
+        "$here/../scenarios/machines/t4_4x4_ethernet.ini" "$here/../scenarios/local_sgd/costs/llama_1b.ini" >sites.ini
+    printf '[sync]\nmode = average\nwhere = allreduce\ninside = allreduce\ninterval = 6\nfragments = 3\nlag = %s\n' \
+        $lag >>sites.ini
+    printf '[noise]\nkind = gamma\nsigma = 0.2\n' >>sites.ini
+    "$dlsim" -q sites.ini -o sites.results --schedule sites.csv || fail "dlsim --schedule of sites"
+    expect 0 "sites       2, whose workers" train "${common[@]}" --schedule sites.csv --compress 1bit --curve sites_all.csv
+    expect 0 "" train "${common[@]}" --schedule sites.csv --compress 1bit --curve sites_one.csv --cores 1
+    cmp -s sites_all.csv sites_one.csv || fail "sites, lag $lag: another curve on one core"
+    expect 0 "" train --model mlp --data synthetic --learning-rate 0.05 --batch 24 --workers 8 --steps 24 --no-trace \
+        --sync average --interval 6 --fragments 3 --lag $lag --inside allreduce --sites 2 --compress 1bit --curve sites_threads.csv
+    [ "$(tail -n 1 sites_all.csv | cut -d, -f2,4)" = "$(tail -n 1 sites_threads.csv | cut -d, -f2,4)" ] ||
+        fail "sites, lag $lag: $(tail -n 1 sites_all.csv sites_threads.csv)"
+done
 # A syncer's merges: the same curve on one core and on all, with and without an outer optimizer; weights
 # of stale uploads make another one.
 for power in 0 1; do
@@ -110,6 +127,11 @@ weight_power = $power"
         cp merges.1.csv "merges$power${outer:+.outer}.curve"
     done
 done
+# With a bound, what is too stale is uploaded, but in no version: of 0 here, whatever was uploaded while a
+# merge was at hand.
+schedule bound.csv 4 async_average "$(printf 'interval = 3\nbound = 0\n[syncer]\nquorum = 2\nmerge_s = 0.004')"
+[ "$(grep -c ,upload, bound.csv)" -gt "$(grep -c ,merge, bound.csv)" ] || fail "bound 0 discards nothing"
+expect 0 "staleness   mean 0.000, most 0" train "${common[@]}" --schedule bound.csv --outer nesterov --curve bound.curve
 grep -q 'staleness   mean [01]\.[0-9]*[1-9]' out.txt || fail "merges: $(cat out.txt)"
 cmp -s merges0.curve merges1.curve && fail "weights change nothing"
 cmp -s merges0.curve merges0.outer.curve && fail "the outer optimizer changes no merge"

@@ -37,6 +37,7 @@ typedef struct reading {
     int64_t *sent;      /* [workers x fragments] of what a worker has sent, how often */
     int64_t *received;  /* [workers x fragments] */
     int64_t *averaged;  /* [fragments] */
+    int64_t *steps;     /* [workers] local ones */
     bool has_averages;
     size_t stale; /* gradients of a server, or merged uploads */
     double staleness_sum;
@@ -132,7 +133,15 @@ static dl_status read_head(dl_schedule *schedule, head_text text, dl_error *err)
         status = head_number(schedule, text, "fragments", 1, DL_SCHEDULE_FRAGMENTS_MAX,
                              &schedule->fragments, err);
     }
+    if (status == DL_OK && has_key(text, "sites")) {
+        status = head_number(schedule, text, "sites", 1, schedule->workers, &schedule->sites, err);
+    }
     if (status != DL_OK) return status;
+    if (schedule->sites > 0 && schedule->workers % schedule->sites != 0) {
+        return dl_error_set_at(err, DL_ERR_RANGE, schedule->path, 1,
+                               "%d workers cannot be divided equally into %d sites",
+                               schedule->workers, schedule->sites);
+    }
     if (schedule->batch % schedule->workers != 0) {
         return dl_error_set_at(err, DL_ERR_RANGE, schedule->path, 1,
                                "batch %d cannot be shared equally by %d workers", schedule->batch,
@@ -224,12 +233,43 @@ static dl_status read_gradient(reading *r, size_t row, dl_schedule_event *event,
     return DL_OK;
 }
 
+/* The first worker of the worker's site, and the number of workers in it. */
+static int site_of(const reading *r, int worker, int *size)
+{
+    *size = r->schedule->sites > 0 ? r->schedule->workers / r->schedule->sites : 1;
+    return worker - worker % *size;
+}
+
+/* A worker of the site that has done fewer local steps than `steps`, or -1. */
+static int lacking(const reading *r, int worker, int64_t steps)
+{
+    int size, first = site_of(r, worker, &size);
+    for (int w = first; w < first + size; w++)
+        if (r->steps[w] < steps) return w;
+    return -1;
+}
+
+/* With sites: refuses what needs new parameters, of which some of the site lack their gradients. */
+static dl_status check_site(const reading *r, size_t row, int worker, dl_error *err)
+{
+    const int lacks = lacking(r, worker, r->steps[worker]);
+    if (lacks < 0) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                           "worker %d goes on before worker %d of its site has done its local step",
+                           worker, lacks);
+}
+
 static dl_status read_local(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
-    const dl_status status = read_source(r, row, event, err);
+    int size;
+    dl_status status = read_source(r, row, event, err);
+    if (status == DL_OK) status = check_site(r, row, event->worker, err);
     if (status != DL_OK) return status;
+    const int first = site_of(r, event->worker, &size);
+    const int64_t steps = ++r->steps[event->worker];
     event->after = r->last[event->worker];
-    r->last[event->worker] = row + 1;
+    for (int w = first; lacking(r, first, steps) < 0 && w < first + size; w++)
+        r->last[w] = row + 1;
     r->schedule->gradients++;
     return DL_OK;
 }
@@ -260,6 +300,8 @@ static dl_status read_average(reading *r, size_t row, dl_schedule_event *event, 
     const int64_t number = schedule->updates + 1;
     dl_status status = whole(r, row, UPDATE, number, number, &event->update, err);
     if (status == DL_OK) status = read_fragment(r, row, event, err);
+    for (int w = 0; status == DL_OK && w < schedule->workers; w++)
+        status = check_site(r, row, w, err);
     if (status != DL_OK) return status;
     const int64_t times = ++r->averaged[event->fragment];
     for (int w = 0; schedule->has_sends && w < schedule->workers; w++) {
@@ -280,6 +322,7 @@ static dl_status read_send(reading *r, size_t row, dl_schedule_event *event, dl_
 {
     dl_status status = read_worker(r, row, event, err);
     if (status == DL_OK) status = read_fragment(r, row, event, err);
+    if (status == DL_OK) status = check_site(r, row, event->worker, err);
     if (status != DL_OK) return status;
     const int64_t received = *of_fragment(r, r->received, event, event->worker);
     if (++*of_fragment(r, r->sent, event, event->worker) == received + 1) return DL_OK;
@@ -292,6 +335,7 @@ static dl_status read_receive(reading *r, size_t row, dl_schedule_event *event, 
 {
     dl_status status = read_worker(r, row, event, err);
     if (status == DL_OK) status = read_fragment(r, row, event, err);
+    if (status == DL_OK) status = check_site(r, row, event->worker, err);
     if (status != DL_OK) return status;
     r->last[event->worker] = row + 1;
     if (++*of_fragment(r, r->received, event, event->worker) == r->averaged[event->fragment]) {
@@ -385,6 +429,11 @@ static dl_status read_kind(reading *r, size_t row, dl_schedule_event *event, dl_
     r->schedule->has_sends |= late;
     r->has_averages |= event->kind == DL_SCHEDULE_AVERAGE || late;
     r->schedule->has_merges |= event->kind > DL_SCHEDULE_AVERAGE && !late;
+    if (r->schedule->sites > 0 &&
+        (r->schedule->has_merges || event->kind == DL_SCHEDULE_GRADIENT)) {
+        return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                               "'%s' in a schedule with sites, which share local steps", name);
+    }
     if (r->has_averages && r->schedule->has_merges) {
         return dl_error_set_at(
             err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
@@ -439,6 +488,7 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
     const size_t pieces = (size_t)schedule->workers * (size_t)schedule->fragments;
     r.sent = dl_calloc(pieces, sizeof *r.sent, "fragments");
     r.received = dl_calloc(pieces, sizeof *r.received, "fragments");
+    r.steps = dl_calloc((size_t)schedule->workers, sizeof *r.steps, "workers");
     r.averaged = dl_calloc((size_t)schedule->fragments, sizeof *r.averaged, "fragments");
     for (int w = 0; w < schedule->workers; w++)
         r.uploaded[w] = NOTHING;
@@ -457,6 +507,7 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
     free(r.sent);
     free(r.received);
     free(r.averaged);
+    free(r.steps);
     return status;
 }
 

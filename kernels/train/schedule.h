@@ -11,7 +11,8 @@
 
 typedef enum dl_schedule_kind {
     DL_SCHEDULE_GRADIENT, /* is in update `update`, together with all others of that number */
-    DL_SCHEDULE_LOCAL,    /* of a worker's own parameters */
+    DL_SCHEDULE_LOCAL,    /* of a worker's own parameters; with sites, the last one of a site's step
+                             updates all of its workers with the mean */
     DL_SCHEDULE_AVERAGE,  /* of all workers' parameters, or of fragment `fragment`, as they are or,
                              in a schedule with sends, as they were sent: number `update` */
     DL_SCHEDULE_UPLOAD,   /* what the worker has learned since it last uploaded or adopted is put
@@ -43,6 +44,7 @@ typedef struct dl_schedule {
     dl_schedule_event *events; /* [count], count >= 1 */
     size_t count, gradients;   /* gradients: those and local steps */
     bool has_merges;           /* of async_average: uploads, merges, adoptions */
+    int sites;                 /* whose neighbouring workers share local steps; 0: none do */
     int fragments;             /* of the parameters; 1: they are averaged whole */
     bool has_sends;            /* of averages with a lag: what was sent is averaged, and received */
     int64_t updates;           /* or averages, or merges */

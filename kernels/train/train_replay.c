@@ -6,6 +6,9 @@
  * workers update, each has its own parameters and optimizer. The parameters that an event is
  * computed with do not change before it is applied, so gradients may be computed meanwhile.
  *
+ * With sites, a local step's gradient is put aside until all of the site have theirs; then each of
+ * them is updated with the mean. Averages are of the first worker of each site.
+ *
  * What quantised averages are of is encoded and turned back as in training, fragment by fragment.
  * With a lag, a worker's fragment is put aside when it is sent, and averages are of what lies there.
  *
@@ -60,6 +63,8 @@ typedef struct replay {
     void *merged[2];         /* version v of a syncer is merged[v mod 2]; NULL: there is none */
     void **starts;           /* [workers] what they started from; NULL without merges */
     void **uploads;          /* [workers] what they have uploaded, or sent */
+    void **gradients_of;     /* [workers] of the site's step; NULL without sites */
+    int *given;              /* [sites] workers that have put theirs aside */
     dl_train_points points;
     int64_t updates, gradients;
     double first_loss, last_loss;
@@ -147,13 +152,30 @@ static void apply_gradient(replay *r, size_t row, void *gradient)
     note_point(r, event, now);
 }
 
+/* Workers that have equal parameters, the first of which averages are of. */
+static int site_size(const replay *r)
+{
+    return r->schedule->sites > 0 ? r->schedule->workers / r->schedule->sites : 1;
+}
+
+/* result = the mean of the vectors of those workers. */
+static void average_of(const replay *r, void *result, void *const *vectors, size_t first,
+                       size_t count)
+{
+    const int size = site_size(r), senders = r->schedule->workers / size;
+    const void *from[DL_SCHEDULE_WORKERS_MAX];
+    for (int s = 0; s < senders; s++)
+        from[s] = vectors[s * size];
+    dl_exchange_average(result, from, senders, first, count, r->config->precision);
+}
+
 /* Puts the mean of all workers' vectors in their places. */
 static void average_all(const replay *r, void *const *vectors, size_t first, size_t count)
 {
     const int workers = r->schedule->workers;
     const dl_precision precision = r->config->precision;
     const size_t offset = first * dl_precision_bytes(precision);
-    dl_exchange_average(vectors[0], (const void *const *)vectors, workers, first, count, precision);
+    average_of(r, vectors[0], vectors, first, count);
     for (int w = 1; w < workers; w++) {
         memcpy((char *)vectors[w] + offset, (char *)vectors[0] + offset,
                count * dl_precision_bytes(precision));
@@ -176,6 +198,7 @@ static void put_aside(const replay *r, int worker, const dl_fragment *fragment)
 {
     const dl_precision precision = r->config->precision;
     const size_t bytes = fragment->count * dl_precision_bytes(precision);
+    if (worker % site_size(r) != 0) return;
     void *to = from(r, r->uploads[worker], fragment->first);
     memcpy(to, from(r, r->versions[worker], fragment->first), bytes);
     if (r->plans == NULL) return;
@@ -192,8 +215,7 @@ static void average_aside(const replay *r, const dl_fragment *fragment)
     const dl_precision precision = r->config->precision;
     const size_t first = fragment->first, count = fragment->count;
     void *average = from(r, r->average, first);
-    dl_exchange_average(r->average, (const void *const *)r->uploads, r->schedule->workers, first,
-                        count, precision);
+    average_of(r, r->average, r->uploads, first, count);
     if (r->plans != NULL) dl_exchange_add(average, from(r, r->start, first), 1, count, precision);
     if (r->outer != NULL) {
         dl_exchange_outer(r->outer, r->average, r->velocity, &r->config->outer, first, count,
@@ -303,6 +325,19 @@ static void apply_late(replay *r, const dl_schedule_event *event)
     }
 }
 
+/* The last gradient of the site's step updates all of its workers. */
+static void apply_site(replay *r, int worker, const void *gradient)
+{
+    const int size = site_size(r), site = worker / size, first = site * size;
+    memcpy(r->gradients_of[worker], gradient, r->bytes);
+    if (++r->given[site] < size) return;
+    r->given[site] = 0;
+    dl_exchange_average(r->sum, (const void *const *)&r->gradients_of[first], size, 0, r->count,
+                        r->config->precision);
+    for (int w = first; w < first + size; w++)
+        update(r, r->optimizers[w], r->versions[w], r->sum, r->gradients + 1 - size);
+}
+
 /* Applies event `row`, whose gradient, which the model has, is overwritten. */
 static void apply(replay *r, size_t row, dl_model *model)
 {
@@ -327,7 +362,11 @@ static void apply(replay *r, size_t row, dl_model *model)
         apply_gradient(r, row, gradient);
         return;
     }
-    update(r, r->optimizers[event->worker], r->versions[event->worker], gradient, r->gradients);
+    if (r->gradients_of != NULL) {
+        apply_site(r, event->worker, gradient);
+    } else {
+        update(r, r->optimizers[event->worker], r->versions[event->worker], gradient, r->gradients);
+    }
     r->gradients++;
     if (r->schedule->workers > 1 || r->schedule->has_merges) return;
     /* Nobody to average with: each step is an update. */
@@ -401,6 +440,11 @@ static void make_merged(replay *r, dl_model *model)
     if (!is_local(r)) return;
     r->uploads = dl_calloc(workers, sizeof *r->uploads, "uploads");
     make_vectors(r, r->uploads, workers, model);
+    if (r->schedule->sites > 0) {
+        r->given = dl_calloc((size_t)r->schedule->sites, sizeof *r->given, "sites");
+        r->gradients_of = dl_calloc(workers, sizeof *r->gradients_of, "gradients");
+        make_vectors(r, r->gradients_of, workers, model);
+    }
     if (!r->schedule->has_merges) return;
     r->starts = dl_calloc(workers, sizeof *r->starts, "versions");
     make_vectors(r, r->merged, 2, model);
@@ -511,9 +555,12 @@ static void free_replay(replay *r)
         dl_free_staggered(r->versions[v]);
     for (int w = 0; r->uploads != NULL && w < r->schedule->workers; w++) {
         if (r->starts != NULL) dl_free_staggered(r->starts[w]);
+        if (r->gradients_of != NULL) dl_free_staggered(r->gradients_of[w]);
         if (r->residuals != NULL) dl_free_staggered(r->residuals[w]);
         dl_free_staggered(r->uploads[w]);
     }
+    free(r->gradients_of);
+    free(r->given);
     free(r->residuals);
     if (r->start != r->outer) dl_free_staggered(r->start);
     dl_free_staggered(r->message);

@@ -169,43 +169,52 @@ static void averages_are_the_real_modes(void **state)
 enum { LATE_WORKERS = 3, LATE_INTERVAL = 6, LATE_FRAGMENTS = 3, LATE_STEPS = 18 };
 enum { LATE_PERIOD = LATE_INTERVAL / LATE_FRAGMENTS };
 
-/* Fragments that are sent every second step and received `lag` steps later, or all at the end. Worker
- * 2 is a step behind the others where nobody waits for it. */
-static dl_schedule late_schedule(int lag)
+/* Fragments that are sent every second step and received `lag` steps later, or all at the end, by groups
+ * of `size` workers. The last group is a step behind the others where nobody waits for it. */
+static dl_schedule late_schedule_of(int lag, int workers, int size)
 {
+    const int groups = workers / size;
+    char sites[32] = "";
     text t;
+    if (size > 1) snprintf(sites, sizeof sites, "# sites: %d\n", groups);
     t.out = open_memstream(&t.bytes, &t.count);
     fprintf(t.out,
-            "# dlscale schedule\n# schema: 1\n# workers: %d\n# batch: 12\n# fragments: %d\n"
+            "# dlscale schedule\n# schema: 1\n# workers: %d\n# batch: 12\n%s# fragments: %d\n"
             "time_s,event,update,worker,read,batch,fragment\n",
-            LATE_WORKERS, LATE_FRAGMENTS);
+            workers, sites, LATE_FRAGMENTS);
     int averages = 0;
     for (int now = 1; now <= LATE_STEPS + 1; now++) {
-        for (int w = 0; w < LATE_WORKERS; w++) {
-            const int done = w == 2 && lag > 1 ? now - 1 : now;
+        for (int g = 0; g < groups; g++) {
+            const int done = g == groups - 1 && lag > 1 ? now - 1 : now;
             if (done < 1 || done > LATE_STEPS) continue;
-            fprintf(t.out, "%d,local,,%d,,%d,\n", now, w, (done - 1) * LATE_WORKERS + w);
+            for (int w = (g + 1) * size - 1; w >= g * size; w--)
+                fprintf(t.out, "%d,local,,%d,,%d,\n", now, w, (done - 1) * workers + w);
             const int round = done / LATE_PERIOD - 1;
-            if (done % LATE_PERIOD == 0 && lag > 0) {
+            for (int w = g * size; done % LATE_PERIOD == 0 && lag > 0 && w < (g + 1) * size; w++)
                 fprintf(t.out, "%d,send,,%d,,,%d\n", now, w, round % LATE_FRAGMENTS);
-            }
-            if (done % LATE_PERIOD == 0 && w == LATE_WORKERS - 1) {
+            if (done % LATE_PERIOD == 0 && g == groups - 1) {
                 averages++;
                 fprintf(t.out, "%d,average,%d,,,,%d\n", now, averages, round % LATE_FRAGMENTS);
             }
             for (int k = 0; lag > 0 && done < LATE_STEPS && k < LATE_STEPS; k++) {
                 if ((k + 1) * LATE_PERIOD + lag != done) continue;
-                fprintf(t.out, "%d,receive,,%d,,,%d\n", now, w, k % LATE_FRAGMENTS);
+                for (int w = g * size; w < (g + 1) * size; w++)
+                    fprintf(t.out, "%d,receive,,%d,,,%d\n", now, w, k % LATE_FRAGMENTS);
             }
         }
     }
-    for (int w = 0; lag > 0 && w < LATE_WORKERS; w++) {
+    for (int w = 0; lag > 0 && w < workers; w++) {
         for (int k = 0; k < LATE_STEPS / LATE_PERIOD; k++) {
             if ((k + 1) * LATE_PERIOD + lag < LATE_STEPS) continue;
             fprintf(t.out, "99,receive,,%d,,,%d\n", w, k % LATE_FRAGMENTS);
         }
     }
     return end(&t);
+}
+
+static dl_schedule late_schedule(int lag)
+{
+    return late_schedule_of(lag, LATE_WORKERS, 1);
 }
 
 /* Whatever the order in which workers get there: the bits of real training but for the mean of the
@@ -242,6 +251,43 @@ static void late_averages_are_the_real_modes(void **state)
             dl_train_result_free(&one);
             dl_train_result_free(&all);
             dl_train_result_free(&threads);
+        }
+        dl_schedule_free(&schedule);
+    }
+}
+
+/* The same of four workers in two sites. */
+static void sites_are_the_real_mode(void **state)
+{
+    (void)state;
+    for (int lag = 0; lag < LATE_INTERVAL; lag++) {
+        dl_schedule schedule = late_schedule_of(lag, 4, 2);
+        assert_int_equal(schedule.sites, 2);
+        for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
+            dl_train_config config = small_config();
+            config.steps = LATE_STEPS;
+            config.quantise = (dl_quantise)kind;
+            config.topk_frac = 0.1;
+            config.outer = (dl_outer_config){(dl_outer)(lag % 3), 0.7, 0.9};
+            config.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
+            config.average_state = lag == 0 && kind == DL_QUANTISE_NONE;
+            dl_train_result again = replay(&config, &schedule);
+            config.sync = DL_SYNC_AVERAGE;
+            config.workers = 4;
+            config.sites = 2;
+            config.interval = LATE_INTERVAL;
+            config.fragments = LATE_FRAGMENTS;
+            config.lag = lag;
+            dl_train_result threads = run(&config, NULL);
+            assert_true(
+                near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
+            config.sites = 0;
+            dl_train_result others = run(&config, NULL);
+            assert_false(
+                near_all(again.parameters, others.parameters, threads.parameter_count, 1e-6));
+            dl_train_result_free(&again);
+            dl_train_result_free(&threads);
+            dl_train_result_free(&others);
         }
         dl_schedule_free(&schedule);
     }
@@ -629,6 +675,7 @@ int main(void)
         cmocka_unit_test(synchronous_is_large_batch_training),
         cmocka_unit_test(averages_are_the_real_modes),
         cmocka_unit_test(late_averages_are_the_real_modes),
+        cmocka_unit_test(sites_are_the_real_mode),
         cmocka_unit_test(late_averages_are_those_of_a_plain_reference),
         cmocka_unit_test(merges_are_those_of_a_plain_reference),
         cmocka_unit_test(stale_gradients_are_of_their_version),

@@ -277,12 +277,15 @@ static void what_cannot_be_written_is_an_error(void **state)
 {
     (void)state;
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
-    static const char *const modes[] = {"easgd", "average\n[failures]\naway = 1:1-2",
+    static const char *const modes[] = {"easgd",
+                                        "average\n[failures]\naway = 1:1-2",
                                         "average\ninterval = 3\nlag = 1\ninterval_by_speed = yes",
-                                        "async_average", "async"};
+                                        "average\ninterval = 3\nfragments = 2",
+                                        "async_average",
+                                        "async"};
     static const dl_status expected[] = {DL_ERR_UNSUPPORTED, DL_ERR_UNSUPPORTED, DL_ERR_UNSUPPORTED,
-                                         DL_ERR_IO, DL_ERR_IO};
-    for (int i = 0; i < 5; i++) {
+                                         DL_ERR_UNSUPPORTED, DL_ERR_IO,          DL_ERR_IO};
+    for (int i = 0; i < 6; i++) {
         dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\n"
                                          "costs = c\nbatch = 2\n[sync]\nmode = %s\n",
                                          modes[i]);
