@@ -33,7 +33,7 @@ typedef struct train_options {
         n, bound;
     int sync, wait, inside, outer;
     double outer_rate, outer_momentum, mixing;
-    bool average_state, no_trace, evaluate, staleness_rate;
+    bool average_state, interval_by_speed, no_trace, evaluate, staleness_rate;
     double rate_drop;
     dl_text_list slow;
     const char *output, *csv, *evaluate_every, *curve, *schedule;
@@ -118,6 +118,7 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
     } taken[] = {
         {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE},
         {"average-state", options->average_state, 1u << DL_SYNC_AVERAGE},
+        {"interval-by-speed", options->interval_by_speed, 1u << DL_SYNC_AVERAGE},
         {"inside", options->inside != INSIDE_NONE, 1u << DL_SYNC_AVERAGE},
         {"sites", options->sites != config.sites, 1u << DL_SYNC_AVERAGE},
         {"fragments", options->fragments != config.fragments, 1u << DL_SYNC_AVERAGE},
@@ -252,7 +253,8 @@ static void print_settings(const train_command *run)
     print_ranks(run);
     printf("exchange    %s", dl_sync_names[config->sync]);
     if (config->sync == DL_SYNC_AVERAGE) {
-        printf(" every %d steps%s", config->interval,
+        printf(" every %d steps%s%s", config->interval,
+               config->interval_by_speed ? " of the fastest worker" : "",
                config->average_state ? ", optimizer state too" : "");
         if (config->sites > 0) {
             printf(" between %d sites, allreduce inside", config->sites);
@@ -441,6 +443,9 @@ static const dl_option train_table[] = {
                          "average, ps: workers that average or update, a slice each."),
     DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
                          "average: steps between two averages."),
+    DL_OPTION_ROW_FLAG("interval-by-speed", 0, train_options, interval_by_speed,
+                       "average: workers that --slow slows do fewer steps between two averages, as "
+                       "many as they can in the fastest one's time."),
     DL_OPTION_ROW_CHOICE("inside", 0, train_options, inside, inside_names, "MODE",
                          "average: allreduce has the workers of a site average gradients in each "
                          "step, and only sites average parameters."),
@@ -511,6 +516,7 @@ static void apply_options(const train_options *options, dl_train_config *config)
     dl_workload_options_apply(&options->workload, config);
     config->sync = (dl_sync)options->sync;
     config->interval = (int)options->interval;
+    config->interval_by_speed = options->interval_by_speed;
     config->average_state = options->average_state;
     config->sites = (int)options->sites;
     config->fragments = (int)options->fragments;
@@ -546,10 +552,12 @@ static dl_status configure_run(train_command *run, dl_error *err)
     }
     if (status != DL_OK || options->epochs == 0) return status;
     config->steps = options->epochs * (int64_t)run->data.count / config->batch;
+    if (config->interval_by_speed) config->steps -= config->steps % config->interval;
     if (config->steps > 0) return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE,
-                        "batch %d is larger than %" PRId64 " epochs of %zu samples", config->batch,
-                        options->epochs, run->data.count);
+                        "a step of batch %d, or an interval of steps, is larger than %" PRId64
+                        " epochs of %zu samples",
+                        config->batch, options->epochs, run->data.count);
 }
 
 /* Reads the test images where the options need them, before the run; evaluates and writes what they
@@ -695,6 +703,7 @@ static dl_status check_options(const train_options *options, dl_error *err)
                    {"sync", options->sync != (int)config.sync},
                    {"server-threads", options->server_threads != config.server_threads},
                    {"interval", options->interval != config.interval},
+                   {"interval-by-speed", options->interval_by_speed},
                    {"inside", options->inside != INSIDE_NONE},
                    {"sites", options->sites != config.sites},
                    {"fragments", options->fragments != config.fragments},

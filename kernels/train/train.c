@@ -195,7 +195,7 @@ static bool note_point(dl_train_worker *worker)
     const int64_t steps = worker->step + 1;
     if (config->evaluate_every == 0 || worker->index != 0) return false;
     dl_train_points_loss(&shared->points, dl_model_loss(worker->model));
-    if (config->sync == DL_SYNC_AVERAGE && steps % config->interval != 0) return true;
+    if (config->sync == DL_SYNC_AVERAGE && steps % worker->interval != 0) return true;
     if (!dl_train_points_due(&shared->points, steps, config->evaluate_every)) return true;
     dl_train_points_add(&shared->points,
                         &(dl_train_point){.update = dl_train_updates(worker, steps),
@@ -249,13 +249,15 @@ static bool run_goes_on(dl_train_worker *worker)
     if (failed && shared->ranks != NULL && shared->mode->collective) return false;
     if (stop && shared->mode->free_running) return false;
     if (stop && worker->index == 0) {
-        const int64_t end = config->sync == DL_SYNC_AVERAGE ? dl_average_stop(config, worker->step)
-                                                            : worker->step + 1;
+        const int64_t end = config->sync == DL_SYNC_AVERAGE
+                                ? dl_average_stop(config, dl_train_run_steps(worker, worker->step))
+                                : worker->step + 1;
         if (end < atomic_load_explicit(&shared->last_step, memory_order_relaxed)) {
             atomic_store_explicit(&shared->last_step, end, memory_order_relaxed);
         }
     }
-    return worker->step < atomic_load_explicit(&shared->last_step, memory_order_relaxed) &&
+    const int64_t last_step = atomic_load_explicit(&shared->last_step, memory_order_relaxed);
+    return worker->step < dl_train_own_steps(worker, last_step) &&
            !atomic_load_explicit(&shared->ended, memory_order_relaxed);
 }
 
@@ -594,7 +596,11 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *who
     pthread_cond_init(&shared->changed, NULL);
     shared->workers = dl_calloc((size_t)config->workers, sizeof *shared->workers, "workers");
     for (int w = 0; w < config->workers; w++) {
-        shared->workers[w] = (dl_train_worker){.shared = shared, .index = w, .computes = true};
+        shared->workers[w] =
+            (dl_train_worker){.shared = shared,
+                              .index = w,
+                              .interval = dl_train_interval_of(whole, shared->first_worker + w),
+                              .computes = true};
     }
 
     dl_model *model = NULL;

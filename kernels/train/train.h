@@ -31,6 +31,9 @@
  * averages are of one worker of each site, the first, which sends for all of them, who take the
  * average. With one site this is allreduce, with a worker in each it is average, bit for bit.
  *
+ * With `interval_by_speed` slower workers do fewer local steps than the interval has (dynamic local
+ * updates), so that nobody waits long; the average is of all workers alike.
+ *
  * An outer optimizer (config.outer; average only) has parameters of its own, which every average
  * updates (kernels/exchange.h), with the same slices, and which the workers then pull. Their own
  * optimizers' states go on, or are averaged.
@@ -112,12 +115,16 @@ typedef struct dl_train_config {
     dl_precision precision;
     dl_optimizer_config optimizer;
     dl_sync sync;
-    int interval;       /* average: >= 1 */
-    bool average_state; /* average: the optimizer's state too; not with lag, nor quantised */
-    int fragments;      /* average on the processor: 1..DL_TRAIN_FRAGMENTS_MAX, divides interval */
-    int lag;            /* average on the processor: steps, 0..interval - 1 */
-    double mixing;      /* with lag: 0..1, what a worker keeps of its own parameters */
-    int sites; /* average on the processor: 0, or two levels: 1..workers, divides workers; over
+    int interval;           /* average: >= 1 */
+    bool interval_by_speed; /* average on the processor: the fastest worker does `interval` local
+                               steps, one that is slower by a factor f, as `slow` says, the nearest
+                               whole number to interval / f, at least 1; steps is then a multiple of
+                               interval. Not with fragments, a lag or sites */
+    bool average_state;     /* average: the optimizer's state too; not with lag, nor quantised */
+    int fragments; /* average on the processor: 1..DL_TRAIN_FRAGMENTS_MAX, divides interval */
+    int lag;       /* average on the processor: steps, 0..interval - 1 */
+    double mixing; /* with lag: 0..1, what a worker keeps of its own parameters */
+    int sites;     /* average on the processor: 0, or two levels: 1..workers, divides workers; over
                   ranks a multiple of their number, without lag */
     dl_outer_config outer; /* average, not on a device's server or between devices */
     int server_threads;    /* ps, average: 1..workers */
@@ -127,7 +134,8 @@ typedef struct dl_train_config {
                             staleness, where that is above 1 (Zhang et al. 2016); sgd only */
     int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
     int batch;             /* all workers together; a multiple of workers */
-    int64_t steps; /* a worker: 1..2^32-1; in none, async and softsync the first worker to do them
+    int64_t
+        steps; /* a worker, by speed the fastest: 1..2^32-1; in none, async and softsync the first worker to do them
                       ends the run */
     uint64_t seed;
     const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
@@ -193,7 +201,8 @@ typedef struct dl_train_observer {
  * up: those of worker 0 after a step, which in all modes but none and between averages are all
  * workers' or, in async and softsync, the server's. */
 typedef struct dl_train_point {
-    int64_t update;     /* updates that are in it; in none and average steps of a worker */
+    int64_t update;     /* updates that are in it; in none and average steps of a worker (by
+                          speed: of the fastest) */
     int64_t samples;    /* whose gradients are in it */
     double simulated_s; /* of a replay: when the simulated run was there; else NaN */
     double loss;        /* mean of the batches that worker 0 (a replay: every worker) has trained on

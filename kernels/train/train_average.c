@@ -12,6 +12,7 @@
  * and no start is written while somebody may still read it, and each fragment needs one of each. With
  * sites, the others of a site are in the same step as the worker that sends for them, as they average
  * gradients in each: the same holds of them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,28 @@ int dl_train_senders(const dl_train_config *config)
 int dl_train_site_size(const dl_train_config *config)
 {
     return config->workers / dl_train_senders(config);
+}
+
+int dl_train_interval_of(const dl_train_config *whole, int worker)
+{
+    if (!whole->interval_by_speed || whole->slow == NULL) return whole->interval;
+    double fastest = whole->slow[0];
+    for (int w = 1; w < whole->workers; w++)
+        fastest = fmin(fastest, whole->slow[w]);
+    const double own = round(whole->interval * fastest / whole->slow[worker]);
+    return own > 1 ? (int)own : 1;
+}
+
+int64_t dl_train_own_steps(const dl_train_worker *worker, int64_t steps)
+{
+    const int interval = worker->shared->config->interval;
+    return worker->interval == interval ? steps : steps / interval * worker->interval;
+}
+
+int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps)
+{
+    const int interval = worker->shared->config->interval;
+    return worker->interval == interval ? own_steps : own_steps / worker->interval * interval;
 }
 
 static int site_of(const dl_train_worker *worker)

@@ -297,21 +297,9 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
-/* What an average may be: its fragments, when they are merged, how they are sent. */
-static dl_status check_average(const dl_train_config *config, dl_error *err)
+/* Numbers of an average, alone. */
+static dl_status check_ranges(const dl_train_config *config, dl_error *err)
 {
-    const bool quantised = config->quantise != DL_QUANTISE_NONE, late = config->lag > 0;
-    const bool divided = config->fragments > 1, two_levels = config->sites != 0;
-    const char *what = divided ? "fragments need" : late ? "a lag needs" : "sites need";
-    if (config->sync != DL_SYNC_AVERAGE) {
-        if (!divided && !late && !two_levels) return DL_OK;
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s average: %s averages no parameters", what,
-                            dl_sync_names[config->sync]);
-    }
-    if (config->interval < 1) {
-        return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
-                            config->interval);
-    }
     if (config->fragments < 1 || config->fragments > DL_TRAIN_FRAGMENTS_MAX ||
         config->interval % config->fragments != 0) {
         return dl_error_set(err, DL_ERR_RANGE,
@@ -326,17 +314,60 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
     if (!(config->mixing >= 0 && config->mixing <= 1)) {
         return dl_error_set(err, DL_ERR_RANGE, "mixing %g; must be 0 to 1", config->mixing);
     }
-    if (two_levels && (config->sites < 0 || config->workers % config->sites != 0)) {
+    if (config->sites != 0 && (config->sites < 0 || config->workers % config->sites != 0)) {
         return dl_error_set(err, DL_ERR_RANGE,
                             "%d sites; must divide the %d workers: as many are in each",
                             config->sites, config->workers);
     }
-    if (!quantised && !late && !divided && !two_levels) return DL_OK;
+    return DL_OK;
+}
+
+static dl_status check_by_speed(const dl_train_config *config, dl_error *err)
+{
+    const bool divided = config->fragments > 1, late = config->lag > 0;
+    if (divided || late || config->sites != 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "intervals by speed are of whole averages: not with %s",
+                            divided ? "fragments"
+                            : late  ? "a lag"
+                                    : "sites");
+    }
+    if (config->steps % config->interval != 0) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%lld steps; with intervals by speed they must be a multiple of the "
+                            "interval of %d steps",
+                            (long long)config->steps, config->interval);
+    }
+    return DL_OK;
+}
+
+/* What an average may be: its fragments, when they are merged, how they are sent. */
+static dl_status check_average(const dl_train_config *config, dl_error *err)
+{
+    const bool quantised = config->quantise != DL_QUANTISE_NONE, late = config->lag > 0;
+    const bool divided = config->fragments > 1, two_levels = config->sites != 0;
+    const char *what = divided      ? "fragments need"
+                       : late       ? "a lag needs"
+                       : two_levels ? "sites need"
+                                    : "intervals by speed need";
+    if (config->sync != DL_SYNC_AVERAGE) {
+        if (!divided && !late && !two_levels && !config->interval_by_speed) return DL_OK;
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s average: %s averages no parameters", what,
+                            dl_sync_names[config->sync]);
+    }
+    if (config->interval < 1) {
+        return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
+                            config->interval);
+    }
+    dl_status status = check_ranges(config, err);
+    if (status == DL_OK && config->interval_by_speed) status = check_by_speed(config, err);
+    if (status != DL_OK) return status;
+    if (!quantised && !late && !divided && !two_levels && !config->interval_by_speed) return DL_OK;
     if (config->device != NULL) {
         return dl_error_set(
             err, DL_ERR_UNSUPPORTED,
-            "averages in fragments, with a lag, between sites or in smaller messages "
-            "need the processor");
+            "averages in fragments, with a lag, between sites, by speed or in smaller "
+            "messages need the processor");
     }
     if (config->average_state && (quantised || late)) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,

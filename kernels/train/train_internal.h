@@ -147,7 +147,7 @@ struct dl_train_shared {
     atomic_bool ended;       /* free_running: a worker has done all its steps */
     atomic_bool failed;      /* a worker's device has; all end as when they are asked to stop */
     atomic_bool agreed_stop; /* over ranks: one of them was asked to stop, or has failed */
-    atomic_llong last_step;  /* the run's end, in steps of a worker; worker 0 lowers it to stop */
+    atomic_llong last_step;  /* the run's end, in config's steps; worker 0 lowers it to stop */
 
     dl_barrier barrier;
     dl_lock lock;
@@ -201,6 +201,7 @@ struct dl_train_worker {
     dl_optimizer *optimizer; /* NULL where the server updates */
     dl_train_reader reader;
 
+    int interval; /* its own local steps between two averages: by speed, else config's */
     int64_t step;
     int64_t boundary_ns;  /* end of the last record, start of the next */
     int64_t read_version; /* version of the parameters in use (async, softsync) */
@@ -288,6 +289,14 @@ void dl_train_ranks_barrier(dl_train_worker *worker);
  * slot: those of a site, else 1. */
 int dl_train_senders(const dl_train_config *config);
 int dl_train_site_size(const dl_train_config *config);
+
+/* Local steps of worker `worker` of the whole run between two averages. */
+int dl_train_interval_of(const dl_train_config *whole, int worker);
+
+/* What `steps` of the run, a whole number of intervals where they are by speed, are to the worker; and
+ * the reverse. */
+int64_t dl_train_own_steps(const dl_train_worker *worker, int64_t steps);
+int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps);
 
 /* Local steps from one average to the next, of all parameters or of the next fragment. */
 int64_t dl_train_period(const dl_train_config *config);

@@ -601,7 +601,8 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
                    : config->staleness_rate ? DL_SYNC_ASYNC
                                             : DL_SYNC_NONE;
     checked.interval = checked.fragments = 1;
-    checked.lag = 0;
+    checked.lag = checked.sites = 0;
+    checked.interval_by_speed = false;
     checked.steps = 1;
     return dl_train_check_config(&checked, err);
 }

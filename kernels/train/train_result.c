@@ -83,7 +83,7 @@ static bool has_versions(const dl_train_shared *shared)
 
 int64_t dl_train_updates(const dl_train_worker *worker, int64_t steps)
 {
-    return has_versions(worker->shared) ? worker->read_version : steps;
+    return has_versions(worker->shared) ? worker->read_version : dl_train_run_steps(worker, steps);
 }
 
 int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps)
@@ -93,6 +93,12 @@ int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps)
     if (has_versions(shared)) {
         return worker->read_version * dl_train_gradients_per_update(config) *
                shared->batch_per_worker;
+    }
+    if (config->interval_by_speed) {
+        int64_t in_round = 0;
+        for (int w = 0; w < shared->whole->workers; w++)
+            in_round += dl_train_interval_of(shared->whole, w);
+        return steps / worker->interval * in_round * shared->batch_per_worker;
     }
     return steps * (config->sync == DL_SYNC_NONE ? shared->batch_per_worker : shared->whole->batch);
 }

@@ -397,7 +397,8 @@ void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_er
         worker->lost_rank = true;
     }
     atomic_store(&shared->failed, true);
-    atomic_store(&shared->last_step, worker->step + (shared->mode->collective ? 2 : 1));
+    const int64_t steps = worker->step + (shared->mode->collective ? 2 : 1);
+    atomic_store(&shared->last_step, dl_train_run_steps(worker, steps));
 }
 
 void dl_train_ranks_barrier(dl_train_worker *worker)
@@ -537,8 +538,8 @@ static void reduce_gradients(dl_train_worker *worker)
 int dl_sync_phases(const dl_train_worker *worker)
 {
     const dl_train_config *config = worker->shared->config;
-    const bool between =
-        config->sync == DL_SYNC_AVERAGE && (worker->step + 1) % dl_train_period(config) != 0;
+    const bool between = config->sync == DL_SYNC_AVERAGE &&
+                         (worker->step + 1) % (worker->interval / config->fragments) != 0;
     return between ? 1 : worker->shared->mode->phase_count;
 }
 

@@ -139,6 +139,7 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
         dl_trace_writer_metaf(writer, "topk_frac", "%g", config->topk_frac);
     }
     dl_trace_writer_metaf(writer, "interval", "%d", config->interval);
+    if (config->interval_by_speed) dl_trace_writer_metaf(writer, "interval_by_speed", "1");
     dl_trace_writer_metaf(writer, "average_state", "%d", config->average_state);
     if (config->sites > 0) {
         dl_trace_writer_metaf(writer, "inside", "allreduce");

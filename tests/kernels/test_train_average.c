@@ -301,6 +301,82 @@ static void a_site_is_a_worker_with_the_batch_of_all(void **state)
     dl_train_result_free(&all);
 }
 
+/* Workers of equal speed do the interval's steps: the same bits, slowed by nothing or all alike. */
+static void equal_speeds_have_the_plain_interval(void **state)
+{
+    (void)state;
+    static const double alike[] = {1.5, 1.5, 1.5};
+    dl_train_config config = average_config(3, 4);
+    dl_train_result plain = run(&config, NULL);
+    config.interval_by_speed = true;
+    for (int slowed = 0; slowed <= 1; slowed++) {
+        config.slow = slowed ? alike : NULL;
+        dl_train_result by_speed = run(&config, NULL);
+        assert_true(same_bits(&plain, &by_speed));
+        assert_int_equal(by_speed.samples, 20 * 12);
+        dl_train_result_free(&by_speed);
+    }
+    dl_train_result_free(&plain);
+}
+
+/* Of an interval of 4 steps, workers that take 1, 2, 3 and 9 times as long do 4, 2, 1 (4/3) and 1 (4/9):
+ * in 20 steps of the fastest, 20, 10, 5 and 5. A stop comes in the first round, and ends at an average. */
+static void slower_workers_do_fewer_steps(void **state)
+{
+    (void)state;
+    static const double slow[] = {2, 1, 3, 9};
+    static const int64_t steps[] = {10, 20, 5, 5};
+    const atomic_bool stop = true;
+    dl_train_config config = average_config(4, 4);
+    config.slow = slow;
+    config.interval_by_speed = true;
+    dl_train_result first = run(&config, NULL);
+    for (int w = 0; w < 4; w++)
+        assert_int_equal(first.steps_done[w], steps[w]);
+    assert_int_equal(first.samples, 40 * 3);
+    config.wait = DL_WAIT_BLOCK;
+    config.server_threads = 4;
+    dl_train_result again = run(&config, NULL);
+    assert_true(same_bits(&first, &again));
+    config.stop = &stop;
+    dl_train_result stopped = run(&config, NULL);
+    for (int w = 0; w < 4; w++)
+        assert_int_equal(stopped.steps_done[w], steps[w] / 5);
+    dl_train_result_free(&first);
+    dl_train_result_free(&again);
+    dl_train_result_free(&stopped);
+}
+
+static void speed_settings_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        int fragments, lag, sites, steps;
+        dl_sync sync;
+        dl_status code;
+        const char *text;
+    } bad[] = {
+        {2, 0, 0, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "not with fragments"},
+        {1, 1, 0, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "not with a lag"},
+        {1, 0, 2, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "not with sites"},
+        {1, 0, 0, 18, DL_SYNC_AVERAGE, DL_ERR_RANGE, "a multiple of the interval of 4 steps"},
+        {1, 0, 0, 20, DL_SYNC_ASYNC, DL_ERR_UNSUPPORTED, "intervals by speed need average"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        dl_train_config config = average_config(2, 4);
+        dl_error err = {0};
+        config.interval_by_speed = true;
+        config.fragments = bad[i].fragments;
+        config.lag = bad[i].lag;
+        config.sites = bad[i].sites;
+        config.steps = bad[i].steps;
+        config.sync = bad[i].sync;
+        assert_int_equal(dl_train_run(&config, &data, NULL, &(dl_train_result){0}, &err),
+                         bad[i].code);
+        assert_contains(err.text, bad[i].text);
+    }
+}
+
 static void average_settings_are_checked(void **state)
 {
     (void)state;
@@ -351,6 +427,9 @@ int main(void)
         cmocka_unit_test(a_stop_with_a_lag_ends_all_alike),
         cmocka_unit_test(sites_of_all_and_of_one_are_the_other_modes),
         cmocka_unit_test(a_site_is_a_worker_with_the_batch_of_all),
+        cmocka_unit_test(equal_speeds_have_the_plain_interval),
+        cmocka_unit_test(slower_workers_do_fewer_steps),
+        cmocka_unit_test(speed_settings_are_checked),
         cmocka_unit_test(average_settings_are_checked),
     };
     return cmocka_run_group_tests(tests, make_data, free_data);

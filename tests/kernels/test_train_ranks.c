@@ -68,7 +68,7 @@ static void check_like_one_process(const dl_train_config *config, int ranks)
         assert_true(m->result.last_loss == expected.last_loss);
         assert_int_equal(m->result.samples, expected.samples);
         assert_int_equal(m->result.updates, expected.updates);
-        assert_int_equal(m->result.steps_done[0], config->steps);
+        assert_int_equal(m->result.steps_done[0], expected.steps_done[r * m->result.worker_count]);
         dl_train_result_free(&m->result);
     }
     dl_train_result_free(&expected);
@@ -149,6 +149,19 @@ static void sites_are_within_ranks(void **state)
             check_like_one_process(&config, cases[i].ranks);
         }
     }
+}
+
+/* The fastest worker is in another rank than most; a stop is agreed by all. */
+static void intervals_by_speed_are_of_all_ranks(void **state)
+{
+    (void)state;
+    static const double slow[] = {2, 2, 1, 4};
+    dl_train_config config = ranks_config(DL_SYNC_AVERAGE, 4);
+    config.interval = 4;
+    config.interval_by_speed = true;
+    config.slow = slow;
+    check_like_one_process(&config, 2);
+    check_like_one_process(&config, 4);
 }
 
 /* What one rank's observer was told, by several threads. */
@@ -431,6 +444,7 @@ int main(void)
         cmocka_unit_test(ranks_give_one_processs_bits),
         cmocka_unit_test(ranks_average_fragments_late_and_quantised),
         cmocka_unit_test(sites_are_within_ranks),
+        cmocka_unit_test(intervals_by_speed_are_of_all_ranks),
         cmocka_unit_test(records_are_of_the_whole_run),
         cmocka_unit_test(a_stop_is_agreed),
         cmocka_unit_test(a_lost_rank_ends_the_run),

@@ -293,6 +293,42 @@ static void sites_are_the_real_mode(void **state)
     }
 }
 
+/* Workers 0 and 1, half as fast, with 2 and 1 local steps between averages: the real mode's bits but for
+ * the mean of the last parameters. */
+static void intervals_by_speed_are_the_real_mode(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 8 };
+    static const double slow[] = {1, 2};
+    text t;
+    begin(&t, 2);
+    for (int r = 0; r < ROUNDS; r++) {
+        fprintf(t.out, "%d,local,,0,,%d\n%d,local,,1,,%d\n", r, 4 * r, r, 2 * r + 1);
+        fprintf(t.out, "%d,local,,0,,%d\n%d,average,%d,,,\n", r, 4 * r + 2, r, r + 1);
+    }
+    dl_schedule schedule = end(&t);
+    dl_train_config config = small_config();
+    config.optimizer.momentum = 0.9;
+    config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
+    dl_train_result again = replay(&config, &schedule);
+    config.sync = DL_SYNC_AVERAGE;
+    config.workers = 2;
+    config.interval = 2;
+    config.steps = 2 * ROUNDS;
+    config.slow = slow;
+    config.interval_by_speed = true;
+    dl_train_result threads = run(&config, NULL);
+    assert_true(near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
+    assert_int_equal(again.samples, threads.samples);
+    config.interval_by_speed = false;
+    dl_train_result all = run(&config, NULL);
+    assert_false(near_all(again.parameters, all.parameters, threads.parameter_count, 1e-6));
+    dl_train_result_free(&again);
+    dl_train_result_free(&threads);
+    dl_train_result_free(&all);
+    dl_schedule_free(&schedule);
+}
+
 /* A gradient of the batch with these parameters, by a model of its own. */
 static void reference_gradient(dl_model *model, const double *parameters, int64_t batch, int share,
                                uint64_t seed)
@@ -676,6 +712,7 @@ int main(void)
         cmocka_unit_test(averages_are_the_real_modes),
         cmocka_unit_test(late_averages_are_the_real_modes),
         cmocka_unit_test(sites_are_the_real_mode),
+        cmocka_unit_test(intervals_by_speed_are_the_real_mode),
         cmocka_unit_test(late_averages_are_those_of_a_plain_reference),
         cmocka_unit_test(merges_are_those_of_a_plain_reference),
         cmocka_unit_test(stale_gradients_are_of_their_version),

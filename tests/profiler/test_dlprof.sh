@@ -47,6 +47,10 @@ expect 2 "--sites needs --inside allreduce" train "${small[@]}" --sync average -
 expect 2 "--inside needs --sync average" train "${small[@]}" --sync ps --inside allreduce --sites 2
 expect 0 "average every 4 steps between 2 sites, allreduce inside" train "${small[@]}" --workers 4 --sync average \
     --interval 4 --inside allreduce --sites 2 --steps 8 --no-trace
+expect 2 "must be a multiple of the interval of 4" train "${small[@]}" --sync average --interval 4 --steps 10 \
+    --interval-by-speed
+expect 0 "8 4 by worker" train "${small[@]}" --workers 2 --sync average --interval 4 --steps 8 --interval-by-speed \
+    --slow 1:2 --no-trace
 expect 2 "--compress topk needs --topk-frac" train "${small[@]}" --sync average --compress topk
 expect 2 "--topk-frac needs --compress topk" train "${small[@]}" --sync average --topk-frac 0.1
 expect 0 "what was learned sent as topk of 0.1" train "${small[@]}" --sync average --interval 4 --steps 8 \
