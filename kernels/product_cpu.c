@@ -48,7 +48,11 @@ static bool has_avx2(void)
 
 static bool has_avx512(void)
 {
+#ifdef DL_AVX512
     return __builtin_cpu_supports("avx512f");
+#else
+    return false;
+#endif
 }
 #endif
 

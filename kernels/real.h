@@ -15,10 +15,15 @@ typedef DL_REAL dl_real;
 #define DL_TYPED(name) DL_TYPED_EXPAND(name, DL_REAL)
 
 /* Hot loops are compiled for several vector widths and chosen when the program is loaded, so that a
- * binary built for any x86-64 uses what it finds. A sanitizer cannot run before that choice. */
+ * binary built for any x86-64 uses what it finds. A sanitizer cannot run before that choice.
+ * Without DL_AVX512 the program behaves as on a processor that lacks it. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifdef DL_AVX512
 #define DL_HOT __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define DL_HOT __attribute__((target_clones("avx2", "default")))
+#endif
 #else
 #define DL_HOT
 #endif

@@ -26,6 +26,11 @@ add_test(NAME test_dlprof_run
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_run.sh $<TARGET_FILE:dlprof> ${nvtx_steps}
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_run PROPERTIES LABELS unit)
+if(NOT DL_SANITIZE AND NOT DL_COVERAGE)
+    add_test(NAME test_dlprof_processors
+             COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_processors.sh $<TARGET_FILE:dlprof>)
+    set_tests_properties(test_dlprof_processors PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+endif()
 if(TARGET dlcal)
     add_test(NAME test_dlprof_torch
              COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_torch.sh $<TARGET_FILE:dlprof>
