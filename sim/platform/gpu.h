@@ -91,10 +91,11 @@ typedef enum dl_tensors {
 
 /* When ps fetches a tensor, and what waits for it. */
 typedef enum dl_fetch {
-    DL_FETCH_SUMMED,   /* once it is summed; the step's end waits for all of them */
-    DL_FETCH_AFTER,    /* once all are summed; the step's end waits */
-    DL_FETCH_LAYERS,   /* once it is summed; its layer's next forward pass waits */
-    DL_FETCH_NEXT_STEP /* once all are summed, when the next step starts; its layer waits */
+    DL_FETCH_SUMMED,    /* once it is summed; the step's end waits for all of them */
+    DL_FETCH_AFTER,     /* once all are summed; the step's end waits */
+    DL_FETCH_LAYERS,    /* once it is summed; its layer's next forward pass waits */
+    DL_FETCH_NEXT_STEP, /* once all are summed, when the next step starts; its layer waits */
+    DL_FETCH_PUSHED     /* once it is summed, and the sender has pushed its last; the end waits */
 } dl_fetch;
 
 /* Which of the messages that wait for a connection is next. */

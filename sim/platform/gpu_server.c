@@ -52,6 +52,7 @@ typedef struct message {
     int bucket, shard;
     double bytes;
     int arrived, added; /* of this step */
+    int64_t sums;       /* since the start */
 } message;
 
 /* What waits for a connection or for a shard, the next one first. */
@@ -65,6 +66,7 @@ typedef struct queue {
 typedef struct group {
     int first, count;
     int64_t fetches; /* started, where they wait for the step */
+    int64_t pushes;  /* of its workers that were over, since the start */
 } group;
 
 struct dl_server {
@@ -178,7 +180,8 @@ static bool is_over(const dl_gpus *gpus, int worker)
         break;
     case DL_FETCH_AFTER:
     case DL_FETCH_NEXT_STEP: return s->summed == step * s->count;
-    case DL_FETCH_SUMMED: break;
+    case DL_FETCH_SUMMED:
+    case DL_FETCH_PUSHED: break;
     }
     return s->came[worker] == step * s->buckets;
 }
@@ -378,6 +381,25 @@ static void fetch_all(dl_gpus *gpus, int g)
     }
 }
 
+/* Whether all workers of the sender have pushed the last tensor of this step. */
+static bool has_pushed(const dl_server *s, int g, int64_t step)
+{
+    return s->groups[g].pushes >= step * s->groups[g].count;
+}
+
+/* The worker has pushed its last tensor: what is summed already waited for that. */
+static void pushed_last(dl_gpus *gpus, int worker)
+{
+    dl_server *s = gpus->server;
+    const int g = s->group_of[worker];
+    const int64_t step = gpus->workers[worker].rounds + 1;
+    s->groups[g].pushes++;
+    if (gpus->config.options->fetch != DL_FETCH_PUSHED || !has_pushed(s, g, step)) return;
+    for (int m = 0; m < s->count; m++) {
+        if (s->messages[m].sums == step) fetch(gpus, g, m);
+    }
+}
+
 /* --- summing --------------------------------------------------------------------------------- */
 
 static void try_serve(dl_gpus *gpus, int shard);
@@ -387,10 +409,12 @@ static void on_summed(dl_gpus *gpus, int m)
     dl_server *s = gpus->server;
     const dl_fetch when = gpus->config.options->fetch;
     s->messages[m].arrived = s->messages[m].added = 0;
+    s->messages[m].sums++;
     s->summed++;
-    if (when == DL_FETCH_SUMMED || when == DL_FETCH_LAYERS) {
-        for (int g = 0; g < s->group_count; g++)
-            fetch(gpus, g, m);
+    if (when == DL_FETCH_SUMMED || when == DL_FETCH_LAYERS || when == DL_FETCH_PUSHED) {
+        for (int g = 0; g < s->group_count; g++) {
+            if (when != DL_FETCH_PUSHED || has_pushed(s, g, s->messages[m].sums)) fetch(gpus, g, m);
+        }
     } else if (s->summed % s->count == 0) {
         for (int w = 0; w < s->workers; w++) {
             if (gpus->workers[w].in_exchange && is_over(gpus, w)) leave(gpus, w);
@@ -501,6 +525,7 @@ static void all_ready(void *user, int worker)
 void dl_server_push(dl_gpus *gpus, int worker)
 {
     const dl_gpu_options *options = gpus->config.options;
+    pushed_last(gpus, worker);
     if (gpus->config.overlap) {
         if (is_over(gpus, worker)) {
             leave(gpus, worker);

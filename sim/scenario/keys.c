@@ -132,9 +132,10 @@ static const dl_key rows[] = {
      .help = "ps, softsync: the server sums once all gradients of an update have arrived, or adds "
              "each as it arrives"},
     {"exchange", "fetch", CHOICE(dl_fetch_names), .fallback = "summed", GPU(fetch), .sweep = ',',
-     .help = "ps: when a tensor is fetched: once it is summed (summed, layers) or once all are "
-             "(after, next_step); and what waits for it: the end of the step (summed, after) or "
-             "its layer in the next forward pass (layers, next_step)"},
+     .help = "ps: when a tensor is fetched: once it is summed (summed, layers), once it is summed "
+             "and the last one pushed (pushed) or once all are summed (after, next_step); and what "
+             "waits for it: the end of the step (summed, pushed, after) or its layer in the next "
+             "forward pass (layers, next_step)"},
     {"exchange", "order", CHOICE(dl_order_names), .fallback = "ready", GPU(order), .sweep = ',',
      .help = "ps: which message a connection sends next: the one that was ready first, or that of "
              "the layer needed first; together: no order, all share the links"},

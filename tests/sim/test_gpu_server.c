@@ -120,6 +120,7 @@ static void a_layer_waits_for_its_own_fetch(void **state)
         /* Forward, the last layer's part of the backward pass, and its way. */
         {"summed", 550e3 + push_ns + sum_ns + push_ns},
         {"after", 550e3 + push_ns + sum_ns + push_ns},
+        {"pushed", 550e3 + push_ns + sum_ns + push_ns},
         /* Its part of the forward pass and of the backward pass, and its way. */
         {"layers", 250e3 + push_ns + sum_ns + push_ns},
         {"next_step", 250e3 + push_ns + sum_ns + push_ns},
@@ -136,7 +137,7 @@ static void a_layer_waits_for_its_own_fetch(void **state)
 static void a_run_ends_with_its_last_fetch(void **state)
 {
     (void)state;
-    static const char *const fetches[] = {"summed", "after", "layers", "next_step"};
+    static const char *const fetches[] = {"summed", "after", "pushed", "layers", "next_step"};
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     for (size_t i = 0; i < sizeof fetches / sizeof *fetches; i++) {
         char rest[256];
@@ -175,6 +176,28 @@ static void what_the_barrier_leaves_to_hide(void **state)
     assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1,
                         PS "overlap = yes\nfetch = next_step\norder = together\n"),
                 550e3 + WIRE_NS(800e3) + 20e3 + 0.05 * 800e3 + WIRE_NS(820e3) - 300e3, 1e-4);
+}
+
+/* The same server: the last layer's 100 kB are summed long before the first layer's 20 kB are ready,
+ * at 1 ms. Then only does the program fetch, the 100 kB first, as they were there first. */
+static void nothing_is_fetched_before_the_last_push(void **state)
+{
+    (void)state;
+    const char *rest = PS "overlap = yes\nfetch = %s\n";
+    char summed[100], pushed[100], after[100];
+    snprintf(summed, sizeof summed, rest, "summed");
+    snprintf(pushed, sizeof pushed, rest, "pushed");
+    snprintf(after, sizeof after, rest, "after");
+    const double first_ns = WIRE_NS(20e3) + 0.05 * 20e3;
+    assert_near(step_ns(100e3, 20e3, 1e-3, "gpus = 4\n", 1, summed), 1e6 + first_ns + WIRE_NS(20e3),
+                3e-4);
+    assert_near(step_ns(100e3, 20e3, 1e-3, "gpus = 4\n", 1, pushed),
+                1e6 + WIRE_NS(100e3) + WIRE_NS(20e3), 3e-4);
+    assert_near(step_ns(100e3, 20e3, 1e-3, "gpus = 4\n", 1, after),
+                1e6 + first_ns + WIRE_NS(20e3) + WIRE_NS(100e3), 3e-4);
+    /* A sum that is still under way at the last push is fetched at its end: as soon as with summed. */
+    assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, pushed),
+                step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, summed), 1e-9);
 }
 
 /* The same server, 800 kB in slices of 100 kB: 110.4 us each way, 5 us to sum. By the layers' order
@@ -343,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_layer_waits_for_its_own_fetch),
         cmocka_unit_test(a_run_ends_with_its_last_fetch),
         cmocka_unit_test(what_the_barrier_leaves_to_hide),
+        cmocka_unit_test(nothing_is_fetched_before_the_last_push),
         cmocka_unit_test(the_layer_needed_first_goes_first),
         cmocka_unit_test(a_node_pushes_one_sum),
         cmocka_unit_test(a_node_of_one_sums_nothing),
