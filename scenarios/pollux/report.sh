@@ -7,11 +7,12 @@
 #
 # Usage: scenarios/pollux/report.sh [NAME...]     needs bin/dlcal and bin/dlsim in build/release (or
 #                                                 $DLCAL, $DLSIM); NAME: imagenet, bert, cifar10, or yolov3, too
-# $BUILD: folder for results; $PLACEMENTS: a regular expression of placements, to take only some
+# $BUILD: folder for results; $PLACEMENTS: a regular expression of placements, to take only some;
+# $BATCHES: one of batches of a GPU; $MOST: fit the rows of at most that many GPUs, and predict the others
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 case "${1:-}" in
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 dlcal=${DLCAL:-build/release/bin/dlcal}
 dlsim=${DLSIM:-build/release/bin/dlsim}
@@ -33,9 +34,9 @@ sed 's/^nodes  = 4$/nodes  = 16/' scenarios/machines/t4_4x4_ethernet.ini >"$out/
 compute="[op network.backward] fixed_ns, [op network.backward] per_sample_ns, spread.gpu_frac"
 network="network.bytes_per_s, network.pair_bytes_per_s, network.message_ns"
 
-# rows WANT TABLE: see rows.awk; only $PLACEMENTS.
+# rows WANT TABLE: see rows.awk; only $PLACEMENTS and $BATCHES.
 rows() {
-    awk -v want="$1" -f "$pollux/rows.awk" "$2" |
+    awk -v want="$1" -v batches="${BATCHES:-}" -v most="${MOST:-0}" -f "$pollux/rows.awk" "$2" |
         awk -F, -v only="${PLACEMENTS:-.}" 'NR == 1 || $1 ~ only'
 }
 

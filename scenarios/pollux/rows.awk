@@ -1,4 +1,5 @@
 # Rows of the Pollux tables as rows of ours (placement,batch,step_s). -v want=
+# -v batches=REGEX: only these batches of a GPU; -v most=N: equal and other are at most N GPUs, and more
 #   node    one node                                    fitted with a catalogue's network
 #   equal   one node, or equal GPUs on each node        fitted
 #   other   the rest                                    predicted
@@ -16,7 +17,9 @@ FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         for (k = 1; k <= length(placement); k++) gpus += substr(placement, k, 1)
         is_equal = gpus == length(placement) * substr(placement, 1, 1)
         if (want == "node" && length(placement) > 1) next
-        if (want == "equal" && !is_equal || want == "other" && is_equal) next
+        is_fitted = most > 0 ? gpus <= most : is_equal
+        if (want == "equal" && !is_fitted || want == "other" && is_fitted) next
     }
+    if (batches != "" && $at["local_bsz"] !~ "^(" batches ")$") next
     print placement "," gpus * $at["local_bsz"] "," $at["step_time"]
 }
