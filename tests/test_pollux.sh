@@ -11,10 +11,15 @@ fail() { echo "test_pollux.sh: $*" >&2; exit 1; }
 
 # The converter, line by line.
 printf 'placement,local_bsz,step_time,sync_time\n1,20,0.5,0\n22,20,0.75,0.1\n12,28,1,0.2\n' >"$work/p.csv"
-convert() { awk -v want="$1" -f "$source_dir/scenarios/pollux/rows.awk" "$2" | tail -n +2 | paste -sd' '; }
+convert() { # want, table, options of awk
+    awk -v want="$1" "${@:3}" -f "$source_dir/scenarios/pollux/rows.awk" "$2" | tail -n +2 | paste -sd' '
+}
 [ "$(convert node "$work/p.csv")" = "1,20,0.5" ] || fail "rows of a node"
 [ "$(convert equal "$work/p.csv")" = "1,20,0.5 22,80,0.75" ] || fail "rows of equal nodes"
 [ "$(convert other "$work/p.csv")" = "12,84,1" ] || fail "other rows"
+[ "$(convert equal "$work/p.csv" -v most=3)" = "1,20,0.5 12,84,1" ] || fail "rows of up to 3 GPUs"
+[ "$(convert other "$work/p.csv" -v most=3)" = "22,80,0.75" ] || fail "rows of more than 3 GPUs"
+[ "$(convert equal "$work/p.csv" -v most=3 -v batches='28|2')" = "12,84,1" ] || fail "rows of a batch"
 printf 'num_nodes,num_replicas,local_bsz,step_time,sync_time\n3,7,10,2,0\n' >"$work/s.csv"
 [ "$(convert more "$work/s.csv")" = "322,70,2" ] || fail "rows of a scalability table"
 
@@ -24,14 +29,18 @@ code=0
 "$source_dir/scenarios/pollux/report.sh" nothing >/dev/null 2>&1 || code=$?
 [ -d "$real/scaling/pollux" ] && [ "$code" != 2 ] && fail "an unknown name gives $code"
 
-# 20 ms and 0.7 ms a sample; exchange between nodes takes 100 ms at least.
+# 20 ms and 0.7 ms a sample; the exchange of a ring over two nodes takes 100 ms at least with two GPUs,
+# 2 (n - 1)/n times that with n.
 mkdir -p "$work/scaling/pollux"
 awk 'BEGIN {
     print "placement,local_bsz,step_time,sync_time"
     split("1 2 11 22 12 21", placements, " ")
     for (p = 1; p <= 6; p++) for (b = 32; b <= 512; b *= 2) {
         step = 0.02 + 0.0007 * b
-        if (length(placements[p]) > 1 && step < 0.1) step = 0.1
+        gpus = 0
+        for (k = 1; k <= length(placements[p]); k++) gpus += substr(placements[p], k, 1)
+        ring = 0.1 * 2 * (gpus - 1) / gpus
+        if (length(placements[p]) > 1 && step < ring) step = ring
         printf "%s,%d,%.6f,0\n", placements[p], b, step
     }
 }' >"$work/scaling/pollux/cifar10-placements.csv"
