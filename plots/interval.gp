@@ -23,5 +23,5 @@ x_label = "mini-batches between two averages"
 x_doubles = 1
 y_doubles = 0
 y_label = "throughput (samples/s)"
-y_format = "%.0s%c"
+y_prefixed = 1
 load folder."lines.gp"

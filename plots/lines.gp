@@ -10,7 +10,7 @@
 # and
 #   reference(x), reference_label           the thin line; label "" for none
 #   spread_label                            what the spread is
-#   x_label, y_label; y_format if numbers are not to be written as they are
+#   x_label, y_label; y_prefixed = 1 if numbers are to be written as 200k, 1.2M
 #   x_doubles, y_doubles                    1: logarithmic axis (y: where values span a factor of 1.5)
 
 left_px = 110.0
@@ -84,7 +84,6 @@ key_of(style, words) = sprintf(", keyentry with points linestyle %d title '%s'",
 
 set xlabel x_label.(along eq "" ? "" : " (".along.")")
 set ylabel is_compact && exists("short_y_label") ? short_y_label : y_label
-if (exists("y_format")) { set format y y_format }
 if (x_doubles) { set logscale x 2 }
 set xtics () nomirror
 if (words(ticks) <= 12) { do for [x in ticks] { set xtics add (x x + 0) } } \
@@ -129,6 +128,9 @@ do for [p = 1:panel_count] {
         unset logscale y
         set yrange [0 : y_max > 0 ? y_max * 1.1 : 1]
     }
+    # Below five thousands, millions, ... ticks are closer than these.
+    leading(y) = y >= 1000 ? leading(y / 1000) : y
+    if (exists("y_prefixed")) { set format y leading(y_max * 1.1) < 5 ? "%.1s%c" : "%.0s%c" }
 
     set lmargin at screen panel_left(p)
     set rmargin at screen panel_right(p)

@@ -18,7 +18,7 @@
 #   panel_title(p)               "2 cores", "one core per worker"
 #   series_count, in_series(s)   s = 1.. over the combinations of all other settings that vary
 #   along                        "placement 22, 44": settings that change with the axis, "" for none
-#   series_label[s]              "average every 10", "async"
+#   series_label[s]              "average every 10 steps", "async"
 #   label_px                     about the width of the longest of them in pixels
 #   in_machine(p)                as in_panel, for rows that need not be wanted and for other tables
 # Rows that are not wanted belong to no panel.
@@ -57,7 +57,8 @@ dummy = add_settings(1)
 settings = settings." batch workers"
 setting(c) = c eq "batch" && is_weak ? batch_each(0) : text(c)
 spaced(t) = strstrt(t, "_") == 0 ? t : spaced(t[1:strstrt(t, "_") - 1]." ".t[strstrt(t, "_") + 1:])
-put(c, t) = t eq "" || c eq "sync" ? t : c eq "interval" ? "every ".t : \
+every(t) = t eq "1" ? "every step" : "every ".t." steps"
+put(c, t) = t eq "" || c eq "sync" ? t : c eq "interval" ? every(t) : \
     c eq "workers" ? t.(t eq "1" ? " worker" : " workers") : \
     c eq "batch" ? "batch ".t.(is_weak ? " each" : "") : spaced(c)." ".t
 

@@ -63,13 +63,13 @@ cmp -s "$svg" "$folder/large.svg" || fail "a large table is drawn otherwise"
 
 # The words that this figure owes its reader: heading, axes, key, panels.
 case $figure in
-    speedup) words="average every 1|average every 20|allreduce|async|ideal|measured|workers|speedup" ;;
+    speedup) words="average every step|average every 20 steps|allreduce|async|ideal|measured|workers|speedup" ;;
     interval) words="1 worker|16 workers|95 % interval|measured|throughput (samples/s)" ;;
     staleness) words="workers − 1|± standard deviation|measured|workers|staleness (updates" ;;
     breakdown)
-        words="average every 1|async|compute|input|dispatch|communication|averaging|waiting"
+        words="average every step|async|compute|input|dispatch|communication|averaging|waiting"
         words="$words|share of the step (%)" ;;
-    utilisation) words="average every 1|average every 20|allreduce|rate of a port (Mb/s)|compute utilisation (%)|50|5000" ;;
+    utilisation) words="average every step|average every 20 steps|allreduce|rate of a port (Mb/s)|compute utilisation (%)|50|5000" ;;
 esac
 echo "heading_1|2 cores|one core per worker|$words" | tr '|' '\n' >"$folder/words"
 while read -r text; do
