@@ -5,7 +5,8 @@
 # Usage: scenarios/accuracy/run.sh [OPTIONS]
 #   --seeds COUNT      runs of each setting, seeds 1 ... COUNT (3)
 #   --epochs COUNT     of each run (12, as BEEVA's)
-#   --groups LIST      of: mlp, lenet, lenet_more, mlp30, lenet30, mlp_batches, lenet_batches, by commas
+#   --groups LIST      of: mlp, lenet, lenet_more, mlp30, lenet30, mlp_batches, lenet_batches,
+#                      mlp_messages, lenet_messages, by commas
 #                      (mlp,mlp30,lenet: an hour of a core; each of the others but mlp_batches takes
 #                      longer than that; scenarios/accuracy/batches is of lenet_batches)
 #   --only REGEX       of them, the settings whose names match
@@ -58,6 +59,14 @@ settings() {
         done
         echo "$model softsync-4-1 cores --sync softsync --n 1 --workers 4"
         echo "$more softsync-4-1-rate cores --sync softsync --n 1 --workers 4 --staleness-rate"
+        # What is sent of an average.
+        for interval in 10 50; do
+            for message in none fp16 int8 fp4 1bit topk-0.1 topk-0.01; do
+                local sent="--compress ${message%%-*}"
+                [ "${message%%-*}" = topk ] && sent+=" --topk-frac ${message#*-}"
+                echo "${model}_messages average-4-$interval-$message core --sync average --workers 4 --interval $interval $sent"
+            done
+        done
         # Batches of BEEVA's rows, in all: workers with allreduce compute the same as one with all of it.
         for batch in 64 256 512 1024 2048; do
             echo "${model}_batches batch-$batch core --workers 1 --batch $batch"

@@ -24,7 +24,7 @@ describe() { # name without seed
         workers = sync == "none" ? 1 : simulated ? 30 : part[2]
         last = count > (simulated ? 2 : 2) ? part[count] : ""
         if (sync == "softsync" && last == "") last = part[count]
-        interval = sync == "average" ? last : ""; n = sync == "softsync" ? last : ""
+        interval = sync == "average" ? part[3] : ""; n = sync == "softsync" ? last : ""
         print model "," setting (rate ? "-rate" : "") "," sync "," workers "," interval "," n "," rate "," simulated
     }'
 }
