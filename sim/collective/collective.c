@@ -180,8 +180,7 @@ static dl_hop_costs nccl_costs(const dl_machine *m, const dl_nccl_group *group,
     return dl_nccl_costs(group, config->kind, config->bytes, algorithm, protocol);
 }
 
-/* The algorithms of NCCL that `only`, or any if it is NULL, may stand for: a set of bits. Trees are
- * not made over nodes with unequally many ranks. */
+/* The algorithms of NCCL that `only`, or any if it is NULL, may stand for: a set of bits. */
 static unsigned nccl_algorithms(const dl_links *links, const dl_collective_config *config,
                                 const dl_collective_algorithm *only)
 {

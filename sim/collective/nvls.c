@@ -164,7 +164,7 @@ static node_trees make_trees(const dl_collective_config *config)
         for (int node = 0; node < nodes; node++)
             column[node] = config->ranks[node * per_node + t / 2];
         all.trees[t] =
-            dl_tree_over_nodes(column, nodes, 1, t % 2 == 1, config->bytes / all.count, all.pieces);
+            dl_tree_over_nodes(column, nodes, t % 2 == 1, config->bytes / all.count, all.pieces);
     }
     free(column);
     return all;

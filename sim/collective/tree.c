@@ -1,8 +1,7 @@
 /* Pipelined binary trees: all-reduce over two of them, each for half of the bytes, so that a rank
  * that passes on in one is a leaf of the other and both directions of all links are in use. "tree" is
- * over the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes with
- * equally many ranks: two trees of nodes for each NIC, and a chain through each node; of one node that
- * is two chains. */
+ * over the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes: two
+ * trees of nodes for each NIC, and a chain through each node; of one node that is two chains. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -71,17 +70,38 @@ static dl_tree tree_of_ranks(const dl_collective_config *config, turn by, double
 
 static const turn straight = {0, 1};
 
-dl_tree dl_tree_over_nodes(const dl_place *order, int size, int per_node, bool second, double bytes,
-                           int chunks)
+/* firsts[i] is where the ranks of the i-th node start; returns how many nodes there are. */
+static int find_nodes(const dl_place *order, int size, int *firsts)
+{
+    int nodes = 0;
+    for (int i = 0; i < size; i++)
+        if (i == 0 || order[i].node != order[i - 1].node) firsts[nodes++] = i;
+    return nodes;
+}
+
+dl_tree dl_tree_over_nodes(const dl_place *order, int size, bool second, double bytes, int chunks)
 {
     dl_tree t = allocate(size, bytes, chunks);
-    const int nodes = size / per_node;
+    int *firsts = dl_calloc((size_t)size, sizeof *firsts, "nodes of a tree");
+    int *heads = dl_calloc((size_t)size, sizeof *heads, "nodes of a tree"); /* their places */
+    const int nodes = find_nodes(order, size, firsts);
     const turn by = second ? second_turn(nodes) : straight;
-    for (int i = 0; i < size; i++) {
-        const int at = i / per_node, parent = parent_of(at, nodes);
-        t.places[i] = order[turned(by, at, nodes) * per_node + i % per_node];
-        t.parents[i] = i % per_node > 0 ? i - 1 : parent < 0 ? -1 : parent * per_node;
+    int place = 0;
+    for (int at = 0; at < nodes; at++) {
+        const int node = turned(by, at, nodes);
+        const int end = node + 1 < nodes ? firsts[node + 1] : size;
+        heads[at] = place;
+        for (int i = firsts[node]; i < end; i++, place++) {
+            t.places[place] = order[i];
+            t.parents[place] = place - 1;
+        }
     }
+    for (int at = 0; at < nodes; at++) {
+        const int parent = parent_of(at, nodes);
+        t.parents[heads[at]] = parent < 0 ? -1 : heads[parent];
+    }
+    free(firsts);
+    free(heads);
     return t;
 }
 
@@ -225,22 +245,32 @@ static void plan_tree(dl_plan *plan, const dl_collective_config *config)
 
 /* --- over nodes ----------------------------------------------------------------------------- */
 
+/* Each node's ranks one after another. */
 static bool supports_nodes(const dl_collective_config *config)
 {
-    return config->kind == DL_ALLREDUCE && dl_ranks_per_node(config->ranks, config->rank_count) > 0;
+    const dl_place *ranks = config->ranks;
+    const int n = config->rank_count;
+    if (config->kind != DL_ALLREDUCE) return false;
+    if (dl_ranks_per_node(ranks, n) > 0) return true;
+    for (int i = 1; i < n; i++) {
+        for (int later = i + 1; later < n && ranks[i].node != ranks[i - 1].node; later++)
+            if (ranks[later].node == ranks[i - 1].node) return false;
+    }
+    return true;
 }
 
-/* Else it is a single chain, or the tree over ranks. */
+/* Else it is a single chain, or the tree over ranks; over nodes with unequally many ranks it is taken
+ * by name, or where NCCL's model says so. */
 static bool has_nodes_of_several(const dl_collective_config *config)
 {
     const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
-    return supports_nodes(config) && per_node > 1 && per_node < config->rank_count;
+    return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
 }
 
 /* Two trees for each ring, that is for each NIC. */
 static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
 {
-    const int n = config->rank_count, per_node = dl_ranks_per_node(config->ranks, n);
+    const int n = config->rank_count;
     dl_rings rings;
     dl_rings_init(&rings, plan->links, config->ranks, n);
     const int count = 2 * rings.count;
@@ -248,8 +278,7 @@ static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
     const int chunks = dl_chunk_count(bytes, config->chunk_bytes);
     dl_tree *trees = dl_calloc((size_t)count, sizeof *trees, "trees");
     for (int i = 0; i < count; i++) {
-        trees[i] =
-            dl_tree_over_nodes(rings.order + i / 2 * n, n, per_node, i % 2 == 1, bytes, chunks);
+        trees[i] = dl_tree_over_nodes(rings.order + i / 2 * n, n, i % 2 == 1, bytes, chunks);
     }
     pass_trees(plan, config, trees, count);
     for (int i = 0; i < count; i++)

@@ -190,6 +190,44 @@ static void trees_over_nodes_take_their_closed_form(void **state)
     free_group(&g);
 }
 
+/* The same with one GPU on the second node: its tree's root has the other node's first GPU below it, and
+ * that the second, so that nothing changes. By NCCL's model small vectors take trees on such nodes, too. */
+static void trees_over_unequal_nodes(void **state)
+{
+    (void)state;
+    group g;
+    make_group(&g, fixture_machine(TWO_NODES), 2, 2);
+    g.count = 3;
+    for (int fidelity = 0; fidelity < 2; fidelity++) {
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, "node_tree", 40e6);
+        c.fidelity = (dl_fidelity)fidelity;
+        assert_time(&g, &c, 2 * (100 + 12500 + 10400 + 20e6), 5e-4);
+        c.bytes = 40;
+        assert_time(&g, &c, 2 * (100 + 10400 + 20), 1e-3);
+    }
+    free_group(&g);
+    dl_machine machine = fixture_shipped("dgx_h100");
+    machine.nodes = 2;
+    make_group(&g, machine, 2, 8);
+    g.count = 12;
+    g.machine.library = DL_LIBRARY_NCCL;
+    const dl_collective_config small = config_of(&g, DL_ALLREDUCE, "auto", 1024);
+    dl_collective c = {0};
+    dl_error err = {0};
+    dl_engine engine;
+    dl_network network;
+    dl_engine_init(&engine, 1000);
+    dl_network_init(&network, &engine, 1000);
+    dl_network_add_links(&network, &g.links);
+    assert_int_equal(dl_collective_init(&c, &network, &g.links, &small, &err), DL_OK);
+    assert_string_equal(c.algorithm->name, "node_tree");
+    assert_string_equal(c.protocol, "ll");
+    dl_collective_free(&c);
+    dl_network_free(&network);
+    dl_engine_free(&engine);
+    free_group(&g);
+}
+
 /* Trees for each NIC of two nodes of eight H100, S = 8 GB: a port sends an eighth each way, 21 ms.
  * Each GPU is the first of its node in one pair of trees and sends up, and then down, in the seven
  * others, by NVLinks of 376.6 GB/s, of which 0.9758 are used. By one NIC it would be 171 ms. */
@@ -629,6 +667,7 @@ int main(void)
         cmocka_unit_test(hierarchies_take_their_closed_form),
         cmocka_unit_test(a_ring_adds_up_the_hops_of_its_way),
         cmocka_unit_test(trees_over_nodes_take_their_closed_form),
+        cmocka_unit_test(trees_over_unequal_nodes),
         cmocka_unit_test(trees_over_nodes_use_all_nics),
         cmocka_unit_test(rings_over_nodes_share_no_nic),
         cmocka_unit_test(sums_in_the_switch_take_their_closed_form),
