@@ -410,6 +410,10 @@ static const dl_key rows[] = {
     QUANTITY("tcp", "window_bytes", OF_HOST, dl_machine, tcp.window_bytes, WINDOW, false,
              "that a socket may have in flight; default: no limit"),
     QUANTITY(
+        "tcp", "socket_bytes_per_s", OF_HOST, dl_machine, tcp.socket_bytes_per_s, RATES, false,
+        "that a socket gets at most (5 Gb/s between EC2 instances outside of a placement group); "
+        "default: no limit"),
+    QUANTITY(
         "tcp", "queue_ns", OF_HOST, dl_machine, tcp.queue_ns, TIMES, false,
         "what the queue before a port holds, as time at the port's rate (latency of tc's token "
         "bucket); without queue_ns and queue_bytes there is no limit"),

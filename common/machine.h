@@ -98,6 +98,7 @@ typedef struct dl_tcp {
     int channels;                      /* that share the bytes of a collective */
     dl_quantity mtu_bytes;             /* of a packet, from its IP header on */
     dl_quantity window_bytes;          /* of a socket; unknown = never the limit */
+    dl_quantity socket_bytes_per_s;    /* of the wire; unknown = only ports limit */
     dl_quantity queue_ns, queue_bytes; /* that the queue before a port holds, together: at the
                                           port's rate, and beside it; both unknown = any number */
 } dl_tcp;

@@ -327,6 +327,17 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
 
+/* For which the workers' nodes send nothing before an average, in ns: its local steps of the slowest GPU,
+ * without what [noise] adds; with a lag it is less, as averages take place meanwhile. */
+static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gpu_steps steps)
+{
+    double step_ns = 0;
+    if (!(point->mode->options & 1u << DL_SYNC_INTERVAL)) return 0;
+    for (int w = 0; w < (steps.differ ? point->workers : 1); w++)
+        step_ns = fmax(step_ns, steps.of[w].compute_ns + steps.of[w].update_ns);
+    return point->option[DL_SYNC_INTERVAL] / fragments(scenario, point) * step_ns;
+}
+
 /* The GPUs of a point, for the team whose engine it is; NULL for workers on cores. */
 static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                              const dl_run_config *config, const dl_costs *costs,
@@ -362,6 +373,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                             ? (double)costs->parameter_bytes
                             : 0,
         .elastic = dl_absences_given(&absences),
+        .pause_ns = pause_ns(scenario, config->point, steps),
         .connects = mode != &dl_mode_allreduce,
         .exchanges = (double)dl_run_steps(scenario, config->point) *
                      fragments(scenario, config->point) /

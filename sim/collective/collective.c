@@ -303,7 +303,9 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
                               .edges = edges,
                               .nodes = simulated,
                               .broadcast = broadcast,
-                              .bytes = config->bytes / rings};
+                              .bytes = config->bytes / rings,
+                              .gloo = config->ranks[0].kind == DL_PLACE_HOST,
+                              .pause_ns = config->pause_ns};
     const double sent = broadcast ? 1 : 2.0 * (nodes - 1) / nodes;
     const double sent_simulated = broadcast ? 1 : 2.0 * (simulated - 1) / simulated;
     const int hops = (broadcast ? 1 : 2) * (nodes - 1);

@@ -78,6 +78,7 @@ typedef struct dl_collective_config {
     int root;           /* rank, of reduce and broadcast */
     double chunk_bytes; /* > 0; of pipelined chains and trees */
     double message_ns;  /* >= 0; of each hop, on top of the protocol's */
+    double pause_ns;    /* >= 0; since these nodes sent something before, which matters over TCP */
     /* [measured_count] measured as a whole, borrowed; the one that fits takes the place of the
      * transfers if the algorithm is "auto" */
     const dl_collective_cost *measured;

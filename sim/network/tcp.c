@@ -30,8 +30,12 @@
 #define STEPS_BUFFERED 8        /* NCCL_STEPS */
 #define PIECE_MIN_BYTES 65536.0 /* net_socket.cc: MIN_CHUNKSIZE */
 
-#define SIMULATED_BYTES (48 * 1048576.0)
-#define REPEATS 4 /* the first one, on new connections, is not counted */
+#define SEGMENT_BYTES 1048576.0 /* gloo/allreduce.h: kMaxSegmentSize */
+#define SEGMENTS_POSTED 2       /* gloo/allreduce.cc */
+
+#define SIMULATED_BYTES (96 * 1048576.0)
+#define REPEATS 4     /* the first one, on new connections, is not counted */
+#define PAUSE_NS 60e9 /* more than a timeout of any trip */
 
 /* --- packets and sockets --------------------------------------------------------------------- */
 
@@ -42,6 +46,7 @@ typedef struct segment {
     int64_t sent_ns, order; /* order: of sending, on its socket */
     int piece;              /* -1: it has been there */
     segment_state state;
+    bool again; /* it was lost, and sent once more at least */
 } segment;
 
 typedef struct tcp_socket {
@@ -263,6 +268,7 @@ static bool send_lost(ring_run *r, tcp_socket *s)
             return false;
         }
         s->lost--;
+        s->segments[k].again = true;
         note_sent(r, s, k);
     }
     return true;
@@ -355,7 +361,11 @@ static void on_back(void *user, int edge)
     const int lost_before = s->lost;
     for (int k = s->first; k < s->next; k++) {
         segment *other = &s->segments[k];
-        if (other->state != SEGMENT_SENT || other->order >= g->order - REORDER_PACKETS) continue;
+        if (other->state != SEGMENT_SENT) continue;
+        if (other->order >= g->order - REORDER_PACKETS) {
+            if (other->again) continue;
+            break; /* all after it were sent after it */
+        }
         other->state = SEGMENT_LOST;
         s->in_flight--;
         s->lost++;
@@ -452,10 +462,29 @@ static void on_forth(void *user, int edge)
     post(r, node, number);
 }
 
+/* gloo's: a node's part of an all-reduce in equal segments; all else as one. */
+static void cut_segments(ring_run *r, double bytes)
+{
+    const bool whole = r->ring->broadcast;
+    const double part = whole ? bytes : bytes / r->nodes;
+    r->slices_a_step = whole ? 1 : (int)fmax(SEGMENTS_POSTED, ceil(part / SEGMENT_BYTES));
+    r->steps = whole ? 1 : 2 * (r->nodes - 1);
+    r->most_posted = whole ? 1 : SEGMENTS_POSTED;
+    r->slices = r->steps * r->slices_a_step;
+    r->slice_bytes =
+        dl_realloc(r->slice_bytes, (size_t)r->slices, sizeof *r->slice_bytes, "slices");
+    for (int s = 0; s < r->slices; s++)
+        r->slice_bytes[s] = fmax(1, ceil(part / r->slices_a_step));
+}
+
 /* The slices of a channel: loops of equal chunks, each over all steps, the last loop's smaller. */
 static void cut_slices(ring_run *r, double bytes)
 {
     const dl_tcp_ring *ring = r->ring;
+    if (ring->gloo) {
+        cut_segments(r, bytes);
+        return;
+    }
     const double slice = ring->broadcast ? STEP_BYTES : 2 * STEP_BYTES;
     const int parts = (ring->broadcast ? 1 : r->nodes) * r->channels;
     r->slices_a_step = ring->broadcast ? 1 : 2;
@@ -511,17 +540,19 @@ double dl_tcp_payload_frac(const dl_tcp *tcp)
 static void run_init(ring_run *r, const dl_tcp_ring *ring)
 {
     const dl_tcp *tcp = ring->tcp;
-    const int sockets = ring->nodes * tcp->channels * tcp->sockets;
+    const int channels = ring->gloo ? 1 : tcp->channels;
+    const int of_channel = ring->gloo ? 1 : tcp->sockets;
+    const int sockets = ring->nodes * channels * of_channel;
     *r = (ring_run){.ring = ring,
                     .nodes = ring->nodes,
-                    .channels = tcp->channels,
-                    .sockets = tcp->sockets,
+                    .channels = channels,
+                    .sockets = of_channel,
                     .payload_bytes = tcp->mtu_bytes.value - HEADER_BYTES};
     dl_engine_init(&r->engine, 3 * ring->nodes + sockets);
     r->all = dl_calloc((size_t)sockets, sizeof *r->all, "sockets");
-    r->ways = dl_calloc((size_t)(ring->nodes * tcp->channels), sizeof *r->ways, "channels");
+    r->ways = dl_calloc((size_t)(ring->nodes * channels), sizeof *r->ways, "channels");
     for (int i = 0; i < sockets; i++) {
-        r->all[i] = (tcp_socket){.node = i / (tcp->channels * tcp->sockets),
+        r->all[i] = (tcp_socket){.node = i / (channels * of_channel),
                                  .window = INITIAL_WINDOW,
                                  .threshold = INFINITY,
                                  .last_sent_ns = -1,
@@ -554,12 +585,25 @@ static void run_free(ring_run *r)
     dl_engine_free(&r->engine);
 }
 
+/* What is still on its way arrives, and nothing is sent for a while. */
+static void pause(ring_run *r, double ns)
+{
+    dl_event event;
+    const int64_t until_ns = r->engine.now_ns + dl_ns_ceil(ns);
+    while (dl_event_queue_pop(&r->engine.queue, &event)) {
+        r->engine.now_ns = event.time_ns;
+        event.handler(event.user, event.index);
+    }
+    if (r->engine.now_ns < until_ns) r->engine.now_ns = until_ns;
+}
+
 static double simulate(const dl_tcp_ring *ring, double bytes)
 {
     ring_run run;
     double sum_ns = 0;
     run_init(&run, ring);
     for (int i = 0; i < REPEATS; i++) {
+        if (ring->pause_ns > 0 && i > 0) pause(&run, ring->pause_ns);
         const double ns = run_once(&run, bytes);
         if (i > 0) sum_ns += ns;
     }
@@ -573,8 +617,8 @@ typedef struct known_ring {
     dl_tcp tcp;
     dl_tcp_edge edges[DL_TCP_NODES_MAX];
     int nodes;
-    bool broadcast;
-    double bytes, ns;
+    bool broadcast, gloo;
+    double bytes, pause_ns, ns;
 } known_ring;
 
 static struct {
@@ -586,6 +630,7 @@ static struct {
 static bool is_same(const known_ring *k, const dl_tcp_ring *ring, double bytes)
 {
     bool same = k->nodes == ring->nodes && k->broadcast == ring->broadcast && k->bytes == bytes &&
+                k->gloo == ring->gloo && k->pause_ns == ring->pause_ns &&
                 k->tcp.channels == ring->tcp->channels && k->tcp.sockets == ring->tcp->sockets &&
                 k->tcp.mtu_bytes.value == ring->tcp->mtu_bytes.value &&
                 k->tcp.window_bytes.known == ring->tcp->window_bytes.known &&
@@ -614,7 +659,9 @@ static double simulate_once(const dl_tcp_ring *ring, double bytes)
     known_ring found = {.tcp = *ring->tcp,
                         .nodes = ring->nodes,
                         .broadcast = ring->broadcast,
+                        .gloo = ring->gloo,
                         .bytes = bytes,
+                        .pause_ns = ring->pause_ns,
                         .ns = simulate(ring, bytes)};
     memcpy(found.edges, ring->edges, (size_t)ring->nodes * sizeof *found.edges);
     pthread_mutex_lock(&known.lock);
@@ -624,13 +671,35 @@ static double simulate_once(const dl_tcp_ring *ring, double bytes)
     return found.ns;
 }
 
-double dl_tcp_ring_ns(const dl_tcp_ring *ring)
+/* The ring with edges, to be filled, on which no socket is faster than it may be, and with the same pause
+ * for all that are long enough to matter; what its receivers must say first. */
+static dl_tcp_ring as_simulated(const dl_tcp_ring *ring, dl_tcp_edge *edges, double *notice_ns)
 {
-    DL_ASSERT(ring->nodes >= 2 && ring->nodes <= DL_TCP_NODES_MAX && ring->bytes > 0,
-              "%d nodes, %g bytes", ring->nodes, ring->bytes);
-    if (ring->bytes <= SIMULATED_BYTES) return simulate_once(ring, ring->bytes);
+    dl_tcp_ring simulated = *ring;
+    double longest_ns = 0;
+    const dl_quantity *each = &ring->tcp->socket_bytes_per_s;
+    const int sockets = ring->gloo ? 1 : ring->tcp->channels * ring->tcp->sockets;
+    for (int n = 0; n < ring->nodes; n++) {
+        edges[n] = ring->edges[n];
+        if (each->known) edges[n].bytes_per_s = fmin(edges[n].bytes_per_s, sockets * each->value);
+        longest_ns = fmax(longest_ns, edges[n].delay_ns);
+    }
+    simulated.edges = edges;
+    simulated.pause_ns = ring->pause_ns > TIMEOUT_MIN_NS + 2 * longest_ns ? PAUSE_NS : 0;
+    *notice_ns = ring->gloo ? longest_ns : 0;
+    return simulated;
+}
+
+double dl_tcp_ring_ns(const dl_tcp_ring *given)
+{
+    dl_tcp_edge edges[DL_TCP_NODES_MAX];
+    double notice_ns;
+    DL_ASSERT(given->nodes >= 2 && given->nodes <= DL_TCP_NODES_MAX && given->bytes > 0,
+              "%d nodes, %g bytes", given->nodes, given->bytes);
+    const dl_tcp_ring simulated = as_simulated(given, edges, &notice_ns), *ring = &simulated;
+    if (ring->bytes <= SIMULATED_BYTES) return notice_ns + simulate_once(ring, ring->bytes);
     const double whole_ns = simulate_once(ring, SIMULATED_BYTES);
     const double half_ns = simulate_once(ring, SIMULATED_BYTES / 2);
-    return whole_ns +
+    return notice_ns + whole_ns +
            (ring->bytes - SIMULATED_BYTES) * (whole_ns - half_ns) / (SIMULATED_BYTES / 2);
 }

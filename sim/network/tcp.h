@@ -19,6 +19,14 @@
  * steps, 2 steps a slice and 4 a chunk of an all-reduce, 1 of both of a broadcast; pieces of at
  * least 64 KiB, to sockets in turn.
  *
+ * Of gloo (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an all-reduce in
+ * segments of at most 1 MiB, at least two of a node's part, of which two are on their way at once; any
+ * other message as a whole, once the receiver has said that it waits for it, which takes a way.
+ *
+ * After a pause. A socket that has sent nothing for a timeout starts from 10 packets again
+ * (tcp_slow_start_after_idle), which costs a trip for each doubling of its window: nothing between the
+ * racks of a machine room, 0.1 s and more between continents.
+ *
  * Left out: processor time, other traffic, losses elsewhere, delayed acknowledgements. */
 #ifndef DL_SIM_TCP_H
 #define DL_SIM_TCP_H
@@ -39,6 +47,8 @@ typedef struct dl_tcp_ring {
     int nodes;                /* >= 2 */
     bool broadcast;           /* from node 0 along the ring; else an all-reduce */
     double bytes;             /* of each node's vector, > 0 */
+    bool gloo;                /* in place of NCCL: its one socket, whatever tcp says */
+    double pause_ns;          /* since the collective before */
 } dl_tcp_ring;
 
 /* Rings of more nodes are taken to be as efficient as one of that many. */
@@ -47,8 +57,8 @@ typedef struct dl_tcp_ring {
 /* The part of an edge's rate that packets of full size leave to what they carry. */
 double dl_tcp_payload_frac(const dl_tcp *tcp);
 
-/* Mean time in ns of the collective, one after another on connections that are open. Vectors beyond
- * 48 MiB are extrapolated from the growth up to there. Equal arguments give equal results. Safe to
+/* Mean time in ns of the collective, each pause_ns after the one before on connections that are open. Vectors beyond
+ * 96 MiB are extrapolated from the growth up to there. Equal arguments give equal results. Safe to
  * call from several threads. */
 double dl_tcp_ring_ns(const dl_tcp_ring *ring);
 

@@ -263,6 +263,7 @@ typedef struct dl_gpus_config {
     double
         inside_bytes;  /* > 0: gradients that workers of a site, or node, reduce after each step */
     bool with_buffers; /* a collective sends the model's buffers to all before each step */
+    double pause_ns;   /* for which nothing is sent before an exchange by collectives starts */
     bool elastic;      /* workers come and go (sim/sync/members.h) */
     bool connects;     /* the run's first collective pays the machine's first use */
     double exchanges;  /* that each worker has in the run, at most */

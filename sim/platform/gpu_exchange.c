@@ -502,7 +502,7 @@ static void reduction_join(dl_gpus *gpus, int worker)
 /* Among `count` GPUs, of which each `equal` have the same, if that is not 0. */
 static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_collective_kind kind,
                                  const dl_place *ranks, int count, int equal, double bytes,
-                                 dl_error *err)
+                                 double pause_ns, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
     /* All algorithms that may be named but these are for sums alone. */
@@ -518,6 +518,7 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
         .bytes = bytes,
         .chunk_bytes = DL_CHUNK_BYTES,
         .message_ns = options->message_ns,
+        .pause_ns = pause_ns,
         /* Measured between GPUs. */
         .measured = ranks[0].kind == DL_PLACE_GPU ? gpus->config.workload->collectives : NULL,
         .measured_count =
@@ -542,7 +543,8 @@ static int equal_workers(const dl_gpus *gpus)
     return gpus->inside_count > 1 ? gpus->inside[0].count : 0;
 }
 
-static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes, dl_error *err)
+static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes,
+                             double pause_ns, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
     const bool gathers = options->compress == DL_COMPRESS_TOPK;
@@ -550,7 +552,7 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
     dl_status status =
         init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE,
                         gpus->reduction.places, gpus->reduction.present, equal_workers(gpus),
-                        gathers ? gpus->reduction.present * message : message, err);
+                        gathers ? gpus->reduction.present * message : message, pause_ns, err);
     if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
     return status;
 }
@@ -602,7 +604,7 @@ static dl_status init_inside(dl_gpus *gpus, dl_error *err)
         dl_inside *inside = &gpus->inside[i];
         status =
             init_collective(gpus, &inside->collective, DL_ALLREDUCE, gpus->places + inside->first,
-                            inside->count, 0, gpus->config.inside_bytes, err);
+                            inside->count, 0, gpus->config.inside_bytes, 0, err);
         if (status != DL_OK) return status;
         dl_collective_on_done(&inside->collective, on_inside_done, gpus, i);
         flows += inside->collective.plan.transfer_count;
@@ -617,7 +619,7 @@ static dl_status init_buffers(dl_gpus *gpus, dl_error *err)
     dl_reduction *r = &gpus->reduction;
     dl_status status =
         init_collective(gpus, &r->buffers, DL_BROADCAST, gpus->places, gpus->config.workers, 0,
-                        gpus->config.workload->buffer_bytes, err);
+                        gpus->config.workload->buffer_bytes, 0, err);
     if (status != DL_OK) return status;
     dl_collective_on_done(&r->buffers, dl_gpus_have_buffers, gpus, 0);
     r->buffers_moved_bytes = dl_collective_sent_bytes(&r->buffers);
@@ -674,7 +676,8 @@ static dl_status count_buckets(dl_gpus *gpus, dl_error *err)
     return DL_OK;
 }
 
-/* The collective of a bucket: an earlier one of its size, or a new one. `sizes` has as many. */
+/* The collective of a bucket: an earlier one of its size, or a new one. `sizes` has as many. After a pause
+ * the first bucket is not like any other. */
 static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, double *sizes, dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
@@ -683,9 +686,10 @@ static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, double *siz
         i--;
     if (i < 0) {
         i = r->collective_count;
-        dl_status status = init_bucket(gpus, &r->collectives[i], bytes, err);
+        const double pause_ns = bucket == 0 ? gpus->config.pause_ns : 0;
+        dl_status status = init_bucket(gpus, &r->collectives[i], bytes, pause_ns, err);
         if (status != DL_OK) return status;
-        sizes[i] = bytes;
+        sizes[i] = pause_ns > 0 ? (double)NAN : bytes;
         r->collective_count++;
     }
     r->collective[bucket] = i;
@@ -863,7 +867,7 @@ static dl_status reduction_init(dl_gpus *gpus, dl_error *err)
     dl_status status = count_buckets(gpus, err);
     if (status != DL_OK) return status;
     const size_t buckets = (size_t)r->buckets;
-    const size_t different = has_own_buckets(gpus) || buckets < 2 ? buckets : 2;
+    const size_t different = has_own_buckets(gpus) || buckets < 3 ? buckets : 3;
     r->places = dl_calloc((size_t)gpus->config.workers, sizeof *r->places, "ranks");
     set_ranks(gpus);
     r->collectives = dl_calloc(different, sizeof *r->collectives, "buckets");
