@@ -190,7 +190,7 @@ typedef struct dl_backend {
     void (*adam)(const dl_update *update);
 } dl_backend;
 
-/* The processor's tables: OpenBLAS, one thread per call. */
+/* The processor's tables: the calling thread's team divides the loops (kernels/thread_team.h). */
 extern const dl_backend dl_backend_cpu_float;
 extern const dl_backend dl_backend_cpu_double;
 static inline const dl_backend *dl_backend_cpu(dl_precision precision)
