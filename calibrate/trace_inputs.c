@@ -50,7 +50,8 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
             fprintf(stderr, "%s: %s: it holds records of our own training: see dlcal fit\n",
                     program, trace->path);
         } else {
-            fprintf(stderr, "%s: %s: it holds no work of a device\n", program, trace->path);
+            fprintf(stderr, "%s: %s: it holds no work of a device: see dlcal info\n", program,
+                    trace->path);
         }
     }
     return DL_OK;

@@ -179,15 +179,28 @@ void dl_sweep_lists_free(dl_sweep_lists *lists)
 static const struct {
     const char *name, *mode;
 } other_mode_names[] = {
-    {"ddp", "allreduce"},         {"distributeddataparallel", "allreduce"},
-    {"dp", "allreduce"},          {"horovod", "allreduce"},
-    {"nccl", "allreduce"},        {"sync", "allreduce"},
-    {"synchronous", "allreduce"}, {"asynchronous", "async"},
-    {"hogwild", "async"},         {"downpour", "async"},
-    {"local_sgd", "average"},     {"localsgd", "average"},
-    {"diloco", "average"},        {"fedavg", "average"},
-    {"parameter_server", "ps"},   {"kvstore", "ps"},
+    {"ddp", "allreduce"},
+    {"distributeddataparallel", "allreduce"},
+    {"dp", "allreduce"},
+    {"horovod", "allreduce"},
+    {"nccl", "allreduce"},
+    {"sync", "allreduce"},
+    {"synchronous", "allreduce"},
+    {"asynchronous", "async"},
+    {"hogwild", "async"},
+    {"downpour", "async"},
+    {"local_sgd", "average"},
+    {"localsgd", "average"},
+    {"diloco", "average"},
+    {"fedavg", "average"},
+    {"parameter_server", "ps"},
+    {"kvstore", "ps"},
     {"hardsync", "ps"},
+    {"local", "ps"},
+    {"device", "ps"},
+    {"dist_sync", "ps"},
+    {"dist_device_sync", "ps"},
+    {"dist_async", "async"},
 };
 
 static dl_status read_mode(const char *text, const dl_key *key, double *value, dl_error *err)

@@ -144,6 +144,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "[sync]\nmode = asynch\n", DL_ERR_NAME, 8, "did you mean 'async'"},
         {HEAD "[sync]\nmode = DDP\n", DL_ERR_NAME, 8,
          "unknown mode 'DDP'; here it is called 'allreduce'"},
+        {HEAD "[sync]\nmode = dist_async\n", DL_ERR_NAME, 8,
+         "unknown mode 'dist_async'; here it is called 'async'"},
         {HEAD "[sync]\nmode = average\ninterval = 0\n", DL_ERR_RANGE, 9, "interval"},
         {HEAD "[sync]\nmode = none, allreduce\ninterval = 2\n", DL_ERR_NAME, 9,
          "it is for mode average, easgd, bmuf, async_average, not for none, allreduce"},

@@ -280,6 +280,20 @@ static void generation_3_is_read(void **state)
     free_item(&item);
 }
 
+/* MXNet's profiler: pairs of a beginning and an end. */
+static void pairs_are_not_read(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_text("{\"traceEvents\": ["
+                                   "{\"ph\": \"B\", \"name\": \"Convolution\", \"cat\": "
+                                   "\"operator\", \"ts\": 1, \"pid\": 0, \"tid\": 1},"
+                                   "{\"ph\": \"E\", \"name\": \"Convolution\", \"cat\": "
+                                   "\"operator\", \"ts\": 9, \"pid\": 0, \"tid\": 1}]}");
+    assert_int_equal(item.trace.activity_count, 0);
+    assert_true(has_note(&item, "1 events with separate ends"));
+    free_item(&item);
+}
+
 /* What stands behind the events is missing then, so times do not count from the base. */
 static void a_cut_trace_says_so(void **state)
 {
@@ -464,6 +478,7 @@ int main(void)
         cmocka_unit_test(impossible_times_are_counted),
         cmocka_unit_test(files_are_read_by_content),
         cmocka_unit_test(pipes_and_folders_are_refused),
+        cmocka_unit_test(pairs_are_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -428,6 +428,8 @@ static void kineto_event(void *context, const dl_json_text *values)
         add_complete(kineto, values);
     } else if (dl_json_is(values[KEY_PH], "M")) {
         add_meta(kineto, values);
+    } else if (dl_json_is(values[KEY_PH], "B")) {
+        kineto->begins++;
     }
 }
 

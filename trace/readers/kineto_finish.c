@@ -465,6 +465,12 @@ static void note_rest(dl_kineto *kineto)
         dl_read_note(kineto->item,
                      "times are whole microseconds: short kernels and gaps are inexact");
     }
+    if (kineto->begins > 0) {
+        dl_read_note(kineto->item,
+                     "%" PRIu64 " events with separate ends (\"ph\": \"B\" and \"E\"), as MXNet's "
+                     "profiler writes them, are not read",
+                     kineto->begins);
+    }
     if (kineto->python_functions > 0) {
         dl_read_note(kineto->item, "%" PRIu64 " Python functions are left out",
                      kineto->python_functions);

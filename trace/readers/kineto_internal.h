@@ -115,8 +115,8 @@ typedef struct dl_kineto {
     bool has_fraction;   /* of microseconds, in a time */
     int64_t pid;         /* of the host's process, -1 = none yet */
     bool several_pids;
-    uint64_t python_functions, other_events;
-    char *other_category; /* of the first of them */
+    uint64_t python_functions, other_events, begins; /* begins: of pairs with an end, not read */
+    char *other_category;                            /* of the first of them */
 } dl_kineto;
 
 /* Id of the string `value` without escapes. */
