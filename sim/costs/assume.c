@@ -255,6 +255,8 @@ static bool state_bytes(const basis *b, guess *g)
 #define BENCH "dlprof bench --model MODEL --batch N -o bench.dlt, with dlcal fit"
 #define BENCH_OF \
     "dlprof bench --of PROGRAM ..., then dlcal costs TRACE --batch N --copies BENCH.dlt"
+#define EXCHANGE \
+    "a benchmark of the program's exchange, then dlcal links CSV --costs FILE (docs/traces.md)"
 #define TRACE \
     "dlcal costs TRACE --batch N, of a trace with launches (PyTorch's profiler, dlprof run)"
 #define TABLE "dlcal table MEASURED.csv --scenario SCENARIO: of throughputs with several workers"
@@ -353,8 +355,7 @@ static double error_of(double factor)
     return sqrt(x * (x - 1));
 }
 
-/* Of a program other than dlprof train: dlcal costs has its step as a whole (step.forward, ...). */
-static bool is_other_program(const dl_costs *costs)
+bool dl_costs_of_other_program(const dl_costs *costs)
 {
     for (size_t i = 0; i < costs->op_count; i++)
         if (strncmp(costs->ops[i].name, "step.", 5) == 0) return true;
@@ -363,7 +364,10 @@ static bool is_other_program(const dl_costs *costs)
 
 static const char *how_to_measure(size_t rule, const dl_key *key, const basis *b)
 {
-    if (is_sharing(key) && is_other_program(b->costs)) return BENCH_OF;
+    if (dl_costs_of_other_program(b->costs)) {
+        if (is_sharing(key)) return BENCH_OF;
+        if (strcmp(rules[rule].measure, BENCH) == 0) return EXCHANGE;
+    }
     const char *on_gpus = rules[rule].measure_gpus;
     return b->machine != NULL && on_gpus != NULL ? on_gpus : rules[rule].measure;
 }

@@ -198,13 +198,33 @@ static void add_buffers(note_list *list, const dl_variant *variant)
     }
 }
 
+/* Costs of a program of which only single processes were measured. */
+static void add_shared_memory(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    if (scenario->processes == DL_PROCESSES_YES || !dl_costs_of_other_program(&variant->costs))
+        return;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        if (point->workers == 1 || point->mode == &dl_mode_none) continue;
+        add(list, dl_format("%s has no times of exchanges between processes: workers are taken to "
+                            "be threads that share memory; with gloo or RPC each exchange takes "
+                            "milliseconds more, so that two may be slower than one (docs/traces.md "
+                            "says how to measure that)",
+                            file_of(&variant->costs)));
+    }
+}
+
 char **dl_study_notes(const dl_study *study, size_t *count)
 {
     note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         add_throughput(&list, &variant->scenario);
-        if (variant->scenario.gpu == NULL) continue;
+        if (variant->scenario.gpu == NULL) {
+            add_shared_memory(&list, variant);
+            continue;
+        }
         add_unknown(&list, &variant->costs);
         add_scaling(&list, variant);
         add_models(&list, variant);
