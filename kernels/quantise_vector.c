@@ -240,8 +240,8 @@ static void count_digits(uint32_t *numbers, const dl_real *values, size_t count,
     }
 }
 
-/* The magnitude of the number that is the `kept`th largest; *equal becomes how many of that magnitude
- * are among the kept ones. */
+/* The magnitude of the number that is the `kept`th largest; *equal becomes how many of that
+ * magnitude are among the kept ones. */
 static uint32_t smallest_kept(const dl_real *values, size_t count, size_t kept, size_t *equal)
 {
     static const int shifts[] = {2 * DIGIT_BITS, DIGIT_BITS, 0};

@@ -123,8 +123,8 @@ static void on_common_update(void *user, int64_t version, int64_t now_ns)
         write_gradient(s, now_ns, version, &(contribution){w, version - 1, read});
 }
 
-/* The next local step of the workers first ... first + site_size - 1 and, with a lag, what they send
- * then: they have their new parameters once all of the site have their gradients. */
+/* The next local step of the workers first ... first + site_size - 1 and, with a lag, what they
+ * send then: they have their new parameters once all of the site have their gradients. */
 static void write_step(schedule *s, int64_t now_ns, int first)
 {
     const int end = first + s->site_size;

@@ -50,10 +50,10 @@
  *
  * `quantise` makes smaller messages of the gradients that are pushed (kernels/quantise.h): made on
  * the worker's device, turned back where the server is, each with a separate record. allreduce on
- * the processor then pushes and pulls too. In average it does so with what a worker has learned, the
- * difference between its parameters and those that all have started from: the last average, or the
- * outer optimizer's parameters. The average is these, plus the mean of what was sent; it is pulled as
- * it is. Over ranks, rank 0 gets all messages and sends the mean.
+ * the processor then pushes and pulls too. In average it does so with what a worker has learned,
+ * the difference between its parameters and those that all have started from: the last average, or
+ * the outer optimizer's parameters. The average is these, plus the mean of what was sent; it is
+ * pulled as it is. Over ranks, rank 0 gets all messages and sends the mean.
  *
  * `ranks` divides the workers over several processes, in equal parts (allreduce and average). The
  * first worker of each meets those of the others ("barrier") and exchanges with them, on GPUs that
@@ -185,8 +185,8 @@ dl_train_config dl_train_default_config(void);
  *
  * On a device, what it does is timed by its own marks, as if it started when the first operation
  * was launched on it while it was idle: some microseconds too early. The gaps between records are
- * then the host's: until it has launched, until it wakes up. The observer is given its records after
- * the step, and the next step starts after that. */
+ * then the host's: until it has launched, until it wakes up. The observer is given its records
+ * after the step, and the next step starts after that. */
 typedef struct dl_train_observer {
     bool steps_only; /* no records but STEP: nothing is marked nor timed between two steps, as
                         without an observer */
@@ -296,9 +296,9 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL
  * Of the configuration count: model, precision, optimizer, outer (of averages and merges; the
  * schedule of a bmuf needs it, DL_ERR_DATA without), seed, average_state (of averages; DL_ERR_DATA
  * with merges), staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in
- * steps of all workers: of schedule->batch samples) and stop; the processor computes. Of the result,
- * step_ns and steps_done stay NULL; `seconds` is the wall time of the replay; of a schedule with
- * merges the parameters are the last version. Fails as dl_train_run. */
+ * steps of all workers: of schedule->batch samples) and stop; the processor computes. Of the
+ * result, step_ns and steps_done stay NULL; `seconds` is the wall time of the replay; of a schedule
+ * with merges the parameters are the last version. Fails as dl_train_run. */
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,
                           const dl_data_set *data, dl_train_result *result,
                           dl_error *err) DL_MUST_CHECK;

@@ -5,13 +5,13 @@
  * allreduce, the next push comes after the second barrier, when the slots were read, and the next
  * averaging after the next first barrier, when the result was.
  *
- * With lag nobody meets. Round r, counted over fragments, is of fragment r mod F. A worker pushes it
- * to its slot after step (r + 1) x period, and who pushes last averages; each worker merges it `lag`
- * steps after its own push. The lag being shorter than the interval, a worker has merged round r
- * before it pushes round r + F, which is the next one of the same fragment: so no slot, no result
- * and no start is written while somebody may still read it, and each fragment needs one of each. With
- * sites, the others of a site are in the same step as the worker that sends for them, as they average
- * gradients in each: the same holds of them. */
+ * With lag nobody meets. Round r, counted over fragments, is of fragment r mod F. A worker pushes
+ * it to its slot after step (r + 1) x period, and who pushes last averages; each worker merges it
+ * `lag` steps after its own push. The lag being shorter than the interval, a worker has merged
+ * round r before it pushes round r + F, which is the next one of the same fragment: so no slot, no
+ * result and no start is written while somebody may still read it, and each fragment needs one of
+ * each. With sites, the others of a site are in the same step as the worker that sends for them, as
+ * they average gradients in each: the same holds of them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

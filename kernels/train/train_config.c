@@ -186,6 +186,23 @@ static bool is_of_processor(dl_quantise kind)
     return kind == DL_QUANTISE_INT8 || kind == DL_QUANTISE_TOPK || kind == DL_QUANTISE_FP4;
 }
 
+static dl_status check_message(const dl_train_config *config, dl_error *err)
+{
+    if (config->device != NULL && is_of_processor(config->quantise)) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "%s messages are made on the processor only: on GPUs there are fp16 "
+                            "and 1bit",
+                            dl_quantise_names[config->quantise]);
+    }
+    if (config->quantise == DL_QUANTISE_TOPK &&
+        !(config->topk_frac > 0 && config->topk_frac <= 1)) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "topk sends a fraction of the numbers, above 0 and at most 1, not %g",
+                            config->topk_frac);
+    }
+    return DL_OK;
+}
+
 static dl_status check_where(const dl_train_config *config, dl_error *err)
 {
     const bool exchanges_gradients =
@@ -206,18 +223,8 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
                             "none sends nothing: gradients can be made smaller in ps, allreduce, "
                             "async and softsync, parameters in average");
     }
-    if (config->device != NULL && is_of_processor(config->quantise)) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s messages are made on the processor only: on GPUs there are fp16 "
-                            "and 1bit",
-                            dl_quantise_names[config->quantise]);
-    }
-    if (config->quantise == DL_QUANTISE_TOPK &&
-        !(config->topk_frac > 0 && config->topk_frac <= 1)) {
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "topk sends a fraction of the numbers, above 0 and at most 1, not %g",
-                            config->topk_frac);
-    }
+    dl_status status = check_message(config, err);
+    if (status != DL_OK) return status;
     if (config->where < DL_TRAIN_WHERE_GPU) return DL_OK;
     if (config->device == NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
@@ -235,7 +242,7 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
     if (config->sync == DL_SYNC_NONE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "none exchanges nothing on a GPU either");
     }
-    const dl_status status = config->device->count(&devices, err);
+    status = config->device->count(&devices, err);
     if (status != DL_OK) return status;
     if (config->where_device < 0 || config->where_device >= devices) {
         return dl_error_set(err, DL_ERR_RANGE, "no device %s:%d to exchange on; there %s %d",

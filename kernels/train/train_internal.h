@@ -96,8 +96,8 @@ typedef struct dl_fragment {
 dl_fragment dl_fragment_of(size_t count, int fragments, int index);
 
 /* How each of the `fragments` of the model's parameters becomes a message as config->quantise and
- * topk_frac say, whose blocks mix no layers: plans[fragments], each with numbers counted from its fragment's first; released with
- * dl_fragment_plans_free. */
+ * topk_frac say, whose blocks mix no layers: plans[fragments], each with numbers counted from its
+ * fragment's first; released with dl_fragment_plans_free. */
 dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config *config,
                                     int fragments);
 void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments);
@@ -293,8 +293,8 @@ int dl_train_site_size(const dl_train_config *config);
 /* Local steps of worker `worker` of the whole run between two averages. */
 int dl_train_interval_of(const dl_train_config *whole, int worker);
 
-/* What `steps` of the run, a whole number of intervals where they are by speed, are to the worker; and
- * the reverse. */
+/* What `steps` of the run, a whole number of intervals where they are by speed, are to the worker;
+ * and the reverse. */
 int64_t dl_train_own_steps(const dl_train_worker *worker, int64_t steps);
 int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps);
 
@@ -333,8 +333,8 @@ void dl_train_average_vectors(const dl_train_shared *shared, void *result, void 
 /* Slice `index` of `parts` of a vector of `count` numbers. */
 void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size);
 
-/* result[first ... first + count - 1] = mean of the senders' vectors there. `recorded`: the bytes of
- * each vector that all `parts` together have averaged. */
+/* result[first ... first + count - 1] = mean of the senders' vectors there. `recorded`: the bytes
+ * of each vector that all `parts` together have averaged. */
 void dl_train_average(dl_train_worker *worker, void *result, void *const *vectors, size_t first,
                       size_t count, int parts, dl_train_name name, size_t recorded);
 

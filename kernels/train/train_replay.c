@@ -10,13 +10,14 @@
  * them is updated with the mean. Averages are of the first worker of each site.
  *
  * What quantised averages are of is encoded and turned back as in training, fragment by fragment.
- * With a lag, a worker's fragment is put aside when it is sent, and averages are of what lies there.
+ * With a lag, a worker's fragment is put aside when it is sent, and averages are of what lies
+ * there.
  *
  * Where a syncer merges, what a worker has learned is what its parameters differ from those that it
  * started from: at its last upload, or the version that it took. A version is the one before, plus
- * the mean of weight x what was learned over its merge's uploads; to the outer optimizer that is the
- * average. The last two versions are kept, since workers take the one before while the next one is
- * being merged. */
+ * the mean of weight x what was learned over its merge's uploads; to the outer optimizer that is
+ * the average. The last two versions are kept, since workers take the one before while the next one
+ * is being merged. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -525,8 +526,8 @@ static dl_status run_all(replay *r, dl_error *err)
     return dl_pinned_threads_run(r->thread_count, NULL, run_thread, r, err);
 }
 
-/* All of *result but its times: the parameters are the server's last ones, the last version that was
- * merged, or the mean of the workers'. */
+/* All of *result but its times: the parameters are the server's last ones, the last version that
+ * was merged, or the mean of the workers'. */
 static void take_result(replay *r, dl_train_result *result)
 {
     const bool merges = r->schedule->has_merges;

@@ -1,8 +1,8 @@
 /* The server of async and softsync, which differ in how many gradients make an update. Parameters,
- * optimizer, version and all lists of the server belong to the holder of the lock; the pull is under
- * it too, so that a worker never reads half an update. A worker's slot is its inbox. A gradient that
- * an update still waits for stays in its vector, which moves to the list `pending`, and the worker
- * gets a spare one; so no gradient is copied. */
+ * optimizer, version and all lists of the server belong to the holder of the lock; the pull is
+ * under it too, so that a worker never reads half an update. A worker's slot is its inbox. A
+ * gradient that an update still waits for stays in its vector, which moves to the list `pending`,
+ * and the worker gets a spare one; so no gradient is copied. */
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
-/* Averages of parameters while training: in fragments, late, as messages, over two levels, of workers of
- * unequal speed. What must change nothing has equal bits. */
+/* Averages of parameters while training: in fragments, late, as messages, over two levels, of
+ * workers of unequal speed. What must change nothing has equal bits. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -88,9 +88,10 @@ static void who_averages_changes_nothing(void **state)
     }
 }
 
-/* One worker has done one step, and sent its first fragment: that has the parameters it started from,
- * plus what it has learned in multiples of the scale of its block, the largest magnitude there / 127. A block has 1024 numbers, or what is left of a layer or of
- * the fragment: of the mlp's layers 784 x 128 + 128, 128 x 64 + 64 and 64 x 10 + 10. */
+/* One worker has done one step, and sent its first fragment: that has the parameters it started
+ * from, plus what it has learned in multiples of the scale of its block, the largest magnitude
+ * there / 127. A block has 1024 numbers, or what is left of a layer or of the fragment: of the
+ * mlp's layers 784 x 128 + 128, 128 x 64 + 64 and 64 x 10 + 10. */
 static void check_bytes(int fragments)
 {
     static const size_t layers[] = {784 * 128 + 128, 128 * 64 + 64, 64 * 10 + 10};
@@ -144,9 +145,9 @@ static void what_was_learned_is_sent_as_bytes(void **state)
     check_bytes(4);
 }
 
-/* Half precision, 1 of 2048, bytes, 1 of 254, and powers of two, 1 of 3, of what 5 steps have learned:
- * no further from the whole average than that; and one bit or one of ten numbers, whose error is fed
- * back, still train. */
+/* Half precision, 1 of 2048, bytes, 1 of 254, and powers of two, 1 of 3, of what 5 steps have
+ * learned: no further from the whole average than that; and one bit or one of ten numbers, whose
+ * error is fed back, still train. */
 static void messages_are_close_to_the_average(void **state)
 {
     (void)state;
@@ -181,8 +182,8 @@ static void messages_are_close_to_the_average(void **state)
 }
 
 /* Gradients of which all are sent are the gradients: ps and allreduce have the bits that they have
- * without messages. What workers have learned is a difference, which is rounded: an average of it is the
- * average but for that. */
+ * without messages. What workers have learned is a difference, which is rounded: an average of it
+ * is the average but for that. */
 static void all_of_topk_is_everything(void **state)
 {
     (void)state;
@@ -262,8 +263,9 @@ static void sites_of_all_and_of_one_are_the_other_modes(void **state)
     }
 }
 
-/* Two sites of two workers are two workers with twice the batch, and averaging in each step they are
- * allreduce of all four: mean(p - r g_s) = p - r mean(g_s), and so with momentum, up to rounding. */
+/* Two sites of two workers are two workers with twice the batch, and averaging in each step they
+ * are allreduce of all four: mean(p - r g_s) = p - r mean(g_s), and so with momentum, up to
+ * rounding. */
 static void a_site_is_a_worker_with_the_batch_of_all(void **state)
 {
     (void)state;
@@ -319,8 +321,9 @@ static void equal_speeds_have_the_plain_interval(void **state)
     dl_train_result_free(&plain);
 }
 
-/* Of an interval of 4 steps, workers that take 1, 2, 3 and 9 times as long do 4, 2, 1 (4/3) and 1 (4/9):
- * in 20 steps of the fastest, 20, 10, 5 and 5. A stop comes in the first round, and ends at an average. */
+/* Of an interval of 4 steps, workers that take 1, 2, 3 and 9 times as long do 4, 2, 1 (4/3) and 1
+ * (4/9): in 20 steps of the fastest, 20, 10, 5 and 5. A stop comes in the first round, and ends at
+ * an average. */
 static void slower_workers_do_fewer_steps(void **state)
 {
     (void)state;

@@ -169,8 +169,9 @@ static void averages_are_the_real_modes(void **state)
 enum { LATE_WORKERS = 3, LATE_INTERVAL = 6, LATE_FRAGMENTS = 3, LATE_STEPS = 18 };
 enum { LATE_PERIOD = LATE_INTERVAL / LATE_FRAGMENTS };
 
-/* Fragments that are sent every second step and received `lag` steps later, or all at the end, by groups
- * of `size` workers. The last group is a step behind the others where nobody waits for it. */
+/* Fragments that are sent every second step and received `lag` steps later, or all at the end, by
+ * groups of `size` workers. The last group is a step behind the others where nobody waits for it.
+ * */
 static dl_schedule late_schedule_of(int lag, int workers, int size)
 {
     const int groups = workers / size;
@@ -293,8 +294,8 @@ static void sites_are_the_real_mode(void **state)
     }
 }
 
-/* Workers 0 and 1, half as fast, with 2 and 1 local steps between averages: the real mode's bits but for
- * the mean of the last parameters. */
+/* Workers 0 and 1, half as fast, with 2 and 1 local steps between averages: the real mode's bits
+ * but for the mean of the last parameters. */
 static void intervals_by_speed_are_the_real_mode(void **state)
 {
     (void)state;
