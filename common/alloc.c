@@ -57,13 +57,11 @@ typedef struct stagger_head {
     _Alignas(64) void *memory;
 } stagger_head;
 
-/* Asks for huge pages where the block covers some, before its first touch. Where the kernel has
- * none to give, pages stay small. */
-static void ask_for_huge_pages(char *block, size_t bytes)
+void dl_ask_for_huge_pages(void *block, size_t bytes)
 {
     const uintptr_t huge = DL_HUGE_PAGE_BYTES, start = (uintptr_t)block;
     const uintptr_t first = (start + huge - 1) / huge * huge, end = (start + bytes) / huge * huge;
-    if (first < end) (void)madvise(block + (first - start), end - first, MADV_HUGEPAGE);
+    if (first < end) (void)madvise((char *)block + (first - start), end - first, MADV_HUGEPAGE);
 }
 
 void *dl_alloc_staggered(size_t bytes, const char *purpose)
@@ -84,7 +82,7 @@ void *dl_alloc_staggered(size_t bytes, const char *purpose)
         const size_t place = number % DL_STAGGER_COUNT * DL_STAGGER_BYTES;
         block += (place + cycle - (uintptr_t)block % cycle + sizeof(stagger_head)) % cycle;
     }
-    ask_for_huge_pages(block, rounded);
+    dl_ask_for_huge_pages(block, rounded);
     memset(block, 0, rounded);
     ((stagger_head *)(void *)block)[-1].memory = memory;
     return block;

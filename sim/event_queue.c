@@ -20,6 +20,7 @@ static void make_heap(dl_event_queue *queue, int room)
     const size_t line = LINE_BYTES / sizeof(dl_event_key);
     char *block = dl_calloc((size_t)room + 2 * line, sizeof(dl_event_key), "event heap");
     const size_t off = (uintptr_t)block % LINE_BYTES;
+    dl_ask_for_huge_pages(block, (size_t)room * sizeof(dl_event_key));
     queue->heap_block = block;
     queue->heap = (dl_event_key *)(void *)(block + (LINE_BYTES - off)) + line - 1;
     queue->room = room;
@@ -33,6 +34,7 @@ void dl_event_queue_init(dl_event_queue *queue, int capacity)
         .pool = dl_calloc((size_t)capacity, sizeof *queue->pool, "events"),
         .free = -1,
     };
+    dl_ask_for_huge_pages(queue->pool, (size_t)capacity * sizeof *queue->pool);
     make_heap(queue, capacity);
 }
 

@@ -76,6 +76,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         .lock_owner = -1,
         .least_clock_count = config->workers,
     };
+    dl_ask_for_huge_pages(team->workers, count * sizeof *team->workers);
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
     /* Pending at most: the release of each, and what the platform and the syncer have. */
     const int of_platform = team->config.platform->init(team);

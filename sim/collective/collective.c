@@ -446,6 +446,7 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
     const double whole_ns = measured_ns(config);
     collective->measured = whole_ns >= 0;
     if (collective->measured) collective->launch_ns = dl_ns_ceil(whole_ns);
+    if (!collective->measured && best.algorithm != NULL) dl_plan_prepare(&collective->plan);
     return DL_OK;
 }
 

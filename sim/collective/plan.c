@@ -244,64 +244,69 @@ static bool comes_after(const dl_plan *plan, int transfer, int earlier)
 
 /* The last transfer of a class, or over a link, while walking. */
 typedef struct last_use {
-    int transfer; /* -1 = there was none */
-    int number;   /* of a link in dl_plan_alone, -1 = none */
     int64_t end_ns;
-    double most_per_s; /* bytes over a link, while all classes are as fast as their links allow */
+    int transfer;    /* + 1; 0 = there was none */
+    bool is_counted; /* a class, in most_per_s of its links */
 } last_use;
 
+/* Zero where no transfer has come to, so that those pages take no memory. */
 typedef struct uses {
-    last_use *classes; /* [class_count] of the network */
-    last_use *links;   /* [link_count] */
+    last_use *classes;  /* [class_count] of the network */
+    last_use *links;    /* [link_count] only of those that most_per_s is too much for */
+    double *most_per_s; /* [link_count] bytes, while all classes are as fast as their links allow */
+    int *number;        /* [link_count] in dl_plan_alone, + 1; 0 = none */
 } uses;
 
 /* Rounding of sums of rates. */
 #define RELATIVE_TOLERANCE 1e-12
-
-static last_use *make_last(int count)
-{
-    last_use *last = dl_calloc((size_t)count, sizeof *last, "last transfers");
-    for (int i = 0; i < count; i++)
-        last[i].transfer = last[i].number = -1;
-    return last;
-}
 
 /* Sums up what the plan's classes, one transfer of each at a time, can ask of each link: one that has
  * more limits none of them, however many share it. */
 static void start_uses(uses *u, const dl_plan *plan)
 {
     const dl_network *network = plan->network;
-    u->classes = make_last(network->class_count);
-    u->links = make_last(network->link_count);
+    const size_t links = (size_t)network->link_count;
+    u->classes = dl_calloc((size_t)network->class_count, sizeof *u->classes, "last transfers");
+    u->links = dl_calloc(links, sizeof *u->links, "last transfers");
+    u->most_per_s = dl_calloc(links, sizeof *u->most_per_s, "rates of links");
+    u->number = dl_calloc(links, sizeof *u->number, "links of a plan");
     for (int t = 0; t < plan->transfer_count; t++) {
         const int class = plan->transfers[t].class;
-        if (!moves_bytes(&plan->transfers[t]) || u->classes[class].number >= 0) continue;
+        if (!moves_bytes(&plan->transfers[t]) || u->classes[class].is_counted) continue;
         const dl_flow_class *c = &network->classes[class];
-        u->classes[class].number = 0;
+        u->classes[class].is_counted = true;
         if (c->use_count == 0) continue;
         const double rate = dl_network_alone_rate(network, c);
         for (int i = c->first_use; i < c->first_use + c->use_count; i++)
-            u->links[network->uses[i].link].most_per_s += rate * network->uses[i].times;
+            u->most_per_s[network->uses[i].link] += rate * network->uses[i].times;
     }
+}
+
+static void free_uses(uses *u)
+{
+    free(u->classes);
+    free(u->links);
+    free(u->most_per_s);
+    free(u->number);
 }
 
 /* Whether the last transfer has ended when this one starts to move bytes. One that ends at that very
  * ns is out of the way only if this one has waited for it. */
 static bool is_over(const dl_plan *plan, const last_use *last, int transfer, int64_t join_ns)
 {
-    if (last->transfer < 0 || join_ns > last->end_ns) return true;
-    return join_ns == last->end_ns && comes_after(plan, transfer, last->transfer);
+    if (last->transfer == 0 || join_ns > last->end_ns) return true;
+    return join_ns == last->end_ns && comes_after(plan, transfer, last->transfer - 1);
 }
 
-static void count_link(dl_plan_alone *alone, last_use *last, int link, double bytes)
+static void count_link(dl_plan_alone *alone, int *number, int link, double bytes)
 {
-    if (last->number < 0) {
+    if (*number == 0) {
         size_t links = (size_t)alone->link_count, same = links;
-        last->number = alone->link_count++;
+        *number = ++alone->link_count;
         DL_APPEND(alone->links, links, "links of a plan") = link;
         DL_APPEND(alone->link_bytes, same, "bytes on links of a plan") = 0;
     }
-    alone->link_bytes[last->number] += bytes;
+    alone->link_bytes[*number - 1] += bytes;
 }
 
 /* Enters the transfer's use of its links; false if another one limits it. */
@@ -310,16 +315,16 @@ static bool use_links(dl_plan *plan, uses *u, int transfer, int64_t join_ns, int
     const dl_transfer *t = &plan->transfers[transfer];
     const dl_flow_class *c = &plan->network->classes[t->class];
     bool possible = is_over(plan, &u->classes[t->class], transfer, join_ns);
-    u->classes[t->class].transfer = transfer;
+    u->classes[t->class].transfer = transfer + 1;
     u->classes[t->class].end_ns = end_ns;
     for (int i = c->first_use; i < c->first_use + c->use_count; i++) {
         const dl_use *use = &plan->network->uses[i];
-        last_use *last = &u->links[use->link];
         const double most = plan->network->capacity[use->link] * (1 + RELATIVE_TOLERANCE);
-        possible &= last->most_per_s <= most || is_over(plan, last, transfer, join_ns);
-        last->transfer = transfer;
-        last->end_ns = end_ns;
-        count_link(&plan->alone, last, use->link, t->bytes * use->times);
+        count_link(&plan->alone, &u->number[use->link], use->link, t->bytes * use->times);
+        if (u->most_per_s[use->link] <= most) continue;
+        possible &= is_over(plan, &u->links[use->link], transfer, join_ns);
+        u->links[use->link].transfer = transfer + 1;
+        u->links[use->link].end_ns = end_ns;
     }
     return possible;
 }
@@ -344,8 +349,12 @@ static void find_alone(dl_plan *plan)
         walk_past(&w, plan, t, end_ns);
     }
     free_walk(&w);
-    free(u.classes);
-    free(u.links);
+    free_uses(&u);
+}
+
+void dl_plan_prepare(dl_plan *plan)
+{
+    if (!plan->network->is_uncontended && !plan->alone.is_known) find_alone(plan);
 }
 
 static void release_links(dl_plan *plan)
@@ -420,7 +429,7 @@ static bool run_alone(dl_plan *plan)
 {
     dl_plan_alone *alone = &plan->alone;
     if (plan->is_apart || plan->network->is_uncontended) return false;
-    if (!alone->is_known) find_alone(plan);
+    dl_plan_prepare(plan);
     if (!alone->is_possible) return false;
     plan->claim = dl_network_claim_links(plan->network, alone->links, alone->link_count,
                                          on_claim_broken, plan);

@@ -121,6 +121,10 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route);
  * collective's. */
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
 
+/* Works out now what a run takes on links that nobody else uses, which the first run does else: what
+ * that needs of memory is free again before others ask for theirs. */
+void dl_plan_prepare(dl_plan *plan);
+
 /* Runs the plan, which must have a transfer and not be running, from now on; done(user, index) at
  * its end (NULL: nothing is called). The network needs room for as many flows as transfers can run
  * at once. */

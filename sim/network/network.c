@@ -25,6 +25,7 @@ void dl_network_reserve(dl_network *network, int flows)
 {
     if (flows <= network->flow_room) return;
     network->flows = dl_realloc(network->flows, (size_t)flows, sizeof *network->flows, "flows");
+    dl_ask_for_huge_pages(network->flows, (size_t)flows * sizeof *network->flows);
     network->flow_room = flows;
 }
 

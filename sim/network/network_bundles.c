@@ -86,12 +86,14 @@ static int add_class(dl_network *network, const int *links, const unsigned char 
         int room = network->class_room ? 2 * network->class_room : 32;
         network->classes =
             dl_realloc(network->classes, (size_t)room, sizeof *network->classes, "flow classes");
+        dl_ask_for_huge_pages(network->classes, (size_t)room * sizeof *network->classes);
         grow_bundles(network, room);
     }
     if (network->use_count + count > network->use_room) {
         network->use_room = 2 * network->use_room + count;
         network->uses = dl_realloc(network->uses, (size_t)network->use_room, sizeof *network->uses,
                                    "links of flow classes");
+        dl_ask_for_huge_pages(network->uses, (size_t)network->use_room * sizeof *network->uses);
     }
     int class = network->class_count++;
     network->classes[class] = (dl_flow_class){

@@ -51,6 +51,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         .workers = dl_calloc(workers, sizeof *gpus->workers, "GPUs"),
         .places = dl_calloc(workers, sizeof *gpus->places, "GPUs"),
     };
+    dl_ask_for_huge_pages(gpus->workers, workers * sizeof *gpus->workers);
     gpus->serving_threads =
         config->workers > config->server_threads ? config->workers : config->server_threads;
     dl_network_init(&gpus->network, config->engine, 1);
