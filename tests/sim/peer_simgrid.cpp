@@ -1,5 +1,5 @@
 // The work of tests/sim/peers.h on SimGrid: prints the simulated time and that of its run phase.
-//   peer_simgrid ring|server WORKERS STEPS SAMPLES [SimGrid's options]
+//   peer_simgrid ring|boxes|server WORKERS STEPS SAMPLES [SimGrid's options]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -73,6 +73,45 @@ void make_switch(Work &work)
     zone->seal();
 }
 
+// The links from each GPU to the next one of the ring: four GPUs on a PCIe switch, two of these in a box
+// with one port.
+void make_boxes(Work &work)
+{
+    constexpr int box = 8, branch = 4;
+    constexpr double pcie_bytes_per_s = 13e9;
+    s4u::NetZone *zone = s4u::create_full_zone("boxes");
+    using Link = s4u::SplitDuplexLink;
+    const auto make = [zone](const std::string &name, double rate, double latency_s) {
+        return zone->create_split_duplex_link(name, rate)->set_latency(latency_s)->seal();
+    };
+    std::vector<const s4u::SplitDuplexLink *> gpus, branches, ports;
+    for (int i = 0; i < work.workers; i++) {
+        const std::string name = std::to_string(i);
+        work.hosts.push_back(zone->create_host("gpu" + name, flop_per_s));
+        const auto add = [&](auto &links, const char *kind, double rate, double latency_s) {
+            links.push_back(static_cast<const Link *>(make(kind + name, rate, latency_s)));
+        };
+        add(gpus, "pcie", pcie_bytes_per_s, 0);
+        if (i % branch == 0) add(branches, "switch", pcie_bytes_per_s, 0);
+        if (i % box == 0) add(ports, "port", port_bytes_per_s, port_s);
+    }
+    constexpr auto up = s4u::LinkInRoute::Direction::UP, down = s4u::LinkInRoute::Direction::DOWN;
+    for (int i = 0; i < work.workers; i++) {
+        const int next = (i + 1) % work.workers;
+        std::vector<s4u::LinkInRoute> route = {{gpus[i], up}};
+        if (i / branch != next / branch) route.push_back({branches[i / branch], up});
+        if (i / box != next / box) {
+            route.push_back({ports[i / box], up});
+            route.push_back({ports[next / box], down});
+        }
+        if (i / branch != next / branch) route.push_back({branches[next / branch], down});
+        route.push_back({gpus[next], down});
+        zone->add_route(work.hosts[i]->get_netpoint(), work.hosts[next]->get_netpoint(), nullptr,
+                        nullptr, route, work.workers > 2);
+    }
+    zone->seal();
+}
+
 bool read_samples(Work &work, const char *path)
 {
     work.factors.resize(static_cast<size_t>(work.workers) * work.steps);
@@ -91,8 +130,12 @@ int main(int argc, char **argv)
     work.workers = std::atoi(argv[2]);
     work.steps = std::atoi(argv[3]);
     if (work.workers < 2 || work.steps < 1 || !read_samples(work, argv[4])) return 2;
-    const bool ring = std::strcmp(argv[1], "ring") == 0;
-    make_switch(work);
+    const bool ring = std::strcmp(argv[1], "server") != 0;
+    if (std::strcmp(argv[1], "boxes") == 0) {
+        make_boxes(work);
+    } else {
+        make_switch(work);
+    }
     for (int i = 0; i < work.workers; i++)
         s4u::Actor::create("worker", work.hosts[i], ring ? reduce_in_a_ring : push_and_pull, &work,
                            i);
