@@ -1,5 +1,4 @@
-/* Exchange between GPUs and servers as flows: what copies and sums go over, and all-reduce in
- * buckets. */
+/* Exchange between GPUs and servers as flows: what copies and sums go over. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -14,9 +13,7 @@
 
 /* --- links and classes of flows ------------------------------------------------------------- */
 
-/* A link after the machine's; -1 if it limits nothing. */
-static int add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...) DL_PRINTF(3, 4);
-static int add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
+int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
 {
     if (!isfinite(bytes_per_s)) return -1;
     const size_t i = (size_t)gpus->own_links++;
@@ -49,8 +46,7 @@ typedef struct serving {
     int reads, writes;
 } serving;
 
-/* Workers that take part in averages; before the run, all. */
-static int present_workers(const dl_gpus *gpus)
+int dl_gpus_present(const dl_gpus *gpus)
 {
     return gpus->team != NULL ? dl_members_present(gpus->team) : gpus->config.workers;
 }
@@ -58,7 +54,7 @@ static int present_workers(const dl_gpus *gpus)
 static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gradients)
 {
     const dl_workload *w = gpus->config.workload;
-    const int workers = present_workers(gpus);
+    const int workers = dl_gpus_present(gpus);
     const int reads = w->optimizer_reads, writes = w->optimizer_writes;
     switch (kind) {
     case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
@@ -106,7 +102,8 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
     int *number = &gpus->memory_class[gpu.node * m->gpu_count + gpu.index];
     if (*number > 0) return *number - 1;
     const double rate = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes_per_s.value;
-    const int link = add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
+    const int link =
+        dl_gpus_add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
     *number = class_over(gpus, link, -1) + 1;
     return *number - 1;
 }
@@ -122,7 +119,8 @@ static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int sh
     if (place.kind == DL_PLACE_GPU) return memory_class(gpus, place);
     if (*number > 0) return *number - 1;
     const serving s = serving_of(gpus, kind, index + 1);
-    const int cap = add_own_link(gpus, thread_rate(&s), "%s %d of shard %d", s.name, index, shard);
+    const int cap =
+        dl_gpus_add_own_link(gpus, thread_rate(&s), "%s %d of shard %d", s.name, index, shard);
     *number = class_over(gpus, memory_link(&gpus->config.options->links, place), cap) + 1;
     return *number - 1;
 }
@@ -134,7 +132,7 @@ void dl_gpus_add_storage(dl_gpus *gpus)
     gpus->storage = dl_calloc((size_t)options->machine.nodes, sizeof *gpus->storage, "storage");
     for (int n = 0; n < options->machine.nodes; n++) {
         const int link =
-            add_own_link(gpus, options->storage_bytes_per_s.value, "storage of node%d", n);
+            dl_gpus_add_own_link(gpus, options->storage_bytes_per_s.value, "storage of node%d", n);
         gpus->storage[n] = class_over(gpus, link, -1);
     }
 }
@@ -146,8 +144,8 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
     if (!m->staged_bytes_per_s.known) return -1;
     int *number = &gpus->staging[gpu.node * m->gpu_count + gpu.index];
     if (*number == 0) {
-        const int link = add_own_link(gpus, m->staged_bytes_per_s.value,
-                                      "staged copies of node%d gpu%d", gpu.node, gpu.index);
+        const int link = dl_gpus_add_own_link(gpus, m->staged_bytes_per_s.value,
+                                              "staged copies of node%d gpu%d", gpu.node, gpu.index);
         *number = link + 1;
     }
     return *number - 1;
@@ -189,8 +187,9 @@ static void add_copies(dl_gpus *gpus, int worker)
     const dl_place gpu = gpus->places[worker];
     const double staging =
         options->pageable ? gpus->config.workload->pageable_bytes_per_s : (double)INFINITY;
-    const int up = add_own_link(gpus, staging, "pageable copies of worker %d up", worker);
-    const int down = add_own_link(gpus, staging, "pageable copies of worker %d down", worker);
+    const int up = dl_gpus_add_own_link(gpus, staging, "pageable copies of worker %d up", worker);
+    const int down =
+        dl_gpus_add_own_link(gpus, staging, "pageable copies of worker %d down", worker);
     for (int s = 0; s < options->shards; s++) {
         const dl_place server = gpus->servers[s];
         const int i = worker * options->shards + s;
@@ -309,393 +308,11 @@ int dl_gpus_serving_slices(const dl_gpus *gpus)
 static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
 {
     const int slices = dl_gpus_serving_slices(gpus), rank = dl_members_rank(gpus->team, worker);
-    for (int t = rank; t < slices; t += present_workers(gpus)) {
+    for (int t = rank; t < slices; t += dl_gpus_present(gpus)) {
         gpus->workers[worker].flows +=
             start_serving(gpus, worker, exchange, t, bytes / slices, on_flow_done);
     }
     if (rank >= slices) exchanged(gpus, worker);
-}
-
-/* --- all-reduce in buckets ------------------------------------------------------------------ */
-
-#define MAX_BUCKETS 65536 /* far more than a model has tensors */
-
-static void try_next(dl_gpus *gpus);
-static void make_collectives_again(dl_gpus *gpus);
-
-/* The memory that the GPU is attached to. */
-static dl_place host_of(const dl_gpus *gpus, dl_place gpu)
-{
-    const dl_machine *m = &gpus->config.options->machine;
-    return (dl_place){DL_PLACE_HOST, gpu.node, dl_machine_socket(m, m->gpus[gpu.index].parent)};
-}
-
-/* Copies of a worker to and from its host; made twice where the memory is pageable. */
-static void add_host_copies(dl_gpus *gpus)
-{
-    const size_t workers = (size_t)gpus->config.workers;
-    const double rate = gpus->config.options->pageable ? gpus->config.workload->pageable_bytes_per_s
-                                                       : (double)INFINITY;
-    gpus->up = dl_calloc(workers, sizeof *gpus->up, "copies");
-    gpus->down = dl_calloc(workers, sizeof *gpus->down, "copies");
-    for (int w = 0; w < gpus->config.workers; w++) {
-        const dl_place gpu = gpus->places[w], host = host_of(gpus, gpu);
-        const int up = add_own_link(gpus, rate, "pageable copies of worker %d up", w);
-        const int down = add_own_link(gpus, rate, "pageable copies of worker %d down", w);
-        gpus->up[w] = dl_gpus_copy_of(gpus, gpu, host, up);
-        gpus->down[w] = dl_gpus_copy_of(gpus, host, gpu, down);
-    }
-}
-
-/* What a worker's GPU copies for a collective of the hosts. */
-static double staged_bytes(const dl_gpus *gpus)
-{
-    return dl_compress_bytes(gpus->config.options, gpus->config.content_bytes);
-}
-
-/* Makes vectors of the messages, if they are any. */
-static void unpack(void *user, int worker)
-{
-    dl_gpus *gpus = user;
-    const dl_gpu_options *options = gpus->config.options;
-    if (options->compress == DL_COMPRESS_NONE) {
-        exchanged(gpus, worker);
-        return;
-    }
-    touch(gpus, worker,
-          dl_decompress_traffic(options, gpus->config.content_bytes, present_workers(gpus)),
-          exchanged);
-}
-
-/* The worker has the result, if need be after copying it from its host. */
-static void leave_reduction(dl_gpus *gpus, int worker)
-{
-    gpus->workers[worker].rounds++;
-    if (gpus->down == NULL) {
-        unpack(gpus, worker);
-        return;
-    }
-    dl_network_start(&gpus->network, gpus->down[worker].class, staged_bytes(gpus),
-                     gpus->down[worker].latency_ns, unpack, gpus, worker);
-}
-
-/* The collective has run. */
-static void note_sent(dl_gpus *gpus, const dl_collective *collective)
-{
-    const double *sent_bytes = collective->plan.sent_bytes;
-    const int domains = dl_machine_domains(&gpus->config.options->machine);
-    for (int d = 0; d < domains && sent_bytes != NULL; d++)
-        gpus->sent_bytes[d] += sent_bytes[d];
-}
-
-static void end_round(dl_gpus *gpus)
-{
-    dl_reduction *r = &gpus->reduction;
-    for (int b = 0; b < r->buckets; b++) {
-        r->ready[b] = 0;
-        note_sent(gpus, &r->collectives[r->collective[b]]);
-    }
-    r->rounds++;
-    r->ended_ns = gpus->config.engine->now_ns;
-    gpus->moved_bytes += r->moved_bytes;
-    const int joined = r->joined;
-    r->joined = 0;
-    for (int w = 0; w < gpus->config.workers && joined > 0; w++) {
-        if (!gpus->workers[w].in_exchange) continue;
-        gpus->workers[w].in_exchange = false;
-        leave_reduction(gpus, w);
-    }
-}
-
-static void on_bucket_done(void *user, int unused)
-{
-    (void)unused;
-    dl_gpus *gpus = user;
-    dl_reduction *r = &gpus->reduction;
-    r->running = false;
-    r->next = (r->next + 1) % r->buckets;
-    dl_gpus_change_speed(gpus);
-    if (r->next == 0) {
-        end_round(gpus);
-    } else {
-        try_next(gpus);
-    }
-}
-
-static void start_bucket(void *user, int unused)
-{
-    (void)unused;
-    dl_gpus *gpus = user;
-    dl_reduction *r = &gpus->reduction;
-    for (int w = 0; w < r->present; w++)
-        dl_collective_arrive(&r->collectives[r->collective[r->next]]);
-}
-
-/* Starts the next bucket if all workers have it ready and the stream is free. */
-static void try_next(dl_gpus *gpus)
-{
-    dl_reduction *r = &gpus->reduction;
-    if (r->running || r->ready[r->next] < present_workers(gpus)) return;
-    if (r->stale) make_collectives_again(gpus);
-    r->running = true;
-    dl_gpus_change_speed(gpus);
-    if (r->first_use_ns > 0) {
-        dl_engine_after(gpus->config.engine, r->first_use_ns, start_bucket, gpus, 0);
-        r->first_use_ns = 0;
-    } else {
-        start_bucket(gpus, 0);
-    }
-}
-
-/* All buckets of a worker are ready. */
-static void on_packed(void *user, int unused)
-{
-    (void)unused;
-    dl_gpus *gpus = user;
-    for (int b = 0; b < gpus->reduction.buckets; b++)
-        gpus->reduction.ready[b]++;
-    try_next(gpus);
-}
-
-void dl_gpus_reduce_all(void *user, int unused)
-{
-    (void)unused;
-    dl_gpus *gpus = user;
-    dl_reduction *r = &gpus->reduction;
-    for (int b = 0; b < r->buckets; b++)
-        r->ready[b] = r->present;
-    try_next(gpus);
-}
-
-/* The worker's messages are made. */
-static void on_made(void *user, int worker)
-{
-    dl_gpus *gpus = user;
-    if (gpus->up == NULL) {
-        on_packed(gpus, worker);
-        return;
-    }
-    dl_network_start(&gpus->network, gpus->up[worker].class, staged_bytes(gpus),
-                     gpus->up[worker].latency_ns, on_packed, gpus, worker);
-}
-
-static void reduction_join(dl_gpus *gpus, int worker)
-{
-    dl_reduction *r = &gpus->reduction;
-    dl_gpu_worker *w = &gpus->workers[worker];
-    dl_team_change(gpus->team, dl_team_exchanger(gpus->team, worker), DL_STATE_ALLREDUCE);
-    if (w->rounds < r->rounds) {
-        leave_reduction(gpus, worker);
-        return;
-    }
-    w->in_exchange = true;
-    r->joined++;
-    if (gpus->config.overlap) return;
-    const dl_gpu_options *options = gpus->config.options;
-    if (options->compress == DL_COMPRESS_NONE) {
-        on_made(gpus, worker);
-    } else {
-        touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes), on_made);
-    }
-}
-
-/* Among `count` GPUs, of which each `equal` have the same, if that is not 0. */
-static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_collective_kind kind,
-                                 const dl_place *ranks, int count, int equal, double bytes,
-                                 double pause_ns, dl_error *err)
-{
-    const dl_gpu_options *options = gpus->config.options;
-    /* All algorithms that may be named but these are for sums alone. */
-    const bool rings = kind == DL_BROADCAST || ranks[0].kind == DL_PLACE_HOST;
-    const char *algorithm = rings ? "ring" : options->algorithm;
-    const dl_collective_config config = {
-        .kind = kind,
-        .algorithm = algorithm,
-        .fidelity = options->fidelity,
-        .ranks = ranks,
-        .rank_count = count,
-        .equal_ranks = equal,
-        .bytes = bytes,
-        .chunk_bytes = DL_CHUNK_BYTES,
-        .message_ns = options->message_ns,
-        .pause_ns = pause_ns,
-        /* Measured between GPUs. */
-        .measured = ranks[0].kind == DL_PLACE_GPU ? gpus->config.workload->collectives : NULL,
-        .measured_count =
-            ranks[0].kind == DL_PLACE_GPU ? gpus->config.workload->collective_count : 0,
-        .transfers_max = DL_TRANSFERS_HELD_MAX - gpus->reduction.held,
-    };
-    dl_status status =
-        dl_collective_init(collective, &gpus->network, &options->links, &config, err);
-    if (status != DL_OK) return status;
-    const int transfers = collective->plan.transfer_count;
-    gpus->reduction.held += transfers;
-    if (transfers > gpus->reduction.flows) gpus->reduction.flows = transfers;
-    return DL_OK;
-}
-
-/* Workers of a site if they reduce gradients among themselves, so that they have equal parameters, and
- * all sites have as many; else 0. */
-static int equal_workers(const dl_gpus *gpus)
-{
-    for (int i = 1; i < gpus->inside_count; i++)
-        if (gpus->inside[i].count != gpus->inside[0].count) return 0;
-    return gpus->inside_count > 1 ? gpus->inside[0].count : 0;
-}
-
-static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes,
-                             double pause_ns, dl_error *err)
-{
-    const dl_gpu_options *options = gpus->config.options;
-    const bool gathers = options->compress == DL_COMPRESS_TOPK;
-    const double message = dl_compress_bytes(options, bytes);
-    dl_status status =
-        init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE,
-                        gpus->reduction.places, gpus->reduction.present, equal_workers(gpus),
-                        gathers ? gpus->reduction.present * message : message, pause_ns, err);
-    if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
-    return status;
-}
-
-static void on_inside_done(void *user, int number)
-{
-    dl_gpus *gpus = user;
-    const dl_inside *inside = &gpus->inside[number];
-    gpus->moved_bytes += dl_collective_sent_bytes(&inside->collective);
-    note_sent(gpus, &inside->collective);
-    for (int w = inside->first; w < inside->first + inside->count; w++)
-        dl_team_done(gpus->team, w);
-}
-
-static void reduce_inside(dl_gpus *gpus, int worker)
-{
-    int number = 0;
-    while (worker >= gpus->inside[number].first + gpus->inside[number].count)
-        number++;
-    dl_team_change(gpus->team, worker, DL_STATE_ALLREDUCE);
-    dl_collective_arrive(&gpus->inside[number].collective);
-}
-
-/* Where a worker is: its site, or its node. */
-static int inside_of(const dl_gpus *gpus, int worker)
-{
-    return dl_machine_domain(&gpus->config.options->machine, gpus->places[worker].node);
-}
-
-static void group_workers(dl_gpus *gpus)
-{
-    const int workers = gpus->config.workers;
-    gpus->inside = dl_calloc((size_t)workers, sizeof *gpus->inside, "workers of a site");
-    for (int w = 0; w < workers; w++) {
-        if (w > 0 && inside_of(gpus, w) == inside_of(gpus, w - 1)) {
-            gpus->inside[gpus->inside_count - 1].count++;
-        } else {
-            gpus->inside[gpus->inside_count++] = (dl_inside){.first = w, .count = 1};
-        }
-    }
-}
-
-/* All of them may run at once. */
-static dl_status init_inside(dl_gpus *gpus, dl_error *err)
-{
-    dl_status status = DL_OK;
-    int flows = 0;
-    for (int i = 0; i < gpus->inside_count && status == DL_OK; i++) {
-        dl_inside *inside = &gpus->inside[i];
-        status =
-            init_collective(gpus, &inside->collective, DL_ALLREDUCE, gpus->places + inside->first,
-                            inside->count, 0, gpus->config.inside_bytes, 0, err);
-        if (status != DL_OK) return status;
-        dl_collective_on_done(&inside->collective, on_inside_done, gpus, i);
-        flows += inside->collective.plan.transfer_count;
-    }
-    gpus->reduction.flows += flows;
-    return status;
-}
-
-/* NCCL broadcasts along its rings only. */
-static dl_status init_buffers(dl_gpus *gpus, dl_error *err)
-{
-    dl_reduction *r = &gpus->reduction;
-    dl_status status =
-        init_collective(gpus, &r->buffers, DL_BROADCAST, gpus->places, gpus->config.workers, 0,
-                        gpus->config.workload->buffer_bytes, 0, err);
-    if (status != DL_OK) return status;
-    dl_collective_on_done(&r->buffers, dl_gpus_have_buffers, gpus, 0);
-    r->buffers_moved_bytes = dl_collective_sent_bytes(&r->buffers);
-    return DL_OK;
-}
-
-/* The share of the backward pass after which `bytes` of all bytes are ready: on the lines between
- * the points of [gradients], or of one line to its end. */
-static double ready_share(const dl_gpus *gpus, double bytes)
-{
-    const dl_workload *w = gpus->config.workload;
-    const double all = gpus->config.content_bytes;
-    dl_gradients_ready low = {0}, high = {.share = 1, .bytes = all};
-    for (size_t i = 0; i < w->gradient_count; i++) {
-        high = w->gradients[i];
-        high.bytes *= all / w->gradients[w->gradient_count - 1].bytes;
-        if (high.bytes >= bytes || i + 1 == w->gradient_count) break;
-        low = high;
-    }
-    if (high.bytes <= low.bytes) return high.share;
-    const double part = (bytes - low.bytes) / (high.bytes - low.bytes);
-    /* Rounded, the whole line may end above its point, and the next tensor be ready before. */
-    return fmin(high.share, low.share + (high.share - low.share) * part);
-}
-
-static bool has_own_buckets(const dl_gpus *gpus)
-{
-    return gpus->config.options->own_buckets && gpus->config.workload->gradient_count > 0;
-}
-
-/* Bytes of all buckets up to this one. */
-static double end_of_bucket(const dl_gpus *gpus, int bucket)
-{
-    const dl_workload *w = gpus->config.workload;
-    const double all = gpus->config.content_bytes;
-    if (has_own_buckets(gpus)) {
-        return all * w->gradients[bucket].bytes / w->gradients[w->gradient_count - 1].bytes;
-    }
-    const double each = (double)gpus->config.options->bucket_bytes;
-    return bucket == gpus->reduction.buckets - 1 ? all : (bucket + 1) * each;
-}
-
-static dl_status count_buckets(dl_gpus *gpus, dl_error *err)
-{
-    const double all = gpus->config.content_bytes;
-    const double each = (double)gpus->config.options->bucket_bytes;
-    if (each > 0 && all > each * MAX_BUCKETS) {
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "[exchange] bucket_bytes = %.0f: %.4g bytes make more than %d buckets",
-                            each, all, MAX_BUCKETS);
-    }
-    gpus->reduction.buckets = each > 0 && all > each ? (int)ceil(all / each) : 1;
-    if (has_own_buckets(gpus)) gpus->reduction.buckets = (int)gpus->config.workload->gradient_count;
-    return DL_OK;
-}
-
-/* The collective of a bucket: an earlier one of its size, or a new one. `sizes` has as many. After a pause
- * the first bucket is not like any other. */
-static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, double *sizes, dl_error *err)
-{
-    dl_reduction *r = &gpus->reduction;
-    int i = r->collective_count - 1;
-    while (i >= 0 && sizes[i] != bytes) /* exactly: all but the last bucket are alike */
-        i--;
-    if (i < 0) {
-        i = r->collective_count;
-        const double pause_ns = bucket == 0 ? gpus->config.pause_ns : 0;
-        dl_status status = init_bucket(gpus, &r->collectives[i], bytes, pause_ns, err);
-        if (status != DL_OK) return status;
-        sizes[i] = pause_ns > 0 ? (double)NAN : bytes;
-        r->collective_count++;
-    }
-    r->collective[bucket] = i;
-    if (!r->collectives[i].measured) r->transfers += r->collectives[i].plan.transfer_count;
-    r->moved_bytes += dl_collective_sent_bytes(&r->collectives[i]);
-    return DL_OK;
 }
 
 /* --- what the platform asks for ------------------------------------------------------------- */
@@ -771,11 +388,11 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
     case DL_PULL: pull(gpus, worker, bytes); return;
     case DL_AVERAGE:
         if (gpus->config.collective) {
-            reduction_join(gpus, worker);
+            dl_reduction_join(gpus, worker);
             return;
         }
         break;
-    case DL_REDUCE_INSIDE: reduce_inside(gpus, worker); return;
+    case DL_REDUCE_INSIDE: dl_reduction_inside(gpus, worker); return;
     case DL_SUM:
         if (gpus->server != NULL) {
             exchanged(gpus, worker);
@@ -808,94 +425,11 @@ void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket)
     if (gpus->server != NULL) {
         dl_server_ready(gpus, worker, bucket);
     } else {
-        gpus->reduction.ready[bucket]++;
-        try_next(gpus);
+        dl_reduction_ready(gpus, bucket);
     }
 }
 
 /* --- setting up ----------------------------------------------------------------------------- */
-
-/* The collectives are of all workers that take part, or of their hosts. */
-static void set_ranks(dl_gpus *gpus)
-{
-    dl_reduction *r = &gpus->reduction;
-    r->present = 0;
-    for (int w = 0; w < gpus->config.workers; w++) {
-        if (gpus->team == NULL || dl_members_has(gpus->team, w)) {
-            const dl_place gpu = gpus->places[w];
-            r->places[r->present++] = gpus->config.options->on_hosts ? host_of(gpus, gpu) : gpu;
-        }
-    }
-}
-
-/* Among other workers than before. Fewer of them make no more transfers than there is room for. */
-static void make_collectives_again(dl_gpus *gpus)
-{
-    dl_reduction *r = &gpus->reduction;
-    const int different = r->collective_count;
-    double *sizes = dl_calloc((size_t)different, sizeof *sizes, "buckets");
-    for (int i = 0; i < different; i++)
-        dl_collective_free(&r->collectives[i]);
-    r->collective_count = r->held = 0;
-    r->moved_bytes = r->transfers = 0;
-    set_ranks(gpus);
-    for (int b = 0; b < r->buckets; b++) {
-        dl_error err = {0};
-        const double bytes = r->bytes_share[b] * gpus->config.content_bytes;
-        const dl_status status = add_bucket(gpus, b, bytes, sizes, &err);
-        DL_ASSERT(status == DL_OK, "%s", err.text);
-    }
-    free(sizes);
-    r->stale = false;
-}
-
-int dl_gpus_domain(const dl_team *team, int worker)
-{
-    return inside_of(team->machine, worker);
-}
-
-void dl_gpus_members_changed(dl_team *team, int worker)
-{
-    dl_gpus *gpus = dl_gpus_of(team);
-    gpus->workers[worker].rounds = gpus->reduction.rounds;
-    gpus->reduction.stale = gpus->config.collective;
-}
-
-static dl_status reduction_init(dl_gpus *gpus, dl_error *err)
-{
-    dl_reduction *r = &gpus->reduction;
-    dl_status status = count_buckets(gpus, err);
-    if (status != DL_OK) return status;
-    const size_t buckets = (size_t)r->buckets;
-    const size_t different = has_own_buckets(gpus) || buckets < 3 ? buckets : 3;
-    r->places = dl_calloc((size_t)gpus->config.workers, sizeof *r->places, "ranks");
-    set_ranks(gpus);
-    r->collectives = dl_calloc(different, sizeof *r->collectives, "buckets");
-    r->collective = dl_calloc(buckets, sizeof *r->collective, "buckets");
-    r->share = dl_calloc(buckets + 1, sizeof *r->share, "buckets");
-    r->bytes_share = dl_calloc(buckets, sizeof *r->bytes_share, "buckets");
-    r->ready = dl_calloc(buckets, sizeof *r->ready, "buckets");
-    double *sizes = dl_calloc(different, sizeof *sizes, "buckets");
-    const double all = gpus->config.content_bytes;
-    const double each = (double)gpus->config.options->bucket_bytes;
-    double before = 0, share_before = 0;
-    for (int b = 0; b < r->buckets && status == DL_OK; b++) {
-        const double end = end_of_bucket(gpus, b);
-        const bool is_full = !has_own_buckets(gpus) && b < r->buckets - 1;
-        const double bytes = is_full ? each : end - before;
-        const double share = ready_share(gpus, end);
-        r->share[b] = share - share_before;
-        r->bytes_share[b] = all > 0 ? bytes / all : 1.0 / r->buckets;
-        if (gpus->config.collective) status = add_bucket(gpus, b, bytes, sizes, err);
-        before = end;
-        share_before = share;
-    }
-    r->share[buckets] = fmax(0, 1 - share_before);
-    free(sizes);
-    if (status != DL_OK) return status;
-    return dl_collective_check_run(gpus->config.options->fidelity, r->transfers,
-                                   gpus->config.exchanges, err);
-}
 
 static void make_held(dl_gpus *gpus, size_t gpu_count)
 {
@@ -910,25 +444,14 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
 {
     const dl_gpus_config *config = &gpus->config;
     const dl_machine *m = &config->options->machine;
-    if (config->connects) gpus->reduction.first_use_ns = dl_ns_ceil(m->first_use_ns.value);
     const size_t gpu_count = (size_t)m->nodes * (size_t)m->gpu_count;
-    dl_status status = DL_OK;
     gpus->sent_bytes =
         dl_calloc((size_t)dl_machine_domains(m), sizeof *gpus->sent_bytes, "bytes of sites");
     gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");
     gpus->staging = dl_calloc(gpu_count, sizeof(int), "GPUs");
     if (config->options->staged_stops && config->ps) make_held(gpus, gpu_count);
     gpus->senders = config->workers;
-    if (config->inside_bytes > 0) group_workers(gpus);
-    if (config->collective || config->overlap || dl_server_is_wanted(gpus) ||
-        config->options->tensors != DL_TENSORS_SPLIT) {
-        status = reduction_init(gpus, err);
-    }
-    if (status == DL_OK && config->collective && config->with_buffers) {
-        status = init_buffers(gpus, err);
-    }
-    if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
-    if (status == DL_OK && config->collective && config->options->on_hosts) add_host_copies(gpus);
+    dl_status status = dl_reduction_init(gpus, err);
     if (status != DL_OK || config->collective || config->alone) return status;
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)
@@ -939,26 +462,12 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
 
 void dl_gpus_exchange_free(dl_gpus *gpus)
 {
-    dl_reduction *r = &gpus->reduction;
-    for (int i = 0; i < r->collective_count; i++)
-        dl_collective_free(&r->collectives[i]);
-    dl_collective_free(&r->buffers);
-    for (int i = 0; i < gpus->inside_count; i++)
-        dl_collective_free(&gpus->inside[i].collective);
-    free(gpus->inside);
-    free(r->places);
-    free(r->collectives);
-    free(r->collective);
-    free(r->share);
-    free(r->bytes_share);
-    free(r->ready);
+    dl_reduction_free(gpus);
     dl_server_free(gpus);
     free(gpus->shard_share);
     free(gpus->servers);
     free(gpus->push);
     free(gpus->pull);
-    free(gpus->up);
-    free(gpus->down);
     free(gpus->serving_class);
     free(gpus->memory_class);
     free(gpus->sent_bytes);

@@ -1,4 +1,5 @@
-/* The GPUs of a run, for their step (gpu.c) and their exchange (gpu_exchange.c). */
+/* The GPUs of a run, for their step (gpu.c), their exchange (gpu_exchange.c) and what
+ * they reduce among themselves (gpu_reduction.c). */
 #ifndef DL_SIM_GPU_INTERNAL_H
 #define DL_SIM_GPU_INTERNAL_H
 
@@ -152,6 +153,28 @@ double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int wo
  * dl_gpus_exchange_free accepts what has not been set up. */
 dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_gpus_exchange_free(dl_gpus *gpus);
+
+/* A link after the machine's, with a name; returns -1 if it limits nothing. */
+int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
+    DL_PRINTF(3, 4);
+
+/* Workers that take part in averages; before the run, all. */
+int dl_gpus_present(const dl_gpus *gpus);
+
+/* The buckets, where gradients are exchanged in any, and the collectives of them, of the model's buffers
+ * and inside sites. DL_ERR_RANGE: too many buckets or transfers. */
+dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
+void dl_reduction_free(dl_gpus *gpus);
+
+/* The worker waits for the all-reduce of all buckets; without overlap it has them all ready. Then
+ * dl_gpus_exchanged. */
+void dl_reduction_join(dl_gpus *gpus, int worker);
+
+/* The worker waits for that of its site's gradients; then dl_team_done. */
+void dl_reduction_inside(dl_gpus *gpus, int worker);
+
+/* One more worker has the bucket. */
+void dl_reduction_ready(dl_gpus *gpus, int bucket);
 
 /* The worker has the gradients of its next bucket ready, with overlap. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
