@@ -128,9 +128,18 @@ do for [p = 1:panel_count] {
         unset logscale y
         set yrange [0 : y_max > 0 ? y_max * 1.1 : 1]
     }
-    # Below five thousands, millions, ... ticks are closer than these.
-    leading(y) = y >= 1000 ? leading(y / 1000) : y
-    if (exists("y_prefixed")) { set format y leading(y_max * 1.1) < 5 ? "%.1s%c" : "%.0s%c" }
+    # All ticks of an axis have one prefix: steps of 1, 2 or 5 times a power of ten, five to ten of them.
+    if (exists("y_prefixed")) {
+        y_top = y_max > 0 ? y_max * 1.1 : 1
+        tick = 10 ** floor(log10(y_top / 5))
+        tick = tick * (y_top >= 25 * tick ? 5 : y_top >= 10 * tick ? 2 : 1)
+        prefixed = y_max < 1e3 ? 1 : y_max < 1e6 ? 1e3 : 1e6
+        prefix = prefixed == 1 ? "" : prefixed == 1e3 ? "k" : "M"
+        set ytics ("0" 0)
+        do for [i = 1:int(y_top / tick)] {
+            set ytics add (sprintf("%.6g%s", i * tick / prefixed, prefix) i * tick)
+        }
+    }
 
     set lmargin at screen panel_left(p)
     set rmargin at screen panel_right(p)

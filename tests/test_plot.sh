@@ -105,6 +105,17 @@ if [ "$figure" = staleness ]; then
         "results='$results'; histogram='$histogram'; output='$folder/d.png'"
 fi
 
+# All ticks of an axis have one prefix.
+if [ "$figure" = interval ]; then
+    awk -F, -v OFS=, '/^#/ { print; next }
+        !head { for (i = 1; i <= NF; i++) scaled[i] = $i ~ /throughput.*_per_s$/; head = 1; print; next }
+        { for (i = 1; i <= NF; i++) if (scaled[i] && $i != "") $i *= 150; print }' \
+        "$fixtures/results.csv" >"$results"
+    draws "a million samples/s" "results='$results'; output='$svg'" "$svg"
+    grep -q -F ">0.2M<" "$svg" && grep -q -F ">1M<" "$svg" || fail "no ticks in millions"
+    grep -q '>[0-9.]*k<' "$svg" && fail "ticks in thousands beside those in millions"
+fi
+
 # What a figure can do without: the spread, the measurements, the machine.
 without_columns 'measured_.*|throughput_low_per_s|throughput_high_per_s|cores' 2
 draws "few columns" "results='$results'; output='$folder/c.svg'" "$folder/c.svg"
