@@ -139,6 +139,7 @@ static bool calls_server(const dl_scenario *scenario, const dl_point *point)
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point)
 {
+    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has what that needs */
     if (calls_server(scenario, point) && find_of_processes(costs, point, DL_ROUNDTRIP) == NULL) {
         return dl_format("[roundtrip %d]", point->workers);
     }
@@ -203,12 +204,21 @@ static unsigned without_waits(const dl_scenario *scenario, const dl_point *point
     return reduces(scenario, point) ? needs & ~(unsigned)DL_NEED_AVERAGE : needs;
 }
 
-unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
+/* Of exchanges among processes that the costs have no times of. */
+static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs,
+                              const dl_point *point)
+{
+    if (!dl_costs_exchange_by_messages(costs)) return 0;
+    if (calls_server(scenario, point)) return DL_NEED_RPC;
+    return reduces(scenario, point) && point->workers > 1 ? DL_NEED_GLOO : 0;
+}
+
+unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
                                            : dl_mode_needs(point->mode, agents(point), point->cores,
                                                            scenario->average_state);
-    needs = without_waits(scenario, point, needs);
+    needs = without_waits(scenario, point, needs) | message_needs(scenario, costs, point);
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
     }
@@ -217,7 +227,7 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point)
 
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    dl_origin origin = dl_costs_worst_origin(costs, dl_run_needs(scenario, point));
+    dl_origin origin = dl_costs_worst_origin(costs, dl_run_needs(scenario, costs, point));
     const bool split = dl_point_is_split(point);
     if (split) origin = dl_pipeline_origin(&scenario->pipeline->options, costs, origin);
     const bool exchanges = split || point->mode->needs & DL_NEED_PARAMETERS;
@@ -409,7 +419,7 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
         workload->memory_bytes_per_ns = INFINITY;
     }
     if (scenario->gpu == NULL) return;
-    unsigned needs = dl_run_needs(scenario, point);
+    unsigned needs = dl_run_needs(scenario, costs, point);
     if (!(needs & DL_NEED_BARRIER)) workload->barrier_ns = 0;
     if (!(needs & DL_NEED_LOCK)) workload->lock_ns = 0;
 }
@@ -685,6 +695,8 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_random stream;
     dl_random_init(&stream, (uint64_t)config->scenario->seed, config->draw, 0, COST_STREAM);
     dl_costs_draw(config->costs, config->draw > 0 ? &stream : NULL, &costs);
+    if (are_processes(config->scenario) && dl_costs_exchange_by_messages(&costs))
+        dl_costs_draw_processes(&costs, config->point->workers);
     const dl_status status = dl_point_is_split(config->point)
                                  ? dl_run_split(config, &costs, result, err)
                                  : run_whole(config, &costs, result, err);

@@ -140,7 +140,7 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
 /* All cost needs of a point, its noise among them. */
-unsigned dl_run_needs(const dl_scenario *scenario, const dl_point *point);
+unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* The least trustworthy origin of what the point's run depends on. */
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);

@@ -38,7 +38,7 @@ static double run(trial *t, const dl_costs *costs, double compute_log)
  * to vary it over. */
 static bool counts(const dl_assumption *a, const dl_variant *variant, const dl_point *point)
 {
-    return a->low < a->high && dl_run_needs(&variant->scenario, point) & a->need &&
+    return a->low < a->high && dl_run_needs(&variant->scenario, &variant->costs, point) & a->need &&
            dl_assumption_holds(a, &variant->costs);
 }
 

@@ -478,7 +478,7 @@ char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs)
     char *layers = NULL;
     for (size_t i = 0; i < scenario->point_count; i++) {
         const dl_point *point = &scenario->points[i];
-        needs |= dl_run_needs(scenario, point);
+        needs |= dl_run_needs(scenario, costs, point);
         if (layers != NULL) continue;
         layers = dl_point_is_split(point) ? dl_run_split_missing(scenario, costs, point)
                                           : dl_run_collective_missing(scenario, costs, point);

@@ -7,6 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/collective/collective.h"
 
 /* Most that a drawn start is longer or shorter than the median: of two or three measured starts,
  * Student's distribution has tails beyond what a machine does. */
@@ -330,6 +331,41 @@ void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
     if (stream == NULL) return;
     draw_times(stream, drawn);
     draw_starts(stream, drawn);
+}
+
+/* times x (latency + bytes / rate). */
+static void add_line(dl_costs *drawn, int kind, int ranks, double times, const dl_value *latency_ns,
+                     const dl_value *bytes_per_s)
+{
+    const double bytes = 1e6;
+    if (!latency_ns->known || !bytes_per_s->known) return;
+    const double ns[2] = {times * latency_ns->value,
+                          times * (latency_ns->value + bytes / bytes_per_s->value * 1e9)};
+    dl_collective_cost line = {.kind = kind, .ranks = ranks, .count = 2};
+    line.times = dl_calloc(line.count, sizeof *line.times, "times by size");
+    for (size_t i = 0; i < line.count; i++) {
+        line.times[i] = (dl_collective_time){
+            .bytes = i > 0 ? bytes : 0,
+            .time_ns = {.known = true, .value = ns[i], .origin = latency_ns->origin}};
+    }
+    DL_APPEND(drawn->collectives, drawn->collective_count, "collectives of a run") = line;
+}
+
+void dl_costs_draw_processes(dl_costs *drawn, int workers)
+{
+    const double messages = 2 * (workers - 1);
+    const dl_value *const latency_ns = &drawn->gloo.latency_ns, *const bytes_per_s =
+                                                                    &drawn->gloo.bytes_per_s;
+    if (workers > 1) {
+        add_line(drawn, DL_ALLREDUCE, workers, messages, latency_ns, bytes_per_s);
+        if (drawn->gloo.beside_frac.known) {
+            add_line(drawn, DL_ALLREDUCE_BESIDE, workers, messages * drawn->gloo.beside_frac.value,
+                     latency_ns, bytes_per_s);
+        }
+        add_line(drawn, DL_BROADCAST, workers, ceil(log2(workers)), latency_ns, bytes_per_s);
+    }
+    add_line(drawn, DL_ROUNDTRIP, workers, workers, &drawn->rpc.latency_ns,
+             &drawn->rpc.bytes_per_s);
 }
 
 static void note_error(void *user, dl_value *value, double low, double high)

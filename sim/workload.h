@@ -112,6 +112,16 @@ int dl_sharing_known(const dl_costs *costs);
 void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn);
 void dl_costs_draw_free(dl_costs *drawn);
 
+/* Adds to drawn costs the exchanges of `workers` >= 1 processes on one machine that follow from
+ * their [gloo] and [rpc]:
+ *
+ *   allreduce           2 (N - 1) (latency + bytes / rate): a ring, gloo's choice, has as many
+ *                       rounds; in each the processes send bytes / N, all through the same cores
+ *   allreduce_beside    beside_frac of that
+ *   broadcast           ceil(log2 N) of these: a binomial tree
+ *   roundtrip           N (latency + bytes / rate): one server, which serves one at a time */
+void dl_costs_draw_processes(dl_costs *drawn, int workers);
+
 /* Whether some value has a standard error, so that draws differ from the costs. */
 bool dl_costs_have_errors(const dl_costs *costs);
 

@@ -63,7 +63,7 @@ static inline dl_run_result fixture_run_machine(const char *text, const char *co
                          "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
                          steps, path, workers, machine, rest);
     unlink(path);
-    char *missing = dl_costs_missing(&costs, dl_run_needs(&scenario, &scenario.points[0]));
+    char *missing = dl_costs_missing(&costs, dl_run_needs(&scenario, &costs, &scenario.points[0]));
     if (missing != NULL) fail_msg("missing: %s", missing);
     dl_run_result result = fixture_run(&costs, &scenario);
     dl_scenario_free(&scenario);

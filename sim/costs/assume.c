@@ -250,13 +250,65 @@ static bool state_bytes(const basis *b, guess *g)
     return true;
 }
 
+/* Of processes that exchange with one another: lines (dl_costs_draw_processes) by least squares of
+ * the logarithms of all rows of tests/clients/traces/mlp_gloo.csv, of bench_gloo.py: 2 and 4 processes
+ * all-reduce, 1, 2 and 4 call a server, 64 kB to 4 MB. The residuals' standard deviation is a factor
+ * of 1.5 (gloo) and 1.6 (RPC). Single rows of gloo are 0.38 to 1.9 times the line, those of RPC 0.52
+ * to 1.5 but for one of 0.11. In traces of another machine, a busy Intel Xeon (transformer_ddp2,
+ * mlp_localsgd2), medians of all-reduces, with waits for the other process, are 2.1 to 2.4 times the
+ * line, the shortest call half of it. The rules' factor for a latency, 5, is the widest of gloo on
+ * one machine, 2.6, times 2 for another one. */
+#define GLOO_MACHINE "2 virtual cores of an AMD EPYC, 2026-11-24 (bench_gloo.py)"
+
+static bool gloo_latency(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 1.2e6;
+    SAY(g, "gloo between 2 and 4 processes on " GLOO_MACHINE
+           "; 2 (N - 1) of it make an all-reduce; less with idle cores for its threads");
+    return true;
+}
+
+static bool gloo_rate(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 3.4e9;
+    SAY(g, "gloo between 2 and 4 processes on " GLOO_MACHINE ", 64 kB to 4 MB");
+    return true;
+}
+
+/* Geometric mean over the benchmark's sizes and processes of beside / the line above: 0.53. */
+static bool gloo_beside(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 0.5;
+    SAY(g, "0.37 to 0.72 on " GLOO_MACHINE);
+    return true;
+}
+
+static bool rpc_latency(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 2.3e6;
+    SAY(g, "RPC of 1 to 4 processes on " GLOO_MACHINE "; N processes wait N times as long");
+    return true;
+}
+
+static bool rpc_rate(const basis *b, guess *g)
+{
+    (void)b;
+    g->value = 2.4e9;
+    SAY(g, "RPC of 1 to 4 processes on " GLOO_MACHINE ", 64 kB to 4 MB");
+    return true;
+}
+
 /* --- the rules ------------------------------------------------------------------------------- */
 
 #define BENCH "dlprof bench --model MODEL --batch N -o bench.dlt, with dlcal fit"
 #define BENCH_OF \
     "dlprof bench --of PROGRAM ..., then dlcal costs TRACE --batch N --copies BENCH.dlt"
 #define EXCHANGE \
-    "a benchmark of the program's exchange, then dlcal links CSV --costs FILE (docs/traces.md)"
+    "bench_gloo.py --ranks N -o CSV, then dlcal links CSV --costs FILE (docs/traces.md)"
 #define TRACE \
     "dlcal costs TRACE --batch N, of a trace with launches (PyTorch's profiler, dlprof run)"
 #define TABLE "dlcal table MEASURED.csv --scenario SCENARIO: of throughputs with several workers"
@@ -296,6 +348,11 @@ static const struct {
      "dlcal costs TRACE --batch N --overlap-trace OTHER, of a trace of this sort of GPU with "
      "collectives",
      NULL},
+    {"gloo", "latency_ns", DL_NEED_GLOO, gloo_latency, 5, EXCHANGE, NULL},
+    {"gloo", "bytes_per_s", DL_NEED_GLOO, gloo_rate, 3, EXCHANGE, NULL},
+    {"gloo", "beside_frac", DL_NEED_GLOO, gloo_beside, 2, EXCHANGE, NULL},
+    {"rpc", "latency_ns", DL_NEED_RPC, rpc_latency, 5, EXCHANGE, NULL},
+    {"rpc", "bytes_per_s", DL_NEED_RPC, rpc_rate, 3, EXCHANGE, NULL},
     {"input", "bytes_per_sample", DL_NEED_INPUT, input_bytes, 8,
      "dlcal costs TRACE --batch N, of a trace with copies of input", NULL},
 };
@@ -353,13 +410,6 @@ static double error_of(double factor)
 {
     const double x = exp(pow(log(factor) / 1.959964, 2));
     return sqrt(x * (x - 1));
-}
-
-bool dl_costs_of_other_program(const dl_costs *costs)
-{
-    for (size_t i = 0; i < costs->op_count; i++)
-        if (strncmp(costs->ops[i].name, "step.", 5) == 0) return true;
-    return false;
 }
 
 static const char *how_to_measure(size_t rule, const dl_key *key, const basis *b)

@@ -47,10 +47,6 @@ void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine,
 void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *device,
                             int64_t batch);
 
-/* Whether the costs are of training on cores by a program other than dlprof train: dlcal costs has
- * its step as a whole (step.forward, ...). */
-bool dl_costs_of_other_program(const dl_costs *costs);
-
 /* Buckets of PyTorch's DistributedDataParallel: reducer.hpp (kDefaultFirstBucketBytes), and its
  * default of bucket_cap_mb. */
 #define DL_FIRST_BUCKET_BYTES 0x1p20

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/collective/collective.h"
 
 void dl_costs_free(dl_costs *costs)
 {
@@ -81,6 +82,29 @@ bool dl_costs_have_input(const dl_costs *costs)
         if (strcmp(costs->ops[i].name, "input") == 0) return true;
     }
     return costs->input_bytes_per_sample.known;
+}
+
+bool dl_costs_of_other_program(const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (strncmp(costs->ops[i].name, "step.", 5) == 0) return true;
+    return false;
+}
+
+bool dl_costs_have_exchanges(const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->collective_count; i++) {
+        const int kind = costs->collectives[i].kind;
+        if (kind == DL_ALLREDUCE || kind == DL_ROUNDTRIP) return true;
+    }
+    return false;
+}
+
+bool dl_costs_exchange_by_messages(const dl_costs *costs)
+{
+    return !dl_costs_have_exchanges(costs) &&
+           (costs->gloo.latency_ns.known || costs->rpc.latency_ns.known ||
+            dl_costs_of_other_program(costs));
 }
 
 char *dl_costs_missing(const dl_costs *costs, unsigned needs)

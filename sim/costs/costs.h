@@ -98,7 +98,9 @@ typedef enum dl_cost_need {
     DL_NEED_DISPATCH = 1 << 13, /* [dispatch], of GPUs */
     DL_NEED_PAGEABLE = 1 << 14,
     DL_NEED_OVERLAP = 1 << 15,
-    DL_NEED_INPUT = 1 << 17,     /* [input], if there is an [op input] */
+    DL_NEED_INPUT = 1 << 17, /* [input], if there is an [op input] */
+    DL_NEED_GLOO = 1 << 18,  /* [gloo], [rpc]: of processes whose exchange was not measured */
+    DL_NEED_RPC = 1 << 19,
     DL_NEED_GPU_MEMORY = 1 << 16 /* no run needs it: what is unknown is not checked */
 } dl_cost_need;
 
@@ -157,6 +159,14 @@ typedef struct dl_costs {
     /* Of buffers, before each forward pass of allreduce, by processes on cores and GPUs; in how many
      * collectives (unknown: one), which counts on cores. */
     dl_value broadcast_bytes, broadcast_calls;
+    /* Exchange of processes on cores by its messages and bytes (dl_costs_draw_processes), where
+     * `collectives` has no times of it. */
+    struct {
+        dl_value latency_ns, bytes_per_s, beside_frac;
+    } gloo;
+    struct {
+        dl_value latency_ns, bytes_per_s;
+    } rpc;
     /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k co-running instances over its time alone,
      * per time slice: time(k) / (time(1) max(1, k / cores)); with k on one GPU, of its time there,
      * time(k) / (k time(1)) */
@@ -205,6 +215,17 @@ bool dl_costs_have_input(const dl_costs *costs);
 /* The least trustworthy origin among the needed values that are known; ASSUMED if there are none.
  */
 dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs);
+
+/* Whether they are of training on cores by a program other than dlprof train: dlcal costs has its
+ * step as a whole (step.forward, ...). */
+bool dl_costs_of_other_program(const dl_costs *costs);
+
+/* Whether they have times of exchanges of processes: of all-reduces or round trips to a server. */
+bool dl_costs_have_exchanges(const dl_costs *costs);
+
+/* Whether processes exchange by [gloo] and [rpc]: exchanges were not measured, and these are given
+ * or the program is one that would exchange like that. */
+bool dl_costs_exchange_by_messages(const dl_costs *costs);
 
 /* Calls visit(user, value, low, high) for every value of the file, in a fixed order; its key
  * may be from low to high. */

@@ -160,6 +160,18 @@ static const dl_key rows[] = {
     SINGLE("broadcast", "calls", FACTOR, 0, broadcast_calls,
         "broadcasts that the buffers take, one for each of their number types; processes on cores "
         "only; unknown: 1"),
+    SINGLE("gloo", "latency_ns", WAITS, DL_NEED_GLOO, gloo.latency_ns,
+        "processes on cores, where the file has neither [collective allreduce N] nor [roundtrip N]: "
+        "an all-reduce of N adds 2 (N - 1) (latency + bytes / bytes_per_s) to a step, a broadcast "
+        "log2 N of these"),
+    SINGLE("gloo", "bytes_per_s", RATES, DL_NEED_GLOO, gloo.bytes_per_s, "of it"),
+    SINGLE("gloo", "beside_frac", SHARE, DL_NEED_GLOO, gloo.beside_frac,
+        "share of an all-reduce's time that it adds to a backward pass which it lies within"),
+    SINGLE("rpc", "latency_ns", WAITS, DL_NEED_RPC, rpc.latency_ns,
+        "likewise: a call of a parameter server by each of N processes adds "
+        "N (latency + bytes / bytes_per_s)"),
+    SINGLE("rpc", "bytes_per_s", RATES, DL_NEED_RPC, rpc.bytes_per_s,
+        "of it; the bytes of one direction, with as many back"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,

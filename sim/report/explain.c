@@ -316,7 +316,8 @@ static bool is_needed(const trial *t, size_t change)
     const unsigned need = changes[change].need;
     if (changes[change].cost != NULL && strcmp(changes[change].cost, "noise") == 0)
         return dl_run_varies(&variant->scenario, &variant->costs) || variant->costs.work_frac.known;
-    return need == 0 || (dl_run_needs(&variant->scenario, &t->row->point) & need) != 0;
+    return need == 0 ||
+           (dl_run_needs(&variant->scenario, &variant->costs, &t->row->point) & need) != 0;
 }
 
 static bool matters(double ratio)

@@ -198,7 +198,7 @@ static void add_buffers(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Costs of a program of which only single processes were measured. */
+/* Costs of a program that the scenario makes threads of. */
 static void add_shared_memory(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -207,10 +207,9 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     for (size_t p = 0; p < scenario->point_count; p++) {
         const dl_point *point = &scenario->points[p];
         if (point->workers == 1 || point->mode == &dl_mode_none) continue;
-        add(list, dl_format("%s has no times of exchanges between processes: workers are taken to "
-                            "be threads that share memory; with gloo or RPC each exchange takes "
-                            "milliseconds more, so that two may be slower than one (docs/traces.md "
-                            "says how to measure that)",
+        add(list, dl_format("[machine] processes = no takes the workers of %s to be threads that "
+                            "share memory; between processes, by gloo or RPC, each exchange takes "
+                            "milliseconds more, so that two may be slower than one",
                             file_of(&variant->costs)));
     }
 }

@@ -85,7 +85,8 @@ static const dl_key rows[] = {
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
      .group = DL_TAKE_CORES, .sweep = ',',
      .help = "workers on cores are processes, which exchange by the cost file's [collective ...]s, "
-             "not threads with one memory; auto: if it has an allreduce"},
+             "not threads with one memory; auto: if it has an allreduce, or is of a program other "
+             "than dlprof train"},
     {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
      .help = "machine file: workers are its GPUs"},
     {"machine", "nodes", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,

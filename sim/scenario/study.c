@@ -427,7 +427,7 @@ static void assume(dl_variant *variant)
     unsigned needs = 0;
     int cores = 0;
     for (size_t p = 0; p < scenario->point_count; p++) {
-        needs |= dl_run_needs(scenario, &scenario->points[p]);
+        needs |= dl_run_needs(scenario, &variant->costs, &scenario->points[p]);
         if (scenario->points[p].cores > cores) cores = scenario->points[p].cores;
     }
     if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
@@ -555,16 +555,14 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     return DL_OK;
 }
 
-/* Cost files of processes hold the time of their all-reduces, or round trips. */
+/* Cost files of processes hold the time of their all-reduces, or round trips, or are of a program
+ * that would exchange like that. */
 static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
 {
     if (scenario->processes != DL_PROCESSES_AUTO) return;
-    scenario->processes = DL_PROCESSES_NO;
-    for (size_t i = 0; i < costs->collective_count && scenario->gpu == NULL; i++) {
-        const int kind = costs->collectives[i].kind;
-        if (kind != DL_ALLREDUCE && kind != DL_ROUNDTRIP) continue;
-        scenario->processes = DL_PROCESSES_YES;
-    }
+    const bool are = scenario->gpu == NULL &&
+                     (dl_costs_have_exchanges(costs) || dl_costs_exchange_by_messages(costs));
+    scenario->processes = are ? DL_PROCESSES_YES : DL_PROCESSES_NO;
 }
 
 static dl_status read_costs(dl_variant *variant, dl_error *err)

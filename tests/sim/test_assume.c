@@ -135,6 +135,28 @@ static void copies_of_the_program_itself_are_timed(void **state)
     dl_costs_free(&costs);
 }
 
+/* Exchanges of processes of a program that was traced alone: a message between 1.2 ms / 5 and 1.2 ms
+ * x 5, a call of a server likewise; an all-reduce beside computing adds its own time at most. */
+static void exchanges_of_processes_are_assumed(void **state)
+{
+    (void)state;
+    dl_assumptions made;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op step.forward]\nfixed_ns = 1e6\n"
+                                   "per_sample_ns = 0\n");
+    assert_true(dl_costs_exchange_by_messages(&costs));
+    dl_costs_assume(&costs, DL_NEED_GLOO | DL_NEED_RPC, NULL, 2, &made);
+    assert_int_equal(made.count, 5);
+    assert_assumed(&made, "gloo", "latency_ns", 1.2e6, 0.24e6, 6e6);
+    assert_assumed(&made, "gloo", "beside_frac", 0.5, 0.25, 1);
+    assert_assumed(&made, "rpc", "latency_ns", 2.3e6, 0.46e6, 11.5e6);
+    assert_non_null(strstr(find(&made, "gloo", "bytes_per_s")->measure, "dlcal links"));
+    assert_int_equal(costs.gloo.latency_ns.origin, DL_ORIGIN_ASSUMED);
+    dl_costs_free(&costs);
+    costs = fixture_costs(COSTS);
+    assert_false(dl_costs_exchange_by_messages(&costs));
+    dl_costs_free(&costs);
+}
+
 /* What the file gives stays, what no point needs is not made up, layers add up exactly. */
 static void only_what_is_needed_and_unknown(void **state)
 {
@@ -359,6 +381,7 @@ int main(void)
         cmocka_unit_test(long_steps_are_issued_in_5_ms),
         cmocka_unit_test(on_cores_the_size_counts),
         cmocka_unit_test(copies_of_the_program_itself_are_timed),
+        cmocka_unit_test(exchanges_of_processes_are_assumed),
         cmocka_unit_test(only_what_is_needed_and_unknown),
         cmocka_unit_test(draws_have_the_interval),
         cmocka_unit_test(the_influence_is_that_of_the_interval),

@@ -105,8 +105,8 @@ static void what_was_not_measured_is_assumed(void **state)
     (void)state;
     dl_costs costs = fixture_costs(COSTS);
     dl_scenario scenario = scenario_of("gpus = 0\nworkers = 1, 2, 4\n", "");
-    assert_false(dl_run_needs(&scenario, &scenario.points[0]) & DL_NEED_SHARING);
-    assert_true(dl_run_needs(&scenario, &scenario.points[1]) & DL_NEED_SHARING);
+    assert_false(dl_run_needs(&scenario, &costs, &scenario.points[0]) & DL_NEED_SHARING);
+    assert_true(dl_run_needs(&scenario, &costs, &scenario.points[1]) & DL_NEED_SHARING);
     dl_assumptions made;
     dl_costs_assume(&costs, DL_NEED_SHARING, &scenario.gpu->machine, 0, &made);
     assert_int_equal(made.count, 1);

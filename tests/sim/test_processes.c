@@ -298,6 +298,73 @@ static void what_is_missing_is_named(void **state)
     dl_costs_free(&costs);
 }
 
+#define STEP                                                     \
+    "[costs]\nschema = 1\nparameter_bytes = 8000\n"              \
+    "[op step.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"  \
+    "[op step.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n" \
+    "[op step.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"   \
+    "[sharing]\ncopies_2 = 1\n"
+#define MESSAGES "[gloo]\nlatency_ns = 10000\nbytes_per_s = 1e9\nbeside_frac = 0.5\n"
+#define FOUR "[machine]\ncores = 4\nworkers = 4\nprocesses = yes\n"
+
+/* Messages of 10,000 ns and 1 ns a byte. Two processes' all-reduce of 8,000 bytes has two,
+ * 36,000 ns, and that of four has six, 108,000 (4 processes take 4 / 2 as many samples as step_ns
+ * counts). Buffers of 4,000 bytes are sent log2 N times: 14,000 and 28,000. Of two buckets of 2,000
+ * and 6,000 bytes, the first takes 24,000 within the backward pass, half of which that is longer, and
+ * the last one 32,000. */
+static void exchange_follows_from_messages(void **state)
+{
+    (void)state;
+    assert_near(step_ns(STEP MESSAGES, PROCESSES, "mode = allreduce\n"), 1136000, 1e-9);
+    assert_near(2 * step_ns(STEP MESSAGES, FOUR, "mode = average\n"), 1208000, 1e-9);
+    static const char buffers[] = STEP MESSAGES "[broadcast]\nbytes = 4000\n";
+    assert_near(step_ns(buffers, PROCESSES, "mode = allreduce\n"), 1150000, 1e-9);
+    assert_near(2 * step_ns(buffers, FOUR, "mode = allreduce\n"), 1236000, 1e-9);
+    static const char buckets[] =
+        STEP MESSAGES "[gradients]\nready_1 = 0.5, 2000\nready_2 = 1, 8000\n";
+    assert_near(step_ns(buckets, PROCESSES, "mode = allreduce\n"), 1144000, 1e-9);
+    assert_near(step_ns(STEP MESSAGES REDUCES, PROCESSES, "mode = allreduce\n"), 1200000, 1e-9);
+    assert_near(step_ns(STEP MESSAGES, ONE, "mode = allreduce\n"), 2 * 1100000, 1e-9);
+}
+
+/* A call of one worker takes 20,000 + 8,000 ns, beside computing and the server's update of 16,000:
+ * 8,000 bytes, read and written at 1 GB/s each. Calls of two take twice as long; in
+ * the first of 20 steps one waits for the other one's update, 16,000 / 20. */
+static void calls_follow_from_messages(void **state)
+{
+    (void)state;
+    static const char costs[] =
+        STEP "[rpc]\nlatency_ns = 20000\nbytes_per_s = 1e9\n[update]\nlatency_ns = 0\n"
+             "read_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n";
+    const double one_ns = step_ns(costs, ONE, "mode = async\n") / 2;
+    assert_near(one_ns, 1000000 + 28000 + 16000, 1e-9);
+    const double two_ns = step_ns(costs, PROCESSES, "mode = async\n");
+    assert_near(two_ns, 1000000 + 56000 + 16000 + 800, 1e-9);
+}
+
+/* Costs of another program than dlprof train need no times of exchanges; others do. */
+static void what_messages_lack_is_named(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(STEP);
+    dl_scenario two = scenario_of(PROCESSES, "mode = allreduce\n");
+    char *missing = dl_sweep_missing(&two, &costs);
+    assert_string_equal(missing, "[gloo] latency_ns, [gloo] bytes_per_s, [gloo] beside_frac");
+    free(missing);
+    dl_scenario served = scenario_of(ONE, "mode = async\n");
+    assert_true(dl_run_needs(&served, &costs, &served.points[0]) & DL_NEED_RPC);
+    assert_false(dl_run_needs(&served, &costs, &served.points[0]) & DL_NEED_GLOO);
+    dl_scenario one = scenario_of(ONE, "mode = allreduce\n");
+    assert_null(dl_sweep_missing(&one, &costs));
+    dl_costs measured = fixture_costs(STEP REDUCES);
+    assert_null(dl_sweep_missing(&two, &measured));
+    dl_scenario_free(&one);
+    dl_scenario_free(&two);
+    dl_scenario_free(&served);
+    dl_costs_free(&measured);
+    dl_costs_free(&costs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +380,9 @@ int main(void)
         cmocka_unit_test(a_server_is_called),
         cmocka_unit_test(threads_stay_what_they_are),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(exchange_follows_from_messages),
+        cmocka_unit_test(calls_follow_from_messages),
+        cmocka_unit_test(what_messages_lack_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@ static void needs_follow_mode_and_machine(void **state)
          DL_NEED_OPS | DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS | DL_NEED_STATE |
              DL_NEED_SHARING | DL_NEED_MEMORY | DL_NEED_BARRIER},
     };
+    const dl_costs costs = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_scenario s =
             fixture_scenario("[machine]\ncores = %d\nworkers = %d\n[workload]\n"
@@ -30,7 +31,7 @@ static void needs_follow_mode_and_machine(void **state)
                              "[noise]\nkind = trace\n",
                              cases[i].cores, cases[i].workers, cases[i].mode,
                              cases[i].needs & DL_NEED_STATE ? "average_state = yes\n" : "");
-        assert_int_equal(dl_run_needs(&s, &s.points[0]), cases[i].needs | DL_NEED_NOISE);
+        assert_int_equal(dl_run_needs(&s, &costs, &s.points[0]), cases[i].needs | DL_NEED_NOISE);
         dl_scenario_free(&s);
     }
 }

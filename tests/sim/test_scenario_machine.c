@@ -142,12 +142,14 @@ static void needs_follow_mode_and_place(void **state)
         {"workers = 2\n" WORK "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\n",
          EXCHANGE | DL_NEED_OVERLAP},
     };
+    const dl_costs costs = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         snprintf(text, sizeof text, HEAD "%s", cases[i].text);
         dl_scenario s = must_read(text);
-        if (dl_run_needs(&s, &s.points[0]) != cases[i].needs) {
-            fail_msg("case %zu: %x, not %x", i, dl_run_needs(&s, &s.points[0]), cases[i].needs);
+        if (dl_run_needs(&s, &costs, &s.points[0]) != cases[i].needs) {
+            fail_msg("case %zu: %x, not %x", i, dl_run_needs(&s, &costs, &s.points[0]),
+                     cases[i].needs);
         }
         dl_scenario_free(&s);
     }

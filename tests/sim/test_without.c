@@ -71,7 +71,8 @@ static void nothing_is_missing_of_what_is_off(void **state)
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 10\n");
     dl_scenario scenario = fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\n"
                                             "costs = c\nbatch = 2\n[sync]\nmode = async\n");
-    const unsigned needs = dl_run_needs(&scenario, &scenario.points[0]) & ~(unsigned)DL_NEED_OPS;
+    const unsigned needs =
+        dl_run_needs(&scenario, &costs, &scenario.points[0]) & ~(unsigned)DL_NEED_OPS;
     char *missing = dl_costs_missing(&costs, needs);
     assert_non_null(missing);
     free(missing);
