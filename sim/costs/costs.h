@@ -2,7 +2,7 @@
  * Written by dlcal or by hand, read by dlsim.
  *
  * The format, with examples: docs/formats.md. Its keys, units and ranges: dl_cost_keys
- * (costs_file.c), docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
+ * (costs_keys.c), docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
  *
  * An operation is called "input", "dispatch", or ends in ".forward", ".backward" or ".update". Its
  * fixed_ns and any latency may be negative (the intercept of a line fitted over a range), but not

@@ -1,8 +1,11 @@
-/* What the cost file's reader and writer share with what is asked of costs. */
+/* What the cost file's keys (costs_keys.c), its reader (costs_file.c), its writer (costs_write.c) and
+ * what is asked of costs (costs.c) share. */
 #ifndef DL_SIM_COSTS_INTERNAL_H
 #define DL_SIM_COSTS_INTERNAL_H
 
 #include "sim/costs/costs.h"
+
+#define DL_COSTS_SCHEMA 1 /* of files that are read and written */
 
 /* Which part of the costs keeps a key's number. */
 typedef enum dl_cost_owner {
@@ -17,5 +20,9 @@ const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key);
 
 /* Whether an operation's name ends in ".phase". */
 bool dl_costs_is_phase(const char *name, const char *phase);
+
+/* The name of an exchange's section, "[collective allreduce 8]" or "[roundtrip 4]", into text[bytes];
+ * returns text. */
+const char *dl_costs_section_text(char *text, size_t bytes, const dl_collective_cost *cost);
 
 #endif

@@ -1,0 +1,233 @@
+/* The keys of cost files. */
+#include "sim/costs/costs_internal.h"
+
+#include <math.h>
+#include <stddef.h>
+
+/* Plausible values, far beyond what is built or trained. */
+#define RATES .dimension = DL_DIMENSION_BYTES_PER_S, .low = 1e3, .high = 1e15
+#define SIZES .dimension = DL_DIMENSION_BYTES, .low = 0, .high = 1e15
+#define TIMES .dimension = DL_DIMENSION_NS, .low = 0, .high = 3.6e12
+#define ISSUE .dimension = DL_DIMENSION_NS, .low = 0, .high = 1e11
+#define SLICE .dimension = DL_DIMENSION_NS, .low = 1, .high = 1e10
+#define FLOPS .dimension = DL_DIMENSION_PURE, .low = 0, .high = 1e18
+#define SHARE .dimension = DL_DIMENSION_PURE, .low = 0, .high = 1
+#define WAITS .dimension = DL_DIMENSION_NS, .low = 0, .high = 1e10
+#define INTERCEPT .dimension = DL_DIMENSION_NS, .low = -1e9, .high = 3.6e12
+#define VECTORS .dimension = DL_DIMENSION_PURE, .low = 0, .high = 100
+#define FACTOR .dimension = DL_DIMENSION_PURE, .low = 1, .high = 100
+#define COUNTS(most) .dimension = DL_DIMENSION_PURE, .low = 1, .high = most
+
+#define KEY(in, key, kind, kept, member, words) \
+    .section = in, .name = key, .type = kind, .owner = kept, .offset = member, .help = words
+#define TEXT(key, member, words)                                                         \
+    {                                                                                    \
+        KEY("costs", key, DL_KEY_TEXT, DL_COST_HEAD, offsetof(dl_costs, member), words), \
+            .form = "text"                                                               \
+    }
+#define HEAD(key, range, member, words)                                                         \
+    {                                                                                           \
+        KEY("costs", key, DL_KEY_INT64, DL_COST_HEAD, offsetof(dl_costs, member), words), range \
+    }
+#define OP(key, range, need, member, words)                                                   \
+    {                                                                                         \
+        KEY("op *", key, DL_KEY_OWN, DL_COST_OP, offsetof(dl_op_cost, member), words), range, \
+            .group = need                                                                     \
+    }
+#define LAYER(key, range, member, words)                                                        \
+    {                                                                                           \
+        KEY("layer *", key, DL_KEY_OWN, DL_COST_LAYER, offsetof(dl_layer_cost, member), words), \
+            range                                                                               \
+    }
+#define SINGLE(in, key, range, need, member, words)                                         \
+    {                                                                                       \
+        KEY(in, key, DL_KEY_OWN, DL_COST_SINGLE, offsetof(dl_costs, member), words), range, \
+            .group = need                                                                   \
+    }
+#define SERIES(in, key, unit, least, most, looks, words)                                     \
+    {                                                                                        \
+        KEY(in, key, DL_KEY_OWN, DL_COST_SERIES, 0, words), .dimension = unit, .low = least, \
+                                                            .high = most, .form = looks      \
+    }
+
+/* clang-format off */
+static const dl_key rows[] = {
+    {"costs", "schema", .type = DL_KEY_OWN, COUNTS(1), .form = "1", .required = true,
+     .owner = DL_COST_SERIES, .help = "version of this format"},
+    TEXT("workload", workload, "the model"),
+    TEXT("precision", precision, "of its numbers: float, double, tf32, fp16"),
+    TEXT("device", device, "what was measured; on GPUs its model's name is in it"),
+    HEAD("parameter_bytes", SIZES, parameter_bytes, "of the model"),
+    HEAD("state_bytes", SIZES, state_bytes, "of the optimizer's state"),
+    HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),
+    HEAD("batch_max", COUNTS(INT32_MAX), batch_max, "largest one"),
+    HEAD("cores", COUNTS(1024), cores, "of the machine that was measured"),
+    {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
+         "the program exchanges gradients during its backward pass: so does dlsim on GPUs, unless "
+         "[exchange] overlap says otherwise"), .fallback = "no"},
+    {KEY("costs", "waits", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, waits),
+         "the program makes a batch, launches its step and waits for its end, in turn: so does dlsim "
+         "on GPUs, unless [machine] ahead, [input] cores or prefetch are given"), .fallback = "no"},
+    OP("fixed_ns", INTERCEPT, DL_NEED_OPS, fixed_ns, "of the operation, whatever the batch"),
+    OP("per_sample_ns", TIMES, DL_NEED_OPS, per_sample_ns, "and for each sample"),
+    OP("flop_per_sample", FLOPS, 0, flop_per_sample,
+        "floating-point operations, to scale to another GPU"),
+    OP("bytes_per_sample", SIZES, 0, bytes_per_sample,
+        "of memory that it reads and writes, likewise"),
+    LAYER("output_bytes_per_sample", SIZES, output_bytes_per_sample,
+        "handed to the next layer, and its gradient back"),
+    LAYER("parameter_bytes", SIZES, parameter_bytes, "of the layer"),
+    LAYER("activation_bytes_per_sample", SIZES, activation_bytes_per_sample,
+        "kept for the backward pass, in place of its share of [gpu_memory]'s"),
+    SINGLE("copy", "latency_ns", INTERCEPT, DL_NEED_COPY, copy.latency_ns,
+        "of a copy on the worker's own core"),
+    SINGLE("copy", "bandwidth_bytes_per_s", RATES, DL_NEED_COPY, copy.bandwidth_bytes_per_s,
+        "of it"),
+    SINGLE("copy", "pageable_bytes_per_s", RATES, DL_NEED_PAGEABLE, copy.pageable_bytes_per_s,
+        "between a GPU and host memory that is not pinned, each direction"),
+    SINGLE("average", "latency_ns", INTERCEPT, DL_NEED_AVERAGE, average.latency_ns,
+        "averaging with one thread: latency + bytes (vectors / read + 1 / write)"),
+    SINGLE("average", "read_bytes_per_s", RATES, DL_NEED_AVERAGE, average.read_bytes_per_s,
+        "of it"),
+    SINGLE("average", "write_bytes_per_s", RATES, DL_NEED_AVERAGE, average.write_bytes_per_s,
+        "of it"),
+    SINGLE("update", "latency_ns", INTERCEPT, DL_NEED_UPDATE, update.latency_ns,
+        "the server's update, likewise: gradients summed and applied"),
+    SINGLE("update", "read_bytes_per_s", RATES, DL_NEED_UPDATE, update.read_bytes_per_s, "of it"),
+    SINGLE("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, update.write_bytes_per_s, "of it"),
+    SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
+        "vectors that the server's optimizer reads in passes after the sum (3 with momentum in one "
+        "pass: the sum, parameters, momentum); default: the sum is the update; also those of an outer "
+        "optimizer (bmuf, [sync] outer), default 5; workers on GPUs"),
+    SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
+        "vectors that it writes (2 with momentum in one pass); an outer one by default 2"),
+    SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
+        "traffic, read and written, of all cores at once"),
+    SINGLE("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, barrier_ns,
+        "spinning barrier: last arrival to release"),
+    SINGLE("sync", "wakeup_ns", WAITS, DL_NEED_WAKEUP, wakeup_ns,
+        "post to running of a blocked thread"),
+    SINGLE("sync", "lock_ns", WAITS, DL_NEED_LOCK, lock_ns, "hand-over of a spinning lock"),
+    SINGLE("sync", "slice_ns", SLICE, DL_NEED_SLICE, slice_ns,
+        "how long a thread keeps a core that others want too"),
+    SINGLE("dispatch", "serial_ns", ISSUE, DL_NEED_DISPATCH, dispatch.serial_ns,
+        "host time of a step before the first GPU is given anything"),
+    SINGLE("dispatch", "per_worker_ns", ISSUE, DL_NEED_DISPATCH, dispatch.per_worker_ns,
+        "to issue one GPU's step"),
+    SINGLE("dispatch", "contention_frac", SHARE, 0, dispatch.contention_frac,
+        "by which each further GPU of a process makes per_worker_ns longer: threads that launch the "
+        "GPUs' operations wait for one lock; unknown: 0. With [machine] dispatch = single"),
+    SINGLE("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, overlap_slowdown,
+        "factor on a GPU's compute while collectives run beside it"),
+    SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,
+        "of a node's port, each direction, in place of the machine file's"),
+    SINGLE("network", "pair_bytes_per_s", RATES, 0, network.pair_bytes_per_s,
+        "between two nodes, both directions together: where one core or one tunnel serves all packets "
+        "of a pair"),
+    SINGLE("network", "latency_ns", WAITS, 0, network.latency_ns,
+        "of a message between two nodes, beside their own links'"),
+    SINGLE("network", "message_ns", WAITS, 0, network.message_ns,
+        "of a message between two nodes, while which its sender sends no other: sockets"),
+    SINGLE("message", "host_ns", WAITS, 0, message_host_ns,
+        "of a message of exchange anywhere, beside the links': staging, MPI"),
+    SINGLE("spread", "gpu_frac", SHARE, 0, gpu_spread_frac,
+        "standard deviation of the logarithm of the compute times of GPUs of one model"),
+    SINGLE("spread", "work_frac", SHARE, 0, work_frac,
+        "coefficient of variation of a worker's work in a step, another one in each step: data of "
+        "several lengths or sizes; not where a model is split"),
+    SINGLE("spread", "work_max", FACTOR, 0, work_max,
+        "most that a worker's work in a step is over the mean; unknown: lognormal"),
+    SINGLE("spread", "board_slowdown", FACTOR, 0, gpu_board_slowdown,
+        "factor on the compute of a GPU when another one below its PCIe switch is used too"),
+    SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,
+        "standard deviation of the logarithm of the factor on all compute, where it is estimated"),
+    SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
+        "of the buffers that DistributedDataParallel broadcasts before each forward pass; processes "
+        "on cores or GPUs"),
+    SINGLE("broadcast", "calls", FACTOR, 0, broadcast_calls,
+        "broadcasts that the buffers take, one for each of their number types; processes on cores "
+        "only; unknown: 1"),
+    SINGLE("gloo", "latency_ns", WAITS, DL_NEED_GLOO, gloo.latency_ns,
+        "processes on cores, where the file has neither [collective allreduce N] nor [roundtrip N]: "
+        "an all-reduce of N adds 2 (N - 1) (latency + bytes / bytes_per_s) to a step, a broadcast "
+        "log2 N of these"),
+    SINGLE("gloo", "bytes_per_s", RATES, DL_NEED_GLOO, gloo.bytes_per_s, "of it"),
+    SINGLE("gloo", "beside_frac", SHARE, DL_NEED_GLOO, gloo.beside_frac,
+        "share of an all-reduce's time that it adds to a backward pass which it lies within"),
+    SINGLE("rpc", "latency_ns", WAITS, DL_NEED_RPC, rpc.latency_ns,
+        "likewise: a call of a parameter server by each of N processes adds "
+        "N (latency + bytes / bytes_per_s)"),
+    SINGLE("rpc", "bytes_per_s", RATES, DL_NEED_RPC, rpc.bytes_per_s,
+        "of it; the bytes of one direction, with as many back"),
+    SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
+        "copied to the GPU; needed if there is an [op input]"),
+    SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
+        "of a sample in storage, as a compressed image; counts with [input] storage_bytes_per_s of "
+        "the scenario"),
+    SINGLE("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY,
+        gpu_memory.activation_bytes_per_sample, "kept for the backward pass"),
+    SINGLE("gpu_memory", "workspace_bytes", SIZES, DL_NEED_GPU_MEMORY, gpu_memory.workspace_bytes,
+        "of libraries and the driver"),
+    SERIES("sharing", "copies_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
+        "copies_K: a step's time with K co-running instances over its time alone, per time slice; "
+        "of K workers that share a GPU, of its time there: 1 where they take turns"),
+    SERIES("linearity", "batch_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
+        "batch_B: time of all operations at batch B over that of their lines"),
+    SERIES("gradients", "ready_*", DL_DIMENSION_PURE, 0, 0, "SHARE, BYTES",
+        "ready_1, ready_2, ...: share of the backward pass, and the bytes of gradients "
+        "ready by then"),
+    SERIES("collective *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
+        "bytes_SIZE of [collective KIND RANKS]: its time"),
+    SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "whole number",
+        "that the ranks are on"),
+    SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
+        "bytes_SIZE of [roundtrip CALLERS]: time that a call to a parameter server, with that many "
+        "bytes each way, adds to a step"),
+    SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
+        "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight at once, of that "
+        "many bytes in total, add to a step of processes"),
+    SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
+        "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass adds "
+        "to a step of processes"),
+    SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
+        "bytes_SIZE of [allreduce_late RANKS]: time that an all-reduce takes from the last process on, "
+        "where all others have waited for it"),
+    SERIES("collective *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("roundtrip *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("allreduce_pair *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("allreduce_beside *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("allreduce_late *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("machine *", "bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "in place of the machine file's: [machine link nvlink2] of its [link nvlink2], [machine host] "
+        "of its [host]; each direction of a link, or [machine network]: the network's core"),
+    SERIES("machine *", "duplex_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "likewise: both directions of a link together"),
+    SERIES("machine *", "latency_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL, "likewise: of a link"),
+    SERIES("machine *", "memory_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "likewise: of a socket's memory, or [machine gpu_model NAME]: of a GPU's"),
+    SERIES("machine *", "root_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "likewise: all devices of a socket"),
+    SERIES("machine *", "sum_frac", DL_DIMENSION_PURE, 0, 1, NULL,
+        "[machine nvswitch]: part of the link's rate at which it sums"),
+    SERIES("machine *", "launch_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "[machine protocol NAME]: of a call of the collectives library"),
+    SERIES("machine *", "hop_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "likewise: of a hop inside a node"),
+    SERIES("machine *", "network_hop_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL,
+        "likewise: of a hop between nodes"),
+    SERIES("machine *", "bandwidth_frac", DL_DIMENSION_PURE, 0, 1, NULL,
+        "likewise: part of the links' rates that it reaches"),
+    SERIES("exchange_runs", "run_*", DL_DIMENSION_PURE, 0, 0, "COPY, AVERAGE, UPDATE",
+        "run_1, ...: times of exchange in one run over those of the lines"),
+    SERIES("noise", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "factors_RUN_COPY_LINE: step times over the expected ones, in order"),
+    SERIES("noise *", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "the same for [noise BATCH] or [noise BATCH copies K]"),
+};
+/* clang-format on */
+const dl_keys dl_cost_keys = {rows, sizeof rows / sizeof *rows};

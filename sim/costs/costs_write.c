@@ -1,0 +1,224 @@
+/* The cost file's writer. */
+#include "sim/costs/costs_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/output.h"
+#include "common/units.h"
+
+#define NOISE_PER_LINE 12
+#define TEXT_BYTES 180
+
+static void write_line(FILE *out, const char *key, const dl_value *value)
+{
+    if (!value->known) return;
+    fprintf(out, "%s = ", key);
+    dl_value_write(out, value);
+    fputc('\n', out);
+}
+
+/* Each line of `comment` after "; ". */
+static void write_comment(FILE *out, const char *comment)
+{
+    while (comment != NULL && *comment != '\0') {
+        size_t length = strcspn(comment, "\n");
+        fprintf(out, "; %.*s\n", (int)length, comment);
+        comment += length;
+        if (*comment == '\n') comment++;
+    }
+}
+
+static void write_head(FILE *out, const dl_costs *costs)
+{
+    fprintf(out, "[costs]\nschema = %d\n", DL_COSTS_SCHEMA);
+    if (costs->workload != NULL) fprintf(out, "workload = %s\n", costs->workload);
+    if (costs->precision != NULL) fprintf(out, "precision = %s\n", costs->precision);
+    if (costs->device != NULL) fprintf(out, "device = %s\n", costs->device);
+    const struct {
+        const char *key;
+        int64_t value, low;
+    } numbers[] = {
+        {"parameter_bytes", costs->parameter_bytes, 0},
+        {"state_bytes", costs->state_bytes, 0},
+        {"batch_min", costs->batch_min, 1},
+        {"batch_max", costs->batch_max, 1},
+        {"cores", costs->cores, 1},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value < numbers[i].low) continue;
+        fprintf(out, "%s = %lld\n", numbers[i].key, (long long)numbers[i].value);
+    }
+    if (costs->overlap) fprintf(out, "overlap = yes\n");
+    if (costs->waits) fprintf(out, "waits = yes\n");
+}
+
+/* Six digits where they are enough for the same float, else the nine that always are. */
+static void write_factor(FILE *out, float factor)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", (double)factor);
+    bool same = strtof(text, NULL) == factor;
+    fprintf(out, same ? "%.6g" : "%.9g", (double)factor);
+}
+
+static void write_series(FILE *out, const dl_noise_series *series, size_t run, size_t copy)
+{
+    for (size_t i = 0; i < series->count; i++) {
+        if (i % NOISE_PER_LINE == 0) {
+            fprintf(out, "\nfactors_%zu_%zu_%zu = ", run + 1, copy + 1, i / NOISE_PER_LINE + 1);
+        } else {
+            fprintf(out, ", ");
+        }
+        write_factor(out, series->factors[i]);
+    }
+}
+
+static void write_noise(FILE *out, const dl_noise_set *set)
+{
+    fprintf(out, "\n[noise");
+    if (set->batch > 0) fprintf(out, " %lld", (long long)set->batch);
+    if (set->copies > 1) fprintf(out, " copies %zu", set->copies);
+    fprintf(out, "]");
+    for (size_t run = 0; run < set->run_count; run++) {
+        for (size_t copy = 0; copy < set->copies; copy++) {
+            write_series(out, &set->series[run * set->copies + copy], run, copy);
+        }
+    }
+    fprintf(out, "\n");
+}
+
+static void write_exchange_runs(FILE *out, const dl_costs *costs)
+{
+    if (costs->exchange_run_count > 0) fprintf(out, "\n[exchange_runs]\n");
+    for (size_t i = 0; i < costs->exchange_run_count; i++) {
+        const dl_exchange_run *run = &costs->exchange_runs[i];
+        fprintf(out, "run_%zu = ", i + 1);
+        write_factor(out, run->copy);
+        fprintf(out, ", ");
+        write_factor(out, run->average);
+        fprintf(out, ", ");
+        write_factor(out, run->update);
+        fprintf(out, "\n");
+    }
+}
+
+static void write_gradients(FILE *out, const dl_costs *costs)
+{
+    if (costs->gradient_count > 0) fprintf(out, "\n[gradients]\n");
+    for (size_t i = 0; i < costs->gradient_count; i++) {
+        fprintf(out, "ready_%zu = %.9g, %.12g\n", i + 1, costs->gradients[i].share,
+                costs->gradients[i].bytes);
+    }
+}
+
+static void write_collectives(FILE *out, const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->collective_count; i++) {
+        const dl_collective_cost *c = &costs->collectives[i];
+        char section[64];
+        fprintf(out, "\n%s\n", dl_costs_section_text(section, sizeof section, c));
+        if (c->nodes > 0) fprintf(out, "nodes = %d\n", c->nodes);
+        for (size_t k = 0; k < c->start_count; k++) {
+            fputs(k == 0 ? "starts = " : ", ", out);
+            write_factor(out, c->starts[k]);
+        }
+        if (c->start_count > 0) fputc('\n', out);
+        for (size_t t = 0; t < c->count; t++) {
+            char bytes[DL_DOUBLE_TEXT_BYTES];
+            fprintf(out, "bytes_%s = ", dl_format_double(bytes, c->times[t].bytes));
+            dl_value_write(out, &c->times[t].time_ns);
+            fputc('\n', out);
+        }
+    }
+}
+
+static void write_machine(FILE *out, const dl_costs *costs)
+{
+    const char *section = "";
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        const dl_machine_value *value = &costs->machine_values[i];
+        if (!value->value.known) continue;
+        if (strcmp(section, value->section) != 0) fprintf(out, "\n[machine %s]\n", value->section);
+        section = value->section;
+        write_line(out, value->key->name, &value->value);
+    }
+}
+
+static void write_all(FILE *out, const dl_costs *costs, const char *comment)
+{
+    write_comment(out, comment);
+    write_head(out, costs);
+    for (size_t i = 0; i < costs->op_count; i++) {
+        fprintf(out, "\n[op %s]\n", costs->ops[i].name);
+        write_line(out, "fixed_ns", &costs->ops[i].fixed_ns);
+        write_line(out, "per_sample_ns", &costs->ops[i].per_sample_ns);
+        write_line(out, "flop_per_sample", &costs->ops[i].flop_per_sample);
+        write_line(out, "bytes_per_sample", &costs->ops[i].bytes_per_sample);
+    }
+    for (size_t i = 0; i < costs->layer_count; i++) {
+        const dl_layer_cost *layer = &costs->layers[i];
+        fprintf(out, "\n[layer %s]\n", layer->name);
+        write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
+        write_line(out, "parameter_bytes", &layer->parameter_bytes);
+        write_line(out, "activation_bytes_per_sample", &layer->activation_bytes_per_sample);
+    }
+    const char *section = "";
+    for (size_t i = 0; i < dl_cost_keys.count; i++) {
+        const dl_key *key = &dl_cost_keys.rows[i];
+        const dl_value *value = dl_cost_single_of(costs, key);
+        if (value == NULL || !value->known) continue;
+        if (strcmp(section, key->section) != 0) fprintf(out, "\n[%s]\n", key->section);
+        section = key->section;
+        write_line(out, key->name, value);
+    }
+    write_machine(out, costs);
+    bool shared = false;
+    for (int k = 1; k <= DL_SHARING_MAX; k++) {
+        char key[24];
+        if (costs->sharing[k].known && !shared) fprintf(out, "\n[sharing]\n");
+        shared = shared || costs->sharing[k].known;
+        snprintf(key, sizeof key, "copies_%d", k);
+        write_line(out, key, &costs->sharing[k]);
+    }
+    if (costs->linearity_count > 0) fprintf(out, "\n[linearity]\n");
+    for (size_t i = 0; i < costs->linearity_count; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "batch_%lld", (long long)costs->linearity[i].batch);
+        write_line(out, key, &costs->linearity[i].factor);
+    }
+    write_gradients(out, costs);
+    write_collectives(out, costs);
+    write_exchange_runs(out, costs);
+    for (size_t i = 0; i < costs->noise_count; i++)
+        write_noise(out, &costs->noise[i]);
+}
+
+static dl_status check_text(const char *path, const char *text, dl_error *err)
+{
+    if (text == NULL || (strlen(text) <= TEXT_BYTES && strpbrk(text, "\r\n;]") == NULL)) {
+        return DL_OK;
+    }
+    return dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                           "'%.60s' cannot stand in an INI file: over %d bytes, a line break, a "
+                           "semicolon or a bracket",
+                           text, TEXT_BYTES);
+}
+
+dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *comment,
+                         dl_error *err)
+{
+    dl_status status = check_text(path, costs->workload, err);
+    if (status == DL_OK) status = check_text(path, costs->precision, err);
+    if (status == DL_OK) status = check_text(path, costs->device, err);
+    for (size_t i = 0; i < costs->op_count && status == DL_OK; i++) {
+        status = check_text(path, costs->ops[i].name, err);
+    }
+    if (status != DL_OK) return status;
+    dl_output output = {0};
+    status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    write_all(output.out, costs, comment);
+    return dl_output_close(&output, err);
+}
