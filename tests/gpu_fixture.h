@@ -29,6 +29,17 @@
     "[gpus 2-3]\nmodel = g\nparent = sw1\nlink = x16\n"                               \
     "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
 
+/* Nodes with one GPU each, that nothing but their ports of 1 GB/s holds up; count as a text. */
+#define FIXTURE_NODES(count)                                               \
+    "[machine]\nschema = 1\nname = nodes\nnodes = " count "\npeer = all\n" \
+    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n"    \
+    "fp32_flop_per_s = 1Tflop/s\n"                                         \
+    "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"                  \
+    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"                   \
+    "[host]\nmemory_bytes_per_s = 1000GB/s\n"                              \
+    "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"                  \
+    "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
+
 /* 1 ms forward and backward, 0.1 ms update, 80 kB of parameters, 40 kB of state; nothing on the
  * host but what a test adds. Averaging: 0.5 ns a byte read, 1 ns written; update 1 and 1. */
 #define FIXTURE_GPU_COSTS                                                          \

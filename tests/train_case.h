@@ -53,4 +53,12 @@ static inline bool same_bits(const dl_train_result *a, const dl_train_result *b)
     return memcmp(a->parameters, b->parameters, a->parameter_count * sizeof(double)) == 0;
 }
 
+/* Frees both. */
+static inline void expect_same(dl_train_result *a, dl_train_result *b)
+{
+    assert_true(same_bits(a, b));
+    dl_train_result_free(a);
+    dl_train_result_free(b);
+}
+
 #endif

@@ -26,7 +26,7 @@ static const dl_option options[] = {
     DL_OPT_FLAG("verbose", 'v', &set.verbose, "Say more."),
     DL_OPT_INT("steps", 'n', &set.steps, 1, 1000, "COUNT", "Steps to run."),
     DL_OPT_ROW(DOUBLE, "rate", 0, &set.rate, "PER_S",
-               "Learning rate, with so many words of explanation that we do need a second line.",
+               "Learning rate of the optimizer, by which it multiplies the gradients of a step.",
                .low = 0, .high = INFINITY),
     DL_OPT_ROW(BYTES, "size", 's', &set.size_bytes, "BYTES", "Bucket size.", .low = 1,
                .high = 1 << 30),
@@ -190,8 +190,8 @@ static void help_shows_ranges_units_and_defaults(void **state)
               "Options:\n"
               "  -v, --verbose      Say more.\n"
               "  -n, --steps=COUNT  Steps to run (1..1000; default 100)\n"
-              "      --rate=PER_S   Learning rate, with so many words of explanation that we\n"
-              "                     do need a second line (default 0.1)\n"
+              "      --rate=PER_S   Learning rate of the optimizer, by which it multiplies the\n"
+              "                     gradients of a step (default 0.1)\n"
               "  -s, --size=BYTES   Bucket size (1..1GiB; default 4MiB)\n"
               "  -o, --output=FILE  Trace to write (default run.dlt)\n"
               "      --sync=MODE    Exchange mode (one of allreduce, average, async; default\n"

@@ -45,9 +45,7 @@ static void fragments_and_lags_that_change_nothing(void **state)
     config.fragments = 1;
     config.lag = 0;
     dl_train_result none = run(&config, NULL);
-    assert_true(same_bits(&kept, &none));
-    dl_train_result_free(&kept);
-    dl_train_result_free(&none);
+    expect_same(&kept, &none);
 }
 
 /* With a lag, who sends last averages, which is not always the same worker: ten runs with a thread
@@ -240,9 +238,7 @@ static void sites_of_all_and_of_one_are_the_other_modes(void **state)
         config.sites = 0;
         config.sync = DL_SYNC_ALLREDUCE;
         dl_train_result all = run(&config, NULL);
-        assert_true(same_bits(&site, &all));
-        dl_train_result_free(&site);
-        dl_train_result_free(&all);
+        expect_same(&site, &all);
     }
     for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
         dl_train_config config = average_config(3, 4);
@@ -256,9 +252,7 @@ static void sites_of_all_and_of_one_are_the_other_modes(void **state)
             dl_train_result sites = run(&config, NULL);
             config.sites = 0;
             dl_train_result workers = run(&config, NULL);
-            assert_true(same_bits(&sites, &workers));
-            dl_train_result_free(&sites);
-            dl_train_result_free(&workers);
+            expect_same(&sites, &workers);
         }
     }
 }

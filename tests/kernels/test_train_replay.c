@@ -218,6 +218,29 @@ static dl_schedule late_schedule(int lag)
     return late_schedule_of(lag, LATE_WORKERS, 1);
 }
 
+/* To replay a late schedule with. */
+static dl_train_config late_config(int lag, dl_quantise kind)
+{
+    dl_train_config config = small_config();
+    config.steps = LATE_STEPS;
+    config.quantise = kind;
+    config.topk_frac = 0.1;
+    config.outer = (dl_outer_config){(dl_outer)(lag % 3), 0.7, 0.9};
+    config.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
+    config.average_state = lag == 0 && kind == DL_QUANTISE_NONE;
+    return config;
+}
+
+/* To train really as it says. */
+static void average_late(dl_train_config *config, int workers, int lag)
+{
+    config->sync = DL_SYNC_AVERAGE;
+    config->workers = workers;
+    config->interval = LATE_INTERVAL;
+    config->fragments = LATE_FRAGMENTS;
+    config->lag = lag;
+}
+
 /* Whatever the order in which workers get there: the bits of real training but for the mean of the
  * last parameters, on one core and on all. */
 static void late_averages_are_the_real_modes(void **state)
@@ -229,23 +252,13 @@ static void late_averages_are_the_real_modes(void **state)
         assert_int_equal(schedule.fragments, LATE_FRAGMENTS);
         assert_int_equal(schedule.has_sends, lag > 0);
         for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
-            dl_train_config config = small_config();
-            config.steps = LATE_STEPS;
-            config.quantise = (dl_quantise)kind;
-            config.topk_frac = 0.1;
-            config.outer = (dl_outer_config){(dl_outer)(lag % 3), 0.7, 0.9};
-            config.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
-            config.average_state = lag == 0 && kind == DL_QUANTISE_NONE;
+            dl_train_config config = late_config(lag, (dl_quantise)kind);
             config.cores = 1;
             dl_train_result one = replay(&config, &schedule);
             config.cores = 0;
             dl_train_result all = replay(&config, &schedule);
             assert_true(same_bits(&one, &all));
-            config.sync = DL_SYNC_AVERAGE;
-            config.workers = LATE_WORKERS;
-            config.interval = LATE_INTERVAL;
-            config.fragments = LATE_FRAGMENTS;
-            config.lag = lag;
+            average_late(&config, LATE_WORKERS, lag);
             dl_train_result threads = run(&config, NULL);
             assert_true(
                 near_all(one.parameters, threads.parameters, threads.parameter_count, 1e-14));
@@ -265,20 +278,10 @@ static void sites_are_the_real_mode(void **state)
         dl_schedule schedule = late_schedule_of(lag, 4, 2);
         assert_int_equal(schedule.sites, 2);
         for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
-            dl_train_config config = small_config();
-            config.steps = LATE_STEPS;
-            config.quantise = (dl_quantise)kind;
-            config.topk_frac = 0.1;
-            config.outer = (dl_outer_config){(dl_outer)(lag % 3), 0.7, 0.9};
-            config.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
-            config.average_state = lag == 0 && kind == DL_QUANTISE_NONE;
+            dl_train_config config = late_config(lag, (dl_quantise)kind);
             dl_train_result again = replay(&config, &schedule);
-            config.sync = DL_SYNC_AVERAGE;
-            config.workers = 4;
+            average_late(&config, 4, lag);
             config.sites = 2;
-            config.interval = LATE_INTERVAL;
-            config.fragments = LATE_FRAGMENTS;
-            config.lag = lag;
             dl_train_result threads = run(&config, NULL);
             assert_true(
                 near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));

@@ -59,16 +59,7 @@ static void who_comes_back_joins_the_next_average(void **state)
     dl_run_result_free(&r);
 }
 
-#define TWO_SITES                                                       \
-    "[machine]\nschema = 1\nname = nodes\nnodes = 4\npeer = all\n"      \
-    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n" \
-    "fp32_flop_per_s = 1Tflop/s\n"                                      \
-    "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"               \
-    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"                \
-    "[host]\nmemory_bytes_per_s = 1000GB/s\n"                           \
-    "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"               \
-    "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"             \
-    "[site a]\n[site b]\n"
+#define TWO_SITES FIXTURE_NODES("4") "[site a]\n[site b]\n"
 
 static dl_run_result run_sites(const char *failures)
 {

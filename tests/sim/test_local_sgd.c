@@ -5,16 +5,6 @@
 
 #include "sim/scenario/without.h"
 
-#define NODES                                                           \
-    "[machine]\nschema = 1\nname = nodes\nnodes = 8\npeer = all\n"      \
-    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n" \
-    "fp32_flop_per_s = 1Tflop/s\n"                                      \
-    "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"               \
-    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"                \
-    "[host]\nmemory_bytes_per_s = 1000GB/s\n"                           \
-    "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"               \
-    "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
-
 #define COSTS                                                 \
     "[costs]\nschema = 1\nparameter_bytes = 8000000\n%s"      \
     "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"  \
@@ -36,7 +26,7 @@ static dl_run_result run_of(int workers, const char *machine, const char *costs,
 {
     char path[64], machine_text[2048], costs_text[1024];
     snprintf(path, sizeof path, "nodes_%d.ini", (int)getpid());
-    snprintf(machine_text, sizeof machine_text, NODES "%s", machine);
+    snprintf(machine_text, sizeof machine_text, FIXTURE_NODES("8") "%s", machine);
     snprintf(costs_text, sizeof costs_text, COSTS, costs);
     fixture_write(path, machine_text);
     dl_costs read = fixture_costs(costs_text);

@@ -102,16 +102,6 @@ static void slices_are_of_who_is_there(void **state)
     }
 }
 
-#define MACHINE                                                         \
-    "[machine]\nschema = 1\nname = nodes\nnodes = 4\npeer = all\n"      \
-    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n" \
-    "fp32_flop_per_s = 1Tflop/s\n"                                      \
-    "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"               \
-    "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"                \
-    "[host]\nmemory_bytes_per_s = 1000GB/s\n"                           \
-    "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"               \
-    "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
-
 /* GPUs on four nodes, a step of 1.1 ms, 8 MB round a ring at 1 GB/s: 12 ms of four, 32 / 3 of three.
  * Worker 3 fails at 27.5 ms and loses 4 steps. The averages of 11 and 78 ms are of four, those of 34 and
  * 55.7 of three. Back at 60 ms it waits for the end of the third, 66.33, fetches 8 MB until 74.33,
@@ -121,7 +111,7 @@ static void a_gpu_fetches_over_its_link(void **state)
     (void)state;
     char path[64];
     snprintf(path, sizeof path, "members_%d.ini", (int)getpid());
-    fixture_write(path, MACHINE);
+    fixture_write(path, FIXTURE_NODES("4"));
     dl_costs costs = fixture_costs(
         "[costs]\nschema = 1\nparameter_bytes = 8000000\n"
         "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"

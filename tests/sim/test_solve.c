@@ -17,15 +17,7 @@
 static int write_files(void **state)
 {
     (void)state;
-    fixture_write("solve_nodes.ini",
-                  "[machine]\nschema = 1\nname = nodes\nnodes = 4\npeer = all\n"
-                  "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n"
-                  "fp32_flop_per_s = 1Tflop/s\n"
-                  "[link x16]\nbytes_per_s = 100GB/s\nlatency_ns = 0\n"
-                  "[link wire]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n"
-                  "[host]\nmemory_bytes_per_s = 1000GB/s\n"
-                  "[gpus 0]\nmodel = g\nparent = socket0\nlink = x16\n"
-                  "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n");
+    fixture_write("solve_nodes.ini", FIXTURE_NODES("4"));
     fixture_write("solve_costs.ini", "[costs]\nschema = 1\nparameter_bytes = 8000000\n"
                                      "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
                                      "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
