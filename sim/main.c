@@ -706,8 +706,9 @@ static const dl_option own_options[] = {
         "The row that these show (default: the last; for --explain, that with most workers)."),
 
     DL_OPTION_ROW_TEXT("without", 0, settings, without, "LIST",
-                       "Costs to switch off, to see what they are worth: dispatch, input, copy, "
-                       "contention, average, update, sharing, memory, overlap, noise, slow, lock, "
+                       "Costs to switch off, to see what they are worth: dispatch, "
+                       "external, input, copy, contention, average, update, sharing, memory, "
+                       "overlap, noise, slow, lock, "
                        "barrier, wakeup; of split models activations, micro_batches, imbalance, "
                        "bubble.",
                        .group = "What if"),

@@ -53,7 +53,7 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .wakeup_ns = costs->wakeup_ns.value,
         .lock_ns = costs->lock_ns.value,
         .slice_ns = or_endless(&costs->slice_ns, 1),
-        .serial_ns = costs->dispatch.serial_ns.value,
+        .serial_ns = costs->dispatch.serial_ns.value + costs->dispatch.external_ns.value,
         .per_worker_ns = costs->dispatch.per_worker_ns.value,
         .contention_frac =
             costs->dispatch.contention_frac.known ? costs->dispatch.contention_frac.value : 0,

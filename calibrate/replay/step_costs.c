@@ -429,8 +429,9 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
     if (status != DL_OK || waits->count == 0) return status;
     status = step_without(t, works | 1u << DL_REPLAY_EXTERNAL, true, &busy_ns, err);
     if (status != DL_OK) return status;
-    costs->waits_ns = costs->host_ns - busy_ns;
-    if (!waits->removed && costs->waits_ns < WAITS_NAMED_FRAC * costs->step_ns) return DL_OK;
+    const double waits_ns = costs->host_ns - busy_ns;
+    if (!waits->removed && waits_ns < WAITS_NAMED_FRAC * costs->step_ns) return DL_OK;
+    costs->waits_ns = waits_ns;
     char *where = waits->where != NULL ? dl_format(", in '%.60s'", waits->where) : dl_strdup("");
     if (waits->removed) {
         dl_notes_add(
@@ -442,8 +443,8 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
         dl_notes_add(
             t->notes,
             "of the host's time, %s a step, %s are external waits, in which nothing in the "
-            "trace runs (longest %s%s): waits for input or peers, or computations; "
-            "--external remove leaves them out",
+            "trace runs (longest %s%s): waits for input or peers, or computations; they are "
+            "[dispatch] external_ns, and --external remove leaves them out",
             DL_NS_TEXT(costs->host_ns), DL_NS_TEXT(costs->waits_ns), DL_NS_TEXT(waits->longest_ns),
             where);
     }
@@ -632,20 +633,23 @@ static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
-/* The host's time to issue a step, of the traces that give it. */
+/* The host's time to launch a step, and what of it are external waits, of the traces that give it. */
 static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
 {
-    double sum = 0, known = 0;
+    double sum = 0, waits = 0, known = 0;
     size_t counted = 0;
     for (size_t i = 0; i < count; i++) {
         if (isnan(steps[i].host_ns)) continue;
-        sum += steps[i].host_ns;
+        sum += steps[i].host_ns - steps[i].waits_ns;
+        waits += steps[i].waits_ns;
         known++;
         counted += steps[i].steps;
     }
     if (known > 0) {
         costs->dispatch.per_worker_ns = value_of(sum / known, 0, counted, DL_ORIGIN_MEASURED);
         costs->dispatch.serial_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
+        if (waits > 0)
+            costs->dispatch.external_ns = value_of(waits / known, 0, counted, DL_ORIGIN_MEASURED);
     } else {
         dl_notes_add(notes, "no launches in the trace: what the host takes, [dispatch], stays "
                             "unknown");

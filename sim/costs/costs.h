@@ -138,6 +138,7 @@ typedef struct dl_costs {
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
     struct {
         dl_value serial_ns, per_worker_ns, contention_frac;
+        dl_value external_ns; /* per step, waits for what a trace does not show; unknown: 0 */
     } dispatch;
     dl_value overlap_slowdown;
     struct {

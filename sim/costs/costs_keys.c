@@ -117,6 +117,9 @@ static const dl_key rows[] = {
     SINGLE("dispatch", "contention_frac", SHARE, 0, dispatch.contention_frac,
         "by which each further GPU of a process makes per_worker_ns longer: threads that launch the "
         "GPUs' operations wait for one lock; unknown: 0. With [machine] dispatch = single"),
+    SINGLE("dispatch", "external_ns", ISSUE, 0, dispatch.external_ns,
+        "time of a step in which a host thread waits for what its trace does not show (input from other "
+        "processes, peers): the same for any number of GPUs; unknown: 0"),
     SINGLE("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, overlap_slowdown,
         "factor on a GPU's compute while collectives run beside it"),
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,

@@ -230,6 +230,7 @@ static const struct {
 } changes[] = {
     {NULL, "compute (forward, backward, update)", OF_ANY, 0},
     {"dispatch", "launching of GPU work by the host", OF_ANY, 0},
+    {"external", "waits for what the trace does not show", OF_GPUS, 0},
     {"input", "making and copying batches", OF_ANY, 0},
     {"copy", "copies over links and memory", OF_ANY, 0},
     {"contention", "sharing of links and memory among GPUs", OF_GPUS, 0},
@@ -314,8 +315,10 @@ static bool is_needed(const trial *t, size_t change)
 {
     const dl_variant *variant = &t->study->variants[t->row->variant];
     const unsigned need = changes[change].need;
-    if (changes[change].cost != NULL && strcmp(changes[change].cost, "noise") == 0)
+    const char *cost = changes[change].cost != NULL ? changes[change].cost : "";
+    if (strcmp(cost, "noise") == 0)
         return dl_run_varies(&variant->scenario, &variant->costs) || variant->costs.work_frac.known;
+    if (strcmp(cost, "external") == 0) return variant->costs.dispatch.external_ns.known;
     return need == 0 ||
            (dl_run_needs(&variant->scenario, &variant->costs, &t->row->point) & need) != 0;
 }

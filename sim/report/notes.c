@@ -71,6 +71,18 @@ static void add_turns(note_list *list, const dl_variant *variant)
                         file_of(&variant->costs)));
 }
 
+/* Time that no number of GPUs changes, of which the trace does not give the cause. */
+static void add_external(note_list *list, const dl_variant *variant)
+{
+    const dl_value *wait = &variant->costs.dispatch.external_ns;
+    if (!wait->known || !(wait->value > 0)) return;
+    add(list, dl_format("of each step, for any number of GPUs, %s are external waits: [dispatch] "
+                        "external_ns in %s. Nothing in the trace ran meanwhile, as where training "
+                        "waits for a data loader, for which more GPUs may wait longer; --without "
+                        "external leaves them out",
+                        DL_NS_TEXT(wait->value), file_of(&variant->costs)));
+}
+
 /* What was made of one number. */
 static void add_throughput(note_list *list, const dl_scenario *scenario)
 {
@@ -229,6 +241,7 @@ char **dl_study_notes(const dl_study *study, size_t *count)
         add_models(&list, variant);
         add_shares(&list, variant);
         add_estimate(&list, variant);
+        add_external(&list, variant);
         add_overlap(&list, variant);
         add_turns(&list, variant);
         add_buffers(&list, variant);

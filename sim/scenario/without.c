@@ -11,6 +11,7 @@
 
 typedef enum without {
     WITHOUT_DISPATCH,
+    WITHOUT_EXTERNAL,
     WITHOUT_INPUT,
     WITHOUT_COPY,
     WITHOUT_CONTENTION,
@@ -32,9 +33,9 @@ typedef enum without {
 } without;
 
 static const char *const names[WITHOUT_COUNT] = {
-    "dispatch", "input",  "copy",        "contention",    "average",   "update",
-    "sharing",  "memory", "overlap",     "noise",         "slow",      "lock",
-    "barrier",  "wakeup", "activations", "micro_batches", "imbalance", "bubble",
+    "dispatch", "external",    "input",         "copy",      "contention", "average", "update",
+    "sharing",  "memory",      "overlap",       "noise",     "slow",       "lock",    "barrier",
+    "wakeup",   "activations", "micro_batches", "imbalance", "bubble",
 };
 
 static dl_status parse_name(const char *name, unsigned *set, dl_error *err)
@@ -164,6 +165,7 @@ static void lessen_graded(without what, double factor, dl_scenario *scenario, dl
         lessen(&costs->dispatch.serial_ns, factor);
         lessen(&costs->dispatch.per_worker_ns, factor);
         break;
+    case WITHOUT_EXTERNAL: lessen(&costs->dispatch.external_ns, factor); break;
     case WITHOUT_INPUT:
         lessen_operation(costs, "input", factor);
         lessen(&costs->input_bytes_per_sample, factor);

@@ -283,6 +283,12 @@ static void waits_of_threads_are_named(void **state)
             named = named || (strstr(notes.lines[i], "external waits") != NULL &&
                               strstr(notes.lines[i], "longest 3.00 ms, in 'ProfilerStep#1'"));
         assert_true(named);
+        dl_costs costs = {0};
+        assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
+        assert_float_equal(costs.dispatch.per_worker_ns.value, 2005000, 1000);
+        assert_true(costs.dispatch.external_ns.known == !remove);
+        if (!remove) assert_float_equal(costs.dispatch.external_ns.value, 3000000, 1000);
+        dl_costs_free(&costs);
         dl_notes_free(&notes);
         dl_step_costs_free(&c);
     }

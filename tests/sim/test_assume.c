@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "sim/costs/assume.h"
 #include "sim/report/notes.h"
 #include "sim/sweep.h"
@@ -327,6 +328,21 @@ static void a_broadcast_without_effect_is_noted(void **state)
     dl_study_free(&study);
 }
 
+static void external_waits_are_noted(void **state)
+{
+    (void)state;
+    static const char costs[] = "[costs]\nschema = 1\nparameter_bytes = 80000\n" OPS
+                                "[dispatch]\nserial_ns = 0\nper_worker_ns = 1e5\n";
+    dl_study study = study_of(costs, "", "allreduce");
+    assert_false(has_note(&study, "external"));
+    dl_study_free(&study);
+    char *with = dl_format("%sexternal_ns = 3e6\n", costs);
+    study = study_of(with, "", "allreduce");
+    assert_true(has_note(&study, "3.00 ms are external waits"));
+    dl_study_free(&study);
+    free(with);
+}
+
 /* Exchange overlaps where the cost file says so and the scenario does not say otherwise; then the
  * slowdown is needed too. */
 static void overlap_is_that_of_the_program(void **state)
@@ -387,6 +403,7 @@ int main(void)
         cmocka_unit_test(the_influence_is_that_of_the_interval),
         cmocka_unit_test(buckets_are_those_of_ddp),
         cmocka_unit_test(one_number_makes_costs),
+        cmocka_unit_test(external_waits_are_noted),
         cmocka_unit_test(a_broadcast_without_effect_is_noted),
         cmocka_unit_test(overlap_is_that_of_the_program),
         cmocka_unit_test(parameters_may_be_the_scenarios),

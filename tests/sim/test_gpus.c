@@ -33,6 +33,27 @@ static void the_host_limits_many_gpus(void **state)
     assert_step(fixture_step_ns(costs, "dispatch = per_gpu\nahead = 0\n", 4, ""), 1.2e6);
 }
 
+/* External waits of 700 us are the thread's, once a step, whatever the number of its GPUs; nothing of
+ * them is left without them, half of them at half. */
+static void external_waits_hold_a_thread_once(void **state)
+{
+    (void)state;
+    const char *text =
+        FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\nexternal_ns = 7e5\n";
+    for (int n = 1; n <= 8; n++)
+        assert_step(fixture_step_ns(text, "dispatch = single\n", n, ""), 8e5 + n * 3e5);
+    assert_step(fixture_step_ns(text, "dispatch = per_gpu\nahead = 0\n", 4, ""), 1.9e6);
+    unsigned set = 0;
+    dl_scenario scenario = {0};
+    dl_costs costs = fixture_costs(text);
+    assert_int_equal(dl_without_parse("external", &set, NULL), DL_OK);
+    dl_without_lessen(set, 0.5, &scenario, &costs);
+    assert_near(costs.dispatch.external_ns.value, 3.5e5, 1e-12);
+    dl_without_apply(set, &scenario, &costs);
+    assert_true(costs.dispatch.external_ns.value == 0 && costs.dispatch.per_worker_ns.value == 3e5);
+    dl_costs_free(&costs);
+}
+
 /* [op dispatch] comes on top for each GPU. */
 static void the_operation_dispatch_is_the_hosts(void **state)
 {
@@ -236,6 +257,7 @@ int main(void)
         cmocka_unit_test(launches_of_one_process_contend),
         cmocka_unit_test(a_step_computes_and_updates),
         cmocka_unit_test(the_host_limits_many_gpus),
+        cmocka_unit_test(external_waits_hold_a_thread_once),
         cmocka_unit_test(the_operation_dispatch_is_the_hosts),
         cmocka_unit_test(a_server_in_host_memory),
         cmocka_unit_test(without_contention_links_serve_all_at_once),
