@@ -576,8 +576,8 @@ static void print_gpus(FILE *out, const dl_csv *gpus)
     fprintf(out,
             "\nCOUNTxGPU, as 4xrtx3090, is a box of 1 to %d of these GPUs, "
             "COUNTxGPU+COUNTxGPU one with unlike ones\n(rates without sparsity):\n%-15s %-9s %-10s "
-            "%-12s %-12s %-12s %-9s %-9s %s\n",
-            GPUS_MAX, "GPU", "memory", "its rate", "fp32", "tf32", "fp16", "bus", "links", "");
+            "%-12s %-12s %-12s %-9s %s\n",
+            GPUS_MAX, "GPU", "memory", "its rate", "fp32", "tf32", "fp16", "bus", "links");
     for (size_t r = 0; r < gpus->rows; r++) {
         static const int widths[] = {9, 10, 12, 12, 12, 9, 9, 0};
         fprintf(out, "%-15s", cell(gpus, r, "name"));

@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "common/units.h"
 #include "sim/run.h"
+#include "sim/scenario/known_gpus.h"
 #include "sim/scenario/scenario_internal.h"
 #include "sim/workloads/roofline.h"
 
@@ -565,6 +566,25 @@ static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
     scenario->processes = are ? DL_PROCESSES_YES : DL_PROCESSES_NO;
 }
 
+/* Costs of a GPU on the cores of this machine, which only a scenario that names no machine asks for. */
+static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs *costs,
+                                     dl_error *err)
+{
+    bool measured = false;
+    for (size_t p = 0; p < scenario->point_count; p++)
+        measured = measured || scenario->points[p].cores == DL_CORES_MEASURED;
+    if (!measured || costs->cores > 0 || costs->device == NULL) return DL_OK;
+    dl_gpu_model known = {0};
+    dl_known_gpu(costs->device, &known);
+    const dl_status status = dl_error_set_at(
+        err, DL_ERR_DATA, scenario->path, 0,
+        "%s is of a GPU (%s): --machine, or [machine] file, says on which machine it is to train, "
+        "as --machine 4x%s; dlsim --machines lists them",
+        costs->path, costs->device, known.name != NULL ? known.name : "v100");
+    free(known.name);
+    return status;
+}
+
 static dl_status read_costs(dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -573,6 +593,7 @@ static dl_status read_costs(dl_variant *variant, dl_error *err)
     if ((status = take_costs(scenario, costs, err)) ||
         (status = dl_costs_check_machine(
              costs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL, err)) ||
+        (status = refuse_cores_of_gpu(scenario, costs, err)) ||
         (status = dl_scenario_set_measured_cores(scenario, costs->cores, err)) ||
         (status = dl_scaling_apply(scenario, costs, &variant->scaling, &variant->scalings, err)) ||
         (scenario->model != NULL && (status = estimate_models(variant, err)))) {
