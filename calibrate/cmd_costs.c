@@ -185,11 +185,33 @@ static void print(const char *path, const dl_step_costs *c)
     }
 }
 
-/* What exchange a GPU's costs have beside their all-reduces' own. */
-static void add_exchange(dl_costs *costs, const settings *set, dl_notes *notes)
+/* Buckets of PyTorch's DistributedDataParallel from each parameter's gradients, where a trace of all
+ * of them shows these; else from their sum. */
+static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                           dl_notes *notes)
 {
-    const int64_t bytes = set->parameter_bytes >= 0 ? set->parameter_bytes : costs->parameter_bytes;
-    if (costs->device == NULL && set->device == NULL) {
+    const char *when = "evenly over the backward pass";
+    for (size_t i = 0; i < count && costs->gradient_count == 0; i++) {
+        const dl_gradients_ready *added = steps[i].added;
+        const size_t last = steps[i].added_count;
+        if (last == 0 || added[last - 1].bytes != (double)costs->parameter_bytes) continue;
+        dl_costs_fill_buckets(costs, added, last);
+        when = "as the trace adds the gradients up";
+    }
+    if (costs->gradient_count == 0) dl_costs_assume_buckets(costs);
+    dl_notes_add(notes,
+                 "[gradients] and overlap = yes are assumed: PyTorch's DistributedDataParallel "
+                 "sends a bucket of 1 MiB, then of 25 MiB, ready %s (--gradients none leaves them "
+                 "out)",
+                 when);
+}
+
+/* When the gradients are exchanged. */
+static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                         const settings *set, dl_notes *notes)
+{
+    if (set->parameter_bytes >= 0) costs->parameter_bytes = set->parameter_bytes;
+    if (!steps[0].on_cores && costs->device == NULL && set->device == NULL) {
         dl_notes_add(notes, "the trace does not name its GPU, which --device gives: dlsim takes "
                             "the times as those of any machine's GPU");
     }
@@ -199,13 +221,8 @@ static void add_exchange(dl_costs *costs, const settings *set, dl_notes *notes)
             dl_notes_add(notes, "overlap = yes: the trace's all-reduces start during the backward "
                                 "pass");
         }
-    } else if (bytes > 0 && set->gradients == GRADIENTS_DDP) {
-        costs->parameter_bytes = bytes;
-        dl_costs_assume_buckets(costs);
-        dl_notes_add(notes,
-                     "[gradients] and overlap = yes are assumed: PyTorch's DistributedDataParallel "
-                     "sends a bucket of 1 MiB, then of 25 MiB, ready evenly over the backward pass "
-                     "(--gradients none leaves them out)");
+    } else if (costs->parameter_bytes > 0 && set->gradients == GRADIENTS_DDP) {
+        assume_buckets(costs, steps, count, notes);
     }
 }
 
@@ -220,7 +237,6 @@ static dl_status write(dl_costs *costs, const dl_text_list *paths, const setting
     free(line);
     if (set->workload != NULL) costs->workload = dl_strdup(set->workload);
     costs->state_bytes = set->state_bytes;
-    if (set->parameter_bytes >= 0) costs->parameter_bytes = set->parameter_bytes;
     if (set->cores > 0) costs->cores = set->cores;
     if (set->device != NULL) {
         free(costs->device);
@@ -324,8 +340,8 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK) {
         status = dl_step_costs_combine(&costs, steps, paths->count, &notes, err);
     }
-    if (status == DL_OK && !steps[0].on_cores) add_exchange(&costs, set, &notes);
-    if (status == DL_OK && costs.parameter_bytes < 0 && set->parameter_bytes < 0) {
+    if (status == DL_OK) add_exchange(&costs, steps, paths->count, set, &notes);
+    if (status == DL_OK && costs.parameter_bytes < 0) {
         dl_notes_add(&notes, "parameter_bytes is left to dlsim to assume: --parameter-bytes gives "
                              "it");
     }

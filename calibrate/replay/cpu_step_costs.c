@@ -146,6 +146,16 @@ static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu)
     free(other);
 }
 
+static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < cpu->gradient_count; i++) {
+        bytes += cpu->gradients[i].bytes;
+        DL_APPEND(costs->added, costs->added_count, "gradients") =
+            (dl_gradients_ready){cpu->gradients[i].ready_frac, bytes};
+    }
+}
+
 /* Bytes of the parameters where no step exchanges its gradients: of the largest all-reduce (of
  * parameters that are averaged), else of the gradients that are added up. */
 static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
@@ -297,6 +307,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         scale_to_unprofiled(costs, &cpu, trace, notes);
         take_children(costs, trace, notes);
         take_gradients(costs, &cpu);
+        take_added(costs, &cpu);
         take_parameters(costs, &cpu, notes);
         take_others(costs, &cpu, notes);
         take_processor(costs, trace, notes);

@@ -526,6 +526,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
 void dl_step_costs_free(dl_step_costs *costs)
 {
     free(costs->gradients);
+    free(costs->added);
     free(costs->factors);
     free(costs->ops);
     free(costs->device);

@@ -170,6 +170,10 @@ typedef struct dl_step_costs {
     size_t pageable_copies;
     dl_gradients_ready *gradients; /* [gradient_count] */
     size_t gradient_count;
+    /* [added_count] of each parameter, cumulative as gradients are, from what adds them up in a
+     * trace of cores with shapes: what DistributedDataParallel would fill its buckets from. */
+    dl_gradients_ready *added;
+    size_t added_count;
     dl_overlap_slowdown slowdown;
     float *factors;           /* [steps] step times over their mean */
     char *device, *framework; /* names; NULL = unknown */

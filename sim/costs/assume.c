@@ -483,6 +483,19 @@ void dl_costs_assume_buckets(dl_costs *costs)
     costs->overlap = true;
 }
 
+void dl_costs_fill_buckets(dl_costs *costs, const dl_gradients_ready *ready, size_t count)
+{
+    double start = 0; /* bytes of the buckets before */
+    for (size_t i = 0; i < count; i++) {
+        const double bytes = ready[i].bytes - start;
+        const double full = costs->gradient_count > 0 ? DL_BUCKET_BYTES : DL_FIRST_BUCKET_BYTES;
+        if (bytes == 0 || (bytes < full && i + 1 < count)) continue;
+        DL_APPEND(costs->gradients, costs->gradient_count, "gradients") = ready[i];
+        start = ready[i].bytes;
+    }
+    costs->overlap = true;
+}
+
 bool dl_assumption_holds(const dl_assumption *assumption, const dl_costs *costs)
 {
     dl_costs looked_at = *costs;

@@ -128,25 +128,24 @@ static void set_op(dl_op_cost *op, const char *layer, const char *phase,
     };
 }
 
-/* Buckets are filled from the last layer on; one is ready when its last layer's backward ends. */
+/* Buckets are filled from the last layer on; a layer's gradients are ready when its backward pass
+ * ends. */
 static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
                           const dl_roofline *roofline)
 {
-    double all_ns = 0, done_ns = 0, ready_bytes = 0, bucket_bytes = 0;
-    for (size_t l = 0; l < architecture->layer_count; l++)
-        all_ns += dl_roofline_pass(roofline, &architecture->layers[l].backward).per_sample_ns;
-    for (size_t l = architecture->layer_count; l-- > 0;) {
-        const dl_architecture_layer *layer = &architecture->layers[l];
-        done_ns += dl_roofline_pass(roofline, &layer->backward).per_sample_ns;
-        bucket_bytes += (double)layer->parameters * PARAMETER_BYTES;
-        const double least = costs->gradient_count > 0 ? DL_BUCKET_BYTES : DL_FIRST_BUCKET_BYTES;
-        if (bucket_bytes == 0 || (l > 0 && bucket_bytes < least)) continue;
-        ready_bytes += bucket_bytes;
-        bucket_bytes = 0;
-        DL_APPEND(costs->gradients, costs->gradient_count, "gradients") =
-            (dl_gradients_ready){fmin(1, done_ns / all_ns), ready_bytes};
+    const size_t count = architecture->layer_count;
+    dl_gradients_ready *ready = dl_calloc(count, sizeof *ready, "gradients");
+    double all_ns = 0, bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        const dl_architecture_layer *layer = &architecture->layers[count - 1 - i];
+        all_ns += dl_roofline_pass(roofline, &layer->backward).per_sample_ns;
+        bytes += (double)layer->parameters * PARAMETER_BYTES;
+        ready[i] = (dl_gradients_ready){all_ns, bytes};
     }
-    costs->overlap = true;
+    for (size_t i = 0; i < count; i++)
+        ready[i].share /= all_ns;
+    dl_costs_fill_buckets(costs, ready, count);
+    free(ready);
 }
 
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,

@@ -34,6 +34,21 @@ holds mlp.ini "parameter_bytes = 2678824"
 holds mlp.ini "device = a processor"
 holds mlp.ini "[op step.backward]"
 grep -q "dispatch" mlp.ini && { echo "FAIL: nothing dispatches steps on cores"; failures=$((failures + 1)); }
+# DistributedDataParallel's buckets of that model, as its own trace has them (below), if a script
+# without it were to use it: the last two layers', and the first one's.
+expect 0 "ready as the trace adds" costs "$traces/mlp_b64.json.gz" --batch 64 -o buckets.ini
+holds buckets.ini "25 MiB, ready as the trace adds the gradients up"
+expect 0 "start during the backward pass" costs "$traces/mlp_ddp1_b64.json.gz" --batch 64 -o ddp.ini
+for bytes in 1071144 2678824; do
+    grep -q "^ready_[12] = [0-9.]*, $bytes\$" buckets.ini || { echo "FAIL: no bucket $bytes: $(cat buckets.ini)"; failures=$((failures + 1)); }
+    grep -q "^ready_[12] = [0-9.]*, $bytes\$" ddp.ini || { echo "FAIL: no bucket $bytes: $(cat ddp.ini)"; failures=$((failures + 1)); }
+done
+holds buckets.ini "overlap = yes"
+# Without shapes, or with other parameters than those, evenly.
+expect 0 "25 MiB, ready evenly" costs "$traces/mlp_b64.json.gz" --batch 64 --parameter-bytes 4194304 -o buckets.ini
+holds buckets.ini "ready_1 = 0.25, 1048576"
+expect 0 "costs written" costs "$traces/mlp_b64.json.gz" --batch 64 --gradients none -o buckets.ini
+grep -q "ready_1\|overlap" buckets.ini && { echo "FAIL: buckets, though --gradients none"; failures=$((failures + 1)); }
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini

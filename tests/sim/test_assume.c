@@ -225,6 +225,30 @@ static void buckets_are_those_of_ddp(void **state)
     dl_costs_free(&costs);
 }
 
+/* Gradients of 0.5, 0, 2, 20, 0, 10 and 3 MiB: the third fills the bucket of 1 MiB, the sixth that of
+ * 25; the last is what is left. */
+static void buckets_are_filled_with_gradients(void **state)
+{
+    (void)state;
+    static const double mib[] = {0.5, 0, 2, 20, 0, 10, 3};
+    static const size_t last[] = {2, 5, 6};
+    dl_gradients_ready ready[7];
+    double bytes = 0;
+    for (int i = 0; i < 7; i++) {
+        bytes += mib[i] * 0x1p20;
+        ready[i] = (dl_gradients_ready){(i + 1) / 7.0, bytes};
+    }
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n" OPS);
+    dl_costs_fill_buckets(&costs, ready, 7);
+    assert_int_equal(costs.gradient_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_float_equal(costs.gradients[i].bytes, ready[last[i]].bytes, 0);
+        assert_float_equal(costs.gradients[i].share, ready[last[i]].share, 0);
+    }
+    assert_true(costs.overlap);
+    dl_costs_free(&costs);
+}
+
 /* 250 samples/s are 4 ms a sample, 4/3 forward and 8/3 backward; the host half of a step of 1
  * sample, and 5 ms of one of 8. */
 static void one_number_makes_costs(void **state)
@@ -402,6 +426,7 @@ int main(void)
         cmocka_unit_test(draws_have_the_interval),
         cmocka_unit_test(the_influence_is_that_of_the_interval),
         cmocka_unit_test(buckets_are_those_of_ddp),
+        cmocka_unit_test(buckets_are_filled_with_gradients),
         cmocka_unit_test(one_number_makes_costs),
         cmocka_unit_test(external_waits_are_noted),
         cmocka_unit_test(a_broadcast_without_effect_is_noted),

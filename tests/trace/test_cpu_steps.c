@@ -239,6 +239,39 @@ static void gradients_are_accumulated(void **state)
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
     assert_int_equal(cpu.passes, 2);
     assert_float_equal(cpu.gradient_bytes, 4000, 0); /* as many as there are parameters */
+    /* That of the second pass, in the operator that ends its backward pass and the step's. */
+    assert_int_equal(cpu.gradient_count, 1);
+    assert_float_equal(cpu.gradients[0].bytes, 4000, 0);
+    assert_float_equal(cpu.gradients[0].ready_frac, 1, 0);
+    dl_cpu_training_free(&cpu);
+    dl_activity_steps_free(&steps);
+}
+
+/* Two parameters, ready when the operators that hold them end, after 100 and 200 of 250 us; the last
+ * step adds one alone, and shows nothing of the usual one. */
+static void gradients_are_ready_one_by_one(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 5; s++) {
+        const int64_t at = 10000 + 1000 * s;
+        add(&t, STEP, at, 1000);
+        add(&t, FORWARD, at, 100);
+        add(&t, BACKWARD, at + 100, 100);
+        add(&t, BACKWARD, at + 200, 100);
+        add(&t, BACKWARD, at + 300, 50);
+        if (s < 4) add(&t, GRADIENT, at + 210, 80)->bytes = 400;
+        add(&t, GRADIENT, at + 110, 80)->bytes = 1200;
+        add(&t, OPTIMIZER, at + 350, 650);
+    }
+    dl_activity_steps steps = find(&t);
+    dl_cpu_training cpu = {0};
+    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    assert_int_equal(cpu.gradient_count, 2);
+    assert_float_equal(cpu.gradients[0].bytes, 1200, 0);
+    assert_float_equal(cpu.gradients[0].ready_frac, 0.4, 1e-12);
+    assert_float_equal(cpu.gradients[1].bytes, 400, 0);
+    assert_float_equal(cpu.gradients[1].ready_frac, 0.8, 1e-12);
     dl_cpu_training_free(&cpu);
     dl_activity_steps_free(&steps);
 }
@@ -294,6 +327,7 @@ int main(void)
         cmocka_unit_test(loaders_do_not_mark_steps),
         cmocka_unit_test(validation_is_set_apart),
         cmocka_unit_test(gradients_are_accumulated),
+        cmocka_unit_test(gradients_are_ready_one_by_one),
         cmocka_unit_test(models_in_turn_accumulate_nothing),
         cmocka_unit_test(others_are_left_alone),
     };

@@ -347,6 +347,12 @@ static void take_collectives(dl_cpu_training *training, const dl_activity *activ
 
 /* --- parts of a step -------------------------------------------------------------------------- */
 
+/* What the search knows of each operator. */
+typedef struct splits {
+    dl_cpu_part *parts;
+    int64_t *backward_ns; /* of its step's backward pass, until its end */
+} splits;
+
 /* Operators first to before end of one step. */
 typedef struct pass {
     const dl_cpu_operators *operators;
@@ -482,8 +488,9 @@ static void add_operator(dl_cpu_training *training, dl_cpu_step *step,
 }
 
 static void take_step(dl_cpu_training *training, const dl_cpu_operators *operators,
-                      dl_cpu_step *step, dl_cpu_part *parts, places *at)
+                      dl_cpu_step *step, const splits *to, places *at)
 {
+    dl_cpu_part *parts = to->parts;
     const int64_t end_ns = step->start_ns + step->duration_ns;
     pass p = {.operators = operators, .first = at->item, .parts = parts};
     step->first = at->collective;
@@ -522,6 +529,7 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
                                                              : DL_CPU_PART_FORWARD;
         add_gap(training, at, step, at_ns, o->start_ns, gap);
         add_operator(training, step, operators, o, parts[i], backward && i < last, &call, until_ns);
+        to->backward_ns[i] = step->part_ns[DL_CPU_PART_BACKWARD];
         at_ns = until_ns;
     }
     at->call = call;
@@ -570,19 +578,83 @@ static size_t usual_passes(const dl_cpu_training *training)
     return usual;
 }
 
-/* Mean bytes of gradients that a pass of a regular step adds, where the trace has shapes. */
-static double gradient_bytes(const dl_cpu_training *training, const dl_activity *activities,
-                             size_t count)
+/* A gradient that some regular step adds. */
+typedef struct addition {
+    size_t step;
+    int64_t start_ns;
+    dl_cpu_gradient gradient;
+} addition;
+
+DL_ORDER(by_addition, addition, DL_BY(step), DL_BY(start_ns));
+
+/* Part of the step's backward pass that is done when the operator around time_ns ends. */
+static double ready_frac(const dl_cpu_operators *operators, const int64_t *backward_ns,
+                         const dl_cpu_step *step, int64_t time_ns)
 {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
+    size_t after = 0; /* the first operator that starts later */
+    DL_BISECT(after, operators->count, operators->items[after].start_ns <= time_ns);
+    const double all_ns = (double)step->part_ns[DL_CPU_PART_BACKWARD];
+    return after > 0 && all_ns > 0 ? (double)backward_ns[after - 1] / all_ns : 1;
+}
+
+static addition *find_additions(const dl_cpu_training *training, const dl_activity *activities,
+                                size_t activity_count, const dl_cpu_operators *operators,
+                                const int64_t *backward_ns, size_t *count)
+{
+    addition *all = NULL;
+    *count = 0;
+    for (size_t i = 0; i < activity_count; i++) {
         const dl_activity *a = &activities[i];
-        if (a->kind != DL_ACTIVITY_RANGE || a->bytes == 0) continue;
+        if (a->kind != DL_ACTIVITY_RANGE || a->bytes == 0 || a->thread != training->thread)
+            continue;
         const dl_cpu_step *step = step_at(training, a->start_ns);
-        if (step != NULL && step->label == DL_STEP_REGULAR) sum += (double)a->bytes;
+        if (step == NULL || step->label != DL_STEP_REGULAR) continue;
+        const dl_cpu_gradient gradient = {(double)a->bytes,
+                                          ready_frac(operators, backward_ns, step, a->start_ns)};
+        DL_APPEND(all, *count, "gradients") =
+            (addition){(size_t)(step - training->steps), a->start_ns, gradient};
     }
-    const double passes = (double)training->regular_count * (double)training->passes;
-    return passes > 0 ? sum / passes : 0;
+    if (*count > 0) qsort(all, *count, sizeof *all, by_addition);
+    return all;
+}
+
+/* The gradients of the last pass of regular steps that have as many as most and of the same sizes as
+ * the first of these; and their mean bytes over all regular steps and passes. */
+static void find_gradients(dl_cpu_training *training, const addition *all, size_t count)
+{
+    size_t *lengths = dl_calloc(training->step_count, sizeof *lengths, "gradients");
+    double sum = 0;
+    size_t runs = 0, alike = 0;
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first; end < count && all[end].step == all[first].step; end++)
+            sum += all[end].gradient.bytes;
+        lengths[runs++] = end - first;
+    }
+    const size_t usual = runs > 0 ? dl_most_usual(lengths, runs) : 0;
+    const size_t own = usual / training->passes;
+    training->gradient_bytes =
+        sum / fmax(1, (double)training->regular_count * (double)training->passes);
+    free(lengths);
+    if (own == 0 || usual % training->passes != 0) return;
+    training->gradients = dl_calloc(own, sizeof *training->gradients, "gradients");
+    training->gradient_count = own;
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first; end < count && all[end].step == all[first].step;)
+            end++;
+        if (end - first != usual) continue;
+        bool same = true;
+        for (size_t i = 0; i < own && alike > 0; i++)
+            same = same && all[end - own + i].gradient.bytes == training->gradients[i].bytes;
+        if (!same) continue;
+        alike++;
+        for (size_t i = 0; i < own; i++) {
+            const dl_cpu_gradient *from = &all[end - own + i].gradient;
+            training->gradients[i].bytes = from->bytes;
+            training->gradients[i].ready_frac += from->ready_frac;
+        }
+    }
+    for (size_t i = 0; i < own; i++)
+        training->gradients[i].ready_frac /= (double)alike;
 }
 
 void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activities, size_t count,
@@ -596,7 +668,10 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activiti
     take_collectives(training, activities, count, strings, &operators);
     training->steps = dl_calloc(line->count, sizeof *training->steps, "steps");
     training->step_count = line->count;
-    dl_cpu_part *parts = dl_calloc(operators.count, sizeof *parts, "operators");
+    const splits to = {
+        .parts = dl_calloc(operators.count, sizeof *to.parts, "operators"),
+        .backward_ns = dl_calloc(operators.count, sizeof *to.backward_ns, "operators"),
+    };
     places at = {0};
     for (size_t s = 0; s < line->count; s++) {
         const dl_activity_step *from = &line->steps[s];
@@ -604,12 +679,17 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activiti
         *step = (dl_cpu_step){
             .label = from->label, .start_ns = from->start_ns, .duration_ns = from->duration_ns};
         training->regular_count += from->label == DL_STEP_REGULAR;
-        take_step(training, &operators, step, parts, &at);
+        take_step(training, &operators, step, &to, &at);
         step->collectives_ns = collectives_ns(training, step);
     }
     training->passes = usual_passes(training);
-    training->gradient_bytes = gradient_bytes(training, activities, count);
-    free(parts);
+    size_t additions;
+    addition *all =
+        find_additions(training, activities, count, &operators, to.backward_ns, &additions);
+    find_gradients(training, all, additions);
+    free(all);
+    free(to.parts);
+    free(to.backward_ns);
     dl_cpu_operators_free(&operators);
 }
 
@@ -617,6 +697,7 @@ void dl_cpu_training_free(dl_cpu_training *training)
 {
     free(training->steps);
     free(training->collectives);
+    free(training->gradients);
     *training = (dl_cpu_training){0};
 }
 

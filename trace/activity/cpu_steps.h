@@ -104,6 +104,12 @@ typedef struct dl_cpu_collective {
     int64_t called_ns, start_ns, end_ns; /* called by the training thread; carried out */
 } dl_cpu_collective;
 
+/* A parameter's gradient, added up by AccumulateGrad. */
+typedef struct dl_cpu_gradient {
+    double bytes;
+    double ready_frac; /* part of the step's backward pass after which it has been added */
+} dl_cpu_gradient;
+
 typedef struct dl_cpu_step {
     dl_step_label label;
     int64_t start_ns, duration_ns;
@@ -123,6 +129,10 @@ typedef struct dl_cpu_training {
     size_t passes; /* of most regular steps: micro-batches whose gradients are accumulated; 1 where
                       an update lies between two (models in turn), or where none was found */
     double gradient_bytes; /* that AccumulateGrad adds in a pass of a regular step; 0 = unknown */
+    /* [gradient_count] of the last pass of most regular steps, in the order in which the backward
+     * pass makes them, with means of when; 0 = the trace has no shapes. */
+    dl_cpu_gradient *gradients;
+    size_t gradient_count;
 } dl_cpu_training;
 
 /* The parts of the steps of a trace's `line` that stands for DL_NO_DEVICE; zero `training` before.
