@@ -9,15 +9,19 @@
 #include <strings.h>
 
 #include "calibrate/replay/build.h"
+#include "calibrate/replay/collectives.h"
 #include "calibrate/replay/graph.h"
 #include "calibrate/replay/report.h"
 #include "common/alloc.h"
 #include "common/names.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "trace/activity/activity.h"
 
 /* External waits of threads that are less of a step are not worth a note. */
 #define WAITS_NAMED_FRAC 0.01
+/* Of a step, from which on other collectives than those of gradients are named. */
+#define OTHERS_NAMED_FRAC 0.01
 
 /* What is at hand while one trace is looked at. */
 typedef struct taking {
@@ -452,6 +456,70 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
     return DL_OK;
 }
 
+static bool is_in_timed_step(const taking *t, int64_t time_ns)
+{
+    for (size_t s = 0; s < t->line->count; s++) {
+        const dl_activity_step *step = &t->line->steps[s];
+        if (t->timed[s] && time_ns >= step->start_ns &&
+            time_ns < step->start_ns + step->duration_ns)
+            return true;
+    }
+    return false;
+}
+
+DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(last_ns));
+
+/* Collectives that are not all-reduces of gradients, as those of sharded parameters or embeddings:
+ * nothing in a cost file stands for them. */
+static void note_other_collectives(const taking *t, const dl_step_costs *costs)
+{
+    dl_instances found = {0};
+    char *list = dl_strdup("");
+    const double steps = (double)t->timed_count;
+    const double gradient_bytes =
+        costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes : 0;
+    dl_instances_find(&found, &t->run);
+    dl_sort(found.instances, found.count, sizeof *found.instances, by_collective);
+    bool named_reduces = false;
+    for (size_t i = 0; i < found.count; i++)
+        named_reduces = named_reduces || strcasecmp(found.instances[i].name, "AllReduce") == 0;
+    DL_GROUPS (first, end, found.count,
+               strcmp(found.instances[end].name, found.instances[first].name) == 0) {
+        const char *name = found.instances[first].name;
+        double count = 0, bytes = 0, ns = 0;
+        for (size_t i = first; i < end; i++) {
+            const dl_instance *one = &found.instances[i];
+            if (!is_in_timed_step(t, one->last_ns)) continue;
+            count += 1 / steps;
+            bytes += one->bytes / steps;
+            ns += (double)t->run.graph.nodes[one->nodes[0]].duration_ns / steps;
+        }
+        if (strcasecmp(name, "AllReduce") == 0 && gradient_bytes > 0) {
+            ns *= bytes > 0 ? fmax(0, 1 - gradient_bytes / bytes) : 0;
+            bytes = fmax(0, bytes - gradient_bytes);
+        }
+        /* Kernels that nothing names (of a group of calls) are the gradients' if as many. */
+        if (!(bytes > 0) && !named_reduces && fabs(count - (double)costs->gradient_count) < 0.5)
+            continue;
+        if (ns < OTHERS_NAMED_FRAC * costs->step_ns) continue;
+        char *longer =
+            dl_format("%s%s %.3g %s (%s, %s of the device)", list, list[0] != '\0' ? "," : "",
+                      count, name[0] != '\0' ? name : "of unknown kind",
+                      bytes > 0 ? DL_BYTES_TEXT(bytes) : "bytes unknown", DL_NS_TEXT(ns));
+        free(list);
+        list = longer;
+    }
+    if (list[0] != '\0') {
+        dl_notes_add(t->notes,
+                     "left out are collectives of a step that are not all-reduces of gradients, "
+                     "which dlsim does not simulate:%s; on several GPUs a step takes longer than "
+                     "predicted by what of them does not overlap",
+                     list);
+    }
+    free(list);
+    dl_instances_free(&found);
+}
+
 static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
                       dl_external external, dl_error *err)
 {
@@ -483,6 +551,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     }
     const dl_gradient_source source = {t->trace, t->line, &t->phases, &t->launches, t->work_ns};
     costs->gradients = dl_gradients_find(&source, &costs->gradient_count);
+    note_other_collectives(t, costs);
     take_copies(t, costs);
     char key[32];
     snprintf(key, sizeof key, "device.%u.name", t->line->device);

@@ -9,12 +9,15 @@
 #define SECOND_NS 70000
 #define UPDATE_NS 10000
 
-/* Steps as DistributedDataParallel's: two buckets, all-reduced on the same stream in 5 us each. */
-static void add_steps(rank_trace *t, int steps, double scale)
+/* Steps as DistributedDataParallel's: two buckets, all-reduced on the same stream in 5 us each; before
+ * these gathers of 7000 bytes in 20 us each. */
+static void add_steps_that_gather(rank_trace *t, int steps, double scale, int gathers)
 {
     rank_trace_init(t, 0);
     for (int s = 0; s < steps; s++) {
         const int64_t step_ns = t->host_ns;
+        for (int g = 0; g < gathers; g++)
+            rank_trace_collective(t, RT_GATHER, RT_GATHER_KERNEL, 7000, 20000);
         rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * FORWARD_NS));
         const int64_t backward_ns = t->host_ns;
         rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * FIRST_NS));
@@ -27,6 +30,11 @@ static void add_steps(rank_trace *t, int steps, double scale)
         rank_trace_range(t, RT_OPTIMIZER, update_ns);
         rank_trace_range(t, RT_STEP, step_ns);
     }
+}
+
+static void add_steps(rank_trace *t, int steps, double scale)
+{
+    add_steps_that_gather(t, steps, scale, 0);
 }
 
 static dl_step_costs take(const rank_trace *t, int64_t batch)
@@ -67,6 +75,34 @@ static void phases_and_gradients_come_out(void **state)
     assert_true(c.gradients[0].bytes == 3000 && c.gradients[1].bytes == 4000);
     assert_int_equal(c.slowdown.works, 0);
     dl_step_costs_free(&c);
+}
+
+/* Two gathers a step are neither gradients nor in the costs; all-reduces of gradients are not named. */
+static void other_collectives_are_named(void **state)
+{
+    (void)state;
+    for (int gathers = 0; gathers <= 2; gathers += 2) {
+        rank_trace t;
+        dl_step_costs c = {0};
+        dl_notes notes = {0};
+        dl_error err = {0};
+        const dl_step_hints hints = {.marks = "ProfilerStep"};
+        add_steps_that_gather(&t, 4, 1, gathers);
+        assert_int_equal(
+            dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
+            DL_OK);
+        bool named = false;
+        for (size_t i = 0; i < notes.count; i++) {
+            if (strstr(notes.lines[i], "left out are collectives") == NULL) continue;
+            named = true;
+            assert_contains(notes.lines[i], ": 2 AllGather (14.0 kB, 40.0 us of the device);");
+        }
+        assert_true(named == (gathers > 0));
+        assert_float_equal(c.device_ns, 160000, 5000);
+        assert_true(c.gradients[1].bytes == 4000);
+        dl_notes_free(&notes);
+        dl_step_costs_free(&c);
+    }
 }
 
 static void batch_sizes_make_lines(void **state)
@@ -298,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(phases_and_gradients_come_out),
+        cmocka_unit_test(other_collectives_are_named),
         cmocka_unit_test(batch_sizes_make_lines),
         cmocka_unit_test(what_is_charged_by_itself_is_taken_out),
         cmocka_unit_test(without_launches_dispatch_is_unknown),
