@@ -429,7 +429,13 @@ static void kineto_event(void *context, const dl_json_text *values)
     } else if (dl_json_is(values[KEY_PH], "M")) {
         add_meta(kineto, values);
     } else if (dl_json_is(values[KEY_PH], "B")) {
-        kineto->begins++;
+        dl_kineto_open_pair(kineto, values, false);
+    } else if (dl_json_is(values[KEY_PH], "b")) {
+        dl_kineto_open_pair(kineto, values, true);
+    } else if (dl_json_is(values[KEY_PH], "E")) {
+        dl_kineto_close_pair(kineto, values, false);
+    } else if (dl_json_is(values[KEY_PH], "e")) {
+        dl_kineto_close_pair(kineto, values, true);
     }
 }
 
@@ -456,6 +462,7 @@ static void kineto_free(dl_kineto *kineto)
     free(kineto->copies);
     free(kineto->other_category);
     dl_kineto_free_samples(kineto);
+    dl_kineto_free_pairs(kineto);
 }
 
 /* Whether times are of the clock by themselves, and count from no base that is yet to come. */
@@ -531,5 +538,5 @@ static dl_status read_file(dl_read_traces *traces, const char *path, const dl_re
     return status;
 }
 
-const dl_trace_reader dl_kineto_reader = {"kineto", "Chrome-trace JSON of PyTorch's profiler",
-                                          recognises, read_file};
+const dl_trace_reader dl_kineto_reader = {
+    "kineto", "Chrome-trace JSON of PyTorch's and MXNet's profilers", recognises, read_file};

@@ -2,7 +2,7 @@
  * work on them as on our own. Which reader a file needs is decided by its first bytes, never from
  * its name.
  *
- *   kineto   PyTorch's profiler (Chrome-trace JSON), plain or gzipped     kineto.h
+ *   kineto   PyTorch's and MXNet's profilers (Chrome-trace JSON), plain or gzipped
  *   nsys     Nsight Systems' SQLite exports                               nsys.h
  *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one    archive.h
  *   dlt      our own .dlt                                                 trace/dlt/dlt.h
