@@ -284,6 +284,41 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
     return value;
 }
 
+/* Median of bytes over time of one kind of message; unknown without samples. */
+static dl_value message_rate(const dl_dataset *dataset, int kind)
+{
+    size_t count, chosen = 0;
+    case_sample *samples = list_samples(dataset, (dl_sample_kind)kind, &count);
+    double *rates = dl_calloc(count, sizeof *rates, "rates");
+    dl_value value = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (samples[i].bytes == 0 || !(samples[i].duration_ns > 0)) continue;
+        rates[chosen++] = (double)samples[i].bytes / dl_ns_to_s(samples[i].duration_ns);
+    }
+    if (chosen > 0) {
+        const dl_estimate median = dl_fit_median(rates, chosen);
+        value = (dl_value){.known = true,
+                           .value = median.value,
+                           .error = median.error,
+                           .count = median.count,
+                           .origin = DL_ORIGIN_MEASURED};
+    }
+    free(rates);
+    free(samples);
+    return value;
+}
+
+static void fit_messages(const dl_dataset *dataset, dl_costs *costs)
+{
+    for (int kind = DL_COMPRESS_FP16; kind < DL_COMPRESS_KINDS; kind++) {
+        const int number = kind - DL_COMPRESS_FP16;
+        costs->quantise[kind].encode_bytes_per_s =
+            message_rate(dataset, DL_SAMPLE_QUANTISE + number);
+        costs->quantise[kind].decode_bytes_per_s =
+            message_rate(dataset, DL_SAMPLE_DEQUANTISE + number);
+    }
+}
+
 static double distance_of(uint64_t bytes, int64_t parameter_bytes)
 {
     return fabs(log2((double)bytes / (double)parameter_bytes));
@@ -339,6 +374,7 @@ dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_cost
     costs->wakeup_ns = median_value(dataset, DL_SAMPLE_WAKEUP, 2, 2);
     costs->slice_ns = median_value(dataset, DL_SAMPLE_SLICE, 0, UINT32_MAX);
     if (costs->slice_ns.known && !(costs->slice_ns.value > 0)) costs->slice_ns.known = false;
+    fit_messages(dataset, costs);
     costs->copy.pageable_bytes_per_s =
         pageable_rate(dataset, costs->parameter_bytes > 0 ? costs->parameter_bytes : 1);
     return DL_OK;

@@ -483,9 +483,30 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
     return status;
 }
 
+#define QUANTISE(kind, name)                                                                \
+    [DL_SAMPLE_QUANTISE + DL_COMPRESS_##kind - DL_COMPRESS_FP16] = "quantise_" name,        \
+                                               [DL_SAMPLE_DEQUANTISE + DL_COMPRESS_##kind - \
+                                                   DL_COMPRESS_FP16] = "dequantise_" name
+
 const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
-    "copy",  "average", "update", "barrier", "wakeup",       "lock",
-    "slice", "step",    "pass",   "launch",  "h2d_pageable", "d2h_pageable"};
+    "copy",
+    "average",
+    "update",
+    "barrier",
+    "wakeup",
+    "lock",
+    "slice",
+    "step",
+    "pass",
+    "launch",
+    "h2d_pageable",
+    "d2h_pageable",
+    QUANTISE(FP16, "fp16"),
+    QUANTISE(1BIT, "1bit"),
+    QUANTISE(TOPK, "topk"),
+    QUANTISE(INT8, "int8"),
+    QUANTISE(FP4, "fp4"),
+};
 
 /* Samples of dlprof bench that no cost is fitted to: of links and GPUs' memories (dlcal links and
  * dlprof machine --measure take them), and of what averages and messages reach of the memory's

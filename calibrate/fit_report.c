@@ -176,6 +176,21 @@ static void print_sharing(const dl_calibration *all, FILE *out)
     }
 }
 
+static void print_messages(const dl_costs *costs, FILE *out)
+{
+    bool head = false;
+    for (int kind = DL_COMPRESS_FP16; kind < DL_COMPRESS_KINDS; kind++) {
+        const dl_value *encode = &costs->quantise[kind].encode_bytes_per_s;
+        const dl_value *decode = &costs->quantise[kind].decode_bytes_per_s;
+        if (!encode->known || !decode->known) continue;
+        if (!head) fprintf(out, "\nmessages: GB/s of the vector, to a message and back\n");
+        head = true;
+        fprintf(out, "  %-5s %8.3f +- %7.3f  %8.3f +- %7.3f  (%lld)\n", dl_compress_names[kind],
+                1e-9 * encode->value, 1e-9 * encode->error, 1e-9 * decode->value,
+                1e-9 * decode->error, (long long)encode->count);
+    }
+}
+
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
 {
     const dl_costs *costs = &calibration->costs;
@@ -198,6 +213,7 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
                 (long long)calibration->dataset.parameter_bytes, DL_COMM_VECTORS_AVERAGE,
                 DL_COMM_VECTORS_UPDATE);
     }
+    print_messages(costs, out);
     print_memory(calibration, out);
     print_sync(costs, out);
     print_sharing(calibration, out);
@@ -304,6 +320,15 @@ static void write_comm(dl_json *to, const dl_calibration *all)
         write_comm_points(to, &all->comm.lines[which]);
         dl_json_end(to, '}');
     }
+    dl_json_begin(to, "quantise", '{');
+    for (int kind = DL_COMPRESS_FP16; kind < DL_COMPRESS_KINDS; kind++) {
+        if (!costs->quantise[kind].encode_bytes_per_s.known) continue;
+        dl_json_begin(to, dl_compress_names[kind], '{');
+        value_item(to, "encode_bytes_per_s", &costs->quantise[kind].encode_bytes_per_s);
+        value_item(to, "decode_bytes_per_s", &costs->quantise[kind].decode_bytes_per_s);
+        dl_json_end(to, '}');
+    }
+    dl_json_end(to, '}');
     dl_json_begin(to, "sync", '{');
     value_item(to, "barrier_ns", &costs->barrier_ns);
     value_item(to, "wakeup_ns", &costs->wakeup_ns);

@@ -37,7 +37,14 @@ outer-every-step 1 1 0 nesterov none
 outer-every-10 10 1 0 nesterov none
 fp16-every-step 1 1 0 none fp16
 int8-every-step 1 1 0 none int8
+fp4-every-step 1 1 0 none fp4
 1bit-every-step 1 1 0 none 1bit
+topk-every-step 1 1 0 none topk
+int8-every-10 10 1 0 none int8
+topk-every-10 10 1 0 none topk
+int8-fragments-5 10 5 0 none int8
+int8-lag-1 2 1 1 none int8
+int8-outer 1 1 0 nesterov int8
 TABLE
 }
 
@@ -60,7 +67,8 @@ measure_round() { # model, round
         -o "$out/$model-snapshot-$round.dlt" >"$out/last.txt"
     while read -r name interval fragments lag outer message; do
         train "$model" --steps "${steps[$model]}" --workers 2 --batch $batch --sync average --interval "$interval" \
-            --fragments "$fragments" --lag "$lag" --outer "$outer" --compress "$message" --no-trace \
+            --fragments "$fragments" --lag "$lag" --outer "$outer" --compress "$message" \
+            $([ "$message" = topk ] && echo --topk-frac 0.01) --no-trace \
             --csv "$out/$model.$name.csv"
     done < <(settings)
 }
@@ -92,6 +100,7 @@ fragments = $3
 lag = $4
 outer = $5
 $([ "$6" = none ] || printf '[exchange]\ncompress = %s' "$6")
+$([ "$6" != topk ] || echo 'topk_frac = 0.01')
 [noise]
 kind = trace
 INI

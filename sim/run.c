@@ -222,6 +222,10 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
     }
+    if (scenario->gpu == NULL && point->mode->needs & DL_NEED_COPY &&
+        scenario->compression.kind != DL_COMPRESS_NONE) {
+        needs |= (unsigned)DL_NEED_QUANTISE << scenario->compression.kind;
+    }
     return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
 
@@ -409,6 +413,7 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     workload->backward_ns *= factor;
     workload->update_ns *= factor;
     dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE], scenario->gpu == NULL);
+    if (scenario->gpu == NULL) dl_workload_compress(workload, costs, &scenario->compression);
     if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs->exchange_run_count > 0) {
         dl_workload_exchange_run(
             workload,

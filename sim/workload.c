@@ -108,6 +108,28 @@ dl_work dl_byte_work(const dl_byte_cost *cost, double bytes, int vectors)
     return (dl_work){.full_speed_ns = not_negative(ns), .traffic_bytes = bytes * (vectors + 1)};
 }
 
+void dl_workload_compress(dl_workload *workload, const dl_costs *costs,
+                          const dl_compression *compression)
+{
+    workload->compression = *compression;
+    if (compression->kind == DL_COMPRESS_NONE) return;
+    workload->encode_ns_per_byte =
+        ns_per_byte(&costs->quantise[compression->kind].encode_bytes_per_s);
+    workload->decode_ns_per_byte =
+        ns_per_byte(&costs->quantise[compression->kind].decode_bytes_per_s);
+}
+
+dl_work dl_message_work(const dl_workload *workload, double bytes)
+{
+    const dl_compression *compression = &workload->compression;
+    const double message = dl_compress_bytes(compression, bytes);
+    const double residual = dl_compress_feeds_back(compression) ? 2 * bytes : 0;
+    const dl_work quantise = {
+        .full_speed_ns = bytes * (workload->encode_ns_per_byte + workload->decode_ns_per_byte),
+        .traffic_bytes = 2 * (bytes + message) + residual};
+    return dl_work_add(quantise, dl_byte_work(&workload->copy, message, 1));
+}
+
 dl_work dl_work_add(dl_work first, dl_work second)
 {
     return (dl_work){.full_speed_ns = first.full_speed_ns + second.full_speed_ns,

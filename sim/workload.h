@@ -5,6 +5,7 @@
  *
  *   operation         fixed + per_sample batch, summed over operations; below 0 counts as 0
  *   copy              latency + bytes / bandwidth                    traffic 2 bytes
+ *   message           vector / encode + copy of the message + vector / decode
  *   average, update   latency + bytes (vectors / read + 1 / write)   traffic (vectors + 1) bytes
  */
 #ifndef DL_SIM_WORKLOAD_H
@@ -32,9 +33,11 @@ typedef struct dl_workload {
     double backward_ns; /* of compute_ns */
     double update_ns;   /* the optimizer on the worker itself */
     double parameter_bytes, state_bytes, buffer_bytes;
-    dl_byte_cost copy, average, update;    /* update: the server's */
-    int optimizer_reads, optimizer_writes; /* vectors, of the server's after the sum */
-    double memory_bytes_per_ns;            /* INFINITY if unknown */
+    dl_byte_cost copy, average, update;            /* update: the server's */
+    dl_compression compression;                    /* of what workers on cores push */
+    double encode_ns_per_byte, decode_ns_per_byte; /* of the vector; 0 without compression */
+    int optimizer_reads, optimizer_writes;         /* vectors, of the server's after the sum */
+    double memory_bytes_per_ns;                    /* INFINITY if unknown */
     double barrier_ns, wakeup_ns, lock_ns;
     double slice_ns;                       /* INFINITY if unknown */
     double serial_ns, per_worker_ns;       /* dispatch to GPUs; the first with external waits */
@@ -47,7 +50,7 @@ typedef struct dl_workload {
     size_t gradient_count;
 } dl_workload;
 
-/* The work of a worker that has `batch` samples a step. Unknown costs come out as 0 (or as no
+/* The work of a worker that has `batch` samples a step, without compression. Unknown costs come out as 0 (or as no
  * limit): ask dl_costs_missing for what the run needs first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
 
@@ -81,6 +84,13 @@ void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run)
 /* What a copy (of one vector), an average or an update of `vectors` of `bytes` each costs; below 0
  * counts as 0. */
 dl_work dl_byte_work(const dl_byte_cost *cost, double bytes, int vectors);
+
+/* What the costs say of messages; of workers on cores. */
+void dl_workload_compress(dl_workload *workload, const dl_costs *costs,
+                          const dl_compression *compression);
+
+/* A vector of `bytes` becomes a message, which is copied and becomes a vector again. */
+dl_work dl_message_work(const dl_workload *workload, double bytes);
 
 /* One piece after the other. */
 dl_work dl_work_add(dl_work first, dl_work second);

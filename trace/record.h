@@ -71,6 +71,10 @@ typedef struct dl_record {
  *                                                              GPU (threads 1) its operations there
  *   "pass"     -            1            1            batch    forward and backward on a GPU that
  *                                                              does not wait for launches
+ *   "quantise_fp16", ..., "dequantise_fp16", ...
+ *              one vector   -            1            -        a model's parameters to a message of
+ *                                                              each kind of kernels/quantise.h, and
+ *                                                              back; topk of a hundredth
  *   of memory, beyond the caches: all threads together, see profiler/bench/bench_internal.h
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"

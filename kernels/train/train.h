@@ -277,6 +277,11 @@ dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
                        dl_error *err) DL_MUST_CHECK;
 void dl_train_result_free(dl_train_result *result);
 
+/* How a vector of the model's parameters or gradients becomes a message: no block mixes layers.
+ * Released with dl_quantise_plan_free. */
+void dl_train_plan_messages(dl_quantise_plan *plan, const dl_model *model, dl_quantise kind,
+                            double kept_frac);
+
 /* Whether the training diverged: its last loss is not a finite number. */
 bool dl_train_diverged(const dl_train_result *result);
 

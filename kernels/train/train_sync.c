@@ -228,15 +228,22 @@ void dl_train_pull_parameters(dl_train_worker *worker)
                   DL_TRAIN_NAME_PARAMETERS);
 }
 
-static void plan_gradients(dl_train_shared *shared, const dl_model *model)
+void dl_train_plan_messages(dl_quantise_plan *plan, const dl_model *model, dl_quantise kind,
+                            double kept_frac)
 {
-    dl_quantise_plan_init(&shared->plan, shared->config->quantise);
-    shared->plan.kept_frac = shared->config->topk_frac;
-    for (int op = 0; op < shared->operations; op++) {
+    dl_quantise_plan_init(plan, kind);
+    plan->kept_frac = kept_frac;
+    for (int op = 0; op < dl_model_operation_count(model); op++) {
         size_t first, count;
         dl_model_operation_parameters(model, op, &first, &count);
-        dl_quantise_plan_add(&shared->plan, count);
+        dl_quantise_plan_add(plan, count);
     }
+}
+
+static void plan_gradients(dl_train_shared *shared, const dl_model *model)
+{
+    dl_train_plan_messages(&shared->plan, model, shared->config->quantise,
+                           shared->config->topk_frac);
     DL_ASSERT(shared->plan.count == shared->count, "%zu of %zu numbers", shared->plan.count,
               shared->count);
     shared->message_bytes = shared->plan.message_bytes;

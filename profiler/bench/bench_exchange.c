@@ -18,7 +18,10 @@
  * they hold after a step; each thread has one replica. Vectors of the other sizes are written
  * after a pass over a working set larger than a core's private caches, and a thread may have
  * several. Vector v is thread v mod t's; all its memory is allocated and first touched by it. The
- * server's memory lasts from round to round. */
+ * server's memory lasts from round to round.
+ *
+ * And one thread makes a message of each kind of a vector as large as the parameters, and turns it back.
+ * As in training it has just written the vector, after a pass over a working set. */
 
 #define DL_ROUND_VECTORS_MAX 16
 #define DL_ROUND_SIZES 7
@@ -27,15 +30,17 @@
 typedef enum dl_round_kind {
     DL_ROUND_AVERAGE, /* parameters: `servers` threads average slices */
     DL_ROUND_PS,      /* gradients: thread 0 sums them and updates the server's parameters */
-    DL_ROUND_ASYNC    /* gradients: each in turn updates them under the lock, and pulls */
+    DL_ROUND_ASYNC,   /* gradients: each in turn updates them under the lock, and pulls */
+    DL_ROUND_MESSAGE  /* no exchange: one thread makes a message and turns it back */
 } dl_round_kind;
 
 typedef struct dl_round_case {
     dl_round_kind kind;
-    int size;    /* index of the size */
-    int vectors; /* n; ASYNC and the real size: = threads */
-    int threads; /* t <= n */
-    int servers; /* AVERAGE: s <= t; else 1 */
+    int size;            /* index of the size */
+    int vectors;         /* n; ASYNC and the real size: = threads */
+    int threads;         /* t <= n */
+    int servers;         /* AVERAGE: s <= t; else 1 */
+    dl_quantise message; /* MESSAGE */
 } dl_round_case;
 
 typedef struct dl_span {
@@ -46,7 +51,7 @@ typedef struct dl_span {
  * at once (the pull of ASYNC: one after the other), and its part of the server's work. */
 typedef struct dl_round_times {
     _Alignas(64) dl_span push;
-    dl_span pull, server;
+    dl_span pull, server; /* MESSAGE: push is quantising, pull is turning back */
 } dl_round_times;
 
 typedef struct dl_round_size {
@@ -73,10 +78,14 @@ typedef struct dl_round_own {
     dl_optimizer *optimizer;
     void *vectors[DL_ROUND_SIZES][DL_ROUND_VECTORS_MAX]; /* none of the real size */
     void *working_set;
-    uint32_t *samples; /* [batch] of the next step */
+    uint32_t *samples;                         /* [batch] of the next step */
+    dl_quantise_plan plans[DL_QUANTISE_COUNT]; /* of messages of the parameters; thread 0's, as: */
+    void *learned, *vector, *residual, *message, *turned_back;
 } dl_round_own;
 
 #define SMALL_BYTES 65536
+#define KEPT_FRAC 0.01 /* of topk */
+#define LEARNED_SD 1e-3
 
 static size_t element_bytes(const dl_round_shared *shared)
 {
@@ -180,8 +189,59 @@ static dl_status round_shared_init(dl_round_shared *shared, const dl_bench_confi
     return status;
 }
 
+static bool makes_messages(const dl_round_shared *shared, int thread)
+{
+    return thread == 0 && shared->config->kind == DL_BENCH_WHOLE;
+}
+
+/* What was learned is normally distributed: which numbers are largest, and of which sign, cannot be
+ * guessed. */
+static void make_learned(const dl_round_shared *shared, dl_round_own *own)
+{
+    const size_t count = dl_model_parameter_count(own->model);
+    dl_random random;
+    dl_random_init(&random, shared->config->train.seed, 0, 0, DL_BENCH_QUANTISE);
+    for (size_t i = 0; i < count; i++) {
+        const double number = LEARNED_SD * dl_random_normal(&random);
+        if (shared->config->train.precision == DL_FLOAT) {
+            ((float *)own->learned)[i] = (float)number;
+        } else {
+            ((double *)own->learned)[i] = number;
+        }
+    }
+}
+
+static void make_messages(const dl_round_shared *shared, dl_round_own *own)
+{
+    const size_t bytes = dl_model_parameter_count(own->model) * element_bytes(shared);
+    void **const vectors[] = {&own->learned, &own->vector, &own->residual, &own->turned_back};
+    size_t message_bytes = 0;
+    for (size_t v = 0; v < sizeof vectors / sizeof *vectors; v++) {
+        *vectors[v] = dl_alloc_staggered(bytes, "vectors of messages");
+        memset(*vectors[v], 0, bytes);
+    }
+    make_learned(shared, own);
+    for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
+        dl_train_plan_messages(&own->plans[kind], own->model, kind, KEPT_FRAC);
+        if (own->plans[kind].message_bytes > message_bytes)
+            message_bytes = own->plans[kind].message_bytes;
+    }
+    own->message = dl_alloc_staggered(message_bytes, "message");
+}
+
+static void free_messages(dl_round_own *own)
+{
+    void *const vectors[] = {own->learned, own->vector, own->residual, own->message,
+                             own->turned_back};
+    for (size_t v = 0; v < sizeof vectors / sizeof *vectors; v++)
+        dl_free_staggered(vectors[v]);
+    for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++)
+        dl_quantise_plan_free(&own->plans[kind]);
+}
+
 static void round_own_free(dl_round_own *own)
 {
+    free_messages(own);
     for (int i = 0; i < DL_ROUND_SIZES; i++) {
         for (int m = 0; m < DL_ROUND_VECTORS_MAX; m++)
             dl_free_staggered(own->vectors[i][m]);
@@ -216,6 +276,7 @@ static dl_status round_own_init(dl_round_own *own, const dl_round_shared *shared
             own->vectors[i][m] = dl_alloc_staggered(size->bytes, "worker's vectors");
         }
     }
+    if (makes_messages(shared, index)) make_messages(shared, own);
     own->working_set = dl_alloc_aligned(DL_BENCH_WORKING_SET_BYTES, "working set");
     own->samples = dl_calloc((size_t)shared->batch, sizeof *own->samples, "samples of a step");
     for (int s = 0; s < shared->batch; s++)
@@ -306,10 +367,28 @@ static void update_in_turn(dl_round_shared *shared, dl_round_size *size, int ind
     dl_lock_release(&shared->lock);
 }
 
+static void quantise_timed(const dl_round_shared *shared, const dl_round_case *at,
+                           dl_round_own *own, dl_round_times *times)
+{
+    const dl_precision precision = shared->config->train.precision;
+    const dl_quantise_plan *plan = &own->plans[at->message];
+    dl_bench_evict(own->working_set);
+    memcpy(own->vector, own->learned, plan->count * element_bytes(shared));
+    times->push.start_ns = dl_clock_ns();
+    dl_quantise_encode(plan, own->vector, own->residual, own->message, precision);
+    times->push.end_ns = times->pull.start_ns = dl_clock_ns();
+    dl_quantise_decode(plan, own->message, own->turned_back, precision);
+    times->pull.end_ns = dl_clock_ns();
+}
+
 /* Thread `index` < at->threads takes part in a round; all of them call it. */
 static void round_run(dl_round_shared *shared, const dl_round_case *at, int index,
                       dl_round_own *own, dl_round_times *times)
 {
+    if (at->kind == DL_ROUND_MESSAGE) {
+        quantise_timed(shared, at, own, times);
+        return;
+    }
     dl_round_size *size = &shared->sizes[at->size];
     dl_barrier *within = &shared->within[at->threads];
     void *to[DL_ROUND_VECTORS_MAX];
@@ -335,7 +414,7 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
 
 #define REPETITIONS_MIN 2
 #define REPETITIONS_MAX 200
-#define CASES_MAX (4 * (DL_ROUND_SIZES * 5 + DL_BENCH_COUNTS_MAX))
+#define CASES_MAX (4 * (DL_ROUND_SIZES * 5 + DL_BENCH_COUNTS_MAX) + DL_QUANTISE_COUNT)
 
 /* Rounds of a case in a row: the first ones only bring the server's memory into the state in which
  * the last exchange leaves it, and are not recorded. */
@@ -364,15 +443,25 @@ static void add_case(exchange *all, dl_round_case added)
     all->cases[all->case_count++] = added;
 }
 
+static void add_round(exchange *all, dl_round_kind kind, int size, int vectors, int threads,
+                      int servers)
+{
+    add_case(all, (dl_round_case){.kind = kind,
+                                  .size = size,
+                                  .vectors = vectors,
+                                  .threads = threads,
+                                  .servers = servers});
+}
+
 /* The kinds of round with n vectors on t threads. With one core only, the asynchronous update is
  * that of a single thread. */
 static void add_kinds(exchange *all, int size, int n, int t)
 {
-    add_case(all, (dl_round_case){DL_ROUND_AVERAGE, size, n, t, 1});
-    if (t > 1) add_case(all, (dl_round_case){DL_ROUND_AVERAGE, size, n, t, t});
-    if (n > 1) add_case(all, (dl_round_case){DL_ROUND_PS, size, n, t, 1});
+    add_round(all, DL_ROUND_AVERAGE, size, n, t, 1);
+    if (t > 1) add_round(all, DL_ROUND_AVERAGE, size, n, t, t);
+    if (n > 1) add_round(all, DL_ROUND_PS, size, n, t, 1);
     if (n == t && (n > 1 || all->thread_count == 1)) {
-        add_case(all, (dl_round_case){DL_ROUND_ASYNC, size, n, t, 1});
+        add_round(all, DL_ROUND_ASYNC, size, n, t, 1);
     }
 }
 
@@ -380,8 +469,8 @@ static void add_kinds(exchange *all, int size, int n, int t)
 static void make_snapshot_cases(exchange *all)
 {
     const int t = all->thread_count < 2 ? 1 : 2;
-    add_case(all, (dl_round_case){DL_ROUND_AVERAGE, DL_ROUND_REAL, t, t, 1});
-    add_case(all, (dl_round_case){DL_ROUND_ASYNC, DL_ROUND_REAL, t, t, 1});
+    add_round(all, DL_ROUND_AVERAGE, DL_ROUND_REAL, t, t, 1);
+    add_round(all, DL_ROUND_ASYNC, DL_ROUND_REAL, t, t, 1);
 }
 
 static void make_cases(exchange *all)
@@ -396,6 +485,15 @@ static void make_cases(exchange *all)
     for (int i = 0; i < count; i++) {
         add_kinds(all, DL_ROUND_REAL, counts[i], counts[i]);
     }
+    for (dl_quantise kind = DL_QUANTISE_FP16;
+         makes_messages(&all->shared, 0) && kind < DL_QUANTISE_COUNT; kind++) {
+        add_case(all, (dl_round_case){.kind = DL_ROUND_MESSAGE,
+                                      .size = DL_ROUND_REAL,
+                                      .vectors = 1,
+                                      .threads = 1,
+                                      .servers = 1,
+                                      .message = kind});
+    }
     for (int size = DL_ROUND_REAL + 1; size < DL_ROUND_SIZES; size++) {
         for (int n = 1; n <= all->shared.sizes[size].vectors_max; n *= 2) {
             const int t = n < all->thread_count ? n : all->thread_count;
@@ -403,6 +501,15 @@ static void make_cases(exchange *all)
             add_kinds(all, size, n, t);
         }
     }
+}
+
+static void add_message(exchange *all, int name, const dl_span *time)
+{
+    dl_bench_add(all->bench, (dl_bench_name)(name + all->at->message - DL_QUANTISE_FP16),
+                 (dl_record){.threads = 1,
+                             .bytes = all->shared.sizes[all->at->size].bytes,
+                             .start_ns = time->start_ns,
+                             .duration_ns = time->end_ns - time->start_ns});
 }
 
 static void add_copy(exchange *all, int worker, dl_phase phase, int at_once, const dl_span *time)
@@ -433,6 +540,11 @@ static void collect(exchange *all)
     const dl_round_case *at = all->at;
     const bool async = at->kind == DL_ROUND_ASYNC;
     dl_span served = all->times[0].server;
+    if (at->kind == DL_ROUND_MESSAGE) {
+        add_message(all, DL_BENCH_QUANTISE, &all->times[0].push);
+        add_message(all, DL_BENCH_DEQUANTISE, &all->times[0].pull);
+        return;
+    }
     for (int i = 0; i < at->threads; i++) {
         const dl_round_times *one = &all->times[i];
         if (at->vectors == at->threads) {

@@ -29,6 +29,11 @@ void dl_bench_order_free(dl_bench_order *order)
 
 #define CACHE_LINE_BYTES 64
 
+#define QUANTISE(kind, name)                                                              \
+    [DL_BENCH_QUANTISE + DL_QUANTISE_##kind - DL_QUANTISE_FP16] = "quantise_" name,       \
+                                              [DL_BENCH_DEQUANTISE + DL_QUANTISE_##kind - \
+                                                  DL_QUANTISE_FP16] = "dequantise_" name
+
 const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {
     [DL_BENCH_COPY] = "copy",
     [DL_BENCH_AVERAGE] = "average",
@@ -47,6 +52,11 @@ const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {
     [DL_BENCH_FP16_DECODE] = "fp16_decode",
     [DL_BENCH_1BIT_ENCODE] = "1bit_encode",
     [DL_BENCH_1BIT_DECODE] = "1bit_decode",
+    QUANTISE(FP16, "fp16"),
+    QUANTISE(INT8, "int8"),
+    QUANTISE(1BIT, "1bit"),
+    QUANTISE(TOPK, "topk"),
+    QUANTISE(FP4, "fp4"),
 };
 
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer)

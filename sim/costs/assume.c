@@ -109,6 +109,27 @@ static bool pageable_rate(const basis *b, guess *g)
     return true;
 }
 
+/* Of vectors of 0.4 and 1.7 MB in the caches of a core with AVX-512 (dlprof bench). */
+#define QUANTISE_RATE(name, gb_per_s)                                                             \
+    static bool name(const basis *b, guess *g)                                                    \
+    {                                                                                             \
+        (void)b;                                                                                  \
+        g->value = (gb_per_s)*1e9;                                                                \
+        SAY(g,                                                                                    \
+            "measured for parameters of 0.4 and 1.7 MB on a core of an AMD EPYC (dlprof bench)"); \
+        return true;                                                                              \
+    }
+QUANTISE_RATE(fp16_encode, 9)
+QUANTISE_RATE(fp16_decode, 10)
+QUANTISE_RATE(bits_encode, 11)
+QUANTISE_RATE(bits_decode, 30)
+QUANTISE_RATE(topk_encode, 1.1)
+QUANTISE_RATE(topk_decode, 40)
+QUANTISE_RATE(int8_encode, 18)
+QUANTISE_RATE(int8_decode, 10)
+QUANTISE_RATE(fp4_encode, 9)
+QUANTISE_RATE(fp4_decode, 13)
+
 static bool memory_rate(const basis *b, guess *g)
 {
     const double cores = b->cores > 0 ? (double)b->cores : 1;
@@ -313,6 +334,12 @@ static bool rpc_rate(const basis *b, guess *g)
     "dlcal costs TRACE --batch N, of a trace with launches (PyTorch's profiler, dlprof run)"
 #define TABLE "dlcal table MEASURED.csv --scenario SCENARIO: of throughputs with several workers"
 
+#define QUANTISE_RULES(name, kind, encode, decode)                                                 \
+    {"quantise " name, "encode_bytes_per_s", DL_NEED_QUANTISE << (kind), encode, 3, BENCH, NULL},  \
+    {                                                                                              \
+        "quantise " name, "decode_bytes_per_s", DL_NEED_QUANTISE << (kind), decode, 3, BENCH, NULL \
+    }
+
 /* In this order: what later rules draw on comes first. */
 static const struct {
     const char *section, *key;
@@ -335,6 +362,11 @@ static const struct {
     {"update", "latency_ns", DL_NEED_UPDATE, exchange_latency, 5, BENCH, TABLE},
     {"update", "read_bytes_per_s", DL_NEED_UPDATE, update_read_rate, 3, BENCH, TABLE},
     {"update", "write_bytes_per_s", DL_NEED_UPDATE, update_write_rate, 3, BENCH, TABLE},
+    QUANTISE_RULES("fp16", DL_COMPRESS_FP16, fp16_encode, fp16_decode),
+    QUANTISE_RULES("1bit", DL_COMPRESS_1BIT, bits_encode, bits_decode),
+    QUANTISE_RULES("topk", DL_COMPRESS_TOPK, topk_encode, topk_decode),
+    QUANTISE_RULES("int8", DL_COMPRESS_INT8, int8_encode, int8_decode),
+    QUANTISE_RULES("fp4", DL_COMPRESS_FP4, fp4_encode, fp4_decode),
     {"memory", "total_bytes_per_s", DL_NEED_MEMORY, memory_rate, 2.5, BENCH, NULL},
     {"sync", "barrier_ns", DL_NEED_BARRIER, barrier_time, 5, BENCH, TABLE},
     {"sync", "wakeup_ns", DL_NEED_WAKEUP, wakeup_time, 3, BENCH, NULL},

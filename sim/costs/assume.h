@@ -15,7 +15,7 @@
 #include "common/machine.h"
 #include "sim/costs/costs.h"
 
-#define DL_ASSUMPTIONS_MAX 32
+#define DL_ASSUMPTIONS_MAX 48
 #define DL_ASSUMPTION_SOURCE_BYTES 200
 
 /* One value that was assumed. */

@@ -17,6 +17,7 @@
 #include "common/keys.h"
 #include "common/machine.h"
 #include "sim/collective/collective_cost.h"
+#include "sim/compress.h"
 #include "sim/value.h"
 
 typedef struct dl_op_cost {
@@ -101,7 +102,8 @@ typedef enum dl_cost_need {
     DL_NEED_INPUT = 1 << 17, /* [input], if there is an [op input] */
     DL_NEED_GLOO = 1 << 18,  /* [gloo], [rpc]: of processes whose exchange was not measured */
     DL_NEED_RPC = 1 << 19,
-    DL_NEED_GPU_MEMORY = 1 << 16 /* no run needs it: what is unknown is not checked */
+    DL_NEED_GPU_MEMORY = 1 << 16, /* no run needs it: what is unknown is not checked */
+    DL_NEED_QUANTISE = 1 << 19    /* shifted left by a dl_compress but none: [quantise KIND] */
 } dl_cost_need;
 
 /* Compute on the GPUs of one of the machine's models, where it has several. */
@@ -134,6 +136,10 @@ typedef struct dl_costs {
     } average, update;
     dl_value optimizer_reads,
         optimizer_writes; /* vectors, by the server after the sum; unknown: 0 */
+    /* A core turns a vector of that many bytes into a message, and back; by dl_compress. */
+    struct {
+        dl_value encode_bytes_per_s, decode_bytes_per_s;
+    } quantise[DL_COMPRESS_KINDS];
     dl_value memory_total_bytes_per_s;
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
     struct {

@@ -44,6 +44,12 @@
         KEY(in, key, DL_KEY_OWN, DL_COST_SINGLE, offsetof(dl_costs, member), words), range, \
             .group = need                                                                   \
     }
+#define QUANTISE(name, kind)                                                            \
+    SINGLE("quantise " name, "encode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,     \
+           quantise[kind].encode_bytes_per_s,                                           \
+           "of the vector that a core makes such a message of; workers on cores"),      \
+        SINGLE("quantise " name, "decode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind, \
+               quantise[kind].decode_bytes_per_s, "of the vector that it makes of a message")
 #define SERIES(in, key, unit, least, most, looks, words)                                     \
     {                                                                                        \
         KEY(in, key, DL_KEY_OWN, DL_COST_SERIES, 0, words), .dimension = unit, .low = least, \
@@ -101,6 +107,11 @@ static const dl_key rows[] = {
         "optimizer (bmuf, [sync] outer), default 5; workers on GPUs"),
     SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
         "vectors that it writes (2 with momentum in one pass); an outer one by default 2"),
+    QUANTISE("fp16", DL_COMPRESS_FP16),
+    QUANTISE("1bit", DL_COMPRESS_1BIT),
+    QUANTISE("topk", DL_COMPRESS_TOPK),
+    QUANTISE("int8", DL_COMPRESS_INT8),
+    QUANTISE("fp4", DL_COMPRESS_FP4),
     SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
         "traffic, read and written, of all cores at once"),
     SINGLE("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, barrier_ns,

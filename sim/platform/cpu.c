@@ -77,6 +77,31 @@ static void update(dl_team *team, int worker)
                     team->config.workload->update_ns * team->workers[worker].noise_factor);
 }
 
+/* A push of `bytes`. What was learned is a copy of the parameters, and a pass that subtracts those of the
+ * last average. */
+static dl_work push_work(const dl_workload *workload, const dl_exchange *exchange, double bytes)
+{
+    if (workload->compression.kind == DL_COMPRESS_NONE)
+        return dl_byte_work(&workload->copy, bytes, 1);
+    const dl_work message = dl_message_work(workload, bytes);
+    if (!exchange->as_learned) return message;
+    const dl_work learned = dl_work_add(dl_byte_work(&workload->copy, bytes, 1),
+                                        dl_byte_work(&workload->average, bytes, 2));
+    return dl_work_add(learned, message);
+}
+
+/* An average of `bytes`. That of what was learned is added to the parameters of the last average, and
+ * kept for the next one, which an outer update does by itself. */
+static dl_work average_work(const dl_team *team, const dl_exchange *exchange, double bytes)
+{
+    const dl_workload *workload = team->config.workload;
+    const dl_work mean = dl_byte_work(&workload->average, bytes, dl_members_present(team));
+    if (workload->compression.kind == DL_COMPRESS_NONE || !exchange->as_learned) return mean;
+    const dl_work whole = dl_work_add(mean, dl_byte_work(&workload->average, bytes, 2));
+    if (team->config.outer_update) return whole;
+    return dl_work_add(whole, dl_byte_work(&workload->copy, bytes, 1));
+}
+
 /* `bytes` of a piece of the exchange. An outer update: the momentum of what it was, the average, and the
  * parameters before; then the parameters of what they were and the momentum: averages of 3 and of 2
  * vectors. */
@@ -84,7 +109,7 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
 {
     const dl_workload *workload = team->config.workload;
     switch (exchange->kind) {
-    case DL_AVERAGE: return dl_byte_work(&workload->average, bytes, dl_members_present(team));
+    case DL_AVERAGE: return average_work(team, exchange, bytes);
     case DL_SUM: return dl_byte_work(&workload->update, bytes, team->config.workers);
     case DL_OUTER_UPDATE:
         return dl_work_add(dl_byte_work(&workload->average, bytes, 3),
@@ -94,8 +119,8 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     case DL_BLEND_OWN: return dl_byte_work(&workload->average, bytes, 2);
     case DL_ADD:
     case DL_UPDATE:
+    case DL_PUSH: return push_work(workload, exchange, bytes);
     case DL_REDUCE_INSIDE:
-    case DL_PUSH:
     case DL_FETCH:
     case DL_PULL: break;
     }

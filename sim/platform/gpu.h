@@ -30,12 +30,9 @@
  *               there is left out
  *               With [broadcast] in the costs, a broadcast from the first worker's GPU
  *               comes before each step of allreduce
- *   compress    what is pushed or reduced; pulled parameters are not. fp16: half of the bytes;
- *               int8, fp4: a quarter, an eighth, beside which scales of blocks count for nothing;
- *               1bit: a bit a parameter and two values a message (Seide 2014); topk: values and
- *               indices of the largest, gathered in place of reduced; the last two with error
- *               feedback. Costs what it moves in the memory of the worker's own GPU; a server
- *               is charged as if it summed whole vectors
+ *   compress    what is pushed or reduced; pulled parameters are not. topk's messages are gathered
+ *               in place of reduced. Costs what it moves in the memory of the worker's own GPU; a
+ *               server is charged as if it summed whole vectors
  *   input       batches are read from the node's storage, where that has a rate, all workers of the
  *               node together, made by cores of the GPU's node ([op input]), `prefetch` of them ahead
  *               (0: when the step asks for one), and copied to the GPU from pinned memory; with
@@ -57,6 +54,7 @@
 #define DL_SIM_GPU_H
 
 #include "sim/collective/collective.h"
+#include "sim/compress.h"
 #include "sim/platform/dispatch.h"
 #include "sim/platform/platform.h"
 
@@ -67,19 +65,6 @@ typedef enum dl_where { DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_wher
 #define DL_SHARDS_MAX 64
 #define DL_SHARDS_NODES (-1)
 #define DL_PREFETCH_MAX 64
-
-typedef enum dl_compress {
-    DL_COMPRESS_NONE,
-    DL_COMPRESS_FP16,
-    DL_COMPRESS_1BIT,
-    DL_COMPRESS_TOPK,
-    DL_COMPRESS_INT8,
-    DL_COMPRESS_FP4,
-    DL_COMPRESS_KINDS
-} dl_compress;
-
-/* "none", "fp16", "1bit", "topk", "int8", "fp4". */
-extern const char *const dl_compress_names[DL_COMPRESS_KINDS + 1];
 
 /* Where a server's shards have the tensors, which are the buckets of ps. */
 typedef enum dl_tensors {
@@ -152,13 +137,12 @@ typedef struct dl_gpu_options {
     bool on_hosts;         /* collectives are of the hosts, GPUs copy to and from these */
     bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
                               one is on its way */
-    dl_compress compress;
-    double topk_frac;    /* of all parameters */
-    int input_cores;     /* of each node */
-    int prefetch;        /* batches of a worker */
-    bool made_at_launch; /* in place of prefetch: a batch is made in host memory when its
+    dl_compression compression; /* the scenario's */
+    int input_cores;            /* of each node */
+    int prefetch;               /* batches of a worker */
+    bool made_at_launch;        /* in place of prefetch: a batch is made in host memory when its
                                         step's launch starts, copied when the GPU comes to the step */
-    bool input_varies;   /* the making of batches, exponentially */
+    bool input_varies;          /* the making of batches, exponentially */
     dl_quantity storage_bytes_per_s; /* of each node; unknown: it limits nothing */
     double cached_frac;              /* of the samples, that are not read */
     dl_quantity port_bytes_per_s;    /* of each NIC; unknown: as costs or machine say */

@@ -258,7 +258,7 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     int count = 0;
     for (int s = 0; s < shards; s++) {
         const double part = shard_part(gpus, s, bytes);
-        const double message = push ? dl_compress_bytes(options, part) : part;
+        const double message = push ? dl_compress_bytes(&options->compression, part) : part;
         if (gpus->shard_share[s] <= 0) continue; /* fewer tensors than shards */
         if (dl_gpus_is_remote(gpus, worker, s)) gpus->moved_bytes += message;
         if (copies[s].domain >= 0) gpus->sent_bytes[copies[s].domain] += message;
@@ -332,7 +332,7 @@ static void push(dl_gpus *gpus, int worker, double bytes)
         exchanged(gpus, worker);
     } else if (gpus->server != NULL) {
         dl_server_push(gpus, worker);
-    } else if (options->compress != DL_COMPRESS_NONE) {
+    } else if (options->compression.kind != DL_COMPRESS_NONE) {
         touch(gpus, worker, dl_compress_traffic(options, bytes), push_now);
     } else {
         push_now(gpus, worker);

@@ -143,9 +143,8 @@ static inline bool dl_gpus_is_layered(const dl_gpus *gpus)
     return gpus->server != NULL && (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
 }
 
-/* Bytes of a message with a vector of `bytes`; what making it, and making a vector of it (of those
- * of all workers for topk), reads and writes in memory. */
-double dl_compress_bytes(const dl_gpu_options *options, double bytes);
+/* What making a message of a vector of `bytes`, and making a vector of it (of those of all workers for
+ * topk), reads and writes in memory. */
 double dl_compress_traffic(const dl_gpu_options *options, double bytes);
 double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int workers);
 

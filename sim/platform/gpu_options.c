@@ -317,42 +317,19 @@ double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus)
 
 /* --- compressed messages -------------------------------------------------------------------- */
 
-#define PARAMETER_BYTES 4.0 /* fp32 */
-#define INDEX_BYTES 4.0
-#define BITS_PER_BYTE 8.0
-
-const char *const dl_compress_names[DL_COMPRESS_KINDS + 1] = {"none", "fp16", "1bit",
-                                                              "topk", "int8", "fp4"};
-
-double dl_compress_bytes(const dl_gpu_options *options, double bytes)
-{
-    const double parameters = bytes / PARAMETER_BYTES;
-    switch (options->compress) {
-    case DL_COMPRESS_FP16: return bytes / 2;
-    case DL_COMPRESS_1BIT: return parameters / BITS_PER_BYTE + 2 * PARAMETER_BYTES;
-    case DL_COMPRESS_TOPK:
-        return ceil(options->topk_frac * parameters) * (PARAMETER_BYTES + INDEX_BYTES);
-    case DL_COMPRESS_INT8: return parameters;
-    case DL_COMPRESS_FP4: return parameters / 2;
-    case DL_COMPRESS_NONE:
-    case DL_COMPRESS_KINDS: break;
-    }
-    return bytes;
-}
-
 double dl_compress_traffic(const dl_gpu_options *options, double bytes)
 {
-    if (options->compress == DL_COMPRESS_NONE) return 0;
+    const dl_compression *compression = &options->compression;
+    if (compression->kind == DL_COMPRESS_NONE) return 0;
     /* Error feedback: what was left out before is read, what is left out now is written. */
-    const bool feeds_back =
-        options->compress == DL_COMPRESS_1BIT || options->compress == DL_COMPRESS_TOPK;
-    const double feedback = feeds_back ? 2 * bytes : 0;
-    return bytes + feedback + dl_compress_bytes(options, bytes);
+    const double feedback = dl_compress_feeds_back(compression) ? 2 * bytes : 0;
+    return bytes + feedback + dl_compress_bytes(compression, bytes);
 }
 
 double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int workers)
 {
-    if (options->compress == DL_COMPRESS_NONE) return 0;
-    double message = dl_compress_bytes(options, bytes);
-    return bytes + (options->compress == DL_COMPRESS_TOPK ? workers * message : message);
+    const dl_compression *compression = &options->compression;
+    if (compression->kind == DL_COMPRESS_NONE) return 0;
+    const double message = dl_compress_bytes(compression, bytes);
+    return bytes + (compression->kind == DL_COMPRESS_TOPK ? workers * message : message);
 }

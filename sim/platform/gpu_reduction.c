@@ -41,7 +41,7 @@ static void add_host_copies(dl_gpus *gpus)
 /* What a worker's GPU copies for a collective of the hosts. */
 static double staged_bytes(const dl_gpus *gpus)
 {
-    return dl_compress_bytes(gpus->config.options, gpus->config.content_bytes);
+    return dl_compress_bytes(&gpus->config.options->compression, gpus->config.content_bytes);
 }
 
 static void exchanged(void *user, int worker)
@@ -54,7 +54,7 @@ static void unpack(void *user, int worker)
 {
     dl_gpus *gpus = user;
     const dl_gpu_options *options = gpus->config.options;
-    if (options->compress == DL_COMPRESS_NONE) {
+    if (options->compression.kind == DL_COMPRESS_NONE) {
         exchanged(gpus, worker);
         return;
     }
@@ -188,7 +188,7 @@ void dl_reduction_join(dl_gpus *gpus, int worker)
     r->joined++;
     if (gpus->config.overlap) return;
     const dl_gpu_options *options = gpus->config.options;
-    if (options->compress == DL_COMPRESS_NONE) {
+    if (options->compression.kind == DL_COMPRESS_NONE) {
         on_made(gpus, worker);
     } else {
         dl_gpus_touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes),
@@ -244,8 +244,8 @@ static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double by
                              double pause_ns, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
-    const bool gathers = options->compress == DL_COMPRESS_TOPK;
-    const double message = dl_compress_bytes(options, bytes);
+    const bool gathers = options->compression.kind == DL_COMPRESS_TOPK;
+    const double message = dl_compress_bytes(&options->compression, bytes);
     dl_status status =
         init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE,
                         gpus->reduction.places, gpus->reduction.present, equal_workers(gpus),

@@ -288,7 +288,8 @@ static double sending_bytes(const dl_gpus *gpus, sending one)
 {
     const dl_server *s = gpus->server;
     switch (one.kind) {
-    case PUSH: return dl_compress_bytes(gpus->config.options, s->messages[one.what].bytes);
+    case PUSH:
+        return dl_compress_bytes(&gpus->config.options->compression, s->messages[one.what].bytes);
     case FETCH: return s->messages[one.what].bytes;
     case GATHER:
     case SPREAD: break;
@@ -535,7 +536,7 @@ void dl_server_push(dl_gpus *gpus, int worker)
         return;
     }
     gpus->workers[worker].in_exchange = true;
-    if (options->compress == DL_COMPRESS_NONE) {
+    if (options->compression.kind == DL_COMPRESS_NONE) {
         all_ready(gpus, worker);
     } else {
         dl_gpus_touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes),

@@ -232,7 +232,7 @@ static void point_setting(char *text, size_t bytes, const dl_variant *variant,
         found =
             gpu != NULL && dl_scenario_is_collective(scenario, point->mode) ? "allreduce" : "cpu";
         break;
-    case COMPRESS: found = dl_compress_names[gpu != NULL ? gpu->compress : 0]; break;
+    case COMPRESS: found = dl_compress_names[scenario->compression.kind]; break;
     case HOST_MEMORY:
         if (gpu != NULL) found = gpu->pageable ? "pageable" : "pinned";
         break;

@@ -174,10 +174,10 @@ static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
                    "input_cores=%d prefetch=%d input_noise=%s",
                    places[options->where], gpu, shards, options->algorithm,
                    dl_fidelity_names[options->fidelity], (long long)options->bucket_bytes,
-                   options->overlap ? "yes" : "no", dl_compress_names[options->compress],
-                   options->topk_frac, dl_dispatch_names[options->dispatch], options->ahead,
-                   options->pageable ? "yes" : "no", options->input_cores, options->prefetch,
-                   options->input_varies ? "exponential" : "none");
+                   options->overlap ? "yes" : "no", dl_compress_names[options->compression.kind],
+                   options->compression.kept_frac, dl_dispatch_names[options->dispatch],
+                   options->ahead, options->pageable ? "yes" : "no", options->input_cores,
+                   options->prefetch, options->input_varies ? "exponential" : "none");
     if (options->tensors != DL_TENSORS_SPLIT || options->slice_bytes > 0 ||
         options->sums_on_arrival || options->fetch != DL_FETCH_SUMMED ||
         options->order != DL_ORDER_READY || options->node_sum ||

@@ -168,10 +168,11 @@ static const dl_key rows[] = {
      .sweep = ',',
      .help = "when [overlap] slowdown of the costs holds: while a bucket is on its way, or from "
              "the start of the first one to the end of the last"},
-    {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none", GPU(compress),
-     .sweep = ',', .help = "of what is pushed or reduced"},
-    {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1, GPU(topk_frac),
-     .sweep = ',', .only = "compress = topk", .help = "of the parameters; required there"},
+    {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
+     SCENARIO(compression.kind), .sweep = ',',
+     .help = "of what is pushed or reduced; on cores in modes that push to a server"},
+    {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1,
+     SCENARIO(compression.kept_frac), .sweep = ',', .only = "compress = topk", .help = "of the parameters; required there"},
 
     {"input", "cores", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", GPU(input_cores), .sweep = ',',
      .column = "input_cores", .limits = DL_LIMITS_INPUT_CORES,

@@ -369,10 +369,37 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                             "not with workers that share a GPU (point: %s)", text);
     }
     const dl_ini_entry *node_sum = dl_ini_find(ini, "exchange", "node_sum");
-    if (gpu->node_sum && (point->gpu_count > 0 || gpu->compress != DL_COMPRESS_NONE)) {
+    if (gpu->node_sum && (point->gpu_count > 0 || gpu->compression.kind != DL_COMPRESS_NONE)) {
         return dl_ini_error(
             ini, node_sum, DL_ERR_DATA, err, "not with %s (point: %s)",
             point->gpu_count > 0 ? "workers that share a GPU" : "[exchange] compress", text);
+    }
+    return DL_OK;
+}
+
+/* Messages of workers on cores: as dlprof train makes them, of what is pushed to a server. */
+static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
+                                const dl_point *point, const char *text, dl_error *err)
+{
+    const dl_mode *mode = point->mode;
+    if (scenario->gpu != NULL || scenario->compression.kind == DL_COMPRESS_NONE ||
+        mode == &dl_mode_none) {
+        return DL_OK;
+    }
+    const dl_ini_entry *entry = dl_ini_find(ini, "exchange", "compress");
+    const bool pushes = mode != &dl_mode_allreduce && mode != &dl_mode_easgd &&
+                        mode != &dl_mode_bmuf && mode != &dl_mode_async_average;
+    if (!pushes) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "mode %s: on cores only what is pushed to a server is sent as smaller "
+                            "messages (average, ps, async, softsync, ...) (point: %s)",
+                            mode->name, text);
+    }
+    if (mode == &dl_mode_average && scenario->average_state) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "the optimizer's state is averaged as it is: not with average_state "
+                            "(point: %s)",
+                            text);
     }
     return DL_OK;
 }
@@ -468,13 +495,11 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                             scenario->fragments, interval, text);
     }
     const bool elastic = fragmented && dl_absences_given(&scenario->absences);
-    if (elastic && (together || scenario->interval_by_speed || point->option[DL_SYNC_LAG] > 0 ||
-                    (scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES))) {
-        return dl_ini_error(
-            ini, dl_scenario_absence_entry(ini), DL_ERR_DATA, err,
-            "average: not with lag, fragments, inside, interval_by_speed, nor among "
-            "processes on cores (point: %s)",
-            text);
+    if (elastic && (together || scenario->interval_by_speed || point->option[DL_SYNC_LAG] > 0)) {
+        return dl_ini_error(ini, dl_scenario_absence_entry(ini), DL_ERR_DATA, err,
+                            "average: not with lag, fragments, inside, interval_by_speed "
+                            "(point: %s)",
+                            text);
     }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
@@ -495,6 +520,7 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     dl_point_text(text, sizeof text, point);
     dl_status status = check_batch(scenario, ini, lists, point, text, err);
     if (status == DL_OK) status = check_exchange(scenario, ini, lists, point, text, err);
+    if (status == DL_OK) status = check_messages(scenario, ini, point, text, err);
     if (status == DL_OK) status = check_average(scenario, ini, lists, point, text, err);
     if (status != DL_OK) return status;
     const bool keeps_steps = point->stages > 1 || point->mode->options & 1u << DL_SYNC_SYNCER;

@@ -225,6 +225,7 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
         (status = read_algorithm(gpu, ini, err))) {
         return status;
     }
+    gpu->compression = scenario->compression;
     dl_links_init(&gpu->links, &gpu->machine);
     gpu->own_buckets = dl_ini_find(ini, "exchange", "bucket_bytes") == NULL;
     lists->cores.values = dl_calloc(1, sizeof(double), "swept values");

@@ -87,6 +87,7 @@ typedef struct dl_scenario {
     size_t gpu_costs_count;
     int shares; /* dl_shares_kind */
     bool batch_per_worker;
+    dl_compression compression;
     bool average_state;
     int outer; /* of average: 0 = none */
     int fragments;

@@ -585,6 +585,23 @@ static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs
     return status;
 }
 
+/* What is simulated of threads only. */
+static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
+{
+    const bool messages = scenario->compression.kind != DL_COMPRESS_NONE;
+    bool elastic = false;
+    if (scenario->processes != DL_PROCESSES_YES) return DL_OK;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        elastic |=
+            scenario->points[p].mode == &dl_mode_average && dl_absences_given(&scenario->absences);
+    }
+    if (!messages && !elastic) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                           "workers on cores are processes here: %s is simulated of threads only "
+                           "([machine] processes = no)",
+                           messages ? "[exchange] compress" : "mode average with absences");
+}
+
 static dl_status read_costs(dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -603,6 +620,7 @@ static dl_status read_costs(dl_variant *variant, dl_error *err)
     take_overlap(variant);
     take_turns(variant);
     choose_processes(scenario, costs);
+    if ((status = check_processes(scenario, err))) return status;
     assume(variant);
     return check_split(variant, err);
 }

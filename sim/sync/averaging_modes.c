@@ -52,11 +52,14 @@ static bool is_first(const dl_team *team, int worker)
 static bool exchange_average(dl_team *team, int agent, int stage, bool with_state, bool updates)
 {
     enum { OUTER = 3 };
-    dl_exchange exchange = {.with_state = with_state, .slices = team->config.server_threads};
+    dl_exchange exchange = {
+        .with_state = with_state, .as_learned = true, .slices = team->config.server_threads};
     switch (stage >= OUTER && !updates ? stage + 1 : stage) {
     case 0:
         dl_members_count(team, 1);
-        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PUSH, .with_state = with_state});
+        exchange.kind = DL_PUSH;
+        exchange.slices = 0;
+        dl_team_exchange(team, agent, exchange);
         return true;
     case 1: dl_team_barrier(team, agent); return true;
     case 2:

@@ -102,6 +102,31 @@ static void test_averages_and_updates(void **state)
     release(&dataset, &f);
 }
 
+/* 1 MB in 100 us is 10 GB/s, and back in 40 us 25; three of nine samples were preempted. */
+static void test_messages(void **state)
+{
+    (void)state;
+    const int int8 = DL_COMPRESS_INT8 - DL_COMPRESS_FP16;
+    const dl_sample_kind encode = (dl_sample_kind)(DL_SAMPLE_QUANTISE + int8);
+    const dl_sample_kind decode = (dl_sample_kind)(DL_SAMPLE_DEQUANTISE + int8);
+    assert_string_equal(dl_sample_kind_names[encode], "quantise_int8");
+    assert_string_equal(dl_sample_kind_names[decode], "dequantise_int8");
+    dl_dataset dataset = {0};
+    for (int i = 0; i < 9; i++) {
+        dl_record record = {.bytes = 1000000, .threads = 1, .duration_ns = i < 6 ? 100000 : 900000};
+        add_sample(&dataset, encode, record);
+        record.duration_ns = 40000;
+        add_sample(&dataset, decode, record);
+    }
+    fitted f;
+    assert_int_equal(fit(&dataset, &f, NULL), DL_OK);
+    assert_true(fabs(f.costs.quantise[DL_COMPRESS_INT8].encode_bytes_per_s.value - 10e9) < 1);
+    assert_true(fabs(f.costs.quantise[DL_COMPRESS_INT8].decode_bytes_per_s.value - 25e9) < 1);
+    assert_int_equal(f.costs.quantise[DL_COMPRESS_INT8].decode_bytes_per_s.count, 9);
+    assert_false(f.costs.quantise[DL_COMPRESS_FP16].encode_bytes_per_s.known);
+    release(&dataset, &f);
+}
+
 /* Two regimes, 0.05 ns a byte up to the parameters and 0.5 beyond twice them: the line is that of
  * the sizes that are used. At the parameters it is off by less than 5 %. */
 static void test_other_regimes_do_not_bend_the_line(void **state)
@@ -254,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_averages_and_updates),
+        cmocka_unit_test(test_messages),
         cmocka_unit_test(test_other_regimes_do_not_bend_the_line),
         cmocka_unit_test(test_what_does_not_vary_is_assumed),
         cmocka_unit_test(test_negative_latency_is_held),

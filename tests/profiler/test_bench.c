@@ -189,6 +189,19 @@ static void every_kind_has_positive_durations(void **state)
     }
 }
 
+/* By their names, which dlcal reads. */
+static void messages_are_of_every_kind(void **state)
+{
+    (void)state;
+    for (int kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
+        const int at = kind - DL_QUANTISE_FP16;
+        const char *to = strchr(dl_bench_names[DL_BENCH_QUANTISE + at], '_') + 1;
+        const char *from = strchr(dl_bench_names[DL_BENCH_DEQUANTISE + at], '_') + 1;
+        assert_string_equal(to, dl_quantise_names[kind]);
+        assert_string_equal(from, dl_quantise_names[kind]);
+    }
+}
+
 /* Copies, averages and updates come in the model's size, 64 KiB, and 1/4 to 4 times the parameters.
  */
 static void exchange_has_all_sizes(void **state)
@@ -289,6 +302,7 @@ int main(void)
         cmocka_unit_test(stop_ends_every_part),
         cmocka_unit_test(snapshot_holds_what_changes_with_the_state),
         cmocka_unit_test(every_kind_has_positive_durations),
+        cmocka_unit_test(messages_are_of_every_kind),
         cmocka_unit_test(exchange_has_all_sizes),
         cmocka_unit_test(updates_of_one_gradient_are_there),
         cmocka_unit_test(steps_of_side_by_side_copies),

@@ -75,7 +75,9 @@ static void what_is_missing_is_listed(void **state)
     (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 1\n"
                                    "[copy]\nlatency_ns = 1\n[sharing]\ncopies_1 = 1\n");
-    char *missing = dl_costs_missing(&costs, ~0u);
+    const unsigned others =
+        ((1u << DL_COMPRESS_KINDS) - 2 - (1u << DL_COMPRESS_FP16)) * DL_NEED_QUANTISE;
+    char *missing = dl_costs_missing(&costs, ~others);
     assert_string_equal(missing,
                         "[costs] parameter_bytes, [costs] state_bytes, "
                         "[op a.forward] per_sample_ns, [copy] bandwidth_bytes_per_s, "
@@ -83,6 +85,7 @@ static void what_is_missing_is_listed(void **state)
                         "[average] latency_ns, [average] read_bytes_per_s, "
                         "[average] write_bytes_per_s, [update] latency_ns, "
                         "[update] read_bytes_per_s, [update] write_bytes_per_s, "
+                        "[quantise fp16] encode_bytes_per_s, [quantise fp16] decode_bytes_per_s, "
                         "[memory] total_bytes_per_s, [sync] barrier_ns, "
                         "[sync] wakeup_ns, [sync] lock_ns, [sync] slice_ns, "
                         "[dispatch] serial_ns, [dispatch] per_worker_ns, [overlap] slowdown, "

@@ -39,6 +39,37 @@ static void two_workers_step_by_step(void **state)
     assert_step_ns("average", 2, "", 1100000 + 8000 + 100 + 16000 + 100 + 8000);
 }
 
+/* B = 8000 bytes become 4000 of half precision in 4000 ns, are copied in 4000, and become B again in
+ * 2000. Before an average the parameters are copied and subtracted from (8000 + 16 000 ns); after it
+ * they are added to again (16 000) and kept (8000), or updated (20 000 + 16 000). Topk of a hundredth:
+ * 20 numbers of 8 bytes. */
+static void messages_are_made_and_read(void **state)
+{
+    (void)state;
+#define QUANTISE                                                            \
+    "[quantise fp16]\nencode_bytes_per_s = 2e9\ndecode_bytes_per_s = 4e9\n" \
+    "[quantise topk]\nencode_bytes_per_s = 1e9\ndecode_bytes_per_s = 8e9\n"
+    const double fp16 = 4000 + 4000 + 2000, learned = 24000, pull = 8000, step = 1100000;
+    static const char half[] = "[exchange]\ncompress = fp16\n";
+    const struct {
+        const char *mode, *sync, *rest;
+        double step_ns;
+    } cases[] = {
+        {"average", "", half, step + learned + fp16 + 200 + 40000 + pull},
+        {"average", "interval = 4\n", half, step + (learned + fp16 + 200 + 40000 + pull) / 4},
+        {"average", "outer = nesterov\n", half, step + learned + fp16 + 200 + 68000 + pull},
+        {"average", "", "[exchange]\ncompress = topk\ntopk_frac = 0.01\n",
+         step + learned + (8000 + 160 + 1000) + 200 + 40000 + pull},
+        {"ps", "", half, 1000000 + fp16 + 200 + 24000 + pull},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_run_result r = fixture_run_mode(FIXTURE_COSTS QUANTISE, cases[i].mode, 2, 2, STEPS,
+                                           cases[i].sync, cases[i].rest);
+        assert_near(r.step_mean_s * 1e9, cases[i].step_ns, 1e-6);
+        dl_run_result_free(&r);
+    }
+}
+
 /* m micro-batches: m times forward and backward, m - 1 times the gradients added up (8000 (2 / 2 +
  * 1) = 16 000 ns), one exchange, one update. Linear costs without fixed ones: splitting is free but
  * for adding up. */
@@ -217,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_worker_in_any_mode),
         cmocka_unit_test(two_workers_step_by_step),
+        cmocka_unit_test(messages_are_made_and_read),
         cmocka_unit_test(micro_batches_share_an_exchange),
         cmocka_unit_test(state_is_averaged_where_asked),
         cmocka_unit_test(averaging_costs_one_share_of_the_interval),

@@ -1,0 +1,34 @@
+/* Smaller messages: what is pushed or reduced is sent as fp16: half of the bytes; int8, fp4: a
+ * quarter, an eighth, beside which scales of blocks count for nothing; 1bit: a bit a number and two
+ * values a message (Seide et al. 2014); topk: values and places of the largest. The last two keep
+ * what a message loses for the next one (error feedback). kernels/quantise.h makes them for real. */
+#ifndef DL_SIM_COMPRESS_H
+#define DL_SIM_COMPRESS_H
+
+#include <stdbool.h>
+
+typedef enum dl_compress {
+    DL_COMPRESS_NONE,
+    DL_COMPRESS_FP16,
+    DL_COMPRESS_1BIT,
+    DL_COMPRESS_TOPK,
+    DL_COMPRESS_INT8,
+    DL_COMPRESS_FP4,
+    DL_COMPRESS_KINDS
+} dl_compress;
+
+/* "none", "fp16", "1bit", "topk", "int8", "fp4", NULL. */
+extern const char *const dl_compress_names[DL_COMPRESS_KINDS + 1];
+
+typedef struct dl_compression {
+    dl_compress kind;
+    double kept_frac; /* topk: of all parameters */
+} dl_compression;
+
+/* What `bytes` of single precision are sent as. */
+double dl_compress_bytes(const dl_compression *compression, double bytes);
+
+/* Whether what a message loses is kept for the next one. */
+bool dl_compress_feeds_back(const dl_compression *compression);
+
+#endif
