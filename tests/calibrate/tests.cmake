@@ -18,7 +18,6 @@ add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.
 set_tests_properties(test_dlcal_info PROPERTIES LABELS unit)
 
 # The clients themselves need PyTorch (./check --clients); here only whether they are Python.
-find_program(DL_PYTHON3 python3)
 if(DL_PYTHON3)
     file(GLOB clients CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/clients/*.py)
     add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c

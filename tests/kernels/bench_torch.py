@@ -1,29 +1,56 @@
 #!/usr/bin/env python3
-"""Steps of `dlprof train` beside PyTorch's on this machine's cores: the same networks, batches and
-optimizer (SGD with momentum 0.9), in turn, so that a slow spell of the machine meets all.
+"""Training steps of dlprof beside PyTorch's on this machine's cores: the same networks, batches and
+optimizer (SGD with momentum 0.9), PyTorch eager with images in NCHW and in channels_last.
 
-  bench_torch.py DLPROF [--models vgg19_bn,resnet50] [--batches 1,8,...] [--threads 1,2]
+  bench_torch.py BENCH_STEPS CSV [--minutes 20] [--models vgg19_bn,resnet50] [--batches 1,8,...]
 
-One thread: one worker of dlprof, one intra-op thread of PyTorch. Two threads: two workers that share
-the batch and sum their gradients (--sync allreduce), two intra-op threads; a batch of 1 has one
-worker with two threads (--threads 2). PyTorch runs eagerly, with images in NCHW and in
-channels_last. Each round takes the median step of each; printed are medians over the rounds, and
-PyTorch's time divided by dlprof's: the median and the range over the rounds of the better layout's.
-Exit code 1 where a median is below --least.
+One thread: one worker of dlprof and one intra-op thread of PyTorch, on the same core. Two threads:
+two workers that share the batch and sum their gradients, two intra-op threads; a batch of 1 has one
+worker with two threads.
+
+The three take turns of a few steps (one, where it is long), in another order each round, so that a
+slow spell of the machine meets all; dlprof is stopped while others have their turn. The first steps
+of each are not counted. A row of the CSV is a turn: its median step's wall and processor time (of
+all threads, also those that spin while they wait), and how many cores others, or the host as stolen
+time, used meanwhile.
+
+Cells come in the order of doubt: those without a round first, large ones before small ones, then by
+the lowest ratio of a round. Cells that have --rounds rounds are left out, so the same command goes
+on where it was stopped. No round is started that would end after --minutes. bench_rounds.py prints
+the table. Exit code 1 where a median ratio is below --least, or a cell has no round.
 """
 
 import argparse
-import re
+import csv
+import datetime
+import os
+import signal
 import statistics
 import subprocess
 import sys
 import time
 
+import bench_rounds
+
+# --avx2: what else each program needs is a build with -DDL_WITH_AVX512=OFF.
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
+if "--avx2" in sys.argv:
+    os.environ.update(AVX2)
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
+
+def make_mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(inplace=True),
+                         nn.Linear(128, 64), nn.ReLU(inplace=True), nn.Linear(64, 10))
+
+
+def make_lenet():
+    return nn.Sequential(nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.ReLU(inplace=True),
+                         nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.ReLU(inplace=True), nn.Flatten(),
+                         nn.Linear(800, 500), nn.ReLU(inplace=True), nn.Linear(500, 10))
 
 
 def make_vgg19_bn():
@@ -66,55 +93,179 @@ def make_resnet50():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
-# name: (model, sides of an image, classes)
-MODELS = {"vgg19_bn": (make_vgg19_bn, 32, 10), "resnet50": (make_resnet50, 224, 1000)}
+
+# name: (model, shape of an image, classes)
+MODELS = {"vgg19_bn": (make_vgg19_bn, (3, 32, 32), 10),
+          "resnet50": (make_resnet50, (3, 224, 224), 1000),
+          "lenet": (make_lenet, (1, 28, 28), 10), "mlp": (make_mlp, (1, 28, 28), 10)}
+
+
+ALLOWED = sorted(os.sched_getaffinity(0))
+
+
+class Dlprof:
+    """Training by dlprof, stopped before each step."""
+
+    def __init__(self, program, name, batch, threads):
+        workers = min(batch, threads)
+        self.process = subprocess.Popen(
+            [program, name, str(batch), str(workers), str(threads // workers)],
+            stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, ALLOWED))
+        self.await_stop()
+
+    def await_stop(self):
+        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            sys.exit(f"bench_torch.py: {self.process.args[0]} ended")
+
+    def step(self):
+        """Seconds of wall and processor time."""
+        os.kill(self.process.pid, signal.SIGCONT)
+        self.await_stop()
+        return [int(ns) * 1e-9 for ns in self.process.stdout.readline().split()]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
 
 
 class Torch:
     """One network and batch of PyTorch."""
 
     def __init__(self, name, batch, layout):
-        make, side, classes = MODELS[name]
+        make, shape, classes = MODELS[name]
         torch.manual_seed(1)
         self.model = make().to(memory_format=layout)
-        self.x = torch.randn(batch, 3, side, side).to(memory_format=layout)
+        self.x = torch.randn(batch, *shape).to(memory_format=layout)
         self.y = torch.randint(0, classes, (batch,))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
 
     def step(self):
-        start = time.perf_counter()
+        wall, cpu = time.perf_counter(), time.process_time()
         self.optimizer.zero_grad()
         loss = F.cross_entropy(self.model(self.x), self.y)
         loss.backward()
         self.optimizer.step()
         loss.item()
-        return time.perf_counter() - start
+        return time.perf_counter() - wall, time.process_time() - cpu
 
-    def median(self, steps):
-        return statistics.median(self.step() for _ in range(steps))
-
-
-def dlprof_median(program, name, batch, threads, steps):
-    """The median step, in seconds; the first one counts like the others."""
-    workers = min(batch, threads)
-    text = subprocess.run(
-        [program, "train", "--model", name, "--data", "synthetic", "--batch", str(batch),
-         "--workers", str(workers), "--threads", str(threads // workers),
-         "--sync", "allreduce" if workers > 1 else "none",
-         "--steps", str(steps), "--no-trace"], check=True, capture_output=True, text=True).stdout
-    found = re.search(r"^step .*median ([0-9.]+) (ns|us|ms|s)\b", text, re.M)
-    return float(found[1]) * UNITS[found[2]]
+    def close(self):
+        pass
 
 
-def measure(options, name, batch, threads):
-    """Rounds of (dlprof, NCHW, channels_last)."""
+def processor_name():
+    with open("/proc/cpuinfo") as file:
+        return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+
+
+def busy_s():
+    """Seconds in which the machine's cores were not idle, stolen ones included."""
+    with open("/proc/stat") as file:
+        ticks = [int(n) for n in file.readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def take_turn(program, steps):
+    """Median wall and processor time, and the cores that others used."""
+    start, busy = time.perf_counter(), busy_s()
+    taken = [program.step() for _ in range(steps)]
+    wall, cpu = [statistics.median(column) for column in zip(*taken)]
+    others = busy_s() - busy - sum(t[1] for t in taken)
+    return wall, cpu, max(0, others / (time.perf_counter() - start))
+
+
+def warm_up(program, seconds):
+    """A step, and more for at most `seconds`; the last one's duration."""
+    start = time.perf_counter()
+    while True:
+        wall = program.step()[0]
+        if time.perf_counter() - start > seconds:
+            return wall
+
+
+def use_cores(threads):
+    """One thread: the core that dlprof's worker is pinned to; else all. Of all threads that PyTorch
+    has made."""
     torch.set_num_threads(threads)
-    layouts = [Torch(name, batch, layout)
-               for layout in (torch.contiguous_format, torch.channels_last)]
-    first = min(max(1e-3, t.median(2)) for t in layouts)
-    steps = max(options.steps, min(100, round(options.seconds / first)))
-    return [[dlprof_median(options.dlprof, name, batch, threads, steps + 1)] +
-            [t.median(steps) for t in layouts] for _ in range(options.rounds)]
+    for task in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(task), ALLOWED[:1] if threads == 1 else ALLOWED)
+
+
+class Bench:
+    """Measures cells until the time is over."""
+
+    def __init__(self, options):
+        self.options = options
+        self.isa = "avx2" if options.avx2 else "native"
+        self.end = time.monotonic() + 60 * options.minutes
+        self.processor = processor_name()
+        self.sample_s = {}  # a round's seconds per sample, by model and threads
+
+    def write(self, key, number, program, steps, turn):
+        new = not os.path.exists(self.options.csv)
+        with open(self.options.csv, "a", newline="") as file:
+            out = csv.writer(file, lineterminator="\n")
+            if new:
+                out.writerow(bench_rounds.COLUMNS)
+            out.writerow([datetime.datetime.now().isoformat(timespec="seconds"), self.processor,
+                          self.isa, *key, number, program, steps, f"{1e3 * turn[0]:.3f}",
+                          f"{1e3 * turn[1]:.3f}", f"{turn[2]:.2f}"])
+
+    def fits(self, key, rounds):
+        """Whether that many rounds would end in time, as far as one can tell."""
+        need = rounds * self.sample_s.get(key[:2], 0) * key[2]
+        return time.monotonic() + need < self.end
+
+    def run_rounds(self, key, programs, first, rounds):
+        names = list(programs)
+        steps = {}
+        for name in names:
+            step_s = warm_up(programs[name], self.options.warm)
+            steps[name] = max(1, min(50, round(self.options.seconds / step_s)))
+        for number in range(first, first + rounds):
+            start = time.monotonic()
+            if not self.fits(key, 1):
+                return
+            for i in range(len(names)):
+                name = names[(number + i) % len(names)]
+                time.sleep(0.02)  # threads of the one before have stopped spinning
+                self.write(key, number, name, steps[name], take_turn(programs[name], steps[name]))
+            self.sample_s[key[:2]] = (time.monotonic() - start) / key[2]
+
+    def measure(self, key, cell):
+        name, threads, batch = key
+        missing = self.options.rounds - len(cell.rounds())
+        if missing <= 0:
+            return
+        if not self.fits(key, 2):
+            print(f"{name} {threads} {batch}: no time left", flush=True)
+            return
+        use_cores(threads)
+        programs = {"dlprof": Dlprof(self.options.program, name, batch, threads),
+                    "nchw": Torch(name, batch, torch.contiguous_format),
+                    "channels_last": Torch(name, batch, torch.channels_last)}
+        try:
+            self.run_rounds(key, programs, cell.last_round() + 1, missing)
+        finally:
+            for program in programs.values():
+                program.close()
+        report(key, bench_rounds.read(self.options.csv, self.isa)[key])
+
+
+def report(key, cell):
+    if not cell.rounds():
+        return
+    wall, cpu = cell.ratios(), cell.ratios("cpu_ms")
+    ms = " ".join(f"{cell.median(p):9.1f}" for p in bench_rounds.PROGRAMS)
+    print(f"{key[0]:9} {key[1]:7} {key[2]:5} {len(wall):6} {ms} {statistics.median(wall):6.2f} "
+          f"{min(wall):6.2f} .. {max(wall):5.2f} {statistics.median(cpu):6.2f} "
+          f"{cell.others():7.2f}", flush=True)
+
+
+def doubt(key, cell):
+    """Sorts the most doubtful cell first."""
+    ratios = cell.ratios()
+    return (bool(ratios), min(ratios, default=0), -key[1] * key[2] if key[0] == "resnet50" else 0)
 
 
 def numbers(text):
@@ -124,28 +275,35 @@ def numbers(text):
 def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("dlprof")
-    p.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS))
+    p.add_argument("program", help="bench_steps")
+    p.add_argument("csv")
+    p.add_argument("--minutes", type=float, default=30)
+    p.add_argument("--models", type=lambda text: text.split(","), default=["resnet50", "vgg19_bn"])
     p.add_argument("--batches", type=numbers, default=[1, 8, 16, 32, 48, 64])
     p.add_argument("--threads", type=numbers, default=[1, 2])
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--seconds", type=float, default=1, help="of each in a round")
-    p.add_argument("--steps", type=int, default=2, help="of each in a round, at least")
+    p.add_argument("--seconds", type=float, default=0.5, help="of each in a round")
+    p.add_argument("--warm", type=float, default=0.3, help="seconds of steps before the first")
     p.add_argument("--least", type=float, default=0.97)
+    p.add_argument("--avx2", action="store_true",
+                   help="PyTorch and OpenBLAS without AVX-512 (dlprof: a build with "
+                   "DL_WITH_AVX512=OFF)")
     options = p.parse_args()
-    print("model     threads batch  dlprof_ms   nchw_ms channels_last_ms  ratio  range")
-    low = 0
-    for name in options.models:
-        for threads in options.threads:
-            for batch in options.batches:
-                rounds = measure(options, name, batch, threads)
-                ratios = [min(row[1:]) / row[0] for row in rounds]
-                ms = [1e3 * statistics.median(column) for column in zip(*rounds)]
-                ratio = statistics.median(ratios)
-                low += ratio < options.least
-                print(f"{name:9} {threads:7} {batch:5} {ms[0]:10.1f} {ms[1]:9.1f} {ms[2]:16.1f} "
-                      f"{ratio:6.2f}  {min(ratios):.2f} .. {max(ratios):.2f}", flush=True)
-    return 1 if low > 0 else 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    bench = Bench(options)
+    cells = bench_rounds.read(options.csv, bench.isa)
+    keys = [(name, threads, batch) for name in options.models for threads in options.threads
+            for batch in options.batches]
+    print("model     threads batch rounds dlprof_ms   nchw_ms   last_ms  ratio        range    cpu "
+          " others")
+    for key in sorted(keys, key=lambda key: doubt(key, cells[key])):
+        bench.measure(key, cells[key])
+    cells = bench_rounds.read(options.csv, bench.isa)
+    low = [key for key in keys if not cells[key].rounds() or
+           statistics.median(cells[key].ratios()) < options.least]
+    for name, threads, batch in low:
+        print(f"not shown to reach {options.least}: {name}, {threads} threads, batch {batch}")
+    return 1 if low else 0
 
 
 if __name__ == "__main__":

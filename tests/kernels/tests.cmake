@@ -70,7 +70,14 @@ endif()
 # How fast the layers are: prints a table.
 add_executable(bench_kernels EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_kernels.c)
 target_link_libraries(bench_kernels PRIVATE dl_options dl_kernels)
-# The same beside PyTorch's: ratios of one run. Needs a Python with torch.
-add_custom_target(bench_torch COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/bench_torch.py
-    $<TARGET_FILE:dlprof> USES_TERMINAL)
-add_dependencies(bench_torch dlprof)
+# Steps of training beside PyTorch's, half an hour; what is there already is not measured again. Needs
+# a Python with torch.
+add_executable(bench_steps EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_steps.c)
+target_link_libraries(bench_steps PRIVATE dl_options dl_kernels)
+add_custom_target(bench_torch COMMAND python3 -B ${CMAKE_CURRENT_LIST_DIR}/bench_torch.py
+    $<TARGET_FILE:bench_steps> ${CMAKE_BINARY_DIR}/bench_torch.csv USES_TERMINAL)
+add_dependencies(bench_torch bench_steps)
+if(DL_PYTHON3)
+    add_test(NAME bench_rounds COMMAND ${DL_PYTHON3} -B ${CMAKE_CURRENT_LIST_DIR}/test_bench_rounds.py)
+    set_tests_properties(bench_rounds PROPERTIES LABELS unit)
+endif()

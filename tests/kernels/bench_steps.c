@@ -1,0 +1,88 @@
+/* Steps of `dlprof train` one by one, for bench_torch.py, which has others take turns with them:
+ *   bench_steps MODEL BATCH WORKERS THREADS
+ * trains on synthetic images as `dlprof train --sync allreduce` (one worker: none) does. Before
+ * each step the process stops itself, so that waiting threads do not spin; continued by SIGCONT it
+ * does the step and writes its wall time and the processor time of all threads, in ns. Ends with
+ * the process that started it. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/units.h"
+#include "kernels/data_set.h"
+#include "kernels/model_table.h"
+#include "kernels/train/train.h"
+
+enum { IMAGES = 256 }; /* as `dlprof train` has of ResNet-50 */
+
+typedef struct span {
+    int64_t wall_ns, cpu_ns;
+} span;
+
+static span now(void)
+{
+    struct timespec cpu;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    return (span){dl_clock_ns(), (int64_t)cpu.tv_sec * DL_NS_PER_S + cpu.tv_nsec};
+}
+
+static void on_step(void *user, int64_t step, bool begins)
+{
+    span *start = user;
+    (void)step;
+    if (begins) {
+        kill(getpid(), SIGSTOP);
+        *start = now();
+        return;
+    }
+    const span end = now();
+    printf("%lld %lld\n", (long long)(end.wall_ns - start->wall_ns),
+           (long long)(end.cpu_ns - start->cpu_ns));
+    fflush(stdout);
+}
+
+static void ignore(void *user, const dl_record *record)
+{
+    (void)user;
+    (void)record;
+}
+
+static dl_status train(const char *model, int batch, int workers, int threads, dl_error *err)
+{
+    const dl_model_table *table = NULL;
+    dl_status status = dl_model_table_find(&table, model, err);
+    if (status != DL_OK) return status;
+    dl_data_set data;
+    dl_data_set_synthetic(&data, table->in, dl_model_table_classes(table), IMAGES, 1);
+    span start;
+    dl_train_config config = dl_train_default_config();
+    config.model = model;
+    config.batch = batch;
+    config.workers = workers;
+    config.threads = threads;
+    config.sync = workers > 1 ? DL_SYNC_ALLREDUCE : DL_SYNC_NONE;
+    config.steps = UINT32_MAX;
+    dl_train_result result;
+    const dl_train_observer observer = {
+        .steps_only = true, .user = &start, .record = ignore, .step = on_step};
+    status = dl_train_run(&config, &data, &observer, &result, err);
+    if (status == DL_OK) dl_train_result_free(&result);
+    dl_data_set_free(&data);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 5) {
+        fprintf(stderr, "usage: bench_steps MODEL BATCH WORKERS THREADS\n");
+        return 2;
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dl_error err = {0};
+    const dl_status status = train(argv[1], atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), &err);
+    if (status != DL_OK) fprintf(stderr, "bench_steps: %s\n", err.text);
+    return status == DL_OK ? 0 : 1;
+}
