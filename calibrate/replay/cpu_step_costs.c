@@ -39,16 +39,15 @@ static dl_distribution usual_part(const dl_cpu_training *cpu, dl_cpu_part part, 
     return usual;
 }
 
+/* What the parts of a step are called as operations; NULL: they are none. */
+static const char *const op_names[DL_CPU_PARTS] = {[DL_CPU_PART_INPUT] = "input",
+                                                   [DL_CPU_PART_FORWARD] = "step.forward",
+                                                   [DL_CPU_PART_BACKWARD] = "step.backward",
+                                                   [DL_CPU_PART_UPDATE] = "step.update"};
+
 /* The median step without its waiting, split as the parts' means are; and the noise. */
 static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
 {
-    static const struct {
-        dl_cpu_part part;
-        const char *name;
-    } ops[] = {{DL_CPU_PART_INPUT, "input"},
-               {DL_CPU_PART_FORWARD, "step.forward"},
-               {DL_CPU_PART_BACKWARD, "step.backward"},
-               {DL_CPU_PART_UPDATE, "step.update"}};
     const size_t count = cpu->regular_count;
     double *values = dl_calloc(count, sizeof *values, "steps");
     costs->factors = dl_calloc(count, sizeof *costs->factors, "steps");
@@ -66,22 +65,20 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
     costs->step_ns = dl_cpu_training_steps(cpu).mean;
     costs->device_ns = all.p50;
     costs->host_ns = (double)NAN;
-    costs->ops = dl_calloc(sizeof ops / sizeof *ops, sizeof *costs->ops, "operations");
+    costs->ops = dl_calloc(DL_CPU_PARTS, sizeof *costs->ops, "operations");
     double usual_ns = 0;
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        usual_ns += usual_part(cpu, ops[i].part, all.p50).mean;
-    for (size_t i = 0; i < sizeof ops / sizeof *ops && usual_ns > 0; i++) {
-        const dl_distribution part = usual_part(cpu, ops[i].part, all.p50);
+    for (int p = 0; p < DL_CPU_PARTS; p++)
+        if (op_names[p] != NULL) usual_ns += usual_part(cpu, (dl_cpu_part)p, all.p50).mean;
+    for (int p = 0; p < DL_CPU_PARTS && usual_ns > 0; p++) {
+        if (op_names[p] == NULL) continue;
+        const dl_distribution part = usual_part(cpu, (dl_cpu_part)p, all.p50);
         const double scale = all.p50 / usual_ns;
         const dl_step_mean ns = {part.mean * scale,
                                  MEDIAN_ERROR * part.sd * scale / sqrt((double)part.count)};
-        if (ops[i].part == DL_CPU_PART_FORWARD) costs->forward_ns = ns;
-        if (ops[i].part == DL_CPU_PART_BACKWARD) costs->backward_ns = ns;
-        if (ops[i].part == DL_CPU_PART_UPDATE) costs->update_ns = ns;
         if (part.mean <= 0) continue;
         dl_step_op *op = &costs->ops[costs->op_count++];
         op->ns = ns;
-        snprintf(op->name, sizeof op->name, "%s", ops[i].name);
+        snprintf(op->name, sizeof op->name, "%s", op_names[p]);
     }
     free(values);
 }
@@ -197,7 +194,54 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
     free(groups);
 }
 
-/* A trace whose steps wait longer than this part of them for other ranks is not scaled. */
+/* What PyTorch's profiler adds to an operator, with shapes and without: medians of processor time of
+ * steps with it and without in turn, of the models of tests/clients/models.py with 200 to 1355
+ * operators a step, on a busy AMD EPYC, PyTorch 2.15, 2026-11-25: 0.9 to 2.4 us a setting, and 0.3 to
+ * 2.4. With Python's stack or memory 1.0 to 3.1. Half to twice of it is the 95 % interval. */
+#define PROFILED_SHAPES_NS 1300.0
+#define PROFILED_NS 700.0
+#define PROFILED_ERROR 0.35 /* of it: ln 2 / 1.96 */
+#define PROFILED_MAX 0.5    /* of a part: at least half of it is the program's */
+
+static dl_step_op *find_op(dl_step_costs *costs, const char *name)
+{
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (strcmp(costs->ops[i].name, name) == 0) return &costs->ops[i];
+    return NULL;
+}
+
+/* Takes from the operations what the profiler is assumed to have added to each operator. */
+static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
+                              const dl_trace *trace, dl_notes *notes)
+{
+    const bool shapes = dl_trace_meta(trace, "record_shapes") != NULL;
+    const double each_ns = shapes ? PROFILED_SHAPES_NS : PROFILED_NS;
+    const double traced_ns = costs->device_ns;
+    double operators = 0, sum_ns = 0;
+    for (int p = 0; p < DL_CPU_PARTS; p++) {
+        dl_step_op *op = op_names[p] != NULL ? find_op(costs, op_names[p]) : NULL;
+        if (op == NULL) continue;
+        double count = 0;
+        for (size_t s = 0; s < cpu->step_count; s++)
+            if (cpu->steps[s].label == DL_STEP_REGULAR)
+                count += (double)cpu->steps[s].part_operators[p] / (double)cpu->regular_count;
+        const double ns = fmin(count * each_ns, PROFILED_MAX * op->ns.value);
+        op->ns.value -= ns;
+        op->ns.error = hypot(op->ns.error, PROFILED_ERROR * ns);
+        operators += count;
+        sum_ns += ns;
+    }
+    costs->device_ns -= sum_ns;
+    costs->step_ns -= sum_ns;
+    dl_notes_add(notes,
+                 "assumed: PyTorch's profiler makes each of %.0f operators a step %.1f us longer "
+                 "(half to twice that): %s, %.0f %% of the step, are taken off. dlprof run, or "
+                 "--copies, measures the step without it",
+                 operators, each_ns / 1e3, DL_NS_TEXT(sum_ns), 100 * sum_ns / traced_ns);
+}
+
+/* Of steps that wait longer than this part of them for other ranks, what the profiler adds cannot be
+ * told from the waiting. */
 #define WAITING_FRAC_MAX 0.05
 
 /* Steps without the profiler over those with it, beyond which other programs must have changed the
@@ -213,18 +257,12 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     const char *text = dl_trace_meta(trace, "unprofiled_step_ns");
     const dl_distribution steps = dl_cpu_training_steps(cpu);
     int64_t ns = 0;
-    if (text == NULL || dl_parse_int(text, 1, INT64_MAX, &ns, NULL) != DL_OK) return;
-    if (dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean > WAITING_FRAC_MAX * steps.mean) {
-        dl_notes_add(notes, "times are those with the profiler on: what it adds cannot be told "
-                            "from waiting for other ranks");
+    if (text == NULL || dl_parse_int(text, 1, INT64_MAX, &ns, NULL) != DL_OK ||
+        dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean > WAITING_FRAC_MAX * steps.mean) {
+        take_off_profiler(costs, cpu, trace, notes);
         return;
     }
     const double factor = (double)ns / steps.p50;
-    dl_step_mean *const means[] = {&costs->forward_ns, &costs->backward_ns, &costs->update_ns};
-    for (size_t i = 0; i < sizeof means / sizeof *means; i++) {
-        means[i]->value *= factor;
-        means[i]->error *= factor;
-    }
     for (size_t i = 0; i < costs->op_count; i++) {
         costs->ops[i].ns.value *= factor;
         costs->ops[i].ns.error *= factor;
@@ -239,6 +277,18 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
         dl_notes_add(notes, "the profiler alone does not explain that: other programs probably "
                             "used the processor during the recording; record again when it is "
                             "idle");
+    }
+}
+
+/* The phases, of which each is one operation. */
+static void take_phases(dl_step_costs *costs)
+{
+    dl_step_mean *const means[DL_CPU_PARTS] = {[DL_CPU_PART_FORWARD] = &costs->forward_ns,
+                                               [DL_CPU_PART_BACKWARD] = &costs->backward_ns,
+                                               [DL_CPU_PART_UPDATE] = &costs->update_ns};
+    for (int p = 0; p < DL_CPU_PARTS; p++) {
+        const dl_step_op *op = means[p] != NULL ? find_op(costs, op_names[p]) : NULL;
+        if (op != NULL) *means[p] = op->ns;
     }
 }
 
@@ -305,6 +355,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->passes = cpu.passes;
         take_parts(costs, &cpu);
         scale_to_unprofiled(costs, &cpu, trace, notes);
+        take_phases(costs);
         take_children(costs, trace, notes);
         take_gradients(costs, &cpu);
         take_added(costs, &cpu);

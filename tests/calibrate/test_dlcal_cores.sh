@@ -83,10 +83,15 @@ zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 100000
 expect 0 "the profiler alone does not explain that" costs busy.json -o shown.ini
 zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 8000000, "schemaVersion"/' >idle.json
 expect 0 "without the profiler a step took 8.00 ms" costs idle.json -o shown.ini
-if "$tested" costs idle.json -o shown.ini | grep -q 'does not explain'; then
+if "$tested" costs idle.json -o shown.ini | grep -q 'does not explain\|profiler makes'; then
     echo "FAIL: a step a tenth shorter is doubted"
     failures=$((failures + 1))
 fi
+# Where that is not known: 8.88 ms less 1.3 us for each of 199 operators with shapes, 0.7 us without.
+expect 0 "6 steps of 8.63 ms" costs "$traces/mlp_b64.json.gz" -o shown.ini
+holds shown.ini "makes each of 199 operators a step 1.3 us longer (half to twice that): 259 us, 3 %"
+expect 0 "5 steps of 102 ms" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o shown.ini
+holds shown.ini "makes each of 493 operators a step 0.7 us longer"
 expect 2 "cnn_ddp1.json.gz: --batch is missing" costs "$traces/cnn_ddp1.json.gz" -o cnn.ini
 expect 0 "parameter_bytes is left to dlsim" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o cnn.ini
 expect 0 "written" costs "$traces/cnn_ddp1.json.gz" --batch 16 --parameter-bytes 4283944 -o cnn.ini

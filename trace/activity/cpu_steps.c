@@ -550,6 +550,15 @@ static void add_operator(dl_cpu_training *training, dl_cpu_step *step,
     step->part_ns[part] += end_ns - at_ns;
 }
 
+/* Operators of the thread that start within an outermost one, which counts too. */
+static size_t started_between(const dl_cpu_operators *operators, int64_t from_ns, int64_t to_ns)
+{
+    size_t first = 0, after = 0;
+    DL_BISECT(first, operators->start_count, operators->starts_ns[first] < from_ns);
+    DL_BISECT(after, operators->start_count, operators->starts_ns[after] < to_ns);
+    return after > first ? after - first : 1; /* one that takes no time */
+}
+
 static void take_step(dl_cpu_training *training, const dl_cpu_operators *operators,
                       dl_cpu_step *step, const splits *to, places *at)
 {
@@ -593,6 +602,7 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
         add_gap(training, at, step, at_ns, o->start_ns, gap);
         add_operator(training, step, operators, o, parts[i], backward && i < last, &call, until_ns);
         to->backward_ns[i] = step->part_ns[DL_CPU_PART_BACKWARD];
+        step->part_operators[parts[i]] += started_between(operators, o->start_ns, o->end_ns);
         at_ns = until_ns;
     }
     at->call = call;

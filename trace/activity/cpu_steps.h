@@ -126,9 +126,10 @@ typedef struct dl_cpu_step {
     dl_step_label label;
     int64_t start_ns, duration_ns;
     int64_t part_ns[DL_CPU_PARTS];
-    size_t passes;          /* forward passes that a backward one follows */
-    size_t first, count;    /* its collectives, those called in it */
-    int64_t collectives_ns; /* time in which some collective ran */
+    size_t part_operators[DL_CPU_PARTS]; /* recorded in it, within others too */
+    size_t passes;                       /* forward passes that a backward one follows */
+    size_t first, count;                 /* its collectives, those called in it */
+    int64_t collectives_ns;              /* time in which some collective ran */
 } dl_cpu_step;
 
 /* All steps of a process. Owns its arrays; release with dl_cpu_training_free. */

@@ -68,11 +68,11 @@ static void distributed_member(void *context, dl_json_text key, dl_json_text val
     }
 }
 
-static void add_time(dl_kineto *kineto, const char *key, dl_json_text value)
+static void add_positive(dl_kineto *kineto, const char *key, dl_json_text value)
 {
-    int64_t ns;
-    if (!dl_json_int(value, &ns) || ns <= 0) return;
-    dl_trace_builder_meta(&kineto->builder, key, "%" PRId64, ns);
+    int64_t number;
+    if (!dl_json_int(value, &number) || number <= 0) return;
+    dl_trace_builder_meta(&kineto->builder, key, "%" PRId64, number);
 }
 
 /* kineto_meta.c: its function for members of the outer object. */
@@ -88,9 +88,11 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
     } else if (is_key(key, "host_name")) {
         dl_trace_builder_meta(&kineto->builder, "host", "%s", text_of(kineto, value));
     } else if (is_key(key, "dlprof_step_ns")) {
-        add_time(kineto, "unprofiled_step_ns", value);
+        add_positive(kineto, "unprofiled_step_ns", value);
     } else if (is_key(key, "dlprof_children_ns")) {
-        add_time(kineto, "children_step_ns", value);
+        add_positive(kineto, "children_step_ns", value);
+    } else if (is_key(key, "record_shapes")) {
+        add_positive(kineto, "record_shapes", value);
     } else if (is_key(key, "traceName")) {
         dl_trace_builder_meta(&kineto->builder, "trace_name", "%s", text_of(kineto, value));
     }
