@@ -84,10 +84,12 @@ typedef struct dl_noise_source {
 typedef struct dl_noise {
     uint64_t place, work_place; /* in the streams of factors, and of work */
     uint32_t worker;
-    uint32_t series;   /* trace: of this block */
+    union {
+        uint32_t series; /* trace: of this block */
+        uint32_t deal;   /* none: which of the expected work comes next */
+    };
     uint32_t position; /* trace: the next factor */
     int block_left;    /* trace: factors left of this block */
-    uint32_t deal;     /* which of the expected work comes next */
 } dl_noise;
 
 /* One of the project's streams (common/random.h) as a generator for GSL's distributions, from where

@@ -379,6 +379,9 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .slows = config->point->workers > 1 && mode == &dl_mode_allreduce &&
                  (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),
+        .may_be_direct =
+            config->way != DL_RUN_BY_EVENTS && config->observer == NULL &&
+            (mode->coupling == DL_COUPLING_SERVER || mode->coupling == DL_COUPLING_PARAMETERS),
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
         .with_buffers = mode == &dl_mode_allreduce && !lags(config->point) &&

@@ -391,6 +391,13 @@ static void grow_staleness(dl_team_tallies *t, size_t count)
     memset(t->staleness + old, 0, (t->staleness_count - old) * sizeof *t->staleness);
 }
 
+void dl_team_tally_staleness(dl_team_tallies *tallies, int staleness)
+{
+    const size_t bin = (size_t)staleness;
+    if (bin >= tallies->staleness_count) grow_staleness(tallies, bin + 1);
+    tallies->staleness[bin]++;
+}
+
 /* An update has what is pending in it. */
 static void apply_pending(dl_team *team)
 {
@@ -402,9 +409,7 @@ static void apply_pending(dl_team *team)
     }
     for (size_t i = 0; i < t->pending_count; i++) {
         const dl_pending *p = &t->pending[i];
-        const size_t staleness = (size_t)p->staleness;
-        if (staleness >= t->staleness_count) grow_staleness(t, staleness + 1);
-        t->staleness[staleness]++;
+        dl_team_tally_staleness(t, p->staleness);
         t->worker_sum[p->worker] += p->staleness;
         t->worker_count[p->worker]++;
     }

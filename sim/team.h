@@ -111,7 +111,10 @@ typedef enum dl_coupling {
     /* After each step all meet at a barrier, average, meet again, pull, update. */
     DL_COUPLING_GRADIENTS,
     /* They update in each step, and after each interval of them meet, average, meet again, pull. */
-    DL_COUPLING_PARAMETERS
+    DL_COUPLING_PARAMETERS,
+    /* Each pushes its gradient, has the server apply it under the lock and pulls under it, where it is
+     * within the bound of clocks; else it waits for that before it pulls. */
+    DL_COUPLING_SERVER
 } dl_coupling;
 
 /* Whether a worker that waits may go on. What has become true must stay so. */
@@ -330,6 +333,9 @@ void dl_team_end_step(dl_team *team, int worker);
 void dl_team_pause(dl_team *team, int worker);
 void dl_team_resume(dl_team *team, int worker);
 void dl_team_retire(dl_team *team, int worker);
+
+/* For platforms: one more applied gradient with this staleness. */
+void dl_team_tally_staleness(dl_team_tallies *tallies, int staleness);
 
 /* For platforms: what the worker was started on has ended. */
 void dl_team_done(dl_team *team, int worker);

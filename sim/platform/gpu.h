@@ -245,14 +245,16 @@ typedef struct dl_gpus_config {
     bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
     double
-        inside_bytes;  /* > 0: gradients that workers of a site, or node, reduce after each step */
-    bool with_buffers; /* a collective sends the model's buffers to all before each step */
-    double pause_ns;   /* for which nothing is sent before an exchange by collectives starts */
-    bool elastic;      /* workers come and go (sim/sync/members.h) */
-    bool connects;     /* the run's first collective pays the machine's first use */
-    double exchanges;  /* that each worker has in the run, at most */
-    bool with_input;   /* batches are made and copied */
-    uint64_t seed;     /* of varying input, as the next */
+        inside_bytes;   /* > 0: gradients that workers of a site, or node, reduce after each step */
+    bool with_buffers;  /* a collective sends the model's buffers to all before each step */
+    double pause_ns;    /* for which nothing is sent before an exchange by collectives starts */
+    bool elastic;       /* workers come and go (sim/sync/members.h) */
+    bool connects;      /* the run's first collective pays the machine's first use */
+    double exchanges;   /* that each worker has in the run, at most */
+    bool with_input;    /* batches are made and copied */
+    bool may_be_direct; /* the run may be worked out without the network, which is then made only
+                           once it is needed */
+    uint64_t seed;      /* of varying input, as the next */
     uint32_t replicate;
 } dl_gpus_config;
 

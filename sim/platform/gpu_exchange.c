@@ -102,8 +102,8 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
     int *number = &gpus->memory_class[gpu.node * m->gpu_count + gpu.index];
     if (*number > 0) return *number - 1;
     const double rate = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes_per_s.value;
-    const int link =
-        dl_gpus_add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
+    char name[DL_LINK_NAME_BYTES];
+    const int link = dl_gpus_add_own_link(gpus, rate, "%s", dl_gpus_memory_name(gpu, name));
     *number = class_over(gpus, link, -1) + 1;
     return *number - 1;
 }
@@ -269,6 +269,12 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     return count;
 }
 
+double dl_gpus_serving_bytes(const dl_gpus *gpus, const dl_exchange *exchange, double bytes)
+{
+    const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
+    return (double)(s.reads + s.writes) * bytes;
+}
+
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index)
 {
@@ -276,7 +282,7 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
     const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const double latency_ns = on_host ? pieces * s.cost->latency_ns : 0;
-    const double traffic = (double)(s.reads + s.writes) * bytes;
+    const double traffic = dl_gpus_serving_bytes(gpus, exchange, bytes);
     /* The first gradient is copied: a read and a write, at the rate of an update's. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
@@ -456,8 +462,17 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)
         gpus->servers[s] = dl_gpu_options_server(config->options, s);
-    if ((status = dl_server_create(gpus, err)) == DL_OK) add_servers(gpus);
+    status = dl_server_create(gpus, err);
+    if (status == DL_OK && !gpus->is_postponed) add_servers(gpus);
     return status;
+}
+
+void dl_gpus_connect(dl_gpus *gpus)
+{
+    if (!gpus->is_postponed) return;
+    gpus->is_postponed = false;
+    dl_network_add_links(&gpus->network, &gpus->config.options->links);
+    add_servers(gpus);
 }
 
 void dl_gpus_exchange_free(dl_gpus *gpus)
@@ -471,5 +486,6 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     free(gpus->serving_class);
     free(gpus->memory_class);
     free(gpus->sent_bytes);
+    free(gpus->carried);
     free(gpus->own_names);
 }

@@ -3,6 +3,8 @@
 #ifndef DL_SIM_GPU_INTERNAL_H
 #define DL_SIM_GPU_INTERNAL_H
 
+#include <stdio.h>
+
 #include "sim/platform/gpu.h"
 #include "sim/platform/gpu_input.h"
 
@@ -82,6 +84,12 @@ typedef struct dl_inside {
     dl_collective collective;
 } dl_inside;
 
+/* What has crossed a link in a run without the network. */
+typedef struct dl_gpu_carried {
+    int link; /* -1: the memory of the server's GPU */
+    double bytes_per_s, bytes;
+} dl_gpu_carried;
+
 struct dl_gpus {
     dl_gpus_config config;
     dl_team *team; /* since its init */
@@ -113,6 +121,10 @@ struct dl_gpus {
     double *share;  /* [workers + 1] speed of each of k that compute on a GPU: 1 / (k copies_k) */
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links after the machine's */
     int own_links;
+    bool is_postponed;       /* the network has no links yet */
+    dl_gpu_carried *carried; /* [carried_count] the busiest links, where there is no network: by
+                                 their numbers, the server's memory last */
+    int carried_count;
     double moved_bytes; /* from place to place by exchange */
     double *sent_bytes; /* [domains of the machine] of them to others */
 };
@@ -157,6 +169,13 @@ void dl_gpus_exchange_free(dl_gpus *gpus);
 int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
     DL_PRINTF(3, 4);
 
+/* Of the link that a GPU's memory is. */
+static inline const char *dl_gpus_memory_name(dl_place gpu, char text[DL_LINK_NAME_BYTES])
+{
+    snprintf(text, DL_LINK_NAME_BYTES, "memory of node%d gpu%d", gpu.node, gpu.index);
+    return text;
+}
+
 /* Workers that take part in averages; before the run, all. */
 int dl_gpus_present(const dl_gpus *gpus);
 
@@ -196,6 +215,9 @@ void dl_gpus_add_storage(dl_gpus *gpus);
 /* Threads of a shard, each with a slice of what it serves; a GPU does it all at once. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);
 
+/* What the server reads and writes in its memory to serve `bytes`. */
+double dl_gpus_serving_bytes(const dl_gpus *gpus, const dl_exchange *exchange, double bytes);
+
 /* A thread of the shard starts to serve `bytes`; then done(gpus, index). */
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index);
@@ -227,6 +249,14 @@ int dl_gpus_domain(const dl_team *team, int worker);
 
 /* As the platform's (gpu_direct.c). */
 bool dl_gpus_run_directly(dl_team *team);
+
+/* The same of runs that exchange with one server (gpu_direct_server.c); whether one may be such a
+ * run, as far as its GPUs are concerned. */
+bool dl_gpus_serve_directly(dl_team *team);
+bool dl_gpus_may_serve_directly(const dl_gpus *gpus);
+
+/* Makes the links that were postponed, and what goes over them. */
+void dl_gpus_connect(dl_gpus *gpus);
 
 /* Work of a worker's step in ns at full speed, without the noise. */
 static inline double dl_gpus_work_ns(const dl_gpu_step *step, double slow, bool with_update)

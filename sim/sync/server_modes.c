@@ -268,25 +268,28 @@ static void advance_kbatchasync(dl_team *team, int worker)
     advance_k(team, worker, true, false);
 }
 
-#define SERVER_MODE(mode, function, takes, requires, waits_at, stale)        \
-    const dl_mode dl_mode_##mode = {                                         \
-        .name = #mode,                                                       \
-        .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE | (takes) | (requires), \
-        .required = requires,                                                \
-        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,         \
-        .wait = waits_at,                                                    \
-        .staleness = stale,                                                  \
-        .advance = function,                                                 \
+#define SERVER_MODE(mode, function, takes, requires, waits_at, stale, couples) \
+    const dl_mode dl_mode_##mode = {                                           \
+        .name = #mode,                                                         \
+        .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE | (takes) | (requires),   \
+        .required = requires,                                                  \
+        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,           \
+        .wait = waits_at,                                                      \
+        .staleness = stale,                                                    \
+        .coupling = couples,                                                   \
+        .advance = function,                                                   \
     }
 #define BOUND (1u << DL_SYNC_BOUND)
 #define K (1u << DL_SYNC_K)
 #define LOCK DL_MODE_WAIT_LOCK
 #define BARRIER DL_MODE_WAIT_BARRIER
-SERVER_MODE(async, advance_bounded, 0, 0, LOCK, DL_MODE_STALENESS_SOME);
-SERVER_MODE(ssp, advance_bounded, 0, BOUND, LOCK | BARRIER, DL_MODE_STALENESS_SOME);
+#define OTHER DL_COUPLING_OTHER
+#define SERVER DL_COUPLING_SERVER
+SERVER_MODE(async, advance_bounded, 0, 0, LOCK, DL_MODE_STALENESS_SOME, SERVER);
+SERVER_MODE(ssp, advance_bounded, 0, BOUND, LOCK | BARRIER, DL_MODE_STALENESS_SOME, SERVER);
 SERVER_MODE(softsync, advance_softsync, 1u << DL_SYNC_N | BOUND, 0, LOCK | BARRIER,
-            DL_MODE_STALENESS_SOME);
-SERVER_MODE(ksync, advance_ksync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO);
-SERVER_MODE(kbatchsync, advance_kbatchsync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO);
-SERVER_MODE(kasync, advance_kasync, 0, K, LOCK | BARRIER, DL_MODE_STALENESS_SOME);
-SERVER_MODE(kbatchasync, advance_kbatchasync, 0, K, LOCK, DL_MODE_STALENESS_SOME);
+            DL_MODE_STALENESS_SOME, OTHER);
+SERVER_MODE(ksync, advance_ksync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, OTHER);
+SERVER_MODE(kbatchsync, advance_kbatchsync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, OTHER);
+SERVER_MODE(kasync, advance_kasync, 0, K, LOCK | BARRIER, DL_MODE_STALENESS_SOME, OTHER);
+SERVER_MODE(kbatchasync, advance_kbatchasync, 0, K, LOCK, DL_MODE_STALENESS_SOME, OTHER);

@@ -94,16 +94,28 @@ static dl_status run(const made *m, dl_run_way way, int64_t log_steps, dl_run_re
     return dl_run(&config, result, &err);
 }
 
+/* Two arrays, or none. */
+static bool are_same(const void *a, const void *b, size_t bytes)
+{
+    return (a != NULL) == (b != NULL) && (a == NULL || memcmp(a, b, bytes) == 0);
+}
+
 /* All of two results, bit by bit. */
 static bool are_equal(const dl_run_result *a, const dl_run_result *b)
 {
+    const size_t workers = (size_t)a->workers,
+                 numbers = (size_t)a->staleness_rows * (size_t)a->staleness_bins;
     dl_run_result flat[2] = {*a, *b};
     for (int i = 0; i < 2; i++) {
         flat[i].worker_step_s = NULL;
         flat[i].averaging = NULL;
+        flat[i].staleness = flat[i].worker_stale_sum = flat[i].worker_stale_count = NULL;
     }
     return memcmp(&flat[0], &flat[1], sizeof flat[0]) == 0 &&
-           memcmp(a->worker_step_s, b->worker_step_s, (size_t)a->workers * sizeof(double)) == 0 &&
+           are_same(a->worker_step_s, b->worker_step_s, workers * sizeof(double)) &&
+           are_same(a->staleness, b->staleness, numbers * sizeof *a->staleness) &&
+           are_same(a->worker_stale_sum, b->worker_stale_sum, workers * sizeof(int64_t)) &&
+           are_same(a->worker_stale_count, b->worker_stale_count, workers * sizeof(int64_t)) &&
            (a->averaging != NULL) == (b->averaging != NULL) &&
            (a->averaging == NULL || memcmp(a->averaging, b->averaging, sizeof *a->averaging) == 0);
 }
@@ -179,12 +191,147 @@ static void ties_are_left_to_events(void **state)
     }
 }
 
+/* --- with a server --------------------------------------------------------------------------- */
+
+/* GPUs of one node each, and one more for the server; `node` is what a node has beside its GPU. */
+static void make_machine(made *m, const char *path, int workers)
+{
+    static const char *const wires[] = {"1GB/s", "100MB/s", "3333333"};
+    static const char *const slots[] = {"100GB/s", "1GB/s", "1.5GB/s"};
+    char text[1024];
+    const int wire = below(m, 3), latency_ns = time_ns(m, 4000);
+    snprintf(text, sizeof text,
+             "[machine]\nschema = 1\nname = nodes\nnodes = %d\npeer = all\ngpudirect = yes\n"
+             "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = %s\n"
+             "fp32_flop_per_s = 1Tflop/s\n"
+             "[link slot]\nbytes_per_s = %s\nlatency_ns = %d\n"
+             "[link wire]\nbytes_per_s = %s\nlatency_ns = %d\n"
+             "[host]\nmemory_bytes_per_s = 1000GB/s\n"
+             "[gpus 0]\nmodel = g\nparent = socket0\nlink = slot\n"
+             "[nics 0]\nparent = socket0\nlink = slot\nport = wire\n",
+             workers + 1, below(m, 2) == 0 ? "100GB/s" : "30MB/s", slots[below(m, 3)],
+             time_ns(m, 300), wires[wire], latency_ns);
+    fixture_write(path, text);
+}
+
+/* Times in whole us, so that much happens at one ns. */
+static int round_ns(made *m, int most_us)
+{
+    return 1000 * below(m, most_us + 1);
+}
+
+static void make_served_costs(made *m)
+{
+    char text[2048];
+    const bool is_round = below(m, 2) == 0;
+    const int used =
+        snprintf(text, sizeof text,
+                 "[costs]\nschema = 1\nparameter_bytes = %d\nstate_bytes = 4000\n"
+                 "[op a.forward]\nfixed_ns = %d\nper_sample_ns = 0\n"
+                 "[op a.backward]\nfixed_ns = %d\nper_sample_ns = 0\n"
+                 "[op a.update]\nfixed_ns = %d\nper_sample_ns = 0\n"
+                 "[dispatch]\nserial_ns = %d\nper_worker_ns = %d\n",
+                 is_round ? 1000 * (1 + below(m, 40)) : 1 + below(m, 40000),
+                 1000 + (is_round ? round_ns(m, 20) : below(m, 40000)),
+                 is_round ? round_ns(m, 20) : below(m, 60000), is_round ? 0 : time_ns(m, 20000),
+                 is_round ? round_ns(m, 4) : time_ns(m, 30000),
+                 is_round ? round_ns(m, 4) : time_ns(m, 60000));
+    if (below(m, 4) == 0)
+        snprintf(text + used, sizeof text - (size_t)used, "[spread]\nwork_frac = 0.3\n");
+    m->costs = fixture_costs(text);
+}
+
+static void make_served(made *m, int seed)
+{
+    static const char *const modes[] = {"async\n",
+                                        "ssp\nbound = 1\n",
+                                        "ssp\nbound = 0\n",
+                                        "average\ninterval = 1\n",
+                                        "average\ninterval = 3\n",
+                                        "average\ninterval = 2\naverage_state = yes\n"};
+    static const char *const noises[] = {
+        "kind = none\n", "kind = lognormal\nsigma = 0.2\n", "kind = exponential\n",
+        "kind = gamma\nsigma = 0.4\nslow = 0:1.7\n", "kind = none\nslow = 1:2\n"};
+    char path[64];
+    *m = (made){.seed = seed};
+    dl_random_init(&m->random, (uint64_t)seed, 1, 0, 0);
+    make_served_costs(m);
+    const int workers = 2 + below(m, 9);
+    snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
+    make_machine(m, path, workers);
+    const int steps = 1 + below(m, 14), warmup = below(m, 5) * below(m, 2);
+    snprintf(m->text, sizeof m->text,
+             "[scenario]\nsteps = %d\nwarmup = %d\nseed = %d\n[machine]\nfile = %s\nworkers = %d\n"
+             "ahead = %d\n[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
+             "[sync]\nwhere = gpu:%d\nmode = %s[noise]\n%s",
+             steps, warmup, seed, path, workers, below(m, 4), workers, modes[below(m, 6)],
+             noises[below(m, 5)]);
+    m->scenario = fixture_scenario("%s", m->text);
+    unlink(path);
+}
+
+static void compare_served(int seed, int64_t log_steps)
+{
+    made m;
+    make_served(&m, seed);
+    dl_run_result direct, events;
+    if (run(&m, DL_RUN_DIRECTLY, log_steps, &direct) != DL_OK)
+        fail_msg("seed %d:\n%s", seed, m.text);
+    assert_int_equal(run(&m, DL_RUN_BY_EVENTS, log_steps, &events), DL_OK);
+    if (!are_equal(&direct, &events)) {
+        fail_msg("seed %d: %.17g and %.17g s, lag %g and %g, %lld and %lld events, link %s %g and "
+                 "%s %g\n%s",
+                 seed, direct.span_s, events.span_s, direct.clock_lag_max, events.clock_lag_max,
+                 (long long)direct.events, (long long)events.events, direct.usage.link,
+                 direct.usage.link_frac, events.usage.link, events.usage.link_frac, m.text);
+    }
+    dl_run_result_free(&direct);
+    dl_run_result_free(&events);
+    free_made(&m);
+}
+
+/* Modes async, ssp and average on a server's GPU: copies of 1 byte to 40 KB at 3 MB/s to 1 GB/s, links
+ * of the workers' own as wide as the server's or wider, steps that end at the same ns, launches that
+ * take longer than a step or nothing, slow workers, a warm-up; steps kept or counted. */
+static void served_results_are_those_by_events(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < 3 * SCENARIOS; seed++)
+        compare_served(seed, seed % 3 == 0 ? 1 : 0);
+}
+
+/* Two GPUs of a node share its port: they do not have the same rate as others. */
+static void other_networks_are_left_to_events(void **state)
+{
+    (void)state;
+    char path[64];
+    made m = {0};
+    m.costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    m.scenario = fixture_scenario("[scenario]\nsteps = 8\n[machine]\nfile = %s\nworkers = 7\n"
+                                  "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
+                                  "[sync]\nmode = async\nwhere = gpu:7\n",
+                                  path);
+    unlink(path);
+    dl_run_result fastest, events;
+    assert_int_equal(run(&m, DL_RUN_DIRECTLY, 0, &fastest), DL_ERR_UNSUPPORTED);
+    assert_int_equal(run(&m, DL_RUN_FASTEST, 0, &fastest), DL_OK);
+    assert_int_equal(run(&m, DL_RUN_BY_EVENTS, 0, &events), DL_OK);
+    assert_true(are_equal(&fastest, &events));
+    dl_run_result_free(&fastest);
+    dl_run_result_free(&events);
+    free_made(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_by_events),
         cmocka_unit_test(counted_steps_agree),
         cmocka_unit_test(ties_are_left_to_events),
+        cmocka_unit_test(served_results_are_those_by_events),
+        cmocka_unit_test(other_networks_are_left_to_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,1132 @@
+/* Runs of GPUs that exchange with one server (async, ssp, average), without the engine and the network,
+ * but bit by bit as by them: the same events in the same order, each with a few bytes of state.
+ *
+ * Time. Only the ends of computing need a heap. All else happens a fixed time after what caused it, so
+ * that a line for each kind of event is in order as it is; what takes no time is done after all else of
+ * its instant, in the order of its causes. Events of equal times are told apart by their numbers, in the
+ * order of scheduling, as the engine does.
+ *
+ * Copies. All copies to the server go over the same links and then over links of their own, which are no
+ * narrower; so do all copies from it, over others. Then all copies of one way have one rate, and the
+ * first to come is the first to end: a line of them is enough. The sums of bytes are those of the
+ * network's bundles (sim/network/network.h), down to what is rounded: a copy that was alone keeps a bundle
+ * of its own until the next sharing. */
+#include "sim/platform/gpu_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/sync/mode.h"
+
+#define WORKER_BITS 24
+#define WORKERS_MOST (1 << WORKER_BITS)
+#define NUMBERS_MOST ((uint64_t)1 << (64 - WORKER_BITS))
+#define AHEAD_MOST 64
+#define STEPS_MOST (1 << 20)
+#define LINKS_MOST 16 /* that all copies of a way go over */
+#define NEVER INT64_MAX
+#define LINE_BYTES 64
+
+/* Kinds of events: those that come a fixed time after their cause, sharing, which comes at once, ends of
+ * computing, and ends of copies, of which each way has one. */
+enum {
+    LAUNCH,     /* of a step starts */
+    LAUNCH_END, /* of a step */
+    PUSH,       /* a copy to the server, after its latency */
+    PULL,
+    SERVE,
+    LOCK, /* the worker has it */
+    RELEASE,
+    LINES,
+    SHARE = LINES,
+    COMPUTED,
+    COPIED,
+    WAY_IN = 0,
+    WAY_OUT,
+    MEMORY, /* of the server: one at a time */
+    WAYS,
+    SOURCES = COPIED + WAYS
+};
+
+/* What a worker's time is counted as. */
+enum {
+    COMPUTING,
+    DISPATCHING,
+    PUSHING,
+    PULLING,
+    SERVING,
+    LOCKING,
+    WAITING, /* at a barrier, or for a condition */
+    STATES
+};
+
+/* What the GPU waits for. */
+typedef enum phase { IDLE, FOR_LAUNCH, FOR_LAUNCH_END } phase;
+
+/* Two lines of the cache, of which the second one is for the start and the end of a step. */
+typedef struct agent {
+    int64_t since_ns; /* when it came to be in its state */
+    int64_t spent_ns[STATES];
+    int64_t step_start_ns;
+    int64_t staleness; /* sum over gradients */
+    dl_noise noise;
+    int32_t steps_done;
+    uint32_t read_version;    /* the lower bits */
+    int8_t started, launched; /* launches that have started, and ended, less the steps done */
+    uint8_t phase, stage;     /* stage: of the mode */
+    bool launching;           /* its host thread is at a launch */
+    bool is_measured;         /* its warm-up is over */
+} agent;
+
+_Static_assert(sizeof(agent) == 2 * LINE_BYTES, "an agent has two lines of the cache");
+
+/* Ordered by both. */
+typedef struct event {
+    int64_t time_ns;
+    uint64_t order; /* its number, then the worker */
+} event;
+
+/* A ring of events, as long as a power of two. */
+typedef struct line {
+    event *events;
+    uint32_t first, count, room;
+    int64_t delay_ns;
+} line;
+
+typedef struct copy {
+    double base; /* bytes that others of its bundle had got when it came in */
+    int worker;
+} copy;
+
+/* Copies with one rate, in the order of their ends. */
+typedef struct way {
+    double bytes; /* of each copy */
+    double capacity[LINKS_MOST];
+    double times[LINKS_MOST]; /* that a byte crosses the link */
+    int links[LINKS_MOST];
+    int link_count;
+    int limits; /* the first so many of capacity[] and times[] may be the narrowest */
+    double narrow[LINKS_MOST], narrow_times[LINKS_MOST];
+    copy *copies; /* a ring */
+    uint32_t first, count, room;
+    double served, rate; /* bytes of each, of the bundle */
+    int64_t since_ns;    /* served is of this time */
+    bool was_alone;      /* the first one is still in a bundle by itself: */
+    double alone_served, alone_rate;
+    int64_t alone_since_ns;
+    bool is_dirty;
+    int64_t ended; /* copies */
+} way;
+
+typedef struct served {
+    dl_team *team;
+    dl_gpus *gpus;
+    const dl_noise_source *noise;
+    agent *agents;
+    void *block; /* that they lie in */
+    int workers;
+    int64_t now_ns;
+    uint64_t number;                    /* of the next event */
+    event heads[SOURCES];               /* the first event of each source */
+    int sources[SOURCES], source_count; /* those that are used */
+    line lines[LINES];
+    event *heap; /* ends of computing */
+    int heap_count;
+    uint32_t *at_once; /* a ring of what happens at this instant: kind, then worker */
+    uint32_t at_once_first, at_once_count, at_once_room;
+    way ways[WAYS];
+    int dirty[WAYS], dirty_count;
+    bool shares;     /* a SHARE is due */
+    uint32_t *ended; /* copies whose ends are to be reported: way, then worker */
+    size_t ended_count, ended_room;
+    uint32_t *queue; /* [workers] ring of who waits for the lock */
+    uint32_t queue_first, queue_count;
+    int owner;
+    int *waiting; /* [workers] at the barrier or for the slowest, in the order of arrival */
+    int waiting_count;
+    int64_t woken_clock; /* the least clock when those who wait were looked at last */
+    int32_t *clocks;     /* [steps + 2] workers with this clock */
+    int64_t least_clock;
+    double slow;           /* of all, or */
+    const double *slow_of; /* of each */
+    double moved_bytes, sent_bytes;
+    bool leaves_domain;
+    bool averages; /* the mode is average, else async or ssp */
+    double bound;
+    int64_t ahead, interval;
+} served;
+
+/* --- the queues ------------------------------------------------------------------------------ */
+
+static inline bool is_before(event a, event b)
+{
+    return (a.time_ns < b.time_ns) | ((a.time_ns == b.time_ns) & (a.order < b.order));
+}
+
+static void push_at_once(served *s, int kind, int worker)
+{
+    if (s->at_once_count == s->at_once_room) {
+        const uint32_t old = s->at_once_room, room = old > 0 ? 2 * old : 64;
+        s->at_once = dl_realloc(s->at_once, room, sizeof *s->at_once, "events");
+        /* What wrapped round goes after the old end. */
+        for (uint32_t i = 0; old > 0 && i < s->at_once_first; i++)
+            s->at_once[old + i] = s->at_once[i];
+        s->at_once_room = room;
+    }
+    s->at_once[(s->at_once_first + s->at_once_count++) & (s->at_once_room - 1)] =
+        (uint32_t)kind << WORKER_BITS | (uint32_t)worker;
+}
+
+static event new_event(served *s, int64_t delay_ns, int worker)
+{
+    const int64_t left_ns = DL_NS_MAX - s->now_ns;
+    return (event){delay_ns < left_ns ? s->now_ns + delay_ns : DL_NS_MAX,
+                   s->number++ << WORKER_BITS | (uint64_t)worker};
+}
+
+/* Schedules what comes a fixed time after now. */
+static void after(served *s, int kind, int worker)
+{
+    line *l = &s->lines[kind];
+    if (l->delay_ns == 0) {
+        push_at_once(s, kind, worker);
+        return;
+    }
+    if (l->count == l->room) {
+        const uint32_t old = l->room, room = old > 0 ? 2 * old : 64;
+        l->events = dl_realloc(l->events, room, sizeof *l->events, "events");
+        for (uint32_t i = 0; old > 0 && i < l->first; i++)
+            l->events[old + i] = l->events[i];
+        l->room = room;
+    }
+    const event e = new_event(s, l->delay_ns, worker);
+    if (l->count == 0) s->heads[kind] = e;
+    l->events[(l->first + l->count++) & (l->room - 1)] = e;
+}
+
+#define ARITY 4
+
+static void push_computed(served *s, int64_t delay_ns, int worker)
+{
+    if (delay_ns == 0) {
+        push_at_once(s, COMPUTED, worker);
+        return;
+    }
+    const event e = new_event(s, delay_ns, worker);
+    event *heap = s->heap;
+    int i = s->heap_count++;
+    for (; i > 0 && is_before(e, heap[(i - 1) / ARITY]); i = (i - 1) / ARITY)
+        heap[i] = heap[(i - 1) / ARITY];
+    heap[i] = e;
+    s->heads[COMPUTED] = heap[0];
+}
+
+static void pop_computed(served *s)
+{
+    event *heap = s->heap;
+    const int count = --s->heap_count;
+    const event last = heap[count];
+    int i = 0;
+    for (int child; (child = ARITY * i + 1) < count;) {
+        const int end = child + ARITY < count ? child + ARITY : count;
+        int least = child;
+        for (int c = child + 1; c < end; c++)
+            least = is_before(heap[c], heap[least]) ? c : least;
+        if (!is_before(heap[least], last)) break;
+        heap[i] = heap[least];
+        i = least;
+    }
+    heap[i] = last;
+    s->heads[COMPUTED] = count > 0 ? heap[0] : (event){NEVER, 0};
+}
+
+/* The worker's state is asked for before it is needed. */
+static inline void prefetch(const served *s, uint64_t worker)
+{
+    __builtin_prefetch(&s->agents[worker]);
+    __builtin_prefetch((const char *)&s->agents[worker] + LINE_BYTES);
+}
+
+static inline int worker_of(uint64_t order)
+{
+    return (int)(order & (WORKERS_MOST - 1));
+}
+
+static void pop_line(served *s, int kind)
+{
+    line *l = &s->lines[kind];
+    const uint32_t mask = l->room - 1;
+    l->first = (l->first + 1) & mask;
+    if (--l->count == 0) {
+        s->heads[kind] = (event){NEVER, 0};
+        return;
+    }
+    s->heads[kind] = l->events[l->first];
+    if (l->count > 2) prefetch(s, (uint64_t)worker_of(l->events[(l->first + 2) & mask].order));
+}
+
+/* The source of the next event. */
+static int earliest(const served *s)
+{
+    int first = s->sources[0];
+    for (int i = 1; i < s->source_count; i++)
+        first = is_before(s->heads[s->sources[i]], s->heads[first]) ? s->sources[i] : first;
+    return first;
+}
+
+/* --- copies ---------------------------------------------------------------------------------- */
+
+static void advance_way(const served *s, way *v)
+{
+    v->served += v->rate * 1e-9 * (double)(s->now_ns - v->since_ns);
+    v->since_ns = s->now_ns;
+}
+
+static void mark_dirty(served *s, int which)
+{
+    if (s->ways[which].is_dirty) return;
+    s->ways[which].is_dirty = true;
+    s->dirty[s->dirty_count++] = which;
+}
+
+static void push_copy(way *v, copy c)
+{
+    if (v->count == v->room) {
+        const uint32_t old = v->room, room = old > 0 ? 2 * old : 64;
+        v->copies = dl_realloc(v->copies, room, sizeof *v->copies, "copies");
+        for (uint32_t i = 0; old > 0 && i < v->first; i++)
+            v->copies[old + i] = v->copies[i];
+        v->room = room;
+    }
+    v->copies[(v->first + v->count++) & (v->room - 1)] = c;
+}
+
+/* A copy starts to move bytes. One that was alone, and the first that comes to it, are in bundles by
+ * themselves until they share. */
+static void join(served *s, int which, int worker)
+{
+    way *v = &s->ways[which];
+    if (v->count < 2) {
+        if (v->count == 1) {
+            v->was_alone = true;
+            v->alone_served = v->served;
+            v->alone_rate = v->rate;
+            v->alone_since_ns = v->since_ns;
+        }
+        v->served = v->rate = 0;
+        v->since_ns = s->now_ns;
+    } else {
+        advance_way(s, v);
+    }
+    push_copy(v, (copy){v->served, worker});
+    mark_dirty(s, which);
+    if (s->shares) return;
+    s->shares = true;
+    push_at_once(s, SHARE, 0);
+}
+
+/* As the network's has_ended. */
+static bool has_ended(double mark, double served_bytes, double rate)
+{
+    return mark - served_bytes <= rate * 1e-12 + mark * 1e-14;
+}
+
+static void end_first(served *s, int which)
+{
+    way *v = &s->ways[which];
+    if (s->ended_count == s->ended_room) {
+        s->ended_room = s->ended_room > 0 ? 2 * s->ended_room : 64;
+        s->ended = dl_realloc(s->ended, s->ended_room, sizeof *s->ended, "ended copies");
+    }
+    s->ended[s->ended_count++] =
+        (uint32_t)which << WORKER_BITS | (uint32_t)v->copies[v->first].worker;
+    v->first = (v->first + 1) & (v->room - 1);
+    v->count--;
+    v->ended++;
+    prefetch(s, (uint64_t)v->copies[v->first].worker);
+}
+
+/* Ends what has ended; true if the network then takes the others for parted, and shares them later. */
+static bool end_copies(served *s, int which)
+{
+    way *v = &s->ways[which];
+    if (v->was_alone) { /* the others have only come now */
+        v->alone_served += v->alone_rate * 1e-9 * (double)(s->now_ns - v->alone_since_ns);
+        v->alone_since_ns = s->now_ns;
+        if (!has_ended(v->bytes + v->copies[v->first].base, v->alone_served, v->alone_rate))
+            return false;
+        end_first(s, which);
+        v->was_alone = false;
+        return v->link_count > 1;
+    }
+    advance_way(s, v);
+    while (v->count > 0 && has_ended(v->bytes + v->copies[v->first].base, v->served, v->rate))
+        end_first(s, which);
+    return false;
+}
+
+static double shared_rate(const way *v)
+{
+    double level = INFINITY;
+    for (int i = 0; i < v->limits; i++) {
+        const double rate = v->narrow[i] / ((double)v->count * v->narrow_times[i]);
+        level = rate < level ? rate : level;
+    }
+    return level;
+}
+
+/* Shares the way among its copies, and schedules the next end. */
+static void share(served *s, int which)
+{
+    way *v = &s->ways[which];
+    s->heads[COPIED + which] = (event){NEVER, 0};
+    if (v->count == 0) return;
+    v->rate = shared_rate(v);
+    copy *first = &v->copies[v->first];
+    if (v->was_alone) { /* it comes to the others */
+        first->base = first->base - v->alone_served + v->served;
+        v->was_alone = false;
+    }
+    const double left_ns = (v->bytes + first->base - v->served) / v->rate * 1e9;
+    s->heads[COPIED + which] = new_event(s, dl_ns_ceil(fmax(left_ns, 1)), 0);
+}
+
+static void on_copied(served *s, int which, int worker);
+
+/* As the network's synchronize. */
+static void synchronize(served *s)
+{
+    bool parted[WAYS] = {false};
+    for (int i = 0; i < s->dirty_count; i++) {
+        const int which = s->dirty[i];
+        parted[which] = end_copies(s, which);
+        if (!parted[which]) share(s, which);
+    }
+    for (int i = 0; i < s->dirty_count; i++) {
+        const int which = s->dirty[i];
+        if (parted[which]) share(s, which);
+        s->ways[which].is_dirty = false;
+    }
+    s->dirty_count = 0;
+    for (size_t i = 0; i < s->ended_count; i++) {
+        if (i + 2 < s->ended_count) prefetch(s, s->ended[i + 2] & (WORKERS_MOST - 1));
+        on_copied(s, (int)(s->ended[i] >> WORKER_BITS), worker_of(s->ended[i]));
+    }
+    s->ended_count = 0;
+}
+
+/* --- a worker's step ------------------------------------------------------------------------- */
+
+/* What the worker was at has ended; what follows starts. */
+static inline void account(const served *s, agent *a, int state)
+{
+    a->spent_ns[state] += s->now_ns - a->since_ns;
+    a->since_ns = s->now_ns;
+}
+
+static void start_work(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    const double factor = dl_noise_next(s->noise, &a->noise);
+    double slow = s->slow_of != NULL ? s->slow_of[worker] : s->slow;
+    slow *= dl_noise_next_work(s->noise, &a->noise);
+    const dl_gpu_step *step = dl_gpu_step_of(s->gpus->config.steps, worker);
+    a->phase = IDLE;
+    push_computed(s, dl_ns_ceil(dl_gpus_work_ns(step, slow, s->averages) * factor), worker);
+}
+
+static void start_step(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    dl_team *team = s->team;
+    const int64_t lag = a->steps_done - s->least_clock;
+    if (lag > team->clock_lag_max) team->clock_lag_max = lag;
+    if (s->averages) {
+        const int64_t drift = a->steps_done % s->interval;
+        if (drift > team->drift_max) team->drift_max = drift;
+        team->drift_sum += drift;
+    }
+    team->steps_started++;
+    a->step_start_ns = s->now_ns;
+    a->stage = 0;
+    if (a->started > 0) {
+        start_work(s, worker);
+    } else {
+        a->phase = FOR_LAUNCH;
+    }
+}
+
+static void try_launch(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    /* The launches that have ended are less than ahead + 1 before the steps done. */
+    if (a->launching || a->launched > s->ahead ||
+        a->steps_done + a->launched == s->team->config.steps)
+        return;
+    a->launching = true;
+    after(s, LAUNCH, worker);
+}
+
+static void start_push(served *s)
+{
+    s->moved_bytes += s->ways[WAY_IN].bytes;
+}
+
+static void end_work(served *s, int worker);
+
+static void on_launch(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    a->started++;
+    after(s, LAUNCH_END, worker);
+    if (a->phase != FOR_LAUNCH) return;
+    account(s, a, DISPATCHING);
+    start_work(s, worker);
+}
+
+static void on_launch_end(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    a->launched++;
+    a->launching = false;
+    try_launch(s, worker);
+    if (a->phase != FOR_LAUNCH_END) return;
+    account(s, a, DISPATCHING);
+    end_work(s, worker);
+}
+
+static void on_computed(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    account(s, a, COMPUTING);
+    if (a->launched > 0) {
+        end_work(s, worker);
+    } else {
+        a->phase = FOR_LAUNCH_END;
+    }
+}
+
+/* The worker's clock is `clock` now, and was one less. */
+static void advance_clock(served *s, int64_t clock)
+{
+    s->clocks[clock - 1]--;
+    s->clocks[clock]++;
+    while (s->clocks[s->least_clock] == 0)
+        s->least_clock++;
+}
+
+static void end_warm_up(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    dl_team *team = s->team;
+    if (a->steps_done == team->config.warmup && !team->is_warm) {
+        team->is_warm = true;
+        team->warm_ns = s->now_ns;
+        team->warm_version = team->version;
+        team->drift_sum = team->drift_max = team->steps_started = team->clock_lag_max = 0;
+    }
+    if (!team->is_warm || a->is_measured || team->stopping) return;
+    memset(a->spent_ns, 0, sizeof a->spent_ns);
+    team->workers[worker].measured_since_ns = s->now_ns;
+    team->workers[worker].warm_up_steps = a->steps_done;
+    a->is_measured = true;
+}
+
+static void wake(served *s);
+
+static void end_step(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    dl_team *team = s->team;
+    if (team->config.keeps_logs) {
+        team->workers[worker].step_ns[a->steps_done] = s->now_ns - a->step_start_ns;
+        if (s->averages) team->workers[worker].staleness_log[a->steps_done] = DL_NO_STALENESS_YET;
+    } else if (a->is_measured) {
+        dl_tally_add(&team->tallies.steps, s->now_ns - a->step_start_ns);
+    }
+    a->steps_done++;
+    a->started--;
+    a->launched--;
+    if (s->averages) advance_clock(s, a->steps_done);
+    if (team->config.warmup > 0) end_warm_up(s, worker);
+    try_launch(s, worker);
+    const bool is_done = a->steps_done == team->config.steps;
+    if (is_done) {
+        team->done++;
+        if (!team->stopping) {
+            team->stopping = true;
+            wake(s);
+        }
+    }
+    if (!team->stopping && !is_done) start_step(s, worker);
+}
+
+static void start_pull(served *s, int worker)
+{
+    s->moved_bytes += s->ways[WAY_OUT].bytes;
+    if (s->leaves_domain) s->sent_bytes += s->ways[WAY_OUT].bytes;
+    after(s, PULL, worker);
+}
+
+/* --- async, ssp ------------------------------------------------------------------------------ */
+
+enum { FIRST_LOCK, SECOND_LOCK }; /* to have the gradient applied; to pull after waiting */
+
+static bool is_within_bound(const served *s, int worker)
+{
+    return (double)(s->agents[worker].steps_done + 1 - s->least_clock) <= s->bound;
+}
+
+/* Those who waited for the slowest go on. */
+static void wake(served *s)
+{
+    if (s->averages || (s->woken_clock == s->least_clock && !s->team->stopping)) return;
+    int left = 0;
+    for (int i = 0; i < s->waiting_count; i++) {
+        const int worker = s->waiting[i];
+        if (s->team->stopping || is_within_bound(s, worker)) {
+            after(s, RELEASE, worker);
+        } else {
+            s->waiting[left++] = worker;
+        }
+    }
+    s->waiting_count = left;
+    s->woken_clock = s->least_clock;
+}
+
+static void has_lock(served *s, int worker);
+
+static void take_lock(served *s, int worker)
+{
+    if (s->owner >= 0) {
+        uint32_t at = s->queue_first + s->queue_count++;
+        if (at >= (uint32_t)s->workers) at -= (uint32_t)s->workers;
+        s->queue[at] = (uint32_t)worker;
+        return;
+    }
+    s->owner = worker;
+    s->team->lock_since_ns = s->now_ns;
+    has_lock(s, worker);
+}
+
+static void unlock(served *s)
+{
+    dl_team *team = s->team;
+    if (s->queue_count > 0) {
+        s->owner = (int)s->queue[s->queue_first];
+        if (++s->queue_first == (uint32_t)s->workers) s->queue_first = 0;
+        s->queue_count--;
+        prefetch(s, s->queue[s->queue_first]);
+        after(s, LOCK, s->owner);
+        return;
+    }
+    s->owner = -1;
+    team->lock_busy_ns += s->now_ns - team->lock_since_ns;
+}
+
+static void pull_locked(served *s, int worker)
+{
+    s->agents[worker].read_version = (uint32_t)s->team->version;
+    unlock(s);
+    start_pull(s, worker);
+}
+
+static void has_lock(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    account(s, a, LOCKING);
+    if (a->stage == FIRST_LOCK) {
+        after(s, SERVE, worker);
+    } else {
+        pull_locked(s, worker);
+    }
+}
+
+/* The server has applied the worker's gradient. */
+static void on_applied(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    dl_team *team = s->team;
+    const int staleness = (int)((uint32_t)team->version - a->read_version);
+    account(s, a, SERVING);
+    if (team->config.keeps_logs) {
+        team->workers[worker].staleness_log[a->steps_done] = staleness;
+    } else if (a->is_measured) {
+        dl_team_tally_staleness(&team->tallies, staleness);
+        a->staleness += staleness;
+    }
+    advance_clock(s, a->steps_done + 1);
+    team->version++;
+    wake(s);
+    if (is_within_bound(s, worker)) {
+        pull_locked(s, worker);
+        return;
+    }
+    unlock(s);
+    a->stage = SECOND_LOCK;
+    if (team->stopping) { /* nobody waits any more */
+        take_lock(s, worker);
+    } else {
+        s->waiting[s->waiting_count++] = worker;
+    }
+}
+
+/* --- average --------------------------------------------------------------------------------- */
+
+/* Stages of an exchange: all meet, the first worker has the server average, all meet again. */
+enum { BEFORE_AVERAGE, AFTER_AVERAGE };
+
+static void meet(served *s, int worker)
+{
+    s->waiting[s->waiting_count++] = worker;
+    if (s->waiting_count < s->workers) return;
+    for (int i = 0; i < s->waiting_count; i++)
+        after(s, RELEASE, s->waiting[i]);
+    s->waiting_count = 0;
+}
+
+static void after_meeting(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    if (a->stage == BEFORE_AVERAGE) {
+        a->stage = AFTER_AVERAGE;
+        if (worker == 0) {
+            after(s, SERVE, worker);
+        } else {
+            meet(s, worker);
+        }
+        return;
+    }
+    if (worker == 0) s->team->version++;
+    start_pull(s, worker);
+}
+
+/* --- both ------------------------------------------------------------------------------------ */
+
+static void end_work(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    a->phase = IDLE;
+    if (s->averages && (a->steps_done + 1) % s->interval != 0) {
+        end_step(s, worker);
+        return;
+    }
+    start_push(s);
+    after(s, PUSH, worker);
+}
+
+static void on_release(served *s, int worker)
+{
+    account(s, &s->agents[worker], WAITING);
+    if (s->averages) {
+        after_meeting(s, worker);
+    } else {
+        take_lock(s, worker);
+    }
+}
+
+static void on_copied(served *s, int which, int worker)
+{
+    agent *a = &s->agents[worker];
+    if (which == WAY_OUT) {
+        account(s, a, PULLING);
+        end_step(s, worker);
+    } else if (which == MEMORY && !s->averages) {
+        on_applied(s, worker);
+    } else {
+        account(s, a, which == WAY_IN ? PUSHING : SERVING);
+        if (s->averages) {
+            meet(s, worker);
+        } else {
+            take_lock(s, worker);
+        }
+    }
+}
+
+static void happen(served *s, int kind, int worker)
+{
+    s->team->engine.handled++;
+    switch (kind) {
+    case LAUNCH: on_launch(s, worker); break;
+    case LAUNCH_END: on_launch_end(s, worker); break;
+    case PUSH: join(s, WAY_IN, worker); break;
+    case PULL: join(s, WAY_OUT, worker); break;
+    case SERVE: join(s, MEMORY, worker); break;
+    case LOCK: has_lock(s, worker); break;
+    case RELEASE: on_release(s, worker); break;
+    case COMPUTED: on_computed(s, worker); break;
+    case SHARE:
+        s->shares = false;
+        synchronize(s);
+        break;
+    default: /* COPIED and which way */
+        mark_dirty(s, kind - COPIED);
+        synchronize(s);
+        break;
+    }
+}
+
+/* The next event that takes its turn by its time. */
+static void take_timed(served *s, int source)
+{
+    const int worker = worker_of(s->heads[source].order);
+    if (source < LINES) {
+        pop_line(s, source);
+    } else if (source == COMPUTED) {
+        pop_computed(s);
+        prefetch(s, (uint64_t)worker_of(s->heads[COMPUTED].order));
+    } else {
+        s->heads[source] = (event){NEVER, 0};
+    }
+    happen(s, source, worker);
+}
+
+static void take_at_once(served *s)
+{
+    while (s->at_once_count > 0) {
+        const uint32_t one = s->at_once[s->at_once_first];
+        s->at_once_first = (s->at_once_first + 1) & (s->at_once_room - 1);
+        s->at_once_count--;
+        happen(s, (int)(one >> WORKER_BITS), worker_of(one));
+    }
+}
+
+static void run(served *s)
+{
+    for (int w = 0; w < s->workers; w++)
+        try_launch(s, w);
+    for (int w = 0; w < s->workers; w++)
+        start_step(s, w);
+    take_at_once(s);
+    for (;;) {
+        int source = earliest(s);
+        const int64_t time_ns = s->heads[source].time_ns;
+        if (time_ns == NEVER) return;
+        if (time_ns >= DL_NS_MAX || s->number >= NUMBERS_MOST) {
+            s->team->is_undecided = true;
+            return;
+        }
+        s->now_ns = time_ns;
+        do {
+            take_timed(s, source);
+        } while (s->heads[source = earliest(s)].time_ns == time_ns);
+        take_at_once(s);
+    }
+}
+
+/* --- whether a run can go so ----------------------------------------------------------------- */
+
+/* Which links the routes have come over so far. */
+typedef struct seen_links {
+    uint64_t *bits;
+} seen_links;
+
+static bool see(seen_links *seen, int link)
+{
+    const uint64_t bit = (uint64_t)1 << (link % 64);
+    const bool was_seen = (seen->bits[link / 64] & bit) != 0;
+    seen->bits[link / 64] |= bit;
+    return was_seen;
+}
+
+static void route_of(const dl_gpus *gpus, int which, int worker, dl_route *route)
+{
+    const dl_place gpu = gpus->places[worker], server = gpus->servers[0];
+    const bool in = which == WAY_IN;
+    dl_links_route(&gpus->config.options->links, in ? gpu : server, in ? server : gpu, route);
+}
+
+static int64_t latency_of(const dl_gpus *gpus, const dl_route *route)
+{
+    return dl_ns_ceil(route->latency_ns + route->message_ns + gpus->config.options->message_ns);
+}
+
+static int place_in(const dl_route *route, int link)
+{
+    for (int i = 0; i < route->count; i++)
+        if (route->links[i] == link) return i;
+    return -1;
+}
+
+/* What the routes of the first two workers have in common is what all must. */
+static bool find_common(const dl_gpus *gpus, int which, way *v)
+{
+    dl_route first, second;
+    route_of(gpus, which, 0, &first);
+    route_of(gpus, which, 1, &second);
+    for (int i = 0; i < first.count; i++) {
+        if (place_in(&second, first.links[i]) < 0) continue;
+        if (v->link_count == LINKS_MOST) return false;
+        v->links[v->link_count] = first.links[i];
+        v->capacity[v->link_count] =
+            dl_links_capacity(&gpus->config.options->links, first.links[i]);
+        v->times[v->link_count++] = first.uses[i];
+    }
+    return v->link_count > 0;
+}
+
+/* The links that may be the narrowest for some number of copies: others are never within rounding. */
+static double find_narrow(way *v)
+{
+    double least = INFINITY;
+    for (int i = 0; i < v->link_count; i++)
+        least = fmin(least, v->capacity[i] / v->times[i]);
+    v->limits = 0;
+    for (int i = 0; i < v->link_count; i++) {
+        if (v->capacity[i] / v->times[i] > least * (1 + 1e-6)) continue;
+        v->narrow[v->limits] = v->capacity[i];
+        v->narrow_times[v->limits++] = v->times[i];
+    }
+    return least;
+}
+
+/* Whether the route has the common links, in their order, and else links that no other one has and that
+ * are no narrower. */
+static bool is_plain(const dl_links *links, const dl_route *route, const way *v, double narrowest,
+                     seen_links *seen)
+{
+    int common = 0;
+    for (int i = 0; i < route->count; i++) {
+        const int link = route->links[i];
+        if (common < v->link_count && v->links[common] == link) {
+            if ((double)route->uses[i] != v->times[common++]) return false;
+        } else if (see(seen, link) || dl_links_capacity(links, link) / route->uses[i] < narrowest) {
+            return false;
+        }
+    }
+    return common == v->link_count;
+}
+
+static bool find_way(const dl_gpus *gpus, int which, way *v, seen_links *seen, int64_t *latency_ns)
+{
+    const dl_links *links = &gpus->config.options->links;
+    dl_route route;
+    if (!find_common(gpus, which, v)) return false;
+    for (int i = 0; i < v->link_count; i++)
+        if (see(seen, v->links[i])) return false;
+    const double narrowest = find_narrow(v);
+    for (int w = 0; w < gpus->config.workers; w++) {
+        route_of(gpus, which, w, &route);
+        if (w == 0) *latency_ns = latency_of(gpus, &route);
+        if (route.staged || latency_of(gpus, &route) != *latency_ns ||
+            !is_plain(links, &route, v, narrowest, seen))
+            return false;
+    }
+    return true;
+}
+
+bool dl_gpus_may_serve_directly(const dl_gpus *gpus)
+{
+    const dl_gpus_config *config = &gpus->config;
+    const dl_gpu_options *options = config->options;
+    return config->may_be_direct && !config->alone && !config->collective && !config->with_input &&
+           !config->overlap && !config->slows && !config->elastic && !config->ps &&
+           config->inside_bytes <= 0 && !config->with_buffers && config->workers > 1 &&
+           config->workers < WORKERS_MOST && options->shards == 1 &&
+           options->where == DL_WHERE_GPU && options->dispatch == DL_DISPATCH_PER_GPU &&
+           options->ahead <= AHEAD_MOST && !(options->reads_forward && options->ahead > 0) &&
+           !options->in_turn && !options->pageable && options->compression.kind == DL_COMPRESS_NONE &&
+           options->tensors == DL_TENSORS_SPLIT && !options->staged_stops &&
+           !options->without_contention && config->workers <= dl_gpu_options_count(options);
+}
+
+static bool is_possible(const dl_team *team, const dl_gpus *gpus)
+{
+    const dl_team_config *config = &team->config;
+    const bool averages = config->coupling == DL_COUPLING_PARAMETERS;
+    return dl_gpus_may_serve_directly(gpus) && team->spinning && config->observer == NULL &&
+           config->steady_after == 0 && config->syncer == NULL && !config->each_ends &&
+           !dl_absences_given(&config->absences) && !config->comm_threads &&
+           config->steps <= STEPS_MOST && gpus->server == NULL &&
+           (averages ? !config->interval_by_speed && !config->outer_update &&
+                           !config->reduces_inside && config->fragments == 1
+                     : config->coupling == DL_COUPLING_SERVER && !config->sums_on_arrival);
+}
+
+/* --- setting up ------------------------------------------------------------------------------ */
+
+static void init_agents(served *s)
+{
+    const size_t workers = (size_t)s->workers;
+    char *block = s->block = dl_calloc(workers + 1, sizeof *s->agents, "workers");
+    s->agents = (agent *)(void *)(block + (LINE_BYTES - (uintptr_t)block % LINE_BYTES));
+    dl_ask_for_huge_pages(block, workers * sizeof *s->agents);
+    for (int w = 0; w < s->workers; w++) {
+        s->agents[w].noise = s->team->workers[w].noise;
+        s->agents[w].is_measured = s->team->config.warmup == 0;
+    }
+}
+
+/* Whether all are as slow as one another: then no array is asked. */
+static void find_slow(served *s)
+{
+    const double *slow = s->team->config.slow;
+    s->slow = slow != NULL ? slow[0] : 1;
+    for (int w = 1; slow != NULL && w < s->workers; w++)
+        if (slow[w] < s->slow || slow[w] > s->slow) s->slow_of = slow;
+}
+
+/* What is copied and served, and how long each kind of event comes after its cause. */
+static bool set_work(served *s, const int64_t latency_ns[])
+{
+    const dl_team_config *config = &s->team->config;
+    const dl_workload *w = config->workload;
+    const dl_dispatch_config *dispatch = &s->gpus->dispatch.config;
+    const bool with_state = s->averages && config->average_state;
+    const double bytes = w->parameter_bytes + (with_state ? w->state_bytes : 0);
+    const dl_exchange exchange = s->averages
+                                     ? (dl_exchange){.kind = DL_AVERAGE, .with_state = with_state}
+                                     : (dl_exchange){.kind = DL_APPLY, .gradients = 1};
+    way *memory = &s->ways[MEMORY];
+    const dl_place place = s->gpus->servers[0];
+    memory->bytes = dl_gpus_serving_bytes(s->gpus, &exchange, bytes);
+    memory->link_count = 1;
+    memory->capacity[0] =
+        dl_machine_model(&s->gpus->config.options->machine, place.node, place.index)
+            ->memory_bytes_per_s.value;
+    memory->times[0] = 1;
+    (void)find_narrow(memory);
+    s->ways[WAY_IN].bytes = s->ways[WAY_OUT].bytes = bytes;
+    s->lines[LAUNCH].delay_ns = dl_ns_ceil(dispatch->serial_ns);
+    s->lines[LAUNCH_END].delay_ns = dl_ns_ceil(dispatch->per_worker_ns);
+    s->lines[PUSH].delay_ns = latency_ns[WAY_IN];
+    s->lines[PULL].delay_ns = latency_ns[WAY_OUT];
+    s->lines[LOCK].delay_ns = dl_ns_ceil(w->lock_ns);
+    s->lines[RELEASE].delay_ns = dl_ns_ceil(w->barrier_ns);
+    for (int i = 0; i < SOURCES; i++) {
+        s->heads[i] = (event){NEVER, 0};
+        if (i != SHARE && (i >= LINES || s->lines[i].delay_ns > 0))
+            s->sources[s->source_count++] = i;
+    }
+    return bytes > 0 && memory->bytes > 0;
+}
+
+static bool find_ways(served *s, int64_t latency_ns[])
+{
+    const dl_gpus *gpus = s->gpus;
+    const size_t links = (size_t)gpus->config.options->links.count;
+    seen_links seen = {dl_calloc(links / 64 + 1, sizeof(uint64_t), "links")};
+    const bool found = find_way(gpus, WAY_IN, &s->ways[WAY_IN], &seen, &latency_ns[WAY_IN]) &&
+                       find_way(gpus, WAY_OUT, &s->ways[WAY_OUT], &seen, &latency_ns[WAY_OUT]);
+    free(seen.bits);
+    return found;
+}
+
+static void free_served(served *s)
+{
+    for (int i = 0; i < LINES; i++)
+        free(s->lines[i].events);
+    for (int i = 0; i < WAYS; i++)
+        free(s->ways[i].copies);
+    free(s->block);
+    free(s->heap);
+    free(s->at_once);
+    free(s->ended);
+    free(s->queue);
+    free(s->waiting);
+    free(s->clocks);
+}
+
+/* --- what comes out -------------------------------------------------------------------------- */
+
+/* To the team's worker. */
+static void give_worker(const served *s, int worker)
+{
+    static const dl_worker_state states[STATES] = {
+        DL_STATE_COMPUTE, DL_STATE_DISPATCH, DL_STATE_PUSH, DL_STATE_PULL,
+        DL_STATE_AVERAGE, DL_STATE_LOCK,     DL_STATE_WAIT};
+    const agent *a = &s->agents[worker];
+    dl_worker *w = &s->team->workers[worker];
+    for (int i = 0; i < STATES; i++)
+        w->state_ns[i == WAITING && s->averages ? DL_STATE_BARRIER : states[i]] = a->spent_ns[i];
+    w->steps_done = a->steps_done;
+    w->last_end_ns = a->since_ns;
+    s->gpus->dispatch.threads[worker].step = a->steps_done + a->launched;
+    if (s->team->tallies.staleness_count == 0) return;
+    const bool counts = s->team->config.warmup == 0 || w->warm_up_steps > 0;
+    s->team->tallies.worker_sum[worker] = a->staleness;
+    s->team->tallies.worker_count[worker] = counts ? w->steps_done - w->warm_up_steps : 0;
+}
+
+/* Bytes of the links that all copies of a way go over, as the network adds them up. */
+static void note_carried(served *s)
+{
+    dl_gpus *gpus = s->gpus;
+    gpus->carried = dl_calloc(WAYS * LINKS_MOST, sizeof *gpus->carried, "links");
+    for (int i = 0; i < WAYS; i++) {
+        const way *v = &s->ways[i];
+        for (int l = 0; l < v->link_count; l++) {
+            double bytes = 0;
+            for (int64_t c = 0; c < v->ended; c++)
+                bytes += v->bytes * v->times[l];
+            int at = gpus->carried_count++;
+            for (; at > 0 && i != MEMORY && gpus->carried[at - 1].link > v->links[l]; at--)
+                gpus->carried[at] = gpus->carried[at - 1];
+            gpus->carried[at] =
+                (dl_gpu_carried){i == MEMORY ? -1 : v->links[l], v->capacity[l], bytes};
+        }
+    }
+}
+
+static void give(served *s)
+{
+    dl_team *team = s->team;
+    dl_gpus *gpus = s->gpus;
+    const size_t workers = (size_t)s->workers;
+    dl_team_tallies *t = &team->tallies;
+    if (t->staleness_count > 0) {
+        t->worker_sum = dl_calloc(workers, sizeof *t->worker_sum, "staleness of workers");
+        t->worker_count = dl_calloc(workers, sizeof *t->worker_count, "gradients of workers");
+    }
+    for (int w = 0; w < s->workers; w++)
+        give_worker(s, w);
+    gpus->moved_bytes = s->moved_bytes;
+    /* No other site sends more than the server's, which sends each worker what it got from it. */
+    if (s->leaves_domain)
+        gpus->sent_bytes[dl_machine_domain(&gpus->config.options->machine, gpus->servers[0].node)] =
+            s->sent_bytes;
+    team->engine.now_ns = s->now_ns;
+    team->is_direct = true;
+    note_carried(s);
+}
+
+bool dl_gpus_serve_directly(dl_team *team)
+{
+    dl_gpus *gpus = dl_gpus_of(team);
+    int64_t latency_ns[WAYS] = {0};
+    if (!is_possible(team, gpus)) return false;
+    const size_t workers = (size_t)team->config.workers;
+    const dl_machine *m = &gpus->config.options->machine;
+    const int domain = dl_machine_domain(m, gpus->servers[0].node);
+    served s = {
+        .team = team,
+        .gpus = gpus,
+        .noise = &team->noise,
+        .workers = team->config.workers,
+        .owner = -1,
+        .averages = team->config.coupling == DL_COUPLING_PARAMETERS,
+        .bound = team->config.option != NULL ? team->config.option[DL_SYNC_BOUND] : INFINITY,
+        .ahead = gpus->dispatch.config.ahead,
+        .interval = team->workers[0].interval,
+        .leaves_domain = domain != dl_machine_domain(m, gpus->places[0].node),
+    };
+    bool same_domains = true;
+    for (size_t w = 0; w < workers; w++)
+        same_domains &= s.leaves_domain == (domain != dl_machine_domain(m, gpus->places[w].node));
+    if (!same_domains || !find_ways(&s, latency_ns) || !set_work(&s, latency_ns)) return false;
+    s.heap = dl_calloc(workers, sizeof *s.heap, "events");
+    s.queue = dl_calloc(workers, sizeof *s.queue, "lock queue");
+    s.waiting = dl_calloc(workers, sizeof *s.waiting, "waiting workers");
+    s.clocks = dl_calloc((size_t)team->config.steps + 2, sizeof *s.clocks, "clocks");
+    s.clocks[0] = s.workers;
+    init_agents(&s);
+    find_slow(&s);
+    run(&s);
+    give(&s);
+    free_served(&s);
+    return true;
+}
