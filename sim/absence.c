@@ -168,7 +168,7 @@ double dl_absences_goodput(const dl_team *team)
         if (steps <= worker->dropped) continue;
         const double useful = 1 - (double)worker->dropped / (double)steps;
         const int64_t cut_ns = team->absentees != NULL ? team->absentees[w].cut_ns : 0;
-        useful_ns += useful * (double)(worker->state_ns[DL_STATE_COMPUTE] - cut_ns);
+        useful_ns += useful * (double)(worker->spent_ns[DL_SPENT_COMPUTE] - cut_ns);
     }
     return useful_ns / all_ns;
 }

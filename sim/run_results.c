@@ -62,7 +62,7 @@ static void measure_throughput(const dl_team *team, const dl_point *point,
         done += worker->steps_done - worker->warm_up_steps;
         if (worker->measured_since_ns < since_ns) since_ns = worker->measured_since_ns;
         lost += worker->dropped;
-        left_over += worker->left_over;
+        left_over += worker->contributions;
         samples += (double)(worker->steps_done - worker->warm_up_steps - worker->dropped) *
                    (double)shares[w].samples;
         if (worker->last_end_ns > span_ns) span_ns = worker->last_end_ns;
@@ -96,7 +96,7 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
         const dl_worker *worker = &team->workers[w];
         const int64_t first = worker->warm_up_steps;
         for (int64_t s = first; s < worker->steps_done && logs; s++)
-            all[used++] = dl_ns_to_s((double)worker->step_ns[s]);
+            all[used++] = dl_ns_to_s((double)dl_team_step_log(team, w)[s]);
         result->worker_step_s[w] = (double)NAN;
         if (worker->steps_done == first) continue;
         result->worker_step_s[w] =
@@ -120,7 +120,7 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
 static void split_compute(const dl_team *team, int number, double *part_ns)
 {
     if (team->config.platform == &dl_platform_gpu) {
-        part_ns[DL_PART_COMPUTE] += (double)team->workers[number].state_ns[DL_STATE_COMPUTE];
+        part_ns[DL_PART_COMPUTE] += (double)team->workers[number].spent_ns[DL_SPENT_COMPUTE];
         return;
     }
     const dl_worker *worker = &team->workers[number];
@@ -128,7 +128,7 @@ static void split_compute(const dl_team *team, int number, double *part_ns)
     double slow = team->config.slow != NULL ? team->config.slow[number] : 1;
     double update_ns = worker->updates_at_once ? workload->update_ns : 0;
     double work_ns = dl_team_compute_ns(team, number) + update_ns;
-    double time_ns = (double)worker->state_ns[DL_STATE_COMPUTE];
+    double time_ns = (double)worker->spent_ns[DL_SPENT_COMPUTE];
     double scale = work_ns > 0 ? time_ns / work_ns : 0;
     part_ns[DL_PART_INPUT] += scale * workload->input_ns;
     part_ns[DL_PART_DISPATCH] += scale * workload->dispatch_ns;
@@ -137,15 +137,18 @@ static void split_compute(const dl_team *team, int number, double *part_ns)
 
 static void measure_parts(const dl_team *team, dl_run_result *result)
 {
+    static const dl_part part_of[DL_SPENT_COUNT] = {
+        [DL_SPENT_COMPUTE] = DL_PART_COMPUTE,      [DL_SPENT_UPDATE] = DL_PART_COMPUTE,
+        [DL_SPENT_DISPATCH] = DL_PART_DISPATCH,    [DL_SPENT_INPUT] = DL_PART_INPUT,
+        [DL_SPENT_COPIES] = DL_PART_COMMUNICATION, [DL_SPENT_AVERAGE] = DL_PART_AVERAGING,
+        [DL_SPENT_WAITING] = DL_PART_WAITING};
     double part_ns[DL_PART_COUNT] = {0}, sum_ns = 0;
     for (int w = 0; w < result->workers; w++) {
-        const int64_t *state_ns = team->workers[w].state_ns;
+        const int64_t *spent_ns = team->workers[w].spent_ns;
         split_compute(team, w, part_ns);
-        for (int s = 0; s < DL_STATE_COUNT; s++) {
-            if (s == DL_STATE_COMPUTE) continue;
-            part_ns[dl_part_of((dl_worker_state)s)] += (double)state_ns[s];
-        }
-        part_ns[DL_PART_WAITING] += (double)team->workers[w].queue_ns;
+        for (int s = DL_SPENT_COMPUTE + 1; s < DL_SPENT_COUNT; s++)
+            part_ns[part_of[s]] += (double)spent_ns[s];
+        if (team->on_core != NULL) part_ns[DL_PART_WAITING] += (double)team->on_core[w].queue_ns;
     }
     for (int p = 0; p < DL_PART_COUNT; p++)
         sum_ns += part_ns[p];
@@ -158,8 +161,9 @@ static int most_staleness(const dl_team *team)
     int most = -1;
     for (int w = 0; w < team->config.workers; w++) {
         const dl_worker *worker = &team->workers[w];
+        const int32_t *log = dl_team_staleness_log(team, w);
         for (int64_t s = worker->warm_up_steps; s < worker->steps_done; s++) {
-            if (worker->staleness_log[s] > most) most = worker->staleness_log[s];
+            if (log[s] > most) most = log[s];
         }
     }
     return most;
@@ -180,7 +184,7 @@ static void count_staleness(const dl_team *team, dl_run_result *result)
     for (size_t w = 0; w < workers; w++) {
         const dl_worker *worker = &team->workers[w];
         for (int64_t s = worker->warm_up_steps; s < worker->steps_done; s++) {
-            const int32_t staleness = worker->staleness_log[s];
+            const int32_t staleness = dl_team_staleness_log(team, (int)w)[s];
             if (staleness == DL_NO_STALENESS_YET) continue;
             result->staleness[w % rows * bins + (size_t)staleness]++;
             result->worker_stale_sum[w] += staleness;
@@ -241,7 +245,7 @@ static double *outer_steps(const dl_team *team, size_t *count)
         for (; first + interval <= worker->steps_done; first += interval) {
             int64_t ns = 0;
             for (int64_t s = first; s < first + interval; s++)
-                ns += worker->step_ns[s];
+                ns += dl_team_step_log(team, w)[s];
             outer_s[(*count)++] = dl_ns_to_s((double)ns);
         }
     }

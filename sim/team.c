@@ -12,6 +12,8 @@
 #include "sim/sync/mode.h"
 #include "sim/sync/syncer.h"
 
+_Static_assert(sizeof(dl_worker) == 192, "a worker has three lines of the cache");
+
 const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute",   "update",   "push", "pull",
                                                            "average",   "barrier",  "lock", "wait",
                                                            "allreduce", "dispatch", "input"};
@@ -20,14 +22,8 @@ static bool try_lock(dl_team *team, int worker);
 
 static void init_worker(dl_team *team, int number)
 {
-    const dl_team_config *config = &team->config;
-    size_t steps = (size_t)config->steps;
     dl_worker *worker = &team->workers[number];
     worker->computes = true;
-    if (config->keeps_logs) {
-        worker->step_ns = dl_calloc(steps, sizeof *worker->step_ns, "step times");
-        worker->staleness_log = dl_calloc(steps, sizeof *worker->staleness_log, "staleness");
-    }
     dl_noise_init(&worker->noise, &team->noise, (uint32_t)number);
 }
 
@@ -71,13 +67,20 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         .workers = dl_calloc(count, sizeof(dl_worker), "workers"),
         .arrived = dl_calloc(count, sizeof(int), "barrier"),
         .queue = dl_calloc(count, sizeof(int), "lock queue"),
-        .waiting = dl_calloc(count, sizeof(int), "waiting workers"),
+        .waiting = dl_calloc(count, sizeof(dl_waiting), "waiting workers"),
         .spinning = agents <= config->cores,
         .lock_owner = -1,
         .least_clock_count = config->workers,
     };
     dl_ask_for_huge_pages(team->workers, count * sizeof *team->workers);
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
+    if (team->config.platform->ran_ns != NULL)
+        team->on_core = dl_calloc(count, sizeof *team->on_core, "workers on cores");
+    if (config->keeps_logs) {
+        const size_t steps = (size_t)config->workers * (size_t)config->steps;
+        team->step_ns = dl_calloc(steps, sizeof *team->step_ns, "step times");
+        team->staleness = dl_calloc(steps, sizeof *team->staleness, "staleness");
+    }
     /* Pending at most: the release of each, and what the platform and the syncer have. */
     const int of_platform = team->config.platform->init(team);
     const bool is_elastic = dl_absences_given(&config->absences);
@@ -108,10 +111,9 @@ static void free_tallies(dl_team_tallies *tallies)
 
 void dl_team_free(dl_team *team)
 {
-    for (int w = 0; team->workers != NULL && w < team->config.workers; w++) {
-        free(team->workers[w].step_ns);
-        free(team->workers[w].staleness_log);
-    }
+    free(team->step_ns);
+    free(team->staleness);
+    free(team->on_core);
     dl_noise_source_free(&team->noise);
     free_tallies(&team->tallies);
     dl_syncer_free(team->syncer);
@@ -129,9 +131,29 @@ void dl_team_free(dl_team *team)
 
 static void enter(dl_team *team, int worker, dl_worker_state state)
 {
-    team->workers[worker].state = state;
+    team->workers[worker].state = (uint8_t)state;
     team->workers[worker].state_start_ns = team->engine.now_ns;
-    team->workers[worker].ran_ns = team->config.platform->ran_ns(team, worker);
+    if (team->on_core != NULL)
+        team->on_core[worker].ran_ns = team->config.platform->ran_ns(team, worker);
+}
+
+static dl_spent spent_of(dl_worker_state state)
+{
+    switch (state) {
+    case DL_STATE_COMPUTE: return DL_SPENT_COMPUTE;
+    case DL_STATE_UPDATE: return DL_SPENT_UPDATE;
+    case DL_STATE_DISPATCH: return DL_SPENT_DISPATCH;
+    case DL_STATE_INPUT: return DL_SPENT_INPUT;
+    case DL_STATE_PUSH:
+    case DL_STATE_PULL:
+    case DL_STATE_ALLREDUCE: return DL_SPENT_COPIES;
+    case DL_STATE_AVERAGE: return DL_SPENT_AVERAGE;
+    case DL_STATE_BARRIER:
+    case DL_STATE_LOCK:
+    case DL_STATE_WAIT:
+    case DL_STATE_COUNT: break;
+    }
+    return DL_SPENT_WAITING;
 }
 
 /* Notes the time since the state's start. */
@@ -140,11 +162,12 @@ static void account(dl_team *team, int worker)
     dl_worker *w = &team->workers[worker];
     int64_t start_ns = w->state_start_ns, end_ns = team->engine.now_ns;
     int64_t own_ns = end_ns - start_ns;
-    if (w->state != DL_STATE_BARRIER && w->state != DL_STATE_LOCK && w->state != DL_STATE_WAIT) {
-        own_ns = team->config.platform->ran_ns(team, worker) - w->ran_ns;
-    }
-    w->state_ns[w->state] += own_ns;
-    w->queue_ns += end_ns - start_ns - own_ns;
+    const dl_spent spent = spent_of(w->state);
+    dl_on_core *on_core = team->on_core != NULL ? &team->on_core[worker] : NULL;
+    if (on_core != NULL && spent != DL_SPENT_WAITING)
+        own_ns = team->config.platform->ran_ns(team, worker) - on_core->ran_ns;
+    w->spent_ns[spent] += own_ns;
+    if (on_core != NULL) on_core->queue_ns += end_ns - start_ns - own_ns;
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->state != NULL && end_ns > start_ns) {
         observer->state(observer->user, worker, w->state, start_ns, end_ns);
@@ -230,19 +253,18 @@ void dl_team_wait(dl_team *team, int worker, dl_team_condition condition)
         end(team, worker);
         return;
     }
-    team->workers[worker].condition = condition;
-    team->waiting[team->waiting_count++] = worker;
+    team->waiting[team->waiting_count++] = (dl_waiting){worker, condition};
 }
 
 void dl_team_wake(dl_team *team)
 {
     int left = 0;
     for (int i = 0; i < team->waiting_count; i++) {
-        int worker = team->waiting[i];
-        if (team->stopping || team->workers[worker].condition(team, worker)) {
-            release(team, worker);
+        const dl_waiting one = team->waiting[i];
+        if (team->stopping || one.condition(team, one.worker)) {
+            release(team, one.worker);
         } else {
-            team->waiting[left++] = worker;
+            team->waiting[left++] = one;
         }
     }
     team->waiting_count = left;
@@ -444,12 +466,12 @@ void dl_team_drop(dl_team *team, int worker)
 static void leave_over(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
-    if (dl_team_is_applied(team, worker)) return;
-    w->left_over = w->contributions;
+    if (dl_team_is_applied(team, worker)) w->contributions = 0;
     int64_t left = team->config.keeps_logs ? w->contributions : 0;
     for (int64_t s = w->steps_done - 1; left > 0; s--) {
-        if (w->staleness_log[s] == DL_NO_STALENESS_YET) continue;
-        w->staleness_log[s] = DL_NO_STALENESS_YET;
+        int32_t *staleness = &dl_team_staleness_log(team, worker)[s];
+        if (*staleness == DL_NO_STALENESS_YET) continue;
+        *staleness = DL_NO_STALENESS_YET;
         left--;
     }
 }
@@ -500,11 +522,12 @@ static void start_step(dl_team *team, int worker)
 }
 
 /* Time of `count` steps of the worker, `before` steps before its last one. */
-static int64_t steps_ns(const dl_worker *worker, int64_t count, int64_t before)
+static int64_t steps_ns(const dl_team *team, int worker, int64_t count, int64_t before)
 {
+    const int64_t *step_ns = dl_team_step_log(team, worker);
     int64_t sum = 0;
     for (int64_t s = 1; s <= count; s++)
-        sum += worker->step_ns[worker->steps_done - before - s];
+        sum += step_ns[team->workers[worker].steps_done - before - s];
     return sum;
 }
 
@@ -515,12 +538,11 @@ static int64_t steps_ns(const dl_worker *worker, int64_t count, int64_t before)
 /* Whether each worker's last `count` steps took as long as those before, and as all others'. */
 static bool repeats(const dl_team *team, int64_t count)
 {
-    const int64_t first_ns = steps_ns(&team->workers[0], count, 0);
+    const int64_t first_ns = steps_ns(team, 0, count, 0);
     const int64_t most_ns = STEADY_NS + (int64_t)(STEADY_FRAC * (double)first_ns);
     for (int w = 0; w < team->config.workers; w++) {
-        const dl_worker *worker = &team->workers[w];
-        if (llabs(steps_ns(worker, count, 0) - first_ns) > most_ns) return false;
-        if (llabs(steps_ns(worker, count, count) - first_ns) > most_ns) return false;
+        if (llabs(steps_ns(team, w, count, 0) - first_ns) > most_ns) return false;
+        if (llabs(steps_ns(team, w, count, count) - first_ns) > most_ns) return false;
     }
     return first_ns > 0;
 }
@@ -539,7 +561,7 @@ static void look_for_repetition(dl_team *team)
         const int64_t count = period * config->interval;
         if (least - config->steady_after < 2 * count) return;
         if (!repeats(team, count)) continue;
-        const int64_t two_ns = steps_ns(&team->workers[0], 2 * count, 0);
+        const int64_t two_ns = steps_ns(team, 0, 2 * count, 0);
         team->steady_steps_per_ns = 2.0 * (double)count * config->workers / (double)two_ns;
         team->engine.stopped = true;
         return;
@@ -561,8 +583,9 @@ static void end_warm_up(dl_team *team, int worker)
     dl_worker *w = &team->workers[worker];
     if (w->steps_done == team->config.warmup && !team->is_warm) start_measuring(team);
     if (!team->is_warm || w->warm_up_steps > 0 || team->stopping) return;
-    memset(w->state_ns, 0, sizeof w->state_ns);
-    w->queue_ns = w->dropped = 0;
+    memset(w->spent_ns, 0, sizeof w->spent_ns);
+    if (team->on_core != NULL) team->on_core[worker].queue_ns = 0;
+    w->dropped = 0;
     dl_absence_end_warm_up(team, worker);
     w->measured_since_ns = team->engine.now_ns;
     w->warm_up_steps = w->steps_done;
@@ -600,8 +623,8 @@ void dl_team_end_step(dl_team *team, int worker)
     dl_worker *w = &team->workers[worker];
     int64_t now_ns = team->engine.now_ns;
     if (team->config.keeps_logs) {
-        w->step_ns[w->steps_done] = now_ns - w->step_start_ns;
-        w->staleness_log[w->steps_done] = w->staleness;
+        dl_team_step_log(team, worker)[w->steps_done] = now_ns - w->step_start_ns;
+        dl_team_staleness_log(team, worker)[w->steps_done] = w->staleness;
     } else if (is_measured(team, w)) {
         dl_tally_add(&team->tallies.steps, now_ns - w->step_start_ns);
     }

@@ -117,6 +117,18 @@ typedef enum dl_coupling {
     DL_COUPLING_SERVER
 } dl_coupling;
 
+/* What a worker's time in its states is added up as. */
+typedef enum dl_spent {
+    DL_SPENT_COMPUTE,
+    DL_SPENT_UPDATE,
+    DL_SPENT_DISPATCH,
+    DL_SPENT_INPUT,
+    DL_SPENT_COPIES, /* push, pull, allreduce */
+    DL_SPENT_AVERAGE,
+    DL_SPENT_WAITING, /* barrier, lock, wait */
+    DL_SPENT_COUNT
+} dl_spent;
+
 /* Whether a worker that waits may go on. What has become true must stay so. */
 typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 
@@ -191,36 +203,48 @@ typedef struct dl_team_config {
     const dl_team_observer *observer; /* NULL = none */
 } dl_team_config;
 
+/* 192 bytes, of which there are as many as workers: what only some runs need lies elsewhere. */
 typedef struct dl_worker {
-    int stage; /* of the step, for the mode */
-    dl_worker_state state;
-    int staleness;        /* of this step's gradient */
-    bool computes;        /* it has read, and not contributed since */
-    bool updates_at_once; /* its compute state has the update in it */
-    bool tries_lock;      /* woken to try for the lock, which it does when it has its core */
+    int16_t stage;            /* of the step, for the mode */
+    uint8_t state;            /* dl_worker_state */
+    bool computes : 1;        /* it has read, and not contributed since */
+    bool updates_at_once : 1; /* its compute state has the update in it */
+    bool tries_lock : 1;      /* woken to try for the lock, which it does when it has its core */
+    int32_t staleness;        /* of this step's gradient */
     /* Steps, of which there are at most twice DL_STEPS_MAX (sim/sync/mode.h). */
     int32_t steps_done, clock;
-    int32_t local_updates;          /* since the workers last agreed, for the mode */
-    int32_t interval;               /* local steps between two exchanges, for the mode */
-    int32_t warm_up_steps;          /* done during its warm-up */
-    int32_t dropped;                /* whose gradient the mode has thrown away */
-    int32_t contributions;          /* with contributed_version */
-    int32_t left_over;              /* contributions that wait for an update when the run ends */
-    int32_t handed_over, exchanged; /* a communication thread's: exchanges got, and done */
+    int32_t local_updates; /* since the workers last agreed, for the mode */
+    int32_t interval;      /* local steps between two exchanges, for the mode */
+    int32_t warm_up_steps; /* done during its warm-up */
+    int32_t dropped;       /* whose gradient the mode has thrown away */
+    union {
+        int32_t
+            contributions; /* with contributed_version; after the run, those that no update has */
+        struct {           /* of a communication thread */
+            int32_t handed_over, exchanged; /* exchanges got, and done */
+        };
+    };
     int64_t read_version;
     int64_t contributed_version; /* the server's, at the last contribution */
-    dl_team_condition condition; /* that it waits for; NULL = does not wait */
     int64_t step_start_ns, state_start_ns;
     int64_t measured_since_ns;        /* end of its warm-up */
     int64_t last_end_ns;              /* of its last step */
-    int64_t ran_ns;                   /* on its core, when the state started */
-    int64_t queue_ns;                 /* waiting in its core's run queue */
-    int64_t state_ns[DL_STATE_COUNT]; /* without that waiting */
+    int64_t spent_ns[DL_SPENT_COUNT]; /* without waiting for its core */
     double noise_factor, work_factor; /* of this step; work: forward and backward */
     dl_noise noise;
-    int64_t *step_ns;       /* [steps]; NULL: the team keeps tallies */
-    int32_t *staleness_log; /* [steps], the same */
 } dl_worker;
+
+/* A worker that waits. */
+typedef struct dl_waiting {
+    int worker;
+    dl_team_condition condition;
+} dl_waiting;
+
+/* An agent that has a core among others. */
+typedef struct dl_on_core {
+    int64_t ran_ns;   /* on its core, when the state started */
+    int64_t queue_ns; /* waiting in its core's run queue */
+} dl_on_core;
 
 /* A gradient that no update has in it yet. */
 typedef struct dl_pending {
@@ -247,6 +271,10 @@ struct dl_team {
     dl_noise_source noise;
     dl_team_tallies tallies; /* without keeps_logs */
     dl_worker *workers;      /* [agents]: the workers, then their communication threads */
+    dl_on_core *on_core;     /* [agents] NULL: nobody waits for a core */
+    /* With keeps_logs: [workers x steps]. */
+    int64_t *step_ns;
+    int32_t *staleness;
     int agents;
     bool spinning, stopping;
     bool is_direct;                /* it was worked out directly (sim/platform/platform.h) */
@@ -257,7 +285,7 @@ struct dl_team {
     int64_t warm_ns, warm_version; /* when it had, and `version` then; 0 without a warm-up */
     int64_t version;               /* updates that the server has applied */
     int64_t gradients;             /* contributed since the last one */
-    int *waiting;                  /* [agents] for a condition, in the order of starting */
+    dl_waiting *waiting;           /* [agents] for a condition, in the order of starting */
     int waiting_count;
     int *arrived; /* [workers] at the barrier, in the order of arrival */
     int arrived_count;
@@ -271,6 +299,17 @@ struct dl_team {
     int least_clock_count;
     double steady_steps_per_ns; /* of all workers; 0: not found */
 };
+
+/* [steps] the worker's logs, with keeps_logs. */
+static inline int64_t *dl_team_step_log(const dl_team *team, int worker)
+{
+    return team->step_ns + (size_t)worker * (size_t)team->config.steps;
+}
+
+static inline int32_t *dl_team_staleness_log(const dl_team *team, int worker)
+{
+    return team->staleness + (size_t)worker * (size_t)team->config.steps;
+}
 
 /* Sets a team up at time 0. dl_team_free accepts a zeroed one. */
 void dl_team_init(dl_team *team, const dl_team_config *config);

@@ -468,12 +468,6 @@ static void take_core(dl_team *team, int worker)
     dl_team_done(team, worker);
 }
 
-static int64_t ran_ns(const dl_team *team, int worker)
-{
-    (void)worker;
-    return team->engine.now_ns;
-}
-
 int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
                         double span_s)
 {
@@ -512,10 +506,10 @@ static void measure(const dl_team *team, dl_usage *usage)
     const double span_ns = (double)team->engine.now_ns;
     char name[DL_RESOURCE_NAME_BYTES];
     for (int w = 0; w < team->config.workers; w++) {
-        const int64_t *state_ns = team->workers[w].state_ns;
+        const int64_t *spent_ns = team->workers[w].spent_ns;
         const double own_ns = span_ns - (double)team->workers[w].measured_since_ns;
         const double frac =
-            (double)(state_ns[DL_STATE_COMPUTE] + state_ns[DL_STATE_UPDATE]) / own_ns;
+            (double)(spent_ns[DL_SPENT_COMPUTE] + spent_ns[DL_SPENT_UPDATE]) / own_ns;
         if (frac <= usage->busiest_frac) continue;
         snprintf(name, sizeof name, "gpu of worker %d", w);
         dl_usage_note(usage, name, frac);
@@ -552,6 +546,5 @@ const dl_platform dl_platform_gpu = {
     .cut = cut,
     .take_core = take_core,
     .step_ended = step_ended,
-    .ran_ns = ran_ns,
     .measure = measure,
 };

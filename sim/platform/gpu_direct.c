@@ -124,8 +124,8 @@ static computed compute(const direct *d, int worker, dl_noise *noise, launcher *
 
 static void note_computed(dl_worker *w, const computed *c)
 {
-    w->state_ns[DL_STATE_COMPUTE] += c->compute_ns;
-    w->state_ns[DL_STATE_DISPATCH] += c->dispatch_ns;
+    w->spent_ns[DL_SPENT_COMPUTE] += c->compute_ns;
+    w->spent_ns[DL_SPENT_DISPATCH] += c->dispatch_ns;
 }
 
 /* The worker's step ends; `warms` is whether its warm-up ends with it, if it has not before. */
@@ -135,8 +135,8 @@ static void end_step(direct *d, int worker, int64_t start_ns, int64_t end_ns, bo
     dl_worker *w = &team->workers[worker];
     const int64_t done = ++w->steps_done;
     if (team->config.keeps_logs) {
-        w->step_ns[done - 1] = end_ns - start_ns;
-        w->staleness_log[done - 1] = DL_NO_STALENESS_YET;
+        dl_team_step_log(team, worker)[done - 1] = end_ns - start_ns;
+        dl_team_staleness_log(team, worker)[done - 1] = DL_NO_STALENESS_YET;
     } else if (d->warmup == 0 || w->warm_up_steps > 0) {
         dl_tally_add(&team->tallies.steps, end_ns - start_ns);
     }
@@ -144,7 +144,7 @@ static void end_step(direct *d, int worker, int64_t start_ns, int64_t end_ns, bo
     if (d->all_done_ns != NULL) d->all_done_ns[done] = most(d->all_done_ns[done], end_ns);
     d->end_ns = most(d->end_ns, end_ns);
     if (!warms || w->warm_up_steps > 0) return;
-    memset(w->state_ns, 0, sizeof w->state_ns);
+    memset(w->spent_ns, 0, sizeof w->spent_ns);
     w->measured_since_ns = end_ns;
     w->warm_up_steps = done;
 }
@@ -258,8 +258,8 @@ static int64_t exchange(direct *d, int64_t last_ns)
     const int64_t reduced_ns = reduce(d, start_ns), end_ns = later(reduced_ns, barrier_ns);
     for (int w = 0; w < workers; w++) {
         dl_worker *worker = &team->workers[w];
-        worker->state_ns[DL_STATE_BARRIER] += start_ns - worker->state_start_ns + barrier_ns;
-        worker->state_ns[DL_STATE_ALLREDUCE] += reduced_ns - start_ns;
+        worker->spent_ns[DL_SPENT_WAITING] += start_ns - worker->state_start_ns + barrier_ns;
+        worker->spent_ns[DL_SPENT_COPIES] += reduced_ns - start_ns;
     }
     if (workers > 1) team->engine.handled += 2 * (int64_t)workers; /* releases */
     team->version++;
@@ -273,7 +273,7 @@ static int64_t update_ns(const direct *d, int worker, int64_t from_ns)
     const int64_t end_ns =
         later(from_ns, dl_ns_ceil(dl_gpu_step_of(d->gpus->config.steps, worker)->update_ns *
                                   w->noise_factor));
-    w->state_ns[DL_STATE_UPDATE] += end_ns - from_ns;
+    w->spent_ns[DL_SPENT_UPDATE] += end_ns - from_ns;
     return end_ns;
 }
 

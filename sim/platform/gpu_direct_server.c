@@ -53,33 +53,24 @@ enum {
 };
 
 /* What a worker's time is counted as. */
-enum {
-    COMPUTING,
-    DISPATCHING,
-    PUSHING,
-    PULLING,
-    SERVING,
-    LOCKING,
-    WAITING, /* at a barrier, or for a condition */
-    STATES
-};
+enum { COMPUTING, DISPATCHING, COPYING, SERVING, WAITING, STATES };
 
 /* What the GPU waits for. */
 typedef enum phase { IDLE, FOR_LAUNCH, FOR_LAUNCH_END } phase;
 
 /* Two lines of the cache, of which the second one is for the start and the end of a step. */
 typedef struct agent {
-    int64_t since_ns; /* when it came to be in its state */
+    _Alignas(LINE_BYTES) int64_t since_ns; /* when it came to be in its state */
     int64_t spent_ns[STATES];
-    int64_t step_start_ns;
-    int64_t staleness; /* sum over gradients */
-    dl_noise noise;
+    uint32_t read_version; /* the lower bits */
     int32_t steps_done;
-    uint32_t read_version;    /* the lower bits */
     int8_t started, launched; /* launches that have started, and ended, less the steps done */
     uint8_t phase, stage;     /* stage: of the mode */
     bool launching;           /* its host thread is at a launch */
     bool is_measured;         /* its warm-up is over */
+    _Alignas(LINE_BYTES) int64_t step_start_ns;
+    int64_t staleness; /* sum over gradients */
+    dl_noise noise;
 } agent;
 
 _Static_assert(sizeof(agent) == 2 * LINE_BYTES, "an agent has two lines of the cache");
@@ -543,8 +534,8 @@ static void end_step(served *s, int worker)
     agent *a = &s->agents[worker];
     dl_team *team = s->team;
     if (team->config.keeps_logs) {
-        team->workers[worker].step_ns[a->steps_done] = s->now_ns - a->step_start_ns;
-        if (s->averages) team->workers[worker].staleness_log[a->steps_done] = DL_NO_STALENESS_YET;
+        dl_team_step_log(team, worker)[a->steps_done] = s->now_ns - a->step_start_ns;
+        if (s->averages) dl_team_staleness_log(team, worker)[a->steps_done] = DL_NO_STALENESS_YET;
     } else if (a->is_measured) {
         dl_tally_add(&team->tallies.steps, s->now_ns - a->step_start_ns);
     }
@@ -638,7 +629,7 @@ static void pull_locked(served *s, int worker)
 static void has_lock(served *s, int worker)
 {
     agent *a = &s->agents[worker];
-    account(s, a, LOCKING);
+    account(s, a, WAITING);
     if (a->stage == FIRST_LOCK) {
         after(s, SERVE, worker);
     } else {
@@ -654,7 +645,7 @@ static void on_applied(served *s, int worker)
     const int staleness = (int)((uint32_t)team->version - a->read_version);
     account(s, a, SERVING);
     if (team->config.keeps_logs) {
-        team->workers[worker].staleness_log[a->steps_done] = staleness;
+        dl_team_staleness_log(team, worker)[a->steps_done] = staleness;
     } else if (a->is_measured) {
         dl_team_tally_staleness(&team->tallies, staleness);
         a->staleness += staleness;
@@ -733,12 +724,12 @@ static void on_copied(served *s, int which, int worker)
 {
     agent *a = &s->agents[worker];
     if (which == WAY_OUT) {
-        account(s, a, PULLING);
+        account(s, a, COPYING);
         end_step(s, worker);
     } else if (which == MEMORY && !s->averages) {
         on_applied(s, worker);
     } else {
-        account(s, a, which == WAY_IN ? PUSHING : SERVING);
+        account(s, a, which == WAY_IN ? COPYING : SERVING);
         if (s->averages) {
             meet(s, worker);
         } else {
@@ -929,9 +920,10 @@ bool dl_gpus_may_serve_directly(const dl_gpus *gpus)
            config->workers < WORKERS_MOST && options->shards == 1 &&
            options->where == DL_WHERE_GPU && options->dispatch == DL_DISPATCH_PER_GPU &&
            options->ahead <= AHEAD_MOST && !(options->reads_forward && options->ahead > 0) &&
-           !options->in_turn && !options->pageable && options->compression.kind == DL_COMPRESS_NONE &&
-           options->tensors == DL_TENSORS_SPLIT && !options->staged_stops &&
-           !options->without_contention && config->workers <= dl_gpu_options_count(options);
+           !options->in_turn && !options->pageable &&
+           options->compression.kind == DL_COMPRESS_NONE && options->tensors == DL_TENSORS_SPLIT &&
+           !options->staged_stops && !options->without_contention &&
+           config->workers <= dl_gpu_options_count(options);
 }
 
 static bool is_possible(const dl_team *team, const dl_gpus *gpus)
@@ -1036,13 +1028,13 @@ static void free_served(served *s)
 /* To the team's worker. */
 static void give_worker(const served *s, int worker)
 {
-    static const dl_worker_state states[STATES] = {
-        DL_STATE_COMPUTE, DL_STATE_DISPATCH, DL_STATE_PUSH, DL_STATE_PULL,
-        DL_STATE_AVERAGE, DL_STATE_LOCK,     DL_STATE_WAIT};
     const agent *a = &s->agents[worker];
     dl_worker *w = &s->team->workers[worker];
-    for (int i = 0; i < STATES; i++)
-        w->state_ns[i == WAITING && s->averages ? DL_STATE_BARRIER : states[i]] = a->spent_ns[i];
+    w->spent_ns[DL_SPENT_COMPUTE] = a->spent_ns[COMPUTING];
+    w->spent_ns[DL_SPENT_DISPATCH] = a->spent_ns[DISPATCHING];
+    w->spent_ns[DL_SPENT_COPIES] = a->spent_ns[COPYING];
+    w->spent_ns[DL_SPENT_AVERAGE] = a->spent_ns[SERVING];
+    w->spent_ns[DL_SPENT_WAITING] = a->spent_ns[WAITING];
     w->steps_done = a->steps_done;
     w->last_end_ns = a->since_ns;
     s->gpus->dispatch.threads[worker].step = a->steps_done + a->launched;

@@ -53,7 +53,8 @@ typedef struct dl_platform {
     void (*members_changed)(dl_team *team, int worker);
     /* The worker's site, or its node where there are no sites; NULL: they have none. */
     int (*domain)(const dl_team *team, int worker);
-    /* Time in ns that the worker did not wait for its core; exact when something of it ends. */
+    /* Time in ns that the worker did not wait for its core; exact when something of it ends. NULL:
+     * nobody waits for one. */
     int64_t (*ran_ns)(const dl_team *team, int worker);
     /* Of the run that has ended; notes what is busier than usage->busiest_frac. */
     void (*measure)(const dl_team *team, dl_usage *usage);

@@ -163,7 +163,7 @@ static void note_staleness(dl_team *team, int worker, const learner *l)
     if (l->step == w->steps_done) {
         w->staleness = staleness;
     } else {
-        w->staleness_log[l->step] = staleness;
+        dl_team_staleness_log(team, worker)[l->step] = staleness;
     }
 }
 
@@ -297,7 +297,7 @@ void dl_syncer_end(dl_team *team)
         const learner *l = &s->learners[w];
         if (!l->has_upload || !l->is_measured) continue;
         s->counts.unmerged++;
-        team->workers[w].left_over = l->useful;
+        team->workers[w].contributions = l->useful;
     }
 }
 
