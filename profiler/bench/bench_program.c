@@ -32,10 +32,24 @@ typedef struct copy {
     size_t count, repeated; /* lines; lines since the last of them with the same number */
     int status;             /* of waitpid, once ended */
     bool ended;
+    bool port_is_taken; /* it said so */
 } copy;
 
+/* In the child: which copy it is, and a port of its own where ranks are to meet at one. */
+static void set_number(int number)
+{
+    char text[24];
+    int64_t port = 0;
+    const char *given = getenv("MASTER_PORT");
+    snprintf(text, sizeof text, "%d", number);
+    setenv("DLPROF_COPY", text, 1);
+    if (given == NULL || dl_parse_int(given, 1, 65535, &port, NULL) != DL_OK) return;
+    snprintf(text, sizeof text, "%lld", (long long)port + number);
+    setenv("MASTER_PORT", text, 1);
+}
+
 /* In the child: everything that the program prints goes to the pipe; it ends with its parent. */
-static void become(char *const *argv, int output)
+static void become(char *const *argv, int output, int number)
 {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     setpgid(0, 0);
@@ -44,19 +58,20 @@ static void become(char *const *argv, int output)
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     setenv("PYTHONUNBUFFERED", "1", 1);
+    set_number(number);
     execvp(argv[0], argv);
     dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
-static dl_status start(copy *c, char *const *argv, dl_error *err)
+static dl_status start(copy *c, char *const *argv, int number, dl_error *err)
 {
     int ends[2];
     *c = (copy){.output = -1, .pid = -1, .ended = true};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return dl_error_set(err, DL_ERR_IO, "cannot make a pipe: %s", strerror(errno));
     c->pid = fork();
-    if (c->pid == 0) become(argv, ends[1]);
+    if (c->pid == 0) become(argv, ends[1], number);
     close(ends[1]);
     if (c->pid < 0) {
         close(ends[0]);
@@ -75,6 +90,8 @@ static void take_line(copy *c, const char *text, const regex_t *expression, int6
 {
     regmatch_t groups[2];
     if (text[0] != '\0') snprintf(c->last, sizeof c->last, "%.150s", text);
+    c->port_is_taken = c->port_is_taken || strcasestr(text, "address already in use") != NULL ||
+                       strstr(text, "EADDRINUSE") != NULL;
     if (regexec(expression, text, 2, groups, 0) != 0) return;
     const int64_t before = c->count > 0 ? c->lines[c->count - 1].step : 0;
     int64_t step = before + 1;
@@ -220,10 +237,15 @@ static dl_status ended_early(const copy *copies, int count, const dl_program_con
     const bool exited = c->ended && WIFEXITED(c->status);
     return dl_error_set(
         err, DL_ERR_DATA,
-        "%s %s %d after %zu lines of steps, before all of %d copies had printed %d and %d more%s%s",
+        "%s %s %d after %zu lines of steps, before all of %d copies had printed %d and %d "
+        "more%s%s%s",
         config->argv[0], exited ? "exited with" : "ended by signal",
         exited ? WEXITSTATUS(c->status) : WTERMSIG(c->status), c->count, count, config->warmup + 1,
-        config->count, c->last[0] != '\0' ? "; it printed: " : "", c->last);
+        config->count, c->last[0] != '\0' ? "; it printed: " : "", c->last,
+        c->port_is_taken ? ". Copies need ports of their own: MASTER_PORT differs in each if it is "
+                           "set before dlprof starts, or add DLPROF_COPY (0, 1, ...) to the port "
+                           "that the program uses"
+                         : "");
 }
 
 /* Nothing new came from any copy. */
@@ -309,8 +331,8 @@ static dl_status run(dl_bench *bench, const dl_program_config *config, int count
     copy *copies = dl_calloc((size_t)count, sizeof *copies, "copies");
     dl_status status = DL_OK;
     int started = 0;
-    while (started < count && status == DL_OK)
-        status = start(&copies[started++], config->argv, err);
+    for (; started < count && status == DL_OK; started++)
+        status = start(&copies[started], config->argv, started, err);
     if (status == DL_OK) status = watch(copies, count, config, err);
     stop_all(copies, started);
     const bool measured = status == DL_OK && have_all(copies, count, config);

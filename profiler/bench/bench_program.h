@@ -6,6 +6,9 @@
  * step more). Lines are timed when they arrive, on standard output and standard error;
  * PYTHONUNBUFFERED is set, and other programs have to flush each line.
  *
+ * Each copy has its number, 0 and up, in DLPROF_COPY, and MASTER_PORT, if set, raised by it: there
+ * the ranks of one copy meet (torch.distributed).
+ *
  * Of each run only the time counts in which all copies are at it: from the `warmup`-th line of the
  * last copy to have it up to where each has printed `lines` lines more, or the first copy ends. Then
  * the copies are stopped (SIGTERM, after DL_PROGRAM_PATIENCE_S seconds SIGKILL), and all processes

@@ -21,7 +21,8 @@ set_tests_properties(test_dlcal_info PROPERTIES LABELS unit)
 if(DL_PYTHON3)
     file(GLOB clients CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/clients/*.py)
     add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c
-             "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients})
+             "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients}
+             ${PROJECT_SOURCE_DIR}/profiler/torch/bench_gloo.py)
     add_test(NAME clients_warm COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_warm.py)
     set_tests_properties(clients_syntax clients_warm PROPERTIES LABELS unit)
 endif()

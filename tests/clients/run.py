@@ -35,6 +35,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WARM = os.path.join(HERE, "warm.py")
+BENCH_GLOO = os.path.join(HERE, "..", "..", "profiler", "torch", "bench_gloo.py")
 DISTURBED = 0.10
 CALL_LIMIT_S = 1200  # none takes a tenth of it
 LEAST_ROUNDS = 2     # fewer show no spread
@@ -204,7 +205,7 @@ class Clients:
         cases = [(model, mode) for model in self.args.models for mode in self.args.modes]
         for model, mode in self.chance.sample(cases, len(cases)):
             path = self.path("start.csv")
-            call([sys.executable, os.path.join(HERE, "bench_gloo.py"), "--ranks",
+            call([sys.executable, BENCH_GLOO, "--ranks",
                   ",".join(map(str, self.args.ranks)), "--exchange", MODES[mode][4], "--starts",
                   "1", "--repeats", "1", "--seed", str(1 + number), "--sizes", SIZES,
                   "--compute-ms", f"{self.between_ms(model, mode):.1f}", "-o", path]

@@ -20,6 +20,9 @@ cd elsewhere || exit 1
 grep -rl --binary-files=text -F "$source" "$root/share/man" "$root/share/bash-completion" &&
     fail "the above name the source folder"
 
+# The benchmark of PyTorch's processes.
+[ -f "$share/torch/bench_gloo.py" ] || fail "no bench_gloo.py"
+
 # Machines by name, costs and plots of the installation.
 tested=$root/bin/dlsim
 expect 0 "p2.8xlarge" --machines

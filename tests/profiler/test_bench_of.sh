@@ -51,6 +51,26 @@ while read -r pid; do
     [ "$(readlink "/proc/$pid/cwd")" != "$PWD" ] || fail "copy $pid is left over"
 done <pids.txt
 
+# Each copy has a number, and a port to meet at; one whose port is taken is told what to do.
+cat >ports.sh <<'END'
+#!/usr/bin/env bash
+echo "$DLPROF_COPY at $MASTER_PORT" >>ports.txt
+while sleep 0.01; do echo "step $((++step))"; done
+END
+cat >taken.sh <<'END'
+#!/usr/bin/env bash
+if [ "$DLPROF_COPY" = 1 ]; then
+    echo "bind: Address already in use"
+    echo "giving up"
+    exit 4
+fi
+while sleep 0.01; do echo "step $((++step))"; done
+END
+chmod +x ports.sh taken.sh
+MASTER_PORT=29500 expect 0 "written to ports.dlt" bench --batch 16 --workers-max 2 --rounds 1 --lines 4 -o ports.dlt --of ./ports.sh
+[ "$(sort -u ports.txt | tr '\n' ,)" = "0 at 29500,1 at 29501," ] || fail "ports: $(cat ports.txt)"
+expect 1 "giving up. Copies need ports of their own: MASTER_PORT" bench "${own[@]}" --of ./taken.sh
+
 # Numbers begin anew in each epoch, and a progress bar shows each twice: 4 steps, and after a time that
 # is no step's 3 more.
 cat >epochs.sh <<'END'
