@@ -90,11 +90,13 @@ static int64_t micro_batch(const dl_point *point, int64_t samples)
 }
 
 /* What the worker needs of its GPU. The vectors are the costs', activations those of its model. */
-static double model_bytes(const dl_costs *costs, const dl_run_share *own, const dl_point *point)
+static double model_bytes(const dl_costs *costs, const dl_gpu_options *options,
+                          const dl_run_share *own, const dl_point *point)
 {
     dl_costs with = *costs;
     with.gpu_memory = dl_costs_of_model(costs, own->model)->gpu_memory;
-    return dl_gpu_own_bytes(&with, (double)micro_batch(point, own->samples));
+    return dl_gpu_own_bytes(&with, (double)micro_batch(point, own->samples), options,
+                            point->workers);
 }
 
 static bool are_processes(const dl_scenario *scenario)
@@ -254,7 +256,7 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     double *own_bytes = dl_calloc((size_t)point->workers, sizeof *own_bytes, "needs of GPUs");
     dl_run_share *shares = shares_of(scenario, costs, point);
     for (int w = 0; w < point->workers; w++)
-        own_bytes[w] = model_bytes(costs, &shares[w], point);
+        own_bytes[w] = model_bytes(costs, &options, &shares[w], point);
     const dl_gpu_point gpu_point = {
         .stride = 1,
         .workers = point->workers,
@@ -447,6 +449,9 @@ static dl_gpu_step gpu_step(const dl_run_config *config, const dl_costs *costs,
 {
     dl_workload workload;
     init_workload(&workload, config, costs, own);
+    /* Of what is sharded a worker updates its part. */
+    if (config->scenario->gpu->sharded != DL_SHARDED_NONE)
+        workload.update_ns /= config->point->workers;
     return (dl_gpu_step){
         .compute_ns = workload.compute_ns,
         .backward_ns = workload.backward_ns,
@@ -600,6 +605,14 @@ static void free_inputs(run_inputs *in, const dl_scenario *scenario)
     free(in->expected_work);
 }
 
+/* Whether workers that have updated parts of the parameters gather all before the next step. */
+static bool gathers(const dl_scenario *scenario, const dl_point *point)
+{
+    const dl_sharded sharded = scenario->gpu != NULL ? scenario->gpu->sharded : DL_SHARDED_NONE;
+    return point->workers > 1 &&
+           (sharded == DL_SHARDED_OPTIMIZER || sharded == DL_SHARDED_GRADIENTS);
+}
+
 static dl_team_config team_config(const dl_run_config *config, const run_inputs *in, dl_gpus *gpus)
 {
     const dl_scenario *scenario = config->scenario;
@@ -645,6 +658,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .outer_update = scenario->outer != 0,
         .fragments = fragments(scenario, point),
         .reduces_inside = reduces_inside(scenario, point),
+        .gathers = gathers(scenario, point),
         .advance = point->mode->advance,
         .coupling = point->mode->coupling,
         .by_events = config->way == DL_RUN_BY_EVENTS,

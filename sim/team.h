@@ -83,7 +83,8 @@ typedef enum dl_exchange_kind {
     DL_PUSH,         /* the worker's vectors to the server */
     DL_PULL,         /* the server's to the worker */
     DL_FETCH,        /* what is averaged, from those who have it to the worker */
-    DL_REDUCE_INSIDE /* gradients of the workers of a site, which all start it; on GPUs only */
+    DL_REDUCE_INSIDE, /* gradients of the workers of a site, which all start it; on GPUs only */
+    DL_GATHER         /* the parts that workers have updated, to all; on GPUs only */
 } dl_exchange_kind;
 
 typedef struct dl_exchange {
@@ -190,7 +191,8 @@ typedef struct dl_team_config {
     int server_threads; /* for the mode; 1..workers */
     bool average_state; /* for the mode, as the next two */
     bool outer_update, reduces_inside;
-    int fragments;        /* of the parameters, >= 1 */
+    bool gathers;  /* allreduce: after its own update each worker has all parameters gathered */
+    int fragments; /* of the parameters, >= 1 */
     bool sums_on_arrival; /* for the mode: the server adds gradients as they come, by DL_ADD and
                              DL_UPDATE in place of DL_APPLY; on GPUs only */
     void (*advance)(dl_team *team, int worker);

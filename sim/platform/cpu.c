@@ -121,6 +121,7 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     case DL_UPDATE:
     case DL_PUSH: return push_work(workload, exchange, bytes);
     case DL_REDUCE_INSIDE:
+    case DL_GATHER:
     case DL_FETCH:
     case DL_PULL: break;
     }

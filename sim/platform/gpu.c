@@ -159,6 +159,24 @@ static int needed_bucket(const dl_gpus *gpus, int segment)
     return needs ? gpus->reduction.buckets - segment : -1;
 }
 
+/* The use of sharded parameters (dl_reduction_has) that a segment is; -1: of none. */
+static int use_of(const dl_gpus *gpus, int segment)
+{
+    const int buckets = gpus->reduction.buckets;
+    if (dl_gpus_sharded(gpus) != DL_SHARDED_PARAMETERS || segment == 0) return -1;
+    return segment <= 2 * buckets ? segment - 1 : -1;
+}
+
+static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
+{
+    if (dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS) {
+        const int use = use_of(gpus, segment);
+        return use < 0 || dl_reduction_has(gpus, use);
+    }
+    const int bucket = needed_bucket(gpus, segment);
+    return bucket < 0 || dl_server_has(gpus, worker, bucket);
+}
+
 /* What making messages of all that a step exchanges takes the worker's GPU. */
 static double compress_ns(const dl_gpus *gpus, int worker)
 {
@@ -193,12 +211,14 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 static void start_segment(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
-    const int bucket = needed_bucket(gpus, w->segment);
-    if (bucket >= 0 && !dl_server_has(gpus, worker, bucket)) {
+    const bool is_sharded = dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS;
+    if (!has_parameters(gpus, worker, w->segment)) {
         w->phase = DL_GPU_WAITS_FOR_PARAMETERS;
-        dl_team_change(gpus->team, worker, DL_STATE_PULL);
+        dl_team_change(gpus->team, worker, is_sharded ? DL_STATE_ALLREDUCE : DL_STATE_PULL);
         return;
     }
+    if (is_sharded && w->segment <= 2 * gpus->reduction.buckets)
+        dl_reduction_uses(gpus, use_of(gpus, w->segment));
     set_computing(gpus, worker, true);
     w->left_ns = segment_ns(gpus, w);
     w->speed = speed_now(gpus, w);
@@ -208,10 +228,8 @@ static void start_segment(dl_gpus *gpus, int worker)
 void dl_gpus_parameters_came(dl_gpus *gpus, int worker)
 {
     const dl_gpu_worker *w = &gpus->workers[worker];
-    if (w->phase != DL_GPU_WAITS_FOR_PARAMETERS ||
-        !dl_server_has(gpus, worker, needed_bucket(gpus, w->segment))) {
+    if (w->phase != DL_GPU_WAITS_FOR_PARAMETERS || !has_parameters(gpus, worker, w->segment))
         return;
-    }
     dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
     start_segment(gpus, worker);
 }

@@ -39,6 +39,11 @@
  *               `in_turn` by the host thread before it launches the step, which the copy is part of;
  *               with `made_at_launch` in host memory from when the host launches the step
  *
+ * Where vectors are sharded (dl_sharded), the collectives of a step are reduce-scatters of the buckets
+ * and all-gathers, on one stream: of all parameters after the update, or of each bucket's before either
+ * pass of it. That of a bucket is launched when the pass of the bucket before starts, so that at most two
+ * are there (FSDP's limit on gathers in flight, backward prefetch). A worker updates 1 / n.
+ *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
  * host memory; between GPUs both are the order of streams, which is free beside the launch.
@@ -100,6 +105,17 @@ typedef enum dl_copies {
 extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
                                                                           *const dl_copies_names[];
 
+/* What of the model's state is divided among the workers of mode allreduce, in place of kept by each: the
+ * optimizer's state (ZeRO stage 1), the gradients as well (2), the parameters as well (3, FSDP). */
+typedef enum dl_sharded {
+    DL_SHARDED_NONE,
+    DL_SHARDED_OPTIMIZER,
+    DL_SHARDED_GRADIENTS,
+    DL_SHARDED_PARAMETERS
+} dl_sharded;
+
+extern const char *const dl_sharded_names[];
+
 /* What a scenario says about its machine and its exchange. */
 typedef struct dl_gpu_options {
     dl_machine machine; /* owned, as links */
@@ -134,6 +150,7 @@ typedef struct dl_gpu_options {
     int64_t bucket_bytes; /* 0 = one bucket */
     bool own_buckets;     /* those of the costs, if they tell; then bucket_bytes is 0 */
     bool overlap;
+    dl_sharded sharded;
     bool on_hosts;         /* collectives are of the hosts, GPUs copy to and from these */
     bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
                               one is on its way */
@@ -186,8 +203,10 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
 dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard);
 
 /* What a worker needs of its GPU: parameters, gradients, optimizer state, activations of `batch`
- * samples, workspace. NaN if the costs do not say. */
-double dl_gpu_own_bytes(const dl_costs *costs, double batch);
+ * samples, workspace; of what is sharded a part of `workers`, and whole what of it is at hand: the
+ * gradients of one bucket, and the parameters of two. NaN if the costs do not say. */
+double dl_gpu_own_bytes(const dl_costs *costs, double batch, const dl_gpu_options *options,
+                        int workers);
 
 /* A point, as far as memory goes. */
 typedef struct dl_gpu_point {

@@ -68,8 +68,9 @@ static bool is_collective(const dl_team_config *config, const dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;
     return gpus->config.collective && !gpus->config.overlap && !gpus->config.with_buffers &&
-           !options->on_hosts && options->compression.kind == DL_COMPRESS_NONE &&
-           !config->outer_update && !config->reduces_inside && config->fragments == 1;
+           !options->on_hosts && dl_gpus_sharded(gpus) == DL_SHARDED_NONE &&
+           options->compression.kind == DL_COMPRESS_NONE && !config->outer_update &&
+           !config->reduces_inside && config->fragments == 1;
 }
 
 static bool is_possible(const dl_team *team, const dl_gpus *gpus)

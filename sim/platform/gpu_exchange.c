@@ -72,6 +72,7 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
     case DL_BLEND_OWN:
     case DL_PUSH:
     case DL_REDUCE_INSIDE:
+    case DL_GATHER:
     case DL_FETCH:
     case DL_PULL: break;
     }
@@ -399,6 +400,7 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
         }
         break;
     case DL_REDUCE_INSIDE: dl_reduction_inside(gpus, worker); return;
+    case DL_GATHER: dl_reduction_gather(gpus, worker); return;
     case DL_SUM:
         if (gpus->server != NULL) {
             exchanged(gpus, worker);

@@ -35,22 +35,26 @@ typedef struct dl_gpu_worker {
     bool in_exchange;  /* waits for the end of one */
 } dl_gpu_worker;
 
-/* Buckets of one all-reduce, run one after another. */
+/* Collectives of a step, run one after another: the sums of all buckets, and what gathers sharded
+ * parameters. A round is what a worker joins: all of them, or, where parameters are gathered after the
+ * update, the sums, then the gather. */
 typedef struct dl_reduction {
-    dl_collective *collectives; /* [collective_count] of different sizes */
+    dl_collective *collectives; /* [collective_count] of different kinds and sizes */
     int collective_count;
-    int *collective;     /* [buckets] which one it is */
+    int count;           /* of the step's, >= buckets */
+    int *collective;     /* [count] which one it is */
     double *share;       /* [buckets + 1] of the backward pass from one to the next, and the rest */
     double *bytes_share; /* [buckets] */
     int buckets, next;
     bool running;
-    int *ready;               /* [buckets] workers that have got so far in this round */
-    int64_t rounds, ended_ns; /* rounds that have ended, and when the last one did */
-    int joined;               /* workers that wait for the end of this one */
-    double moved_bytes;       /* of a round, over all workers */
-    double transfers;         /* of a round, that are simulated */
-    bool stale;               /* the workers that take part are not those of the collectives */
-    dl_place *places;         /* [present] GPUs of those that do */
+    int *ready;                         /* [count] workers that have got so far in this step */
+    int gathered;                       /* gathers for passes that this step has done */
+    int64_t rounds, ended_ns;           /* rounds that have ended, and when the last one did */
+    int joined;                         /* workers that wait for the end of this one */
+    double moved_bytes, gathered_bytes; /* of a step, over all workers; after the update */
+    double transfers;                   /* of a round, that are simulated */
+    bool stale;       /* the workers that take part are not those of the collectives */
+    dl_place *places; /* [present] GPUs of those that do */
     int present;
     int held, flows;      /* transfers of all different collectives, and of the largest one */
     int64_t first_use_ns; /* before the next collective; 0 after the first one */
@@ -148,10 +152,18 @@ static inline bool dl_gpus_is_remote(const dl_gpus *gpus, int worker, int shard)
     return server.kind != DL_PLACE_GPU || server.node != gpu.node || server.index != gpu.index;
 }
 
+/* What the workers divide among themselves: one alone has nothing to. */
+static inline dl_sharded dl_gpus_sharded(const dl_gpus *gpus)
+{
+    return gpus->config.collective && gpus->config.workers > 1 ? gpus->config.options->sharded
+                                                               : DL_SHARDED_NONE;
+}
+
 /* The layers of the forward pass wait for their own parameters only. */
 static inline bool dl_gpus_is_layered(const dl_gpus *gpus)
 {
     const dl_fetch fetch = gpus->config.options->fetch;
+    if (dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS) return true;
     return gpus->server != NULL && (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
 }
 
@@ -193,6 +205,16 @@ void dl_reduction_inside(dl_gpus *gpus, int worker);
 
 /* One more worker has the bucket. */
 void dl_reduction_ready(dl_gpus *gpus, int bucket);
+
+/* The worker, which has updated its part, waits for all parameters; then dl_gpus_exchanged. */
+void dl_reduction_gather(dl_gpus *gpus, int worker);
+
+/* Sharded parameters are used twice a step, bucket by bucket: from the last bucket to the first in the
+ * forward pass, back in the backward pass. Whether those of use 0 .. 2 buckets - 1 are there; where they
+ * have come, dl_gpus_parameters_came is called for all workers. One more worker starts a use, or the step
+ * (-1): those of the next one may be gathered. */
+bool dl_reduction_has(const dl_gpus *gpus, int use);
+void dl_reduction_uses(dl_gpus *gpus, int use);
 
 /* The worker has the gradients of its next bucket ready, with overlap. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);

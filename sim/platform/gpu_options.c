@@ -14,6 +14,7 @@ const char *const dl_tensors_names[] = {"split", "round_robin", "least_loaded", 
 const char *const dl_fetch_names[] = {"summed", "after", "layers", "next_step", "pushed", NULL};
 const char *const dl_order_names[] = {"ready", "forward", "together", NULL};
 const char *const dl_copies_names[] = {"connection", "gpu", NULL};
+const char *const dl_sharded_names[] = {"none", "optimizer", "gradients", "parameters", NULL};
 
 void dl_gpu_options_free(dl_gpu_options *options)
 {
@@ -250,11 +251,31 @@ void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int wo
 
 /* --- memory and price ----------------------------------------------------------------------- */
 
-double dl_gpu_own_bytes(const dl_costs *costs, double batch)
+/* Of the largest bucket of the parameters' bytes. */
+static double largest_bucket(const dl_costs *costs, const dl_gpu_options *options)
+{
+    const double all = (double)costs->parameter_bytes;
+    double largest = 0;
+    if (!options->own_buckets || costs->gradient_count == 0)
+        return options->bucket_bytes > 0 ? fmin(all, (double)options->bucket_bytes) : all;
+    for (size_t i = 0; i < costs->gradient_count; i++)
+        largest =
+            fmax(largest, costs->gradients[i].bytes - (i > 0 ? costs->gradients[i - 1].bytes : 0));
+    return all * largest / costs->gradients[costs->gradient_count - 1].bytes;
+}
+
+double dl_gpu_own_bytes(const dl_costs *costs, double batch, const dl_gpu_options *options,
+                        int workers)
 {
     if (costs->parameter_bytes < 0 || costs->state_bytes < 0) return (double)NAN;
+    const dl_sharded sharded = workers > 1 ? options->sharded : DL_SHARDED_NONE;
+    const double all = (double)costs->parameter_bytes, bucket = largest_bucket(costs, options);
     /* Gradients are as many as parameters. */
-    return 2 * (double)costs->parameter_bytes + (double)costs->state_bytes +
+    double parameters = all, gradients = all, state = (double)costs->state_bytes;
+    if (sharded >= DL_SHARDED_OPTIMIZER) state /= workers;
+    if (sharded >= DL_SHARDED_GRADIENTS) gradients = fmin(all, all / workers + bucket);
+    if (sharded >= DL_SHARDED_PARAMETERS) parameters = fmin(all, all / workers + 2 * bucket);
+    return parameters + gradients + state +
            dl_value_or_nan(&costs->gpu_memory.activation_bytes_per_sample) * batch +
            dl_value_or_nan(&costs->gpu_memory.workspace_bytes);
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
@@ -84,16 +85,18 @@ static void note_sent(dl_gpus *gpus, const dl_collective *collective)
         gpus->sent_bytes[d] += sent_bytes[d];
 }
 
-static void end_round(dl_gpus *gpus)
+/* Of the collectives from first to before end. */
+static void end_round(dl_gpus *gpus, int first, int end)
 {
     dl_reduction *r = &gpus->reduction;
-    for (int b = 0; b < r->buckets; b++) {
-        r->ready[b] = 0;
-        note_sent(gpus, &r->collectives[r->collective[b]]);
+    for (int i = first; i < end; i++) {
+        r->ready[i] = 0;
+        note_sent(gpus, &r->collectives[r->collective[i]]);
     }
     r->rounds++;
+    r->gathered = 0;
     r->ended_ns = gpus->config.engine->now_ns;
-    gpus->moved_bytes += r->moved_bytes;
+    gpus->moved_bytes += first == 0 ? r->moved_bytes : r->gathered_bytes;
     const int joined = r->joined;
     r->joined = 0;
     for (int w = 0; w < gpus->config.workers && joined > 0; w++) {
@@ -103,22 +106,75 @@ static void end_round(dl_gpus *gpus)
     }
 }
 
-static void on_bucket_done(void *user, int unused)
+/* --- the order of a step's collectives ------------------------------------------------------ */
+
+/* With sharded parameters they are those of PyTorch's FSDP: the gathers of the forward
+ * pass, then, as the next layers' parameters are asked for before the gradients of a layer are
+ * there, gather 0, gather 1, sum 0, gather 2, sum 1, ..., sum B - 1. */
+
+/* The place of a bucket's sum. */
+static int place_of_sum(const dl_gpus *gpus, int bucket)
+{
+    const int buckets = gpus->reduction.buckets;
+    if (dl_gpus_sharded(gpus) != DL_SHARDED_PARAMETERS) return bucket;
+    return buckets + (bucket < buckets - 1 ? 2 * bucket + 2 : 2 * buckets - 1);
+}
+
+/* That of the gather for a use. */
+static int place_of_gather(const dl_gpus *gpus, int use)
+{
+    const int buckets = gpus->reduction.buckets, back = use - buckets;
+    return use <= buckets ? use : buckets + 2 * back - 1;
+}
+
+static bool is_sum(const dl_gpus *gpus, int place)
+{
+    const int buckets = gpus->reduction.buckets, back = place - buckets;
+    switch (dl_gpus_sharded(gpus)) {
+    case DL_SHARDED_NONE: break;
+    case DL_SHARDED_OPTIMIZER:
+    case DL_SHARDED_GRADIENTS: return place < buckets;
+    case DL_SHARDED_PARAMETERS: return back == 2 * buckets - 1 || (back > 1 && back % 2 == 0);
+    }
+    return true;
+}
+
+/* A worker starts to use parameters, or the step: those of the next use may come. */
+void dl_reduction_uses(dl_gpus *gpus, int use)
+{
+    dl_reduction *r = &gpus->reduction;
+    if (use + 1 == 2 * r->buckets) return;
+    r->ready[place_of_gather(gpus, use + 1)]++;
+    try_next(gpus);
+}
+
+bool dl_reduction_has(const dl_gpus *gpus, int use)
+{
+    return gpus->reduction.gathered > use;
+}
+
+static void on_collective_done(void *user, int unused)
 {
     (void)unused;
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
+    const int place = r->next;
+    const bool gathers_after = r->count == r->buckets + 1;
     r->running = false;
-    r->next = (r->next + 1) % r->buckets;
+    r->next = (place + 1) % r->count;
     dl_gpus_change_speed(gpus);
-    if (r->next == 0) {
-        end_round(gpus);
-    } else {
-        try_next(gpus);
+    if (r->next == 0 || (gathers_after && r->next == r->buckets)) {
+        end_round(gpus, gathers_after && r->next == 0 ? r->buckets : 0, place + 1);
+        return;
     }
+    try_next(gpus);
+    if (is_sum(gpus, place)) return;
+    r->gathered++;
+    for (int w = 0; w < gpus->config.workers; w++)
+        dl_gpus_parameters_came(gpus, w);
 }
 
-static void start_bucket(void *user, int unused)
+static void start_next(void *user, int unused)
 {
     (void)unused;
     dl_gpus *gpus = user;
@@ -127,7 +183,7 @@ static void start_bucket(void *user, int unused)
         dl_collective_arrive(&r->collectives[r->collective[r->next]]);
 }
 
-/* Starts the next bucket if all workers have it ready and the stream is free. */
+/* Starts the next collective if all workers have come so far and the stream is free. */
 static void try_next(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
@@ -136,10 +192,10 @@ static void try_next(dl_gpus *gpus)
     r->running = true;
     dl_gpus_change_speed(gpus);
     if (r->first_use_ns > 0) {
-        dl_engine_after(gpus->config.engine, r->first_use_ns, start_bucket, gpus, 0);
+        dl_engine_after(gpus->config.engine, r->first_use_ns, start_next, gpus, 0);
         r->first_use_ns = 0;
     } else {
-        start_bucket(gpus, 0);
+        start_next(gpus, 0);
     }
 }
 
@@ -149,7 +205,7 @@ static void on_packed(void *user, int unused)
     (void)unused;
     dl_gpus *gpus = user;
     for (int b = 0; b < gpus->reduction.buckets; b++)
-        gpus->reduction.ready[b]++;
+        gpus->reduction.ready[place_of_sum(gpus, b)]++;
     try_next(gpus);
 }
 
@@ -158,8 +214,8 @@ void dl_gpus_reduce_all(void *user, int unused)
     (void)unused;
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
-    for (int b = 0; b < r->buckets; b++)
-        r->ready[b] = r->present;
+    for (int i = 0; i < r->count; i++)
+        r->ready[i] = r->present;
     try_next(gpus);
 }
 
@@ -175,17 +231,31 @@ static void on_made(void *user, int worker)
                      gpus->up[worker].latency_ns, on_packed, gpus, worker);
 }
 
-void dl_reduction_join(dl_gpus *gpus, int worker)
+/* The worker waits for the end of a round; false: it has ended. */
+static bool join_round(dl_gpus *gpus, int worker)
 {
     dl_reduction *r = &gpus->reduction;
     dl_gpu_worker *w = &gpus->workers[worker];
     dl_team_change(gpus->team, dl_team_exchanger(gpus->team, worker), DL_STATE_ALLREDUCE);
     if (w->rounds < r->rounds) {
         leave_reduction(gpus, worker);
-        return;
+        return false;
     }
     w->in_exchange = true;
     r->joined++;
+    return true;
+}
+
+void dl_reduction_gather(dl_gpus *gpus, int worker)
+{
+    if (!join_round(gpus, worker)) return;
+    gpus->reduction.ready[gpus->reduction.buckets]++;
+    try_next(gpus);
+}
+
+void dl_reduction_join(dl_gpus *gpus, int worker)
+{
+    if (!join_round(gpus, worker)) return;
     if (gpus->config.overlap) return;
     const dl_gpu_options *options = gpus->config.options;
     if (options->compression.kind == DL_COMPRESS_NONE) {
@@ -202,8 +272,9 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
                                  double pause_ns, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
-    /* All algorithms that may be named but these are for sums alone. */
-    const bool rings = kind == DL_BROADCAST || ranks[0].kind == DL_PLACE_HOST;
+    /* All algorithms that may be named but these are for sums of whole vectors alone. */
+    const bool rings = kind == DL_BROADCAST || ranks[0].kind == DL_PLACE_HOST ||
+                       (kind != DL_ALLREDUCE && strcmp(options->algorithm, "auto") != 0);
     const char *algorithm = rings ? "ring" : options->algorithm;
     const dl_collective_config config = {
         .kind = kind,
@@ -240,17 +311,20 @@ static int equal_workers(const dl_gpus *gpus)
     return gpus->inside_count > 1 ? gpus->inside[0].count : 0;
 }
 
-static dl_status init_bucket(dl_gpus *gpus, dl_collective *collective, double bytes,
-                             double pause_ns, dl_error *err)
+/* Of a bucket's sum, or of a gather of so many bytes. */
+static dl_status init_one(dl_gpus *gpus, dl_collective *collective, bool sums, double bytes,
+                          double pause_ns, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
     const bool gathers = options->compression.kind == DL_COMPRESS_TOPK;
     const double message = dl_compress_bytes(&options->compression, bytes);
-    dl_status status =
-        init_collective(gpus, collective, gathers ? DL_ALLGATHER : DL_ALLREDUCE,
-                        gpus->reduction.places, gpus->reduction.present, equal_workers(gpus),
-                        gathers ? gpus->reduction.present * message : message, pause_ns, err);
-    if (status == DL_OK) dl_collective_on_done(collective, on_bucket_done, gpus, 0);
+    const dl_collective_kind kind = !sums || gathers                           ? DL_ALLGATHER
+                                    : dl_gpus_sharded(gpus) != DL_SHARDED_NONE ? DL_REDUCE_SCATTER
+                                                                               : DL_ALLREDUCE;
+    dl_status status = init_collective(
+        gpus, collective, kind, gpus->reduction.places, gpus->reduction.present,
+        equal_workers(gpus), gathers ? gpus->reduction.present * message : message, pause_ns, err);
+    if (status == DL_OK) dl_collective_on_done(collective, on_collective_done, gpus, 0);
     return status;
 }
 
@@ -373,31 +447,60 @@ static dl_status count_buckets(dl_gpus *gpus, dl_error *err)
     return DL_OK;
 }
 
-/* The collective of a bucket: an earlier one of its size, or a new one. `sizes` has as many. After a pause
- * the first bucket is not like any other. */
-static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, double *sizes, dl_error *err)
+/* What the different collectives are told apart by. */
+typedef struct one_kind {
+    double bytes; /* NaN: of the first one after a pause, which is not like any other */
+    bool sums;
+} one_kind;
+
+/* The collective at a place of the step's order: an earlier one like it, or a new one. `kinds` has as
+ * many. */
+static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kind *kinds,
+                                dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
     int i = r->collective_count - 1;
-    while (i >= 0 && sizes[i] != bytes) /* exactly: all but the last bucket are alike */
+    /* Exactly: all buckets but the last one are alike. */
+    while (i >= 0 && (kinds[i].bytes != like.bytes || kinds[i].sums != like.sums))
         i--;
     if (i < 0) {
         i = r->collective_count;
-        const double pause_ns = bucket == 0 ? gpus->config.pause_ns : 0;
-        dl_status status = init_bucket(gpus, &r->collectives[i], bytes, pause_ns, err);
+        const double pause_ns = place == 0 ? gpus->config.pause_ns : 0;
+        dl_status status = init_one(gpus, &r->collectives[i], like.sums, like.bytes, pause_ns, err);
         if (status != DL_OK) return status;
-        sizes[i] = pause_ns > 0 ? (double)NAN : bytes;
+        kinds[i] = like;
+        if (pause_ns > 0) kinds[i].bytes = (double)NAN;
         r->collective_count++;
     }
-    r->collective[bucket] = i;
+    r->collective[place] = i;
     if (!r->collectives[i].measured) r->transfers += r->collectives[i].plan.transfer_count;
-    r->moved_bytes += dl_collective_sent_bytes(&r->collectives[i]);
+    const double moved_bytes = dl_collective_sent_bytes(&r->collectives[i]);
+    if (place == r->buckets && r->count == r->buckets + 1) {
+        r->gathered_bytes += moved_bytes;
+    } else {
+        r->moved_bytes += moved_bytes;
+    }
     return DL_OK;
+}
+
+/* Those of a bucket: its sum, and the gathers of its parameters for both passes. */
+static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, one_kind *kinds, dl_error *err)
+{
+    const int buckets = gpus->reduction.buckets;
+    dl_status status =
+        add_collective(gpus, place_of_sum(gpus, bucket), (one_kind){bytes, true}, kinds, err);
+    if (dl_gpus_sharded(gpus) != DL_SHARDED_PARAMETERS) return status;
+    const int uses[] = {buckets - 1 - bucket, buckets + bucket};
+    for (int i = 0; i < 2 && status == DL_OK; i++) {
+        status = add_collective(gpus, place_of_gather(gpus, uses[i]), (one_kind){bytes, false},
+                                kinds, err);
+    }
+    return status;
 }
 
 void dl_reduction_ready(dl_gpus *gpus, int bucket)
 {
-    gpus->reduction.ready[bucket]++;
+    gpus->reduction.ready[place_of_sum(gpus, bucket)]++;
     try_next(gpus);
 }
 
@@ -421,19 +524,19 @@ static void make_collectives_again(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
     const int different = r->collective_count;
-    double *sizes = dl_calloc((size_t)different, sizeof *sizes, "buckets");
+    one_kind *kinds = dl_calloc((size_t)different, sizeof *kinds, "buckets");
     for (int i = 0; i < different; i++)
         dl_collective_free(&r->collectives[i]);
     r->collective_count = r->held = 0;
-    r->moved_bytes = r->transfers = 0;
+    r->moved_bytes = r->gathered_bytes = r->transfers = 0;
     set_ranks(gpus);
     for (int b = 0; b < r->buckets; b++) {
         dl_error err = {0};
         const double bytes = r->bytes_share[b] * gpus->config.content_bytes;
-        const dl_status status = add_bucket(gpus, b, bytes, sizes, &err);
+        const dl_status status = add_bucket(gpus, b, bytes, kinds, &err);
         DL_ASSERT(status == DL_OK, "%s", err.text);
     }
-    free(sizes);
+    free(kinds);
     r->stale = false;
 }
 
@@ -455,15 +558,20 @@ static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
     dl_status status = count_buckets(gpus, err);
     if (status != DL_OK) return status;
     const size_t buckets = (size_t)r->buckets;
-    const size_t different = has_own_buckets(gpus) || buckets < 3 ? buckets : 3;
+    const dl_sharded sharded = dl_gpus_sharded(gpus);
+    const size_t count = sharded == DL_SHARDED_NONE         ? buckets
+                         : sharded == DL_SHARDED_PARAMETERS ? 3 * buckets
+                                                            : buckets + 1;
+    r->count = (int)count;
+    const size_t different = has_own_buckets(gpus) || count < 6 ? count : 6;
     r->places = dl_calloc((size_t)gpus->config.workers, sizeof *r->places, "ranks");
     set_ranks(gpus);
     r->collectives = dl_calloc(different, sizeof *r->collectives, "buckets");
-    r->collective = dl_calloc(buckets, sizeof *r->collective, "buckets");
+    r->collective = dl_calloc(count, sizeof *r->collective, "buckets");
     r->share = dl_calloc(buckets + 1, sizeof *r->share, "buckets");
     r->bytes_share = dl_calloc(buckets, sizeof *r->bytes_share, "buckets");
-    r->ready = dl_calloc(buckets, sizeof *r->ready, "buckets");
-    double *sizes = dl_calloc(different, sizeof *sizes, "buckets");
+    r->ready = dl_calloc(count, sizeof *r->ready, "buckets");
+    one_kind *kinds = dl_calloc(different, sizeof *kinds, "buckets");
     const double all = gpus->config.content_bytes;
     const double each = (double)gpus->config.options->bucket_bytes;
     double before = 0, share_before = 0;
@@ -474,12 +582,14 @@ static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
         const double share = ready_share(gpus, end);
         r->share[b] = share - share_before;
         r->bytes_share[b] = all > 0 ? bytes / all : 1.0 / r->buckets;
-        if (gpus->config.collective) status = add_bucket(gpus, b, bytes, sizes, err);
+        if (gpus->config.collective) status = add_bucket(gpus, b, bytes, kinds, err);
         before = end;
         share_before = share;
     }
     r->share[buckets] = fmax(0, 1 - share_before);
-    free(sizes);
+    if (status == DL_OK && r->count == r->buckets + 1)
+        status = add_collective(gpus, r->buckets, (one_kind){all, false}, kinds, err);
+    free(kinds);
     if (status != DL_OK) return status;
     return dl_collective_check_run(gpus->config.options->fidelity, r->transfers,
                                    gpus->config.exchanges, err);

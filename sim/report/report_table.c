@@ -319,7 +319,8 @@ static void print_absences(FILE *out, const dl_study *study, const dl_sweep *swe
     char options[DL_REPORT_OPTIONS_BYTES];
     for (size_t r = 0; r < sweep->row_count; r++) {
         const dl_row *row = &sweep->rows[r];
-        if (isnan(row->mean.goodput_frac) || row->mean.syncer != NULL) continue;
+        if (row->error != NULL || isnan(row->mean.goodput_frac) || row->mean.syncer != NULL)
+            continue;
         if (!any) {
             fprintf(out, "with workers that are away:\n%7s %9s %7s %16s  %s\n", "workers",
                     "goodput %", "away %", "steps not lost %", "options");

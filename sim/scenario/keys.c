@@ -161,6 +161,12 @@ static const dl_key rows[] = {
      .limits = DL_LIMITS_OVERLAP,
      .help = "allreduce, ps: buckets start during the backward pass. Default: as [costs] overlap "
              "of the cost file says"},
+    {"exchange", "sharded", CHOICE(dl_sharded_names), .fallback = "none", GPU(sharded), .sweep = ',',
+     .help = "allreduce on GPUs: what workers divide among themselves in place of each having all of "
+             "it: the optimizer's state (ZeRO stage 1; gradients are reduce-scattered, each updates "
+             "its part, parameters are gathered), gradients too (stage 2), parameters too (stage 3, "
+             "FSDP: those of a bucket are gathered before its forward and its backward pass; "
+             "overlap is then the default)"},
     {"exchange", "collectives", EITHER(reducers), .fallback = "gpus", GPU(on_hosts), .sweep = ',',
      .help = "who reduces; hosts (gloo, torchft): GPUs copy to host memory, the hosts reduce in a "
              "ring, GPUs copy back; one worker on each node, not with overlap"},

@@ -434,6 +434,31 @@ static bool shares_a_node(const dl_gpu_options *gpu, int workers)
     return false;
 }
 
+/* Sharded vectors are those of all-reduces of gradients in every step. */
+static dl_status check_sharded(const dl_scenario *scenario, const dl_ini *ini,
+                               const dl_point *point, const char *text, dl_error *err)
+{
+    const dl_gpu_options *gpu = scenario->gpu;
+    const char *why = NULL;
+    if (gpu == NULL || gpu->sharded == DL_SHARDED_NONE) return DL_OK;
+    const bool is_parameters = gpu->sharded == DL_SHARDED_PARAMETERS;
+    if (point->mode != &dl_mode_allreduce) {
+        why = "only with mode allreduce";
+    } else if (dl_point_is_split(point)) {
+        why = "not where stages split the model";
+    } else if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE ||
+               point->option[DL_SYNC_LAG] > 0) {
+        why = "not with collectives = hosts, compress, [sync] lag";
+    } else if (is_parameters && point->option[DL_SYNC_ACCUMULATE] > 1) {
+        why = "parameters: not with [sync] accumulate";
+    } else if (is_parameters && !gpu->overlap && dl_ini_find(ini, "exchange", "overlap") != NULL) {
+        why = "parameters: not with overlap = no, as they are gathered beside the passes";
+    }
+    if (why == NULL) return DL_OK;
+    return dl_ini_error(ini, dl_ini_find(ini, "exchange", "sharded"), DL_ERR_DATA, err,
+                        "%s (point: %s)", why, text);
+}
+
 /* Who exchanges, and when: GPUs that are shared, exchanges that lag, a server. */
 static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
                                 const dl_sweep_lists *lists, const dl_point *point,
@@ -459,7 +484,8 @@ static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
                             "only of one worker on each node, and not with overlap (point: %s)",
                             text);
     }
-    dl_status status = check_server(scenario, ini, lists, point, text, err);
+    dl_status status = check_sharded(scenario, ini, point, text, err);
+    if (status == DL_OK) status = check_server(scenario, ini, lists, point, text, err);
     if (status != DL_OK) return status;
     if (lag > 1 && !(point->mode->options & 1u << DL_SYNC_INTERVAL)) {
         return dl_ini_error(ini, lag_entry, DL_ERR_RANGE, err,

@@ -472,6 +472,8 @@ bool dl_variant_waits_by_costs(const dl_variant *variant)
 static void take_overlap(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
+    if (scenario->gpu != NULL && scenario->gpu->sharded == DL_SHARDED_PARAMETERS)
+        scenario->gpu->overlap = true;
     bool goes = variant->costs.overlap && scenario->gpu != NULL && !gives_overlap(scenario);
     for (size_t p = 0; p < scenario->point_count; p++) {
         goes = goes && !dl_point_is_split(&scenario->points[p]) &&
@@ -491,7 +493,8 @@ const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, c
 bool dl_variant_overlaps_by_costs(const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    return scenario->gpu != NULL && scenario->gpu->overlap && !gives_overlap(scenario);
+    return scenario->gpu != NULL && scenario->gpu->overlap && variant->costs.overlap &&
+           !gives_overlap(scenario);
 }
 
 double dl_variant_compute_log(const dl_variant *variant)

@@ -81,6 +81,10 @@ static bool exchange_allreduce(dl_team *team, int agent, int stage)
         if (agent >= team->config.workers) return false;
         dl_team_local_update(team, agent);
         return true;
+    case 5:
+        if (!team->config.gathers) return false;
+        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_GATHER});
+        return true;
     default: return false;
     }
 }

@@ -68,6 +68,12 @@ sed -i '/^gpu_price/a price_usd_per_hour = 2' parts.ini
 expect 0 "Advised" "${run[@]}" --machine rented.ini --advise --for cost --max-points 20 -o advice.csv
 expect 1 "price_usd_per_hour is given too" "${run[@]}" --machine parts.ini
 
+# What does not fit into memory has no times, of absences either.
+large=(--workload gpt2_xl --batch-per-worker 1 --machine 8xrtx3090 --workers 8)
+expect 0 "does not fit: a GPU needs" "${large[@]}" -o large.csv
+"$tested" "${large[@]}" -o large.csv 2>&1 | grep -q 'away' && fail "absences of what was not simulated"
+expect 0 "0.00" "${large[@]}" --set exchange.sharded=parameters --set exchange.bucket_bytes=125MB -o large.csv
+
 expect 2 "did you mean '4xrtx3090'" "${run[@]}" --machine 4xrtx309
 expect 2 "expected 1 to 16 GPUs" "${run[@]}" --machine 99xrtx3090
 exit $((failures > 0))

@@ -1,0 +1,237 @@
+/* Optimizer state, gradients and parameters that workers divide among themselves, against recursions
+ * over the collectives of a step. Two GPUs of one switch: gathering or reduce-scattering a vector takes
+ * 200 ns and half of its bytes at 10 GB/s, an all-reduce twice that. */
+#include "tests/gpu_fixture.h"
+
+#define FORWARD_NS 400e3
+#define BACKWARD_NS 600e3
+#define UPDATE_NS 100e3
+#define BUCKETS_MAX 64
+
+static dl_run_result run(double parameters, double bucket, const char *sharded, int workers,
+                         const char *more)
+{
+    char costs[1024], rest[512];
+    snprintf(costs, sizeof costs,
+             "[costs]\nschema = 1\nparameter_bytes = %.0f\n"
+             "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
+             "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+             "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
+             "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH,
+             parameters);
+    snprintf(rest, sizeof rest,
+             "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\nbucket_bytes = %.0f\n"
+             "sharded = %s\n%s",
+             bucket, sharded, more);
+    return fixture_run_gpus(costs, "", workers, 20, rest);
+}
+
+static double step_ns(double parameters, double bucket, const char *sharded, const char *more)
+{
+    dl_run_result r = run(parameters, bucket, sharded, 2, more);
+    const double ns = 1e9 * r.step_p50_s;
+    dl_run_result_free(&r);
+    return ns;
+}
+
+static double half_ns(double bytes)
+{
+    return 200 + bytes / 20;
+}
+
+/* Sums overlap the backward pass as all-reduces do; each GPU updates half; the gather of all follows. */
+static void optimizers_gather_after_the_update(void **state)
+{
+    (void)state;
+    static const double parameters[] = {80e3, 4e6, 80e6};
+    static const double parts[] = {1, 2, 3.7, 10};
+    for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+            const double all = parameters[p], bucket = floor(all / parts[k]);
+            double beside_ns = 0, after_ns = FORWARD_NS + BACKWARD_NS;
+            for (double done = 0; done < all; done += bucket) {
+                const double bytes = fmin(bucket, all - done);
+                const double ready_ns = FORWARD_NS + BACKWARD_NS * (done + bytes) / all;
+                beside_ns = fmax(ready_ns, beside_ns) + half_ns(bytes);
+                after_ns += half_ns(bytes);
+            }
+            const double rest_ns = UPDATE_NS / 2 + half_ns(all);
+            assert_near(step_ns(all, bucket, "optimizer", "overlap = yes\n"), beside_ns + rest_ns,
+                        1e-4);
+            assert_near(step_ns(all, bucket, "optimizer", "overlap = no\n"), after_ns + rest_ns,
+                        1e-4);
+            assert_near(step_ns(all, bucket, "gradients", "overlap = yes\n"), beside_ns + rest_ns,
+                        1e-4);
+        }
+    }
+}
+
+/* A step by what FSDP launches: on one stream gathers for the forward pass, then for the backward pass
+ * one gather more than sums. Each gather is launched when the use before it starts to compute, each sum
+ * when its bucket's backward pass has ended. */
+typedef struct sharded_step {
+    int buckets;
+    double bytes[BUCKETS_MAX], all;
+    double stream_ns; /* free from then on */
+    double computed_ns;
+    double used_ns[2 * BUCKETS_MAX], gathered_ns[2 * BUCKETS_MAX], ended_ns[2 * BUCKETS_MAX];
+} sharded_step;
+
+static int bucket_of(const sharded_step *s, int use)
+{
+    return use < s->buckets ? s->buckets - 1 - use : use - s->buckets;
+}
+
+static void gather(sharded_step *s, int use)
+{
+    const double launched_ns = use > 0 ? s->used_ns[use - 1] : 0;
+    s->stream_ns = fmax(s->stream_ns, launched_ns) + half_ns(s->bytes[bucket_of(s, use)]);
+    s->gathered_ns[use] = s->stream_ns;
+}
+
+static void compute(sharded_step *s, int use)
+{
+    const double pass_ns = use < s->buckets ? FORWARD_NS : BACKWARD_NS;
+    s->used_ns[use] = fmax(s->computed_ns, s->gathered_ns[use]);
+    s->computed_ns = s->ended_ns[use] =
+        s->used_ns[use] + pass_ns * s->bytes[bucket_of(s, use)] / s->all;
+}
+
+static void sum(sharded_step *s, int bucket)
+{
+    s->stream_ns = fmax(s->stream_ns, s->ended_ns[s->buckets + bucket]) + half_ns(s->bytes[bucket]);
+}
+
+static double sharded_step_ns(double all, double bucket)
+{
+    sharded_step s = {.all = all};
+    for (double done = 0; done < all; done += bucket)
+        s.bytes[s.buckets++] = fmin(bucket, all - done);
+    gather(&s, 0);
+    for (int use = 0; use < 2 * s.buckets; use++) {
+        compute(&s, use);
+        if (use + 1 < 2 * s.buckets) gather(&s, use + 1);
+        if (use >= s.buckets) sum(&s, use - s.buckets);
+    }
+    return s.stream_ns + UPDATE_NS / 2;
+}
+
+static void parameters_are_gathered_for_both_passes(void **state)
+{
+    (void)state;
+    static const double parameters[] = {80e3, 4e6, 8e6, 80e6};
+    static const double parts[] = {1, 2, 3, 3.7, 10, 40};
+    for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+            const double bucket = floor(parameters[p] / parts[k]);
+            assert_near(step_ns(parameters[p], bucket, "parameters", "overlap = yes\n"),
+                        sharded_step_ns(parameters[p], bucket), 1e-4);
+        }
+    }
+}
+
+/* The slower of two GPUs holds the gathers up, not only the sums. */
+static void all_wait_for_the_slowest(void **state)
+{
+    (void)state;
+    const double one = step_ns(8e3, 8e3, "parameters", "overlap = yes\n[noise]\nslow = 1:2\n");
+    assert_near(one, half_ns(8e3) + 2 * FORWARD_NS + 2 * BACKWARD_NS + half_ns(8e3) + UPDATE_NS / 2,
+                1e-4);
+}
+
+/* Of a vector's bytes S, n GPUs send (n - 1) S for a sum or a gather. */
+static void bytes_are_those_of_the_collectives(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sharded;
+        double vectors;
+    } cases[] = {{"none", 2}, {"optimizer", 2}, {"gradients", 2}, {"parameters", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_run_result r = run(4e6, 1e6, cases[i].sharded, 4, "overlap = yes\n");
+        assert_near(r.usage.traffic_bytes, 20 * cases[i].vectors * 3 * 4e6, 1e-9);
+        dl_run_result_free(&r);
+    }
+}
+
+/* One GPU has nothing to divide. */
+static void one_worker_is_not_sharded(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"optimizer", "gradients", "parameters"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        dl_run_result r = run(4e6, 1e6, names[i], 1, "overlap = yes\n");
+        assert_near(1e9 * r.step_p50_s, FORWARD_NS + BACKWARD_NS + UPDATE_NS, 1e-9);
+        dl_run_result_free(&r);
+    }
+}
+
+/* 80 kB of parameters, as many of gradients, 160 kB of state, 2 kB a sample and 1 kB; buckets of 10 kB;
+ * four workers. */
+static void memory_is_divided(void **state)
+{
+    (void)state;
+    static const double expected[] = {80e3 + 80e3 + 160e3, 80e3 + 80e3 + 40e3, 80e3 + 30e3 + 40e3,
+                                      40e3 + 30e3 + 40e3};
+    dl_costs costs =
+        fixture_costs("[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 160000\n"
+                      "[gpu_memory]\nactivation_bytes_per_sample = 2000\nworkspace_bytes = 1000\n");
+    for (int s = DL_SHARDED_NONE; s <= DL_SHARDED_PARAMETERS; s++) {
+        dl_gpu_options options = {.sharded = (dl_sharded)s, .bucket_bytes = 10000};
+        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4), expected[s] + 17e3, 1e-12);
+        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 1), expected[0] + 17e3, 1e-12);
+        options.bucket_bytes = 0; /* all at once: gradients and parameters are there whole */
+        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4),
+                    160e3 + (s == DL_SHARDED_NONE ? 160e3 : 40e3) + 17e3, 1e-12);
+    }
+    dl_costs_free(&costs);
+}
+
+static void what_cannot_be_sharded_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines, *says;
+    } cases[] = {
+        {"[sync]\nmode = average\n[exchange]\nsharded = optimizer\n", "only with mode allreduce"},
+        {"[sync]\nmode = allreduce\nlag = 1\n[exchange]\nsharded = optimizer\n", "not with"},
+        {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\ncompress = fp16\n",
+         "not with"},
+        {"[sync]\nmode = allreduce\naccumulate = 2\n[exchange]\nsharded = parameters\n",
+         "not with [sync] accumulate"},
+        {"[sync]\nmode = allreduce\n[exchange]\nsharded = parameters\noverlap = no\n",
+         "not with overlap = no"},
+        {"[sync]\nmode = allreduce\n[exchange]\nsharded = parameter\n",
+         "did you mean 'parameters'"},
+    };
+    char path[64];
+    snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        dl_scenario scenario = {0};
+        dl_error err = {0};
+        snprintf(text, sizeof text,
+                 "[machine]\nfile = %s\nworkers = 2\n[workload]\ncosts = c.ini\n"
+                 "batch_per_worker = 2\n%s",
+                 path, cases[i].lines);
+        assert_int_not_equal(dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), &err),
+                             DL_OK);
+        assert_contains(err.text, cases[i].says);
+    }
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(optimizers_gather_after_the_update),
+        cmocka_unit_test(parameters_are_gathered_for_both_passes),
+        cmocka_unit_test(all_wait_for_the_slowest),
+        cmocka_unit_test(bytes_are_those_of_the_collectives),
+        cmocka_unit_test(one_worker_is_not_sharded),
+        cmocka_unit_test(memory_is_divided),
+        cmocka_unit_test(what_cannot_be_sharded_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
