@@ -148,8 +148,9 @@ static size_t column_grain(int rows)
 }
 
 /* Columns are summed in blocks, in double: a float sum over the 10^5 pixels of a batch would lose
- * half of its digits. */
-enum { BLOCK = 64 };
+ * half of its digits. Of a block's sums each is loaded once for some rows, in whose order it grows:
+ * long pieces of rows, few loads of sums. */
+enum { BLOCK = 512, ROWS = 8 };
 
 static inline size_t block_width(size_t first, size_t last)
 {
@@ -161,6 +162,18 @@ typedef struct matrix_row {
     dl_real *matrix, *row;
     int rows, columns;
 } matrix_row;
+
+/* Inlined with a constant number of rows. */
+static inline __attribute__((always_inline)) void
+add_rows(double *restrict sum, const dl_real *restrict from, size_t columns, size_t width, int rows)
+{
+    for (size_t j = 0; j < width; j++) {
+        double total = sum[j];
+        for (int i = 0; i < rows; i++)
+            total += (double)from[(size_t)i * columns + j];
+        sum[j] = total;
+    }
+}
 
 DL_HOT static void repeat_row_part(const void *loop, size_t first, size_t last)
 {
@@ -184,15 +197,17 @@ void dl_repeat_row(void *matrix, const void *row, int rows, int columns)
 DL_HOT static void sum_rows_part(const void *loop, size_t first, size_t last)
 {
     const matrix_row *m = loop;
-    const int rows = m->rows;
     const size_t columns = (size_t)m->columns;
     for (size_t block = first; block < last; block += BLOCK) {
         const size_t width = block_width(block, last);
-        const dl_real *from = m->matrix + block;
+        const dl_real *restrict from = m->matrix + block;
         double sum[BLOCK] = {0};
-        for (int i = 0; i < rows; i++, from += columns) {
-            for (size_t j = 0; j < width; j++)
-                sum[j] += (double)from[j];
+        for (int left = m->rows; left > 0; left -= ROWS, from += ROWS * columns) {
+            if (left < ROWS) {
+                add_rows(sum, from, columns, width, left);
+            } else {
+                add_rows(sum, from, columns, width, ROWS);
+            }
         }
         for (size_t j = 0; j < width; j++)
             m->row[block + j] = (dl_real)sum[j];
@@ -205,47 +220,56 @@ static void cpu_sum_rows(void *sums, const void *matrix, int rows, int columns)
               column_grain(rows));
 }
 
-/* variance[j] = sum over rows of (x - mean)^2 / rows for one block of columns. */
-static inline void block_variance(double *variance, const dl_norm *norm, size_t first, size_t width)
+/* Sums over rows of the differences from a row, and of their squares. Inlined with a constant
+ * number of rows. */
+static inline __attribute__((always_inline)) void
+add_differences(double *restrict sum, double *restrict squares, const dl_real *restrict pivot,
+                const dl_real *restrict from, size_t columns, size_t width, int rows)
 {
-    const dl_real *from = (const dl_real *)norm->x + first;
-    const dl_real *mean = (const dl_real *)norm->mean + first;
-    const int rows = norm->rows;
-    const size_t channels = (size_t)norm->channels;
-    for (size_t j = 0; j < width; j++)
-        variance[j] = 0;
-    for (int i = 0; i < rows; i++, from += channels) {
-        for (size_t j = 0; j < width; j++) {
-            const double difference = (double)from[j] - (double)mean[j];
-            variance[j] += difference * difference;
+    for (size_t j = 0; j < width; j++) {
+        const double middle = (double)pivot[j];
+        double total = sum[j], square = squares[j];
+        for (int i = 0; i < rows; i++) {
+            const double difference = (double)from[(size_t)i * columns + j] - middle;
+            total += difference;
+            square += difference * difference;
         }
+        sum[j] = total;
+        squares[j] = square;
     }
-    for (size_t j = 0; j < width; j++)
-        variance[j] /= rows;
 }
 
-/* Of channels first .. last - 1. */
+/* Of channels first .. last - 1, in one pass, with differences from the first row in place of the
+ * mean: that is n (mean - first)^2 more in the sum of squares, which in double loses no digit of a
+ * float unless the first row is far outside of all others. */
 DL_HOT static void batch_statistics_part(const void *loop, size_t first, size_t last)
 {
     const dl_norm *norm = loop;
     dl_real *mean = norm->mean, *inverse_deviation = norm->inverse_deviation;
     dl_real *running_mean = norm->running_mean, *running_variance = norm->running_variance;
-    const double share = norm->momentum;
-    const double unbiased = norm->rows > 1 ? (double)norm->rows / (norm->rows - 1) : 1;
-    sum_rows_part(&(matrix_row){(dl_real *)norm->x, mean, norm->rows, norm->channels}, first, last);
-    for (size_t c = first; c < last; c++)
-        mean[c] /= (dl_real)norm->rows;
+    const size_t channels = (size_t)norm->channels;
+    const double share = norm->momentum, rows = norm->rows;
+    const double unbiased = norm->rows > 1 ? rows / (rows - 1) : 1;
     for (size_t block = first; block < last; block += BLOCK) {
         const size_t width = block_width(block, last);
-        double variance[BLOCK];
-        block_variance(variance, norm, block, width);
+        const dl_real *restrict pivot = (const dl_real *)norm->x + block, *restrict from = pivot;
+        double sum[BLOCK] = {0}, squares[BLOCK] = {0};
+        for (int left = norm->rows; left > 0; left -= ROWS, from += ROWS * channels) {
+            if (left < ROWS) {
+                add_differences(sum, squares, pivot, from, channels, width, left);
+            } else {
+                add_differences(sum, squares, pivot, from, channels, width, ROWS);
+            }
+        }
         for (size_t j = 0; j < width; j++) {
             const size_t c = block + j;
-            inverse_deviation[c] = (dl_real)(1 / sqrt(variance[j] + norm->epsilon));
+            const double variance = fmax(0, squares[j] - sum[j] * sum[j] / rows) / rows;
+            mean[c] = (dl_real)((double)pivot[j] + sum[j] / rows);
+            inverse_deviation[c] = (dl_real)(1 / sqrt(variance + norm->epsilon));
             running_mean[c] =
                 (dl_real)((1 - share) * (double)running_mean[c] + share * (double)mean[c]);
-            running_variance[c] = (dl_real)((1 - share) * (double)running_variance[c] +
-                                            share * unbiased * variance[j]);
+            running_variance[c] =
+                (dl_real)((1 - share) * (double)running_variance[c] + share * unbiased * variance);
         }
     }
 }
@@ -306,26 +330,49 @@ typedef struct norm_backward {
     dl_real *dscale, *dshift, *dx;
 } norm_backward;
 
+/* Sums over rows of dy, and of dy (x - mean). Inlined with a constant number of rows. */
+static inline __attribute__((always_inline)) void
+add_gradients(double *restrict shift, double *restrict scale, const dl_real *restrict mean,
+              const dl_real *restrict x, const dl_real *restrict dy, size_t columns, size_t width,
+              int rows)
+{
+    for (size_t j = 0; j < width; j++) {
+        double shifted = shift[j], scaled = scale[j];
+        for (int i = 0; i < rows; i++) {
+            const size_t at = (size_t)i * columns + j;
+            shifted += (double)dy[at];
+            scaled += (double)(dy[at] * (x[at] - mean[j]));
+        }
+        shift[j] = shifted;
+        scale[j] = scaled;
+    }
+}
+
 /* Of channels first .. last - 1: dshift, and dscale = sum of dy * normalised x over the rows. */
 DL_HOT static void norm_parameter_gradients_part(const void *loop, size_t first, size_t last)
 {
     const norm_backward *back = loop;
     const dl_norm *norm = back->norm;
-    const dl_real *mean = norm->mean, *inverse = norm->inverse_deviation, *x = norm->x;
-    const dl_real *dy = back->dy;
-    const int rows = norm->rows;
+    const dl_real *mean = norm->mean, *inverse = norm->inverse_deviation;
     const size_t channels = (size_t)norm->channels;
-    sum_rows_part(&(matrix_row){(dl_real *)dy, back->dshift, rows, norm->channels}, first, last);
     for (size_t block = first; block < last; block += BLOCK) {
         const size_t width = block_width(block, last);
-        double sum[BLOCK] = {0};
-        for (int i = 0; i < rows; i++) {
-            const size_t at = (size_t)i * channels + block;
-            for (size_t j = 0; j < width; j++)
-                sum[j] += (double)(dy[at + j] * (x[at + j] - mean[block + j]));
+        const dl_real *restrict x = (const dl_real *)norm->x + block;
+        const dl_real *restrict dy = back->dy + block;
+        double shift[BLOCK] = {0}, scale[BLOCK] = {0};
+        for (int left = norm->rows; left > 0; left -= ROWS) {
+            if (left < ROWS) {
+                add_gradients(shift, scale, mean + block, x, dy, channels, width, left);
+            } else {
+                add_gradients(shift, scale, mean + block, x, dy, channels, width, ROWS);
+            }
+            x += ROWS * channels;
+            dy += ROWS * channels;
         }
-        for (size_t j = 0; j < width; j++)
-            back->dscale[block + j] = (dl_real)(sum[j] * (double)inverse[block + j]);
+        for (size_t j = 0; j < width; j++) {
+            back->dshift[block + j] = (dl_real)shift[j];
+            back->dscale[block + j] = (dl_real)(scale[j] * (double)inverse[block + j]);
+        }
     }
 }
 
@@ -462,10 +509,11 @@ static void cpu_mean_pixels_backward(int count, int pixels, int channels, const 
 
 /* Parts of a product, along the larger side of c, always the same: what OpenBLAS computes for a
  * number may depend on where the matrix ends, so parts by the number of threads would change bits.
- * Each part packs the whole of one operand anew, so they are few. */
+ * Each part packs the whole of one operand anew, which takes about 12 / size of the product's time
+ * (an Intel Xeon), so they are few. */
 static size_t gemm_parts(int size)
 {
-    return size < 256 ? 1 : size < 1024 ? 2 : size < 4096 ? 4 : 8;
+    return size < 512 ? 1 : size < 4096 ? 2 : 8;
 }
 
 /* Parts first .. last - 1, one call each. */

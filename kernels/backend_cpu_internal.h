@@ -16,8 +16,9 @@ enum { DL_PANEL = 256 / sizeof(dl_real) };
  *   a(i, l) = a[i * a_row + l * a_depth]
  *   b(l, j) = b[j / DL_PANEL * b_panel + l * b_depth + j % DL_PANEL]
  *   c(i, j) = c[i * c_row + j]
- * Each number of c is one chain of additions in the order of l, so it depends on nothing but its
- * row and column; product and sum are fused where the processor can. */
+ * Each number of c is one chain of additions in the order of l, which accumulate adds to what was
+ * there, so it depends on nothing but its row and column; product and sum are fused where the
+ * processor can. */
 typedef struct dl_product {
     int m, n, k;
     bool accumulate;
@@ -42,14 +43,17 @@ typedef struct dl_dots {
 #define dl_product_run DL_TYPED(dl_product_run)
 #define dl_dots_run DL_TYPED(dl_dots_run)
 #define dl_product_kinds DL_TYPED(dl_product_kinds)
+#define dl_product_outruns_blas DL_TYPED(dl_product_outruns_blas)
 
 /* By the best kind that the processor has. */
 void dl_product_run(const dl_product *product);
 void dl_dots_run(const dl_dots *dots);
+bool dl_product_outruns_blas(void);
 
 /* The same for each kind of processor, the best first; the last row has no name. */
 typedef struct dl_product_kind {
     const char *name;
+    bool outruns_blas; /* also where operands must be copied first, of some hundred rows and more */
     bool (*is_there)(void);
     void (*run)(const dl_product *product);
     void (*run_dots)(const dl_dots *dots);

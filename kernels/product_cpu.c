@@ -58,11 +58,11 @@ static bool has_avx512(void)
 
 static const dl_product_kind kinds[] = {
 #if defined(__x86_64__) && defined(__GNUC__)
-    {"avx512", has_avx512, product_avx512, product_avx512_dots},
-    {"avx2", has_avx2, product_avx2, product_avx2_dots},
+    {"avx512", true, has_avx512, product_avx512, product_avx512_dots},
+    {"avx2", false, has_avx2, product_avx2, product_avx2_dots},
 #endif
-    {"any", always, product_any, product_any_dots},
-    {NULL, NULL, NULL, NULL},
+    {"any", false, always, product_any, product_any_dots},
+    {NULL, false, NULL, NULL, NULL},
 };
 
 const dl_product_kind *dl_product_kinds(void)
@@ -86,4 +86,9 @@ void dl_product_run(const dl_product *product)
 void dl_dots_run(const dl_dots *dots)
 {
     best_kind()->run_dots(dots);
+}
+
+bool dl_product_outruns_blas(void)
+{
+    return best_kind()->outruns_blas;
 }

@@ -26,11 +26,7 @@ TILE(const dl_product *p, int rows, const dl_real *a, const dl_real *b, dl_real 
     VECTOR sum[ROWS][VECTORS];
     UNROLL for (int i = 0; i < rows; i++)
     {
-        UNROLL for (size_t j = 0; j < VECTORS; j++)
-        {
-            const dl_real *at = c + (size_t)i * c_row + j * LANES;
-            sum[i][j] = p->accumulate ? *(const VECTOR *)at : (VECTOR){0};
-        }
+        UNROLL for (size_t j = 0; j < VECTORS; j++) sum[i][j] = (VECTOR){0};
     }
     for (int l = p->k; l > 0; l--, a += a_depth, b += b_depth) {
         VECTOR right[VECTORS];
@@ -45,7 +41,8 @@ TILE(const dl_product *p, int rows, const dl_real *a, const dl_real *b, dl_real 
     {
         UNROLL for (size_t j = 0; j < VECTORS; j++)
         {
-            *(VECTOR *)(c + (size_t)i * c_row + j * LANES) = sum[i][j];
+            VECTOR *at = (VECTOR *)(c + (size_t)i * c_row + j * LANES);
+            *at = p->accumulate ? *at + sum[i][j] : sum[i][j];
         }
     }
 }

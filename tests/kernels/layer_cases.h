@@ -15,8 +15,9 @@ typedef struct layer_case {
  * within an image. The others hang over the edge, leave pixels out at the far edge, step over
  * pixels that no window holds, or have no rows to copy. conv by tiles: 12 tiles of 2x2 pixels in
  * both precisions, those at the right edge cut; by blocks: in double precision 125 of 96 a block,
- * cut at the lower edge. Of few pixels: 12 and 40, products without OpenBLAS. batch_norm: more channels than one block of
- * sums. */
+ * cut at the lower edge. Of few pixels: 12 and 40, products without OpenBLAS; of many: 800 and 840,
+ * no multiple of a block's, deeper than a block, and in tiles of 273 pixels. batch_norm: more
+ * channels than one block of sums, more rows than one group, not whole groups. */
 static const layer_case cases[] = {
     {{.name = "dense", .kind = "dense", .units = 5}, {1, 1, 7}, 3},
     {{.name = "dense of an image", .kind = "dense", .units = 4}, {3, 2, 5}, 2},
@@ -80,6 +81,21 @@ static const layer_case cases[] = {
       .no_bias = true},
      {4, 5, 64},
      2},
+    {{.name = "pointwise conv of many pixels",
+      .kind = "conv",
+      .units = 64,
+      .kernel = 1,
+      .no_bias = true},
+     {20, 20, 320},
+     2},
+    {{.name = "strided conv of many pixels",
+      .kind = "conv",
+      .units = 64,
+      .kernel = 3,
+      .stride = 2,
+      .padding = 1},
+     {40, 42, 64},
+     2},
     {{.name = "pool", .kind = "max_pool", .kernel = 2, .stride = 2}, {4, 6, 3}, 3},
     {{.name = "pool of one block", .kind = "max_pool", .kernel = 2, .stride = 2}, {2, 2, 21}, 2},
     {{.name = "pool of odd sides", .kind = "max_pool", .kernel = 2, .stride = 2}, {5, 7, 3}, 2},
@@ -89,7 +105,7 @@ static const layer_case cases[] = {
     {{.name = "global pool", .kind = "global_pool"}, {3, 3, 5}, 2},
     {{.name = "relu", .kind = "relu"}, {3, 5, 7}, 2},
     {{.name = "add", .kind = "add"}, {3, 5, 7}, 2},
-    {{.name = "batch_norm", .kind = "batch_norm"}, {3, 4, 70}, 2},
+    {{.name = "batch_norm", .kind = "batch_norm"}, {3, 3, 520}, 2},
     {{.name = "batch_norm of vectors", .kind = "batch_norm"}, {1, 1, 5}, 6},
     {{.name = "softmax", .kind = "softmax"}, {1, 1, 10}, 4},
 };
