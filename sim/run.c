@@ -381,9 +381,8 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .slows = config->point->workers > 1 && mode == &dl_mode_allreduce &&
                  (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),
-        .may_be_direct =
-            config->way != DL_RUN_BY_EVENTS && config->observer == NULL &&
-            (mode->coupling == DL_COUPLING_SERVER || mode->coupling == DL_COUPLING_PARAMETERS),
+        .may_be_direct = config->way != DL_RUN_BY_EVENTS && config->observer == NULL &&
+                         mode->coupling != DL_COUPLING_OTHER,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
         .with_buffers = mode == &dl_mode_allreduce && !lags(config->point) &&
@@ -661,6 +660,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .gathers = gathers(scenario, point),
         .advance = point->mode->advance,
         .coupling = point->mode->coupling,
+        .update_gradients =
+            point->mode->gradients != NULL ? point->mode->gradients(point->option, workers) : 1,
         .by_events = config->way == DL_RUN_BY_EVENTS,
         .noise = &in->noise,
         .seed = (uint64_t)scenario->seed,

@@ -394,15 +394,14 @@ static bool is_measured(const dl_team *team, const dl_worker *worker)
     return team->config.warmup == 0 || worker->warm_up_steps > 0;
 }
 
-/* The worker has contributed the gradient of its step. */
-static void add_pending(dl_team *team, int worker)
+void dl_team_add_pending(dl_team *team, int worker, int staleness)
 {
     dl_team_tallies *t = &team->tallies;
     if (t->pending_count == t->pending_room) {
         t->pending_room = t->pending_room > 0 ? 2 * t->pending_room : 16;
         t->pending = dl_realloc(t->pending, t->pending_room, sizeof *t->pending, "gradients");
     }
-    t->pending[t->pending_count++] = (dl_pending){worker, team->workers[worker].staleness};
+    t->pending[t->pending_count++] = (dl_pending){worker, staleness};
 }
 
 static void grow_staleness(dl_team_tallies *t, size_t count)
@@ -448,7 +447,8 @@ void dl_team_contribute(dl_team *team, int worker)
     w->contributions++;
     w->computes = false;
     team->gradients++;
-    if (!team->config.keeps_logs && is_measured(team, w)) add_pending(team, worker);
+    if (!team->config.keeps_logs && is_measured(team, w))
+        dl_team_add_pending(team, worker, w->staleness);
     advance_clock(team, worker, w->steps_done + 1);
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->contribute != NULL) {
@@ -463,7 +463,7 @@ void dl_team_drop(dl_team *team, int worker)
 
 /* The run is over, and what the worker has contributed since the last update is left over: its last
  * steps with a staleness. */
-static void leave_over(dl_team *team, int worker)
+void dl_team_leave_over(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     if (dl_team_is_applied(team, worker)) w->contributions = 0;
@@ -680,7 +680,7 @@ void dl_team_run(dl_team *team)
               "the run ended with %d workers at the barrier, worker %d in the lock",
               team->arrived_count, team->lock_owner);
     for (int w = 0; w < team->config.workers; w++)
-        leave_over(team, w);
+        dl_team_leave_over(team, w);
     if (team->syncer != NULL) dl_syncer_end(team);
 }
 

@@ -115,7 +115,12 @@ typedef enum dl_coupling {
     DL_COUPLING_PARAMETERS,
     /* Each pushes its gradient, has the server apply it under the lock and pulls under it, where it is
      * within the bound of clocks; else it waits for that before it pulls. */
-    DL_COUPLING_SERVER
+    DL_COUPLING_SERVER,
+    /* The same, but the gradient counts as soon as the worker has the lock, the server applies
+     * update_gradients of them at once, and those who are not the last of these pull what there is. */
+    DL_COUPLING_SOME,
+    /* After each step all push, meet, have the server sum, meet again and pull. */
+    DL_COUPLING_SUMS
 } dl_coupling;
 
 /* What a worker's time in its states is added up as. */
@@ -197,7 +202,8 @@ typedef struct dl_team_config {
                              DL_UPDATE in place of DL_APPLY; on GPUs only */
     void (*advance)(dl_team *team, int worker);
     dl_coupling coupling;
-    bool by_events; /* for tests: no run is worked out directly */
+    int64_t update_gradients; /* of DL_COUPLING_SOME */
+    bool by_events;           /* for tests: no run is worked out directly */
     const dl_noise_config *noise;
     uint64_t seed;
     uint32_t replicate;
@@ -375,8 +381,11 @@ void dl_team_pause(dl_team *team, int worker);
 void dl_team_resume(dl_team *team, int worker);
 void dl_team_retire(dl_team *team, int worker);
 
-/* For platforms: one more applied gradient with this staleness. */
+/* For platforms that work runs out: one more applied gradient with this staleness; one that waits for an
+ * update; at the end, what no update has of the worker is left over. */
 void dl_team_tally_staleness(dl_team_tallies *tallies, int staleness);
+void dl_team_add_pending(dl_team *team, int worker, int staleness);
+void dl_team_leave_over(dl_team *team, int worker);
 
 /* For platforms: what the worker was started on has ended. */
 void dl_team_done(dl_team *team, int worker);

@@ -90,6 +90,8 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
         return is_collective(config, gpus) && !config->interval_by_speed &&
                config->steps % interval == 0 && config->warmup % interval == 0;
     case DL_COUPLING_SERVER:
+    case DL_COUPLING_SOME:
+    case DL_COUPLING_SUMS:
     case DL_COUPLING_OTHER: break;
     }
     return false;

@@ -6,12 +6,8 @@
  * its instant, in the order of its causes. Events of equal times are told apart by their numbers, in the
  * order of scheduling, as the engine does.
  *
- * Copies. All copies to the server go over the same links and then over links of their own, which are no
- * narrower; so do all copies from it, over others. Then all copies of one way have one rate, and the
- * first to come is the first to end: a line of them is enough. The sums of bytes are those of the
- * network's bundles (sim/network/network.h), down to what is rounded: a copy that was alone keeps a bundle
- * of its own until the next sharing. */
-#include "sim/platform/gpu_internal.h"
+ * Copies to the server share one way, those from it another (sim/platform/gpu_way.h). */
+#include "sim/platform/gpu_way.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,12 +18,11 @@
 #include "common/units.h"
 #include "sim/sync/mode.h"
 
-#define WORKER_BITS 24
+#define WORKER_BITS DL_WAY_WORKER_BITS
 #define WORKERS_MOST (1 << WORKER_BITS)
 #define NUMBERS_MOST ((uint64_t)1 << (64 - WORKER_BITS))
 #define AHEAD_MOST 64
 #define STEPS_MOST (1 << 20)
-#define LINKS_MOST 16 /* that all copies of a way go over */
 #define NEVER INT64_MAX
 #define LINE_BYTES 64
 
@@ -71,6 +66,8 @@ typedef struct agent {
     _Alignas(LINE_BYTES) int64_t step_start_ns;
     int64_t staleness; /* sum over gradients */
     dl_noise noise;
+    uint32_t contributed_version;
+    int32_t contributions; /* with that version, where gradients are counted */
 } agent;
 
 _Static_assert(sizeof(agent) == 2 * LINE_BYTES, "an agent has two lines of the cache");
@@ -88,31 +85,6 @@ typedef struct line {
     int64_t delay_ns;
 } line;
 
-typedef struct copy {
-    double base; /* bytes that others of its bundle had got when it came in */
-    int worker;
-} copy;
-
-/* Copies with one rate, in the order of their ends. */
-typedef struct way {
-    double bytes; /* of each copy */
-    double capacity[LINKS_MOST];
-    double times[LINKS_MOST]; /* that a byte crosses the link */
-    int links[LINKS_MOST];
-    int link_count;
-    int limits; /* the first so many of capacity[] and times[] may be the narrowest */
-    double narrow[LINKS_MOST], narrow_times[LINKS_MOST];
-    copy *copies; /* a ring */
-    uint32_t first, count, room;
-    double served, rate; /* bytes of each, of the bundle */
-    int64_t since_ns;    /* served is of this time */
-    bool was_alone;      /* the first one is still in a bundle by itself: */
-    double alone_served, alone_rate;
-    int64_t alone_since_ns;
-    bool is_dirty;
-    int64_t ended; /* copies */
-} way;
-
 typedef struct served {
     dl_team *team;
     dl_gpus *gpus;
@@ -129,12 +101,12 @@ typedef struct served {
     int heap_count;
     uint32_t *at_once; /* a ring of what happens at this instant: kind, then worker */
     uint32_t at_once_first, at_once_count, at_once_room;
-    way ways[WAYS];
+    dl_gpu_way ways[WAYS];
+    bool is_dirty[WAYS]; /* to be shared anew */
     int dirty[WAYS], dirty_count;
-    bool shares;     /* a SHARE is due */
-    uint32_t *ended; /* copies whose ends are to be reported: way, then worker */
-    size_t ended_count, ended_room;
-    uint32_t *queue; /* [workers] ring of who waits for the lock */
+    bool shares;        /* a SHARE is due */
+    dl_gpu_ended ended; /* copies whose ends are to be reported */
+    uint32_t *queue;    /* [workers] ring of who waits for the lock */
     uint32_t queue_first, queue_count;
     int owner;
     int *waiting; /* [workers] at the barrier or for the slowest, in the order of arrival */
@@ -146,7 +118,10 @@ typedef struct served {
     const double *slow_of; /* of each */
     double moved_bytes, sent_bytes;
     bool leaves_domain;
-    bool averages; /* the mode is average, else async or ssp */
+    bool meets;       /* all meet for an exchange: ps, average */
+    bool with_update; /* they update in each step: average */
+    bool counts; /* an update needs `needed` gradients: softsync, kbatchasync; else async, ssp */
+    int64_t needed;
     double bound;
     int64_t ahead, interval;
 } served;
@@ -271,119 +246,28 @@ static int earliest(const served *s)
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
-static void advance_way(const served *s, way *v)
-{
-    v->served += v->rate * 1e-9 * (double)(s->now_ns - v->since_ns);
-    v->since_ns = s->now_ns;
-}
-
 static void mark_dirty(served *s, int which)
 {
-    if (s->ways[which].is_dirty) return;
-    s->ways[which].is_dirty = true;
+    if (s->is_dirty[which]) return;
+    s->is_dirty[which] = true;
     s->dirty[s->dirty_count++] = which;
 }
 
-static void push_copy(way *v, copy c)
-{
-    if (v->count == v->room) {
-        const uint32_t old = v->room, room = old > 0 ? 2 * old : 64;
-        v->copies = dl_realloc(v->copies, room, sizeof *v->copies, "copies");
-        for (uint32_t i = 0; old > 0 && i < v->first; i++)
-            v->copies[old + i] = v->copies[i];
-        v->room = room;
-    }
-    v->copies[(v->first + v->count++) & (v->room - 1)] = c;
-}
-
-/* A copy starts to move bytes. One that was alone, and the first that comes to it, are in bundles by
- * themselves until they share. */
+/* A copy starts to move bytes. */
 static void join(served *s, int which, int worker)
 {
-    way *v = &s->ways[which];
-    if (v->count < 2) {
-        if (v->count == 1) {
-            v->was_alone = true;
-            v->alone_served = v->served;
-            v->alone_rate = v->rate;
-            v->alone_since_ns = v->since_ns;
-        }
-        v->served = v->rate = 0;
-        v->since_ns = s->now_ns;
-    } else {
-        advance_way(s, v);
-    }
-    push_copy(v, (copy){v->served, worker});
+    dl_gpu_way_join(&s->ways[which], s->now_ns, worker);
     mark_dirty(s, which);
     if (s->shares) return;
     s->shares = true;
     push_at_once(s, SHARE, 0);
 }
 
-/* As the network's has_ended. */
-static bool has_ended(double mark, double served_bytes, double rate)
-{
-    return mark - served_bytes <= rate * 1e-12 + mark * 1e-14;
-}
-
-static void end_first(served *s, int which)
-{
-    way *v = &s->ways[which];
-    if (s->ended_count == s->ended_room) {
-        s->ended_room = s->ended_room > 0 ? 2 * s->ended_room : 64;
-        s->ended = dl_realloc(s->ended, s->ended_room, sizeof *s->ended, "ended copies");
-    }
-    s->ended[s->ended_count++] =
-        (uint32_t)which << WORKER_BITS | (uint32_t)v->copies[v->first].worker;
-    v->first = (v->first + 1) & (v->room - 1);
-    v->count--;
-    v->ended++;
-    prefetch(s, (uint64_t)v->copies[v->first].worker);
-}
-
-/* Ends what has ended; true if the network then takes the others for parted, and shares them later. */
-static bool end_copies(served *s, int which)
-{
-    way *v = &s->ways[which];
-    if (v->was_alone) { /* the others have only come now */
-        v->alone_served += v->alone_rate * 1e-9 * (double)(s->now_ns - v->alone_since_ns);
-        v->alone_since_ns = s->now_ns;
-        if (!has_ended(v->bytes + v->copies[v->first].base, v->alone_served, v->alone_rate))
-            return false;
-        end_first(s, which);
-        v->was_alone = false;
-        return v->link_count > 1;
-    }
-    advance_way(s, v);
-    while (v->count > 0 && has_ended(v->bytes + v->copies[v->first].base, v->served, v->rate))
-        end_first(s, which);
-    return false;
-}
-
-static double shared_rate(const way *v)
-{
-    double level = INFINITY;
-    for (int i = 0; i < v->limits; i++) {
-        const double rate = v->narrow[i] / ((double)v->count * v->narrow_times[i]);
-        level = rate < level ? rate : level;
-    }
-    return level;
-}
-
 /* Shares the way among its copies, and schedules the next end. */
 static void share(served *s, int which)
 {
-    way *v = &s->ways[which];
-    s->heads[COPIED + which] = (event){NEVER, 0};
-    if (v->count == 0) return;
-    v->rate = shared_rate(v);
-    copy *first = &v->copies[v->first];
-    if (v->was_alone) { /* it comes to the others */
-        first->base = first->base - v->alone_served + v->served;
-        v->was_alone = false;
-    }
-    const double left_ns = (v->bytes + first->base - v->served) / v->rate * 1e9;
-    s->heads[COPIED + which] = new_event(s, dl_ns_ceil(fmax(left_ns, 1)), 0);
+    const int64_t left_ns = dl_gpu_way_share(&s->ways[which]);
+    s->heads[COPIED + which] = left_ns >= 0 ? new_event(s, left_ns, 0) : (event){NEVER, 0};
 }
 
 static void on_copied(served *s, int which, int worker);
@@ -394,20 +278,23 @@ static void synchronize(served *s)
     bool parted[WAYS] = {false};
     for (int i = 0; i < s->dirty_count; i++) {
         const int which = s->dirty[i];
-        parted[which] = end_copies(s, which);
+        dl_gpu_way *v = &s->ways[which];
+        parted[which] = dl_gpu_way_end(v, s->now_ns, which, &s->ended);
+        if (v->count > 0) prefetch(s, (uint64_t)v->copies[v->first].worker);
         if (!parted[which]) share(s, which);
     }
     for (int i = 0; i < s->dirty_count; i++) {
         const int which = s->dirty[i];
         if (parted[which]) share(s, which);
-        s->ways[which].is_dirty = false;
+        s->is_dirty[which] = false;
     }
     s->dirty_count = 0;
-    for (size_t i = 0; i < s->ended_count; i++) {
-        if (i + 2 < s->ended_count) prefetch(s, s->ended[i + 2] & (WORKERS_MOST - 1));
-        on_copied(s, (int)(s->ended[i] >> WORKER_BITS), worker_of(s->ended[i]));
+    for (size_t i = 0; i < s->ended.count; i++) {
+        const uint32_t *one = &s->ended.items[i];
+        if (i + 2 < s->ended.count) prefetch(s, one[2] & (WORKERS_MOST - 1));
+        on_copied(s, (int)(*one >> WORKER_BITS), worker_of(*one));
     }
-    s->ended_count = 0;
+    s->ended.count = 0;
 }
 
 /* --- a worker's step ------------------------------------------------------------------------- */
@@ -427,7 +314,7 @@ static void start_work(served *s, int worker)
     slow *= dl_noise_next_work(s->noise, &a->noise);
     const dl_gpu_step *step = dl_gpu_step_of(s->gpus->config.steps, worker);
     a->phase = IDLE;
-    push_computed(s, dl_ns_ceil(dl_gpus_work_ns(step, slow, s->averages) * factor), worker);
+    push_computed(s, dl_ns_ceil(dl_gpus_work_ns(step, slow, s->with_update) * factor), worker);
 }
 
 static void start_step(served *s, int worker)
@@ -436,7 +323,7 @@ static void start_step(served *s, int worker)
     dl_team *team = s->team;
     const int64_t lag = a->steps_done - s->least_clock;
     if (lag > team->clock_lag_max) team->clock_lag_max = lag;
-    if (s->averages) {
+    if (s->meets) {
         const int64_t drift = a->steps_done % s->interval;
         if (drift > team->drift_max) team->drift_max = drift;
         team->drift_sum += drift;
@@ -535,14 +422,14 @@ static void end_step(served *s, int worker)
     dl_team *team = s->team;
     if (team->config.keeps_logs) {
         dl_team_step_log(team, worker)[a->steps_done] = s->now_ns - a->step_start_ns;
-        if (s->averages) dl_team_staleness_log(team, worker)[a->steps_done] = DL_NO_STALENESS_YET;
+        if (s->meets) dl_team_staleness_log(team, worker)[a->steps_done] = DL_NO_STALENESS_YET;
     } else if (a->is_measured) {
         dl_tally_add(&team->tallies.steps, s->now_ns - a->step_start_ns);
     }
     a->steps_done++;
     a->started--;
     a->launched--;
-    if (s->averages) advance_clock(s, a->steps_done);
+    if (s->meets) advance_clock(s, a->steps_done);
     if (team->config.warmup > 0) end_warm_up(s, worker);
     try_launch(s, worker);
     const bool is_done = a->steps_done == team->config.steps;
@@ -563,7 +450,7 @@ static void start_pull(served *s, int worker)
     after(s, PULL, worker);
 }
 
-/* --- async, ssp ------------------------------------------------------------------------------ */
+/* --- each for itself ------------------------------------------------------------------------- */
 
 enum { FIRST_LOCK, SECOND_LOCK }; /* to have the gradient applied; to pull after waiting */
 
@@ -575,7 +462,7 @@ static bool is_within_bound(const served *s, int worker)
 /* Those who waited for the slowest go on. */
 static void wake(served *s)
 {
-    if (s->averages || (s->woken_clock == s->least_clock && !s->team->stopping)) return;
+    if (s->meets || (s->woken_clock == s->least_clock && !s->team->stopping)) return;
     int left = 0;
     for (int i = 0; i < s->waiting_count; i++) {
         const int worker = s->waiting[i];
@@ -626,15 +513,66 @@ static void pull_locked(served *s, int worker)
     start_pull(s, worker);
 }
 
-static void has_lock(served *s, int worker)
+/* The worker's gradient counts, for the update that has it or the next one. */
+static int contribute(served *s, int worker)
 {
     agent *a = &s->agents[worker];
-    account(s, a, WAITING);
-    if (a->stage == FIRST_LOCK) {
+    const int staleness = (int)((uint32_t)s->team->version - a->read_version);
+    if (s->team->config.keeps_logs)
+        dl_team_staleness_log(s->team, worker)[a->steps_done] = staleness;
+    advance_clock(s, a->steps_done + 1);
+    return staleness;
+}
+
+static void tally(served *s, int worker, int staleness)
+{
+    dl_team_tally_staleness(&s->team->tallies, staleness);
+    s->agents[worker].staleness += staleness;
+}
+
+/* Contributes to the next update; the one whose gradient is the last that is needed has it made. */
+static void count_gradient(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    dl_team *team = s->team;
+    const uint32_t version = (uint32_t)team->version;
+    const int staleness = contribute(s, worker);
+    if (a->contributed_version != version) a->contributions = 0;
+    a->contributed_version = version;
+    a->contributions++;
+    if (!team->config.keeps_logs && a->is_measured) dl_team_add_pending(team, worker, staleness);
+    if (++team->gradients >= s->needed) {
         after(s, SERVE, worker);
     } else {
         pull_locked(s, worker);
     }
+}
+
+static void has_lock(served *s, int worker)
+{
+    agent *a = &s->agents[worker];
+    account(s, a, WAITING);
+    if (a->stage == SECOND_LOCK) {
+        pull_locked(s, worker);
+    } else if (s->counts) {
+        count_gradient(s, worker);
+    } else {
+        after(s, SERVE, worker);
+    }
+}
+
+/* The server has applied several gradients. */
+static void on_counted(served *s, int worker)
+{
+    dl_team *team = s->team;
+    dl_team_tallies *t = &team->tallies;
+    account(s, &s->agents[worker], SERVING);
+    for (size_t i = 0; i < t->pending_count; i++)
+        tally(s, t->pending[i].worker, t->pending[i].staleness);
+    t->pending_count = 0;
+    team->version++;
+    team->gradients = 0;
+    pull_locked(s, worker);
 }
 
 /* The server has applied the worker's gradient. */
@@ -642,15 +580,9 @@ static void on_applied(served *s, int worker)
 {
     agent *a = &s->agents[worker];
     dl_team *team = s->team;
-    const int staleness = (int)((uint32_t)team->version - a->read_version);
     account(s, a, SERVING);
-    if (team->config.keeps_logs) {
-        dl_team_staleness_log(team, worker)[a->steps_done] = staleness;
-    } else if (a->is_measured) {
-        dl_team_tally_staleness(&team->tallies, staleness);
-        a->staleness += staleness;
-    }
-    advance_clock(s, a->steps_done + 1);
+    const int staleness = contribute(s, worker);
+    if (!team->config.keeps_logs && a->is_measured) tally(s, worker, staleness);
     team->version++;
     wake(s);
     if (is_within_bound(s, worker)) {
@@ -666,10 +598,10 @@ static void on_applied(served *s, int worker)
     }
 }
 
-/* --- average --------------------------------------------------------------------------------- */
+/* --- all together ---------------------------------------------------------------------------- */
 
-/* Stages of an exchange: all meet, the first worker has the server average, all meet again. */
-enum { BEFORE_AVERAGE, AFTER_AVERAGE };
+/* Stages of an exchange: all meet, the first worker has the server sum or average, all meet again. */
+enum { BEFORE_SERVING, AFTER_SERVING };
 
 static void meet(served *s, int worker)
 {
@@ -683,8 +615,8 @@ static void meet(served *s, int worker)
 static void after_meeting(served *s, int worker)
 {
     agent *a = &s->agents[worker];
-    if (a->stage == BEFORE_AVERAGE) {
-        a->stage = AFTER_AVERAGE;
+    if (a->stage == BEFORE_SERVING) {
+        a->stage = AFTER_SERVING;
         if (worker == 0) {
             after(s, SERVE, worker);
         } else {
@@ -702,7 +634,7 @@ static void end_work(served *s, int worker)
 {
     agent *a = &s->agents[worker];
     a->phase = IDLE;
-    if (s->averages && (a->steps_done + 1) % s->interval != 0) {
+    if (s->meets && (a->steps_done + 1) % s->interval != 0) {
         end_step(s, worker);
         return;
     }
@@ -713,7 +645,7 @@ static void end_work(served *s, int worker)
 static void on_release(served *s, int worker)
 {
     account(s, &s->agents[worker], WAITING);
-    if (s->averages) {
+    if (s->meets) {
         after_meeting(s, worker);
     } else {
         take_lock(s, worker);
@@ -726,11 +658,13 @@ static void on_copied(served *s, int which, int worker)
     if (which == WAY_OUT) {
         account(s, a, COPYING);
         end_step(s, worker);
-    } else if (which == MEMORY && !s->averages) {
+    } else if (which == MEMORY && s->counts) {
+        on_counted(s, worker);
+    } else if (which == MEMORY && !s->meets) {
         on_applied(s, worker);
     } else {
         account(s, a, which == WAY_IN ? COPYING : SERVING);
-        if (s->averages) {
+        if (s->meets) {
             meet(s, worker);
         } else {
             take_lock(s, worker);
@@ -811,111 +745,12 @@ static void run(served *s)
 
 /* --- whether a run can go so ----------------------------------------------------------------- */
 
-/* Which links the routes have come over so far. */
-typedef struct seen_links {
-    uint64_t *bits;
-} seen_links;
-
-static bool see(seen_links *seen, int link)
-{
-    const uint64_t bit = (uint64_t)1 << (link % 64);
-    const bool was_seen = (seen->bits[link / 64] & bit) != 0;
-    seen->bits[link / 64] |= bit;
-    return was_seen;
-}
-
-static void route_of(const dl_gpus *gpus, int which, int worker, dl_route *route)
-{
-    const dl_place gpu = gpus->places[worker], server = gpus->servers[0];
-    const bool in = which == WAY_IN;
-    dl_links_route(&gpus->config.options->links, in ? gpu : server, in ? server : gpu, route);
-}
-
-static int64_t latency_of(const dl_gpus *gpus, const dl_route *route)
-{
-    return dl_ns_ceil(route->latency_ns + route->message_ns + gpus->config.options->message_ns);
-}
-
-static int place_in(const dl_route *route, int link)
-{
-    for (int i = 0; i < route->count; i++)
-        if (route->links[i] == link) return i;
-    return -1;
-}
-
-/* What the routes of the first two workers have in common is what all must. */
-static bool find_common(const dl_gpus *gpus, int which, way *v)
-{
-    dl_route first, second;
-    route_of(gpus, which, 0, &first);
-    route_of(gpus, which, 1, &second);
-    for (int i = 0; i < first.count; i++) {
-        if (place_in(&second, first.links[i]) < 0) continue;
-        if (v->link_count == LINKS_MOST) return false;
-        v->links[v->link_count] = first.links[i];
-        v->capacity[v->link_count] =
-            dl_links_capacity(&gpus->config.options->links, first.links[i]);
-        v->times[v->link_count++] = first.uses[i];
-    }
-    return v->link_count > 0;
-}
-
-/* The links that may be the narrowest for some number of copies: others are never within rounding. */
-static double find_narrow(way *v)
-{
-    double least = INFINITY;
-    for (int i = 0; i < v->link_count; i++)
-        least = fmin(least, v->capacity[i] / v->times[i]);
-    v->limits = 0;
-    for (int i = 0; i < v->link_count; i++) {
-        if (v->capacity[i] / v->times[i] > least * (1 + 1e-6)) continue;
-        v->narrow[v->limits] = v->capacity[i];
-        v->narrow_times[v->limits++] = v->times[i];
-    }
-    return least;
-}
-
-/* Whether the route has the common links, in their order, and else links that no other one has and that
- * are no narrower. */
-static bool is_plain(const dl_links *links, const dl_route *route, const way *v, double narrowest,
-                     seen_links *seen)
-{
-    int common = 0;
-    for (int i = 0; i < route->count; i++) {
-        const int link = route->links[i];
-        if (common < v->link_count && v->links[common] == link) {
-            if ((double)route->uses[i] != v->times[common++]) return false;
-        } else if (see(seen, link) || dl_links_capacity(links, link) / route->uses[i] < narrowest) {
-            return false;
-        }
-    }
-    return common == v->link_count;
-}
-
-static bool find_way(const dl_gpus *gpus, int which, way *v, seen_links *seen, int64_t *latency_ns)
-{
-    const dl_links *links = &gpus->config.options->links;
-    dl_route route;
-    if (!find_common(gpus, which, v)) return false;
-    for (int i = 0; i < v->link_count; i++)
-        if (see(seen, v->links[i])) return false;
-    const double narrowest = find_narrow(v);
-    for (int w = 0; w < gpus->config.workers; w++) {
-        route_of(gpus, which, w, &route);
-        if (w == 0) *latency_ns = latency_of(gpus, &route);
-        if (route.staged || latency_of(gpus, &route) != *latency_ns ||
-            !is_plain(links, &route, v, narrowest, seen))
-            return false;
-    }
-    return true;
-}
-
 bool dl_gpus_may_serve_directly(const dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;
     const dl_gpu_options *options = config->options;
     return config->may_be_direct && !config->alone && !config->collective && !config->with_input &&
-           !config->overlap && !config->slows && !config->elastic && !config->ps &&
+           !config->overlap && !config->slows && !config->elastic && !dl_server_is_wanted(gpus) &&
            config->inside_bytes <= 0 && !config->with_buffers && config->workers > 1 &&
            config->workers < WORKERS_MOST && options->shards == 1 &&
            options->where == DL_WHERE_GPU && options->dispatch == DL_DISPATCH_PER_GPU &&
@@ -926,17 +761,30 @@ bool dl_gpus_may_serve_directly(const dl_gpus *gpus)
            config->workers <= dl_gpu_options_count(options);
 }
 
+/* As far as the mode is concerned. */
+static bool is_coupled_so(const dl_team_config *config)
+{
+    switch (config->coupling) {
+    case DL_COUPLING_PARAMETERS:
+        return !config->interval_by_speed && !config->outer_update && !config->reduces_inside &&
+               config->fragments == 1;
+    case DL_COUPLING_SUMS:
+    case DL_COUPLING_SERVER: return true;
+    case DL_COUPLING_SOME: return !config->sums_on_arrival && isinf(config->option[DL_SYNC_BOUND]);
+    case DL_COUPLING_NONE:
+    case DL_COUPLING_GRADIENTS:
+    case DL_COUPLING_OTHER: break;
+    }
+    return false;
+}
+
 static bool is_possible(const dl_team *team, const dl_gpus *gpus)
 {
     const dl_team_config *config = &team->config;
-    const bool averages = config->coupling == DL_COUPLING_PARAMETERS;
-    return dl_gpus_may_serve_directly(gpus) && team->spinning && config->observer == NULL &&
-           config->steady_after == 0 && config->syncer == NULL && !config->each_ends &&
-           !dl_absences_given(&config->absences) && !config->comm_threads &&
-           config->steps <= STEPS_MOST && gpus->server == NULL &&
-           (averages ? !config->interval_by_speed && !config->outer_update &&
-                           !config->reduces_inside && config->fragments == 1
-                     : config->coupling == DL_COUPLING_SERVER && !config->sums_on_arrival);
+    return dl_gpus_may_serve_directly(gpus) && is_coupled_so(config) && team->spinning &&
+           config->observer == NULL && config->steady_after == 0 && config->syncer == NULL &&
+           !config->each_ends && !dl_absences_given(&config->absences) && !config->comm_threads &&
+           config->steps <= STEPS_MOST && gpus->server == NULL;
 }
 
 /* --- setting up ------------------------------------------------------------------------------ */
@@ -962,31 +810,33 @@ static void find_slow(served *s)
         if (slow[w] < s->slow || slow[w] > s->slow) s->slow_of = slow;
 }
 
+/* What the server does with what it gets, of `bytes` from each worker. */
+static double served_bytes(const served *s, double bytes)
+{
+    const dl_exchange exchange = {
+        .kind = !s->meets        ? DL_APPLY
+                : s->with_update ? DL_AVERAGE
+                                 : DL_SUM,
+        .gradients = s->needed > 1 ? s->needed : 1,
+    };
+    return dl_gpus_serving_bytes(s->gpus, &exchange, bytes);
+}
+
 /* What is copied and served, and how long each kind of event comes after its cause. */
-static bool set_work(served *s, const int64_t latency_ns[])
+static bool set_work(served *s)
 {
     const dl_team_config *config = &s->team->config;
     const dl_workload *w = config->workload;
     const dl_dispatch_config *dispatch = &s->gpus->dispatch.config;
-    const bool with_state = s->averages && config->average_state;
+    const bool with_state = s->with_update && config->average_state;
     const double bytes = w->parameter_bytes + (with_state ? w->state_bytes : 0);
-    const dl_exchange exchange = s->averages
-                                     ? (dl_exchange){.kind = DL_AVERAGE, .with_state = with_state}
-                                     : (dl_exchange){.kind = DL_APPLY, .gradients = 1};
-    way *memory = &s->ways[MEMORY];
-    const dl_place place = s->gpus->servers[0];
-    memory->bytes = dl_gpus_serving_bytes(s->gpus, &exchange, bytes);
-    memory->link_count = 1;
-    memory->capacity[0] =
-        dl_machine_model(&s->gpus->config.options->machine, place.node, place.index)
-            ->memory_bytes_per_s.value;
-    memory->times[0] = 1;
-    (void)find_narrow(memory);
+    dl_gpu_way_set_memory(&s->ways[MEMORY], s->gpus);
+    s->ways[MEMORY].bytes = served_bytes(s, bytes);
     s->ways[WAY_IN].bytes = s->ways[WAY_OUT].bytes = bytes;
     s->lines[LAUNCH].delay_ns = dl_ns_ceil(dispatch->serial_ns);
     s->lines[LAUNCH_END].delay_ns = dl_ns_ceil(dispatch->per_worker_ns);
-    s->lines[PUSH].delay_ns = latency_ns[WAY_IN];
-    s->lines[PULL].delay_ns = latency_ns[WAY_OUT];
+    s->lines[PUSH].delay_ns = s->ways[WAY_IN].latency_ns;
+    s->lines[PULL].delay_ns = s->ways[WAY_OUT].latency_ns;
     s->lines[LOCK].delay_ns = dl_ns_ceil(w->lock_ns);
     s->lines[RELEASE].delay_ns = dl_ns_ceil(w->barrier_ns);
     for (int i = 0; i < SOURCES; i++) {
@@ -994,18 +844,7 @@ static bool set_work(served *s, const int64_t latency_ns[])
         if (i != SHARE && (i >= LINES || s->lines[i].delay_ns > 0))
             s->sources[s->source_count++] = i;
     }
-    return bytes > 0 && memory->bytes > 0;
-}
-
-static bool find_ways(served *s, int64_t latency_ns[])
-{
-    const dl_gpus *gpus = s->gpus;
-    const size_t links = (size_t)gpus->config.options->links.count;
-    seen_links seen = {dl_calloc(links / 64 + 1, sizeof(uint64_t), "links")};
-    const bool found = find_way(gpus, WAY_IN, &s->ways[WAY_IN], &seen, &latency_ns[WAY_IN]) &&
-                       find_way(gpus, WAY_OUT, &s->ways[WAY_OUT], &seen, &latency_ns[WAY_OUT]);
-    free(seen.bits);
-    return found;
+    return bytes > 0 && s->ways[MEMORY].bytes > 0;
 }
 
 static void free_served(served *s)
@@ -1017,7 +856,7 @@ static void free_served(served *s)
     free(s->block);
     free(s->heap);
     free(s->at_once);
-    free(s->ended);
+    free(s->ended.items);
     free(s->queue);
     free(s->waiting);
     free(s->clocks);
@@ -1038,6 +877,11 @@ static void give_worker(const served *s, int worker)
     w->steps_done = a->steps_done;
     w->last_end_ns = a->since_ns;
     s->gpus->dispatch.threads[worker].step = a->steps_done + a->launched;
+    if (s->counts && a->contributed_version == (uint32_t)s->team->version) {
+        w->contributions = a->contributions;
+        w->contributed_version = s->team->version;
+    }
+    dl_team_leave_over(s->team, worker);
     if (s->team->tallies.staleness_count == 0) return;
     const bool counts = s->team->config.warmup == 0 || w->warm_up_steps > 0;
     s->team->tallies.worker_sum[worker] = a->staleness;
@@ -1048,18 +892,15 @@ static void give_worker(const served *s, int worker)
 static void note_carried(served *s)
 {
     dl_gpus *gpus = s->gpus;
-    gpus->carried = dl_calloc(WAYS * LINKS_MOST, sizeof *gpus->carried, "links");
+    gpus->carried = dl_calloc(WAYS * DL_WAY_LINKS, sizeof *gpus->carried, "links");
     for (int i = 0; i < WAYS; i++) {
-        const way *v = &s->ways[i];
+        const dl_gpu_way *v = &s->ways[i];
         for (int l = 0; l < v->link_count; l++) {
-            double bytes = 0;
-            for (int64_t c = 0; c < v->ended; c++)
-                bytes += v->bytes * v->times[l];
             int at = gpus->carried_count++;
             for (; at > 0 && i != MEMORY && gpus->carried[at - 1].link > v->links[l]; at--)
                 gpus->carried[at] = gpus->carried[at - 1];
-            gpus->carried[at] =
-                (dl_gpu_carried){i == MEMORY ? -1 : v->links[l], v->capacity[l], bytes};
+            gpus->carried[at] = (dl_gpu_carried){i == MEMORY ? -1 : v->links[l], v->capacity[l],
+                                                 dl_gpu_way_carried(v, l)};
         }
     }
 }
@@ -1076,6 +917,8 @@ static void give(served *s)
     }
     for (int w = 0; w < s->workers; w++)
         give_worker(s, w);
+    for (size_t i = 0; i < t->pending_count && t->worker_count != NULL; i++)
+        t->worker_count[t->pending[i].worker]--; /* no update has it */
     gpus->moved_bytes = s->moved_bytes;
     /* No other site sends more than the server's, which sends each worker what it got from it. */
     if (s->leaves_domain)
@@ -1086,34 +929,45 @@ static void give(served *s)
     note_carried(s);
 }
 
+/* Whether copies of all workers' leave their domains (dl_machine_domain); false if only some do. */
+static bool find_domains(served *s)
+{
+    const dl_machine *m = &s->gpus->config.options->machine;
+    const int domain = dl_machine_domain(m, s->gpus->servers[0].node);
+    int leaving = 0;
+    for (int w = 0; w < s->workers; w++)
+        leaving += domain != dl_machine_domain(m, s->gpus->places[w].node);
+    s->leaves_domain = leaving > 0;
+    return leaving == 0 || leaving == s->workers;
+}
+
 bool dl_gpus_serve_directly(dl_team *team)
 {
     dl_gpus *gpus = dl_gpus_of(team);
-    int64_t latency_ns[WAYS] = {0};
+    const dl_team_config *config = &team->config;
     if (!is_possible(team, gpus)) return false;
-    const size_t workers = (size_t)team->config.workers;
-    const dl_machine *m = &gpus->config.options->machine;
-    const int domain = dl_machine_domain(m, gpus->servers[0].node);
+    const size_t workers = (size_t)config->workers;
     served s = {
         .team = team,
         .gpus = gpus,
         .noise = &team->noise,
-        .workers = team->config.workers,
+        .workers = config->workers,
         .owner = -1,
-        .averages = team->config.coupling == DL_COUPLING_PARAMETERS,
-        .bound = team->config.option != NULL ? team->config.option[DL_SYNC_BOUND] : INFINITY,
+        .meets = config->coupling == DL_COUPLING_PARAMETERS || config->coupling == DL_COUPLING_SUMS,
+        .with_update = config->coupling == DL_COUPLING_PARAMETERS,
+        .counts = config->coupling == DL_COUPLING_SOME,
+        .needed = config->update_gradients,
+        .bound = config->option != NULL ? config->option[DL_SYNC_BOUND] : INFINITY,
         .ahead = gpus->dispatch.config.ahead,
-        .interval = team->workers[0].interval,
-        .leaves_domain = domain != dl_machine_domain(m, gpus->places[0].node),
+        .interval = config->coupling == DL_COUPLING_PARAMETERS ? team->workers[0].interval : 1,
     };
-    bool same_domains = true;
-    for (size_t w = 0; w < workers; w++)
-        same_domains &= s.leaves_domain == (domain != dl_machine_domain(m, gpus->places[w].node));
-    if (!same_domains || !find_ways(&s, latency_ns) || !set_work(&s, latency_ns)) return false;
+    if (!find_domains(&s) || !dl_gpu_ways_find(gpus, &s.ways[WAY_IN], &s.ways[WAY_OUT]) ||
+        !set_work(&s))
+        return false;
     s.heap = dl_calloc(workers, sizeof *s.heap, "events");
     s.queue = dl_calloc(workers, sizeof *s.queue, "lock queue");
     s.waiting = dl_calloc(workers, sizeof *s.waiting, "waiting workers");
-    s.clocks = dl_calloc((size_t)team->config.steps + 2, sizeof *s.clocks, "clocks");
+    s.clocks = dl_calloc((size_t)config->steps + 2, sizeof *s.clocks, "clocks");
     s.clocks[0] = s.workers;
     init_agents(&s);
     find_slow(&s);

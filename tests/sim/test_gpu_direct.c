@@ -1,6 +1,7 @@
 /* Runs that are worked out without events for each worker are, bit by bit, those by events. */
 #include "tests/gpu_fixture.h"
 
+#include "common/alloc.h"
 #include "common/random.h"
 
 enum { SCENARIOS = 600 };
@@ -244,6 +245,10 @@ static void make_served_costs(made *m)
 static void make_served(made *m, int seed)
 {
     static const char *const modes[] = {"async\n",
+                                        "ps\n",
+                                        "softsync\nn = 2\n",
+                                        "softsync\nn = 1\n",
+                                        "kbatchasync\nk = 3\n",
                                         "ssp\nbound = 1\n",
                                         "ssp\nbound = 0\n",
                                         "average\ninterval = 1\n",
@@ -264,8 +269,8 @@ static void make_served(made *m, int seed)
              "[scenario]\nsteps = %d\nwarmup = %d\nseed = %d\n[machine]\nfile = %s\nworkers = %d\n"
              "ahead = %d\n[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
              "[sync]\nwhere = gpu:%d\nmode = %s[noise]\n%s",
-             steps, warmup, seed, path, workers, below(m, 4), workers, modes[below(m, 6)],
-             noises[below(m, 5)]);
+             steps, warmup, seed, path, workers, below(m, 4), workers,
+             modes[below(m, (int)DL_LENGTH(modes))], noises[below(m, 5)]);
     m->scenario = fixture_scenario("%s", m->text);
     unlink(path);
 }
@@ -290,7 +295,7 @@ static void compare_served(int seed, int64_t log_steps)
     free_made(&m);
 }
 
-/* Modes async, ssp and average on a server's GPU: copies of 1 byte to 40 KB at 3 MB/s to 1 GB/s, links
+/* Modes that exchange with a server's GPU: copies of 1 byte to 40 KB at 3 MB/s to 1 GB/s, links
  * of the workers' own as wide as the server's or wider, steps that end at the same ns, launches that
  * take longer than a step or nothing, slow workers, a warm-up; steps kept or counted. */
 static void served_results_are_those_by_events(void **state)

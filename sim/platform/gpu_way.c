@@ -1,0 +1,238 @@
+#include "sim/platform/gpu_way.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* --- copies ---------------------------------------------------------------------------------- */
+
+static void push_copy(dl_gpu_way *v, dl_gpu_way_copy c)
+{
+    if (v->count == v->room) {
+        const uint32_t old = v->room, room = old > 0 ? 2 * old : 64;
+        v->copies = dl_realloc(v->copies, room, sizeof *v->copies, "copies");
+        for (uint32_t i = 0; old > 0 && i < v->first; i++) /* what wrapped round */
+            v->copies[old + i] = v->copies[i];
+        v->room = room;
+    }
+    v->copies[(v->first + v->count++) & (v->room - 1)] = c;
+}
+
+static void advance(dl_gpu_way *v, int64_t now_ns)
+{
+    v->served += v->rate * 1e-9 * (double)(now_ns - v->since_ns);
+    v->since_ns = now_ns;
+}
+
+void dl_gpu_way_join(dl_gpu_way *v, int64_t now_ns, int worker)
+{
+    if (v->count < 2) { /* a new bundle, beside that of one which was alone */
+        if (v->count == 1) {
+            v->was_alone = true;
+            v->alone_served = v->served;
+            v->alone_rate = v->rate;
+            v->alone_since_ns = v->since_ns;
+        }
+        v->served = v->rate = 0;
+        v->since_ns = now_ns;
+    } else {
+        advance(v, now_ns);
+    }
+    push_copy(v, (dl_gpu_way_copy){v->served, worker});
+}
+
+/* As the network's has_ended. */
+static bool has_ended(double mark, double served, double rate)
+{
+    return mark - served <= rate * 1e-12 + mark * 1e-14;
+}
+
+static void end_first(dl_gpu_way *v, int which, dl_gpu_ended *ended)
+{
+    if (ended->count == ended->room) {
+        ended->room = ended->room > 0 ? 2 * ended->room : 64;
+        ended->items = dl_realloc(ended->items, ended->room, sizeof *ended->items, "ended copies");
+    }
+    ended->items[ended->count++] =
+        (uint32_t)which << DL_WAY_WORKER_BITS | (uint32_t)v->copies[v->first].worker;
+    v->first = (v->first + 1) & (v->room - 1);
+    v->count--;
+    v->ended++;
+}
+
+bool dl_gpu_way_end(dl_gpu_way *v, int64_t now_ns, int which, dl_gpu_ended *ended)
+{
+    if (v->was_alone) { /* the others have only come now */
+        v->alone_served += v->alone_rate * 1e-9 * (double)(now_ns - v->alone_since_ns);
+        v->alone_since_ns = now_ns;
+        if (!has_ended(v->bytes + v->copies[v->first].base, v->alone_served, v->alone_rate))
+            return false;
+        end_first(v, which, ended);
+        v->was_alone = false;
+        return v->link_count > 1;
+    }
+    advance(v, now_ns);
+    while (v->count > 0 && has_ended(v->bytes + v->copies[v->first].base, v->served, v->rate))
+        end_first(v, which, ended);
+    return false;
+}
+
+static double shared_rate(const dl_gpu_way *v)
+{
+    double level = INFINITY;
+    for (int i = 0; i < v->narrow_count; i++) {
+        const double rate = v->narrow[i] / ((double)v->count * v->narrow_times[i]);
+        level = rate < level ? rate : level;
+    }
+    return level;
+}
+
+int64_t dl_gpu_way_share(dl_gpu_way *v)
+{
+    if (v->count == 0) return -1;
+    v->rate = shared_rate(v);
+    dl_gpu_way_copy *first = &v->copies[v->first];
+    if (v->was_alone) { /* it comes to the others */
+        first->base = first->base - v->alone_served + v->served;
+        v->was_alone = false;
+    }
+    const double left_ns = (v->bytes + first->base - v->served) / v->rate * 1e9;
+    return dl_ns_ceil(fmax(left_ns, 1));
+}
+
+double dl_gpu_way_carried(const dl_gpu_way *way, int link)
+{
+    double bytes = 0;
+    for (int64_t c = 0; c < way->ended; c++)
+        bytes += way->bytes * way->times[link];
+    return bytes;
+}
+
+/* --- links ----------------------------------------------------------------------------------- */
+
+/* The copies of which way a route is looked for. */
+typedef struct search {
+    const dl_gpus *gpus;
+    bool inward;
+    uint64_t *seen; /* bits of links that routes have come over so far */
+} search;
+
+static bool see(search *s, int link)
+{
+    const uint64_t bit = (uint64_t)1 << (link % 64);
+    const bool was_seen = (s->seen[link / 64] & bit) != 0;
+    s->seen[link / 64] |= bit;
+    return was_seen;
+}
+
+static void route_of(const search *s, int worker, dl_route *route)
+{
+    const dl_place gpu = s->gpus->places[worker], server = s->gpus->servers[0];
+    dl_links_route(&s->gpus->config.options->links, s->inward ? gpu : server,
+                   s->inward ? server : gpu, route);
+}
+
+static int64_t latency_of(const search *s, const dl_route *route)
+{
+    return dl_ns_ceil(route->latency_ns + route->message_ns + s->gpus->config.options->message_ns);
+}
+
+static bool has_link(const dl_route *route, int link)
+{
+    for (int i = 0; i < route->count; i++)
+        if (route->links[i] == link) return true;
+    return false;
+}
+
+/* What the routes of the first two workers have in common is what all must. */
+static bool find_common(const search *s, dl_gpu_way *v)
+{
+    dl_route first, second;
+    route_of(s, 0, &first);
+    route_of(s, 1, &second);
+    v->latency_ns = latency_of(s, &first);
+    for (int i = 0; i < first.count; i++) {
+        if (!has_link(&second, first.links[i])) continue;
+        if (v->link_count == DL_WAY_LINKS) return false;
+        v->links[v->link_count] = first.links[i];
+        v->capacity[v->link_count] =
+            dl_links_capacity(&s->gpus->config.options->links, first.links[i]);
+        v->times[v->link_count++] = first.uses[i];
+    }
+    return v->link_count > 0;
+}
+
+/* Rates of links this close may be each other's lesser one by rounding. */
+#define RELATIVE_ROOM 1e-6
+
+/* Finds the links that may be the narrowest; returns the rate of one copy over them. */
+static double find_narrow(dl_gpu_way *v)
+{
+    double least = INFINITY;
+    for (int i = 0; i < v->link_count; i++)
+        least = fmin(least, v->capacity[i] / v->times[i]);
+    v->narrow_count = 0;
+    for (int i = 0; i < v->link_count; i++) {
+        if (v->capacity[i] / v->times[i] > least * (1 + RELATIVE_ROOM)) continue;
+        v->narrow[v->narrow_count] = v->capacity[i];
+        v->narrow_times[v->narrow_count++] = v->times[i];
+    }
+    return least;
+}
+
+/* Whether the route has the common links, in their order, and else links that no other one has and that
+ * are no narrower. */
+static bool is_plain(search *s, const dl_route *route, const dl_gpu_way *v, double narrowest)
+{
+    const dl_links *links = &s->gpus->config.options->links;
+    int common = 0;
+    for (int i = 0; i < route->count; i++) {
+        const int link = route->links[i];
+        if (common < v->link_count && v->links[common] == link) {
+            if (route->uses[i] != (unsigned char)v->times[common++]) return false;
+        } else if (see(s, link) || dl_links_capacity(links, link) / route->uses[i] < narrowest) {
+            return false;
+        }
+    }
+    return common == v->link_count;
+}
+
+static bool find_way(search *s, dl_gpu_way *v)
+{
+    dl_route route;
+    if (!find_common(s, v)) return false;
+    for (int i = 0; i < v->link_count; i++)
+        if (see(s, v->links[i])) return false;
+    const double narrowest = find_narrow(v);
+    for (int w = 0; w < s->gpus->config.workers; w++) {
+        route_of(s, w, &route);
+        if (route.staged || latency_of(s, &route) != v->latency_ns ||
+            !is_plain(s, &route, v, narrowest))
+            return false;
+    }
+    return true;
+}
+
+bool dl_gpu_ways_find(const dl_gpus *gpus, dl_gpu_way *in, dl_gpu_way *out)
+{
+    const size_t links = (size_t)gpus->config.options->links.count;
+    search s = {
+        .gpus = gpus, .inward = true, .seen = dl_calloc(links / 64 + 1, sizeof(uint64_t), "links")};
+    bool found = find_way(&s, in);
+    s.inward = false;
+    found = found && find_way(&s, out);
+    free(s.seen);
+    return found;
+}
+
+void dl_gpu_way_set_memory(dl_gpu_way *way, const dl_gpus *gpus)
+{
+    const dl_place place = gpus->servers[0];
+    const dl_machine *m = &gpus->config.options->machine;
+    way->link_count = 1;
+    way->capacity[0] = dl_machine_model(m, place.node, place.index)->memory_bytes_per_s.value;
+    way->times[0] = 1;
+    (void)find_narrow(way);
+}
