@@ -82,6 +82,15 @@ static dl_run_share *shares_of(const dl_scenario *scenario, const dl_costs *cost
     return shares;
 }
 
+static bool are_alike(const dl_run_share *shares, int workers)
+{
+    for (int w = 1; w < workers; w++) {
+        if (shares[w].model != shares[0].model || shares[w].samples != shares[0].samples)
+            return false;
+    }
+    return true;
+}
+
 /* Samples in a micro-batch of a worker that has `samples` in a step. */
 static int64_t micro_batch(const dl_point *point, int64_t samples)
 {
@@ -255,8 +264,11 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
     double *own_bytes = dl_calloc((size_t)point->workers, sizeof *own_bytes, "needs of GPUs");
     dl_run_share *shares = shares_of(scenario, costs, point);
-    for (int w = 0; w < point->workers; w++)
-        own_bytes[w] = model_bytes(costs, &options, &shares[w], point);
+    for (int w = 0; w < point->workers; w++) {
+        const bool as_before = w > 0 && are_alike(&shares[w - 1], 2);
+        own_bytes[w] =
+            as_before ? own_bytes[w - 1] : model_bytes(costs, &options, &shares[w], point);
+    }
     const dl_gpu_point gpu_point = {
         .stride = 1,
         .workers = point->workers,
@@ -431,15 +443,6 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     unsigned needs = dl_run_needs(scenario, costs, point);
     if (!(needs & DL_NEED_BARRIER)) workload->barrier_ns = 0;
     if (!(needs & DL_NEED_LOCK)) workload->lock_ns = 0;
-}
-
-static bool are_alike(const dl_run_share *shares, int workers)
-{
-    for (int w = 1; w < workers; w++) {
-        if (shares[w].model != shares[0].model || shares[w].samples != shares[0].samples)
-            return false;
-    }
-    return true;
 }
 
 /* The step of one worker on a GPU. */

@@ -90,14 +90,15 @@ typedef struct served {
     dl_gpus *gpus;
     const dl_noise_source *noise;
     agent *agents;
-    void *block; /* that they lie in */
+    void *block, *heap_block; /* that they, and the heap, lie in */
     int workers;
     int64_t now_ns;
     uint64_t number;                    /* of the next event */
     event heads[SOURCES];               /* the first event of each source */
+    int next;                           /* the source of the earliest */
     int sources[SOURCES], source_count; /* those that are used */
     line lines[LINES];
-    event *heap; /* ends of computing */
+    event *heap; /* ends of computing, the second of which starts a line of the cache */
     int heap_count;
     uint32_t *at_once; /* a ring of what happens at this instant: kind, then worker */
     uint32_t at_once_first, at_once_count, at_once_room;
@@ -154,6 +155,20 @@ static event new_event(served *s, int64_t delay_ns, int worker)
                    s->number++ << WORKER_BITS | (uint64_t)worker};
 }
 
+/* The first event of a source is another one. */
+static void set_head(served *s, int source, event e)
+{
+    s->heads[source] = e;
+    if (source == s->next) {
+        s->next = s->sources[0];
+        for (int i = 1; i < s->source_count; i++)
+            s->next =
+                is_before(s->heads[s->sources[i]], s->heads[s->next]) ? s->sources[i] : s->next;
+    } else if (is_before(e, s->heads[s->next])) {
+        s->next = source;
+    }
+}
+
 /* Schedules what comes a fixed time after now. */
 static void after(served *s, int kind, int worker)
 {
@@ -170,11 +185,19 @@ static void after(served *s, int kind, int worker)
         l->room = room;
     }
     const event e = new_event(s, l->delay_ns, worker);
-    if (l->count == 0) s->heads[kind] = e;
+    if (l->count == 0) set_head(s, kind, e);
     l->events[(l->first + l->count++) & (l->room - 1)] = e;
 }
 
+/* A 4-ary heap, whose four siblings lie in one line of the cache. */
 #define ARITY 4
+
+static void sift_up(event *heap, int i, event e)
+{
+    for (; i > 0 && is_before(e, heap[(i - 1) / ARITY]); i = (i - 1) / ARITY)
+        heap[i] = heap[(i - 1) / ARITY];
+    heap[i] = e;
+}
 
 static void push_computed(served *s, int64_t delay_ns, int worker)
 {
@@ -182,32 +205,39 @@ static void push_computed(served *s, int64_t delay_ns, int worker)
         push_at_once(s, COMPUTED, worker);
         return;
     }
-    const event e = new_event(s, delay_ns, worker);
-    event *heap = s->heap;
-    int i = s->heap_count++;
-    for (; i > 0 && is_before(e, heap[(i - 1) / ARITY]); i = (i - 1) / ARITY)
-        heap[i] = heap[(i - 1) / ARITY];
-    heap[i] = e;
-    s->heads[COMPUTED] = heap[0];
+    sift_up(s->heap, s->heap_count++, new_event(s, delay_ns, worker));
+    set_head(s, COMPUTED, s->heap[0]);
 }
 
+static inline int lesser(const event *heap, int a, int b)
+{
+    return is_before(heap[b], heap[a]) ? b : a;
+}
+
+/* Fills the hole at the root down to a leaf, and puts the last event there: it mostly belongs near it.
+ * The next level's lines are asked for before it is known which of them is needed. */
 static void pop_computed(served *s)
 {
     event *heap = s->heap;
     const int count = --s->heap_count;
-    const event last = heap[count];
     int i = 0;
     for (int child; (child = ARITY * i + 1) < count;) {
-        const int end = child + ARITY < count ? child + ARITY : count;
+        const int below = ARITY * child + 1;
         int least = child;
-        for (int c = child + 1; c < end; c++)
-            least = is_before(heap[c], heap[least]) ? c : least;
-        if (!is_before(heap[least], last)) break;
+        for (int c = 0; c < ARITY && below + c * ARITY < count; c++)
+            __builtin_prefetch(&heap[below + c * ARITY]);
+        if (child + ARITY <= count) {
+            least =
+                lesser(heap, lesser(heap, child, child + 1), lesser(heap, child + 2, child + 3));
+        } else {
+            for (int c = child + 1; c < count; c++)
+                least = lesser(heap, least, c);
+        }
         heap[i] = heap[least];
         i = least;
     }
-    heap[i] = last;
-    s->heads[COMPUTED] = count > 0 ? heap[0] : (event){NEVER, 0};
+    if (i < count) sift_up(heap, i, heap[count]);
+    set_head(s, COMPUTED, count > 0 ? heap[0] : (event){NEVER, 0});
 }
 
 /* The worker's state is asked for before it is needed. */
@@ -228,20 +258,11 @@ static void pop_line(served *s, int kind)
     const uint32_t mask = l->room - 1;
     l->first = (l->first + 1) & mask;
     if (--l->count == 0) {
-        s->heads[kind] = (event){NEVER, 0};
+        set_head(s, kind, (event){NEVER, 0});
         return;
     }
-    s->heads[kind] = l->events[l->first];
+    set_head(s, kind, l->events[l->first]);
     if (l->count > 2) prefetch(s, (uint64_t)worker_of(l->events[(l->first + 2) & mask].order));
-}
-
-/* The source of the next event. */
-static int earliest(const served *s)
-{
-    int first = s->sources[0];
-    for (int i = 1; i < s->source_count; i++)
-        first = is_before(s->heads[s->sources[i]], s->heads[first]) ? s->sources[i] : first;
-    return first;
 }
 
 /* --- copies ---------------------------------------------------------------------------------- */
@@ -267,7 +288,7 @@ static void join(served *s, int which, int worker)
 static void share(served *s, int which)
 {
     const int64_t left_ns = dl_gpu_way_share(&s->ways[which]);
-    s->heads[COPIED + which] = left_ns >= 0 ? new_event(s, left_ns, 0) : (event){NEVER, 0};
+    set_head(s, COPIED + which, left_ns >= 0 ? new_event(s, left_ns, 0) : (event){NEVER, 0});
 }
 
 static void on_copied(served *s, int which, int worker);
@@ -705,7 +726,7 @@ static void take_timed(served *s, int source)
         pop_computed(s);
         prefetch(s, (uint64_t)worker_of(s->heads[COMPUTED].order));
     } else {
-        s->heads[source] = (event){NEVER, 0};
+        set_head(s, source, (event){NEVER, 0});
     }
     happen(s, source, worker);
 }
@@ -728,8 +749,7 @@ static void run(served *s)
         start_step(s, w);
     take_at_once(s);
     for (;;) {
-        int source = earliest(s);
-        const int64_t time_ns = s->heads[source].time_ns;
+        const int64_t time_ns = s->heads[s->next].time_ns;
         if (time_ns == NEVER) return;
         if (time_ns >= DL_NS_MAX || s->number >= NUMBERS_MOST) {
             s->team->is_undecided = true;
@@ -737,8 +757,8 @@ static void run(served *s)
         }
         s->now_ns = time_ns;
         do {
-            take_timed(s, source);
-        } while (s->heads[source = earliest(s)].time_ns == time_ns);
+            take_timed(s, s->next);
+        } while (s->heads[s->next].time_ns == time_ns);
         take_at_once(s);
     }
 }
@@ -801,6 +821,15 @@ static void init_agents(served *s)
     }
 }
 
+static void init_heap(served *s)
+{
+    char *block = s->heap_block =
+        dl_calloc((size_t)s->workers * sizeof *s->heap + 2 * LINE_BYTES, 1, "events");
+    const size_t off = LINE_BYTES - (uintptr_t)block % LINE_BYTES;
+    s->heap = (event *)(void *)(block + off + LINE_BYTES - sizeof *s->heap);
+    dl_ask_for_huge_pages(block, (size_t)s->workers * sizeof *s->heap);
+}
+
 /* Whether all are as slow as one another: then no array is asked. */
 static void find_slow(served *s)
 {
@@ -839,6 +868,7 @@ static bool set_work(served *s)
     s->lines[PULL].delay_ns = s->ways[WAY_OUT].latency_ns;
     s->lines[LOCK].delay_ns = dl_ns_ceil(w->lock_ns);
     s->lines[RELEASE].delay_ns = dl_ns_ceil(w->barrier_ns);
+    s->next = COMPUTED;
     for (int i = 0; i < SOURCES; i++) {
         s->heads[i] = (event){NEVER, 0};
         if (i != SHARE && (i >= LINES || s->lines[i].delay_ns > 0))
@@ -854,7 +884,7 @@ static void free_served(served *s)
     for (int i = 0; i < WAYS; i++)
         free(s->ways[i].copies);
     free(s->block);
-    free(s->heap);
+    free(s->heap_block);
     free(s->at_once);
     free(s->ended.items);
     free(s->queue);
@@ -964,7 +994,7 @@ bool dl_gpus_serve_directly(dl_team *team)
     if (!find_domains(&s) || !dl_gpu_ways_find(gpus, &s.ways[WAY_IN], &s.ways[WAY_OUT]) ||
         !set_work(&s))
         return false;
-    s.heap = dl_calloc(workers, sizeof *s.heap, "events");
+    init_heap(&s);
     s.queue = dl_calloc(workers, sizeof *s.queue, "lock queue");
     s.waiting = dl_calloc(workers, sizeof *s.waiting, "waiting workers");
     s.clocks = dl_calloc((size_t)config->steps + 2, sizeof *s.clocks, "clocks");
