@@ -119,18 +119,26 @@ static const dl_platform *platform_of(const dl_scenario *scenario)
     return are_processes(scenario) ? &dl_platform_processes : &dl_platform_cpu;
 }
 
-/* Whether the workers are processes that exchange by all-reduces, measured as a whole. */
-static bool reduces(const dl_scenario *scenario, const dl_point *point)
-{
-    const dl_mode *mode = point->mode;
-    return are_processes(scenario) && (mode == &dl_mode_allreduce || mode == &dl_mode_average);
-}
-
 static const dl_collective_cost *find_of_processes(const dl_costs *costs, const dl_point *point,
                                                    int kind)
 {
     return dl_collective_cost_find(costs->collectives, costs->collective_count, kind,
                                    point->workers, kind < 0 ? 0 : 1);
+}
+
+/* Whether a synchronous server's exchange was measured as a whole. */
+static bool pushes_and_pulls(const dl_costs *costs, const dl_point *point)
+{
+    return point->mode == &dl_mode_ps && find_of_processes(costs, point, DL_PUSHPULL) != NULL;
+}
+
+/* Whether the workers are processes whose exchange, all of them together, was measured as a whole:
+ * by all-reduces, or with a synchronous server. */
+static bool reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    const dl_mode *mode = point->mode;
+    return are_processes(scenario) && (mode == &dl_mode_allreduce || mode == &dl_mode_average ||
+                                       pushes_and_pulls(costs, point));
 }
 
 /* Whether a step of processes starts with a broadcast of buffers. */
@@ -141,9 +149,9 @@ static bool broadcasts(const dl_costs *costs, const dl_point *point)
 }
 
 /* Whether the workers are processes that push to a server and pull from it. */
-static bool calls_server(const dl_scenario *scenario, const dl_point *point)
+static bool calls_server(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    return are_processes(scenario) && !reduces(scenario, point) &&
+    return are_processes(scenario) && !reduces(scenario, costs, point) &&
            (point->mode->needs & DL_NEED_COPY) != 0;
 }
 
@@ -151,10 +159,12 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
                                 const dl_point *point)
 {
     if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has what that needs */
-    if (calls_server(scenario, point) && find_of_processes(costs, point, DL_ROUNDTRIP) == NULL) {
+    if (calls_server(scenario, costs, point) &&
+        find_of_processes(costs, point, DL_ROUNDTRIP) == NULL) {
         return dl_format("[roundtrip %d]", point->workers);
     }
-    if (!reduces(scenario, point) || point->workers == 1) return NULL;
+    if (!reduces(scenario, costs, point) || pushes_and_pulls(costs, point) || point->workers == 1)
+        return NULL;
     if (find_of_processes(costs, point, DL_ALLREDUCE) == NULL) {
         return dl_format("[collective allreduce %d]", point->workers);
     }
@@ -185,13 +195,14 @@ static void find_reduce_ns(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, double backward_ns, double *ns, double *late_ns)
 {
     const dl_process_reduces together = {
-        .alone = find_of_processes(costs, point, DL_ALLREDUCE),
+        .alone = find_of_processes(costs, point,
+                                   point->mode == &dl_mode_ps ? DL_PUSHPULL : DL_ALLREDUCE),
         .pair = find_of_processes(costs, point, DL_ALLREDUCE_PAIR),
         .beside = find_of_processes(costs, point, DL_ALLREDUCE_BESIDE),
     };
     const dl_process_reduces late = {.alone = find_of_processes(costs, point, DL_ALLREDUCE_LATE)};
     *ns = *late_ns = 0;
-    if (!reduces(scenario, point) || together.alone == NULL) return; /* one worker */
+    if (!reduces(scenario, costs, point) || together.alone == NULL) return; /* one worker */
     *ns = reduces_ns(scenario, costs, point, backward_ns, &together);
     *late_ns = late.alone != NULL
                    ? fmin(*ns, reduces_ns(scenario, costs, point, backward_ns, &late))
@@ -207,12 +218,14 @@ static void find_reduce_ns(const dl_scenario *scenario, const dl_costs *costs,
 }
 
 /* Waits of processes are in what their exchange takes as a whole. */
-static unsigned without_waits(const dl_scenario *scenario, const dl_point *point, unsigned needs)
+static unsigned without_waits(const dl_scenario *scenario, const dl_costs *costs,
+                              const dl_point *point, unsigned needs)
 {
     if (!are_processes(scenario)) return needs;
     needs &= ~(unsigned)(DL_NEED_MEMORY | DL_NEED_BARRIER | DL_NEED_WAKEUP | DL_NEED_LOCK |
                          DL_NEED_COPY);
-    return reduces(scenario, point) ? needs & ~(unsigned)DL_NEED_AVERAGE : needs;
+    if (pushes_and_pulls(costs, point)) needs &= ~(unsigned)DL_NEED_UPDATE;
+    return reduces(scenario, costs, point) ? needs & ~(unsigned)DL_NEED_AVERAGE : needs;
 }
 
 /* Of exchanges among processes that the costs have no times of. */
@@ -220,8 +233,8 @@ static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs
                               const dl_point *point)
 {
     if (!dl_costs_exchange_by_messages(costs)) return 0;
-    if (calls_server(scenario, point)) return DL_NEED_RPC;
-    return reduces(scenario, point) && point->workers > 1 ? DL_NEED_GLOO : 0;
+    if (calls_server(scenario, costs, point)) return DL_NEED_RPC;
+    return reduces(scenario, costs, point) && point->workers > 1 ? DL_NEED_GLOO : 0;
 }
 
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
@@ -229,7 +242,7 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
     unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
                                            : dl_mode_needs(point->mode, agents(point), point->cores,
                                                            scenario->average_state);
-    needs = without_waits(scenario, point, needs) | message_needs(scenario, costs, point);
+    needs = without_waits(scenario, costs, point, needs) | message_needs(scenario, costs, point);
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
     }
@@ -634,7 +647,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .machine = gpus,
         .costs = in->costs,
         .workload = &in->workload,
-        .reduces = reduces(scenario, point),
+        .reduces = reduces(scenario, in->costs, point),
         .reduce_ns = reduce_ns,
         .reduce_late_ns = reduce_late_ns,
         .roundtrip = find_of_processes(in->costs, point, DL_ROUNDTRIP),

@@ -671,9 +671,9 @@ static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_
 static bool take_exchange(dl_costs *costs, const dl_link_result *result)
 {
     static const char *const names[] = {"roundtrip", "allreduce_pair", "allreduce_beside",
-                                        "allreduce_late"};
+                                        "allreduce_late", "pushpull"};
     static const int kinds[] = {DL_ROUNDTRIP, DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE,
-                                DL_ALLREDUCE_LATE};
+                                DL_ALLREDUCE_LATE, DL_PUSHPULL};
     const dl_link_series *s = result->series;
     const int index = s->collective ? -1 : dl_names_find(s->name, names, DL_LENGTH(names));
     if (index < 0) return false;

@@ -101,8 +101,8 @@ static dl_status number_at(const dl_csv *csv, size_t row, int column, double low
 static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, const int *columns,
                           double unit_ns, dl_error *err)
 {
-    static const char *const others[] = {"roundtrip", "update", "allreduce_pair",
-                                         "allreduce_beside", "allreduce_late"};
+    static const char *const others[] = {"roundtrip",        "update",         "allreduce_pair",
+                                         "allreduce_beside", "allreduce_late", "pushpull"};
     const char *name = plain_name(dl_csv_cell(csv, row, (size_t)columns[COLLECTIVE]));
     const bool collective = dl_names_find(name, dl_collective_kind_names, DL_COLLECTIVE_KINDS) >= 0;
     double ranks, bytes, time, nodes = 1, start = 0;
@@ -111,8 +111,8 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
         char hint[200];
         dl_names_hint(hint, sizeof hint, name, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
         return dl_error_set_at(err, DL_ERR_NAME, csv->path, csv->lines[row],
-                               "unknown collective '%.40s'%s, nor is it roundtrip, update, "
-                               "allreduce_pair, allreduce_beside or allreduce_late",
+                               "unknown collective '%.40s'%s, nor is it roundtrip, pushpull, "
+                               "update, allreduce_pair, allreduce_beside or allreduce_late",
                                name, hint);
     }
     if ((status = number_at(csv, row, columns[RANKS], 1, RANKS_MAX, &ranks, err)) ||

@@ -11,7 +11,7 @@
  * and the ranks are as many, on as many nodes. It is the time of the collective alone: neither does
  * it slow down other transfers, nor they it; links' loads do not show it.
  *
- * Processes on cores have four kinds more:
+ * Processes on cores have five kinds more:
  *
  *   [allreduce_pair 4]              ; ranks
  *   bytes_65536 = 640000 +- 9000, n = 9, fitted
@@ -19,8 +19,9 @@
  * and so on: a pair is two all-reduces in flight together, of that many bytes in all;
  * [allreduce_beside RANKS] one that is under way while all compute; [allreduce_late RANKS] one that
  * all others wait for long before the last rank arrives, from then on; [roundtrip CALLERS] a call of a
- * parameter server that sends that many bytes and gets as many back, less the server's update. All
- * times of processes are what an exchange adds to a step of that many workers, who compute side by
+ * parameter server that sends that many bytes and gets as many back, less the server's update;
+ * [pushpull RANKS] a push to a synchronous server, which updates when all ranks have pushed, and the
+ * pull after that, with the update. All times of processes are what an exchange adds to a step of that many workers, who compute side by
  * side between their exchanges: it holds what the threads of communication take from computing, and
  * waits for a core. Where the system places these threads differs from one start of the processes to
  * the next and then stays for long; with
@@ -39,6 +40,7 @@
 #define DL_ALLREDUCE_PAIR (-2)
 #define DL_ALLREDUCE_BESIDE (-3)
 #define DL_ALLREDUCE_LATE (-4)
+#define DL_PUSHPULL (-5)
 
 #define DL_COLLECTIVE_TIME_MAX_NS 3.6e12 /* an hour */
 

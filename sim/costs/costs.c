@@ -95,7 +95,7 @@ bool dl_costs_have_exchanges(const dl_costs *costs)
 {
     for (size_t i = 0; i < costs->collective_count; i++) {
         const int kind = costs->collectives[i].kind;
-        if (kind == DL_ALLREDUCE || kind == DL_ROUNDTRIP) return true;
+        if (kind == DL_ALLREDUCE || kind == DL_ROUNDTRIP || kind == DL_PUSHPULL) return true;
     }
     return false;
 }

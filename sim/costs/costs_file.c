@@ -217,7 +217,7 @@ static dl_status read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini
     return DL_OK;
 }
 
-/* --- [collective KIND RANKS], [roundtrip CALLERS], [allreduce_pair RANKS] ------------------- */
+/* --- [collective KIND RANKS], [roundtrip CALLERS], [pushpull RANKS], ... --------------------- */
 
 #define RANKS_MAX 1000000
 #define BYTES_MAX 1e18
@@ -234,6 +234,7 @@ static const process_exchange process_exchanges[] = {
     {"allreduce_pair", DL_ALLREDUCE_PAIR, 2},
     {"allreduce_beside", DL_ALLREDUCE_BESIDE, 2},
     {"allreduce_late", DL_ALLREDUCE_LATE, 2},
+    {"pushpull", DL_PUSHPULL, 1},
 };
 #define PROCESS_EXCHANGES (sizeof process_exchanges / sizeof *process_exchanges)
 

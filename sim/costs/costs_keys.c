@@ -197,6 +197,9 @@ static const dl_key rows[] = {
     SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [roundtrip CALLERS]: time that a call to a parameter server, with that many "
         "bytes each way, adds to a step"),
+    SERIES("pushpull *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
+        "bytes_SIZE of [pushpull RANKS]: time that a push of that many bytes to a synchronous server, its "
+        "update and the pull after it add to a step of processes (ps)"),
     SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight at once, of that "
         "many bytes in total, add to a step of processes"),
@@ -209,6 +212,8 @@ static const dl_key rows[] = {
     SERIES("collective *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "on its times, one for each start of the benchmark's processes"),
     SERIES("roundtrip *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "on its times, one for each start of the benchmark's processes"),
+    SERIES("pushpull *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "on its times, one for each start of the benchmark's processes"),
     SERIES("allreduce_pair *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "on its times, one for each start of the benchmark's processes"),

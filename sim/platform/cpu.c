@@ -2,7 +2,8 @@
  * done by the workers' own threads, or their communication threads (sim/workload.h says what they
  * cost, sim/platform/host.h how they slow each other). Or they are processes, whose all-reduces and
  * round trips to a server were measured by what they add to a step of as many
- * (sim/collective/collective_cost.h). An all-reduce is a time that passes for all; a round trip keeps
+ * (sim/collective/collective_cost.h). An all-reduce is a time that passes for all, and so is what a
+ * synchronous server takes with all; a round trip keeps
  * its worker's core busy, as its threads of communication do. */
 #include "sim/platform/platform.h"
 #include "sim/sync/members.h"
@@ -151,7 +152,8 @@ static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;
     const double left_ns = fmax(config->reduce_late_ns, config->reduce_ns - (double)team->late_ns);
-    const double ns = exchange->kind == DL_AVERAGE ? left_ns : 0;
+    const bool whole = exchange->kind == DL_AVERAGE || exchange->kind == DL_SUM;
+    const double ns = whole ? left_ns : 0;
     if (ns > 0) {
         dl_engine_after(&team->engine, dl_ns_ceil(ns), on_work_done, team, agent);
     } else {

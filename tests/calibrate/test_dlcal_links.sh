@@ -129,7 +129,7 @@ awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step 
 
 # A table of timed calls of processes: 100 us and 1 ns a byte for all-reduces of 2, 40 us and 2 ns a
 # byte for round trips of 2 callers, 0.5 ns a byte for updates; of pairs 150 us and 1 ns, and beside
-# computing 20 us and 0.5 ns; with a late process 10 us and 0.5 ns.
+# computing 20 us and 0.5 ns; with a late process 10 us and 0.5 ns; of pushes and pulls 200 us and 1 ns.
 {
     echo "collective,ranks,bytes,time_us"
     for bytes in 1000 10000 100000 1000000; do
@@ -140,6 +140,7 @@ awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step 
             echo "allreduce_pair,2,$bytes,$((150 + bytes / 1000))"
             echo "allreduce_beside,2,$bytes,$((20 + bytes / 2000))"
             echo "allreduce_late,2,$bytes,$((10 + bytes / 2000))"
+            echo "pushpull,2,$bytes,$((200 + bytes / 1000))"
         done
     done
 } >calls.csv
@@ -156,6 +157,7 @@ time_of() { # section, bytes, low, high
 time_of "allreduce_pair 2" 1000000 1.14e6 1.16e6
 time_of "allreduce_beside 2" 1000000 5.1e5 5.3e5
 time_of "allreduce_late 2" 1000000 5.0e5 5.2e5
+time_of "pushpull 2" 1000000 1.19e6 1.21e6
 grep -q "^starts" calls.ini && fail "starts of a table without them: $(cat calls.ini)"
 # Three starts, which took 1, 0.8 and 1.3 times as long: medians are those of the first.
 {

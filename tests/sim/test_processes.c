@@ -254,6 +254,29 @@ static void a_server_is_called(void **state)
     assert_near(step_ns(costs, four, "mode = async\n"), 4016000.0 / 2, 0.002);
 }
 
+/* A synchronous server was measured as a whole, with its update: 1,000,000 ns of computing and
+ * 300,000 of push and pull; no update's and no round trip's costs are needed. Without it
+ * two calls and the server's sum, of 16,000 ns and more, make the exchange. */
+static void a_synchronous_server_takes_its_time(void **state)
+{
+    (void)state;
+    static const char whole[] =
+        FIXTURE_COSTS "[pushpull 2]\nbytes_0 = 100000\nbytes_8000 = 300000\n";
+    static const char trips[] =
+        FIXTURE_COSTS "[roundtrip 2]\nbytes_0 = 20000\nbytes_8000 = 100000\n";
+    assert_near(step_ns(whole, PROCESSES, "mode = ps\n"), 1300000, 1e-9);
+    const double calls = step_ns(trips, PROCESSES, "mode = ps\n");
+    assert_true(calls > 1100000 && calls < 1150000);
+    dl_costs costs = fixture_costs(
+        "[costs]\nschema = 1\nparameter_bytes = 8000\n"
+        "[op a.forward]\nfixed_ns = 1000\nper_sample_ns = 0\n[sharing]\ncopies_2 = 1\n"
+        "[pushpull 2]\nbytes_0 = 100000\nbytes_8000 = 300000\n");
+    dl_scenario two = scenario_of(PROCESSES, "mode = ps\n");
+    assert_null(dl_sweep_missing(&two, &costs));
+    dl_scenario_free(&two);
+    dl_costs_free(&costs);
+}
+
 /* Four callers on two cores who slow each other by 1.25: a step alone computes 1,000,000 ns. Side by
  * side it takes 2 x 1.25 as long, to which a round trip adds its 3,000,000 ns and the update of the
  * server, a process of its own, its 16,000; less what it is faster while one waits for the server's
@@ -371,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_step_has_one_all_reduce),
         cmocka_unit_test(gradients_go_in_buckets),
         cmocka_unit_test(buckets_hide_behind_the_backward_pass),
+        cmocka_unit_test(a_synchronous_server_takes_its_time),
         cmocka_unit_test(calls_keep_cores_busy),
         cmocka_unit_test(who_waits_has_begun),
         cmocka_unit_test(buffers_are_broadcast),
