@@ -49,9 +49,10 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
                        "Also record what NCCL reports to a profiler plugin.",
                        .group = "What to record"),
-    DL_OPTION_ROW_FLAG("no-torch", 0, run_options, no_torch,
-                       "Do not record training with PyTorch on processors (20 steps after 15, "
-                       "unless --steps or --duration are given)."),
+    DL_OPTION_ROW_FLAG(
+        "no-torch", 0, run_options, no_torch,
+        "Do not record training with PyTorch or MXNet on processors (20 steps after 15, "
+        "unless --steps or --duration are given)."),
     DL_OPTION_ROW_TEXT("overhead", 0, run_options, overhead, "FILE",
                        "Costs of recording, from dlprof bench overhead, to store in the traces "
                        "(default: ~/.local/share/dlprof/overhead.dlt, if it is of this machine)."),

@@ -10,6 +10,7 @@
 #include "common/cpu.h"
 #include "common/units.h"
 #include "trace/activity/cpu_steps.h"
+#include "trace/readers/reader.h"
 
 /* Of a median of normal samples over that of their mean. */
 #define MEDIAN_ERROR 1.2533
@@ -155,8 +156,10 @@ static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
 
 /* Bytes of the parameters where no step exchanges its gradients: of the largest all-reduce (of
  * parameters that are averaged), else of the gradients that are added up. */
-static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
+                            dl_notes *notes)
 {
+    const int64_t updated = dl_trace_meta_int(trace, DL_META_PARAMETER_BYTES, 1, INT64_MAX, 0);
     uint64_t largest = 0;
     for (size_t c = 0; c < cpu->collective_count; c++) {
         const dl_cpu_collective *collective = &cpu->collectives[c];
@@ -164,6 +167,11 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, dl
             largest = collective->bytes;
     }
     if (costs->gradient_count > 0) return;
+    if (updated > 0) {
+        costs->parameter_bytes = (double)updated;
+        dl_notes_add(notes, "parameter_bytes are those that the optimizer updates");
+        return;
+    }
     if (largest > 0) {
         costs->parameter_bytes = (double)largest;
         dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
@@ -359,7 +367,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         take_children(costs, trace, notes);
         take_gradients(costs, &cpu);
         take_added(costs, &cpu);
-        take_parameters(costs, &cpu, notes);
+        take_parameters(costs, &cpu, trace, notes);
         take_others(costs, &cpu, notes);
         take_processor(costs, trace, notes);
         costs->framework = framework != NULL ? dl_strdup(framework) : NULL;

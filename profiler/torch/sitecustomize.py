@@ -1,4 +1,5 @@
-"""Records some steps of a program that trains with PyTorch on processors, with PyTorch's profiler.
+"""Records some steps of a program that trains with PyTorch on processors, with PyTorch's profiler; and of
+one that trains with MXNet (dlprof_mxnet.py).
 
 `dlprof run` names this folder in PYTHONPATH, so Python runs this file when it starts, in the program
 and in the Python programs that it starts. When the program imports torch.optim, a hook is registered
@@ -47,6 +48,8 @@ def run_replaced_module():
 
 class Recorder:
     """One process's recording. All of it happens in the thread that the first step ended in."""
+
+    FRAMEWORK = "PyTorch"
 
     def __init__(self, folder):
         import socket
@@ -140,18 +143,29 @@ class Recorder:
         """Whether enough steps were timed without a profiler."""
         return len(self.times_ns) >= TIMED or sum(self.times_ns) > TIMED_S * NS_PER_S
 
-    def start(self):
+    def own_profiler_runs(self):
+        """Whether the program's own profiler is at work."""
         import torch
 
-        if torch._C._autograd._profiler_enabled():
+        return torch._C._autograd._profiler_enabled()
+
+    def make_profiler(self):
+        """A profiler that has started."""
+        import torch
+
+        profiler = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
+        )
+        profiler.start()
+        return profiler
+
+    def start(self):
+        if self.own_profiler_runs():
             self.own_profiler = True
             return  # perhaps after the next step
         self.starting = True
         try:
-            self.profiler = torch.profiler.profile(
-                activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
-            )
-            self.profiler.start()
+            self.profiler = self.make_profiler()
         finally:
             self.starting = False
         if self.ranges is not None:
@@ -220,7 +234,9 @@ class Recorder:
         self.profiler, self.done = None, True
         try:
             with open(self.stem + ".log", "a", encoding="utf-8") as log:
-                log.write("no steps of PyTorch on the processor were recorded: %s\n" % why)
+                log.write(
+                    "no steps of %s on the processor were recorded: %s\n" % (self.FRAMEWORK, why)
+                )
         except OSError:
             pass
 
@@ -370,8 +386,6 @@ def guard(profile, name, recorder):
 
 def register(optimizers):
     """`optimizers` is the module torch.optim.optimizer, just imported."""
-    import atexit
-
     recorder = Recorder(os.environ["DLPROF_OUTPUT"])
     add = getattr(optimizers, "register_optimizer_step_post_hook", None)
     if add is None:
@@ -382,6 +396,13 @@ def register(optimizers):
     guard(profile, "__enter__", recorder)
     guard(profile, "_prepare_trace", recorder)
     call_after_backward(recorder)
+    follow_process(recorder)
+
+
+def follow_process(recorder):
+    """Has the recorder end with the process, and start anew in one that it forks."""
+    import atexit
+
     atexit.register(recorder.at_end)
     import multiprocessing.util
 
@@ -400,15 +421,28 @@ def restart(recorder):
     recorder.done = recording
 
 
-class Watcher:
-    """Finds torch.optim.optimizer as Python would have, and registers the hook once it is run."""
+def register_mxnet(trainers):
+    """`trainers` is the module mxnet.gluon.trainer, just imported."""
+    import importlib.util
 
-    MODULE = "torch.optim.optimizer"
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dlprof_mxnet.py")
+    spec = importlib.util.spec_from_file_location("dlprof_mxnet", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    recorder = module.register(trainers, Recorder, os.environ["DLPROF_OUTPUT"])
+    follow_process(recorder)
+
+
+class Watcher:
+    """Finds a module as Python would have, and calls a function with it once it is run."""
+
+    def __init__(self, module, register):
+        self.module, self.register = module, register
 
     def find_spec(self, name, path, target=None):
         import importlib.machinery
 
-        if name != self.MODULE:
+        if name != self.module:
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -419,7 +453,7 @@ class Watcher:
         def execute_and_register(module):
             execute(module)
             try:
-                register(module)
+                self.register(module)
             except Exception as error:
                 print("dlprof run: %s: %s" % (type(error).__name__, error), file=sys.stderr)
 
@@ -436,4 +470,5 @@ def quieten_kineto():
 run_replaced_module()
 if os.environ.get("DLPROF_OUTPUT"):
     quieten_kineto()
-    sys.meta_path.insert(0, Watcher())
+    sys.meta_path.insert(0, Watcher("torch.optim.optimizer", register))
+    sys.meta_path.insert(0, Watcher("mxnet.gluon.trainer", register_mxnet))

@@ -60,7 +60,7 @@ holds transformer.ini "bytes = 16384, n = 4, measured"
 holds transformer.ini "calls = 1, n = 4, measured"
 # Without --batch that of the shapes, where there are any; another one is doubted unless it is a multiple.
 expect 0 "4 samples, 4 steps" costs elsewhere.json -o shown.ini
-expect 0 "a batch of 4 samples is taken, the first dimension of what aten::embedding" costs elsewhere.json -o shown.ini
+expect 0 "a batch of 4 samples is taken, as what aten::embedding gets shows" costs elsewhere.json -o shown.ini
 grep -q '^batch_max = 4$' shown.ini || { echo "FAIL: not the batch that the shapes show"; failures=$((failures + 1)); }
 expect 0 "--batch 6 is not a multiple of 4" costs elsewhere.json --batch 6 -o shown.ini
 if "$tested" costs elsewhere.json --batch 8 -o shown.ini | grep -q multiple; then

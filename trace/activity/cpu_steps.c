@@ -36,7 +36,8 @@ static dl_cpu_role role_of(const char *name)
     static const char *const update[] = {"optimizer.step", "optimizer.zero_grad", NULL};
     static const char *const backward[] = {"backward", "autograd::engine", "AccumulateGrad", NULL};
     if (holds(name, update)) return DL_CPU_UPDATE;
-    if (strncmp(name, "c10d::", 6) == 0) return DL_CPU_EXCHANGE;
+    if (strncmp(name, "c10d::", 6) == 0 || strncmp(name, "kvstore::", 9) == 0)
+        return DL_CPU_EXCHANGE;
     if (holds(name, backward)) return DL_CPU_BACKWARD;
     return dl_cpu_is_input(name) ? DL_CPU_INPUT : DL_CPU_OTHER;
 }

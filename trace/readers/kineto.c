@@ -93,6 +93,11 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
         add_positive(kineto, "children_step_ns", value);
     } else if (is_key(key, "record_shapes")) {
         add_positive(kineto, "record_shapes", value);
+    } else if (is_key(key, "dlprof_batch")) {
+        add_positive(kineto, DL_META_SAMPLES, value);
+        dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES_OF, "Trainer.step");
+    } else if (is_key(key, "dlprof_parameter_bytes")) {
+        add_positive(kineto, DL_META_PARAMETER_BYTES, value);
     } else if (is_key(key, "traceName")) {
         dl_trace_builder_meta(&kineto->builder, "trace_name", "%s", text_of(kineto, value));
     }

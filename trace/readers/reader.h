@@ -17,7 +17,7 @@
  * recording, and processor time of child processes a step, which dlprof run adds to traces of
  * PyTorch's profiler), and where the trace has shapes batch_samples, the
  * first dimension of what most calls of the operator batch_samples_of take in, which is that of the
- * samples unless they are not in rows. What a trace lacks or a reader had to guess is one sentence
+ * samples unless they are not in rows; parameter_bytes of what an optimizer of MXNet's updates. What a trace lacks or a reader had to guess is one sentence
  * each in `notes`. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
@@ -33,6 +33,7 @@
 
 #define DL_META_SAMPLES "batch_samples"
 #define DL_META_SAMPLES_OF "batch_samples_of"
+#define DL_META_PARAMETER_BYTES "parameter_bytes"
 
 /* Which of a program's ranges are calls of collectives, and which ones: by patterns, for libraries
  * have many names for one thing and new ones come.

@@ -1,0 +1,2 @@
+from . import trainer
+from .trainer import Trainer  # noqa: F401
