@@ -25,7 +25,7 @@ static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_ARITHMETICS] = {
                               {0.98, 0.48, 0.21, 10}},
     [DL_MODEL_TRANSFORMER] = {{0.68, 0.52, 0.18, 4},
                               {0.83, 0.44, 0.11, 16},
-                              {0.94, 0.41, 0.14, 20}},
+                              {0.94, 0.41, 0.24, 20}},
 };
 static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
 

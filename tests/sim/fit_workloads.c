@@ -26,10 +26,10 @@
 #define BATCH_MIN 16 /* of images, where they are fitted: smaller ones are bound by launches */
 
 typedef struct row {
-    char program[16], workload[64], gpu[24];
+    char program[16], workload[128], gpu[24];
     dl_model_class class;
     dl_arithmetic arithmetic;
-    double batch, measured_per_s;
+    double batch, micro_batches, measured_per_s; /* batch: of a micro-batch */
     bool fitted;
     double fit_per_s, left_out_per_s; /* predicted: by the table's own group, and without the GPU */
     float *log_errors;                /* [STEPS x STEPS] arithmetic, memory */
@@ -105,12 +105,17 @@ static double predict(const row *r, const rates *all, const dl_architecture *arc
     if (dl_roofline_of(find_gpu(all, r->gpu), r->arithmetic, &efficiency, &roofline, &error)) {
         fail(&error);
     }
+    const dl_optimizer_kind optimizer = optimizer_of(r->class);
+    const double update_ns = dl_roofline_update_ns(
+        &roofline, (double)dl_architecture_parameters(architecture), optimizer);
     return r->batch * 1e9 /
-           dl_roofline_step_ns(&roofline, architecture, optimizer_of(r->class), r->batch);
+           (dl_roofline_step_ns(&roofline, architecture, optimizer, r->batch) -
+            update_ns * (1 - 1 / r->micro_batches));
 }
 
 static void add_row(const rates *all, const char *program, const char *workload, const char *gpu,
-                    const char *arithmetic, double batch, double per_s, bool fitted)
+                    const char *arithmetic, double batch, double micro_batches, double per_s,
+                    bool fitted)
 {
     dl_error error = {0};
     dl_architecture architecture = {0};
@@ -118,6 +123,7 @@ static void add_row(const rates *all, const char *program, const char *workload,
     row *r = &rows[row_count++];
     *r = (row){.class = architecture.class,
                .batch = batch,
+               .micro_batches = micro_batches,
                .measured_per_s = per_s,
                .fitted = fitted && (architecture.sequence > 0 || batch >= BATCH_MIN)};
     if (row_count == ROWS_MAX) abort();
@@ -158,7 +164,8 @@ static void read_workloads(const rates *all, const char *folder)
     for (size_t r = 0; r < csv.rows; r++) {
         add_row(all, cell(&csv, r, "program"), cell(&csv, r, "workload"), cell(&csv, r, "gpu"),
                 cell(&csv, r, "arithmetic"), number(&csv, r, "batch"),
-                number(&csv, r, "samples_per_s"), strcmp(cell(&csv, r, "use"), "fitted") == 0);
+                number(&csv, r, "micro_batches"), number(&csv, r, "samples_per_s"),
+                strcmp(cell(&csv, r, "use"), "fitted") == 0);
     }
     dl_csv_free(&csv);
     free(path);
@@ -182,7 +189,7 @@ static void read_scaling(const rates *all, const char *folder)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
             if (strcmp(plain, known[k]) != 0 || number(&csv, r, "batch") < BATCH_MIN) continue;
             add_row(all, cell(&csv, r, "program"), plain, cell(&csv, r, "gpu"), "fp32",
-                    number(&csv, r, "batch"), number(&csv, r, "samples_per_s"), true);
+                    number(&csv, r, "batch"), 1, number(&csv, r, "samples_per_s"), true);
         }
     }
     dl_csv_free(&csv);
