@@ -255,6 +255,12 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
                                dl_notes *notes);
 void dl_step_noise_free(dl_step_noise *fit);
 
+/* Makes costs->work_steps of the drawn steps, if there are any, and notes of how many: they are put
+ * into groups of equal numbers, by their numbers of samples, and the median time of each group's
+ * passes is one. So a step that was interrupted does not count, and no line through the times is
+ * assumed. Sorts the drawn steps. */
+void dl_work_fit(dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
+
 /* Owns everything; zero before use, release with dl_calibration_free. */
 typedef struct dl_calibration {
     dl_dataset dataset;

@@ -461,6 +461,41 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
     return DL_OK;
 }
 
+/* Time of a step's forward and backward passes. */
+static double passes_ns(const dl_trace *trace, const dl_steps *steps, const dl_step *step)
+{
+    double sum_ns = 0;
+    for (size_t i = 0; i < step->record_count; i++) {
+        const dl_record *record = dl_steps_record(steps, trace, step, i);
+        if (record->phase == DL_PHASE_FORWARD || record->phase == DL_PHASE_BACKWARD)
+            sum_ns += (double)record->duration_ns;
+    }
+    return sum_ns;
+}
+
+static dl_status add_drawn(dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
+                           dl_error *err)
+{
+    const size_t first = dataset->drawn_count;
+    double sum_ns = 0, samples = 0;
+    for (size_t i = 0; i < steps->count; i++) {
+        const dl_step *step = &steps->steps[i];
+        if (step->warmup) continue;
+        const double step_ns = passes_ns(trace, steps, step);
+        DL_APPEND(dataset->drawn, dataset->drawn_count, "drawn steps") =
+            (dl_drawn_step){.samples = step->samples, .passes = step_ns};
+        sum_ns += step_ns;
+        samples += (double)step->samples;
+    }
+    if (!(sum_ns > 0)) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "has no forward or backward pass after the warm-up");
+    }
+    for (size_t i = first; i < dataset->drawn_count; i++)
+        dataset->drawn[i].passes *= samples / sum_ns;
+    return DL_OK;
+}
+
 dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,
                           dl_error *err)
 {
@@ -478,7 +513,8 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
     }
     dl_steps steps = {0};
     dl_steps_init(&steps, trace);
-    status = add_steps(dataset, trace, &steps, notes, err);
+    status = dl_trace_meta(trace, "work") != NULL ? add_drawn(dataset, trace, &steps, err)
+                                                  : add_steps(dataset, trace, &steps, notes, err);
     dl_steps_free(&steps);
     return status;
 }
@@ -726,6 +762,7 @@ void dl_dataset_free(dl_dataset *dataset)
         free(dataset->captures[c].unknown);
     }
     free(dataset->captures);
+    free(dataset->drawn);
     for (size_t b = 0; b < dataset->bench_count; b++)
         free_bench(&dataset->benches[b]);
     for (size_t op = 0; op < dataset->op_count; op++)

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
+#include "sim/noise.h"
 #include "sim/workload.h"
 
 #define DL_STEP_NOISE_FACTORS_MAX 4096 /* of one batch size and number of copies */
@@ -179,6 +181,58 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
             add_set(dataset, copies, batches[b], costs, fit, notes);
     }
     free(batches);
+}
+
+/* Drawn steps in a group of [work], and groups at most. */
+#define WORK_GROUP_STEPS 8
+#define WORK_GROUPS_MAX 64
+
+static int by_samples(const void *a, const void *b)
+{
+    const dl_drawn_step *left = a, *right = b;
+    return (left->samples > right->samples) - (left->samples < right->samples);
+}
+
+/* Median of the passes of `count` drawn steps. */
+static double median_passes(const dl_drawn_step *drawn, size_t count)
+{
+    double *passes = dl_calloc(count, sizeof *passes, "passes");
+    for (size_t i = 0; i < count; i++)
+        passes[i] = drawn[i].passes;
+    const double median = dl_fit_median(passes, count).value;
+    free(passes);
+    return median;
+}
+
+void dl_work_fit(dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
+{
+    const size_t count = dataset->drawn_count, most = count / WORK_GROUP_STEPS;
+    const size_t groups = most < WORK_GROUPS_MAX ? most : WORK_GROUPS_MAX;
+    if (count == 0) return;
+    if (groups < 2) {
+        dl_notes_add(notes,
+                     "[work] stays unknown: %zu steps of drawn numbers of samples; at least %d are "
+                     "needed",
+                     count, 2 * WORK_GROUP_STEPS);
+        return;
+    }
+    dl_sort(dataset->drawn, count, sizeof *dataset->drawn, by_samples);
+    double *work = dl_calloc(groups, sizeof *work, "work"), sum = 0;
+    for (size_t g = 0; g < groups; g++) {
+        const size_t first = g * count / groups, end = (g + 1) * count / groups;
+        work[g] = median_passes(dataset->drawn + first, end - first);
+        sum += work[g];
+    }
+    dl_sort(work, groups, sizeof *work, dl_compare_doubles);
+    costs->work_steps = dl_calloc(groups, sizeof *costs->work_steps, "work");
+    costs->work_step_count = groups;
+    for (size_t g = 0; g < groups; g++)
+        costs->work_steps[g] = (float)(work[g] * (double)groups / sum);
+    free(work);
+    dl_notes_add(notes,
+                 "[work] is of %zu steps of drawn numbers of samples: coefficient of variation "
+                 "%.3f, largest %.2f times the mean",
+                 count, dl_work_spread_of(costs, 1).sd, (double)costs->work_steps[groups - 1]);
 }
 
 void dl_step_noise_free(dl_step_noise *fit)

@@ -36,7 +36,7 @@ typedef struct train_options {
     bool average_state, interval_by_speed, no_trace, evaluate, staleness_rate;
     double rate_drop;
     dl_text_list slow;
-    const char *output, *csv, *evaluate_every, *curve, *schedule;
+    const char *output, *csv, *evaluate_every, *curve, *schedule, *work;
 } train_options;
 
 /* What the workers of a site exchange in each step, by names of dlsim's [sync] inside. */
@@ -271,7 +271,12 @@ static void print_settings(const train_command *run)
     }
     if (config->staleness_rate) printf(", learning rate divided by the staleness");
     print_where(config);
-    printf("\nbatch       %d (%d a worker)\n", config->batch, config->batch / config->workers);
+    printf("\nbatch       %d (%d a worker%s)\n", config->batch, config->batch / config->workers,
+           config->work.kind != DL_TRAIN_WORK_NONE ? " on average" : "");
+    if (config->work.kind != DL_TRAIN_WORK_NONE) {
+        printf("work        drawn by each worker in each step, %s, coefficient of variation %g\n",
+               dl_train_work_names[config->work.kind], config->work.spread);
+    }
 }
 
 static void print_staleness(const train_command *run)
@@ -433,6 +438,10 @@ static const dl_option train_table[] = {
                          "Passes over the data (default: --steps counts)."),
     DL_OPTION_ROW_LIST("slow", 0, train_options, slow, "WORKER:FACTOR",
                        "Prolong a worker's compute by a factor."),
+    DL_OPTION_ROW_TEXT("work", 0, train_options, work, "KIND:SPREAD",
+                       "Draw the samples of each worker's step, batch / workers on average, as of "
+                       "sentences of several lengths: uniform, two-point or lognormal, with that "
+                       "coefficient of variation (default: equal)."),
     DL_OPTION_ROW_CHOICE("wait", 0, train_options, wait, dl_wait_names, "HOW",
                          "How workers wait; auto spins if each has its own core."),
 
@@ -541,6 +550,9 @@ static dl_status configure_run(train_command *run, dl_error *err)
     apply_options(options, config);
     dl_ranks_apply(run->ranks, config);
     dl_status status = dl_slow_list_parse(&options->slow, config->workers, &run->slow, err);
+    if (status == DL_OK && options->work != NULL) {
+        status = dl_work_parse(options->work, &config->work, err);
+    }
     if (status == DL_OK) status = dl_device_options_apply(&options->device, config, err);
     if (status != DL_OK) return status;
     config->slow = run->slow;
@@ -714,6 +726,7 @@ static dl_status check_options(const train_options *options, dl_error *err)
                    {"steps", options->steps != config.steps},
                    {"epochs", options->epochs != 0},
                    {"slow", options->slow.count > 0},
+                   {"work", options->work != NULL},
                    {"csv", options->csv != NULL}};
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         if (!decided[i].given) continue;

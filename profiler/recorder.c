@@ -29,8 +29,8 @@
  * not count in the step times and in the throughput. */
 #define DL_RECORDER_WARM_UP_STEPS 4
 
-/* Steps whose memory is there and touched from the start, 1.5 MiB a worker. After them a page fault
- * comes every 170 steps (4 KiB), and at each doubling a larger block, to which the pages are moved
+/* Steps whose memory is there and touched from the start, 2.5 MiB a worker. After them a page fault
+ * comes every 102 steps (4 KiB), and at each doubling a larger block, to which the pages are moved
  * where the C library has mapped them, else copied. */
 #define STEPS_AT_FIRST ((int64_t)1 << 16)
 
@@ -60,6 +60,7 @@ static void record(void *user, const dl_record *event)
     worker->steps[done] = (dl_recorder_step){.end_ns = event->start_ns + event->duration_ns,
                                              .duration_ns = event->duration_ns,
                                              .compute_ns = worker->compute_ns,
+                                             .samples = event->samples,
                                              .staleness = event->staleness};
     worker->compute_ns = 0;
     atomic_store_explicit(&worker->count, done + 1, memory_order_release);
@@ -87,10 +88,8 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
         free(names);
         return status;
     }
-    *recorder = (dl_recorder){.writer = writer,
-                              .worker_count = config->workers,
-                              .steps = config->steps,
-                              .worker_batch = config->batch / config->workers};
+    *recorder =
+        (dl_recorder){.writer = writer, .worker_count = config->workers, .steps = config->steps};
     intern_names(recorder, names, name_count);
     free(names);
     recorder->workers =
@@ -205,15 +204,22 @@ dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
     return summary;
 }
 
-/* 0 without steps: where nobody waits, a run may end before a worker without a core got to one. */
-static double worker_mean_ns(const dl_recorder_worker *worker)
+/* All steps after the warm-up. None: where nobody waits, a run may end before a worker without a core
+ * got to one. */
+typedef struct steps_sum {
+    int64_t steps;
+    double ns, samples;
+} steps_sum;
+
+static steps_sum sum_steps(const dl_recorder_worker *worker)
 {
-    const int64_t done = steps_done(worker);
-    if (done == 0) return 0;
-    double sum = 0;
-    for (int64_t s = first_step(worker); s < done; s++)
-        sum += (double)worker->steps[s].duration_ns;
-    return sum / (double)(done - first_step(worker));
+    steps_sum sum = {0};
+    for (int64_t s = first_step(worker); s < steps_done(worker); s++) {
+        sum.steps++;
+        sum.ns += (double)worker->steps[s].duration_ns;
+        sum.samples += (double)worker->steps[s].samples;
+    }
+    return sum;
 }
 
 double dl_recorder_mean_step_ns(const dl_recorder *recorder)
@@ -221,9 +227,9 @@ double dl_recorder_mean_step_ns(const dl_recorder *recorder)
     double sum = 0;
     int count = 0;
     for (int w = 0; w < recorder->worker_count; w++) {
-        const double mean_ns = worker_mean_ns(&recorder->workers[w]);
-        sum += mean_ns;
-        count += mean_ns > 0;
+        const steps_sum own = sum_steps(&recorder->workers[w]);
+        if (own.steps > 0) sum += own.ns / (double)own.steps;
+        count += own.ns > 0;
     }
     return count > 0 ? sum / count : 0;
 }
@@ -232,8 +238,8 @@ double dl_recorder_throughput_per_s(const dl_recorder *recorder)
 {
     double sum = 0;
     for (int w = 0; w < recorder->worker_count; w++) {
-        const double mean_ns = worker_mean_ns(&recorder->workers[w]);
-        if (mean_ns > 0) sum += recorder->worker_batch / dl_ns_to_s(mean_ns);
+        const steps_sum own = sum_steps(&recorder->workers[w]);
+        if (own.ns > 0) sum += own.samples / dl_ns_to_s(own.ns);
     }
     return sum;
 }

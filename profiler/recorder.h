@@ -23,7 +23,8 @@ typedef struct dl_recorder_step {
     int64_t end_ns; /* CLOCK_MONOTONIC */
     int64_t duration_ns;
     int64_t compute_ns; /* of its operations */
-    int64_t staleness;  /* DL_NO_STALENESS in synchronous modes */
+    int64_t samples;
+    int64_t staleness; /* DL_NO_STALENESS in synchronous modes */
 } dl_recorder_step;
 
 /* What one worker's thread writes; on separate cache lines. */
@@ -41,8 +42,7 @@ typedef struct dl_recorder {
     uint32_t *ids;
     dl_recorder_worker *workers;
     int worker_count;
-    int64_t steps;    /* that a worker is to do */
-    int worker_batch; /* samples of one worker's step */
+    int64_t steps; /* that a worker is to do */
 } dl_recorder;
 
 /* Prepares the recording of one run of `config`; with a path, creates the trace file there. The

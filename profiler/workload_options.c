@@ -100,6 +100,31 @@ dl_status dl_slow_list_parse(const dl_text_list *list, int workers, double **fac
     return DL_OK;
 }
 
+dl_status dl_work_parse(const char *text, dl_train_work *work, dl_error *err)
+{
+    static const char *const *const kinds = &dl_train_work_names[DL_TRAIN_WORK_UNIFORM];
+    const char *colon = strchr(text, ':');
+    if (colon == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--work %s: expected KIND:SPREAD, as in lognormal:0.5", text);
+    }
+    dl_error why = {0};
+    char *name = dl_strndup(text, (size_t)(colon - text));
+    const int kind = dl_names_find(name, kinds, DL_TRAIN_WORK_LOGNORMAL);
+    if (kind < 0) {
+        char hint[96];
+        dl_names_hint(hint, sizeof hint, name, kinds, DL_TRAIN_WORK_LOGNORMAL);
+        dl_error_set(err, DL_ERR_USAGE, "--work %s: unknown kind '%s'%s", text, name, hint);
+        free(name);
+        return DL_ERR_USAGE;
+    }
+    free(name);
+    const dl_status status = dl_parse_double(colon + 1, 0, 1, &work->spread, &why);
+    if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--work %s: %s", text, why.text);
+    work->kind = (dl_train_work_kind)(kind + DL_TRAIN_WORK_UNIFORM);
+    return DL_OK;
+}
+
 static const char *const data_choice_names[] = {"auto", "mnist", "cifar10", "synthetic", NULL};
 
 dl_data_choice dl_data_choice_of(const char *set_name)

@@ -77,6 +77,10 @@ dl_status dl_batch_list_parse(const char *text, int *batches, int *count,
 dl_status dl_slow_list_parse(const dl_text_list *list, int workers, double **factors,
                              dl_error *err) DL_MUST_CHECK;
 
+/* How the samples of steps differ: "KIND:SPREAD" of the command line, as lognormal:0.5, but "none".
+ * DL_ERR_USAGE for another text, DL_ERR_NAME for an unknown kind; the range is the run's to check. */
+dl_status dl_work_parse(const char *text, dl_train_work *work, dl_error *err) DL_MUST_CHECK;
+
 /* The choice that gives the set called so again (dl_data_set's name). */
 dl_data_choice dl_data_choice_of(const char *set_name);
 

@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <gsl/gsl_cdf.h>
+#include <gsl/gsl_pow_int.h>
 #include <gsl/gsl_randist.h>
 #include <gsl/gsl_sf_gamma.h>
 #include <math.h>
@@ -67,10 +68,36 @@ static double lognormal_quantile(double sd, double u)
     return exp(-variance / 2 + sqrt(variance) * gsl_cdf_ugaussian_Pinv(u));
 }
 
+dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches)
+{
+    dl_work_spread work = {.steps_frac = 1 / sqrt(batches)};
+    if (!dl_costs_work_differs(costs)) return (dl_work_spread){0};
+    if (costs->work_step_count == 0) {
+        work.sd = costs->work_frac.value * work.steps_frac;
+        work.maximum = costs->work_max.known ? costs->work_max.value : 0;
+        return work;
+    }
+    double squares = 0;
+    for (size_t i = 0; i < costs->work_step_count; i++)
+        squares += gsl_pow_2((double)costs->work_steps[i] - 1);
+    work.sd = sqrt(squares / (double)costs->work_step_count) * work.steps_frac;
+    work.steps = costs->work_steps;
+    work.step_count = costs->work_step_count;
+    return work;
+}
+
+static double measured_quantile(const dl_work_spread *work, double u)
+{
+    const size_t place = (size_t)(u * (double)work->step_count);
+    const size_t last = work->step_count - 1;
+    return 1 + work->steps_frac * ((double)work->steps[place < last ? place : last] - 1);
+}
+
 double dl_work_quantile(const dl_work_spread *work, double u)
 {
     const double most = work->maximum;
     if (!(work->sd > 0) || (most > 0 && most <= 1)) return 1;
+    if (work->steps != NULL) return measured_quantile(work, u);
     if (!(most > 0)) return lognormal_quantile(work->sd, u);
     /* A variance of most - 1 would be that of 0 and the maximum alone. */
     const double variance = fmin(work->sd * work->sd, MOST_VARIANCE_FRAC * (most - 1));

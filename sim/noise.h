@@ -21,6 +21,7 @@
  *   lognormal    as above, where its maximum is not known
  *   bounded      maximum x a beta distribution: shapes m v and (1 - m) v with m = 1 / maximum and
  *                v = (maximum - 1) / sd^2 - 1
+ *   measured     one of the costs' [work] steps, each as likely as the others
  *
  * Without noise (none) nothing is drawn: the n workers of a step have the expected values of the
  * least, ..., the largest of n such factors, each dealt to another worker in the next step. Who
@@ -51,9 +52,16 @@ extern const char *const dl_noise_names[DL_NOISE_KINDS + 1]; /* index = dl_noise
 
 /* How work differs; {0}: not at all. */
 typedef struct dl_work_spread {
-    double sd;      /* coefficient of variation, >= 0 */
-    double maximum; /* of a step's work over the mean, > 1; 0: not known */
+    double sd;          /* coefficient of variation, >= 0 */
+    double maximum;     /* of a step's work over the mean, > 1; 0: not known */
+    const float *steps; /* [step_count] ascending, of mean 1; borrowed; NULL: not measured */
+    size_t step_count;
+    double steps_frac; /* of the difference of each of these from 1 that counts */
 } dl_work_spread;
+
+/* The work of a step that is the sum of as many batches: differences even out. {0} where the costs
+ * say nothing. Borrows of the costs. */
+dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches);
 
 /* Work below which the share u of all steps lies, 0 < u < 1. A coefficient of variation that the
  * maximum does not allow counts as the largest that it does. */

@@ -552,11 +552,8 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
  * much. Returns what is to be freed after the noise, or NULL. */
 static double *take_work(dl_noise_config *noise, const dl_point *point, const dl_costs *costs)
 {
-    const double batches = fmax(1, point->option[DL_SYNC_ACCUMULATE]);
-    if (!costs->work_frac.known || !(costs->work_frac.value > 0)) return NULL;
-    noise->work = (dl_work_spread){.sd = costs->work_frac.value / sqrt(batches),
-                                   .maximum = costs->work_max.known ? costs->work_max.value : 0};
-    if (noise->kind != DL_NOISE_NONE) return NULL;
+    noise->work = dl_work_spread_of(costs, fmax(1, point->option[DL_SYNC_ACCUMULATE]));
+    if (!(noise->work.sd > 0) || noise->kind != DL_NOISE_NONE) return NULL;
     double *expected = dl_calloc((size_t)point->workers, sizeof *expected, "expected work");
     dl_work_expected(&noise->work, expected, (size_t)point->workers);
     noise->expected = expected;

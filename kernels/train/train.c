@@ -15,15 +15,16 @@
 #include "kernels/pinned_threads.h"
 #include "kernels/train/train.h"
 
-/* Fills the model's input with this worker's share of the step's batch: positions step*batch +
+/* Fills the model's input with this worker's samples of the step: positions step*batch +
  * index*share ... of the endless sequence of shuffled epochs. */
 static void input(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    const int share = shared->batch_per_worker;
-    const int64_t first = worker->step * shared->whole->batch +
-                          (int64_t)(shared->first_worker + worker->index) * share;
-    dl_train_reader_fill(&worker->reader, worker->model, first);
+    const int share = worker->samples;
+    const int64_t first =
+        worker->step * shared->whole->batch +
+        (int64_t)(shared->first_worker + worker->index) * shared->batch_per_worker;
+    dl_train_reader_fill(&worker->reader, worker->model, first, share);
     const dl_record fields = {.kind = DL_RECORD_INPUT,
                               .name = dl_train_name_id(shared, DL_TRAIN_NAME_INPUT),
                               .bytes = (uint64_t)share * shared->data->sample_bytes *
@@ -45,7 +46,7 @@ static void unscale(dl_train_worker *worker)
 
 static void compute(dl_train_worker *worker)
 {
-    const int share = worker->shared->batch_per_worker;
+    const int share = worker->samples;
     const int operations = worker->shared->operations;
     for (int op = 0; op < operations; op++) {
         dl_model_forward(worker->model, op, share);
@@ -64,7 +65,7 @@ static void compute(dl_train_worker *worker)
 
 static void repeat_passes(dl_train_worker *worker)
 {
-    dl_model_pass(worker->model, worker->shared->batch_per_worker);
+    dl_model_pass(worker->model, worker->samples);
     unscale(worker);
 }
 
@@ -146,6 +147,8 @@ static void step_begin(dl_train_worker *worker, int64_t start_ns)
 {
     tell_step(worker, true);
     worker->boundary_ns = start_ns;
+    worker->samples = dl_train_step_samples(
+        worker->shared->whole, worker->shared->first_worker + worker->index, worker->step);
     worker->staleness = DL_NO_STALENESS;
 }
 
@@ -211,6 +214,7 @@ static int64_t step_end(dl_train_worker *worker, int64_t start_ns)
     dl_train_synchronize(worker);
     const int64_t end_ns = dl_clock_ns();
     keep_duration(worker, end_ns - start_ns);
+    worker->samples_done += worker->samples;
     if (shared->observer != NULL && worker->status == DL_OK) {
         const dl_record step = {.kind = DL_RECORD_STEP,
                                 .name = dl_train_name_id(shared, DL_TRAIN_NAME_STEP),
@@ -275,8 +279,9 @@ static dl_status make_worker(dl_train_worker *worker)
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
     dl_train_use(worker);
-    dl_status status = dl_model_create_on(&worker->model, config->model, shared->backend,
-                                          shared->batch_per_worker, config->seed, &worker->err);
+    dl_status status =
+        dl_model_create_on(&worker->model, config->model, shared->backend,
+                           dl_train_most_samples(config), config->seed, &worker->err);
     if (status != DL_OK) return status;
     if (!shared->mode->server) {
         status = dl_optimizer_create_on(&worker->optimizer, &config->optimizer, shared->backend,
@@ -286,7 +291,8 @@ static dl_status make_worker(dl_train_worker *worker)
     if (!shared->mode->slots) shared->slots[worker->index] = dl_model_gradients(worker->model);
     if (shared->gradients != NULL)
         shared->gradients[worker->index] = dl_model_gradients(worker->model);
-    dl_train_reader_init(&worker->reader, shared->data, config->seed, shared->batch_per_worker);
+    dl_train_reader_init(&worker->reader, shared->data, config->seed,
+                         dl_train_most_samples(config));
     dl_train_make_message(worker);
     return worker->device != NULL ? warm_up(worker) : DL_OK;
 }

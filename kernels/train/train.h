@@ -59,6 +59,11 @@
  * first worker of each meets those of the others ("barrier") and exchanges with them, on GPUs that
  * reduce among themselves these do; all else is the same, and so are the bits.
  *
+ * With `work` each worker draws anew in each step how many samples it has, batch / workers on
+ * average, as with sentences of several lengths; those of one step are consecutive ones of the
+ * shuffled order from the step's usual place on, so some are trained on more often than others. A
+ * worker's gradient is the mean over its own samples, and averages weigh workers alike.
+ *
  * With one worker every mode gives bit for bit what `none` gives, unless it quantises, lags or has
  * an outer optimizer.
  * A worker may have several threads, among which its operations divide their loops
@@ -110,6 +115,29 @@ typedef enum dl_train_where {
     DL_TRAIN_WHERE_ALLREDUCE /* reduced between the devices; allreduce and average */
 } dl_train_where;
 
+/* How the number of samples of a worker's step is distributed about its mean m = batch / workers,
+ * with the coefficient of variation `spread`; rounded, and at least 1:
+ *
+ *   none       always m
+ *   uniform    evenly over m (1 - sqrt(3) spread) ... m (1 + sqrt(3) spread); spread <= 1 / sqrt(3)
+ *   two-point  m (1 - spread) or m (1 + spread), equally likely; spread < 1
+ *   lognormal  at most DL_TRAIN_WORK_MAX m; spread <= 1 */
+extern const char
+    *const dl_train_work_names[]; /* "none", "uniform", "two-point", "lognormal", NULL */
+typedef enum dl_train_work_kind {
+    DL_TRAIN_WORK_NONE,
+    DL_TRAIN_WORK_UNIFORM,
+    DL_TRAIN_WORK_TWO_POINT,
+    DL_TRAIN_WORK_LOGNORMAL
+} dl_train_work_kind;
+
+#define DL_TRAIN_WORK_MAX 8
+
+typedef struct dl_train_work {
+    dl_train_work_kind kind;
+    double spread;
+} dl_train_work;
+
 typedef struct dl_train_config {
     const char *model;
     dl_precision precision;
@@ -141,6 +169,7 @@ typedef struct dl_train_config {
     const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
                            prolonged, by running them again (on a device: whole
                            passes, right on average over the steps); NULL = none */
+    dl_train_work work; /* on the processor */
     int threads;        /* of each worker, on the processor, which divide its loops: 1 or more */
     int first_core;     /* >= 0; thread t of worker w is pinned to allowed core
                            (first_core + w threads + t) mod cores */
@@ -217,17 +246,23 @@ typedef struct dl_train_result {
     int64_t *steps_done;  /* [worker_count] how many of them the worker did: all but in none, async,
                              softsync, and a stopped run */
     double seconds;       /* wall time from the common start to the last worker's end */
-    double samples_per_s; /* samples of all steps done / seconds */
+    double samples_per_s; /* samples of all steps done / seconds; with work, those drawn */
     double first_loss, last_loss; /* of the first and last step, mean over workers */
     double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
                            ps, async and softsync), as double */
     size_t parameter_count;
-    int64_t updates, samples; /* that the final parameters have in them; as of a point */
+    int64_t updates, samples; /* that the final parameters have in them; as of a point; with work,
+                                 as many as there are on average */
     dl_train_point *points;   /* [point_count], config.evaluate_every steps apart; in average the
                                  next averages after that */
     int point_count;
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
+
+/* Samples of step `step` of worker `worker` of a whole run, which depend on seed, worker and step
+ * alone; and the most that a step may have. */
+int dl_train_step_samples(const dl_train_config *config, int worker, int64_t step);
+int dl_train_most_samples(const dl_train_config *config);
 
 /* Processes that share the workers of a configuration; 1 without ranks. */
 int dl_train_rank_count(const dl_train_config *config);

@@ -49,6 +49,72 @@ dl_wait dl_train_wait(const dl_train_config *config)
                                                                        : DL_WAIT_BLOCK;
 }
 
+const char *const dl_train_work_names[] = {[DL_TRAIN_WORK_NONE] = "none",
+                                           [DL_TRAIN_WORK_UNIFORM] = "uniform",
+                                           [DL_TRAIN_WORK_TWO_POINT] = "two-point",
+                                           [DL_TRAIN_WORK_LOGNORMAL] = "lognormal",
+                                           [DL_TRAIN_WORK_LOGNORMAL + 1] = NULL};
+
+#define SQRT_3 1.7320508075688772
+
+/* The point of the streams of samples (common/random.h), where those of the order of an epoch never
+ * come; 32-bit numbers that a step draws. */
+#define WORK_POINT ((1U << 21) - 1)
+#define WORK_NUMBERS 4
+
+/* The largest spread of a kind, which is allowed. */
+static double most_spread(dl_train_work_kind kind)
+{
+    switch (kind) {
+    case DL_TRAIN_WORK_UNIFORM: return 1 / SQRT_3;
+    case DL_TRAIN_WORK_TWO_POINT: return 0.999;
+    case DL_TRAIN_WORK_LOGNORMAL: return 1;
+    case DL_TRAIN_WORK_NONE: break;
+    }
+    return 0;
+}
+
+static int rounded(double samples)
+{
+    return samples < 1 ? 1 : (int)lround(samples);
+}
+
+int dl_train_step_samples(const dl_train_config *config, int worker, int64_t step)
+{
+    const double mean = (double)config->batch / config->workers, spread = config->work.spread;
+    const double variance = log1p(spread * spread);
+    if (config->work.kind == DL_TRAIN_WORK_NONE) return config->batch / config->workers;
+    dl_random stream;
+    dl_random_init(&stream, config->seed, 0, WORK_POINT, (uint32_t)worker);
+    dl_random_seek(&stream, (uint64_t)step * WORK_NUMBERS);
+    double factor = 1;
+    switch (config->work.kind) {
+    case DL_TRAIN_WORK_UNIFORM:
+        factor += SQRT_3 * spread * (2 * dl_random_uniform(&stream) - 1);
+        break;
+    case DL_TRAIN_WORK_TWO_POINT:
+        factor += dl_random_uniform(&stream) < 0.5 ? -spread : spread;
+        break;
+    case DL_TRAIN_WORK_LOGNORMAL:
+        factor = exp(-variance / 2 + sqrt(variance) * dl_random_normal(&stream));
+        break;
+    case DL_TRAIN_WORK_NONE: break;
+    }
+    return rounded(mean * fmin(factor, DL_TRAIN_WORK_MAX));
+}
+
+int dl_train_most_samples(const dl_train_config *config)
+{
+    const double mean = (double)config->batch / config->workers, spread = config->work.spread;
+    switch (config->work.kind) {
+    case DL_TRAIN_WORK_UNIFORM: return rounded(mean * (1 + SQRT_3 * spread));
+    case DL_TRAIN_WORK_TWO_POINT: return rounded(mean * (1 + spread));
+    case DL_TRAIN_WORK_LOGNORMAL: return rounded(mean * DL_TRAIN_WORK_MAX);
+    case DL_TRAIN_WORK_NONE: break;
+    }
+    return config->batch / config->workers;
+}
+
 bool dl_train_stopped(const dl_train_config *config)
 {
     return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
@@ -115,6 +181,21 @@ static dl_status check_workers(const dl_train_config *config, dl_error *err)
                             w, config->slow[w]);
     }
     return DL_OK;
+}
+
+static dl_status check_work(const dl_train_config *config, dl_error *err)
+{
+    const dl_train_work *work = &config->work;
+    const double most = most_spread(work->kind);
+    if (work->kind == DL_TRAIN_WORK_NONE) return DL_OK;
+    if (config->device != NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "steps of drawn numbers of samples need the processor");
+    }
+    if (work->spread > 0 && work->spread <= most) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE,
+                        "numbers of samples with a %s spread of %g; must be above 0 and at most %g",
+                        dl_train_work_names[work->kind], work->spread, most);
 }
 
 static dl_status check_dispatch(const dl_train_config *config, dl_error *err)
@@ -414,6 +495,7 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
         status = dl_train_check_ranks(config, dl_train_rank_count(config), err);
     }
     if (status == DL_OK) status = check_device(config, err);
+    if (status == DL_OK) status = check_work(config, err);
     if (status == DL_OK) status = check_dispatch(config, err);
     if (status != DL_OK) return status;
     if (config->sync < DL_SYNC_NONE || config->sync > DL_SYNC_SOFTSYNC) {
@@ -571,11 +653,11 @@ void dl_train_reader_free(dl_train_reader *reader)
     free(reader->samples);
 }
 
-void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first)
+void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first, int samples)
 {
     const dl_data_set *data = reader->data;
     const int64_t count = (int64_t)data->count;
-    for (int i = 0; i < reader->share; i++) {
+    for (int i = 0; i < samples; i++) {
         const int64_t epoch = (first + i) / count;
         if (epoch != reader->epoch) {
             dl_train_shuffle(reader->seed, epoch, reader->order, (uint32_t)count);
@@ -583,6 +665,6 @@ void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t firs
         }
         reader->samples[i] = reader->order[(first + i) % count];
     }
-    dl_data_set_batch(data, reader->samples, reader->share, dl_model_precision(model),
+    dl_data_set_batch(data, reader->samples, samples, dl_model_precision(model),
                       dl_model_input(model), dl_model_labels(model));
 }

@@ -73,7 +73,7 @@ typedef struct dl_sync_mode {
 typedef struct dl_train_reader {
     const dl_data_set *data;
     uint64_t seed;
-    int share;         /* samples of a batch */
+    int share;         /* samples of the largest batch */
     int64_t epoch;     /* that `order` is of */
     uint32_t *order;   /* [data->count] its permutation */
     uint32_t *samples; /* [share] of the present batch */
@@ -83,8 +83,8 @@ void dl_train_reader_init(dl_train_reader *reader, const dl_data_set *data, uint
                           int share);
 void dl_train_reader_free(dl_train_reader *reader);
 
-/* Positions first ... first + share - 1 of the sequence. */
-void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first);
+/* Positions first ... first + count - 1 of the sequence; count is at most the share. */
+void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first, int count);
 
 /* A part of a vector of parameters. */
 typedef struct dl_fragment {
@@ -114,8 +114,8 @@ struct dl_train_shared {
     const dl_train_observer *observer; /* or NULL */
     const dl_sync_mode *mode;
     const dl_backend *backend; /* of the workers' models; of the server where it is on a device */
-    int batch_per_worker;
-    dl_wait wait; /* SPIN or BLOCK */
+    int batch_per_worker;      /* with work on average */
+    dl_wait wait;              /* SPIN or BLOCK */
 
     size_t count, bytes;             /* of one vector of parameters or gradients */
     size_t state_count, state_bytes; /* of one worker's optimizer state; 0 unless averaged */
@@ -203,6 +203,8 @@ struct dl_train_worker {
 
     int interval; /* its own local steps between two averages: by speed, else config's */
     int64_t step;
+    int samples;          /* of this step */
+    int64_t samples_done; /* of the steps before */
     int64_t boundary_ns;  /* end of the last record, start of the next */
     int64_t read_version; /* version of the parameters in use (async, softsync) */
     bool computes;        /* it has pulled, and not contributed since; under the lock */

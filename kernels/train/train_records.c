@@ -21,7 +21,7 @@ void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t 
     const dl_train_observer *observer = worker->shared->observer;
     fields.worker = (uint32_t)(worker->shared->first_worker + worker->index);
     fields.step = (uint32_t)worker->step;
-    fields.samples = (uint32_t)worker->shared->batch_per_worker;
+    fields.samples = (uint32_t)worker->samples;
     fields.start_ns = start_ns;
     fields.duration_ns = end_ns - start_ns;
     observer->record(observer->user, &fields);

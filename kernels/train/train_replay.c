@@ -381,7 +381,7 @@ static void compute(replay *r, replay_thread *thread, const dl_schedule_event *e
     const bool local = event->kind == DL_SCHEDULE_LOCAL;
     const size_t version = local ? (size_t)event->worker : (size_t)event->read % r->version_count;
     memcpy(dl_model_parameters(thread->model), r->versions[version], r->bytes);
-    dl_train_reader_fill(&thread->reader, thread->model, event->batch * r->share);
+    dl_train_reader_fill(&thread->reader, thread->model, event->batch * r->share, r->share);
     dl_model_pass(thread->model, r->share);
 }
 

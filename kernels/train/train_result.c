@@ -197,14 +197,14 @@ dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
     dl_train_result made = {.parameter_count = shared->count};
     made.parameters = dl_calloc(shared->count, sizeof *made.parameters, "final parameters");
     made.steps_done = dl_calloc((size_t)config->workers, sizeof *made.steps_done, "steps done");
-    int64_t start_ns = INT64_MAX, end_ns = INT64_MIN, steps_done = 0;
+    int64_t start_ns = INT64_MAX, end_ns = INT64_MIN, samples_done = 0;
     dl_status status = DL_OK;
     for (int w = 0; status == DL_OK && w < config->workers; w++) {
         const dl_train_worker *worker = &shared->workers[w];
         if (worker->start_ns < start_ns) start_ns = worker->start_ns;
         if (worker->end_ns > end_ns) end_ns = worker->end_ns;
         made.steps_done[w] = worker->step;
-        steps_done += worker->step;
+        samples_done += worker->samples_done;
         made.first_loss += share * worker->first_loss;
         made.last_loss += share * worker->last_loss;
         if (shared->mode->server) continue;
@@ -219,7 +219,7 @@ dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
     made.updates = dl_train_updates(&shared->workers[0], shared->workers[0].step);
     made.samples = dl_train_samples(&shared->workers[0], shared->workers[0].step);
     made.seconds = dl_ns_to_s((double)(end_ns - start_ns));
-    made.samples_per_s = (double)shared->batch_per_worker * (double)steps_done / made.seconds;
+    made.samples_per_s = (double)samples_done / made.seconds;
     if (status == DL_OK && shared->ranks != NULL) {
         status = add_up_over_ranks(shared, vectors, &made, err);
     }

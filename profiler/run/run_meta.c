@@ -165,6 +165,10 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     dl_trace_writer_metaf(writer, "batch", "%d", config->batch);
     dl_trace_writer_metaf(writer, "steps", "%" PRId64, config->steps);
     dl_trace_writer_metaf(writer, "slow", "%s", slow);
+    if (config->work.kind != DL_TRAIN_WORK_NONE) {
+        dl_trace_writer_metaf(writer, "work", "%s:%g", dl_train_work_names[config->work.kind],
+                              config->work.spread);
+    }
     dl_trace_writer_metaf(writer, "wait", "%s", dl_wait_names[dl_train_wait(config)]);
     free(slow);
 }

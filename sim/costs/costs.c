@@ -40,6 +40,7 @@ void dl_costs_free(dl_costs *costs)
     free(costs->noise);
     free(costs->exchange_runs);
     free(costs->gradients);
+    free(costs->work_steps);
     free(costs->collectives);
     free(costs->path);
     free(costs->workload);
@@ -177,6 +178,11 @@ dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs)
 
 /* The table at `batch`: linear in log(batch) between its entries, the outermost ones beyond them.
  */
+bool dl_costs_work_differs(const dl_costs *costs)
+{
+    return costs->work_step_count > 0 || (costs->work_frac.known && costs->work_frac.value > 0);
+}
+
 double dl_costs_linearity(const dl_costs *costs, double batch)
 {
     const dl_linearity *table = costs->linearity;

@@ -155,6 +155,9 @@ typedef struct dl_costs {
      * compute of a GPU when another one below its PCIe switch is used too. */
     dl_value gpu_spread_frac, gpu_board_slowdown;
     dl_value work_frac, work_max; /* dl_work_spread of sim/noise.h; unknown: 0, no maximum */
+    float *work_steps; /* [work_step_count] ascending, of mean 1: a worker's work in steps
+                                     that are equally likely; none: as work_frac says */
+    size_t work_step_count;
     /* Standard deviation of the logarithm of the factor on all compute, if it was not measured but
      * estimated; the interval of results has twice of it. */
     dl_value compute_spread_frac;
@@ -270,6 +273,9 @@ void dl_noise_series_finish(dl_noise_series *series);
  * many copies, or of the most below; among them those of the nearest batch size (by the ratio; the
  * first of two; any batch size is farthest). NULL if there are none at all. Borrowed. */
 const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t at_once);
+
+/* Whether a worker's work differs from step to step. */
+bool dl_costs_work_differs(const dl_costs *costs);
 
 /* What all operations take together at `batch` over the sum of their lines; 1 if not given. */
 double dl_costs_linearity(const dl_costs *costs, double batch);

@@ -526,6 +526,43 @@ static dl_status read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_
     return status;
 }
 
+/* Values of the list may be rounded. */
+#define WORK_MEAN_TOLERANCE 0.01
+
+/* [work] steps */
+static dl_status read_work(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                           dl_error *err)
+{
+    dl_noise_series steps = {0};
+    const dl_status status = append_factors(&steps, ini, entry, err);
+    costs->work_steps = steps.factors;
+    costs->work_step_count = steps.count;
+    if (status != DL_OK) return status;
+    double sum = 0;
+    for (size_t i = 0; i < steps.count; i++) {
+        sum += (double)steps.factors[i];
+        if (i > 0 && steps.factors[i] < steps.factors[i - 1]) {
+            return dl_ini_error(ini, entry, DL_ERR_DATA, err, "%g after %g: must ascend",
+                                (double)steps.factors[i], (double)steps.factors[i - 1]);
+        }
+    }
+    const double mean = sum / (double)steps.count;
+    if (fabs(mean - 1) > WORK_MEAN_TOLERANCE) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "have the mean %g; must have 1", mean);
+    }
+    for (size_t i = 0; i < steps.count; i++)
+        steps.factors[i] = (float)((double)steps.factors[i] / mean);
+    return DL_OK;
+}
+
+static dl_status check_work(const dl_costs *costs, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "work", "steps");
+    if (entry == NULL || !costs->work_frac.known) return DL_OK;
+    return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                        "and [spread] work_frac: how work differs is given twice");
+}
+
 static dl_status finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < costs->noise_count; i++) {
@@ -623,6 +660,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     if (strcmp(entry->section, "gradients") == 0) {
         return read_gradients(costs, ini, entry, err);
     }
+    if (strcmp(entry->section, "work") == 0) return read_work(costs, ini, entry, err);
     if (strncmp(entry->section, "noise", strlen("noise")) == 0) {
         return read_noise(costs, ini, entry, noise, err);
     }
@@ -662,6 +700,7 @@ static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
     }
     if (status == DL_OK) status = check_ops(&parsed, ini, err);
     if (status == DL_OK) status = finish_noise(&parsed, ini, err);
+    if (status == DL_OK) status = check_work(&parsed, ini, err);
     if (status == DL_OK) status = check_collectives(&parsed, ini, err);
     if (status == DL_OK) status = finish_layers(&parsed, err);
     if (status == DL_OK && parsed.batch_min > 0 && parsed.batch_max > 0 &&

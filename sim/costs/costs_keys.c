@@ -187,6 +187,9 @@ static const dl_key rows[] = {
         "of K workers that share a GPU, of its time there: 1 where they take turns"),
     SERIES("linearity", "batch_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
         "batch_B: time of all operations at batch B over that of their lines"),
+    SERIES("work", "steps", DL_DIMENSION_PURE, 0, 0, "list of factors",
+        "a worker's work in a step over the mean, ascending and equally likely, in place of [spread] "
+        "work_frac: dlcal takes it from runs with dlprof train --work"),
     SERIES("gradients", "ready_*", DL_DIMENSION_PURE, 0, 0, "SHARE, BYTES",
         "ready_1, ready_2, ...: share of the backward pass, and the bytes of gradients "
         "ready by then"),

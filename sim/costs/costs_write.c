@@ -113,6 +113,15 @@ static void write_gradients(FILE *out, const dl_costs *costs)
     }
 }
 
+static void write_work(FILE *out, const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->work_step_count; i++) {
+        fputs(i == 0 ? "\n[work]\nsteps = " : ", ", out);
+        write_factor(out, costs->work_steps[i]);
+    }
+    if (costs->work_step_count > 0) fputc('\n', out);
+}
+
 static void write_collectives(FILE *out, const dl_costs *costs)
 {
     for (size_t i = 0; i < costs->collective_count; i++) {
@@ -188,6 +197,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         snprintf(key, sizeof key, "batch_%lld", (long long)costs->linearity[i].batch);
         write_line(out, key, &costs->linearity[i].factor);
     }
+    write_work(out, costs);
     write_gradients(out, costs);
     write_collectives(out, costs);
     write_exchange_runs(out, costs);

@@ -317,7 +317,8 @@ static bool is_needed(const trial *t, size_t change)
     const unsigned need = changes[change].need;
     const char *cost = changes[change].cost != NULL ? changes[change].cost : "";
     if (strcmp(cost, "noise") == 0)
-        return dl_run_varies(&variant->scenario, &variant->costs) || variant->costs.work_frac.known;
+        return dl_run_varies(&variant->scenario, &variant->costs) ||
+               dl_costs_work_differs(&variant->costs);
     if (strcmp(cost, "external") == 0) return variant->costs.dispatch.external_ns.known;
     return need == 0 ||
            (dl_run_needs(&variant->scenario, &variant->costs, &t->row->point) & need) != 0;

@@ -316,7 +316,7 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     switch (limits) {
     case DL_LIMITS_MODE: return row->point.workers > 1 ? (double)NAN : 0;
     case DL_LIMITS_NOISE:
-        if (variant->costs.work_frac.known && variant->costs.work_frac.value > 0) return 0;
+        if (dl_costs_work_differs(&variant->costs)) return 0;
         return row->point.workers > 1 && mode->wait != DL_MODE_WAIT_NONE ? (double)NAN : 0;
     case DL_LIMITS_INPUT_CORES:
     case DL_LIMITS_PREFETCH:

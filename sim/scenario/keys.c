@@ -352,8 +352,8 @@ static const dl_key rows[] = {
      .help = "steps of the job; default: [scenario] steps"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
-     .column = "noise", .limits = DL_LIMITS_NOISE, .help = "how steps vary; trace: as profiled; work: only as the costs' [spread] work_frac says; "
-             "none: nothing is drawn, work_frac counts as expected"},
+     .column = "noise", .limits = DL_LIMITS_NOISE, .help = "how steps vary; trace: as profiled; work: only as the costs' [work] or [spread] work_frac says; "
+             "none: nothing is drawn, work counts as expected"},
     {"noise", "sigma", .type = DL_KEY_REAL, .low = 1e-6, .high = 100, SCENARIO(sigma), .sweep = ',',
      .only = "kind = lognormal, gamma", .help = "coefficient of variation; required there"},
     {"noise", "slow", OWN, .form = "worker:factor, ...", .low = 1e-6, .high = 1e6, .sweep = '|',

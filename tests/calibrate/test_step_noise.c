@@ -208,6 +208,38 @@ static void test_bench_steps_that_differ_do_not(void **state)
     release(&c);
 }
 
+static void draw(dl_dataset *dataset, int64_t samples, double passes)
+{
+    DL_APPEND(dataset->drawn, dataset->drawn_count, "drawn") =
+        (dl_drawn_step){.samples = samples, .passes = passes};
+}
+
+/* 24 steps of 6, 10 and 14 samples in turn, three of which were interrupted: three groups of eight,
+ * whose medians are 6, 10 and 14, so 0.6, 1 and 1.4 times the mean. */
+static void test_work_is_of_medians_of_groups(void **state)
+{
+    (void)state;
+    noise_case c = make();
+    for (int i = 0; i < 24; i++) {
+        const int64_t samples = 6 + 4 * (i % 3);
+        draw(&c.dataset, samples, i >= 3 && i < 6 ? 90 : (double)samples);
+    }
+    dl_work_fit(&c.dataset, &c.costs, &c.notes);
+    assert_int_equal(c.costs.work_step_count, 3);
+    for (int g = 0; g < 3; g++)
+        assert_true(fabs((double)c.costs.work_steps[g] - (0.6 + 0.4 * g)) < 1e-6);
+    assert_contains(c.notes.lines[0], "24 steps");
+    assert_contains(c.notes.lines[0], "variation 0.327");
+    release(&c);
+    c = make();
+    for (int i = 0; i < 15; i++)
+        draw(&c.dataset, i + 1, i + 1);
+    dl_work_fit(&c.dataset, &c.costs, &c.notes);
+    assert_int_equal(c.costs.work_step_count, 0);
+    assert_contains(c.notes.lines[0], "15 steps of drawn numbers of samples; at least 16");
+    release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_copies_at_once_are_a_set_of_their_own),
         cmocka_unit_test(test_rounds_of_a_bench_are_one_run),
         cmocka_unit_test(test_bench_steps_that_differ_do_not),
+        cmocka_unit_test(test_work_is_of_medians_of_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

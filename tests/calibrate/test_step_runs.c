@@ -173,6 +173,32 @@ static void test_second_worker_is_refused(void **state)
     check_refused(NULL, "step_runs_two.dlt", "is of 2 workers");
 }
 
+/* Steps of 10, 20 and 30 samples, drawn: 17000 ns of passes a sample and 50000 ns in each. They are no
+ * run, and their passes are given over those of a sample: 1 020 000 + 150 000 ns over 60. */
+static void test_drawn_steps_are_no_run(void **state)
+{
+    (void)state;
+    made_trace trace;
+    dl_random random;
+    dl_random_init(&random, 1, 0, 0, 0);
+    made_open(&trace, "step_runs_drawn.dlt", "train", "tiny");
+    dl_trace_writer_meta(trace.writer, "work", "uniform:0.4");
+    for (uint32_t batch = 10; batch <= 30; batch += 10)
+        made_steps(&trace, batch, 1, 0, &steady, &random);
+    made_close(&trace);
+    dl_dataset dataset;
+    dl_notes notes;
+    assert_int_equal(add_first(&dataset, "step_runs_drawn.dlt", &notes), DL_OK);
+    assert_int_equal(dataset.run_count, 0);
+    assert_int_equal(dataset.drawn_count, 3);
+    for (int i = 0; i < 3; i++) {
+        const double samples = 10 * (i + 1);
+        assert_int_equal(dataset.drawn[i].samples, samples);
+        assert_true(fabs(dataset.drawn[i].passes - (17000 * samples + 50000) / 19500) < 1e-6);
+    }
+    release(&dataset, &notes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_warm_up_and_exchange_are_left_out),
         cmocka_unit_test(test_other_operations),
         cmocka_unit_test(test_second_worker_is_refused),
+        cmocka_unit_test(test_drawn_steps_are_no_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

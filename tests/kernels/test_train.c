@@ -465,6 +465,11 @@ static void bad_settings_are_errors(void **state)
     REFUSED(DL_ERR_RANGE, "cores; this process may use 1 to", bad.cores = dl_cpu_count() + 1);
     REFUSED(DL_ERR_RANGE, "worker 1 slowed by factor 0.5", bad.slow = too_fast);
     REFUSED(DL_ERR_RANGE, "worker 0 slowed by factor nan", bad.slow = not_a_number);
+    REFUSED(DL_ERR_RANGE, "uniform spread of 0.6; must be above 0 and at most 0.57735",
+            bad.work = (dl_train_work){DL_TRAIN_WORK_UNIFORM, 0.6});
+    REFUSED(DL_ERR_RANGE, "lognormal spread of 0;", bad.work.kind = DL_TRAIN_WORK_LOGNORMAL);
+    REFUSED(DL_ERR_RANGE, "two-point spread of nan;",
+            bad.work = (dl_train_work){DL_TRAIN_WORK_TWO_POINT, NAN});
     REFUSED(DL_ERR_RANGE, "sync mode number 6", bad.sync = (dl_sync)6);
     REFUSED(DL_ERR_RANGE, "0 steps", bad.steps = 0);
     REFUSED(DL_ERR_RANGE, "steps; must be 1 to 4294967295", bad.steps = 1LL << 32);
@@ -570,6 +575,89 @@ static void accuracy_counts_what_is_right(void **state)
     dl_data_set_free(&unseen);
 }
 
+/* Numbers of samples of 20,000 steps of two workers, 100 on average: mean and coefficient of
+ * variation within five standard errors, none above the most, workers independent. Of two, the larger
+ * one is m (1 + sqrt(3) v / 3) on average with uniform numbers, m (1 + v / 2) with two points, and
+ * m 2 Phi(s / sqrt 2) with lognormal ones, s^2 = ln(1 + v^2). */
+static void numbers_of_samples_are_drawn(void **state)
+{
+    (void)state;
+    enum { STEPS = 20000 };
+    const struct {
+        dl_train_work work;
+        double larger;
+    } cases[] = {{{DL_TRAIN_WORK_UNIFORM, 0.4}, 1 + 0.4 / sqrt(3)},
+                 {{DL_TRAIN_WORK_TWO_POINT, 0.6}, 1.3},
+                 {{DL_TRAIN_WORK_LOGNORMAL, 0.5}, 1 + erf(sqrt(log(1.25)) / 2)}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_train_config config = small_config();
+        config.workers = 2;
+        config.batch = 200;
+        config.work = cases[i].work;
+        const double v = config.work.spread;
+        double sum = 0, squares = 0, product = 0, larger = 0;
+        for (int64_t s = 0; s < STEPS; s++) {
+            const int a = dl_train_step_samples(&config, 0, s);
+            const int b = dl_train_step_samples(&config, 1, s);
+            assert_true(a >= 1 && a <= dl_train_most_samples(&config));
+            const double x = a / 100.0 - 1, y = b / 100.0 - 1;
+            sum += x + y;
+            squares += x * x + y * y;
+            product += x * y;
+            larger += fmax(x, y);
+        }
+        assert_true(fabs(sum / (2 * STEPS)) < 5 * v / sqrt(2 * STEPS));
+        assert_true(near_scaled(sqrt(squares / (2 * STEPS)), v, 0, 0.02));
+        assert_true(fabs(product / STEPS) < 5 * v * v / sqrt(STEPS));
+        assert_true(fabs(1 + larger / STEPS - cases[i].larger) < 5 * v / sqrt(STEPS));
+        assert_int_equal(dl_train_step_samples(&config, 1, 77),
+                         dl_train_step_samples(&config, 1, 77));
+        dl_train_config other = config;
+        other.seed++;
+        int same = 0;
+        for (int64_t s = 0; s < 100; s++)
+            same += dl_train_step_samples(&config, 0, s) == dl_train_step_samples(&other, 0, s);
+        assert_true(same < 80);
+    }
+}
+
+/* The samples of each step, by worker. */
+static void note_samples(void *user, const dl_record *fields)
+{
+    int *samples = user;
+    if (fields->kind == DL_RECORD_STEP)
+        samples[fields->worker * 20 + fields->step] = (int)fields->samples;
+}
+
+/* Records and the throughput count the samples that were drawn; the run is another one than without,
+ * and the same again. */
+static void drawn_samples_are_trained_on(void **state)
+{
+    (void)state;
+    int seen[2 * 20];
+    const dl_train_observer observer = {.user = seen, .record = note_samples};
+    dl_train_config config = small_config();
+    config.workers = 2;
+    config.sync = DL_SYNC_ALLREDUCE;
+    dl_train_result equal = run(&config, NULL);
+    config.work = (dl_train_work){DL_TRAIN_WORK_UNIFORM, 0.5};
+    dl_train_result drawn = run(&config, &observer), again = run(&config, NULL);
+    double sum = 0;
+    for (int w = 0; w < 2; w++) {
+        for (int s = 0; s < 20; s++) {
+            assert_int_equal(seen[w * 20 + s], dl_train_step_samples(&config, w, s));
+            sum += seen[w * 20 + s];
+        }
+    }
+    assert_true(sum != 240);
+    assert_true(near_scaled(drawn.samples_per_s * drawn.seconds, sum, 0, 1e-9));
+    assert_false(same_bits(&equal, &drawn));
+    assert_true(same_bits(&again, &drawn));
+    dl_train_result_free(&equal);
+    dl_train_result_free(&drawn);
+    dl_train_result_free(&again);
+}
+
 static void accuracy_needs_model_and_data(void **state)
 {
     (void)state;
@@ -606,6 +694,8 @@ int main(void)
         cmocka_unit_test(data_must_fit_the_model),
         cmocka_unit_test(check_says_what_the_run_would),
         cmocka_unit_test(a_failing_worker_ends_the_run),
+        cmocka_unit_test(numbers_of_samples_are_drawn),
+        cmocka_unit_test(drawn_samples_are_trained_on),
         cmocka_unit_test(accuracy_counts_what_is_right),
         cmocka_unit_test(accuracy_needs_model_and_data),
     };

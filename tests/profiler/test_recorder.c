@@ -135,6 +135,7 @@ static void make_step(const dl_train_observer *observer, uint32_t w, int64_t end
 {
     const dl_record step = {.kind = DL_RECORD_STEP,
                             .worker = w,
+                            .samples = 6,
                             .staleness = staleness,
                             .start_ns = (end_ms - ms) * 1000000,
                             .duration_ns = ms * 1000000};
@@ -142,7 +143,7 @@ static void make_step(const dl_train_observer *observer, uint32_t w, int64_t end
 }
 
 /* Worker 0: 20 steps, the first 50 ms (warm-up: a tenth of 20 is 2 steps), the others 10 ms; worker
- * 1: 20 of 30 ms. Mean of means (10 + 30) / 2 = 20 ms; batch 12 is 6 a worker: 6 / 0.01 + 6 / 0.03
+ * 1: 20 of 30 ms. Mean of means (10 + 30) / 2 = 20 ms; 6 samples a step: 6 / 0.01 + 6 / 0.03
  * = 800 a second. Staleness 0 1 0 1 ... of worker 0, 3 of worker 1: mean (0.5 + 3) / 2 = 1.75, the
  * median of 10 zeros, 10 ones, 20 threes is the 20th = 1, the 90th percentile 3. */
 static void statistics_without_a_trace(void **state)

@@ -1,4 +1,4 @@
-/* Workers slowed on purpose: WORKER:FACTOR texts. */
+/* Workers slowed on purpose, and samples of steps that are drawn: texts of the command line. */
 #include <stdlib.h>
 
 #include "tests/check.h"
@@ -51,10 +51,28 @@ static void refuses_others(void **state)
     }
 }
 
+static void work_is_a_kind_and_a_spread(void **state)
+{
+    (void)state;
+    dl_train_work work = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_work_parse("two-point:0.25", &work, &err), DL_OK);
+    assert_int_equal(work.kind, DL_TRAIN_WORK_TWO_POINT);
+    assert_true(work.spread == 0.25);
+    static const char *const wrong[] = {"uniform",   "uniform:", "uniform:x",
+                                        "uniform:2", ":0.4",     "none:0.4"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(dl_work_parse(wrong[i], &work, &err), DL_ERR_USAGE);
+        assert_contains(err.text, wrong[i]);
+    }
+    assert_int_equal(dl_work_parse("lognormel:0.5", &work, &err), DL_ERR_USAGE);
+    assert_contains(err.text, "lognormal");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(unnamed_workers_have_factor_one),
-                                       cmocka_unit_test(empty_list_is_null),
-                                       cmocka_unit_test(refuses_others)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unnamed_workers_have_factor_one), cmocka_unit_test(empty_list_is_null),
+        cmocka_unit_test(refuses_others), cmocka_unit_test(work_is_a_kind_and_a_spread)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
