@@ -129,12 +129,16 @@ static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int sh
 void dl_gpus_add_storage(dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;
-    if (!options->storage_bytes_per_s.known) return;
+    const dl_quantity *own = &options->storage_bytes_per_s;
+    const dl_quantity *shared = &options->shared_storage_bytes_per_s;
+    if (!own->known && !shared->known) return;
     gpus->storage = dl_calloc((size_t)options->machine.nodes, sizeof *gpus->storage, "storage");
+    const int server =
+        shared->known ? dl_gpus_add_own_link(gpus, shared->value, "shared storage") : -1;
     for (int n = 0; n < options->machine.nodes; n++) {
         const int link =
-            dl_gpus_add_own_link(gpus, options->storage_bytes_per_s.value, "storage of node%d", n);
-        gpus->storage[n] = class_over(gpus, link, -1);
+            own->known ? dl_gpus_add_own_link(gpus, own->value, "storage of node%d", n) : -1;
+        gpus->storage[n] = class_over(gpus, link, server);
     }
 }
 

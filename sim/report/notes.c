@@ -287,16 +287,24 @@ static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
     return make_ns * most_on_a_node(gpu, workers) >= 0.95 * has_ns;
 }
 
-/* Whether the storage of a node is read all the time. */
-static bool storage_is_busy(const dl_variant *variant, const dl_row *row)
+/* Whether the storage of a node, or that of all nodes, is read all the time. */
+static bool storage_is_busy(const dl_variant *variant, const dl_row *row, int limits)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
-    if (!gpu->storage_bytes_per_s.known) return false;
+    const bool shared = limits == DL_LIMITS_SHARED_STORAGE;
+    const dl_quantity *rate = shared ? &gpu->shared_storage_bytes_per_s : &gpu->storage_bytes_per_s;
+    if (!rate->known) return false;
     const double samples = (double)row->point.batch / row->point.workers;
-    const double read_bytes = (1 - gpu->cached_frac) * samples *
-                              variant->costs.stored_bytes_per_sample.value *
-                              most_on_a_node(gpu, row->point.workers);
-    return read_bytes >= 0.95 * row->mean.step_mean_s * gpu->storage_bytes_per_s.value;
+    const double read_bytes =
+        (1 - gpu->cached_frac) * samples * variant->costs.stored_bytes_per_sample.value *
+        (shared ? row->point.workers : most_on_a_node(gpu, row->point.workers));
+    return read_bytes >= 0.95 * row->mean.step_mean_s * rate->value;
+}
+
+static bool any_storage_is_busy(const dl_variant *variant, const dl_row *row)
+{
+    return storage_is_busy(variant, row, DL_LIMITS_STORAGE) ||
+           storage_is_busy(variant, row, DL_LIMITS_SHARED_STORAGE);
 }
 
 /* The part of the row's time by which what `limits` says shows; 0: it does not hold here, NaN: it
@@ -322,16 +330,17 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     case DL_LIMITS_PREFETCH:
         *column = "input_frac";
         if (gpu == NULL || gpu->in_turn || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC)) return 0;
-        if (storage_is_busy(variant, row)) return 0;
+        if (any_storage_is_busy(variant, row)) return 0;
         if (limits == DL_LIMITS_PREFETCH && gpu->made_at_launch) return 0;
         return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES)
                    ? part[DL_PART_INPUT]
                    : 0;
     case DL_LIMITS_STORAGE:
+    case DL_LIMITS_SHARED_STORAGE:
         *column = "input_frac";
         if (gpu == NULL || row->point.stages > 1 || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC))
             return 0;
-        return storage_is_busy(variant, row) ? part[DL_PART_INPUT] : 0;
+        return storage_is_busy(variant, row, limits) ? part[DL_PART_INPUT] : 0;
     case DL_LIMITS_OVERLAP:
         *column = "communication_frac";
         return buckets && !gpu->overlap ? part[DL_PART_COMMUNICATION] : 0;
@@ -347,15 +356,21 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     }
 }
 
+static bool is_storage(const dl_key *key)
+{
+    return key->limits == DL_LIMITS_STORAGE || key->limits == DL_LIMITS_SHARED_STORAGE;
+}
+
 static bool is_of_input(const dl_key *key)
 {
     return key->limits == DL_LIMITS_INPUT_CORES || key->limits == DL_LIMITS_PREFETCH ||
-           key->limits == DL_LIMITS_STORAGE;
+           is_storage(key);
 }
 
 static double input_value(const dl_key *key, const dl_gpu_options *gpu)
 {
     if (key->limits == DL_LIMITS_STORAGE) return gpu->storage_bytes_per_s.value;
+    if (key->limits == DL_LIMITS_SHARED_STORAGE) return gpu->shared_storage_bytes_per_s.value;
     return key->limits == DL_LIMITS_INPUT_CORES ? gpu->input_cores : gpu->prefetch;
 }
 
@@ -389,7 +404,7 @@ dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep 
 
 static void value_text(char text[VALUE_BYTES], const dl_deciding_default *d)
 {
-    if (d->key->limits == DL_LIMITS_STORAGE) {
+    if (is_storage(d->key)) {
         dl_format_bytes(text, VALUE_BYTES - 2, d->value);
         strcat(text, "/s");
     } else {
@@ -406,6 +421,7 @@ const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default
         [DL_LIMITS_INPUT_CORES] = "GPUs wait for input",
         [DL_LIMITS_PREFETCH] = "GPUs wait for input",
         [DL_LIMITS_STORAGE] = "read all the time; GPUs wait for input",
+        [DL_LIMITS_SHARED_STORAGE] = "read all the time; GPUs wait for input",
         [DL_LIMITS_OVERLAP] = "exchange does not run during the backward pass: it takes",
         [DL_LIMITS_BUCKETS] = "exchange starts when all gradients are ready: it takes",
         [DL_LIMITS_SERVER] = "averaging and the server's updates take",

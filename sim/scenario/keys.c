@@ -196,6 +196,11 @@ static const dl_key rows[] = {
      .help = "that a node reads of its storage, all workers together: [input] "
              "stored_bytes_per_sample of the cost file, before a batch is made. Default: no limit. "
              "Not where models are split"},
+    {"input", "shared_storage_bytes_per_s", .type = DL_KEY_QUANTITY,
+     .dimension = DL_DIMENSION_BYTES_PER_S, .low = 1e3, .high = 1e15,
+     GPU(shared_storage_bytes_per_s), .sweep = ',', .limits = DL_LIMITS_SHARED_STORAGE,
+     .help = "that all nodes together read of a file server, as by NFS, in place of or beside each "
+             "node's storage_bytes_per_s. What it takes of the network is not simulated"},
     {"input", "cached_frac", .type = DL_KEY_REAL, .low = 0, .high = 1, .fallback = "0",
      GPU(cached_frac), .sweep = ',',
      .help = "of the samples that are in the host's memory and need not be read"},

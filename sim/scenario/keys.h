@@ -27,9 +27,10 @@ enum {
     DL_LIMITS_INPUT_CORES, /* GPUs wait for batches */
     DL_LIMITS_PREFETCH,    /* the same, while the cores that make them have time left */
     DL_LIMITS_STORAGE,     /* GPUs wait for batches, and storage is read all the time */
-    DL_LIMITS_OVERLAP,     /* exchange that could run during the backward pass */
-    DL_LIMITS_BUCKETS,     /* overlap without buckets */
-    DL_LIMITS_SERVER       /* its threads average and update */
+    DL_LIMITS_SHARED_STORAGE, /* the same of the storage that all nodes share */
+    DL_LIMITS_OVERLAP,        /* exchange that could run during the backward pass */
+    DL_LIMITS_BUCKETS,        /* overlap without buckets */
+    DL_LIMITS_SERVER          /* its threads average and update */
 };
 
 extern const dl_keys dl_scenario_keys;

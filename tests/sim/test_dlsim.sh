@@ -132,6 +132,8 @@ sed '/^bytes_per_sample/a stored_bytes_per_sample = 110kB, assumed' "$t4/../cost
 sed -e "s|= *\.\./|= $t4/../|" -e 's|^costs .*|costs = stored.ini|' -e '/^\[input\]/a storage_bytes_per_s = 20MB/s' \
     -e '/^cores/s/=.*/= 16/' "$t4/allreduce.ini" >t4/storage.ini
 expect 0 "note: [input] storage_bytes_per_s = 20.0 MB/s: read all the time; GPUs wait for input up to" t4/storage.ini -o g2.csv
+sed 's/^storage_bytes/shared_storage_bytes/' t4/storage.ini >t4/shared.ini
+expect 0 "note: [input] shared_storage_bytes_per_s = 20.0 MB/s: read all the time; GPUs wait for input up to" t4/shared.ini -o g2.csv
 grep -q '^# default: \[input\] cores' g.csv && { echo "FAIL: given cores are no default"; failures=$((failures + 1)); }
 grep -q '^# default: \[input\] cores=1 rows=[1-9]* input_frac=0\.[0-9]*$' d.csv ||
     { echo "FAIL: the results do not name the default"; failures=$((failures + 1)); }

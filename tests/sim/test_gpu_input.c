@@ -139,6 +139,27 @@ static void the_workers_of_a_node_share_its_storage(void **state)
     dl_run_result r = fixture_run_gpus(costs, "", 4, 400, half);
     assert_near(1e9 * r.step_mean_s, 6e6, 0.02);
     dl_run_result_free(&r);
+    /* Of a file server, GPUs of two nodes get half each; beside it a node's own rate may be the lower
+     * one. */
+    const struct {
+        const char *gpus, *rates, *link;
+        int workers;
+        double ns;
+    } shared[] = {
+        {"gpus = 3, 4\n", "shared_storage_bytes_per_s = 1GB/s\n", "shared storage", 2, 6e6},
+        {"gpus = 3, 4\n", "shared_storage_bytes_per_s = 3GB/s\nstorage_bytes_per_s = 1GB/s\n",
+         "storage of node0", 2, 3e6},
+        {"", "shared_storage_bytes_per_s = 1GB/s\nstorage_bytes_per_s = 2GB/s\n", "shared storage",
+         4, 12e6},
+    };
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        char rest[200];
+        snprintf(rest, sizeof rest, "[input]\ncores = 4\nprefetch = 4\n%s", shared[i].rates);
+        r = fixture_run_gpus(costs, shared[i].gpus, shared[i].workers, 400, rest);
+        assert_near(1e9 * r.step_mean_s, shared[i].ns, 0.02);
+        assert_string_equal(r.usage.link, shared[i].link);
+        dl_run_result_free(&r);
+    }
     /* Not given, it limits nothing. */
     assert_near(fixture_step_ns(costs, "", 4, "[input]\ncores = 4\nprefetch = 4\n"),
                 fixture_step_ns(COSTS, "", 4, "[input]\ncores = 4\nprefetch = 4\n"), 1e-9);
