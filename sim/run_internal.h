@@ -19,7 +19,7 @@ dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config
 void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,
                     dl_run_result *result);
 
-/* Standard deviation and quantiles of steps_s[count], which get sorted. */
+/* Standard deviation and quantiles of steps_s[count], which change their places. */
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result);
 
 /* What a run's compute_log makes of the times of a GPU of that model. */

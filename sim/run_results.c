@@ -13,13 +13,29 @@
 const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
                                                   "averaging", "waiting",  "input"};
 
-/* Standard deviation and quantiles of steps_s[count], which get sorted. */
+/* The quantile of values[count], which change their places: only those on which it depends are sorted. */
+static double quantile(double *values, size_t count, double share)
+{
+    if (count == 0) return 0;
+    const size_t below = (size_t)(share * (double)(count - 1));
+    gsl_stats_select(values, 1, count, below);
+    size_t next = below + 1;
+    for (size_t i = below + 1; i < count; i++)
+        if (values[i] < values[next]) next = i;
+    if (below + 1 < count) {
+        const double least = values[next];
+        values[next] = values[below + 1];
+        values[below + 1] = least;
+    }
+    return gsl_stats_quantile_from_sorted_data(values, 1, count, share);
+}
+
+/* Standard deviation and quantiles of steps_s[count], which change their places. */
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result)
 {
     result->step_sd_s = count > 1 ? gsl_stats_sd(steps_s, 1, count) : 0;
-    gsl_sort(steps_s, 1, count);
-    result->step_p50_s = gsl_stats_quantile_from_sorted_data(steps_s, 1, count, 0.5);
-    result->step_p99_s = gsl_stats_quantile_from_sorted_data(steps_s, 1, count, 0.99);
+    result->step_p50_s = quantile(steps_s, count, 0.5);
+    result->step_p99_s = quantile(steps_s, count, 0.99);
 }
 
 dl_part dl_part_of(dl_worker_state state)
