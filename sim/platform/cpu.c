@@ -121,9 +121,9 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     case DL_ADD:
     case DL_UPDATE:
     case DL_PUSH: return push_work(workload, exchange, bytes);
+    case DL_FETCH: return dl_byte_work(&workload->copy, bytes * team->config.fragments, 1);
     case DL_REDUCE_INSIDE:
     case DL_GATHER:
-    case DL_FETCH:
     case DL_PULL: break;
     }
     return dl_byte_work(&workload->copy, bytes, 1);

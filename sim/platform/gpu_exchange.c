@@ -220,7 +220,9 @@ static void add_servers(dl_gpus *gpus)
 
 void dl_gpus_exchanged(dl_gpus *gpus, int worker)
 {
-    dl_team_done(gpus->team, dl_team_exchanger(gpus->team, worker));
+    const bool fetched = gpus->workers[worker].fetches;
+    gpus->workers[worker].fetches = false;
+    dl_team_done(gpus->team, fetched ? worker : dl_team_exchanger(gpus->team, worker));
 }
 
 static void exchanged(void *user, int worker)
@@ -367,6 +369,7 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
     int source = 0;
     while (!dl_members_has(gpus->team, source))
         source++;
+    gpus->workers[worker].fetches = true;
     if (!gpus->config.collective) {
         pull(gpus, worker, bytes);
         return;
@@ -395,7 +398,7 @@ void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
     int index = 0;
     switch (exchange.kind) {
     case DL_PUSH: push(gpus, worker, bytes); return;
-    case DL_FETCH: fetch(gpus, worker, bytes); return;
+    case DL_FETCH: fetch(gpus, worker, bytes * team->config.fragments); return;
     case DL_PULL: pull(gpus, worker, bytes); return;
     case DL_AVERAGE:
         if (gpus->config.collective) {

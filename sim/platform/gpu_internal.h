@@ -33,6 +33,7 @@ typedef struct dl_gpu_worker {
     int flows;         /* of the piece of exchange at hand that have not ended */
     int64_t rounds;    /* of collectives that it has seen the end of */
     bool in_exchange;  /* waits for the end of one */
+    bool fetches;      /* itself, not its communication thread */
 } dl_gpu_worker;
 
 /* Collectives of a step, run one after another: the sums of all buckets, and what gathers sharded

@@ -521,10 +521,9 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                             scenario->fragments, interval, text);
     }
     const bool elastic = fragmented && dl_absences_given(&scenario->absences);
-    if (elastic && (together || scenario->interval_by_speed || point->option[DL_SYNC_LAG] > 0)) {
+    if (elastic && (scenario->inside != 0 || scenario->interval_by_speed)) {
         return dl_ini_error(ini, dl_scenario_absence_entry(ini), DL_ERR_DATA, err,
-                            "average: not with lag, fragments, inside, interval_by_speed "
-                            "(point: %s)",
+                            "average: neither with inside nor with interval_by_speed (point: %s)",
                             text);
     }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];

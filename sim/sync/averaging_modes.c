@@ -28,18 +28,11 @@ static int64_t done_of_interval(const dl_team *team, int worker)
     return (w->local_updates + 1) % w->interval;
 }
 
-/* Exchanges that `steps` local steps since the start of an interval call for: of all parameters, or of a
- * fragment each. */
-static int64_t due(const dl_team *team, int worker, int64_t steps)
-{
-    return steps * team->config.fragments / team->workers[worker].interval;
-}
-
 /* The step at hand ends with an exchange. */
 static bool is_due(const dl_team *team, int worker)
 {
     const int64_t done = team->workers[worker].local_updates + 1;
-    return due(team, worker, done) > due(team, worker, done - 1);
+    return dl_members_due(team, worker, done) > dl_members_due(team, worker, done - 1);
 }
 
 static bool is_first(const dl_team *team, int worker)
@@ -84,10 +77,10 @@ static bool exchange_average(dl_team *team, int agent, int stage, bool with_stat
  * ends the run before the others have sent their parts. */
 static bool has_come_back(const dl_team *team, int worker)
 {
-    const int64_t now = team->workers[worker].steps_done + 1;
-    const bool is_last = now == team->config.steps;
+    const int64_t now = dl_members_position(team, worker) + 1;
+    const bool is_last = team->workers[worker].steps_done + 1 == team->config.steps;
     const int64_t step = is_last ? now : now - (int64_t)team->config.option[DL_SYNC_LAG];
-    const int64_t sent = step > 0 ? due(team, worker, step) : 0;
+    const int64_t sent = step > 0 ? dl_members_due(team, worker, step) : 0;
     return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
 }
 
@@ -111,6 +104,7 @@ static void advance_synchronous(dl_team *team, int agent, bool with_state, bool 
     const bool is_comm = agent >= team->config.workers;
     const int stage = team->workers[agent].stage++;
     if (is_comm) {
+        if (stage == 0 && !dl_members_start(team, agent)) return;
         if (!exchange_average(team, agent, stage, with_state, updates)) {
             dl_team_exchanged(team, agent);
         }

@@ -10,9 +10,13 @@ enum { AWAY = 1000, BACK = AWAY, FETCHED };
 
 typedef struct dl_members {
     bool *takes_part; /* [workers] */
+    bool *holds;      /* [workers] waits for a time without averages: no new one starts */
     int64_t *joined;  /* [workers] steps that it had done when it joined last */
+    int64_t *ahead;   /* [workers] by which its position is more than its steps */
     int present;
-    int averaging; /* that have come to an average, or are in it */
+    int averaging;  /* that have come to an average, or are in it */
+    int holding;    /* that hold */
+    int64_t rounds; /* of communication threads, that one has started */
 } dl_members;
 
 dl_members *dl_members_new(const dl_team *team)
@@ -20,7 +24,9 @@ dl_members *dl_members_new(const dl_team *team)
     const int workers = team->config.workers;
     dl_members *m = dl_calloc(1, sizeof *m, "members");
     *m = (dl_members){.takes_part = dl_calloc((size_t)workers, sizeof *m->takes_part, "members"),
+                      .holds = dl_calloc((size_t)workers, sizeof *m->holds, "members"),
                       .joined = dl_calloc((size_t)workers, sizeof *m->joined, "members"),
+                      .ahead = dl_calloc((size_t)workers, sizeof *m->ahead, "members"),
                       .present = workers};
     for (int w = 0; w < workers; w++)
         m->takes_part[w] = true;
@@ -31,8 +37,27 @@ void dl_members_free(dl_members *members)
 {
     if (members == NULL) return;
     free(members->takes_part);
+    free(members->holds);
     free(members->joined);
+    free(members->ahead);
     free(members);
+}
+
+int64_t dl_members_due(const dl_team *team, int worker, int64_t steps)
+{
+    return steps * team->config.fragments / team->workers[worker].interval;
+}
+
+int64_t dl_members_due_step(const dl_team *team, int worker, int64_t count)
+{
+    const int64_t fragments = team->config.fragments;
+    return (count * team->workers[worker].interval + fragments - 1) / fragments;
+}
+
+int64_t dl_members_position(const dl_team *team, int worker)
+{
+    const int64_t ahead = team->members != NULL ? team->members->ahead[worker] : 0;
+    return team->workers[worker].steps_done + ahead;
 }
 
 int dl_members_present(const dl_team *team)
@@ -77,16 +102,38 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Its steps since the last average are lost; of those counted as done when it joined, none were. */
+/* Of `own` steps of a worker, those after the last average of the parameters; of fragments the mean. */
+static int64_t lost_steps(const dl_team *team, int worker, int64_t own)
+{
+    const dl_worker *w = &team->workers[worker];
+    const int64_t fragments = team->config.fragments, done = w->interval + w->local_updates;
+    const int64_t due = dl_members_due(team, worker, done);
+    int64_t sum = 0;
+    for (int64_t f = 0; f < fragments; f++)
+        sum += least_of(done - dl_members_due_step(team, worker, due - f), own);
+    return (sum + fragments / 2) / fragments;
+}
+
+static void release(dl_team *team, int worker)
+{
+    dl_members *m = team->members;
+    if (!m->holds[worker]) return;
+    m->holds[worker] = false;
+    if (--m->holding == 0) dl_team_wake(team);
+}
+
+/* Of those counted as done when it joined, none were. */
 static void leave(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     const int64_t measured = w->steps_done - w->warm_up_steps;
     const int64_t own = w->steps_done - team->members->joined[worker];
-    w->dropped += least_of(w->local_updates, least_of(own, measured));
+    const bool took_part = team->members->takes_part[worker];
+    if (took_part) w->dropped += lost_steps(team, worker, least_of(own, measured));
     w->local_updates = 0;
     w->stage = BACK;
-    if (team->members->takes_part[worker]) set_part(team, worker, false);
+    release(team, worker);
+    if (took_part) set_part(team, worker, false);
     dl_absence_begin(team, worker);
 }
 
@@ -95,19 +142,57 @@ static bool nobody_averages(const dl_team *team, int worker)
     return team->members->averaging == 0 || dl_absence_is_due(team, worker);
 }
 
-/* As far in its interval as the one that is least far, it goes on as at the start of a step. */
-static void join(dl_team *team, int worker)
+/* A condition of communication threads. */
+static bool may_start(const dl_team *team, int comm)
 {
+    return team->members->holding == 0 || team->workers[comm].exchanged < team->members->rounds;
+}
+
+bool dl_members_start(dl_team *team, int comm)
+{
+    const int64_t next = team->workers[comm].exchanged;
+    if (team->members == NULL) return true;
+    if (!may_start(team, comm)) {
+        team->workers[comm].stage = 0;
+        dl_team_wait(team, comm, may_start);
+        return false;
+    }
+    if (next == team->members->rounds) team->members->rounds++;
+    return true;
+}
+
+/* As far as the one that is least far; alone, at the start of an interval. Of communication threads'
+ * averages it takes part in the first that has not started, for which it does one step at least. */
+static int64_t position_to_join(const dl_team *team, int worker)
+{
+    const dl_members *m = team->members;
     int64_t least = INT64_MAX;
     for (int w = 0; w < team->config.workers; w++) {
-        const int64_t done = team->workers[w].local_updates;
-        if (team->members->takes_part[w] && done < least) least = done;
+        const int64_t position = dl_members_position(team, w);
+        if (m->takes_part[w] && position < least) least = position;
     }
+    if (m->present > 0 && !team->config.comm_threads) return least;
+    if (m->present > 0)
+        return least_of(least, dl_members_due_step(team, worker, m->rounds + 1) - 1);
+    return team->config.comm_threads ? dl_members_due_step(team, worker, m->rounds) : 0;
+}
+
+/* It goes on as at the start of a step. */
+static void join(dl_team *team, int worker)
+{
+    dl_members *m = team->members;
     dl_worker *w = &team->workers[worker];
-    w->local_updates = least < INT64_MAX ? least : 0;
+    const int64_t position = position_to_join(team, worker);
+    m->ahead[worker] = position - w->steps_done;
+    w->local_updates = (int32_t)(position % w->interval);
     w->stage = 1;
-    team->members->joined[worker] = w->steps_done;
+    if (team->config.comm_threads) {
+        dl_worker *comm = &team->workers[dl_team_exchanger(team, worker)];
+        comm->handed_over = comm->exchanged = (int32_t)m->rounds;
+    }
+    m->joined[worker] = w->steps_done;
     set_part(team, worker, true);
+    release(team, worker);
     dl_team_compute(team, worker, true);
 }
 
@@ -121,14 +206,22 @@ bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average)
         return true;
     }
     if (dl_absence_is_due(team, worker)) {
-        leave(team, worker);
+        if (dl_team_comm_is_idle(team, worker)) {
+            leave(team, worker);
+        } else {
+            w->stage = stage;
+            dl_team_wait(team, worker, dl_team_comm_is_idle);
+        }
         return true;
     }
     if (!nobody_averages(team, worker)) {
         w->stage = stage;
+        team->members->holding += !team->members->holds[worker];
+        team->members->holds[worker] = true;
         dl_team_wait(team, worker, nobody_averages);
     } else if (stage == BACK && team->members->present > 0) {
         w->stage = FETCHED;
+        release(team, worker);
         dl_team_exchange(team, worker,
                          (dl_exchange){.kind = DL_FETCH, .with_state = team->config.average_state});
     } else {

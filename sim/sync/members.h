@@ -1,8 +1,9 @@
 /* Who takes part in the averages of mode average, where workers fail, leave, join and come back
  * (sim/absence.h).
  *
- * Leaving. A worker that computes stops at once, and its steps since the last average are lost; one
- * that has come to an average, and perhaps waits for others there, leaves when that is over. The others
+ * Leaving. A worker that computes stops at once, and its steps since the last average are lost (of
+ * fragments the mean over them, in whole steps); one that has come to an average, and perhaps waits for
+ * others there, leaves when that is over, as one does whose communication thread is in it. The others
  * average without it from then on: those that wait for it go on, and the mean is of those that are
  * there.
  *
@@ -10,7 +11,9 @@
  * last one over its link (from the server, or from another worker's GPU), while the others go on,
  * waits again if they have come to an average meanwhile, and then takes part: as far in its interval
  * as the one that is least far, so that nobody waits longer for it than for its own steps. Alone, it
- * has nothing to fetch.
+ * has nothing to fetch. Where communication threads average without a pause, the next average starts
+ * when it has taken what it waits for; if the others have handed it over already, one step of its own
+ * is what they wait for.
  *
  * A worker that never comes back counts as having done its steps. Left out are averages that fail half
  * done, and the time until others notice: to them, a failure is known at once. */
@@ -28,6 +31,19 @@ bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average);
 
 /* The worker has come to an average (+1), or is through (-1). */
 void dl_members_count(dl_team *team, int change);
+
+/* A communication thread is to start an average: false if it waits for others to come in or go on, and
+ * its advance is called again. */
+bool dl_members_start(dl_team *team, int comm);
+
+/* Steps since the start of the run as the worker counts them for its intervals: those that it has ended,
+ * and the ones that counted as done when it joined. */
+int64_t dl_members_position(const dl_team *team, int worker);
+
+/* Of `steps` since the start of an interval, the exchanges that are due, of all parameters or of a
+ * fragment each; the step that the `count`th one is due after. */
+int64_t dl_members_due(const dl_team *team, int worker, int64_t steps);
+int64_t dl_members_due_step(const dl_team *team, int worker, int64_t count);
 
 /* Workers that take part, all without [failures]; whether one does; how many before it do. */
 int dl_members_present(const dl_team *team);

@@ -47,16 +47,22 @@ static void learners_repeat_their_own(void **state)
 /* Where the others average on, a worker that is back has r, uniform in 0 .. T, to the next average, and
  * keeps r + T + T + ... up to the last one before its next failure. In the mean, for an exponential time
  * to it, that is M^2 / T (1 - e^(-T/M)) of each M + A. That a return waits for the end of a step of the
- * others, or they for its, is half a step of 200 at most. */
+ * others, or they for its, is half a step of 200 at most. Each fragment is averaged as often, and so is
+ * what is merged late: what a worker has sent is not lost. */
 static void who_comes_back_joins_the_next_average(void **state)
 {
     (void)state;
     const double kept_s = MEAN_S * MEAN_S / 0.2 * -expm1(-0.2 / MEAN_S);
-    dl_run_result r =
-        fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 8, 8, 200000, "interval = 200\n", DRAWN);
-    assert_within("goodput", r.goodput_frac, kept_s / (MEAN_S + AWAY_S), 0.02);
-    assert_within("away", r.away_frac, AWAY_S / (MEAN_S + AWAY_S), 0.02);
-    dl_run_result_free(&r);
+    static const char *const syncs[] = {"interval = 200\n", "interval = 200\nfragments = 4\n",
+                                        "interval = 200\nlag = 50\n",
+                                        "interval = 200\nfragments = 3\nlag = 90\n"};
+    for (int i = 0; i < 4; i++) {
+        dl_run_result r =
+            fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 8, 8, 200000, syncs[i], DRAWN);
+        assert_within("goodput", r.goodput_frac, kept_s / (MEAN_S + AWAY_S), 0.02);
+        assert_within("away", r.away_frac, AWAY_S / (MEAN_S + AWAY_S), 0.02);
+        dl_run_result_free(&r);
+    }
 }
 
 #define TWO_SITES FIXTURE_NODES("4") "[site a]\n[site b]\n"
@@ -117,14 +123,15 @@ static void what_makes_no_sense_is_refused(void **state)
         {"together = worker\n", "worker_mtbf_s"},
         {"worker_mtbf_s = 5\nworker_away_s = 1\naway = 1:1-2\n", "only one of both"},
         {"worker_mtbf_s = 5\nworker_away_s = 1\ntogether = site\n", "machine file"},
-        {"worker_mtbf_s = 5\nworker_away_s = 1\n", "lag"},
+        {"worker_mtbf_s = 5\nworker_away_s = 1\n", "interval_by_speed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[400];
         snprintf(text, sizeof text,
                  "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 2\n[sync]\n"
                  "mode = average\ninterval = 4\n%s[failures]\n%s",
-                 i + 1 == sizeof cases / sizeof *cases ? "lag = 1\n" : "", cases[i].failures);
+                 i + 1 == sizeof cases / sizeof *cases ? "interval_by_speed = yes\n" : "",
+                 cases[i].failures);
         dl_scenario scenario = {0};
         dl_error err = {0};
         if (dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), &err) != DL_ERR_DATA ||

@@ -102,13 +102,8 @@ static void slices_are_of_who_is_there(void **state)
     }
 }
 
-/* GPUs on four nodes, a step of 1.1 ms, 8 MB round a ring at 1 GB/s: 12 ms of four, 32 / 3 of three.
- * Worker 3 fails at 27.5 ms and loses 4 steps. The averages of 11 and 78 ms are of four, those of 34 and
- * 55.7 of three. Back at 60 ms it waits for the end of the third, 66.33, fetches 8 MB until 74.33,
- * counts 7 steps as done and does 3 until 77.63, for which the others wait. */
-static void a_gpu_fetches_over_its_link(void **state)
+static dl_run_result run_nodes(int steps, const char *sync, const char *away)
 {
-    (void)state;
     char path[64];
     snprintf(path, sizeof path, "members_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_NODES("4"));
@@ -118,26 +113,82 @@ static void a_gpu_fetches_over_its_link(void **state)
         "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
         "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n" FIXTURE_FREE_DISPATCH);
     dl_scenario scenario = fixture_scenario(
-        "[scenario]\nsteps = 40\n[machine]\nfile = %s\nworkers = 4\n[workload]\ncosts = c.ini\n"
-        "batch_per_worker = 1\n[sync]\nmode = average\nwhere = allreduce\ninterval = 10\n"
-        "[exchange]\nalgorithm = ring\n[failures]\naway = 3:0.0275-0.0600\n",
-        path);
+        "[scenario]\nsteps = %d\n[machine]\nfile = %s\nworkers = 4\n[workload]\ncosts = c.ini\n"
+        "batch_per_worker = 1\n[sync]\nmode = average\nwhere = allreduce\ninterval = 10\n%s"
+        "[exchange]\nalgorithm = ring\n[failures]\naway = %s\n",
+        steps, path, sync, away);
     unlink(path);
     dl_run_result r = fixture_run(&costs, &scenario);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return r;
+}
+
+/* GPUs on four nodes, a step of 1.1 ms, 8 MB round a ring at 1 GB/s: 12 ms of four, 32 / 3 of three.
+ * Worker 3 fails at 27.5 ms and loses 4 steps. The averages of 11 and 78 ms are of four, those of 34 and
+ * 55.7 of three. Back at 60 ms it waits for the end of the third, 66.33, fetches 8 MB until 74.33,
+ * counts 7 steps as done and does 3 until 77.63, for which the others wait. */
+static void a_gpu_fetches_over_its_link(void **state)
+{
+    (void)state;
+    dl_run_result r = run_nodes(40, "", "3:0.0275-0.0600");
     assert_near(r.span_s, 0.077633 + 0.012, 1e-4);
     assert_near(r.samples, 3 * 40 + 17 - 4, 1e-12);
     assert_near(r.usage.traffic_bytes, (2 * 6 + 2 * 4 + 1) * 8e6, 1e-9);
     dl_run_result_free(&r);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
+}
+
+/* Two fragments, each in 6 ms round the ring, every 5 steps of 1.1 ms: soon one starts where the one
+ * before ends. Worker 3, back at 40 ms, comes in between nevertheless, and does more than half of the 200
+ * steps of the others; it fetches both fragments. One that leaves for good has done 18, of which 5.5 are
+ * lost. */
+static void who_is_back_comes_between_averages(void **state)
+{
+    (void)state;
+    static const char sync[] = "fragments = 2\nlag = 9\n";
+    dl_run_result r = run_nodes(200, sync, "3:0.020-");
+    assert_near(r.samples, 3 * 200 + 18 - 6, 1e-12);
+    dl_run_result_free(&r);
+    r = run_nodes(200, sync, "3:0.020-0.040");
+    assert_true(r.samples > 3 * 200 + 18 - 6 + 100);
+    assert_true(r.samples < 4 * 200 - 6);
+    dl_run_result_free(&r);
+}
+
+/* Two fragments, averaged every 10 steps, 5 after one another. Worker 2 fails at 17.5 ms: one fragment
+ * was averaged 2 steps before, the other 7, which makes 4.5, so 5. Back at 32.5 ms, in the third step of
+ * the others after an average, it does 3 until 35.5, half a millisecond after them. */
+static void fragments_are_lost_by_their_own_age(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(3, 40, "interval = 10\nfragments = 2\n", "[failures]\naway = 2:0.0175-0.0325\n");
+    assert_near(r.span_s, 0.0405, 1e-9);
+    assert_near(r.samples, 40 + 40 + 17 + 8 - 5, 1e-12);
+    assert_near(r.goodput_frac, (40 + 40 + 20) / (3 * 40.5), 1e-9);
+    assert_int_equal(r.updates, 8);
+    dl_run_result_free(&r);
+}
+
+/* Merged 4 steps after it was sent. Worker 1 fails at 14.5 ms and loses 4 steps and a half: those that it
+ * has sent are merged. Back at 32.5 ms with 32 steps counted as done, it sends at 40.5, for which the
+ * other, at its last step, waits; and has started one more step then. */
+static void a_worker_that_lags_fails_and_comes_back(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(2, 40, "interval = 10\nlag = 4\n", "[failures]\naway = 1:0.0145-0.0325\n");
+    assert_near(r.span_s, 0.0415, 1e-9);
+    assert_near(r.samples, 40 + 14 + 9 - 4, 1e-12);
+    assert_int_equal(r.updates, 4);
+    dl_run_result_free(&r);
 }
 
 static void what_is_not_simulated_is_refused(void **state)
 {
     (void)state;
-    static const char *const syncs[] = {
-        "mode = average\ninterval = 4\nlag = 1\n", "mode = average\ninterval = 4\nfragments = 2\n",
-        "mode = average\ninterval_by_speed = yes\n", "mode = allreduce\n"};
+    static const char *const syncs[] = {"mode = average\ninterval_by_speed = yes\n",
+                                        "mode = allreduce\n"};
     for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
         dl_scenario scenario = {0};
         dl_error err = {0};
@@ -164,6 +215,9 @@ int main(void)
         cmocka_unit_test(all_are_away_for_a_while),
         cmocka_unit_test(slices_are_of_who_is_there),
         cmocka_unit_test(a_gpu_fetches_over_its_link),
+        cmocka_unit_test(who_is_back_comes_between_averages),
+        cmocka_unit_test(fragments_are_lost_by_their_own_age),
+        cmocka_unit_test(a_worker_that_lags_fails_and_comes_back),
         cmocka_unit_test(what_is_not_simulated_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
