@@ -20,8 +20,8 @@
  * several. Vector v is thread v mod t's; all its memory is allocated and first touched by it. The
  * server's memory lasts from round to round.
  *
- * And one thread makes a message of each kind of a vector as large as the parameters, and turns it back.
- * As in training it has just written the vector, after a pass over a working set. */
+ * And one thread makes messages of each kind of what its replica has learned in a step, and turns them
+ * back, each time another kind first. */
 
 #define DL_ROUND_VECTORS_MAX 16
 #define DL_ROUND_SIZES 7
@@ -31,16 +31,15 @@ typedef enum dl_round_kind {
     DL_ROUND_AVERAGE, /* parameters: `servers` threads average slices */
     DL_ROUND_PS,      /* gradients: thread 0 sums them and updates the server's parameters */
     DL_ROUND_ASYNC,   /* gradients: each in turn updates them under the lock, and pulls */
-    DL_ROUND_MESSAGE  /* no exchange: one thread makes a message and turns it back */
+    DL_ROUND_MESSAGE  /* no exchange: one thread makes messages and turns them back */
 } dl_round_kind;
 
 typedef struct dl_round_case {
     dl_round_kind kind;
-    int size;            /* index of the size */
-    int vectors;         /* n; ASYNC and the real size: = threads */
-    int threads;         /* t <= n */
-    int servers;         /* AVERAGE: s <= t; else 1 */
-    dl_quantise message; /* MESSAGE */
+    int size;    /* index of the size */
+    int vectors; /* n; ASYNC and the real size: = threads */
+    int threads; /* t <= n */
+    int servers; /* AVERAGE: s <= t; else 1 */
 } dl_round_case;
 
 typedef struct dl_span {
@@ -51,7 +50,7 @@ typedef struct dl_span {
  * at once (the pull of ASYNC: one after the other), and its part of the server's work. */
 typedef struct dl_round_times {
     _Alignas(64) dl_span push;
-    dl_span pull, server; /* MESSAGE: push is quantising, pull is turning back */
+    dl_span pull, server;
 } dl_round_times;
 
 typedef struct dl_round_size {
@@ -68,6 +67,8 @@ typedef struct dl_round_shared {
     int batch; /* samples of a replica's step */
     dl_round_size sizes[DL_ROUND_SIZES];
     int thread_count;
+    dl_span encode[DL_QUANTISE_COUNT], decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round */
+    int message_rounds;
     dl_barrier *within; /* [thread_count + 1]: of the t threads of a round, spinning */
     dl_lock lock;
 } dl_round_shared;
@@ -80,12 +81,11 @@ typedef struct dl_round_own {
     void *working_set;
     uint32_t *samples;                         /* [batch] of the next step */
     dl_quantise_plan plans[DL_QUANTISE_COUNT]; /* of messages of the parameters; thread 0's, as: */
-    void *learned, *vector, *residual, *message, *turned_back;
+    void *learned, *residual, *message, *turned_back;
 } dl_round_own;
 
 #define SMALL_BYTES 65536
 #define KEPT_FRAC 0.01 /* of topk */
-#define LEARNED_SD 1e-3
 
 static size_t element_bytes(const dl_round_shared *shared)
 {
@@ -194,33 +194,15 @@ static bool makes_messages(const dl_round_shared *shared, int thread)
     return thread == 0 && shared->config->kind == DL_BENCH_WHOLE;
 }
 
-/* What was learned is normally distributed: which numbers are largest, and of which sign, cannot be
- * guessed. */
-static void make_learned(const dl_round_shared *shared, dl_round_own *own)
-{
-    const size_t count = dl_model_parameter_count(own->model);
-    dl_random random;
-    dl_random_init(&random, shared->config->train.seed, 0, 0, DL_BENCH_QUANTISE);
-    for (size_t i = 0; i < count; i++) {
-        const double number = LEARNED_SD * dl_random_normal(&random);
-        if (shared->config->train.precision == DL_FLOAT) {
-            ((float *)own->learned)[i] = (float)number;
-        } else {
-            ((double *)own->learned)[i] = number;
-        }
-    }
-}
-
 static void make_messages(const dl_round_shared *shared, dl_round_own *own)
 {
     const size_t bytes = dl_model_parameter_count(own->model) * element_bytes(shared);
-    void **const vectors[] = {&own->learned, &own->vector, &own->residual, &own->turned_back};
+    void **const vectors[] = {&own->learned, &own->residual, &own->turned_back};
     size_t message_bytes = 0;
     for (size_t v = 0; v < sizeof vectors / sizeof *vectors; v++) {
         *vectors[v] = dl_alloc_staggered(bytes, "vectors of messages");
         memset(*vectors[v], 0, bytes);
     }
-    make_learned(shared, own);
     for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
         dl_train_plan_messages(&own->plans[kind], own->model, kind, KEPT_FRAC);
         if (own->plans[kind].message_bytes > message_bytes)
@@ -231,8 +213,7 @@ static void make_messages(const dl_round_shared *shared, dl_round_own *own)
 
 static void free_messages(dl_round_own *own)
 {
-    void *const vectors[] = {own->learned, own->vector, own->residual, own->message,
-                             own->turned_back};
+    void *const vectors[] = {own->learned, own->residual, own->message, own->turned_back};
     for (size_t v = 0; v < sizeof vectors / sizeof *vectors; v++)
         dl_free_staggered(vectors[v]);
     for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++)
@@ -367,18 +348,27 @@ static void update_in_turn(dl_round_shared *shared, dl_round_size *size, int ind
     dl_lock_release(&shared->lock);
 }
 
-static void quantise_timed(const dl_round_shared *shared, const dl_round_case *at,
-                           dl_round_own *own, dl_round_times *times)
+/* What was learned is made as training makes it. */
+static void quantise_timed(dl_round_shared *shared, dl_round_own *own, dl_quantise kind)
 {
     const dl_precision precision = shared->config->train.precision;
-    const dl_quantise_plan *plan = &own->plans[at->message];
-    dl_bench_evict(own->working_set);
-    memcpy(own->vector, own->learned, plan->count * element_bytes(shared));
-    times->push.start_ns = dl_clock_ns();
-    dl_quantise_encode(plan, own->vector, own->residual, own->message, precision);
-    times->push.end_ns = times->pull.start_ns = dl_clock_ns();
+    const dl_round_size *size = &shared->sizes[DL_ROUND_REAL];
+    const dl_quantise_plan *plan = &own->plans[kind];
+    memcpy(own->learned, dl_model_parameters(own->model), size->bytes);
+    dl_exchange_add(own->learned, size->parameters, -1, size->count, precision);
+    shared->encode[kind].start_ns = dl_clock_ns();
+    dl_quantise_encode(plan, own->learned, own->residual, own->message, precision);
+    shared->encode[kind].end_ns = shared->decode[kind].start_ns = dl_clock_ns();
     dl_quantise_decode(plan, own->message, own->turned_back, precision);
-    times->pull.end_ns = dl_clock_ns();
+    shared->decode[kind].end_ns = dl_clock_ns();
+}
+
+static void quantise_all(dl_round_shared *shared, dl_round_own *own)
+{
+    const int kinds = DL_QUANTISE_COUNT - DL_QUANTISE_FP16, first = shared->message_rounds++;
+    step_replica(shared, own, true);
+    for (int k = 0; k < kinds; k++)
+        quantise_timed(shared, own, (dl_quantise)(DL_QUANTISE_FP16 + (first + k) % kinds));
 }
 
 /* Thread `index` < at->threads takes part in a round; all of them call it. */
@@ -386,7 +376,7 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
                       dl_round_own *own, dl_round_times *times)
 {
     if (at->kind == DL_ROUND_MESSAGE) {
-        quantise_timed(shared, at, own, times);
+        quantise_all(shared, own);
         return;
     }
     dl_round_size *size = &shared->sizes[at->size];
@@ -414,7 +404,7 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
 
 #define REPETITIONS_MIN 2
 #define REPETITIONS_MAX 200
-#define CASES_MAX (4 * (DL_ROUND_SIZES * 5 + DL_BENCH_COUNTS_MAX) + DL_QUANTISE_COUNT)
+#define CASES_MAX (4 * (DL_ROUND_SIZES * 5 + DL_BENCH_COUNTS_MAX) + 1)
 
 /* Rounds of a case in a row: the first ones only bring the server's memory into the state in which
  * the last exchange leaves it, and are not recorded. */
@@ -485,15 +475,7 @@ static void make_cases(exchange *all)
     for (int i = 0; i < count; i++) {
         add_kinds(all, DL_ROUND_REAL, counts[i], counts[i]);
     }
-    for (dl_quantise kind = DL_QUANTISE_FP16;
-         makes_messages(&all->shared, 0) && kind < DL_QUANTISE_COUNT; kind++) {
-        add_case(all, (dl_round_case){.kind = DL_ROUND_MESSAGE,
-                                      .size = DL_ROUND_REAL,
-                                      .vectors = 1,
-                                      .threads = 1,
-                                      .servers = 1,
-                                      .message = kind});
-    }
+    if (makes_messages(&all->shared, 0)) add_round(all, DL_ROUND_MESSAGE, DL_ROUND_REAL, 1, 1, 1);
     for (int size = DL_ROUND_REAL + 1; size < DL_ROUND_SIZES; size++) {
         for (int n = 1; n <= all->shared.sizes[size].vectors_max; n *= 2) {
             const int t = n < all->thread_count ? n : all->thread_count;
@@ -505,7 +487,7 @@ static void make_cases(exchange *all)
 
 static void add_message(exchange *all, int name, const dl_span *time)
 {
-    dl_bench_add(all->bench, (dl_bench_name)(name + all->at->message - DL_QUANTISE_FP16),
+    dl_bench_add(all->bench, (dl_bench_name)name,
                  (dl_record){.threads = 1,
                              .bytes = all->shared.sizes[all->at->size].bytes,
                              .start_ns = time->start_ns,
@@ -541,8 +523,11 @@ static void collect(exchange *all)
     const bool async = at->kind == DL_ROUND_ASYNC;
     dl_span served = all->times[0].server;
     if (at->kind == DL_ROUND_MESSAGE) {
-        add_message(all, DL_BENCH_QUANTISE, &all->times[0].push);
-        add_message(all, DL_BENCH_DEQUANTISE, &all->times[0].pull);
+        for (int kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
+            const int at_name = kind - DL_QUANTISE_FP16;
+            add_message(all, DL_BENCH_QUANTISE + at_name, &all->shared.encode[kind]);
+            add_message(all, DL_BENCH_DEQUANTISE + at_name, &all->shared.decode[kind]);
+        }
         return;
     }
     for (int i = 0; i < at->threads; i++) {
