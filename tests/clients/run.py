@@ -60,14 +60,15 @@ MODES = {
 }
 
 
-def arguments():
+def arguments(seconds=1170):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--bin", required=True, help="folder of dlprof, dlcal and dlsim")
     p.add_argument("--output", default="out/clients")
-    p.add_argument("--models", default="mlp,cnn,transformer")
+    p.add_argument("--models", default=",".join(name for name in MODELS if name not in VARIED))
     p.add_argument("--modes", default=",".join(MODES))
     p.add_argument("--ranks", default="2,4")
-    p.add_argument("--seconds", type=float, default=1170, help="after which no round may end")
+    p.add_argument("--seconds", type=float, default=seconds,
+                   help="after which no round may end")
     p.add_argument("--rounds", type=int, default=100, help="at most")
     p.add_argument("--rehearse", action="store_true",
                    help="two rounds of few steps, whose figures mean nothing")
@@ -200,15 +201,18 @@ class Clients:
         steps_ms = MODES[mode][2] * self.compute_ms(model, MODES[mode][3])
         return min(steps_ms, max(self.compute_ms(model, MODES[mode][3]), BETWEEN_MAX_MS))
 
+    def bench_command(self, number, model, mode, path):
+        return [sys.executable, BENCH_GLOO, "--ranks", ",".join(map(str, self.args.ranks)),
+                "--exchange", MODES[mode][4], "--starts", "1", "--repeats", "1", "--seed",
+                str(1 + number), "--sizes", SIZES, "--compute-ms",
+                f"{self.between_ms(model, mode):.1f}", "-o", path]
+
     def bench_exchange(self, number):
         """What the exchange of each mode adds to steps of each model: one start more."""
         cases = [(model, mode) for model in self.args.models for mode in self.args.modes]
         for model, mode in self.chance.sample(cases, len(cases)):
             path = self.path("start.csv")
-            call([sys.executable, BENCH_GLOO, "--ranks",
-                  ",".join(map(str, self.args.ranks)), "--exchange", MODES[mode][4], "--starts",
-                  "1", "--repeats", "1", "--seed", str(1 + number), "--sizes", SIZES,
-                  "--compute-ms", f"{self.between_ms(model, mode):.1f}", "-o", path]
+            call(self.bench_command(number, model, mode, path)
                  + (["--rehearse"] if self.args.rehearse else []))
             with open(path, encoding="ascii") as file:
                 head, *lines = file.read().splitlines()
@@ -348,25 +352,30 @@ class Clients:
             print("disturbed: measure again when the machine is idle")
 
 
-def main():
-    args, start, longest, number = arguments(), time.monotonic(), 0.0, 0
-    with Warm() as warm:
-        clients = Clients(args, warm)
-        clients.record()
-        print(f"traces: {time.monotonic() - start:.0f} s", flush=True)
-        while number < args.rounds:
-            round_start = time.monotonic()
-            if number >= LEAST_ROUNDS and round_start - start + longest > args.seconds:
-                break
-            clients.bench_copies(number)
-            clients.bench_exchange(number)
-            clients.measure()
-            number += 1
-            longest = max(longest, time.monotonic() - round_start)
-            print(f"round {number}: {time.monotonic() - start:.0f} s", flush=True)
+def take_rounds(clients, args):
+    """Measures until the time is over, and reports."""
+    start, longest, number = time.monotonic(), 0.0, 0
+    clients.record()
+    print(f"traces: {time.monotonic() - start:.0f} s", flush=True)
+    while number < args.rounds:
+        round_start = time.monotonic()
+        if number >= LEAST_ROUNDS and round_start - start + longest > args.seconds:
+            break
+        clients.bench_copies(number)
+        clients.bench_exchange(number)
+        clients.measure()
+        number += 1
+        longest = max(longest, time.monotonic() - round_start)
+        print(f"round {number}: {time.monotonic() - start:.0f} s", flush=True)
     clients.report()
     if args.rehearse:
         print("a rehearsal: the figures mean nothing")
+
+
+def main():
+    args = arguments()
+    with Warm() as warm:
+        take_rounds(Clients(args, warm), args)
     return 0
 
 
