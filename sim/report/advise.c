@@ -396,8 +396,8 @@ static dl_status climb(dl_advice_search *s, dl_error *err)
  * workers and mode too, unless keep_choice. */
 static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice, dl_error *err)
 {
-    static const int order[] = {COMPRESS, LAG,    BUCKET, OVERLAP, ACCUMULATE,
-                                INTERVAL, SHARDS, WHERE,  MODE,    WORKERS};
+    static const int order[] = {SHARDED,  COMPRESS, LAG,   BUCKET, OVERLAP, ACCUMULATE,
+                                INTERVAL, SHARDS,   WHERE, MODE,   WORKERS};
     const size_t changed = (sizeof order / sizeof *order) - (keep_choice ? 2 : 0);
     dl_advice *advice = s->advice;
     const double least = (1 - DL_ADVICE_SIMPLER_FRAC) * advice->points[*number].score;
@@ -478,8 +478,8 @@ static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
  * with fewer and with most workers; and what the limits cost. */
 static dl_status explain_best(dl_advice_search *s, dl_error *err)
 {
-    static const int simplest[] = {WORKERS, MODE,   WHERE,    INTERVAL,  LAG,
-                                   OVERLAP, BUCKET, COMPRESS, ACCUMULATE};
+    static const int simplest[] = {WORKERS, MODE,   WHERE,    INTERVAL,   LAG,
+                                   OVERLAP, BUCKET, COMPRESS, ACCUMULATE, SHARDED};
     dl_advice *advice = s->advice;
     const size_t *at = advice->points[advice->best[0]].at;
     batch simpler = {0}, others = {0};

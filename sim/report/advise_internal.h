@@ -22,6 +22,7 @@ enum {
     OVERLAP,
     BUCKET,
     COMPRESS,
+    SHARDED,
     FIXED
 };
 

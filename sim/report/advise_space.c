@@ -12,6 +12,7 @@
 
 #define WORKERS_DENSE 16 /* up to here every number is tried */
 #define NOTHING SIZE_MAX /* value of a setting that means nothing in a point */
+#define SHARDED_FRAC 0.1 /* of the memory, below which sharding saves little */
 #define FILL "fill"      /* batch per worker: as much as the limit lets */
 
 /* --- axes ------------------------------------------------------------------------------------- */
@@ -176,6 +177,23 @@ static void add_batches(const dl_advice_search *s, dl_advice_axis *axis)
     axis->start = axis->count - 1;
 }
 
+/* Where the vectors that can be divided among workers are a large part of a GPU's memory. */
+static void add_sharded(const dl_advice_search *s)
+{
+    dl_advice_axis *axis = &s->advice->axes[SHARDED];
+    const dl_costs *costs = &s->study->variants[0].costs;
+    const double memory_bytes = s->scenario->gpu->machine.models[0].memory_bytes.value;
+    const double divided_bytes = 2 * (double)costs->parameter_bytes + (double)costs->state_bytes;
+    dl_advice_add_value(axis, "none");
+    add_given(s, axis, NULL);
+    if (costs->parameter_bytes < 0 || costs->state_bytes < 0 ||
+        divided_bytes < SHARDED_FRAC * memory_bytes)
+        return;
+    dl_advice_add_value(axis, "optimizer");
+    dl_advice_add_value(axis, "gradients");
+    dl_advice_add_value(axis, "parameters");
+}
+
 static void add_exchange(const dl_advice_search *s)
 {
     static const char *const buckets[] = {"1000000", "5000000", "25000000", "100000000"};
@@ -198,6 +216,7 @@ static void add_exchange(const dl_advice_search *s)
     dl_advice_add_value(&advice->axes[COMPRESS], "none");
     add_given(s, &advice->axes[COMPRESS], NULL);
     dl_advice_add_value(&advice->axes[COMPRESS], "fp16");
+    add_sharded(s);
 }
 
 static bool is_fixed(const dl_advice *advice, const dl_swept_key *key)
@@ -253,6 +272,7 @@ void dl_advice_make_space(dl_advice_search *s)
         [OVERLAP] = {"exchange", "overlap"},
         [BUCKET] = {"exchange", "bucket_bytes"},
         [COMPRESS] = {"exchange", "compress"},
+        [SHARDED] = {"exchange", "sharded"},
     };
     dl_advice *advice = s->advice;
     set_limits(s);
@@ -304,6 +324,12 @@ static bool can_be_at(const dl_mode *mode, const char *where)
     return strcmp(where, "allreduce") != 0 || reduced;
 }
 
+static bool is_sharded(const dl_advice *advice, const size_t *at)
+{
+    const char *sharded = value_at(advice, at, SHARDED);
+    return sharded[0] != '\0' && strcmp(sharded, "none") != 0;
+}
+
 static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
 {
     const dl_advice_axis *a = &advice->axes[axis];
@@ -312,7 +338,7 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
     const bool overlaps = strcmp(value_at(advice, at, OVERLAP), "yes") == 0;
     const bool sums = mode == &dl_mode_allreduce || mode == &dl_mode_ps;
     const bool averages = mode->needs & DL_NEED_AVERAGE && mode != &dl_mode_allreduce;
-    const char *where = value_at(advice, at, WHERE);
+    const char *where = value_at(advice, at, WHERE), *lag = value_at(advice, at, LAG);
     switch (axis) {
     case WORKERS:
     case BATCH:
@@ -329,7 +355,9 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
                strcmp(where, "allreduce") != 0;
     case OVERLAP: return advice->on_gpus && sums;
     case BUCKET: return advice->on_gpus && (mode == &dl_mode_allreduce || (sums && overlaps));
-    case COMPRESS: return advice->on_gpus && mode != &dl_mode_none && !averages;
+    case COMPRESS:
+        return advice->on_gpus && mode != &dl_mode_none && !averages && !is_sharded(advice, at);
+    case SHARDED: return advice->on_gpus && mode == &dl_mode_allreduce && lag[0] != '1';
     default: break;
     }
     if (strcmp(a->key, "topk_frac") == 0)
@@ -338,6 +366,24 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
     const dl_key *key = dl_keys_find(&dl_scenario_keys, a->section, a->key);
     const int option = dl_key_option(key);
     return option < 0 || mode->options & 1u << option;
+}
+
+static void set_value(const dl_advice *advice, size_t *at, size_t axis, const char *value)
+{
+    const dl_advice_axis *a = &advice->axes[axis];
+    const int found = dl_names_find(value, (const char *const *)a->values, a->count);
+    at[axis] = found >= 0 ? (size_t)found : 0;
+}
+
+/* Parameters are sharded with overlap and without accumulated gradients only. */
+static void allow_sharded(const dl_advice *advice, size_t *at)
+{
+    if (strcmp(value_at(advice, at, SHARDED), "parameters") != 0) return;
+    if (strcmp(value_at(advice, at, ACCUMULATE), "1") != 0) {
+        set_value(advice, at, SHARDED, "gradients");
+    } else {
+        set_value(advice, at, OVERLAP, "yes");
+    }
 }
 
 /* Makes one of all points that are the same: settings that mean nothing in it have no value. */
@@ -351,6 +397,7 @@ static void normalize(const dl_advice *advice, size_t *at)
             } else if (at[a] >= axis->count) {
                 at[a] = axis->start;
             }
+            if (a == SHARDED) allow_sharded(advice, at);
             if (a != WHERE || at[a] >= axis->count) continue;
             for (size_t v = 0; !can_be_at(dl_advice_mode(advice, at), value_at(advice, at, WHERE));
                  v++)

@@ -162,6 +162,35 @@ static void what_does_not_fit_is_out(void **state)
     dl_advice_free(&advice);
 }
 
+/* 450 MB of parameters and as many of gradients leave one sample of 100 MB room; a quarter of each, and
+ * buckets of 25 MB, leave room for six. A step has 10 ms beside its samples. */
+static void a_large_model_is_sharded(void **state)
+{
+    (void)state;
+    const made m = {"10000000", 0, 1, 4,
+                    "workers = 4\n[sync]\nmode = allreduce\n[exchange]\nbucket_bytes = 25000000\n"
+                    "[workload]\nbatch_per_worker = 1\nparameter_bytes = 450MB"};
+    dl_advice_config config = unlimited();
+    config.max_batch = 24;
+    dl_advice advice = advise(&m, &config);
+    const dl_advised *best = best_of(&advice);
+    assert_contains(best->settings, "sharded parameters");
+    assert_int_equal(best->row.point.workers, 4);
+    assert_true(best->row.point.batch >= 16 && best->row.point.batch <= 24);
+    char *text = printed(&advice);
+    assert_contains(text, "--set exchange.sharded=parameters");
+    free(text);
+    dl_advice_free(&advice);
+    /* What is a small part of the memory is not sharded: not even tried. */
+    const made small = {"10000000", 0, 1, 4,
+                        "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch_per_worker = 1\n"
+                        "parameter_bytes = 40MB"};
+    advice = advise(&small, &config);
+    for (size_t p = 0; p < advice.point_count; p++)
+        assert_null(strstr(advice.points[p].settings, "sharded"));
+    dl_advice_free(&advice);
+}
+
 /* The second of four GPUs takes three times as long: who waits for it does 16 samples in 12 ms,
  * async 10 in 3 ms. */
 static void staleness_has_a_limit(void **state)
@@ -386,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_number_of_gpus_is_inside),
         cmocka_unit_test(what_does_not_fit_is_out),
+        cmocka_unit_test(a_large_model_is_sharded),
         cmocka_unit_test(staleness_has_a_limit),
         cmocka_unit_test(price_and_time_have_limits),
         cmocka_unit_test(efficiency_has_a_limit),
