@@ -70,6 +70,36 @@ static void tallies_agree_with_logs(void **state)
     }
 }
 
+static int64_t most_bytes(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return 1024 * (int64_t)usage.ru_maxrss;
+}
+
+/* 200 000 GPUs that push 80 kB to a server over its port of 1 GB/s and pull as much: 80 us of each way for
+ * each update. They need no links each: 1 KB is enough, where the network takes more. */
+static void updates_of_many_workers_take_the_port(void **state)
+{
+    (void)state;
+    enum { WORKERS = 200000, STEPS = 6 };
+    dl_run_result r =
+        fixture_run_machine(FIXTURE_NODES("200001\ngpudirect = yes"),
+                            FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", WORKERS, STEPS,
+                            "[sync]\nmode = async\nwhere = gpu:200000\n"
+                            "[noise]\nkind = lognormal\nsigma = 0.1\n");
+    assert_true(r.updates > (int64_t)WORKERS * (STEPS - 1) &&
+                r.updates <= (int64_t)WORKERS * STEPS);
+    assert_near((double)r.updates, r.samples, 0);
+    assert_near(r.usage.link_frac, 80e-6 * (double)r.updates / r.span_s, 1e-9);
+    assert_true(r.usage.link_frac > 0.5 && r.usage.link_frac < 1);
+    assert_string_equal(r.usage.link, "node200000 port0 up");
+    dl_run_result_free(&r);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_true(most_bytes() < 20000000 + 1000 * (int64_t)WORKERS);
+#endif
+}
+
 /* 200 000 GPUs, 1.2 million steps of 1 ms and an update of 0.1 ms, which are not kept one by one. They
  * may have 5 KB each, of which half is used today. */
 static void hundreds_of_thousands_are_simulated(void **state)
@@ -85,9 +115,7 @@ static void hundreds_of_thousands_are_simulated(void **state)
     assert_near(r.step_sd_s, 0, 1e-12);
     assert_near(r.throughput_per_s, WORKERS / 1.1e-3, 1e-9);
     dl_run_result_free(&r);
-    struct rusage usage;
-    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
-    assert_true(1024.0 * (double)usage.ru_maxrss < 5e3 * WORKERS);
+    assert_true(most_bytes() < 5000 * (int64_t)WORKERS);
 }
 
 /* A step of 100 000 GPUs that all-reduce in a ring over 25 000 nodes: 2 (n-1) rounds, each with the way
@@ -111,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tallies_agree_with_logs),
+        cmocka_unit_test(updates_of_many_workers_take_the_port), /* before others take memory */
         cmocka_unit_test(hundreds_of_thousands_are_simulated),
         cmocka_unit_test(a_long_ring_takes_its_rounds),
     };
