@@ -1,12 +1,8 @@
-/* Runs of GPUs that exchange with one server (async, ssp, average), without the engine and the network,
- * but bit by bit as by them: the same events in the same order, each with a few bytes of state.
- *
- * Time. Only the ends of computing need a heap. All else happens a fixed time after what caused it, so
- * that a line for each kind of event is in order as it is; what takes no time is done after all else of
- * its instant, in the order of its causes. Events of equal times are told apart by their numbers, in the
- * order of scheduling, as the engine does.
- *
- * Copies to the server share one way, those from it another (sim/platform/gpu_way.h). */
+/* Runs of GPUs that exchange with one server (async, ssp, softsync, ps, average), without the engine and the
+ * network, but bit by bit as by them: the same events in the same order (sim/platform/gpu_events.h), each
+ * with a few bytes of state. Copies to the server share one way, those from it another
+ * (sim/platform/gpu_way.h). */
+#include "sim/platform/gpu_events.h"
 #include "sim/platform/gpu_way.h"
 
 #include <math.h>
@@ -18,16 +14,14 @@
 #include "common/units.h"
 #include "sim/sync/mode.h"
 
-#define WORKER_BITS DL_WAY_WORKER_BITS
+#define WORKER_BITS DL_GPU_EVENT_WORKER_BITS
 #define WORKERS_MOST (1 << WORKER_BITS)
-#define NUMBERS_MOST ((uint64_t)1 << (64 - WORKER_BITS))
 #define AHEAD_MOST 64
 #define STEPS_MOST (1 << 20)
-#define NEVER INT64_MAX
 #define LINE_BYTES 64
 
-/* Kinds of events: those that come a fixed time after their cause, sharing, which comes at once, ends of
- * computing, and ends of copies, of which each way has one. */
+/* Kinds of events: those that come a fixed time after their cause, ends of computing, ends of copies, of
+ * which each way has one, and sharing, which comes at once; and the ways. */
 enum {
     LAUNCH,     /* of a step starts */
     LAUNCH_END, /* of a step */
@@ -37,15 +31,18 @@ enum {
     LOCK, /* the worker has it */
     RELEASE,
     LINES,
-    SHARE = LINES,
-    COMPUTED,
-    COPIED,
+    COMPUTED = DL_GPU_EVENT_VARIES,
+    COPIED = DL_GPU_EVENT_SINGLE, /* and which way */
+    SHARE = COPIED + 3,
     WAY_IN = 0,
     WAY_OUT,
     MEMORY, /* of the server: one at a time */
-    WAYS,
-    SOURCES = COPIED + WAYS
+    WAYS
 };
+
+_Static_assert(DL_WAY_WORKER_BITS == WORKER_BITS, "workers are numbered alike");
+_Static_assert(LINES == DL_GPU_EVENT_LINES && COPIED + WAYS == SHARE && SHARE < DL_GPU_EVENT_KINDS,
+               "kinds of events");
 
 /* What a worker's time is counted as. */
 enum { COMPUTING, DISPATCHING, COPYING, SERVING, WAITING, STATES };
@@ -72,36 +69,14 @@ typedef struct agent {
 
 _Static_assert(sizeof(agent) == 2 * LINE_BYTES, "an agent has two lines of the cache");
 
-/* Ordered by both. */
-typedef struct event {
-    int64_t time_ns;
-    uint64_t order; /* its number, then the worker */
-} event;
-
-/* A ring of events, as long as a power of two. */
-typedef struct line {
-    event *events;
-    uint32_t first, count, room;
-    int64_t delay_ns;
-} line;
-
 typedef struct served {
     dl_team *team;
     dl_gpus *gpus;
     const dl_noise_source *noise;
     agent *agents;
-    void *block, *heap_block; /* that they, and the heap, lie in */
+    void *block; /* that they lie in */
     int workers;
-    int64_t now_ns;
-    uint64_t number;                    /* of the next event */
-    event heads[SOURCES];               /* the first event of each source */
-    int next;                           /* the source of the earliest */
-    int sources[SOURCES], source_count; /* those that are used */
-    line lines[LINES];
-    event *heap; /* ends of computing, the second of which starts a line of the cache */
-    int heap_count;
-    uint32_t *at_once; /* a ring of what happens at this instant: kind, then worker */
-    uint32_t at_once_first, at_once_count, at_once_room;
+    dl_gpu_events events;
     dl_gpu_way ways[WAYS];
     bool is_dirty[WAYS]; /* to be shared anew */
     int dirty[WAYS], dirty_count;
@@ -127,142 +102,11 @@ typedef struct served {
     int64_t ahead, interval;
 } served;
 
-/* --- the queues ------------------------------------------------------------------------------ */
-
-static inline bool is_before(event a, event b)
-{
-    return (a.time_ns < b.time_ns) | ((a.time_ns == b.time_ns) & (a.order < b.order));
-}
-
-static void push_at_once(served *s, int kind, int worker)
-{
-    if (s->at_once_count == s->at_once_room) {
-        const uint32_t old = s->at_once_room, room = old > 0 ? 2 * old : 64;
-        s->at_once = dl_realloc(s->at_once, room, sizeof *s->at_once, "events");
-        /* What wrapped round goes after the old end. */
-        for (uint32_t i = 0; old > 0 && i < s->at_once_first; i++)
-            s->at_once[old + i] = s->at_once[i];
-        s->at_once_room = room;
-    }
-    s->at_once[(s->at_once_first + s->at_once_count++) & (s->at_once_room - 1)] =
-        (uint32_t)kind << WORKER_BITS | (uint32_t)worker;
-}
-
-static event new_event(served *s, int64_t delay_ns, int worker)
-{
-    const int64_t left_ns = DL_NS_MAX - s->now_ns;
-    return (event){delay_ns < left_ns ? s->now_ns + delay_ns : DL_NS_MAX,
-                   s->number++ << WORKER_BITS | (uint64_t)worker};
-}
-
-/* The first event of a source is another one. */
-static void set_head(served *s, int source, event e)
-{
-    s->heads[source] = e;
-    if (source == s->next) {
-        s->next = s->sources[0];
-        for (int i = 1; i < s->source_count; i++)
-            s->next =
-                is_before(s->heads[s->sources[i]], s->heads[s->next]) ? s->sources[i] : s->next;
-    } else if (is_before(e, s->heads[s->next])) {
-        s->next = source;
-    }
-}
-
-/* Schedules what comes a fixed time after now. */
-static void after(served *s, int kind, int worker)
-{
-    line *l = &s->lines[kind];
-    if (l->delay_ns == 0) {
-        push_at_once(s, kind, worker);
-        return;
-    }
-    if (l->count == l->room) {
-        const uint32_t old = l->room, room = old > 0 ? 2 * old : 64;
-        l->events = dl_realloc(l->events, room, sizeof *l->events, "events");
-        for (uint32_t i = 0; old > 0 && i < l->first; i++)
-            l->events[old + i] = l->events[i];
-        l->room = room;
-    }
-    const event e = new_event(s, l->delay_ns, worker);
-    if (l->count == 0) set_head(s, kind, e);
-    l->events[(l->first + l->count++) & (l->room - 1)] = e;
-}
-
-/* A 4-ary heap, whose four siblings lie in one line of the cache. */
-#define ARITY 4
-
-static void sift_up(event *heap, int i, event e)
-{
-    for (; i > 0 && is_before(e, heap[(i - 1) / ARITY]); i = (i - 1) / ARITY)
-        heap[i] = heap[(i - 1) / ARITY];
-    heap[i] = e;
-}
-
-static void push_computed(served *s, int64_t delay_ns, int worker)
-{
-    if (delay_ns == 0) {
-        push_at_once(s, COMPUTED, worker);
-        return;
-    }
-    sift_up(s->heap, s->heap_count++, new_event(s, delay_ns, worker));
-    set_head(s, COMPUTED, s->heap[0]);
-}
-
-static inline int lesser(const event *heap, int a, int b)
-{
-    return is_before(heap[b], heap[a]) ? b : a;
-}
-
-/* Fills the hole at the root down to a leaf, and puts the last event there: it mostly belongs near it.
- * The next level's lines are asked for before it is known which of them is needed. */
-static void pop_computed(served *s)
-{
-    event *heap = s->heap;
-    const int count = --s->heap_count;
-    int i = 0;
-    for (int child; (child = ARITY * i + 1) < count;) {
-        const int below = ARITY * child + 1;
-        int least = child;
-        for (int c = 0; c < ARITY && below + c * ARITY < count; c++)
-            __builtin_prefetch(&heap[below + c * ARITY]);
-        if (child + ARITY <= count) {
-            least =
-                lesser(heap, lesser(heap, child, child + 1), lesser(heap, child + 2, child + 3));
-        } else {
-            for (int c = child + 1; c < count; c++)
-                least = lesser(heap, least, c);
-        }
-        heap[i] = heap[least];
-        i = least;
-    }
-    if (i < count) sift_up(heap, i, heap[count]);
-    set_head(s, COMPUTED, count > 0 ? heap[0] : (event){NEVER, 0});
-}
-
 /* The worker's state is asked for before it is needed. */
 static inline void prefetch(const served *s, uint64_t worker)
 {
     __builtin_prefetch(&s->agents[worker]);
     __builtin_prefetch((const char *)&s->agents[worker] + LINE_BYTES);
-}
-
-static inline int worker_of(uint64_t order)
-{
-    return (int)(order & (WORKERS_MOST - 1));
-}
-
-static void pop_line(served *s, int kind)
-{
-    line *l = &s->lines[kind];
-    const uint32_t mask = l->room - 1;
-    l->first = (l->first + 1) & mask;
-    if (--l->count == 0) {
-        set_head(s, kind, (event){NEVER, 0});
-        return;
-    }
-    set_head(s, kind, l->events[l->first]);
-    if (l->count > 2) prefetch(s, (uint64_t)worker_of(l->events[(l->first + 2) & mask].order));
 }
 
 /* --- copies ---------------------------------------------------------------------------------- */
@@ -277,18 +121,17 @@ static void mark_dirty(served *s, int which)
 /* A copy starts to move bytes. */
 static void join(served *s, int which, int worker)
 {
-    dl_gpu_way_join(&s->ways[which], s->now_ns, worker);
+    dl_gpu_way_join(&s->ways[which], s->events.now_ns, worker);
     mark_dirty(s, which);
     if (s->shares) return;
     s->shares = true;
-    push_at_once(s, SHARE, 0);
+    dl_gpu_events_at_once(&s->events, SHARE, 0);
 }
 
 /* Shares the way among its copies, and schedules the next end. */
 static void share(served *s, int which)
 {
-    const int64_t left_ns = dl_gpu_way_share(&s->ways[which]);
-    set_head(s, COPIED + which, left_ns >= 0 ? new_event(s, left_ns, 0) : (event){NEVER, 0});
+    dl_gpu_events_set(&s->events, COPIED + which, dl_gpu_way_share(&s->ways[which]));
 }
 
 static void on_copied(served *s, int which, int worker);
@@ -300,7 +143,7 @@ static void synchronize(served *s)
     for (int i = 0; i < s->dirty_count; i++) {
         const int which = s->dirty[i];
         dl_gpu_way *v = &s->ways[which];
-        parted[which] = dl_gpu_way_end(v, s->now_ns, which, &s->ended);
+        parted[which] = dl_gpu_way_end(v, s->events.now_ns, which, &s->ended);
         if (v->count > 0) prefetch(s, (uint64_t)v->copies[v->first].worker);
         if (!parted[which]) share(s, which);
     }
@@ -313,7 +156,7 @@ static void synchronize(served *s)
     for (size_t i = 0; i < s->ended.count; i++) {
         const uint32_t *one = &s->ended.items[i];
         if (i + 2 < s->ended.count) prefetch(s, one[2] & (WORKERS_MOST - 1));
-        on_copied(s, (int)(*one >> WORKER_BITS), worker_of(*one));
+        on_copied(s, (int)(*one >> WORKER_BITS), (int)(*one & (WORKERS_MOST - 1)));
     }
     s->ended.count = 0;
 }
@@ -323,8 +166,8 @@ static void synchronize(served *s)
 /* What the worker was at has ended; what follows starts. */
 static inline void account(const served *s, agent *a, int state)
 {
-    a->spent_ns[state] += s->now_ns - a->since_ns;
-    a->since_ns = s->now_ns;
+    a->spent_ns[state] += s->events.now_ns - a->since_ns;
+    a->since_ns = s->events.now_ns;
 }
 
 static void start_work(served *s, int worker)
@@ -335,7 +178,8 @@ static void start_work(served *s, int worker)
     slow *= dl_noise_next_work(s->noise, &a->noise);
     const dl_gpu_step *step = dl_gpu_step_of(s->gpus->config.steps, worker);
     a->phase = IDLE;
-    push_computed(s, dl_ns_ceil(dl_gpus_work_ns(step, slow, s->with_update) * factor), worker);
+    dl_gpu_events_in(&s->events, dl_ns_ceil(dl_gpus_work_ns(step, slow, s->with_update) * factor),
+                     worker);
 }
 
 static void start_step(served *s, int worker)
@@ -350,7 +194,7 @@ static void start_step(served *s, int worker)
         team->drift_sum += drift;
     }
     team->steps_started++;
-    a->step_start_ns = s->now_ns;
+    a->step_start_ns = s->events.now_ns;
     a->stage = 0;
     if (a->started > 0) {
         start_work(s, worker);
@@ -367,7 +211,7 @@ static void try_launch(served *s, int worker)
         a->steps_done + a->launched == s->team->config.steps)
         return;
     a->launching = true;
-    after(s, LAUNCH, worker);
+    dl_gpu_events_after(&s->events, LAUNCH, worker);
 }
 
 static void start_push(served *s)
@@ -381,7 +225,7 @@ static void on_launch(served *s, int worker)
 {
     agent *a = &s->agents[worker];
     a->started++;
-    after(s, LAUNCH_END, worker);
+    dl_gpu_events_after(&s->events, LAUNCH_END, worker);
     if (a->phase != FOR_LAUNCH) return;
     account(s, a, DISPATCHING);
     start_work(s, worker);
@@ -424,13 +268,13 @@ static void end_warm_up(served *s, int worker)
     dl_team *team = s->team;
     if (a->steps_done == team->config.warmup && !team->is_warm) {
         team->is_warm = true;
-        team->warm_ns = s->now_ns;
+        team->warm_ns = s->events.now_ns;
         team->warm_version = team->version;
         team->drift_sum = team->drift_max = team->steps_started = team->clock_lag_max = 0;
     }
     if (!team->is_warm || a->is_measured || team->stopping) return;
     memset(a->spent_ns, 0, sizeof a->spent_ns);
-    team->workers[worker].measured_since_ns = s->now_ns;
+    team->workers[worker].measured_since_ns = s->events.now_ns;
     team->workers[worker].warm_up_steps = a->steps_done;
     a->is_measured = true;
 }
@@ -442,10 +286,10 @@ static void end_step(served *s, int worker)
     agent *a = &s->agents[worker];
     dl_team *team = s->team;
     if (team->config.keeps_logs) {
-        dl_team_step_log(team, worker)[a->steps_done] = s->now_ns - a->step_start_ns;
+        dl_team_step_log(team, worker)[a->steps_done] = s->events.now_ns - a->step_start_ns;
         if (s->meets) dl_team_staleness_log(team, worker)[a->steps_done] = DL_NO_STALENESS_YET;
     } else if (a->is_measured) {
-        dl_tally_add(&team->tallies.steps, s->now_ns - a->step_start_ns);
+        dl_tally_add(&team->tallies.steps, s->events.now_ns - a->step_start_ns);
     }
     a->steps_done++;
     a->started--;
@@ -468,7 +312,7 @@ static void start_pull(served *s, int worker)
 {
     s->moved_bytes += s->ways[WAY_OUT].bytes;
     if (s->leaves_domain) s->sent_bytes += s->ways[WAY_OUT].bytes;
-    after(s, PULL, worker);
+    dl_gpu_events_after(&s->events, PULL, worker);
 }
 
 /* --- each for itself ------------------------------------------------------------------------- */
@@ -488,7 +332,7 @@ static void wake(served *s)
     for (int i = 0; i < s->waiting_count; i++) {
         const int worker = s->waiting[i];
         if (s->team->stopping || is_within_bound(s, worker)) {
-            after(s, RELEASE, worker);
+            dl_gpu_events_after(&s->events, RELEASE, worker);
         } else {
             s->waiting[left++] = worker;
         }
@@ -508,7 +352,7 @@ static void take_lock(served *s, int worker)
         return;
     }
     s->owner = worker;
-    s->team->lock_since_ns = s->now_ns;
+    s->team->lock_since_ns = s->events.now_ns;
     has_lock(s, worker);
 }
 
@@ -520,11 +364,11 @@ static void unlock(served *s)
         if (++s->queue_first == (uint32_t)s->workers) s->queue_first = 0;
         s->queue_count--;
         prefetch(s, s->queue[s->queue_first]);
-        after(s, LOCK, s->owner);
+        dl_gpu_events_after(&s->events, LOCK, s->owner);
         return;
     }
     s->owner = -1;
-    team->lock_busy_ns += s->now_ns - team->lock_since_ns;
+    team->lock_busy_ns += s->events.now_ns - team->lock_since_ns;
 }
 
 static void pull_locked(served *s, int worker)
@@ -563,7 +407,7 @@ static void count_gradient(served *s, int worker)
     a->contributions++;
     if (!team->config.keeps_logs && a->is_measured) dl_team_add_pending(team, worker, staleness);
     if (++team->gradients >= s->needed) {
-        after(s, SERVE, worker);
+        dl_gpu_events_after(&s->events, SERVE, worker);
     } else {
         pull_locked(s, worker);
     }
@@ -578,7 +422,7 @@ static void has_lock(served *s, int worker)
     } else if (s->counts) {
         count_gradient(s, worker);
     } else {
-        after(s, SERVE, worker);
+        dl_gpu_events_after(&s->events, SERVE, worker);
     }
 }
 
@@ -629,7 +473,7 @@ static void meet(served *s, int worker)
     s->waiting[s->waiting_count++] = worker;
     if (s->waiting_count < s->workers) return;
     for (int i = 0; i < s->waiting_count; i++)
-        after(s, RELEASE, s->waiting[i]);
+        dl_gpu_events_after(&s->events, RELEASE, s->waiting[i]);
     s->waiting_count = 0;
 }
 
@@ -639,7 +483,7 @@ static void after_meeting(served *s, int worker)
     if (a->stage == BEFORE_SERVING) {
         a->stage = AFTER_SERVING;
         if (worker == 0) {
-            after(s, SERVE, worker);
+            dl_gpu_events_after(&s->events, SERVE, worker);
         } else {
             meet(s, worker);
         }
@@ -660,7 +504,7 @@ static void end_work(served *s, int worker)
         return;
     }
     start_push(s);
-    after(s, PUSH, worker);
+    dl_gpu_events_after(&s->events, PUSH, worker);
 }
 
 static void on_release(served *s, int worker)
@@ -695,7 +539,6 @@ static void on_copied(served *s, int which, int worker)
 
 static void happen(served *s, int kind, int worker)
 {
-    s->team->engine.handled++;
     switch (kind) {
     case LAUNCH: on_launch(s, worker); break;
     case LAUNCH_END: on_launch_end(s, worker); break;
@@ -716,51 +559,18 @@ static void happen(served *s, int kind, int worker)
     }
 }
 
-/* The next event that takes its turn by its time. */
-static void take_timed(served *s, int source)
-{
-    const int worker = worker_of(s->heads[source].order);
-    if (source < LINES) {
-        pop_line(s, source);
-    } else if (source == COMPUTED) {
-        pop_computed(s);
-        prefetch(s, (uint64_t)worker_of(s->heads[COMPUTED].order));
-    } else {
-        set_head(s, source, (event){NEVER, 0});
-    }
-    happen(s, source, worker);
-}
-
-static void take_at_once(served *s)
-{
-    while (s->at_once_count > 0) {
-        const uint32_t one = s->at_once[s->at_once_first];
-        s->at_once_first = (s->at_once_first + 1) & (s->at_once_room - 1);
-        s->at_once_count--;
-        happen(s, (int)(one >> WORKER_BITS), worker_of(one));
-    }
-}
-
 static void run(served *s)
 {
+    int kind, worker;
     for (int w = 0; w < s->workers; w++)
         try_launch(s, w);
     for (int w = 0; w < s->workers; w++)
         start_step(s, w);
-    take_at_once(s);
-    for (;;) {
-        const int64_t time_ns = s->heads[s->next].time_ns;
-        if (time_ns == NEVER) return;
-        if (time_ns >= DL_NS_MAX || s->number >= NUMBERS_MOST) {
-            s->team->is_undecided = true;
-            return;
-        }
-        s->now_ns = time_ns;
-        do {
-            take_timed(s, s->next);
-        } while (s->heads[s->next].time_ns == time_ns);
-        take_at_once(s);
+    while (dl_gpu_events_take(&s->events, &kind, &worker)) {
+        if (s->events.soon >= 0) prefetch(s, (uint64_t)s->events.soon);
+        happen(s, kind, worker);
     }
+    s->team->is_undecided |= s->events.is_too_far;
 }
 
 /* --- whether a run can go so ----------------------------------------------------------------- */
@@ -821,15 +631,6 @@ static void init_agents(served *s)
     }
 }
 
-static void init_heap(served *s)
-{
-    char *block = s->heap_block =
-        dl_calloc((size_t)s->workers * sizeof *s->heap + 2 * LINE_BYTES, 1, "events");
-    const size_t off = LINE_BYTES - (uintptr_t)block % LINE_BYTES;
-    s->heap = (event *)(void *)(block + off + LINE_BYTES - sizeof *s->heap);
-    dl_ask_for_huge_pages(block, (size_t)s->workers * sizeof *s->heap);
-}
-
 /* Whether all are as slow as one another: then no array is asked. */
 static void find_slow(served *s)
 {
@@ -862,30 +663,26 @@ static bool set_work(served *s)
     dl_gpu_way_set_memory(&s->ways[MEMORY], s->gpus);
     s->ways[MEMORY].bytes = served_bytes(s, bytes);
     s->ways[WAY_IN].bytes = s->ways[WAY_OUT].bytes = bytes;
-    s->lines[LAUNCH].delay_ns = dl_ns_ceil(dispatch->serial_ns);
-    s->lines[LAUNCH_END].delay_ns = dl_ns_ceil(dispatch->per_worker_ns);
-    s->lines[PUSH].delay_ns = s->ways[WAY_IN].latency_ns;
-    s->lines[PULL].delay_ns = s->ways[WAY_OUT].latency_ns;
-    s->lines[LOCK].delay_ns = dl_ns_ceil(w->lock_ns);
-    s->lines[RELEASE].delay_ns = dl_ns_ceil(w->barrier_ns);
-    s->next = COMPUTED;
-    for (int i = 0; i < SOURCES; i++) {
-        s->heads[i] = (event){NEVER, 0};
-        if (i != SHARE && (i >= LINES || s->lines[i].delay_ns > 0))
-            s->sources[s->source_count++] = i;
-    }
-    return bytes > 0 && s->ways[MEMORY].bytes > 0;
+    const int64_t delay_ns[LINES] = {
+        [LAUNCH] = dl_ns_ceil(dispatch->serial_ns),
+        [LAUNCH_END] = dl_ns_ceil(dispatch->per_worker_ns),
+        [PUSH] = s->ways[WAY_IN].latency_ns,
+        [PULL] = s->ways[WAY_OUT].latency_ns,
+        [SERVE] = 0,
+        [LOCK] = dl_ns_ceil(w->lock_ns),
+        [RELEASE] = dl_ns_ceil(w->barrier_ns),
+    };
+    if (!(bytes > 0) || !(s->ways[MEMORY].bytes > 0)) return false;
+    dl_gpu_events_init(&s->events, s->workers, delay_ns);
+    return true;
 }
 
 static void free_served(served *s)
 {
-    for (int i = 0; i < LINES; i++)
-        free(s->lines[i].events);
     for (int i = 0; i < WAYS; i++)
         free(s->ways[i].copies);
+    dl_gpu_events_free(&s->events);
     free(s->block);
-    free(s->heap_block);
-    free(s->at_once);
     free(s->ended.items);
     free(s->queue);
     free(s->waiting);
@@ -954,7 +751,8 @@ static void give(served *s)
     if (s->leaves_domain)
         gpus->sent_bytes[dl_machine_domain(&gpus->config.options->machine, gpus->servers[0].node)] =
             s->sent_bytes;
-    team->engine.now_ns = s->now_ns;
+    team->engine.now_ns = s->events.now_ns;
+    team->engine.handled = s->events.handled;
     team->is_direct = true;
     note_carried(s);
 }
@@ -994,7 +792,6 @@ bool dl_gpus_serve_directly(dl_team *team)
     if (!find_domains(&s) || !dl_gpu_ways_find(gpus, &s.ways[WAY_IN], &s.ways[WAY_OUT]) ||
         !set_work(&s))
         return false;
-    init_heap(&s);
     s.queue = dl_calloc(workers, sizeof *s.queue, "lock queue");
     s.waiting = dl_calloc(workers, sizeof *s.waiting, "waiting workers");
     s.clocks = dl_calloc((size_t)config->steps + 2, sizeof *s.clocks, "clocks");
