@@ -8,13 +8,36 @@
 #include "common/cluster.h"
 #include "common/options.h"
 #include "common/output.h"
+#include "common/progress.h"
 
 typedef struct settings {
     const char *scenario, *output, *json, *rows, *costs, *predict, *use;
     bool near;
     int64_t threads;
+    int journal;
     dl_cluster *cluster;
 } settings;
+
+typedef struct shown {
+    dl_progress progress;
+    const dl_table_fit *fit;
+} shown;
+
+/* Of a search, then of leaving rows out: each goes at a pace of its own. */
+static void show(void *user, const char *what, int64_t done, int64_t count)
+{
+    shown *s = user;
+    const dl_journal *journal = s->fit->journal;
+    if (s->progress.what == NULL && journal != NULL && dl_journal_count(journal) > 0) {
+        fprintf(stderr, "dlcal: goes on after %zu simulations from the journal\n",
+                dl_journal_count(journal));
+    }
+    if (s->progress.what != what) {
+        dl_progress_end(&s->progress);
+        dl_progress_start(&s->progress, "dlcal", what);
+    }
+    dl_progress_show(&s->progress, done, count);
+}
 
 /* The search may take long, so that what the scenario names is found out before. `table` NULL: the
  * scenario's own, which is set, as text of its own. */
@@ -77,7 +100,9 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
         return dl_error_set(err, DL_ERR_USAGE, "--scenario FILE is needed");
     }
     dl_table_fit fit = {0};
+    shown progress = {.fit = &fit};
     char *table = NULL;
+    char *journal = dl_journal_beside(set->output, (dl_journal_mode)set->journal);
     dl_status status = check_outputs(set, paths->count > 0 ? paths->items[0] : NULL, &table, err);
     status = dl_cluster_agree(set->cluster, status, err);
     const dl_table_fit_config config = {.scenario_path = set->scenario,
@@ -87,11 +112,17 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
                                         .near = set->near,
                                         .threads = set->threads > 0 ? (int)set->threads
                                                                     : set->cluster->cpu_count,
-                                        .cluster = set->cluster};
+                                        .cluster = set->cluster,
+                                        .journal = journal,
+                                        .progress = show,
+                                        .user = &progress};
     if (status == DL_OK) status = dl_table_fit_run(&fit, &config, err);
+    dl_progress_end(&progress.progress);
     if (status == DL_OK && first) status = write_all(&fit, &config, set, err);
+    if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_table_fit_end_journal(&fit);
     dl_table_fit_free(&fit);
     free(table);
+    free(journal);
     return status;
 }
 
@@ -120,6 +151,9 @@ int dl_calibrate_table(int argc, char **argv)
         DL_OPT_INT(
             "threads", 0, &set.threads, 0, 1024, "COUNT",
             "Threads that simulate (default: one per core); the result does not depend on it."),
+        DL_OPT_CHOICE("journal", 0, &set.journal, dl_journal_modes, "MODE",
+                      "What becomes of COSTS.journal, what a fit that was stopped has simulated: "
+                      "resume goes on from it, restart starts anew; off keeps none."),
     };
     const dl_command command = {
         .program = argv[0],

@@ -60,6 +60,9 @@ static const dl_manual manual = {
         "JSON) and of Nsight Systems (SQLite), logs of communication benchmarks, and tables of "
         "measured throughputs.",
     .files = (const dl_manual_item[]){{"costs.ini", "What --output writes if it is not given."},
+                                      {"costs.ini.journal",
+                                       "What a fit to a table that has not come to its end has "
+                                       "simulated."},
                                       {NULL, NULL}},
     .see_also = "dlprof(1), dlsim(1), dlscale-costs(5)",
 };

@@ -51,9 +51,7 @@ typedef struct pool {
     /* Of rank 0: */
     bool *done; /* [count] */
     int64_t next, done_count;
-    dl_journal *journal;
-    int64_t start_ns;
-    bool recording, flushing;
+    bool recording;
     double busy_s; /* of all jobs of other ranks */
     int64_t busy_jobs;
     /* Of the others: */
@@ -78,7 +76,7 @@ static void record(pool *p, int64_t job)
 {
     dl_bytes result = {0};
     p->jobs->encode(p->jobs->user, job, &result);
-    dl_journal_add(p->journal, job, result.data, result.count);
+    dl_journal_add(p->jobs->journal, p->jobs->journal_first + job, result.data, result.count);
     free(result.data);
 }
 
@@ -87,14 +85,14 @@ static void keep_journal(pool *p, int64_t job)
 {
     if (p->recording) {
         record(p, job);
-    } else if (dl_clock_ns() - p->start_ns >= DL_JOURNAL_AFTER_NS) {
+    } else if (dl_journal_is_kept(p->jobs->journal)) {
         p->recording = true;
         for (int64_t j = 0; j < p->jobs->count; j++)
             if (p->done[j]) record(p, j);
     }
-    if (!dl_journal_due(p->journal)) return;
+    if (!dl_journal_due(p->jobs->journal)) return;
     dl_error error = {0};
-    const dl_status status = dl_journal_flush(p->journal, &error);
+    const dl_status status = dl_journal_flush(p->jobs->journal, &error);
     if (status != DL_OK) note_failure(p, -1, status, &error);
 }
 
@@ -103,7 +101,7 @@ static void note_done(pool *p, int64_t job)
     if (p->done[job]) return;
     p->done[job] = true;
     p->done_count++;
-    if (p->journal != NULL) keep_journal(p, job);
+    if (p->jobs->journal != NULL) keep_journal(p, job);
     if (p->jobs->progress != NULL) {
         p->jobs->progress(p->jobs->progress_user, p->done_count, p->jobs->count);
     }
@@ -526,14 +524,19 @@ static void run_with_ranks(pool *p)
     free(l.threads);
 }
 
-/* A record of the journal. */
-static bool take_record(void *user, int64_t job, const void *data, size_t bytes)
+/* What the journal has is done. */
+static void take_records(pool *p)
 {
-    pool *p = user;
-    if (!p->jobs->decode(p->jobs->user, job, data, bytes)) return false;
-    p->done_count += !p->done[job];
-    p->done[job] = true;
-    return true;
+    const dl_jobs *jobs = p->jobs;
+    const void *data;
+    size_t bytes;
+    if (!p->leads || jobs->journal == NULL) return;
+    for (int64_t job = 0; job < jobs->count; job++) {
+        p->done[job] = dl_journal_find(jobs->journal, jobs->journal_first + job, &data, &bytes) &&
+                       jobs->decode(jobs->user, job, data, bytes);
+        p->done_count += p->done[job];
+    }
+    p->recording = dl_journal_is_kept(jobs->journal);
 }
 
 static void init_pool(pool *p, const dl_jobs *jobs)
@@ -541,8 +544,7 @@ static void init_pool(pool *p, const dl_jobs *jobs)
     *p = (pool){.jobs = jobs,
                 .locale = uselocale((locale_t)0),
                 .leads = jobs->cluster == NULL || jobs->cluster->rank == 0,
-                .limit = jobs->count,
-                .start_ns = dl_clock_ns()};
+                .limit = jobs->count};
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->more, NULL);
     p->done = dl_calloc((size_t)jobs->count, sizeof *p->done, "jobs");
@@ -557,41 +559,25 @@ static void free_pool(pool *p)
     free(p->outbox.data);
 }
 
-dl_status dl_jobs_run(const dl_jobs *jobs, dl_journal **kept, dl_error *err)
+dl_status dl_jobs_run(const dl_jobs *jobs, dl_error *err)
 {
     pool p;
     init_pool(&p, jobs);
-    const bool ranks = jobs->cluster != NULL && jobs->cluster->size > 1;
-    dl_status status = DL_OK;
-    if (p.leads && jobs->journal != NULL) {
-        status = dl_journal_open(&p.journal, jobs->journal, jobs->journal_key, jobs->count,
-                                 take_record, &p, err);
-        p.recording = p.done_count > 0;
+    take_records(&p);
+    if (jobs->progress != NULL && p.leads) {
+        jobs->progress(jobs->progress_user, p.done_count, jobs->count);
     }
-    if (ranks) status = dl_cluster_agree(jobs->cluster, status, err);
-    if (status == DL_OK) {
-        if (jobs->progress != NULL && p.leads) {
-            jobs->progress(jobs->progress_user, p.done_count, jobs->count);
-        }
-        if (ranks) {
-            run_with_ranks(&p);
-        } else {
-            run_alone(&p);
-        }
-        status = p.status;
-        if (status != DL_OK && err != NULL) *err = p.error;
-        /* What was done before a failure is kept too; the failure is what counts. */
-        dl_error why = {0};
-        if (p.recording && dl_journal_flush(p.journal, &why) != DL_OK && status == DL_OK) {
-            status = why.code;
-            if (err != NULL) *err = why;
-        }
-    }
-    if (kept != NULL) {
-        *kept = p.journal;
+    if (jobs->cluster != NULL && jobs->cluster->failed) {
+        dl_error error = {0};
+        dl_error_set(&error, DL_ERR_SYSTEM, "the ranks have failed");
+        note_failure(&p, -1, DL_ERR_SYSTEM, &error);
+    } else if (jobs->cluster != NULL && jobs->cluster->size > 1) {
+        run_with_ranks(&p);
     } else {
-        dl_journal_end(p.journal, false);
+        run_alone(&p);
     }
+    const dl_status status = p.status;
+    if (status != DL_OK && err != NULL) *err = p.error;
     free_pool(&p);
     return status;
 }

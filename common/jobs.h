@@ -36,17 +36,15 @@ typedef struct dl_jobs {
     dl_progress_fn progress; /* may be NULL */
     void *progress_user;
     dl_cluster *cluster; /* NULL: this process alone */
-    const char *journal; /* a file; NULL: none. Of rank 0 */
-    uint64_t journal_key;
+    /* Of rank 0: what it has is not done again, and jobs that are done are added once it is kept
+     * (dl_journal_is_kept), job 0 as journal_first. The caller flushes and ends it. NULL: none. */
+    dl_journal *journal;
+    int64_t journal_first;
 } dl_jobs;
 
 /* Does all jobs; all ranks call it, with the same jobs. Fails as the first job that does; with
  * DL_ERR_SYSTEM where a thread cannot be started or a message does not arrive; with the errors of
- * dl_journal_open and dl_journal_flush. On the other ranks a failure says nothing of its own.
- *
- * The journal is written once the jobs take longer than DL_JOURNAL_AFTER_NS. *kept (may be NULL) is
- * set to it, also after a failure, or to NULL: the caller ends it, and so removes it, when the
- * results are safe. */
-dl_status dl_jobs_run(const dl_jobs *jobs, dl_journal **kept, dl_error *err) DL_MUST_CHECK;
+ * dl_journal_flush. On the other ranks a failure says nothing of its own. */
+dl_status dl_jobs_run(const dl_jobs *jobs, dl_error *err) DL_MUST_CHECK;
 
 #endif

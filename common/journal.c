@@ -12,6 +12,7 @@
 #include "common/alloc.h"
 #include "common/bytes.h"
 #include "common/file.h"
+#include "common/sort.h"
 #include "common/units.h"
 
 #define EVERY_NS DL_NS_PER_S
@@ -32,14 +33,37 @@ typedef struct record_head {
 
 static const char magic[8] = {'d', 'l', 'j', 'o', 'u', 'r', 'n', '1'};
 
+/* Of an earlier run. */
+typedef struct found {
+    int64_t job;
+    size_t at, bytes; /* in the file's text */
+} found;
+
+const char *const dl_journal_modes[] = {"resume", "restart", "off", NULL};
+
 struct dl_journal {
     char *path;
     int fd; /* -1: there is no file yet */
     head head;
-    off_t end; /* of what is good in the file; 0: there is no head either */
+    off_t end;    /* of what is good in the file; 0: there is no head either */
+    char *text;   /* as the earlier run left it */
+    found *found; /* [found_count] its records, by job */
+    size_t found_count;
     dl_bytes pending;
-    int64_t flushed_ns;
+    int64_t opened_ns, flushed_ns;
 };
+
+char *dl_journal_beside(const char *output, dl_journal_mode mode)
+{
+    struct stat file;
+    if (mode == DL_JOURNAL_OFF || output == NULL ||
+        (stat(output, &file) == 0 && !S_ISREG(file.st_mode))) {
+        return NULL;
+    }
+    char *path = dl_format("%s.journal", output);
+    if (mode == DL_JOURNAL_RESTART) unlink(path);
+    return path;
+}
 
 static uint64_t checksum(const record_head *record, const void *data)
 {
@@ -82,18 +106,21 @@ static dl_status cannot(const dl_journal *journal, const char *what, int reason,
                            strerror(reason));
 }
 
-/* The records of text[bytes], up to the first that is not good. */
-static dl_status read_records(dl_journal *journal, const char *text, size_t bytes,
-                              dl_journal_take_fn take, void *user, dl_error *err)
+DL_ORDER(by_job, found, DL_BY(job), DL_BY(at));
+
+/* The records of journal->text[bytes], up to the first that is not good. */
+static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
 {
-    dl_bytes_left left = {(const unsigned char *)text, bytes};
-    head found;
+    dl_bytes_left left = {(const unsigned char *)journal->text, bytes};
+    head read;
     /* Killed before its head was written, a file says nothing. */
-    if (bytes < sizeof found && memcmp(text, magic, bytes < 8 ? bytes : 8) == 0) return DL_OK;
-    if (!dl_bytes_take(&left, &found, sizeof found) || memcmp(found.magic, magic, 8) != 0) {
+    if (bytes < sizeof read && memcmp(journal->text, magic, bytes < 8 ? bytes : 8) == 0) {
+        return DL_OK;
+    }
+    if (!dl_bytes_take(&left, &read, sizeof read) || memcmp(read.magic, magic, 8) != 0) {
         return dl_error_set_at(err, DL_ERR_DATA, journal->path, 0, "is no journal of this program");
     }
-    if (found.key != journal->head.key || found.jobs != journal->head.jobs) {
+    if (read.key != journal->head.key || read.jobs != journal->head.jobs) {
         return dl_error_set_at(err, DL_ERR_DATA, journal->path, 0,
                                "was written by another run: the scenario, a file that it names, an "
                                "option or the program has changed since. With --journal restart "
@@ -103,10 +130,14 @@ static dl_status read_records(dl_journal *journal, const char *text, size_t byte
         record_head record;
         journal->end = (off_t)(bytes - left.count);
         if (!dl_bytes_take(&left, &record, sizeof record)) break;
-        if (record.bytes > left.count || record.job < 0 || record.job >= journal->head.jobs) break;
+        if (record.bytes > left.count || record.job < 0) break;
         if (record.checksum != checksum(&record, left.at)) break;
-        if (!take(user, record.job, left.at, record.bytes)) break;
+        DL_APPEND(journal->found, journal->found_count, "records of a journal") =
+            (found){.job = record.job, .at = bytes - left.count, .bytes = record.bytes};
         dl_bytes_take(&left, NULL, record.bytes);
+    }
+    if (journal->found_count > 1) {
+        qsort(journal->found, journal->found_count, sizeof *journal->found, by_job);
     }
     return DL_OK;
 }
@@ -125,29 +156,54 @@ static uint64_t add_program(uint64_t key)
 }
 
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
-                          dl_journal_take_fn take, void *user, dl_error *err)
+                          dl_error *err)
 {
     dl_journal *j = dl_calloc(1, sizeof *j, "journal");
     *j = (dl_journal){
         .path = dl_strdup(path), .fd = -1, .head = {.key = add_program(key), .jobs = jobs}};
     memcpy(j->head.magic, magic, sizeof magic);
-    j->flushed_ns = dl_clock_ns();
+    j->opened_ns = j->flushed_ns = dl_clock_ns();
     dl_status status = DL_OK;
     struct stat file;
     if (stat(path, &file) == 0 && !S_ISREG(file.st_mode)) {
         status = dl_error_set_at(err, DL_ERR_IO, path, 0, "is no regular file");
     } else if (take_file(j, false)) {
-        char *text = NULL;
         size_t bytes = 0;
-        status = dl_file_read_up_to(path, FILE_BYTES_MAX, &text, &bytes, err);
-        if (status == DL_OK) status = read_records(j, text, bytes, take, user, err);
-        free(text);
+        status = dl_file_read_up_to(path, FILE_BYTES_MAX, &j->text, &bytes, err);
+        if (status == DL_OK) status = read_records(j, bytes, err);
     } else if (errno != ENOENT) {
         status = cannot(j, "open", errno, err);
     }
     if (status == DL_OK) *journal = j;
     if (status != DL_OK) dl_journal_end(j, false);
     return status;
+}
+
+bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, size_t *bytes)
+{
+    size_t first = 0, end = journal->found_count;
+    while (first < end) { /* the last one of the job: it may have been done twice */
+        const size_t middle = first + (end - first) / 2;
+        if (journal->found[middle].job <= job) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    if (first == 0 || journal->found[first - 1].job != job) return false;
+    *data = journal->text + journal->found[first - 1].at;
+    *bytes = journal->found[first - 1].bytes;
+    return true;
+}
+
+size_t dl_journal_count(const dl_journal *journal)
+{
+    return journal->found_count;
+}
+
+bool dl_journal_is_kept(const dl_journal *journal)
+{
+    return journal->found_count > 0 || dl_clock_ns() - journal->opened_ns >= DL_JOURNAL_AFTER_NS;
 }
 
 void dl_journal_add(dl_journal *journal, int64_t job, const void *data, size_t bytes)
@@ -210,6 +266,8 @@ void dl_journal_end(dl_journal *journal, bool done)
         close(journal->fd);
     }
     free(journal->pending.data);
+    free(journal->text);
+    free(journal->found);
     free(journal->path);
     free(journal);
 }

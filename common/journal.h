@@ -22,15 +22,35 @@
 
 typedef struct dl_journal dl_journal;
 
-/* A record of an earlier run; false: it is not one, and neither is what follows. */
-typedef bool (*dl_journal_take_fn)(void *user, int64_t job, const void *data, size_t bytes);
+/* What becomes of an earlier run's journal, as --journal says it. */
+typedef enum dl_journal_mode {
+    DL_JOURNAL_RESUME,
+    DL_JOURNAL_RESTART,
+    DL_JOURNAL_OFF
+} dl_journal_mode;
+extern const char *const dl_journal_modes[]; /* their names, NULL at the end */
 
-/* Opens the journal at `path` if there is a file, and hands its records to `take`; else only keeps
- * the name, for the first flush. `key` stands for all that the jobs' results depend on but the
- * program, whose version, size and date are added; `jobs` is their number. DL_ERR_DATA if the file is another run's (key, jobs), or no journal; DL_ERR_IO if
- * it cannot be read or another process has it. End it with dl_journal_end. */
+/* "FILE.journal", of the caller; NULL: there is none, as `output` is NULL or not a regular file, or
+ * `mode` says so. Removes that of an earlier run where it says so. */
+char *dl_journal_beside(const char *output, dl_journal_mode mode);
+
+/* Opens the journal at `path` and reads what there is; else only keeps the name, for the first
+ * flush. `key` stands for all that the jobs' results depend on but the program, whose version, size
+ * and date are added; `jobs` is the number of jobs that the run starts with. DL_ERR_DATA if the file
+ * is another run's (key, jobs), or no journal; DL_ERR_IO if it cannot be read or another process has
+ * it. End it with dl_journal_end. */
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
-                          dl_journal_take_fn take, void *user, dl_error *err) DL_MUST_CHECK;
+                          dl_error *err) DL_MUST_CHECK;
+
+/* A job's record of an earlier run, which lasts until dl_journal_end; false: there is none. */
+bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, size_t *bytes);
+
+/* How many there are. */
+size_t dl_journal_count(const dl_journal *journal);
+
+/* Whether jobs are to be added: an earlier run's journal was read, or this one has been open for
+ * DL_JOURNAL_AFTER_NS. */
+bool dl_journal_is_kept(const dl_journal *journal);
 
 /* Records a job, in memory. Needs no lock of its own, but of the caller. */
 void dl_journal_add(dl_journal *journal, int64_t job, const void *data, size_t bytes);

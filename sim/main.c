@@ -37,9 +37,6 @@
 static const char default_output[] = "results.csv", default_advice[] = "advice.csv",
                   default_solved[] = "solved.csv";
 
-enum { JOURNAL_RESUME, JOURNAL_RESTART, JOURNAL_OFF };
-static const char *const journal_names[] = {"resume", "restart", "off", NULL};
-
 typedef struct settings {
     bool workloads;
     const char *save_costs;
@@ -373,15 +370,8 @@ static char *journal_of(const settings *set)
     const char *beside = set->output != NULL ? set->output
                          : set->html != NULL ? set->html
                                              : set->json;
-    struct stat file;
-    if (set->journal == JOURNAL_OFF || set->cluster->rank > 0 || beside == NULL ||
-        (beside == set->json && json_to_stdout(set)) ||
-        (stat(beside, &file) == 0 && !S_ISREG(file.st_mode))) {
-        return NULL;
-    }
-    char *path = dl_format("%s.journal", beside);
-    if (set->journal == JOURNAL_RESTART) unlink(path);
-    return path;
+    const bool is_file = set->cluster->rank == 0 && !(beside == set->json && json_to_stdout(set));
+    return dl_journal_beside(is_file ? beside : NULL, (dl_journal_mode)set->journal);
 }
 
 /* All ranks simulate; rank 0 writes. The journal stays where the same command may do better next
@@ -749,7 +739,7 @@ static const dl_option own_options[] = {
         INT, "threads", 0, settings, threads, 0, 1024, "COUNT",
         "Threads that simulate (default: one per core); results do not depend on it.",
         .group = "Many points"),
-    DL_OPTION_ROW_CHOICE("journal", 0, settings, journal, journal_names, "MODE",
+    DL_OPTION_ROW_CHOICE("journal", 0, settings, journal, dl_journal_modes, "MODE",
                          "What becomes of FILE.journal, the finished runs of a sweep that was "
                          "stopped: resume goes on from it, restart starts anew; off keeps none."),
     DL_OPTION_ROW_NUMBER(INT, "limit-points", 0, settings, limit_points, 1, LIMIT_POINTS_MAX,

@@ -4,35 +4,29 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "sim/sweep.h"
 
 #define STEPS_MOST 40
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
 
-/* A row whose runs are repeated with other costs. */
+/* A row whose runs are repeated with other costs, as rank 0 lists them for all. */
 typedef struct trial {
-    const dl_variant *variant;
-    dl_scenario scenario; /* the variant's, with fewer steps; borrows from it */
-    const dl_point *point;
-    double per_s; /* with the costs as they are; NaN: it does not run */
+    int64_t row, variant, point;
+    int64_t steps;
+    int64_t first; /* of its runs: as it is, then the low and the high end of each assumption; */
+    int64_t count; /* 1 + 2 assumptions */
 } trial;
 
-/* The throughput, NaN if it does not run. */
-static double run(trial *t, const dl_costs *costs, double compute_log)
-{
-    dl_run_result result = {0};
-    dl_error ignored = {0};
-    const dl_run_config config = {.scenario = &t->scenario,
-                                  .costs = costs,
-                                  .point = t->point,
-                                  .compute_log = compute_log,
-                                  .by_spread = true};
-    if (dl_run(&config, &result, &ignored) != DL_OK) return (double)NAN;
-    const double per_s = result.throughput_per_s;
-    dl_run_result_free(&result);
-    return per_s;
-}
+typedef struct trials {
+    const dl_study *study;
+    trial *items;
+    size_t count;
+    double *per_s; /* of all runs, NaN: it does not run */
+    const dl_sweep_config *config;
+    int64_t before; /* runs of the sweep */
+} trials;
 
 /* Whether the row's run depends on the assumed value, as it was assumed, and there is an interval
  * to vary it over. */
@@ -48,6 +42,19 @@ static int count_of(const dl_variant *variant, const dl_point *point)
     for (size_t i = 0; i < variant->assumed.count; i++)
         count += counts(&variant->assumed.items[i], variant, point);
     return count;
+}
+
+/* Number `number` of those that count_of counts; NULL: it is that of the scaled compute, which is
+ * the first. */
+static const dl_assumption *assumption_of(const dl_variant *variant, const dl_point *point,
+                                          int64_t number)
+{
+    number -= dl_variant_compute_log(variant) > 0;
+    for (size_t i = 0; i < variant->assumed.count && number >= 0; i++) {
+        const dl_assumption *a = &variant->assumed.items[i];
+        if (counts(a, variant, point) && number-- == 0) return a;
+    }
+    return NULL;
 }
 
 /* Of each variant and mode the row with most workers that ran, the last of equal ones; and only if
@@ -93,68 +100,159 @@ static void add(dl_sweep *sweep, const dl_influence *influence)
     DL_APPEND(sweep->influences, sweep->influence_count, "influences") = *influence;
 }
 
-static double with_value(trial *t, const dl_assumption *a, double value)
+/* --- runs as jobs ---------------------------------------------------------------------------- */
+
+static const trial *trial_of(const trials *all, int64_t run)
 {
-    dl_costs costs = t->variant->costs;
-    dl_assumption_set(a, &costs, value);
-    return run(t, &costs, 0) / t->per_s - 1;
+    size_t t = all->count - 1;
+    while (all->items[t].first > run)
+        t--;
+    return &all->items[t];
 }
 
-static void vary(trial *t, size_t row, dl_sweep *sweep)
+static dl_status run_job(void *user, int64_t job, dl_error *err)
 {
-    const dl_costs *costs = &t->variant->costs;
-    const double compute_log = dl_variant_compute_log(t->variant);
-    if (compute_log > 0) {
-        add(sweep, &(dl_influence){.row = row,
-                                   .at_low = run(t, costs, -compute_log) / t->per_s - 1,
-                                   .at_high = run(t, costs, compute_log) / t->per_s - 1});
+    trials *all = user;
+    const trial *t = trial_of(all, job);
+    const dl_variant *variant = &all->study->variants[t->variant];
+    const dl_point *point = &variant->scenario.points[t->point];
+    const int64_t number = job - t->first - 1; /* -1: as it is */
+    const bool high = number % 2 == 1;
+    dl_scenario scenario = variant->scenario;
+    dl_costs costs = variant->costs;
+    dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = point, .by_spread = true};
+    scenario.steps = t->steps;
+    if (number >= 0) {
+        const dl_assumption *a = assumption_of(variant, point, number / 2);
+        const double log = dl_variant_compute_log(variant);
+        if (a != NULL) dl_assumption_set(a, &costs, high ? a->high : a->low);
+        if (a == NULL) config.compute_log = high ? log : -log;
     }
-    for (size_t i = 0; i < t->variant->assumed.count; i++) {
-        const dl_assumption *a = &t->variant->assumed.items[i];
-        if (!counts(a, t->variant, t->point)) continue;
-        add(sweep, &(dl_influence){.row = row,
-                                   .assumption = a,
-                                   .at_low = with_value(t, a, a->low),
-                                   .at_high = with_value(t, a, a->high)});
-    }
+    dl_run_result result = {0};
+    dl_error ignored = {0};
+    (void)err;
+    const bool ran = dl_run(&config, &result, &ignored) == DL_OK;
+    all->per_s[job] = ran ? result.throughput_per_s : (double)NAN;
+    if (ran) dl_run_result_free(&result);
+    return DL_OK;
 }
 
-/* Tries the row with as many steps as `events` are enough for; false: for too few. */
-static bool try_row(dl_sweep *sweep, const dl_study *study, size_t number, double events)
+static void encode_job(void *user, int64_t job, dl_bytes *into)
 {
-    const dl_row *row = &sweep->rows[number];
-    trial t = {.variant = &study->variants[row->variant], .point = &row->point};
-    t.scenario = t.variant->scenario;
-    if (t.scenario.steps > STEPS_MOST) t.scenario.steps = STEPS_MOST;
-    const double runs = 2 * count_of(t.variant, t.point) + 1;
-    const double whole = (double)row->mean.events / (double)t.scenario.replicates *
-                         (double)t.scenario.steps / (double)t.variant->scenario.steps;
-    if (whole * runs > events) {
-        t.scenario.steps = (int64_t)((double)t.scenario.steps * events / (whole * runs));
-    }
-    if (t.scenario.steps < STEPS_LEAST) return false;
-    t.per_s = run(&t, &t.variant->costs, 0);
-    if (!isnan(t.per_s)) vary(&t, number, sweep);
+    dl_bytes_add(into, &((trials *)user)->per_s[job], sizeof(double));
+}
+
+static bool decode_job(void *user, int64_t job, const void *data, size_t bytes)
+{
+    if (bytes != sizeof(double)) return false;
+    memcpy(&((trials *)user)->per_s[job], data, bytes);
     return true;
 }
 
-static int by_size(const void *a, const void *b)
+static void show(void *user, int64_t done, int64_t count)
 {
-    const double x = dl_influence_size(a), y = dl_influence_size(b);
-    return (x < y) - (x > y);
+    const trials *all = user;
+    all->config->progress(all->config->user, all->before + done, all->before + count);
 }
 
-void dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study)
+/* --- which rows ------------------------------------------------------------------------------ */
+
+/* Tries the row with as many steps as `events` are enough for; false: for too few. */
+static bool list_row(trials *all, const dl_sweep *sweep, size_t number, double events)
+{
+    const dl_row *row = &sweep->rows[number];
+    const dl_variant *variant = &all->study->variants[row->variant];
+    const dl_scenario *scenario = &variant->scenario;
+    int64_t steps = scenario->steps > STEPS_MOST ? STEPS_MOST : scenario->steps;
+    const double runs = 2 * count_of(variant, &row->point) + 1;
+    const double whole = (double)row->mean.events / (double)scenario->replicates * (double)steps /
+                         (double)scenario->steps;
+    if (whole * runs > events) steps = (int64_t)((double)steps * events / (whole * runs));
+    if (steps < STEPS_LEAST) return false;
+    size_t first_row = number; /* of the variant: its points are the rows from there on */
+    while (first_row > 0 && sweep->rows[first_row - 1].variant == row->variant)
+        first_row--;
+    const trial *last = all->count > 0 ? &all->items[all->count - 1] : NULL;
+    const int64_t first = last != NULL ? last->first + last->count : 0;
+    DL_APPEND(all->items, all->count, "rows to try") =
+        (trial){.row = (int64_t)number,
+                .variant = (int64_t)row->variant,
+                .point = (int64_t)(number - first_row),
+                .steps = steps,
+                .first = first,
+                .count = (int64_t)runs};
+    return true;
+}
+
+static void list_rows(trials *all, dl_sweep *sweep)
 {
     size_t rows = 0;
     for (size_t i = 0; i < sweep->row_count; i++)
-        rows += is_tried(study, sweep, i);
+        rows += is_tried(all->study, sweep, i);
     const double each = fmax((double)sweep->events, EVENTS_LEAST) / fmax((double)rows, 1);
     for (size_t i = 0; i < sweep->row_count; i++) {
-        if (!is_tried(study, sweep, i)) continue;
-        sweep->influence_rows_skipped += !try_row(sweep, study, i, each);
+        if (!is_tried(all->study, sweep, i)) continue;
+        sweep->influence_rows_skipped += !list_row(all, sweep, i, each);
     }
+}
+
+/* Only rank 0 has rows, and knows how many events they took. */
+static dl_status share(trials *all, const dl_cluster *cluster, dl_error *err)
+{
+    if (cluster == NULL || cluster->size == 1) return DL_OK;
+    const dl_status status = cluster->calls->broadcast(&all->count, sizeof all->count, err);
+    if (status != DL_OK || all->count == 0) return status;
+    if (cluster->rank > 0) all->items = dl_calloc(all->count, sizeof *all->items, "rows to try");
+    return cluster->calls->broadcast(all->items, all->count * sizeof *all->items, err);
+}
+
+static void keep(dl_sweep *sweep, const trials *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const trial *t = &all->items[i];
+        const double *per_s = &all->per_s[t->first];
+        const dl_variant *variant = &all->study->variants[t->variant];
+        for (int64_t k = 0; 2 * k + 1 < t->count; k++) {
+            add(sweep, &(dl_influence){.row = (size_t)t->row,
+                                       .assumption = assumption_of(
+                                           variant, &variant->scenario.points[t->point], k),
+                                       .at_low = per_s[1 + 2 * k] / per_s[0] - 1,
+                                       .at_high = per_s[2 + 2 * k] / per_s[0] - 1});
+        }
+    }
+}
+
+DL_ORDER(by_size, dl_influence, DL_COMPARE(dl_influence_size(b), dl_influence_size(a)));
+
+dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
+                                   const dl_sweep_config *config, int64_t runs, dl_error *err)
+{
+    trials all = {.study = study, .config = config, .before = runs};
+    const bool leads = config->cluster == NULL || config->cluster->rank == 0;
+    if (leads) list_rows(&all, sweep);
+    dl_status status = share(&all, config->cluster, err);
+    if (status == DL_OK && all.count > 0) {
+        const trial *last = &all.items[all.count - 1];
+        all.per_s = dl_calloc((size_t)(last->first + last->count), sizeof *all.per_s, "trials");
+        const dl_jobs jobs = {.count = last->first + last->count,
+                              .threads = config->threads,
+                              .user = &all,
+                              .run = run_job,
+                              .encode = encode_job,
+                              .decode = decode_job,
+                              .progress = config->progress != NULL ? show : NULL,
+                              .progress_user = &all,
+                              .cluster = config->cluster,
+                              .journal = sweep->journal,
+                              .journal_first = runs};
+        status = dl_jobs_run(&jobs, err);
+        if (status == DL_OK && leads) keep(sweep, &all);
+    }
+    free(all.items);
+    free(all.per_s);
     if (sweep->influence_count > 1) {
         qsort(sweep->influences, sweep->influence_count, sizeof *sweep->influences, by_size);
     }
+    return status;
 }

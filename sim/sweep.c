@@ -556,7 +556,7 @@ static bool decode_job(void *user, int64_t run, const void *data, size_t bytes)
     return dl_run_result_decode(&p->results[run], p->points[point].workers, data, bytes);
 }
 
-static dl_status run_all(parts *all, const dl_sweep_config *config, dl_journal **journal,
+static dl_status run_all(parts *all, const dl_sweep_config *config, dl_journal *journal,
                          dl_error *err)
 {
     const dl_jobs jobs = {
@@ -569,10 +569,9 @@ static dl_status run_all(parts *all, const dl_sweep_config *config, dl_journal *
         .progress = config->progress,
         .progress_user = config->user,
         .cluster = config->cluster,
-        .journal = config->journal,
-        .journal_key = config->key ^ (config->draw_compute ? 1 : 0),
+        .journal = journal,
     };
-    return dl_jobs_run(&jobs, journal, err);
+    return dl_jobs_run(&jobs, err);
 }
 
 static row_runs runs_of(const part *p, size_t point)
@@ -622,6 +621,17 @@ static void collect(dl_sweep *sweep, const parts *all)
     }
 }
 
+static dl_status open_journal(dl_sweep *sweep, const dl_sweep_config *config, int64_t runs,
+                              dl_error *err)
+{
+    dl_status status = DL_OK;
+    if (config->journal != NULL) {
+        status = dl_journal_open(&sweep->journal, config->journal,
+                                 config->key ^ (config->draw_compute ? 1 : 0), runs, err);
+    }
+    return config->cluster != NULL ? dl_cluster_agree(config->cluster, status, err) : status;
+}
+
 dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
                        dl_error *err)
 {
@@ -640,12 +650,21 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
         all.runs += all.items[v].runs;
     }
     *sweep = (dl_sweep){0};
-    const dl_status status = run_all(&all, config, &sweep->journal, err);
-    if (status == DL_OK && (config->cluster == NULL || config->cluster->rank == 0)) {
-        collect(sweep, &all);
-        if (!config->no_influences) dl_sweep_find_influences(sweep, study);
-        sweep->seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
+    const bool leads = config->cluster == NULL || config->cluster->rank == 0;
+    dl_status status = open_journal(sweep, config, all.runs, err);
+    if (status == DL_OK) status = run_all(&all, config, sweep->journal, err);
+    if (status == DL_OK && leads) collect(sweep, &all);
+    if (status == DL_OK && !config->no_influences) {
+        status = dl_sweep_find_influences(sweep, study, config, all.runs, err);
     }
+    /* What was done before a failure is kept too; the failure is what counts. */
+    dl_error why = {0};
+    if (sweep->journal != NULL && dl_journal_flush(sweep->journal, &why) != DL_OK &&
+        status == DL_OK) {
+        status = why.code;
+        if (err != NULL) *err = why;
+    }
+    sweep->seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
     for (size_t v = 0; v < all.count; v++)
         free_part(&all.items[v]);
     free(all.items);

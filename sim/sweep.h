@@ -115,8 +115,11 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
 
 /* Finds what the assumptions of the study's costs do to the results, one at a time, by simulating
  * of each variant and mode the row with most workers again, up to 40 of its steps: about as many
- * events as the sweep itself had, or 300 000. dl_sweep_run does it at its end. */
-void dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study);
+ * events as the sweep itself had, or 300 000. dl_sweep_run does it at its end, on all ranks; in its
+ * journal these runs follow those of the sweep, which are `runs`. Fails as dl_jobs_run. */
+dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
+                                   const dl_sweep_config *config, int64_t runs,
+                                   dl_error *err) DL_MUST_CHECK;
 
 /* The results are safe: the journal is removed. */
 void dl_sweep_end_journal(dl_sweep *sweep);

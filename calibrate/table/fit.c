@@ -12,6 +12,9 @@
 #include "calibrate/table/collinearity.h"
 #include "calibrate/table/table.h"
 #include "common/alloc.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "sim/scenario/study.h"
 
 #define DL_TABLE_NO_EFFECT 1e-3 /* of a cost that is left with the other rows */
 
@@ -386,6 +389,7 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
             /* The same for each point, and known from the estimate. */
             const dl_status status = dl_table_model_differentiate(model, x, true);
             if (status != DL_OK) return status;
+            dl_table_show(model, "of %lld points left out", p, fit->scenario.point_count);
             leave_out(fit, model, x, p);
         }
     }
@@ -469,6 +473,9 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown,
                         config->threads);
     model.cluster = config->cluster;
+    model.journal = fit->journal;
+    model.next = &fit->journal_next;
+    model.config = config;
     dl_table_model_search(&model, config->near, x);
     dl_status status = model.status;
     if (status == DL_OK) status = table_reweigh(&model, x);
@@ -507,17 +514,71 @@ static dl_status read_all(dl_table_fit *fit, const dl_table_fit_config *config, 
                          : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
 }
 
+static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    const dl_status status = dl_file_read(path, &text, &bytes, err);
+    if (status == DL_OK) *hash = dl_hash_bytes(*hash, text, bytes);
+    free(text);
+    return status;
+}
+
+dl_status dl_table_fit_key(const dl_table_fit *fit, const dl_table_fit_config *config,
+                           uint64_t *key, dl_error *err)
+{
+    const char *const options[] = {config->names, config->use, config->near ? "near" : NULL};
+    uint64_t hash = DL_HASH_START;
+    dl_status status = add_file(&hash, config->scenario_path, err);
+    if (status == DL_OK) status = add_file(&hash, config->table_path, err);
+    if (status == DL_OK) status = dl_scenario_add_files(&hash, &fit->scenario, err);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *text = options[i] != NULL ? options[i] : "";
+        hash = dl_hash_bytes(hash, text, strlen(text) + 1);
+    }
+    *key = hash;
+    return status;
+}
+
+static dl_status open_journal(dl_table_fit *fit, const dl_table_fit_config *config, uint64_t key,
+                              dl_error *err)
+{
+    dl_status status = DL_OK;
+    if (config->journal != NULL) {
+        status = dl_journal_open(&fit->journal, config->journal, key, 0, err);
+    }
+    return config->cluster != NULL ? dl_cluster_agree(config->cluster, status, err) : status;
+}
+
+/* What was simulated before a failure is kept too; the failure is what counts. */
+static dl_status flush_journal(dl_table_fit *fit, dl_status status, dl_error *err)
+{
+    dl_error why = {0};
+    if (fit->journal == NULL || dl_journal_flush(fit->journal, &why) == DL_OK) return status;
+    if (status != DL_OK) return status;
+    if (err != NULL) *err = why;
+    return why.code;
+}
+
 dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
 {
+    uint64_t key;
     dl_status status = read_all(fit, config, err);
-    status = dl_table_ranks_compare(fit, config, status, err);
+    status = dl_table_ranks_compare(fit, config, status, &key, err);
+    if (status == DL_OK) status = open_journal(fit, config, key, err);
     if (status != DL_OK) return status;
     if (config->cluster != NULL && config->cluster->rank > 0) {
         return dl_table_ranks_serve(fit, config, err);
     }
     status = fit_costs(fit, config, err);
     dl_table_ranks_end(fit, config->cluster);
-    return status;
+    return flush_journal(fit, status, err);
+}
+
+void dl_table_fit_end_journal(dl_table_fit *fit)
+{
+    dl_journal_end(fit->journal, true);
+    fit->journal = NULL;
 }
 
 void dl_table_fit_free(dl_table_fit *fit)
@@ -527,6 +588,7 @@ void dl_table_fit_free(dl_table_fit *fit)
     dl_costs_free(&fit->costs);
     dl_scenario_free(&fit->scenario);
     dl_notes_free(&fit->notes);
+    dl_journal_end(fit->journal, false);
     free(fit->proposal.name);
     free(fit->residuals);
     *fit = (dl_table_fit){0};

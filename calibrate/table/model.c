@@ -10,6 +10,7 @@
 #include "calibrate/table/table.h"
 #include "common/alloc.h"
 #include "common/bytes.h"
+#include "common/jobs.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/costs/costs.h"
@@ -23,6 +24,14 @@ typedef struct simulated {
     size_t *points; /* those wanted */
     double *per_s;  /* of all */
 } simulated;
+
+/* What a job leaves. A search that comes to other costs than the one that wrote a journal must not
+ * take what it finds there. */
+typedef struct outcome {
+    uint64_t key;
+    int64_t point;
+    double per_s;
+} outcome;
 
 /* Steps until the host is as far ahead of the GPUs, and as many batches are in stock, as can be. */
 static int64_t filling_steps(const dl_table_simulation *simulation)
@@ -82,15 +91,33 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
 static void encode_job(void *user, int64_t job, dl_bytes *into)
 {
     const simulated *s = user;
-    dl_bytes_add(into, &s->per_s[s->points[job]], sizeof *s->per_s);
+    const size_t point = s->points[job];
+    const outcome left = {s->simulation->key, (int64_t)point, s->per_s[point]};
+    dl_bytes_add(into, &left, sizeof left);
 }
 
 static bool decode_job(void *user, int64_t job, const void *data, size_t bytes)
 {
     const simulated *s = user;
-    if (bytes != sizeof *s->per_s) return false;
-    memcpy(&s->per_s[s->points[job]], data, bytes);
+    outcome left;
+    if (bytes != sizeof left) return false;
+    memcpy(&left, data, sizeof left);
+    if (left.key != s->simulation->key || left.point != (int64_t)s->points[job]) return false;
+    s->per_s[left.point] = left.per_s;
     return true;
+}
+
+/* Whether the journal has all jobs, so that no other rank is needed. */
+static bool recall_all(const dl_jobs *jobs)
+{
+    const void *data;
+    size_t bytes;
+    int64_t job = 0;
+    while (jobs->journal != NULL && job < jobs->count &&
+           dl_journal_find(jobs->journal, jobs->journal_first + job, &data, &bytes) &&
+           jobs->decode(jobs->user, job, data, bytes))
+        job++;
+    return job == jobs->count;
 }
 
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s, dl_error *err)
@@ -102,13 +129,18 @@ dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s
                     .run = run_job,
                     .encode = encode_job,
                     .decode = decode_job,
-                    .cluster = simulation->cluster};
-    dl_status status = dl_table_ranks_ask(simulation, err);
-    if (status != DL_OK) return status;
+                    .cluster = simulation->cluster,
+                    .journal = simulation->journal,
+                    .journal_first = simulation->next != NULL ? *simulation->next : 0};
+    dl_status status = DL_OK;
     s.points = dl_calloc(count, sizeof *s.points, "points to simulate");
     for (size_t p = 0; p < count; p++)
         if (simulation->wanted[p]) s.points[jobs.count++] = p;
-    status = dl_jobs_run(&jobs, NULL, err);
+    if (!recall_all(&jobs)) {
+        status = dl_table_ranks_ask(simulation, err);
+        if (status == DL_OK) status = dl_jobs_run(&jobs, err);
+    }
+    if (simulation->next != NULL) *simulation->next += jobs.count;
     free(s.points);
     return status;
 }
@@ -259,6 +291,13 @@ void dl_table_model_free(dl_table_model *model)
     *model = (dl_table_model){0};
 }
 
+void dl_table_show(const dl_table_model *model, const char *what, size_t done, size_t count)
+{
+    const dl_table_fit_config *config = model->config;
+    if (config == NULL || config->progress == NULL) return;
+    config->progress(config->user, what, (int64_t)done, (int64_t)count);
+}
+
 size_t dl_table_model_rows(const dl_table_model *model)
 {
     size_t count = 0;
@@ -326,7 +365,10 @@ static dl_status simulate_new(dl_table_model *model, const double *key)
                                             .threads = model->threads,
                                             .cluster = model->cluster,
                                             .sought = model->unknown,
-                                            .fitted = model->fitted};
+                                            .fitted = model->fitted,
+                                            .key = hash(key, model->memory->width),
+                                            .journal = model->journal,
+                                            .next = model->next};
     const dl_status status = dl_table_simulate(&simulation, model->per_s, &model->error);
     double *kept = recall(model->memory, key);
     for (size_t p = 0; p < points && kept != NULL && status == DL_OK; p++) {

@@ -39,12 +39,14 @@ static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_m
     memcpy(model->active, from->active, from->unknown->count * sizeof *model->active);
     model->cluster = from->cluster;
     model->fitted = from->fitted;
+    model->journal = from->journal;
+    model->next = from->next;
     model->steps = from->steps;
 }
 
 /* Root mean square of r of the fit with `extra` (NULL: as it is), whose value goes into *value. */
-static double fit_with(const dl_table_model *from, const double *x, dl_machine_value *extra,
-                       double *value, int64_t *runs)
+static double fit_with(dl_table_model *from, const double *x, dl_machine_value *extra,
+                       double *value)
 {
     const dl_machine *m = &from->scenario->gpu->machine;
     const double link = m->classes[m->gpus[0].link].bytes_per_s.value;
@@ -67,7 +69,11 @@ static double fit_with(const dl_table_model *from, const double *x, dl_machine_v
     squares = dl_table_model_descend(&model, best);
     if (extra != NULL) *value = exp(best[last]);
     const double n = (double)dl_table_model_rows(&model);
-    *runs += model.runs;
+    from->runs += model.runs;
+    if (model.status != DL_OK && from->status == DL_OK) {
+        from->status = model.status;
+        from->error = model.error;
+    }
     dl_table_model_free(&model);
     return sqrt(squares / n);
 }
@@ -88,15 +94,15 @@ dl_status dl_table_propose(dl_table_proposal *proposal, dl_table_model *model, c
     if (!shares_nodes(model) || dl_table_model_rows(model) < costs + DL_TABLE_PROPOSAL_ROWS) {
         return DL_OK;
     }
-    const double without = fit_with(model, x, NULL, NULL, &model->runs);
-    if (!(without > DL_TABLE_PROPOSAL_RMS)) return DL_OK;
+    const double without = fit_with(model, x, NULL, NULL);
+    if (!(without > DL_TABLE_PROPOSAL_RMS)) return model->status;
     double least = DL_TABLE_PROPOSAL_PART * without;
-    for (size_t k = 0; k < sizeof shared / sizeof *shared; k++) {
+    for (size_t k = 0; k < sizeof shared / sizeof *shared && model->status == DL_OK; k++) {
         dl_machine_value *extra = find_value(model, shared[k]);
         if (extra == NULL) continue;
         const dl_value before = extra->value;
         double value = 0;
-        const double rms = fit_with(model, x, extra, &value, &model->runs);
+        const double rms = fit_with(model, x, extra, &value);
         extra->value = before;
         if (!(rms < least)) continue;
         least = rms;

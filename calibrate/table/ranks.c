@@ -6,12 +6,13 @@
 
 #include "calibrate/table/table_internal.h"
 #include "common/alloc.h"
-#include "common/file.h"
+#include "common/bytes.h"
 
 /* What rank 0 says; `wanted` of each point follows. */
 typedef struct request {
     int64_t ends; /* 1: there is nothing more to simulate */
     int64_t steps;
+    uint64_t key;
     int64_t
         extra; /* of costs->machine_values: the cost beyond those of the fit; -1: there is none */
     dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1];
@@ -33,7 +34,7 @@ dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *er
     const dl_table_costs *sought = simulation->sought;
     const size_t bytes = message_bytes(simulation->scenario);
     unsigned char *message = dl_calloc(bytes, 1, "message");
-    request asked = {.steps = simulation->steps, .extra = -1};
+    request asked = {.steps = simulation->steps, .key = simulation->key, .extra = -1};
     for (size_t j = 0; j < sought->count; j++) {
         const dl_table_cost *item = &sought->items[j];
         asked.value[j] = *item->value;
@@ -76,6 +77,7 @@ static void simulate(dl_table_fit *fit, const request *asked, dl_table_simulatio
     if (extra != NULL) extra->value = asked->value[fit->unknown.count];
     dl_error ignored = {0};
     simulation->steps = asked->steps;
+    simulation->key = asked->key;
     const dl_status status = dl_table_simulate(simulation, per_s, &ignored);
     (void)status;
     if (extra != NULL) extra->value = before;
@@ -114,29 +116,16 @@ dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *con
     return status;
 }
 
-static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    if (path == NULL) return DL_OK;
-    const dl_status status = dl_file_read(path, &text, &bytes, err);
-    if (status == DL_OK) *hash = dl_hash_bytes(*hash, text, bytes);
-    free(text);
-    return status;
-}
-
 dl_status dl_table_ranks_compare(const dl_table_fit *fit, const dl_table_fit_config *config,
-                                 dl_status status, dl_error *err)
+                                 dl_status status, uint64_t *key, dl_error *err)
 {
-    const dl_scenario *scenario = &fit->scenario;
-    uint64_t hash = DL_HASH_START;
+    *key = DL_HASH_START;
+    if (status == DL_OK && (has_ranks(config->cluster) || config->journal != NULL)) {
+        status = dl_table_fit_key(fit, config, key, err);
+    }
     if (!has_ranks(config->cluster)) return status;
-    const char *const paths[] = {config->scenario_path, config->table_path, scenario->costs_path,
-                                 scenario->gpu != NULL ? scenario->gpu->machine.path : NULL};
-    for (size_t f = 0; f < sizeof paths / sizeof *paths && status == DL_OK; f++)
-        status = add_file(&hash, paths[f], err);
     status = dl_cluster_agree(config->cluster, status, err);
     if (status != DL_OK) return status;
-    return dl_cluster_same(config->cluster, hash,
+    return dl_cluster_same(config->cluster, *key,
                            "the scenario, the table, or a file that they name,", err);
 }

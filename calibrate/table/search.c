@@ -263,6 +263,7 @@ static void list_starts(dl_table_model *model, start *starts, size_t count)
     gsl_qrng *sobol = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)p);
     double u[DL_TABLE_COSTS_MAX];
     for (size_t s = 0; s < count; s++) {
+        dl_table_show(model, "of %lld starts of the search", s, count);
         gsl_qrng_get(sobol, u); /* the first is the middle: the guess */
         for (size_t j = 0; j < p; j++)
             starts[s].x[j] = log(model->guess[j]) + (2 * u[j] - 1) * log(DL_TABLE_SPAN);
@@ -289,6 +290,7 @@ static void try_from(dl_table_model *model, const start *from, ends *known, star
 
 double dl_table_model_search(dl_table_model *model, bool near, double *x)
 {
+    static const char searches[] = "of %lld searches";
     static const double jolts[] = {4, 0.25}; /* large enough to leave a flat part or a kink */
     const size_t count = near ? 1 : DL_TABLE_STARTS, descents = near ? 1 : DL_TABLE_DESCENTS;
     start *starts = dl_calloc(count, sizeof *starts, "starts");
@@ -296,11 +298,15 @@ double dl_table_model_search(dl_table_model *model, bool near, double *x)
     model->steps = near ? NEAR_STEPS / 2 : SEARCH_STEPS;
     list_starts(model, starts, count);
     start best = starts[0];
-    for (size_t s = 0; s < descents && model->status == DL_OK; s++)
+    const size_t moves = near ? 0 : 2 * model->unknown->count, all = descents + moves;
+    for (size_t s = 0; s < descents && model->status == DL_OK; s++) {
+        dl_table_show(model, searches, s, all);
         try_from(model, &starts[s], &known, &best);
+    }
     free(starts);
     for (size_t j = 0; j < model->unknown->count && !near; j++) {
         for (size_t k = 0; k < 2 && model->status == DL_OK; k++) {
+            dl_table_show(model, searches, descents + 2 * j + k, all);
             start moved = best;
             moved.x[j] += log(jolts[k]);
             try_from(model, &moved, &known, &best);

@@ -51,7 +51,8 @@
 #include <stdio.h>
 
 #include "calibrate/notes.h"
-#include "common/jobs.h"
+#include "common/cluster.h"
+#include "common/journal.h"
 #include "sim/costs/costs.h"
 #include "sim/scenario/scenario.h"
 
@@ -216,7 +217,12 @@ typedef struct dl_table_fit {
     int64_t runs;                                 /* of a point that were simulated */
     dl_table_proposal proposal;
     dl_notes notes;
+    dl_journal *journal; /* to be ended when the results are safe; or NULL */
+    int64_t journal_next;
 } dl_table_fit;
+
+/* How far a fit is: `done` of `count` of what `what` names, as "of %lld searches". */
+typedef void (*dl_table_progress_fn)(void *user, const char *what, int64_t done, int64_t count);
 
 typedef struct dl_table_fit_config {
     const char *scenario_path, *table_path;
@@ -225,12 +231,16 @@ typedef struct dl_table_fit_config {
     bool near;         /* one search, from the cost file's values on, in place of many */
     int threads;       /* >= 1; the result does not depend on them */
     dl_cluster *cluster; /* the ranks that simulate; NULL: this process alone */
+    const char *journal; /* file of what was simulated, from which a fit goes on; NULL: none. Of
+                            rank 0 */
+    dl_table_progress_fn progress; /* on rank 0; may be NULL */
+    void *user;
 } dl_table_fit_config;
 
 /* Reads the scenario, its cost file and the table, and fits; all ranks call it, only rank 0 has the
  * result. DL_ERR_DATA if there are fewer rows
- * than costs, and the errors of what it reads and runs. On failure the fit is only good for
- * dl_table_fit_free. */
+ * than costs, and the errors of what it reads and runs, and of the journal. On failure the fit is
+ * only good for dl_table_fit_end_journal and dl_table_fit_free. */
 dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
                            dl_error *err) DL_MUST_CHECK;
 
@@ -238,6 +248,8 @@ dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
  * notes as its first lines. */
 dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path,
                              dl_error *err) DL_MUST_CHECK;
+/* The results are safe: the journal is removed. */
+void dl_table_fit_end_journal(dl_table_fit *fit);
 void dl_table_fit_free(dl_table_fit *fit);
 
 /* Fills fit->notes from its other members: costs that the rows do not determine or cannot

@@ -32,7 +32,10 @@ typedef struct dl_table_model {
     int threads;
     dl_cluster *cluster; /* the ranks that simulate; NULL: this process alone */
     size_t fitted;       /* of the costs, those of the fit: propose adds one */
-    int64_t steps;       /* of dl_table_simulation */
+    dl_journal *journal; /* of what was simulated, in the order in which the search asked for it, */
+    int64_t *next;       /* and the number of what comes next; NULL: none */
+    const dl_table_fit_config *config; /* for its progress; NULL: none is shown */
+    int64_t steps;                     /* of dl_table_simulation */
     int64_t runs;
     dl_status status; /* of the first run that failed */
     dl_error error;
@@ -91,6 +94,10 @@ typedef struct dl_table_simulation {
     dl_cluster *cluster;          /* the ranks that share the points; NULL: this process alone */
     const dl_table_costs *sought; /* costs in which those of other ranks may differ, of which the */
     size_t fitted;                /* the first ones, in their lists too; with ranks only */
+    uint64_t key;                 /* of these costs and steps, which must be those of a journal's
+                                     record */
+    dl_journal *journal;          /* NULL: none */
+    int64_t *next;                /* number there of the next point */
 } dl_table_simulation;
 
 /* Puts into per_s[scenario->point_count], for each wanted point, the throughput of steps that
@@ -101,9 +108,9 @@ dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s
                             dl_error *err) DL_MUST_CHECK;
 
 /* calibrate/table/ranks.c. Before the fit, on all ranks: `status`, or DL_ERR_DATA where they have
- * read different files. */
+ * read different files. *key is for a journal. */
 dl_status dl_table_ranks_compare(const dl_table_fit *fit, const dl_table_fit_config *config,
-                                 dl_status status, dl_error *err) DL_MUST_CHECK;
+                                 dl_status status, uint64_t *key, dl_error *err) DL_MUST_CHECK;
 /* Rank 0: what comes next is this simulation; there are none any more. Does nothing without ranks. */
 dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *err) DL_MUST_CHECK;
 void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster);
@@ -111,10 +118,17 @@ void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster);
 dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *config,
                                dl_error *err) DL_MUST_CHECK;
 
+/* A number for all that the simulated throughputs depend on but the costs. */
+dl_status dl_table_fit_key(const dl_table_fit *fit, const dl_table_fit_config *config,
+                           uint64_t *key, dl_error *err) DL_MUST_CHECK;
+
 /* Looks for a rate of the host that belongs into the list (dl_table_proposal), with the costs of the
  * model's search from x on. The model's costs must be set again after it. Fails as dl_table_model_set.
  */
 dl_status dl_table_propose(dl_table_proposal *proposal, dl_table_model *model, const double *x);
+
+/* Shows how far the fit is, where the configuration wants that. */
+void dl_table_show(const dl_table_model *model, const char *what, size_t done, size_t count);
 
 /* Robust standard deviation of r of the rows that count, at the costs set last. */
 double dl_table_sigma(const dl_table_model *model);

@@ -85,6 +85,10 @@ dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key,
                        dl_error *err) DL_MUST_CHECK;
 
+/* Adds the contents of the files that a scenario names to the number. */
+dl_status dl_scenario_add_files(uint64_t *key, const dl_scenario *scenario,
+                                dl_error *err) DL_MUST_CHECK;
+
 void dl_study_free(dl_study *study);
 
 /* The variant that a row of all points is of; *point is its number there. */

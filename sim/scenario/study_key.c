@@ -36,7 +36,7 @@ static dl_status add_machine(uint64_t *hash, const dl_machine *machine, dl_error
     return status;
 }
 
-static dl_status add_files(uint64_t *hash, const dl_scenario *scenario, dl_error *err)
+dl_status dl_scenario_add_files(uint64_t *hash, const dl_scenario *scenario, dl_error *err)
 {
     const char *const paths[] = {
         scenario->costs_path,
@@ -73,7 +73,7 @@ dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key
         const dl_scenario *scenario = &study->variants[v].scenario;
         hash = dl_hash_bytes(hash, &scenario->seed, sizeof scenario->seed);
         if (v > 0 && has_same_files(scenario, &study->variants[v - 1].scenario)) continue;
-        status = add_files(&hash, scenario, err);
+        status = dl_scenario_add_files(&hash, scenario, err);
     }
     if (status == DL_OK) *key = hash;
     return status;

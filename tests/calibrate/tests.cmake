@@ -44,6 +44,9 @@ set_property(TEST test_table_fit APPEND PROPERTY LABELS threads)
 add_test(NAME test_dlcal_table COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_table.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlcal_table PROPERTIES LABELS unit)
+add_test(NAME test_dlcal_journal COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_journal.sh
+         $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim>)
+set_tests_properties(test_dlcal_journal PROPERTIES LABELS "unit;faults")
 if(TARGET dlscale_mpi)
     add_test(NAME test_dlcal_ranks COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_ranks.sh
              $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim>)

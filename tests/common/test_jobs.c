@@ -44,7 +44,7 @@ static void all_jobs_are_done(void **state)
                               .run = square,
                               .progress = show,
                               .progress_user = &s};
-        assert_int_equal(dl_jobs_run(&jobs, NULL, &err), DL_OK);
+        assert_int_equal(dl_jobs_run(&jobs, &err), DL_OK);
         for (int64_t i = 0; i < COUNT; i++)
             assert_int_equal(s.value[i], i * i);
         assert_int_equal(s.shown, COUNT);
@@ -59,7 +59,7 @@ static void the_first_failure_counts(void **state)
         squares s = {.fails = 17, .fails_too = 15};
         dl_error err = {0};
         const dl_jobs jobs = {.count = COUNT, .threads = 4, .user = &s, .run = square};
-        assert_int_equal(dl_jobs_run(&jobs, NULL, &err), DL_ERR_DATA);
+        assert_int_equal(dl_jobs_run(&jobs, &err), DL_ERR_DATA);
         assert_string_equal(err.text, "job 15");
         for (int64_t i = 0; i < 15; i++)
             assert_int_equal(s.value[i], i * i);
@@ -72,7 +72,7 @@ static void no_job_is_fine(void **state)
     (void)state;
     dl_error err = {0};
     const dl_jobs jobs = {.count = 0, .threads = 4, .run = square};
-    assert_int_equal(dl_jobs_run(&jobs, NULL, &err), DL_OK);
+    assert_int_equal(dl_jobs_run(&jobs, &err), DL_OK);
 }
 
 static void bytes_come_back(void **state)

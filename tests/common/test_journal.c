@@ -10,28 +10,23 @@
 
 enum { JOBS = 5 };
 
-typedef struct taken {
-    int64_t value[JOBS]; /* -1: none */
-    int count;
-} taken;
-
-static bool take(void *user, int64_t job, const void *data, size_t bytes)
-{
-    taken *t = user;
-    assert_int_equal(bytes, sizeof(int64_t));
-    memcpy(&t->value[job], data, sizeof(int64_t));
-    t->count++;
-    return true;
-}
-
+/* The records that are there. */
 static int open_and_count(uint64_t key, dl_journal **journal)
 {
-    taken t = {{-1, -1, -1, -1, -1}, 0};
     dl_error err = {0};
-    assert_int_equal(dl_journal_open(journal, "run.journal", key, JOBS, take, &t, &err), DL_OK);
-    for (int job = 0; job < JOBS; job++)
-        assert_true(t.value[job] == -1 || t.value[job] == 100 + job);
-    return t.count;
+    int count = 0;
+    if (dl_journal_open(journal, "run.journal", key, JOBS, &err) != DL_OK) fail_msg("%s", err.text);
+    for (int job = 0; job < JOBS; job++) {
+        const void *data = NULL;
+        size_t bytes = 0;
+        int64_t value = 0;
+        if (!dl_journal_find(*journal, job, &data, &bytes)) continue;
+        assert_int_equal(bytes, sizeof value);
+        memcpy(&value, data, sizeof value);
+        assert_int_equal(value, 100 + job);
+        count++;
+    }
+    return count;
 }
 
 static void add(dl_journal *journal, int64_t job)
@@ -116,26 +111,24 @@ static void another_run_is_refused(void **state)
 {
     (void)state;
     dl_journal *journal = NULL, *other = NULL;
-    taken t = {0};
     dl_error err = {0};
     assert_int_equal(open_and_count(7, &journal), 0);
     add(journal, 1);
     flush_and_end(journal);
-    assert_int_equal(dl_journal_open(&other, "run.journal", 8, JOBS, take, &t, &err), DL_ERR_DATA);
+    assert_int_equal(dl_journal_open(&other, "run.journal", 8, JOBS, &err), DL_ERR_DATA);
     assert_string_equal(err.file, "run.journal");
     assert_contains(err.text, "was written by another run");
-    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS + 1, take, &t, &err),
-                     DL_ERR_DATA);
+    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS + 1, &err), DL_ERR_DATA);
     assert_int_equal(open_and_count(7, &journal), 1);
     /* While this one has it: */
-    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, take, &t, &err), DL_ERR_IO);
+    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, &err), DL_ERR_IO);
     assert_contains(err.text, "another run is writing this journal");
     dl_journal_end(journal, true);
     FILE *file = fopen("run.journal", "w");
     assert_non_null(file);
     fputs("workers,throughput_per_s\n1,2\n2,3\n", file);
     fclose(file);
-    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, take, &t, &err), DL_ERR_DATA);
+    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, &err), DL_ERR_DATA);
     assert_contains(err.text, "is no journal");
     assert_int_equal(size_of("run.journal"), 33); /* and as it was */
 }
@@ -144,9 +137,8 @@ static void a_device_is_no_journal(void **state)
 {
     (void)state;
     dl_journal *journal = NULL;
-    taken t = {0};
     dl_error err = {0};
-    assert_int_equal(dl_journal_open(&journal, "/dev/zero", 7, JOBS, take, &t, &err), DL_ERR_IO);
+    assert_int_equal(dl_journal_open(&journal, "/dev/zero", 7, JOBS, &err), DL_ERR_IO);
     assert_contains(err.text, "is no regular file");
 }
 
@@ -178,7 +170,7 @@ static bool decode(void *user, int64_t job, const void *data, size_t bytes)
     return true;
 }
 
-/* What the journal has is not done again; a short run writes none. */
+/* What the journal has is not done again, of a second lot neither; a short run writes none. */
 static void jobs_go_on(void **state)
 {
     (void)state;
@@ -187,25 +179,51 @@ static void jobs_go_on(void **state)
     assert_int_equal(open_and_count(7, &journal), 0);
     add(journal, 1);
     add(journal, 3);
+    const int64_t value = 104; /* of the second lot's job 4 */
+    dl_journal_add(journal, JOBS + 4, &value, sizeof value);
     flush_and_end(journal);
     for (int round = 0; round < 2; round++) {
-        sums s = {.runs = 0};
         dl_error err = {0};
-        const dl_jobs jobs = {.count = JOBS,
-                              .threads = 1,
-                              .user = &s,
-                              .run = run,
-                              .encode = encode,
-                              .decode = decode,
-                              .journal = "run.journal",
-                              .journal_key = 7};
-        assert_int_equal(dl_jobs_run(&jobs, &journal, &err), DL_OK);
-        assert_int_equal(s.runs, round == 0 ? JOBS - 2 : JOBS);
-        for (int job = 0; job < JOBS; job++)
-            assert_int_equal(s.value[job], 100 + job);
+        if (dl_journal_open(&journal, "run.journal", 7, JOBS, &err) != DL_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(dl_journal_is_kept(journal), round == 0);
+        for (int lot = 0; lot < 2; lot++) {
+            sums s = {.runs = 0};
+            const dl_jobs jobs = {.count = JOBS,
+                                  .threads = 1,
+                                  .user = &s,
+                                  .run = run,
+                                  .encode = encode,
+                                  .decode = decode,
+                                  .journal = journal,
+                                  .journal_first = (int64_t)lot * JOBS};
+            assert_int_equal(dl_jobs_run(&jobs, &err), DL_OK);
+            assert_int_equal(s.runs, round == 1 ? JOBS : lot == 0 ? JOBS - 2 : JOBS - 1);
+            for (int job = 0; job < JOBS; job++)
+                assert_int_equal(s.value[job], 100 + job);
+        }
+        /* 7 jobs more in the first round, none in the second. */
+        assert_int_equal(dl_journal_flush(journal, &err), DL_OK);
+        assert_int_equal(size_of("run.journal"), round == 0 ? 24 + 10 * 32 : -1);
         dl_journal_end(journal, true);
         assert_int_equal(size_of("run.journal"), -1);
     }
+}
+
+/* A job that was done twice, in lots of different sizes say, is as it was last. */
+static void the_last_record_counts(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL;
+    unlink("run.journal");
+    assert_int_equal(open_and_count(7, &journal), 0);
+    const int64_t before = 3;
+    dl_journal_add(journal, 2, &before, sizeof before);
+    add(journal, 0);
+    add(journal, 2);
+    flush_and_end(journal);
+    assert_int_equal(open_and_count(7, &journal), 2);
+    dl_journal_end(journal, true);
 }
 
 int main(void)
@@ -214,6 +232,7 @@ int main(void)
         cmocka_unit_test(records_come_back),         cmocka_unit_test(a_torn_end_is_replaced),
         cmocka_unit_test(a_changed_byte_is_noticed), cmocka_unit_test(another_run_is_refused),
         cmocka_unit_test(a_device_is_no_journal),    cmocka_unit_test(jobs_go_on),
+        cmocka_unit_test(the_last_record_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

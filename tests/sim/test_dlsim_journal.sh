@@ -6,34 +6,17 @@ tested=$1 dlsim=$1
 golden=$(cd "$(dirname "$0")/../golden" && pwd)
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
+output=results.csv
+# shellcheck source=tests/kill.sh
+source "$(dirname "$0")/../kill.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 # 456 runs of 10 to 20 ms.
 sed -e "s|^costs.*|costs = $golden/costs.ini|" -e '/^\[measured\]/,/^$/d' \
     -e 's/^steps.*/steps = 10000\nreplicates = 12/' "$golden/modes.ini" >sweep.ini
 printf '[noise]\nkind = gamma\nsigma = 0.2\n' >>sweep.ini
 "$dlsim" sweep.ini -q --journal off -o expected.csv || fail "the sweep does not run"
-
-# kill_at BYTES COMMAND...: starts it, and kills it once the journal has as many bytes
-kill_at() {
-    local bytes=$1 group children child
-    shift
-    "$@" >killed.txt 2>&1 &
-    group=$!
-    while [ "$(stat -c %s results.csv.journal 2>/dev/null || echo 0)" -lt "$bytes" ]; do
-        kill -0 $group 2>/dev/null || { fail "$* ended: $(cat killed.txt)"; return 1; }
-        sleep 0.1
-    done
-    children=$(pgrep -P $group) # mpirun's ranks have groups of their own
-    # shellcheck disable=SC2086 # several
-    kill -KILL $group $children
-    wait $group 2>/dev/null
-    for child in $children; do while kill -0 "$child" 2>/dev/null; do sleep 0.1; done; done
-    [ -e results.csv ] && fail "$* has written results"
-    [ -s results.csv.journal ] || fail "$*: no journal is left"
-}
 
 # resume COMMAND...: the same command as the killed one
 resume() {

@@ -11,13 +11,13 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 export OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=detect_leaks=0 # of MPI's own
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# same SCENARIO: one thread, two threads, two ranks and four write the same files and the same table
+# same FILE: one thread, two threads, two ranks and four write the same files and the same table
 same() {
     local name=$1 how
-    "$dlsim" "$golden/$name.ini" --threads 1 -o results.csv --histogram histogram.csv --json results.json --html page.html >one.table || fail "$name"
+    "$dlsim" "$name" --threads 1 -o results.csv --histogram histogram.csv --json results.json --html page.html >one.table || fail "$name"
     for file in results.csv histogram.csv results.json page.html; do mv $file one.$file; done
     for how in "$dlsim --threads 2" "mpirun -n 2 $dlsim --threads 1" "mpirun -n 4 $dlsim --threads 2"; do
-        $how "$golden/$name.ini" -o results.csv --histogram histogram.csv --json results.json --html page.html >table 2>errors || fail "$how $name: $(cat errors)"
+        $how "$name" -o results.csv --histogram histogram.csv --json results.json --html page.html >table 2>errors || fail "$how $name: $(cat errors)"
         for file in table results.csv histogram.csv results.json page.html; do
             cmp one.$file $file || fail "$how $name: another $file"
             rm -f $file
@@ -25,7 +25,27 @@ same() {
         [ -s errors ] && fail "$how $name: $(cat errors)"
     done
 }
-for name in modes gpu_reduce gpu_servers noise; do same $name; done
+for name in modes gpu_reduce gpu_servers noise; do same "$golden/$name.ini"; done
+# Costs that are assumed are varied by all ranks too.
+cat >assumed.ini <<END
+[scenario]
+steps = 40
+replicates = 2
+[machine]
+file = dgx1_v100
+workers = 1, 8, 16
+[workload]
+model = resnet50
+batch_per_worker = 32
+[sync]
+mode = allreduce, average
+interval = 4
+[noise]
+kind = lognormal
+sigma = 0.05
+END
+same assumed.ini
+grep -q 'samples/s -[0-9.]* to +' one.table || fail "no assumption's influence is shown: $(cat one.table)"
 
 # What fails is reported once, as ever, also by other ranks than the first, and nothing is written.
 expect 2 "nothing to simulate" -n 3 "$dlsim"
