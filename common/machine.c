@@ -237,6 +237,12 @@ void dl_machine_free(dl_machine *machine)
         free(machine->fabric.switches[i].name);
     free(machine->fabric.switches);
     free(machine->fabric.switch_of);
+    for (int i = 0; i < machine->fabric.traffic_count; i++) {
+        free(machine->fabric.traffic[i].name);
+        free(machine->fabric.traffic[i].from);
+        free(machine->fabric.traffic[i].to);
+    }
+    free(machine->fabric.traffic);
     free(machine->fabric.slots);
     free(machine->name);
     free(machine->path);
@@ -260,6 +266,8 @@ void dl_machine_free(dl_machine *machine)
 #define PRICE DL_DIMENSION_PURE, 0, 1e5
 #define OVERSUBSCRIPTION DL_DIMENSION_PURE, 1, 1e3
 #define TAKEN DL_DIMENSION_PURE, 0, 0.99
+#define SENT DL_DIMENSION_BYTES, 1, 1e15
+#define PERIODS DL_DIMENSION_NS, 1e3, 1e13
 
 const char *const dl_fabric_kind_names[] = {"none",  "fat_tree", "rail", "dragonfly",
                                             "torus", "switches", NULL};
@@ -389,6 +397,17 @@ static const dl_key rows[] = {
              "port, with bytes_per_s one"},
     QUANTITY("netswitch *", "background_frac", OF_NET_SWITCH, dl_net_switch, background_frac, TAKEN,
              false, "of its uplinks that other jobs take; default: that of [fabric]"),
+    OWN("traffic *", "from", "a, b-c, ...", true,
+        "nodes of another job: each GPU of the first one sends to the GPU of its number of the "
+        "first "
+        "node of `to`, and so on"),
+    OWN("traffic *", "to", "a, b-c, ...", true, "as many nodes"),
+    QUANTITY("traffic *", "bytes", OF_TRAFFIC, dl_traffic, bytes, SENT, true,
+             "that a node sends each time"),
+    QUANTITY("traffic *", "every_ns", OF_TRAFFIC, dl_traffic, every_ns, PERIODS, true,
+             "from one start to the next; one that takes longer is followed at once"),
+    QUANTITY("traffic *", "start_ns", OF_TRAFFIC, dl_traffic, start_ns, LONG_TIMES, false,
+             "of the first time; default: 0"),
     QUANTITY(
         "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
         "to the other sites, each direction; default: no limit. Sites share the nodes in equal "
@@ -711,6 +730,7 @@ static dl_status read_all(const dl_machine_reader *r)
         (status = dl_machine_read_fabric(r)) ||
         (status = machine_each_section(r, "netswitch", dl_machine_name_net_switch)) ||
         (status = machine_each_section(r, "netswitch", dl_machine_read_net_switch)) ||
+        (status = machine_each_section(r, "traffic", dl_machine_read_traffic)) ||
         (status = machine_each_section(r, "switch", name_switch)) ||
         (status = machine_each_section(r, "switch", read_switch)) ||
         (status = machine_each_section(r, "gpus", read_gpus)) ||

@@ -146,6 +146,16 @@ typedef struct dl_net_switch {
     double uplink_ports, uplink_fixed; /* from all of these */
 } dl_net_switch;
 
+/* What another job sends, again and again: each GPU of from[i] to the GPU of the same number of
+ * to[i], and each in the same way. */
+typedef struct dl_traffic {
+    char *name;
+    int *from, *to; /* [count] nodes */
+    int count;
+    dl_quantity bytes;              /* of a node, each time; its GPUs have equal parts */
+    dl_quantity every_ns, start_ns; /* start unknown = 0 */
+} dl_traffic;
+
 #define DL_FABRIC_DIMENSIONS 3
 #define DL_FABRIC_SIZE_MAX 64 /* of a torus, in each dimension */
 
@@ -156,6 +166,8 @@ typedef struct dl_fabric {
     int router_nodes; /* of a dragonfly, >= 1 */
     int global_links; /* between two of its groups */
     int spreading, placement, rank_order;
+    dl_traffic *traffic;
+    int traffic_count;
     int *slots; /* [slot_count] of the nodes, one after another; NULL = by placement */
     int slot_count, slot_end; /* the greatest is slot_end - 1 */
     dl_net_switch *switches;

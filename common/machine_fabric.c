@@ -1,4 +1,4 @@
-/* The network between the nodes of a machine file: [fabric], [netswitch]. */
+/* The network between the nodes of a machine file: [fabric], [netswitch], [traffic]. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -210,6 +210,66 @@ dl_status dl_machine_read_fabric(const dl_machine_reader *r)
     return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, line, "[fabric] lacks topology");
 }
 
+typedef struct node_list {
+    int *nodes;
+    int count;
+} node_list;
+
+static dl_status take_node(void *user, int node)
+{
+    node_list *list = user;
+    DL_APPEND(list->nodes, list->count, "nodes of another job") = node;
+    return DL_OK;
+}
+
+dl_status dl_machine_read_traffic(const dl_machine_reader *r, const dl_ini_section *section,
+                                  const char *name)
+{
+    dl_fabric *f = &r->machine->fabric;
+    dl_traffic *t = &DL_APPEND(f->traffic, f->traffic_count, "traffic of other jobs");
+    *t = (dl_traffic){.name = dl_strdup(name)};
+    const char *const ends[] = {"from", "to"};
+    node_list lists[2] = {{0}, {0}};
+    dl_status status = dl_keys_read(&dl_machine_keys, OF_TRAFFIC, r->ini, section->name, t, r->err);
+    for (int e = 0; e < 2 && status == DL_OK; e++)
+        status = read_list(r->ini, dl_ini_find(r->ini, section->name, ends[e]), r->err, take_node,
+                           &lists[e]);
+    t->from = lists[0].nodes;
+    t->to = lists[1].nodes;
+    t->count = lists[0].count;
+    if (status == DL_OK && lists[0].count != lists[1].count) {
+        status = dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line,
+                                 "[%s]: from has %d nodes, to has %d", section->name,
+                                 lists[0].count, lists[1].count);
+    }
+    for (int i = 0; i < t->count && status == DL_OK; i++) {
+        if (t->from[i] != t->to[i]) continue;
+        status = dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line,
+                                 "[%s]: node %d sends to itself", section->name, t->from[i]);
+    }
+    return status;
+}
+
+/* That the nodes are there; and no [tcp], whose rings are simulated by themselves. */
+static dl_status check_traffic(const dl_machine *machine, dl_error *err)
+{
+    for (int j = 0; j < machine->fabric.traffic_count; j++) {
+        const dl_traffic *t = &machine->fabric.traffic[j];
+        if (machine->tcp.given) {
+            return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                                "[traffic %s]: other jobs are not simulated beside [tcp]", t->name);
+        }
+        for (int i = 0; i < t->count; i++) {
+            const int node = t->from[i] > t->to[i] ? t->from[i] : t->to[i];
+            if (node < machine->nodes) continue;
+            return dl_error_set(err, DL_ERR_RANGE,
+                                "[traffic %s]: node %d, but there are %d nodes, from 0", t->name,
+                                node, machine->nodes);
+        }
+    }
+    return DL_OK;
+}
+
 /* How many slots there are; INT_MAX: any number. */
 static int slots_of(const dl_fabric *fabric)
 {
@@ -241,7 +301,8 @@ static dl_status check_slots(const dl_machine *machine, dl_error *err)
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err)
 {
     const dl_fabric *fabric = &machine->fabric;
-    if (fabric->kind == DL_FABRIC_NONE) return DL_OK;
+    const dl_status status = check_traffic(machine, err);
+    if (status != DL_OK || fabric->kind == DL_FABRIC_NONE) return status;
     const char *lacks = NULL;
     if (fabric->kind == DL_FABRIC_TORUS) {
         lacks = fabric->size[0] == 0 ? "size_x" : NULL;

@@ -23,6 +23,7 @@ enum {
     OF_SITE,
     OF_SITE_PAIR,
     OF_NET_SWITCH,
+    OF_TRAFFIC,
     OF_NOBODY
 };
 
@@ -49,6 +50,10 @@ dl_status dl_machine_name_net_switch(const dl_machine_reader *r, const dl_ini_se
                                      const char *name);
 dl_status dl_machine_read_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
                                      const char *name);
+
+/* A section [traffic NAME]. */
+dl_status dl_machine_read_traffic(const dl_machine_reader *r, const dl_ini_section *section,
+                                  const char *name);
 
 /* That they form one tree, and the rates of its uplinks: after the NICs, on whose number these
  * depend. */

@@ -733,9 +733,15 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_costs_draw(config->costs, config->draw > 0 ? &stream : NULL, &costs);
     if (are_processes(config->scenario) && dl_costs_exchange_by_messages(&costs))
         dl_costs_draw_processes(&costs, config->point->workers);
-    const dl_status status = dl_point_is_split(config->point)
-                                 ? dl_run_split(config, &costs, result, err)
-                                 : run_whole(config, &costs, result, err);
+    const dl_gpu_options *gpu = config->scenario->gpu;
+    const bool is_split = dl_point_is_split(config->point);
+    const dl_status status =
+        is_split && gpu != NULL && gpu->machine.fabric.traffic_count > 0
+            ? dl_error_set(err, DL_ERR_UNSUPPORTED,
+                           "%s: [traffic %s]: other jobs are not simulated beside split models",
+                           gpu->machine.path, gpu->machine.fabric.traffic[0].name)
+        : is_split ? dl_run_split(config, &costs, result, err)
+                   : run_whole(config, &costs, result, err);
     dl_costs_draw_free(&costs);
     return status;
 }

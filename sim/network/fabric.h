@@ -27,7 +27,8 @@
  * Spreading of a tree's flows: `ideal`, a group's uplinks are one link of their sum; `ecmp`, each
  * pair of NICs takes one uplink by a hash, with the downlink from the same spine switch, so that
  * flows collide (RFC 2992); of a tree by hand every level has a hash of its own. Beside the port's rate, links have link_bytes_per_s, where given; other
- * jobs take background_frac of every link, by hand also of each switch's. Each switch beyond a route's first adds hop_ns.
+ * jobs take background_frac of every link, by hand also of each switch's, or send what [traffic] says,
+ * whose flows share the links. Each switch beyond a route's first adds hop_ns.
  *
  * Left out: adaptive routes, buffers and losses. */
 #ifndef DL_SIM_FABRIC_H

@@ -73,6 +73,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         dl_gpus_add_storage(gpus);
         init_input(gpus);
     }
+    if (!config->alone) dl_gpus_traffic_init(gpus);
     if (config->alone) {
         dl_network_reserve(&gpus->network, 1 + dl_input_most(&gpus->input));
         return DL_OK;
@@ -82,7 +83,8 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
                            (config->elastic ? 4 : 1) * gpus->reduction.flows +
                            (config->elastic ? config->workers : 0) +
                            (config->options->on_hosts ? config->workers : 0) +
-                           dl_server_most_flows(gpus) + dl_input_most(&gpus->input));
+                           dl_server_most_flows(gpus) + dl_input_most(&gpus->input) +
+                           2 * dl_gpus_traffic_flows(gpus));
     return DL_OK;
 }
 
@@ -90,6 +92,7 @@ void dl_gpus_free(dl_gpus *gpus)
 {
     if (gpus == NULL) return;
     dl_gpus_exchange_free(gpus);
+    dl_gpus_traffic_free(gpus);
     dl_input_free(&gpus->input);
     dl_network_free(&gpus->network);
     dl_dispatch_free(&gpus->dispatch);
@@ -470,6 +473,7 @@ static void start(dl_team *team)
     dl_gpus *gpus = dl_gpus_of(team);
     if (gpus->config.with_input) dl_input_start(&gpus->input, team->config.steps);
     dl_dispatch_start(&gpus->dispatch);
+    dl_gpus_traffic_start(gpus);
 }
 
 static void step_ended(dl_team *team, int worker)

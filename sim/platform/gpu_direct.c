@@ -79,7 +79,7 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
     const int64_t interval = team->workers[0].interval;
     if (config->observer != NULL || config->steady_after > 0 || config->syncer != NULL ||
         dl_absences_given(&config->absences) || config->comm_threads || !can_launch(gpus) ||
-        (config->workers > 1 && config->steps > STEPS_MOST)) {
+        gpus->traffic != NULL || (config->workers > 1 && config->steps > STEPS_MOST)) {
         return false;
     }
     switch (config->coupling) {

@@ -588,6 +588,7 @@ bool dl_gpus_may_serve_directly(const dl_gpus *gpus)
            !options->in_turn && !options->pageable &&
            options->compression.kind == DL_COMPRESS_NONE && options->tensors == DL_TENSORS_SPLIT &&
            !options->staged_stops && !options->without_contention &&
+           options->machine.fabric.traffic_count == 0 &&
            config->workers <= dl_gpu_options_count(options);
 }
 

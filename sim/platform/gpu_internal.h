@@ -95,6 +95,9 @@ typedef struct dl_gpu_carried {
     double bytes_per_s, bytes;
 } dl_gpu_carried;
 
+/* What other jobs send (gpu_traffic.c). */
+typedef struct dl_gpu_traffic dl_gpu_traffic;
+
 struct dl_gpus {
     dl_gpus_config config;
     dl_team *team; /* since its init */
@@ -105,6 +108,7 @@ struct dl_gpus {
     dl_reduction reduction; /* with a server only its buckets */
     dl_server *server;      /* of ps tensor by tensor; NULL: there is none */
     dl_input input;
+    dl_gpu_traffic *traffic; /* NULL: there are no other jobs */
     int *storage; /* [nodes] classes of flows from their storage; NULL: it limits nothing */
     dl_gpu_worker *workers;   /* [workers] */
     dl_place *places;         /* [workers] GPUs */
@@ -133,6 +137,11 @@ struct dl_gpus {
     double moved_bytes; /* from place to place by exchange */
     double *sent_bytes; /* [domains of the machine] of them to others */
 };
+
+void dl_gpus_traffic_init(dl_gpus *gpus);
+void dl_gpus_traffic_free(dl_gpus *gpus);
+void dl_gpus_traffic_start(dl_gpus *gpus);
+int dl_gpus_traffic_flows(const dl_gpus *gpus); /* at a time */
 
 static inline dl_gpus *dl_gpus_of(const dl_team *team)
 {

@@ -216,6 +216,32 @@ static double ring_by(const char *text, double bytes, dl_fidelity fidelity)
     return time_ns / 1e9;
 }
 
+/* An all-reduce of the GPUs of nodes that have as many of them as `counts` says, in digits. */
+static double unequal_s(const char *text, const char *algorithm, const char *counts, double bytes,
+                        dl_fidelity fidelity)
+{
+    dl_machine m = fixture_machine(text);
+    dl_links links;
+    dl_links_init(&links, &m);
+    dl_place ranks[32];
+    dl_collective_config config = {.kind = DL_ALLREDUCE,
+                                   .algorithm = algorithm,
+                                   .fidelity = fidelity,
+                                   .ranks = ranks,
+                                   .bytes = bytes,
+                                   .chunk_bytes = DL_CHUNK_BYTES};
+    for (int node = 0; counts[node] != '\0'; node++) {
+        for (int g = 0; g < counts[node] - '0'; g++)
+            ranks[config.rank_count++] = gpu_place(node, g);
+    }
+    double time_ns = 0;
+    dl_error err = {0};
+    if (dl_collective_idle_ns(&links, &config, &time_ns, &err) != DL_OK) fail_msg("%s", err.text);
+    dl_links_free(&links);
+    dl_machine_free(&m);
+    return time_ns / 1e9;
+}
+
 static double ring_s(const char *text, double bytes)
 {
     return ring_by(text, bytes, DL_FIDELITY_PHASE);
@@ -393,6 +419,48 @@ static void rings_follow_the_ranks_or_the_switches(void **state)
     }
 }
 
+/* Eight GPUs on nodes with 4, 3 and 1 of them: a ring leaves each node once, at 1 GB/s, and sends
+ * 2 * 7/8 of 8 GB: 14 s, also over switches whose links carry a port's rate. Where the uplinks of a
+ * node's leaf, of four ports over 8, carry half of that: 28 s. Nodes with 2, 1 and 1 that are dealt over
+ * two racks are in racks a, b, a: the ring goes from a to b and back, over an uplink of eight ports over
+ * 16: 2 * 3/4 * 8 GB at 0.5 GB/s. Trees of GPUs and of nodes have no form that is as short, but chunks
+ * and phases agree. */
+static void nodes_with_unequally_many_gpus(void **state)
+{
+    (void)state;
+#define THREE(fabric) NODES("3", "3", fabric)
+    static const struct {
+        const char *text, *counts;
+        double seconds;
+    } cases[] = {
+        {THREE("topology = fat_tree\ngroup_nodes = 1\n"), "431", 14},
+        {THREE("topology = fat_tree\ngroup_nodes = 1\noversubscription = 8\n"), "431", 28},
+        {THREE("topology = rail\ngroup_nodes = 3\n"), "431", 14},
+        {THREE("topology = dragonfly\ngroup_nodes = 1\n"), "431", 14},
+        {THREE("topology = torus\nsize_x = 3\n"), "431", 14},
+        {THREE("topology = switches\n[netswitch spine]\n"
+               "[netswitch a]\nparent = spine\nnodes = 0-1\noversubscription = 8\n"
+               "[netswitch b]\nparent = spine\nnodes = 2\n"),
+         "431", 14},
+        {THREE("topology = switches\nplacement = scattered\n[netswitch spine]\n"
+               "[netswitch a]\nparent = spine\nnodes = 0-1\noversubscription = 16\n"
+               "[netswitch b]\nparent = spine\nnodes = 2-3\n"),
+         "211", 24},
+    };
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        const char *text = cases[i].text, *counts = cases[i].counts;
+        for (int fidelity = 0; fidelity < 2; fidelity++) {
+            assert_near(unequal_s(text, "ring", counts, 8e9, (dl_fidelity)fidelity),
+                        cases[i].seconds, 1e-3);
+        }
+        static const char *const trees[] = {"tree", "node_tree"};
+        for (size_t t = 0; t < DL_LENGTH(trees); t++) {
+            assert_near(unequal_s(text, trees[t], counts, 8e9, DL_FIDELITY_CHUNK),
+                        unequal_s(text, trees[t], counts, 8e9, DL_FIDELITY_PHASE), 0.02);
+        }
+    }
+}
+
 static void bad_fabrics_are_refused(void **state)
 {
     (void)state;
@@ -463,6 +531,7 @@ int main(void)
         cmocka_unit_test(other_jobs_load_some_switches),
         cmocka_unit_test(a_list_places_the_nodes),
         cmocka_unit_test(rings_follow_the_ranks_or_the_switches),
+        cmocka_unit_test(nodes_with_unequally_many_gpus),
         cmocka_unit_test(bad_fabrics_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

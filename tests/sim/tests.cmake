@@ -8,7 +8,7 @@ foreach(module absence failures pipeline pipeline_split team team_exchange proce
         server_modes lag
         random_scenarios slow_worker dispatch collective plan collective_nodes collective_nccl nccl gpus
         gpu_overlap gpu_direct gpu_server gpu_streams gpu_costs gpu_memory gpu_sharing unequal_gpus gpu_input
-        gpu_compress sharded gpu_k80 gpu_monotone scale tcp local_sgd members fabric
+        gpu_compress sharded gpu_k80 gpu_monotone scale tcp local_sgd members fabric traffic
         solve)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
@@ -83,6 +83,8 @@ foreach(scenario ${golden_scenarios})
     set_tests_properties(golden_${name} PROPERTIES LABELS golden)
 endforeach()
 
+add_custom_target(bench_seeds COMMAND ${CMAKE_CURRENT_LIST_DIR}/bench_seeds.sh $<TARGET_FILE:dlsim>
+                  ${PROJECT_SOURCE_DIR}/scenarios/seeds USES_TERMINAL)
 add_executable(bench_sim EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_sim.c)
 target_link_libraries(bench_sim PRIVATE dl_options dl_sim)
 add_executable(bench_network EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_network.c
