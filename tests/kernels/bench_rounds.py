@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The rounds that bench_torch.py measured: a CSV with a row per turn of a program.
 
-  bench_rounds.py CSV [--isa native]    prints the table of docs/training.md
+  bench_rounds.py CSV [--isa native]             prints the table of docs/training.md
+  bench_rounds.py CSV --into docs/training.md    puts it in the place of the first one there
 
 In a round dlprof, PyTorch with images in NCHW, and PyTorch in channels_last each do a few steps. A
 ratio is the time of PyTorch's faster layout in a round, divided by dlprof's.
@@ -71,18 +72,31 @@ def cell_columns(cell):
              f"{statistics.median(cpu):.2f}"])
 
 
-def print_table(cells):
+HEAD = "| | batch | dlprof ms | "
+
+
+def table(cells):
+    """Its lines."""
     names = ["dlprof ms", "NCHW", "channels_last", "ratio", "rounds", "of CPU time"]
-    print("| | batch | " + " | ".join(names + [names[0] + ", 2 cores"] + names[1:]) + " |")
-    print("|---" * (2 + 2 * len(names)) + "|")
+    lines = ["| | batch | " + " | ".join(names + [names[0] + ", 2 cores"] + names[1:]) + " |",
+             "|---" * (2 + 2 * len(names)) + "|"]
     before = None
     order = list(TITLES)
     for model, batch in sorted({(m, b) for m, _, b in cells}, key=lambda k: (order.index(k[0]), k)):
         columns = [column for threads in (1, 2)
                    for column in cell_columns(cells.get((model, threads, batch)))]
-        print(f"| {TITLES[model] if model != before else ''} | {batch} | " + " | ".join(columns) +
-              " |")
+        title = TITLES[model] if model != before else ""
+        lines.append(f"| {title} | {batch} | " + " | ".join(columns) + " |")
         before = model
+    return lines
+
+
+def put_into(text, lines):
+    """The text with these lines in the place of its first table of such a head."""
+    old = text.splitlines()
+    first = next(i for i, line in enumerate(old) if line.startswith(HEAD))
+    last = next(i for i in range(first, len(old)) if not old[i].startswith("|"))
+    return "\n".join(old[:first] + lines + old[last:]) + "\n"
 
 
 def main():
@@ -90,8 +104,16 @@ def main():
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("csv")
     p.add_argument("--isa", default="native")
+    p.add_argument("--into", metavar="FILE")
     options = p.parse_args()
-    print_table(read(options.csv, options.isa))
+    lines = table(read(options.csv, options.isa))
+    if options.into is None:
+        print("\n".join(lines))
+        return
+    with open(options.into) as file:
+        text = put_into(file.read(), lines)
+    with open(options.into, "w") as file:
+        file.write(text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
 """The table that bench_rounds.py makes of measured turns."""
-import contextlib
-import io
 import os
 import tempfile
 
@@ -35,9 +33,12 @@ cell = cells["resnet50", 2, 64]
 # The fourth round is not complete: its layouts would give 0.9.
 assert cell.ratios() == [1.2, 1.1, 1.3], cell.ratios()
 assert cell.last_round() == 4 and cell.others() == 0.3
-printed = io.StringIO()
-with contextlib.redirect_stdout(printed):
-    bench_rounds.print_table(cells)
 # Medians of the columns; ratios 1.2 (1.1 to 1.3); of processor time 1.2 / 1.1.
-expected = "| ResNet-50 | 64 |" + 6 * " - |" + " 100 | 150 | 140 | 1.20 | 1.10 to 1.30 | 1.09 |"
-assert printed.getvalue().splitlines()[2:] == [expected], printed.getvalue()
+row = "| ResNet-50 | 64 |" + 6 * " - |" + " 100 | 150 | 140 | 1.20 | 1.10 to 1.30 | 1.09 |"
+lines = bench_rounds.table(cells)
+assert lines[2:] == [row], lines
+# Only the first table of that head, to its end.
+old = ["before", "| | batch | dlprof ms | more |", "|---|", "| x |", "",
+       "| | batch | dlprof ms | second |", "end"]
+new = bench_rounds.put_into("\n".join(old) + "\n", lines)
+assert new.splitlines() == old[:1] + lines + old[4:], new
