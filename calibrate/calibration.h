@@ -255,11 +255,10 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
                                dl_notes *notes);
 void dl_step_noise_free(dl_step_noise *fit);
 
-/* Makes costs->work_steps of the drawn steps, if there are any, and notes of how many: they are put
- * into groups of equal numbers, by their numbers of samples, and the median time of each group's
- * passes is one. So a step that was interrupted does not count, and no line through the times is
- * assumed. Sorts the drawn steps. */
-void dl_work_fit(dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
+/* Makes costs->work_steps of the numbers of samples that steps drew, if there are any, and a note: the
+ * times that these take by the fitted lines, so that what disturbed those steps does not count.
+ * costs->ops and linearity must be fitted, as far as there are data for them. */
+void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 /* Owns everything; zero before use, release with dl_calibration_free. */
 typedef struct dl_calibration {

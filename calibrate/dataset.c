@@ -461,39 +461,17 @@ static dl_status add_steps(dl_dataset *dataset, const dl_trace *trace, const dl_
     return DL_OK;
 }
 
-/* Time of a step's forward and backward passes. */
-static double passes_ns(const dl_trace *trace, const dl_steps *steps, const dl_step *step)
-{
-    double sum_ns = 0;
-    for (size_t i = 0; i < step->record_count; i++) {
-        const dl_record *record = dl_steps_record(steps, trace, step, i);
-        if (record->phase == DL_PHASE_FORWARD || record->phase == DL_PHASE_BACKWARD)
-            sum_ns += (double)record->duration_ns;
-    }
-    return sum_ns;
-}
-
 static dl_status add_drawn(dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                            dl_error *err)
 {
-    const size_t first = dataset->drawn_count;
-    double sum_ns = 0, samples = 0;
+    const size_t before = dataset->drawn_count;
     for (size_t i = 0; i < steps->count; i++) {
-        const dl_step *step = &steps->steps[i];
-        if (step->warmup) continue;
-        const double step_ns = passes_ns(trace, steps, step);
-        DL_APPEND(dataset->drawn, dataset->drawn_count, "drawn steps") =
-            (dl_drawn_step){.samples = step->samples, .passes = step_ns};
-        sum_ns += step_ns;
-        samples += (double)step->samples;
+        if (steps->steps[i].samples == 0) continue;
+        DL_APPEND(dataset->drawn, dataset->drawn_count, "drawn steps") = steps->steps[i].samples;
     }
-    if (!(sum_ns > 0)) {
-        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "has no forward or backward pass after the warm-up");
-    }
-    for (size_t i = first; i < dataset->drawn_count; i++)
-        dataset->drawn[i].passes *= samples / sum_ns;
-    return DL_OK;
+    if (dataset->drawn_count > before) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                           "does not say how many samples a step has");
 }
 
 dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,

@@ -58,13 +58,6 @@ typedef struct dl_captured_process {
     double launches;                 /* kernels, copies, events and waits of a step */
 } dl_captured_process;
 
-/* A step whose number of samples was drawn (dlprof train --work): its forward and backward passes'
- * time over that of a sample, on average over its trace. */
-typedef struct dl_drawn_step {
-    int64_t samples;
-    double passes;
-} dl_drawn_step;
-
 /* What a sample of a bench trace is of. */
 typedef enum dl_sample_kind {
     DL_SAMPLE_COPY,
@@ -108,7 +101,8 @@ typedef struct dl_dataset {
     size_t op_count;                      /* 0 without train traces; else "dispatch" is the last */
     dl_step_run *runs;
     size_t run_count;
-    dl_drawn_step *drawn; /* [drawn_count] of all traces of that kind */
+    int64_t
+        *drawn; /* [drawn_count] numbers of samples of steps that drew them (dlprof train --work) */
     size_t drawn_count;
     dl_gpu_facts gpu;
     dl_bench_trace *benches;
@@ -135,7 +129,7 @@ int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count);
 /* Adds the steps of a train trace after its warm-up as a run; the first one says which operations
  * the data set has. Takes the facts of its GPU too. Steps of another batch size than the first, or
  * that lack an operation, are left out with a note. The steps of a trace whose meta key `work` says
- * that their numbers of samples were drawn are no run: only how they differ is taken, as `drawn`.
+ * that their numbers of samples were drawn are no run: only these numbers are taken, as `drawn`.
  *
  * DL_ERR_DATA: more than one worker, no step, no count of samples, an operation that the data set
  * has not, or more steps left out than taken; DL_ERR_PARSE: meta keys that are no numbers. On

@@ -183,52 +183,43 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
     free(batches);
 }
 
-/* Drawn steps in a group of [work], and groups at most. */
-#define WORK_GROUP_STEPS 8
+/* Values of [work] at most: each is the mean of as many drawn steps. */
 #define WORK_GROUPS_MAX 64
 
-static int by_samples(const void *a, const void *b)
+/* Time of what depends on a step's data, by the fitted lines; without any, one for each sample. */
+static double data_ns(const dl_costs *costs, double samples)
 {
-    const dl_drawn_step *left = a, *right = b;
-    return (left->samples > right->samples) - (left->samples < right->samples);
+    const double ns = dl_costs_step_ns(costs, samples, "input") +
+                      dl_costs_step_ns(costs, samples, "forward") +
+                      dl_costs_step_ns(costs, samples, "backward");
+    return ns > 0 ? ns : samples;
 }
 
-/* Median of the passes of `count` drawn steps. */
-static double median_passes(const dl_drawn_step *drawn, size_t count)
+void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
 {
-    double *passes = dl_calloc(count, sizeof *passes, "passes");
-    for (size_t i = 0; i < count; i++)
-        passes[i] = drawn[i].passes;
-    const double median = dl_fit_median(passes, count).value;
-    free(passes);
-    return median;
-}
-
-void dl_work_fit(dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
-{
-    const size_t count = dataset->drawn_count, most = count / WORK_GROUP_STEPS;
-    const size_t groups = most < WORK_GROUPS_MAX ? most : WORK_GROUPS_MAX;
+    const size_t count = dataset->drawn_count;
+    const size_t groups = count < WORK_GROUPS_MAX ? count : WORK_GROUPS_MAX;
     if (count == 0) return;
-    if (groups < 2) {
-        dl_notes_add(notes,
-                     "[work] stays unknown: %zu steps of drawn numbers of samples; at least %d are "
-                     "needed",
-                     count, 2 * WORK_GROUP_STEPS);
-        return;
+    double *times_ns = dl_calloc(count, sizeof *times_ns, "drawn steps"), mean_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        times_ns[i] = data_ns(costs, (double)dataset->drawn[i]);
+        mean_ns += times_ns[i] / (double)count;
     }
-    dl_sort(dataset->drawn, count, sizeof *dataset->drawn, by_samples);
-    double *work = dl_calloc(groups, sizeof *work, "work"), sum = 0;
-    for (size_t g = 0; g < groups; g++) {
-        const size_t first = g * count / groups, end = (g + 1) * count / groups;
-        work[g] = median_passes(dataset->drawn + first, end - first);
-        sum += work[g];
-    }
-    dl_sort(work, groups, sizeof *work, dl_compare_doubles);
+    dl_sort(times_ns, count, sizeof *times_ns, dl_compare_doubles);
     costs->work_steps = dl_calloc(groups, sizeof *costs->work_steps, "work");
     costs->work_step_count = groups;
-    for (size_t g = 0; g < groups; g++)
-        costs->work_steps[g] = (float)(work[g] * (double)groups / sum);
-    free(work);
+    double sum = 0;
+    for (size_t g = 0; g < groups; g++) {
+        const size_t first = g * count / groups, end = (g + 1) * count / groups;
+        double group_ns = 0;
+        for (size_t i = first; i < end; i++)
+            group_ns += times_ns[i] / (double)(end - first);
+        costs->work_steps[g] = (float)(group_ns / mean_ns);
+        sum += (double)costs->work_steps[g];
+    }
+    for (size_t g = 0; g < groups; g++) /* groups differ by a step where they do not divide all */
+        costs->work_steps[g] *= (float)((double)groups / sum);
+    free(times_ns);
     dl_notes_add(notes,
                  "[work] is of %zu steps of drawn numbers of samples: coefficient of variation "
                  "%.3f, largest %.2f times the mean",

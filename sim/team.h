@@ -238,7 +238,8 @@ typedef struct dl_worker {
     int64_t measured_since_ns;        /* end of its warm-up */
     int64_t last_end_ns;              /* of its last step */
     int64_t spent_ns[DL_SPENT_COUNT]; /* without waiting for its core */
-    double noise_factor, work_factor; /* of this step; work: forward and backward */
+    double noise_factor, work_factor; /* of this step; work: forward and backward,
+                                         on cores input too */
     dl_noise noise;
 } dl_worker;
 

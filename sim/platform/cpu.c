@@ -66,9 +66,10 @@ static void compute(dl_team *team, int worker, bool with_update)
     const dl_worker *w = &team->workers[worker];
     const dl_workload *workload = team->config.workload;
     const double compute_ns = dl_team_compute_ns(team, worker);
-    const double passes_ns = compute_ns - workload->input_ns - workload->dispatch_ns;
+    /* More data also take longer to be made a batch. */
+    const double data_ns = compute_ns - workload->dispatch_ns;
     double work_ns =
-        compute_ns + (w->work_factor - 1) * passes_ns + (with_update ? workload->update_ns : 0);
+        compute_ns + (w->work_factor - 1) * data_ns + (with_update ? workload->update_ns : 0);
     dl_host_compute(host_of(team), worker, work_ns * w->noise_factor);
 }
 

@@ -208,36 +208,30 @@ static void test_bench_steps_that_differ_do_not(void **state)
     release(&c);
 }
 
-static void draw(dl_dataset *dataset, int64_t samples, double passes)
-{
-    DL_APPEND(dataset->drawn, dataset->drawn_count, "drawn") =
-        (dl_drawn_step){.samples = samples, .passes = passes};
-}
-
-/* 24 steps of 6, 10 and 14 samples in turn, three of which were interrupted: three groups of eight,
- * whose medians are 6, 10 and 14, so 0.6, 1 and 1.4 times the mean. */
-static void test_work_is_of_medians_of_groups(void **state)
+/* Steps of 10, 20 and 30 samples in turn. Input takes 100 ns in each, forward 10 ns a sample: 200, 300
+ * and 400 ns, so 2/3, 1 and 4/3 of the mean. Without lines they are in proportion, 1/2, 1 and 3/2. */
+static void test_work_follows_the_lines(void **state)
 {
     (void)state;
-    noise_case c = make();
-    for (int i = 0; i < 24; i++) {
-        const int64_t samples = 6 + 4 * (i % 3);
-        draw(&c.dataset, samples, i >= 3 && i < 6 ? 90 : (double)samples);
+    for (int lines = 0; lines < 2; lines++) {
+        noise_case c = make();
+        c.costs.ops = dl_realloc(c.costs.ops, 2, sizeof *c.costs.ops, "operations");
+        c.costs.ops[1] = (dl_op_cost){.name = dl_strdup("a.forward"),
+                                      .fixed_ns = {.known = true},
+                                      .per_sample_ns = {.known = true, .value = 10}};
+        c.costs.op_count = 2;
+        if (lines == 0) c.costs.ops[0].fixed_ns.value = c.costs.ops[1].per_sample_ns.value = 0;
+        for (int i = 0; i < 192; i++)
+            DL_APPEND(c.dataset.drawn, c.dataset.drawn_count, "drawn") = 10 + 10 * (i % 3);
+        dl_work_fit(&c.dataset, &c.costs, &c.notes);
+        assert_int_equal(c.costs.work_step_count, 64);
+        const double least = lines == 0 ? 0.5 : 2.0 / 3;
+        assert_true(fabs((double)c.costs.work_steps[0] - least) < 1e-6);
+        assert_true(fabs((double)c.costs.work_steps[32] - 1) < 1e-6);
+        assert_true(fabs((double)c.costs.work_steps[63] - (2 - least)) < 1e-6);
+        assert_contains(c.notes.lines[0], "192 steps");
+        release(&c);
     }
-    dl_work_fit(&c.dataset, &c.costs, &c.notes);
-    assert_int_equal(c.costs.work_step_count, 3);
-    for (int g = 0; g < 3; g++)
-        assert_true(fabs((double)c.costs.work_steps[g] - (0.6 + 0.4 * g)) < 1e-6);
-    assert_contains(c.notes.lines[0], "24 steps");
-    assert_contains(c.notes.lines[0], "variation 0.327");
-    release(&c);
-    c = make();
-    for (int i = 0; i < 15; i++)
-        draw(&c.dataset, i + 1, i + 1);
-    dl_work_fit(&c.dataset, &c.costs, &c.notes);
-    assert_int_equal(c.costs.work_step_count, 0);
-    assert_contains(c.notes.lines[0], "15 steps of drawn numbers of samples; at least 16");
-    release(&c);
 }
 
 int main(void)
@@ -249,7 +243,7 @@ int main(void)
         cmocka_unit_test(test_copies_at_once_are_a_set_of_their_own),
         cmocka_unit_test(test_rounds_of_a_bench_are_one_run),
         cmocka_unit_test(test_bench_steps_that_differ_do_not),
-        cmocka_unit_test(test_work_is_of_medians_of_groups),
+        cmocka_unit_test(test_work_follows_the_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
