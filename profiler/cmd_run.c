@@ -198,8 +198,8 @@ static void say_no_trace(const profiled_run *run)
     if (run->torch != NULL) {
         fprintf(stderr,
                 "dlprof run: nor did PyTorch do a backward pass or an optimizer's update on "
-                "the processor; the steps of another loop can be recorded with "
-                "torch.profiler, for dlcal costs\n");
+                "the processor, or MXNet's gluon.Trainer one; the steps of another loop can be "
+                "recorded with torch.profiler or mx.profiler, for dlcal costs\n");
     }
 }
 

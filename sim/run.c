@@ -155,13 +155,22 @@ static bool calls_server(const dl_scenario *scenario, const dl_costs *costs, con
            (point->mode->needs & DL_NEED_COPY) != 0;
 }
 
+/* Of some number of workers. */
+static bool has_pushpull(const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->collective_count; i++)
+        if (costs->collectives[i].kind == DL_PUSHPULL) return true;
+    return false;
+}
+
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point)
 {
     if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has what that needs */
     if (calls_server(scenario, costs, point) &&
         find_of_processes(costs, point, DL_ROUNDTRIP) == NULL) {
-        return dl_format("[roundtrip %d]", point->workers);
+        const bool whole = point->mode == &dl_mode_ps && has_pushpull(costs);
+        return dl_format("[%s %d]", whole ? "pushpull" : "roundtrip", point->workers);
     }
     if (!reduces(scenario, costs, point) || pushes_and_pulls(costs, point) || point->workers == 1)
         return NULL;

@@ -273,6 +273,12 @@ static void a_synchronous_server_takes_its_time(void **state)
         "[pushpull 2]\nbytes_0 = 100000\nbytes_8000 = 300000\n");
     dl_scenario two = scenario_of(PROCESSES, "mode = ps\n");
     assert_null(dl_sweep_missing(&two, &costs));
+    dl_scenario three =
+        scenario_of("[machine]\ncores = 3\nworkers = 3\nprocesses = yes\n", "mode = ps\n");
+    char *missing = dl_sweep_missing(&three, &costs);
+    assert_non_null(strstr(missing, "[pushpull 3]"));
+    free(missing);
+    dl_scenario_free(&three);
     dl_scenario_free(&two);
     dl_costs_free(&costs);
 }
