@@ -26,8 +26,8 @@ import sys
 import tempfile
 import time
 
-LOOK_MS = 300      # of computing that is timed at a time
-STEPS = (16, 100)  # then, at least and at most
+LOOK_MS = 100      # of computing that is timed at a time
+STEPS = (8, 32)    # then, at least and at most
 SETTLE_MS = 300    # of computing before anything is timed, as in bench_gloo.py
 SETTLE_STEPS = (20, 60)
 WARM_STEPS = 2

@@ -67,7 +67,7 @@ class MxnetClients(run.Clients):
     def bench_command(self, number, model, mode, path):
         return [sys.executable, BENCH_KVSTORE, "--ranks",
                 ",".join(map(str, self.args.ranks)), "--stores", MODES[mode][4], "--tensors",
-                self.tensors[model], "--starts", "1", "--repeats", "1", "--seed", str(1 + number),
+                self.tensors[model], "--starts", "1", "--repeats", "3", "--seed", str(1 + number),
                 "--compute-ms", f"{self.between_ms(model, mode):.1f}", "-o", path]
 
 
