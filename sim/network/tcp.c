@@ -14,17 +14,19 @@
 #define HEADER_BYTES 52.0
 #define ACK_BYTES (LINK_HEADER_BYTES + HEADER_BYTES)
 
-#define INITIAL_WINDOW 10.0  /* packets: RFC 6928 */
-#define LEAST_WINDOW 2.0     /* after a loss */
-#define MOST_WINDOW 1e6      /* without a limit: more than any socket here has to send */
-#define TIMEOUT_MIN_NS 200e6 /* beyond the round trip: TCP_RTO_MIN */
-#define TIMEOUT_FIRST_NS 1e9 /* before a round trip is known: TCP_TIMEOUT_INIT */
-#define TIMEOUT_MAX_NS 120e9 /* TCP_RTO_MAX */
-#define RETRY_NS 500e6       /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
-#define REORDER_PACKETS 2    /* sent later and there before: the packet is lost */
-#define BURST_PACKETS 7      /* of a segment of 64 KiB, which the host sends at once */
-#define CUBIC_SHRINK 0.7     /* RFC 9438, as the next */
-#define CUBIC_GROWTH 0.4     /* packets / s^3 */
+#define INITIAL_WINDOW 10.0   /* packets: RFC 6928 */
+#define LEAST_WINDOW 2.0      /* after a loss */
+#define MOST_WINDOW 1e6       /* without a limit: more than any socket here has to send */
+#define TIMEOUT_MIN_NS 200e6  /* beyond the round trip: TCP_RTO_MIN */
+#define TIMEOUT_FIRST_NS 1e9  /* before a round trip is known: TCP_TIMEOUT_INIT */
+#define TIMEOUT_MAX_NS 120e9  /* TCP_RTO_MAX */
+#define RETRY_NS 500e6        /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
+#define REORDER_PACKETS 2     /* sent later and there before: the packet is lost */
+#define BURST_PACKETS 7       /* of a segment of 64 KiB, which the host sends at once */
+#define SEND_BUFFER 4194304.0 /* largest of a socket: tcp_wmem */
+#define BUFFER_HEADERS 640.0  /* of a packet in it, rounded up to a power of two with it */
+#define CUBIC_SHRINK 0.7      /* RFC 9438, as the next */
+#define CUBIC_GROWTH 0.4      /* packets / s^3 */
 
 #define STEP_BYTES 524288.0     /* NCCL_BUFFSIZE / NCCL_STEPS */
 #define STEPS_BUFFERED 8        /* NCCL_STEPS */
@@ -46,13 +48,15 @@ typedef struct segment {
     int64_t sent_ns, order; /* order: of sending, on its socket */
     int piece;              /* -1: it has been there */
     segment_state state;
-    bool again; /* it was lost, and sent once more at least */
+    bool again;      /* it was lost, and sent once more at least */
+    bool ends_piece; /* the last one of a piece */
 } segment;
 
 typedef struct tcp_socket {
     int node;
     segment *segments; /* [room] */
     int count, room;
+    int buffered;    /* of them, in the socket's buffer or beyond */
     int first, next; /* the oldest that is not acknowledged; the next that was never sent */
     int in_flight, lost;
     int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing yet */
@@ -86,7 +90,9 @@ typedef struct piece {
 /* What a node sends to the next one on a channel. */
 typedef struct channel {
     int posted, arrived; /* slices handed to the sockets; there, in order */
+    int freed;           /* slices that the sockets' buffers have taken, in order */
     int *left;           /* [slices] pieces that have not arrived; posted ones only */
+    int *unbuffered;     /* [slices] pieces that are not in the sockets' buffers; as left */
     int next_socket;
 } channel;
 
@@ -95,6 +101,7 @@ typedef struct ring_run {
     const dl_tcp_ring *ring;
     int nodes, channels, sockets;
     double payload_bytes, queue_limit[DL_TCP_NODES_MAX];
+    double buffer_bytes; /* of a packet in a socket's buffer */
     packet_queue port[DL_TCP_NODES_MAX], forth[DL_TCP_NODES_MAX], back[DL_TCP_NODES_MAX];
     tcp_socket *all; /* [nodes x channels x sockets] */
     channel *ways;   /* [nodes x channels] */
@@ -242,6 +249,20 @@ static void grow(const ring_run *r, tcp_socket *s)
     s->window = fmin(s->window, fmax(LEAST_WINDOW, most));
 }
 
+/* What the socket's buffer has room for, which grows with the window (tcp_sndbuf_expand()), the program
+ * need not keep. */
+static void fill_buffer(ring_run *r, tcp_socket *s)
+{
+    const double bytes = fmin(SEND_BUFFER, 2 * fmax(INITIAL_WINDOW, s->window) * r->buffer_bytes);
+    const int most = s->first + (int)(bytes / r->payload_bytes);
+    for (; s->buffered < s->count && s->buffered < most; s->buffered++) {
+        const segment *g = &s->segments[s->buffered];
+        if (!g->ends_piece) continue;
+        const piece *whole = &r->pieces[g->piece];
+        r->ways[whole->node * r->channels + whole->channel].unbuffered[whole->slice]--;
+    }
+}
+
 static bool send_segment(ring_run *r, tcp_socket *s, int number)
 {
     if (!enqueue(r, s->node, (packet){.socket = (int)(s - r->all), .segment = number}))
@@ -279,7 +300,7 @@ static bool send_burst(ring_run *r, tcp_socket *s)
 {
     int most = (int)s->window - s->in_flight, taken = 0;
     if (most > BURST_PACKETS) most = BURST_PACKETS;
-    if (most > s->count - s->next) most = s->count - s->next;
+    if (most > s->buffered - s->next) most = s->buffered - s->next;
     for (int k = 0; k < most; k++)
         taken += send_segment(r, s, s->next + k);
     if (taken == 0) {
@@ -303,7 +324,7 @@ static void push_out(ring_run *r, tcp_socket *s)
     const int64_t before = s->orders;
     if (paused && s->window > INITIAL_WINDOW) s->window = INITIAL_WINDOW;
     bool has_room = send_lost(r, s);
-    while (has_room && s->next < s->count && s->lost == 0 && s->in_flight < (int)s->window)
+    while (has_room && s->next < s->buffered && s->lost == 0 && s->in_flight < (int)s->window)
         has_room = send_burst(r, s);
     if (s->orders > before && s->timer < 0) set_timer(r, s, timeout_ns(s));
 }
@@ -342,6 +363,8 @@ static void take_trip(tcp_socket *s, double ns)
     s->backoff = 0;
 }
 
+static void post(ring_run *r, int node, int number);
+
 /* An acknowledgement of one packet: those that were sent well before it are lost. */
 static void on_back(void *user, int edge)
 {
@@ -373,7 +396,9 @@ static void on_back(void *user, int edge)
     if (s->lost > lost_before) shrink(r, s);
     stop_timer(r, s);
     if (s->in_flight > 0 || s->lost > 0) set_timer(r, s, timeout_ns(s));
+    fill_buffer(r, s);
     push_out(r, s);
+    post(r, s->node, p.socket / r->sockets % r->channels);
 }
 
 /* --- the collective -------------------------------------------------------------------------- */
@@ -415,12 +440,24 @@ static void post_piece(ring_run *r, int node, int number, int slice, double byte
         (piece){.node = node, .channel = number, .slice = slice, .left = packets};
     for (int k = 0; k < packets; k++) {
         const double content = fmin(r->payload_bytes, bytes - k * r->payload_bytes);
-        s->segments[s->count++] = (segment){
-            .wire_bytes = content + ACK_BYTES, .piece = r->piece_count, .state = SEGMENT_NEW};
+        s->segments[s->count++] = (segment){.wire_bytes = content + ACK_BYTES,
+                                            .piece = r->piece_count,
+                                            .state = SEGMENT_NEW,
+                                            .ends_piece = k == packets - 1};
     }
     r->piece_count++;
     c->left[slice]++;
+    c->unbuffered[slice]++;
+    fill_buffer(r, s);
     push_out(r, s);
+}
+
+/* NCCL's step is free once the sockets have taken all of it; gloo's, when it is there. */
+static int slices_held(const ring_run *r, channel *c)
+{
+    while (c->freed < c->posted && c->unbuffered[c->freed] == 0)
+        c->freed++;
+    return c->posted - (r->ring->gloo ? c->arrived : c->freed);
 }
 
 /* Hands all slices to the sockets that are there and find room in the buffer. */
@@ -428,7 +465,7 @@ static void post(ring_run *r, int node, int number)
 {
     channel *c = way(r, node, number);
     if (!sends(r, node)) return;
-    while (c->posted < r->slices && c->posted - c->arrived < r->most_posted &&
+    while (c->posted < r->slices && slices_held(r, c) < r->most_posted &&
            has_slice(r, node, number, c->posted)) {
         const int slice = c->posted++;
         const double bytes = r->slice_bytes[slice];
@@ -513,9 +550,12 @@ static double run_once(ring_run *r, double bytes)
     for (int node = 0; node < r->nodes; node++) {
         for (int c = 0; c < r->channels && sends(r, node); c++) {
             channel *w = way(r, node, c);
-            w->posted = w->arrived = 0;
-            w->left = dl_realloc(w->left, (size_t)r->slices, sizeof *w->left, "pieces of slices");
-            memset(w->left, 0, (size_t)r->slices * sizeof *w->left);
+            const size_t slices = (size_t)r->slices;
+            w->posted = w->freed = w->arrived = 0;
+            w->left = dl_realloc(w->left, slices, sizeof *w->left, "pieces of slices");
+            w->unbuffered = dl_realloc(w->unbuffered, slices, sizeof *w->left, "pieces of slices");
+            memset(w->left, 0, slices * sizeof *w->left);
+            memset(w->unbuffered, 0, slices * sizeof *w->left);
             r->unfinished++;
         }
     }
@@ -548,6 +588,7 @@ static void run_init(ring_run *r, const dl_tcp_ring *ring)
                     .channels = channels,
                     .sockets = of_channel,
                     .payload_bytes = tcp->mtu_bytes.value - HEADER_BYTES};
+    r->buffer_bytes = exp2(ceil(log2(r->payload_bytes + BUFFER_HEADERS)));
     dl_engine_init(&r->engine, 3 * ring->nodes + sockets);
     r->all = dl_calloc((size_t)sockets, sizeof *r->all, "sockets");
     r->ways = dl_calloc((size_t)(ring->nodes * channels), sizeof *r->ways, "channels");
@@ -571,8 +612,10 @@ static void run_free(ring_run *r)
 {
     for (int i = 0; i < r->nodes * r->channels * r->sockets; i++)
         free(r->all[i].segments);
-    for (int i = 0; i < r->nodes * r->channels; i++)
+    for (int i = 0; i < r->nodes * r->channels; i++) {
         free(r->ways[i].left);
+        free(r->ways[i].unbuffered);
+    }
     for (int n = 0; n < r->nodes; n++) {
         free(r->port[n].packets);
         free(r->forth[n].packets);

@@ -16,8 +16,9 @@
  * sending, timeouts with back-off; a packet that the own port's queue refuses shrinks the window at
  * once, and a socket with nothing on its way then asks again after its timeout, later every 500 ms.
  * Of NCCL (src/transport/net_socket.cc, src/include/collectives.h): buffers of 4 MiB a channel in 8
- * steps, 2 steps a slice and 4 a chunk of an all-reduce, 1 of both of a broadcast; pieces of at
- * least 64 KiB, to sockets in turn.
+ * steps, each free once the sockets have taken its bytes, not once they have arrived: a socket keeps
+ * twice its window, up to 4 MiB (tcp_sndbuf_expand(), tcp_wmem); 2 steps a slice and 4 a chunk of an
+ * all-reduce, 1 of both of a broadcast; pieces of at least 64 KiB, to sockets in turn.
  *
  * Of gloo (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an all-reduce in
  * segments of at most 1 MiB, at least two of a node's part, of which two are on their way at once; any
@@ -27,7 +28,9 @@
  * (tcp_slow_start_after_idle), which costs a trip for each doubling of its window: nothing between the
  * racks of a machine room, 0.1 s and more between continents.
  *
- * Left out: processor time, other traffic, losses elsewhere, delayed acknowledgements. */
+ * Left out: processor time, other traffic, losses elsewhere, delayed acknowledgements. Nodes whose edges are
+ * equal act in step, which makes rings that lose packets faster than nodes do whose timers differ
+ * (docs/method.md). */
 #ifndef DL_SIM_TCP_H
 #define DL_SIM_TCP_H
 
@@ -57,8 +60,7 @@ typedef struct dl_tcp_ring {
 /* The part of an edge's rate that packets of full size leave to what they carry. */
 double dl_tcp_payload_frac(const dl_tcp *tcp);
 
-/* Mean time in ns of the collective, each pause_ns after the one before on connections that are open. Vectors beyond
- * 96 MiB are extrapolated from the growth up to there. Equal arguments give equal results. Safe to
+/* Mean time in ns of the collective, each pause_ns after the one before on connections that are open. Vectors beyond 96 MiB are extrapolated from the growth up to there. Equal arguments give equal results. Safe to
  * call from several threads. */
 double dl_tcp_ring_ns(const dl_tcp_ring *ring);
 

@@ -80,11 +80,24 @@ static void a_window_a_round_trip(void **state)
     const double bytes = 40e6; /* of two nodes: as many are sent */
     const double ns = ring_ns(&tcp, 10e9, 20e6, 2, false, bytes);
     assert_within(ns, bytes / 25e6 * 1e9, 0.05);
-    /* Eight sockets of such windows are eight times as fast, until the buffer limits: 4 MiB in 40 ms
-     * are 105 MB/s. */
+    /* Eight sockets of such windows are eight times as fast, until the ring limits, whose next step
+     * waits for a chunk of 2 MiB to arrive: 105 MB/s. */
     dl_tcp more = tcp;
     more.sockets = 8;
     assert_within(ring_ns(&more, 10e9, 20e6, 2, false, bytes), bytes / 105e6 * 1e9, 0.25);
+    /* A broadcast waits for nothing: 8 MB a round trip, though NCCL's buffer holds 4 MiB. */
+    assert_within(ring_ns(&more, 10e9, 20e6, 2, true, 100e6), 100e6 / 200e6 * 1e9, 0.06);
+}
+
+/* Without a limit of its window a socket has 4 MiB on its way, its send buffer: 105 MB/s over 40 ms there and
+ * back. */
+static void a_send_buffer_a_round_trip(void **state)
+{
+    (void)state;
+    const dl_tcp tcp = {.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001)};
+    const double half_ns = ring_ns(&tcp, 10e9, 20e6, 2, true, 40e6);
+    assert_within(ring_ns(&tcp, 10e9, 20e6, 2, true, 80e6) - half_ns,
+                  40e6 / (4194304 / 40e-3) * 1e9, 0.03);
 }
 
 /* The queue of tc's token bucket, 50 ms: 345 kB at 50 Mb/s. 32 sockets have 10 packets of 9 kB each on
@@ -105,45 +118,53 @@ static void many_sockets_overflow_a_short_queue(void **state)
     assert_within(ring_ns(&tcp, 1e9, 50e3, 4, false, bytes), least_s / 20 * 1e9, 0.015);
 }
 
-/* 64 and 128 MB between two p3.2xlarge by gloo, each a second after the one before, ports of 10 Gb/s with
- * tc's delay on both (github.com/BinhangYuan/tc_cluster_setting, results/p2p.md). What is not measured
- * there: EC2's limit of 5 Gb/s for a flow, its packets of 9001 bytes, and windows of half of Linux'
- * largest receive buffer, 6 MiB (tcp_rmem, tcp_adv_win_scale). At 10 ms the bytes at 3 MiB a round trip
- * alone would take 427 ms. */
-static void gloo_sends_as_measured(void **state)
+/* 64 and 128 MB between two p3.2xlarge by gloo and by NCCL, each a second after the one before, ports of 10
+ * Gb/s with tc's delay on both (github.com/BinhangYuan/tc_cluster_setting, results/p2p.md). What is not
+ * measured there: EC2's limit of 5 Gb/s for a flow, its packets of 9001 bytes, and windows of half of Linux'
+ * largest receive buffer, 6 MiB (tcp_rmem, tcp_adv_win_scale). gloo at 10 ms: the bytes at 3 MiB a
+ * round trip alone would take 427 ms. PyTorch 1.9 has NCCL 2.7.8, one channel to a node (ncclTopoGetNchannels()). */
+static void transfers_take_what_was_measured(void **state)
 {
     (void)state;
     static const struct {
         double delay_ms, gigabits_per_s;
-        double ms[2];
+        double gloo_ms[2], nccl_ms[2];
     } rows[] = {
-        {0, 10, {107, 216}}, {1, 10, {110, 222}},  {5, 10, {274, 512}}, {10, 10, {532, 972}},
-        {0, 5, {110, 218}},  {0, 2, {271, 542}},   {0, 1, {541, 1082}}, {1, 5, {115, 224}},
-        {5, 2, {311, 581}},  {10, 1, {620, 1160}},
+        {0, 10, {107, 216}, {55, 112}},   {1, 10, {110, 222}, {59, 115}},
+        {5, 10, {274, 512}, {80, 134}},   {10, 10, {532, 972}, {113, 171}},
+        {0, 5, {110, 218}, {109, 217}},   {0, 2, {271, 542}, {270, 541}},
+        {0, 1, {541, 1082}, {541, 1082}}, {1, 5, {115, 224}, {110, 220}},
+        {5, 2, {311, 581}, {275, 542}},   {10, 1, {620, 1160}, {543, 1083}},
     };
     const dl_tcp tcp = {.sockets = 16,
-                        .channels = 2,
+                        .channels = 1,
                         .mtu_bytes = KNOWN(9001),
                         .window_bytes = KNOWN(3 * 1048576),
                         .socket_bytes_per_s = KNOWN(5e9 / 8)};
-    double sum = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const dl_tcp_edge edge = {rows[i].gigabits_per_s * 1e9 / 8, rows[i].delay_ms * 1e6 + 50e3};
-        const dl_tcp_edge edges[] = {edge, edge};
-        for (int m = 0; m < 2; m++) {
-            const double ms = 1e-6 * dl_tcp_ring_ns(&(dl_tcp_ring){.tcp = &tcp,
-                                                                   .edges = edges,
-                                                                   .nodes = 2,
-                                                                   .broadcast = true,
-                                                                   .bytes = (m + 1) * 67108864.0,
-                                                                   .gloo = true,
-                                                                   .pause_ns = 1e9});
-            const double error = fabs(ms / rows[i].ms[m] - 1);
-            if (error > 0.065) fail_msg("row %zu: %.1f ms, measured %.0f", i, ms, rows[i].ms[m]);
-            sum += error;
+    for (int gloo = 0; gloo < 2; gloo++) {
+        double sum = 0;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            const dl_tcp_edge edge = {rows[i].gigabits_per_s * 1e9 / 8,
+                                      rows[i].delay_ms * 1e6 + 50e3};
+            const dl_tcp_edge edges[] = {edge, edge};
+            for (int m = 0; m < 2; m++) {
+                const double measured = gloo ? rows[i].gloo_ms[m] : rows[i].nccl_ms[m];
+                const double ms =
+                    1e-6 * dl_tcp_ring_ns(&(dl_tcp_ring){.tcp = &tcp,
+                                                         .edges = edges,
+                                                         .nodes = 2,
+                                                         .broadcast = true,
+                                                         .bytes = (m + 1) * 67108864.0,
+                                                         .gloo = gloo,
+                                                         .pause_ns = 1e9});
+                const double error = fabs(ms / measured - 1);
+                if (error > (gloo ? 0.065 : 0.17))
+                    fail_msg("row %zu: %.1f ms, measured %.0f", i, ms, measured);
+                sum += error;
+            }
         }
+        if (sum / 20 > (gloo ? 0.02 : 0.03)) fail_msg("mean %.1f %%", 100 * sum / 20);
     }
-    assert_true(sum / 20 < 0.02);
 }
 
 /* A window of 350 packets of 8949 bytes, 3.13 MB. After a pause it is 10 packets, 20, ... 320 in the
@@ -233,7 +254,8 @@ int main(void)
         cmocka_unit_test(a_broadcast_moves_its_bytes_once),
         cmocka_unit_test(a_window_a_round_trip),
         cmocka_unit_test(many_sockets_overflow_a_short_queue),
-        cmocka_unit_test(gloo_sends_as_measured),
+        cmocka_unit_test(a_send_buffer_a_round_trip),
+        cmocka_unit_test(transfers_take_what_was_measured),
         cmocka_unit_test(windows_start_anew_after_a_pause),
         cmocka_unit_test(gloo_has_two_segments_on_their_way),
         cmocka_unit_test(equal_rings_take_equal_times),
