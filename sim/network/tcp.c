@@ -36,8 +36,10 @@
 #define SEGMENTS_POSTED 2       /* gloo/allreduce.cc */
 
 #define SIMULATED_BYTES (96 * 1048576.0)
-#define REPEATS 4     /* the first one, on new connections, is not counted */
-#define PAUSE_NS 60e9 /* more than a timeout of any trip */
+#define REPEATS 3        /* beside the first one, on new connections, which is not counted ... */
+#define LOSSY_REPEATS 24 /* ... and where lost packets make them differ */
+#define EQUAL_FRAC 1e-3  /* greatest relative deviation of equal ones */
+#define PAUSE_NS 60e9    /* more than a timeout of any trip */
 
 /* --- packets and sockets --------------------------------------------------------------------- */
 
@@ -643,15 +645,19 @@ static void pause(ring_run *r, double ns)
 static double simulate(const dl_tcp_ring *ring, double bytes)
 {
     ring_run run;
-    double sum_ns = 0;
+    double mean_ns = 0, squares = 0; /* squares: of the differences from the mean, added up */
+    int count = 0;
     run_init(&run, ring);
-    for (int i = 0; i < REPEATS; i++) {
-        if (ring->pause_ns > 0 && i > 0) pause(&run, ring->pause_ns);
-        const double ns = run_once(&run, bytes);
-        if (i > 0) sum_ns += ns;
+    (void)run_once(&run, bytes);
+    while (count < REPEATS ||
+           (count < LOSSY_REPEATS && sqrt(squares / count) > EQUAL_FRAC * mean_ns)) {
+        if (ring->pause_ns > 0) pause(&run, ring->pause_ns);
+        const double ns = run_once(&run, bytes), before_ns = mean_ns;
+        mean_ns += (ns - mean_ns) / ++count;
+        squares += (ns - before_ns) * (ns - mean_ns);
     }
     run_free(&run);
-    return sum_ns / (REPEATS - 1);
+    return mean_ns;
 }
 
 /* --- results that were worked out before ----------------------------------------------------- */
