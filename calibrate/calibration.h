@@ -67,7 +67,7 @@ void dl_operations_free(dl_operations *operations);
  *   wakeup           median of wake-ups on another core (2 threads)
  *   slice            median
  *   pageable copies  median of their rates, at the size nearest to the parameters
- *   quantise         median of the rates of each kind of message, and back
+ *   quantise         median of the rates of each kind of message, and back; of what was learned
  *
  * Samples of one case (bytes, vectors, direction) give one point, their robust location estimate.
  * The lines are there for what the model exchanges, so what a point may deviate from its line

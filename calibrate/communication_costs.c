@@ -284,7 +284,7 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
     return value;
 }
 
-/* Median of bytes over time of one kind of message; unknown without samples. */
+/* Median of bytes over time of one kind of sample; unknown without. */
 static dl_value message_rate(const dl_dataset *dataset, int kind)
 {
     size_t count, chosen = 0;
@@ -310,6 +310,7 @@ static dl_value message_rate(const dl_dataset *dataset, int kind)
 
 static void fit_messages(const dl_dataset *dataset, dl_costs *costs)
 {
+    costs->learned_bytes_per_s = message_rate(dataset, DL_SAMPLE_LEARNED);
     for (int kind = DL_COMPRESS_FP16; kind < DL_COMPRESS_KINDS; kind++) {
         const int number = kind - DL_COMPRESS_FP16;
         costs->quantise[kind].encode_bytes_per_s =

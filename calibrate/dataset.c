@@ -520,6 +520,7 @@ const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
     QUANTISE(TOPK, "topk"),
     QUANTISE(INT8, "int8"),
     QUANTISE(FP4, "fp4"),
+    [DL_SAMPLE_LEARNED] = "learned",
 };
 
 /* Samples of dlprof bench that no cost is fitted to: of links and GPUs' memories (dlcal links and

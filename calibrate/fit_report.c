@@ -183,7 +183,12 @@ static void print_messages(const dl_costs *costs, FILE *out)
         const dl_value *encode = &costs->quantise[kind].encode_bytes_per_s;
         const dl_value *decode = &costs->quantise[kind].decode_bytes_per_s;
         if (!encode->known || !decode->known) continue;
-        if (!head) fprintf(out, "\nmessages: GB/s of the vector, to a message and back\n");
+        if (!head) {
+            fprintf(out,
+                    "\nmessages: GB/s of the vector, to a message and back; learned %.3f +- %.3f\n",
+                    1e-9 * costs->learned_bytes_per_s.value,
+                    1e-9 * costs->learned_bytes_per_s.error);
+        }
         head = true;
         fprintf(out, "  %-5s %8.3f +- %7.3f  %8.3f +- %7.3f  (%lld)\n", dl_compress_names[kind],
                 1e-9 * encode->value, 1e-9 * encode->error, 1e-9 * decode->value,
@@ -321,6 +326,7 @@ static void write_comm(dl_json *to, const dl_calibration *all)
         dl_json_end(to, '}');
     }
     dl_json_begin(to, "quantise", '{');
+    value_item(to, "learned_bytes_per_s", &costs->learned_bytes_per_s);
     for (int kind = DL_COMPRESS_FP16; kind < DL_COMPRESS_KINDS; kind++) {
         if (!costs->quantise[kind].encode_bytes_per_s.known) continue;
         dl_json_begin(to, dl_compress_names[kind], '{');

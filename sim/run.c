@@ -258,6 +258,7 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
     if (scenario->gpu == NULL && point->mode->needs & DL_NEED_COPY &&
         scenario->compression.kind != DL_COMPRESS_NONE) {
         needs |= (unsigned)DL_NEED_QUANTISE << scenario->compression.kind;
+        if (point->mode == &dl_mode_average) needs |= DL_NEED_LEARNED;
     }
     return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }

@@ -117,6 +117,7 @@ void dl_workload_compress(dl_workload *workload, const dl_costs *costs,
         ns_per_byte(&costs->quantise[compression->kind].encode_bytes_per_s);
     workload->decode_ns_per_byte =
         ns_per_byte(&costs->quantise[compression->kind].decode_bytes_per_s);
+    workload->learned_ns_per_byte = ns_per_byte(&costs->learned_bytes_per_s);
 }
 
 dl_work dl_message_work(const dl_workload *workload, double bytes)
@@ -128,6 +129,13 @@ dl_work dl_message_work(const dl_workload *workload, double bytes)
         .full_speed_ns = bytes * (workload->encode_ns_per_byte + workload->decode_ns_per_byte),
         .traffic_bytes = 2 * (bytes + message) + residual};
     return dl_work_add(quantise, dl_byte_work(&workload->copy, message, 1));
+}
+
+dl_work dl_learned_work(const dl_workload *workload, double bytes, bool copies)
+{
+    const double vectors = copies ? 5 : 3;
+    return (dl_work){.full_speed_ns = vectors / 5 * bytes * workload->learned_ns_per_byte,
+                     .traffic_bytes = vectors * bytes};
 }
 
 dl_work dl_work_add(dl_work first, dl_work second)

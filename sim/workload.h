@@ -33,11 +33,12 @@ typedef struct dl_workload {
     double backward_ns; /* of compute_ns */
     double update_ns;   /* the optimizer on the worker itself */
     double parameter_bytes, state_bytes, buffer_bytes;
-    dl_byte_cost copy, average, update;            /* update: the server's */
-    dl_compression compression;                    /* of what workers on cores push */
-    double encode_ns_per_byte, decode_ns_per_byte; /* of the vector; 0 without compression */
-    int optimizer_reads, optimizer_writes;         /* vectors, of the server's after the sum */
-    double memory_bytes_per_ns;                    /* INFINITY if unknown */
+    dl_byte_cost copy, average, update; /* update: the server's */
+    dl_compression compression;         /* of what workers on cores push */
+    double encode_ns_per_byte, decode_ns_per_byte,
+        learned_ns_per_byte;               /* of the vector; 0 without compression */
+    int optimizer_reads, optimizer_writes; /* vectors, of the server's after the sum */
+    double memory_bytes_per_ns;            /* INFINITY if unknown */
     double barrier_ns, wakeup_ns, lock_ns;
     double slice_ns;                       /* INFINITY if unknown */
     double serial_ns, per_worker_ns;       /* dispatch to GPUs; the first with external waits */
@@ -91,6 +92,11 @@ void dl_workload_compress(dl_workload *workload, const dl_costs *costs,
 
 /* A vector of `bytes` becomes a message, which is copied and becomes a vector again. */
 dl_work dl_message_work(const dl_workload *workload, double bytes);
+
+/* A vector of `bytes` is copied, and another one subtracted from the copy or added to it: of what was
+ * learned, or the average of that. Without the copy it is three of the five vectors that this reads and
+ * writes. */
+dl_work dl_learned_work(const dl_workload *workload, double bytes, bool copies);
 
 /* One piece after the other. */
 dl_work dl_work_add(dl_work first, dl_work second);

@@ -38,7 +38,8 @@ typedef enum dl_bench_name {
     DL_BENCH_1BIT_DECODE,
     DL_BENCH_QUANTISE, /* as dl_quantise from its first kind on; then back */
     DL_BENCH_DEQUANTISE = DL_BENCH_QUANTISE + DL_QUANTISE_COUNT - 1,
-    DL_BENCH_NAME_COUNT = DL_BENCH_DEQUANTISE + DL_QUANTISE_COUNT - 1
+    DL_BENCH_LEARNED = DL_BENCH_DEQUANTISE + DL_QUANTISE_COUNT - 1,
+    DL_BENCH_NAME_COUNT
 } dl_bench_name;
 
 extern const char *const dl_bench_names[DL_BENCH_NAME_COUNT]; /* "copy", "average", ... */

@@ -67,7 +67,8 @@ typedef struct dl_round_shared {
     int batch; /* samples of a replica's step */
     dl_round_size sizes[DL_ROUND_SIZES];
     int thread_count;
-    dl_span encode[DL_QUANTISE_COUNT], decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round */
+    dl_span learned[DL_QUANTISE_COUNT], encode[DL_QUANTISE_COUNT],
+        decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round */
     int message_rounds;
     dl_barrier *within; /* [thread_count + 1]: of the t threads of a round, spinning */
     dl_lock lock;
@@ -354,9 +355,10 @@ static void quantise_timed(dl_round_shared *shared, dl_round_own *own, dl_quanti
     const dl_precision precision = shared->config->train.precision;
     const dl_round_size *size = &shared->sizes[DL_ROUND_REAL];
     const dl_quantise_plan *plan = &own->plans[kind];
+    shared->learned[kind].start_ns = dl_clock_ns();
     memcpy(own->learned, dl_model_parameters(own->model), size->bytes);
     dl_exchange_add(own->learned, size->parameters, -1, size->count, precision);
-    shared->encode[kind].start_ns = dl_clock_ns();
+    shared->learned[kind].end_ns = shared->encode[kind].start_ns = dl_clock_ns();
     dl_quantise_encode(plan, own->learned, own->residual, own->message, precision);
     shared->encode[kind].end_ns = shared->decode[kind].start_ns = dl_clock_ns();
     dl_quantise_decode(plan, own->message, own->turned_back, precision);
@@ -525,6 +527,7 @@ static void collect(exchange *all)
     if (at->kind == DL_ROUND_MESSAGE) {
         for (int kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
             const int at_name = kind - DL_QUANTISE_FP16;
+            add_message(all, DL_BENCH_LEARNED, &all->shared.learned[kind]);
             add_message(all, DL_BENCH_QUANTISE + at_name, &all->shared.encode[kind]);
             add_message(all, DL_BENCH_DEQUANTISE + at_name, &all->shared.decode[kind]);
         }

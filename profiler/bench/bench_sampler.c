@@ -57,6 +57,7 @@ const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {
     QUANTISE(1BIT, "1bit"),
     QUANTISE(TOPK, "topk"),
     QUANTISE(FP4, "fp4"),
+    [DL_BENCH_LEARNED] = "learned",
 };
 
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer)

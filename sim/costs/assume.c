@@ -119,16 +119,17 @@ static bool pageable_rate(const basis *b, guess *g)
         SAY(g, "measured for 0.4 and 1.7 MB on a core of an Intel Xeon (dlprof bench)"); \
         return true;                                                                     \
     }
-QUANTISE_RATE(fp16_encode, 7)
-QUANTISE_RATE(fp16_decode, 9)
-QUANTISE_RATE(bits_encode, 8.5)
-QUANTISE_RATE(bits_decode, 11)
+QUANTISE_RATE(fp16_encode, 7.8)
+QUANTISE_RATE(fp16_decode, 10.4)
+QUANTISE_RATE(bits_encode, 9.3)
+QUANTISE_RATE(bits_decode, 25)
 QUANTISE_RATE(topk_encode, 1.1)
-QUANTISE_RATE(topk_decode, 16)
-QUANTISE_RATE(int8_encode, 18)
-QUANTISE_RATE(int8_decode, 6.7)
-QUANTISE_RATE(fp4_encode, 8.3)
-QUANTISE_RATE(fp4_decode, 9.6)
+QUANTISE_RATE(topk_decode, 27)
+QUANTISE_RATE(int8_encode, 21)
+QUANTISE_RATE(int8_decode, 10)
+QUANTISE_RATE(fp4_encode, 8.4)
+QUANTISE_RATE(fp4_decode, 12.7)
+QUANTISE_RATE(learned_rate, 9.5)
 
 static bool memory_rate(const basis *b, guess *g)
 {
@@ -367,6 +368,7 @@ static const struct {
     QUANTISE_RULES("topk", DL_COMPRESS_TOPK, topk_encode, topk_decode),
     QUANTISE_RULES("int8", DL_COMPRESS_INT8, int8_encode, int8_decode),
     QUANTISE_RULES("fp4", DL_COMPRESS_FP4, fp4_encode, fp4_decode),
+    {"quantise", "learned_bytes_per_s", DL_NEED_LEARNED, learned_rate, 3, BENCH, NULL},
     {"memory", "total_bytes_per_s", DL_NEED_MEMORY, memory_rate, 2.5, BENCH, NULL},
     {"sync", "barrier_ns", DL_NEED_BARRIER, barrier_time, 5, BENCH, TABLE},
     {"sync", "wakeup_ns", DL_NEED_WAKEUP, wakeup_time, 3, BENCH, NULL},

@@ -103,7 +103,8 @@ typedef enum dl_cost_need {
     DL_NEED_GLOO = 1 << 18,  /* [gloo], [rpc]: of processes whose exchange was not measured */
     DL_NEED_RPC = 1 << 19,
     DL_NEED_GPU_MEMORY = 1 << 16, /* no run needs it: what is unknown is not checked */
-    DL_NEED_QUANTISE = 1 << 19    /* shifted left by a dl_compress but none: [quantise KIND] */
+    DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress but none: [quantise KIND] */
+    DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS
 } dl_cost_need;
 
 /* Compute on the GPUs of one of the machine's models, where it has several. */
@@ -140,6 +141,7 @@ typedef struct dl_costs {
     struct {
         dl_value encode_bytes_per_s, decode_bytes_per_s;
     } quantise[DL_COMPRESS_KINDS];
+    dl_value learned_bytes_per_s; /* a core copies parameters and subtracts others */
     dl_value memory_total_bytes_per_s;
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
     struct {

@@ -112,6 +112,9 @@ static const dl_key rows[] = {
     QUANTISE("topk", DL_COMPRESS_TOPK),
     QUANTISE("int8", DL_COMPRESS_INT8),
     QUANTISE("fp4", DL_COMPRESS_FP4),
+    SINGLE("quantise", "learned_bytes_per_s", RATES, DL_NEED_LEARNED, learned_bytes_per_s,
+        "of parameters that a core copies, to subtract those of the last average from them; workers on "
+        "cores"),
     SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
         "traffic, read and written, of all cores at once"),
     SINGLE("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, barrier_ns,

@@ -87,9 +87,7 @@ static dl_work push_work(const dl_workload *workload, const dl_exchange *exchang
         return dl_byte_work(&workload->copy, bytes, 1);
     const dl_work message = dl_message_work(workload, bytes);
     if (!exchange->as_learned) return message;
-    const dl_work learned = dl_work_add(dl_byte_work(&workload->copy, bytes, 1),
-                                        dl_byte_work(&workload->average, bytes, 2));
-    return dl_work_add(learned, message);
+    return dl_work_add(dl_learned_work(workload, bytes, true), message);
 }
 
 /* An average of `bytes`. That of what was learned is added to the parameters of the last average, and
@@ -99,9 +97,7 @@ static dl_work average_work(const dl_team *team, const dl_exchange *exchange, do
     const dl_workload *workload = team->config.workload;
     const dl_work mean = dl_byte_work(&workload->average, bytes, dl_members_present(team));
     if (workload->compression.kind == DL_COMPRESS_NONE || !exchange->as_learned) return mean;
-    const dl_work whole = dl_work_add(mean, dl_byte_work(&workload->average, bytes, 2));
-    if (team->config.outer_update) return whole;
-    return dl_work_add(whole, dl_byte_work(&workload->copy, bytes, 1));
+    return dl_work_add(mean, dl_learned_work(workload, bytes, !team->config.outer_update));
 }
 
 /* `bytes` of a piece of the exchange. An outer update: the momentum of what it was, the average, and the

@@ -77,7 +77,7 @@ static void what_is_missing_is_listed(void **state)
                                    "[copy]\nlatency_ns = 1\n[sharing]\ncopies_1 = 1\n");
     const unsigned others =
         ((1u << DL_COMPRESS_KINDS) - 2 - (1u << DL_COMPRESS_FP16)) * DL_NEED_QUANTISE;
-    char *missing = dl_costs_missing(&costs, ~others);
+    char *missing = dl_costs_missing(&costs, ~(others | DL_NEED_LEARNED));
     assert_string_equal(missing,
                         "[costs] parameter_bytes, [costs] state_bytes, "
                         "[op a.forward] per_sample_ns, [copy] bandwidth_bytes_per_s, "
