@@ -72,11 +72,14 @@ typedef struct dl_split_result {
 typedef struct dl_averaging_result {
     double utilisation_frac;  /* of the workers' time, that in local steps: computing, its launches
                                  and input; the rest is exchange, inside sites too, and waiting */
-    double outer_step_mean_s; /* NaN: there is no whole one, as the next four then */
+    double outer_step_mean_s; /* NaN: there is no whole one, as the next five then */
     double outer_step_p50_s, outer_step_p95_s; /* NaN also where steps are not kept (log_steps) */
     double exposed_s;       /* of a worker's interval, what is not in local steps */
     double site_sent_bytes; /* in an outer step to other sites, or nodes of a machine without sites,
                                by the one that sends most; NaN on a CPU box */
+    double exchange_s;      /* of a worker's interval, for which its parameters are copied and
+                               averaged, hidden or not; NaN also with averages inside sites, which
+                               nothing tells from those between them, but not with a lag */
 } dl_averaging_result;
 
 /* What a syncer did (sim/sync/syncer.h), counts as means over the runs of a row. */

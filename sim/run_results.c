@@ -306,6 +306,17 @@ static double outer_steps_done(const dl_team *team)
     return sum / team->config.workers;
 }
 
+/* Time of communication threads in exchanges, without waiting for others', of an outer step of one. */
+static double exchanged_by_threads_s(const dl_team *team)
+{
+    double sum_ns = 0;
+    for (int comm = team->config.workers; comm < team->agents; comm++) {
+        const int64_t *spent_ns = team->workers[comm].spent_ns;
+        sum_ns += (double)(spent_ns[DL_SPENT_COPIES] + spent_ns[DL_SPENT_AVERAGE]);
+    }
+    return dl_ns_to_s(sum_ns) / team->config.workers / outer_steps_done(team);
+}
+
 static void measure_averaging(const dl_team *team, dl_run_result *result)
 {
     const double nan = (double)NAN, *part = result->part_frac;
@@ -319,7 +330,7 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
         outer_s = outer_steps(team, &count);
     }
     dl_averaging_result *a = result->averaging = dl_calloc(1, sizeof *a, "outer steps");
-    *a = (dl_averaging_result){1 - outside, nan, nan, nan, nan, nan};
+    *a = (dl_averaging_result){1 - outside, nan, nan, nan, nan, nan, nan};
     if (team->syncer == NULL && !team->config.keeps_logs) {
         a->outer_step_mean_s = mean_outer_step_s(team, result);
         a->exposed_s = outside * a->outer_step_mean_s;
@@ -337,6 +348,12 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
     }
     if (!isnan(a->outer_step_mean_s) && team->config.platform == &dl_platform_gpu)
         a->site_sent_bytes = result->usage.sent_bytes / outer_steps_done(team);
+    if (team->config.comm_threads) {
+        a->exchange_s = isnan(a->outer_step_mean_s) ? nan : exchanged_by_threads_s(team);
+    } else if (team->syncer == NULL && !team->config.reduces_inside) {
+        a->exchange_s =
+            (part[DL_PART_COMMUNICATION] + part[DL_PART_AVERAGING]) * a->outer_step_mean_s;
+    }
     free(outer_s);
 }
 

@@ -139,6 +139,7 @@ static void add_averaging(dl_run_result *mean, const dl_averaging_result *run, d
     sum->outer_step_p95_s += share * run->outer_step_p95_s;
     sum->exposed_s += share * run->exposed_s;
     sum->site_sent_bytes += share * run->site_sent_bytes;
+    sum->exchange_s += share * run->exchange_s;
 }
 
 static void add_syncer(dl_run_result *mean, const dl_syncer_result *run, double share)
@@ -334,8 +335,8 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
     set_rates(row, runs, base, interval);
     row->efficiency = row->speedup / worth;
     dl_mode_staleness kind = row->point.mode->staleness;
-    row->staleness_mean =
-        kind == DL_MODE_STALENESS_ZERO ? row->point.option[DL_SYNC_LAG] : (double)NAN;
+    const double lag = row->point.option[DL_SYNC_LAG];
+    row->staleness_mean = kind == DL_MODE_STALENESS_ZERO || lag > 0 ? lag : (double)NAN;
     row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
         row->staleness_max = row->staleness_mean;
     if (kind == DL_MODE_STALENESS_SOME && row->mean.staleness_bins > 0) set_staleness(row);

@@ -365,6 +365,48 @@ static void put_parts(const page *p)
     fputs("</details>\n", p->out);
 }
 
+/* An outer step, from one average of all parameters to the next; nothing where no point averages
+ * between sites or nodes. */
+static void put_outer_steps(const page *p)
+{
+    bool any = false, away = false;
+    for (size_t i = 0; i < p->sweep->row_count; i++) {
+        const dl_run_result *mean = &p->sweep->rows[i].mean;
+        any |= mean->averaging != NULL && mean->averaging->site_sent_bytes > 0;
+        away |= !isnan(mean->goodput_frac) && mean->averaging != NULL;
+    }
+    if (!any) return;
+    const char *const columns[] = {"workers",
+                                   "<mode",
+                                   "outer step",
+                                   "exchange",
+                                   "exposed",
+                                   "computing (%)",
+                                   "site sends",
+                                   away ? "goodput (%)" : NULL,
+                                   away ? "away (%)" : NULL};
+    dl_html_table table;
+    fputs("<details open><summary>Outer steps</summary>\n", p->out);
+    dl_html_table_begin(&table, p->out,
+                        "From one average of all parameters to the next: its time, that of the "
+                        "exchange, what of it no local step hides (s), the workers' time in local "
+                        "steps, and what the site that sends most sends (GB)",
+                        columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < p->sweep->row_count; i++) {
+        const dl_row *row = &p->sweep->rows[i];
+        const dl_averaging_result *a = row->mean.averaging;
+        char mode[DL_REPORT_OPTIONS_BYTES + 64];
+        if (row->error != NULL || a == NULL) continue;
+        dl_html_row(&table, NULL, "%d\t%s\t%.3g\t%.3g\t%.3g\t%.1f\t%.3g\t%.1f\t%.1f",
+                    row->point.workers, mode_text(mode, sizeof mode, p, row), a->outer_step_mean_s,
+                    a->exchange_s, a->exposed_s, 100 * a->utilisation_frac,
+                    1e-9 * a->site_sent_bytes, 100 * row->mean.goodput_frac,
+                    100 * row->mean.away_frac);
+    }
+    dl_html_table_end(&table);
+    fputs("</details>\n", p->out);
+}
+
 /* --- predicted beside measured ---------------------------------------------------------------- */
 
 void dl_page_errors(FILE *out, const dl_errors *errors)
@@ -532,6 +574,7 @@ dl_status dl_page_write(const char *path, const char *results, const dl_explanat
     dl_explanation_html(p.out, explanation);
     status = put_figures(&p, err);
     put_results(&p);
+    put_outer_steps(&p);
     put_parts(&p);
     put_comparison(&p, &errors);
     put_assumptions(&p);

@@ -267,13 +267,15 @@ static void print_outer_steps(FILE *out, const dl_study *study, const dl_sweep *
         const dl_averaging_result *a = row->mean.averaging;
         if (a == NULL || row->mean.syncer != NULL || !(a->site_sent_bytes > 0)) continue;
         if (!any) {
-            fprintf(out, "%7s %-*s %10s %10s %10s %13s %10s  %s\n", "workers", width, "sync",
-                    "outer step", "p95", "exposed", "utilisation %", "site sends", "options");
+            fprintf(out, "%7s %-*s %10s %10s %10s %10s %13s %10s  %s\n", "workers", width, "sync",
+                    "outer step", "p95", "exchange", "exposed", "utilisation %", "site sends",
+                    "options");
         }
         any = true;
         fprintf(out, "%7d %-*s", row->point.workers, width, row->point.mode->name);
         print_time(out, 10, a->outer_step_mean_s);
         print_time(out, 10, a->outer_step_p95_s);
+        print_time(out, 10, a->exchange_s);
         print_time(out, 10, a->exposed_s);
         print_number(out, 13, 1, 100 * a->utilisation_frac);
         dl_report_options(options, sizeof options, study, row);

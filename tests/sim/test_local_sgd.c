@@ -113,6 +113,7 @@ static void an_outer_step_is_an_interval_with_its_exchange(void **state)
         }
         if (i == 0) {
             assert_near(1e3 * a->exposed_s, RING_MS, 1e-4);
+            assert_near(1e3 * a->exchange_s, RING_MS, 1e-4);
             assert_near(a->utilisation_frac, 16 * STEP_MS / (16 * STEP_MS + RING_MS), 1e-4);
         }
         dl_run_result_free(&r);
@@ -262,6 +263,17 @@ static void a_lag_hides_the_exchange(void **state)
         assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "", rest),
                     STEP_MS + left_ms / 16 + RING_MS / 160, 1e-4);
     }
+}
+
+/* Two fragments of 6 ms, of which 4 steps hide 4.4 of each but the last, for which the last step waits. */
+static void what_is_hidden_is_exchanged_too(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run("", "", "steps = 160\n", "", AVERAGE "interval = 16\nfragments = 2\nlag = 4\n" RING);
+    assert_near(1e3 * r.averaging->exchange_s, RING_MS, 1e-4);
+    assert_near(1e3 * r.averaging->exposed_s, 2 * (6 - 4.4) + 4.4 / 10, 1e-3);
+    dl_run_result_free(&r);
 }
 
 /* Of two workers one takes 1.6 ms for passes of 1 ms: the other waits for it, and none for an exchange but
@@ -496,6 +508,7 @@ int main(void)
         cmocka_unit_test(fragments_take_their_turns),
         cmocka_unit_test(fragments_are_spread_evenly),
         cmocka_unit_test(a_lag_hides_the_exchange),
+        cmocka_unit_test(what_is_hidden_is_exchanged_too),
         cmocka_unit_test(a_slow_worker_lags_as_well),
         cmocka_unit_test(fragments_hide_sooner),
         cmocka_unit_test(quantised_averages_move_fewer_bytes),
