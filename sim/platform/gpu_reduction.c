@@ -303,9 +303,10 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
 }
 
 /* Workers of a site if they reduce gradients among themselves, so that they have equal parameters, and
- * all sites have as many; else 0. */
+ * all of several sites have as many; else 0. Sites are there as a whole. */
 static int equal_workers(const dl_gpus *gpus)
 {
+    if (gpus->inside_count > 0 && gpus->reduction.present <= gpus->inside[0].count) return 0;
     for (int i = 1; i < gpus->inside_count; i++)
         if (gpus->inside[i].count != gpus->inside[0].count) return 0;
     return gpus->inside_count > 1 ? gpus->inside[0].count : 0;

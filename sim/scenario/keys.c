@@ -330,7 +330,8 @@ static const dl_key rows[] = {
     {"failures", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
      .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = '|',
      .help = "seconds in which a worker is absent (it fails, leaves or joins late) while the others "
-             "go on, as 3:100-160; 5:200-: it does not return. average: without inside"},
+             "go on, as 3:100-160; 5:200-: it does not return. average: not with inside, which takes "
+             "worker_mtbf_s of whole sites"},
     {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "in place of away: mean time in seconds from a worker's start or return to its next "
              "failure, drawn from an exponential distribution; the others go on"},

@@ -521,10 +521,14 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                             scenario->fragments, interval, text);
     }
     const bool elastic = fragmented && dl_absences_given(&scenario->absences);
-    if (elastic && (scenario->inside != 0 || scenario->interval_by_speed)) {
-        return dl_ini_error(ini, dl_scenario_absence_entry(ini), DL_ERR_DATA, err,
-                            "average: neither with inside nor with interval_by_speed (point: %s)",
-                            text);
+    const bool by_site =
+        scenario->absences.mtbf_s > 0 && scenario->absences.together == DL_TOGETHER_SITE;
+    if (elastic && ((scenario->inside != 0 && !by_site) || scenario->interval_by_speed)) {
+        return dl_ini_error(
+            ini, dl_scenario_absence_entry(ini), DL_ERR_DATA, err,
+            "average: not with interval_by_speed, and with inside only drawn ones of "
+            "whole sites: worker_mtbf_s with together = site (point: %s)",
+            text);
     }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;

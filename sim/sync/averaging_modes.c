@@ -110,9 +110,11 @@ static void advance_synchronous(dl_team *team, int agent, bool with_state, bool 
         }
         return;
     }
-    if (dl_members_advance(team, agent, stage, stage > 1)) return;
     const bool inside = team->config.reduces_inside;
     const int first = inside ? 3 : 1; /* stage after the local step */
+    /* The others of its site need it for their step. */
+    const bool is_needed = inside && stage > 0 && stage < first;
+    if (dl_members_advance(team, agent, stage, is_needed || stage > first)) return;
     const int64_t done = done_of_interval(team, agent);
     if (stage == 0) {
         dl_team_compute(team, agent, !inside);

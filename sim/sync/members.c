@@ -137,9 +137,25 @@ static void leave(dl_team *team, int worker)
     dl_absence_begin(team, worker);
 }
 
+/* Where the workers of a site reduce gradients in each step, one of them is back: it waits for the
+ * others in its step, and perhaps all other sites for it. */
+static bool site_is_back(const dl_team *team, int worker)
+{
+    const dl_platform *platform = team->config.platform;
+    if (!team->config.reduces_inside) return false;
+    for (int w = 0; w < team->config.workers; w++) {
+        if (team->members->takes_part[w] &&
+            platform->domain(team, w) == platform->domain(team, worker)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool nobody_averages(const dl_team *team, int worker)
 {
-    return team->members->averaging == 0 || dl_absence_is_due(team, worker);
+    return team->members->averaging == 0 || dl_absence_is_due(team, worker) ||
+           site_is_back(team, worker);
 }
 
 /* A condition of communication threads. */
@@ -193,7 +209,8 @@ static void join(dl_team *team, int worker)
     m->joined[worker] = w->steps_done;
     set_part(team, worker, true);
     release(team, worker);
-    dl_team_compute(team, worker, true);
+    if (team->config.reduces_inside) dl_team_wake(team);
+    dl_team_compute(team, worker, !team->config.reduces_inside);
 }
 
 bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average)

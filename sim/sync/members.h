@@ -15,6 +15,9 @@
  * when it has taken what it waits for; if the others have handed it over already, one step of its own
  * is what they wait for.
  *
+ * With gradients that are reduced inside sites, sites fail as a whole, at the end of the step that they are
+ * in; each worker of one that is back fetches the parameters for itself.
+ *
  * A worker that never comes back counts as having done its steps. Left out are averages that fail half
  * done, and the time until others notice: to them, a failure is known at once. */
 #ifndef DL_SIM_MEMBERS_H

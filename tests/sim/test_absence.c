@@ -95,6 +95,32 @@ static void a_site_fails_as_one(void **state)
     dl_run_result_free(&r);
 }
 
+/* Two nodes of each of four sites reduce 80 kB of gradients in each step, and average every 10. A step is
+ * 1 ms, 80 us round a ring of two, and 0.1 ms of update; an average is small. The failures are the sites'.
+ * Of the time between two of them the part as above is kept, and of it 1 / 1.18 is computing. */
+static void a_site_that_reduces_inside_fails_as_one(void **state)
+{
+    (void)state;
+    static const char *const syncs[] = {"", "fragments = 2\n", "lag = 4\n"};
+    const double step_s = 1.18e-3, interval_s = 10 * step_s;
+    const double kept_s = MEAN_S * MEAN_S / interval_s * -expm1(-interval_s / MEAN_S);
+    for (int i = 0; i < 3; i++) {
+        char rest[300];
+        snprintf(rest, sizeof rest,
+                 "[sync]\nmode = average\nwhere = allreduce\ninside = allreduce\ninterval = 10\n%s"
+                 "[exchange]\nalgorithm = ring\n" DRAWN "together = site\n",
+                 syncs[i]);
+        dl_run_result r =
+            fixture_run_machine(FIXTURE_NODES("8") "[site a]\n[site b]\n[site c]\n[site d]\n",
+                                FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 8, 100000, rest);
+        assert_near(r.worker_step_s[0], r.worker_step_s[1], 1e-12);
+        assert_true(fabs(r.worker_step_s[0] / r.worker_step_s[2] - 1) > 1e-6);
+        assert_within("goodput", r.goodput_frac, kept_s / (MEAN_S + AWAY_S) / (1e3 * step_s), 0.05);
+        assert_within("away", r.away_frac, AWAY_S / (MEAN_S + AWAY_S), 0.04);
+        dl_run_result_free(&r);
+    }
+}
+
 /* A run without failures has no time away to speak of, and the failures of one seed are those of the
  * next run with it. */
 static void failures_are_the_seeds_own(void **state)
@@ -148,6 +174,7 @@ int main(void)
         cmocka_unit_test(learners_repeat_their_own),
         cmocka_unit_test(who_comes_back_joins_the_next_average),
         cmocka_unit_test(a_site_fails_as_one),
+        cmocka_unit_test(a_site_that_reduces_inside_fails_as_one),
         cmocka_unit_test(failures_are_the_seeds_own),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
