@@ -163,21 +163,32 @@ static bool has_pushpull(const dl_costs *costs)
     return false;
 }
 
+/* Whether the exchange of that kind was measured of other numbers of processes only. */
+static bool of_other_ranks(const dl_costs *costs, const dl_point *point, int kind)
+{
+    return dl_costs_other_ranks(costs, kind, point->workers) != NULL;
+}
+
+/* Whether neither that number of processes nor another one was measured. */
+static bool is_unknown(const dl_costs *costs, const dl_point *point, int kind)
+{
+    return find_of_processes(costs, point, kind) == NULL && !of_other_ranks(costs, point, kind);
+}
+
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point)
 {
     if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has what that needs */
-    if (calls_server(scenario, costs, point) &&
-        find_of_processes(costs, point, DL_ROUNDTRIP) == NULL) {
+    if (calls_server(scenario, costs, point) && is_unknown(costs, point, DL_ROUNDTRIP)) {
         const bool whole = point->mode == &dl_mode_ps && has_pushpull(costs);
         return dl_format("[%s %d]", whole ? "pushpull" : "roundtrip", point->workers);
     }
     if (!reduces(scenario, costs, point) || pushes_and_pulls(costs, point) || point->workers == 1)
         return NULL;
-    if (find_of_processes(costs, point, DL_ALLREDUCE) == NULL) {
+    if (is_unknown(costs, point, DL_ALLREDUCE)) {
         return dl_format("[collective allreduce %d]", point->workers);
     }
-    if (!broadcasts(costs, point) || find_of_processes(costs, point, DL_BROADCAST) != NULL) {
+    if (!broadcasts(costs, point) || !is_unknown(costs, point, DL_BROADCAST)) {
         return NULL;
     }
     return dl_format("[collective broadcast %d]", point->workers);
@@ -237,10 +248,22 @@ static unsigned without_waits(const dl_scenario *scenario, const dl_costs *costs
     return reduces(scenario, costs, point) ? needs & ~(unsigned)DL_NEED_AVERAGE : needs;
 }
 
+/* Whether an exchange of the point was measured of other numbers of processes only. */
+static bool scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point)
+{
+    if (calls_server(scenario, costs, point)) return of_other_ranks(costs, point, DL_ROUNDTRIP);
+    if (!reduces(scenario, costs, point) || pushes_and_pulls(costs, point) || point->workers == 1)
+        return false;
+    return of_other_ranks(costs, point, DL_ALLREDUCE) ||
+           (broadcasts(costs, point) && of_other_ranks(costs, point, DL_BROADCAST));
+}
+
 /* Of exchanges among processes that the costs have no times of. */
 static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point)
 {
+    if (scales_exchange(scenario, costs, point)) return DL_NEED_OTHER_RANKS;
     if (!dl_costs_exchange_by_messages(costs)) return 0;
     if (calls_server(scenario, costs, point)) return DL_NEED_RPC;
     return reduces(scenario, costs, point) && point->workers > 1 ? DL_NEED_GLOO : 0;
@@ -315,7 +338,7 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
         beyond |= own->batch_max > 0 && batch > own->batch_max;
     }
     free(shares);
-    if (beyond) return true;
+    if (beyond || scales_exchange(scenario, costs, point)) return true;
     if (point->cores == DL_CORES_GPU) {
         return dl_point_workers_per_gpu(point) > dl_sharing_known(costs);
     }
@@ -743,6 +766,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_costs_draw(config->costs, config->draw > 0 ? &stream : NULL, &costs);
     if (are_processes(config->scenario) && dl_costs_exchange_by_messages(&costs))
         dl_costs_draw_processes(&costs, config->point->workers);
+    if (are_processes(config->scenario)) dl_costs_draw_other_ranks(&costs, config->point->workers);
     const dl_gpu_options *gpu = config->scenario->gpu;
     const bool is_split = dl_point_is_split(config->point);
     const dl_status status =

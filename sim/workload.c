@@ -398,6 +398,52 @@ void dl_costs_draw_processes(dl_costs *drawn, int workers)
              &drawn->rpc.bytes_per_s);
 }
 
+const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, int workers)
+{
+    const dl_collective_cost *nearest = NULL;
+    double least = INFINITY;
+    for (size_t i = 0; i < costs->collective_count; i++) {
+        const dl_collective_cost *c = &costs->collectives[i];
+        if (c->kind != kind || c->nodes > 1) continue;
+        const double away = fabs(log((double)c->ranks / workers));
+        if (away == 0) return NULL;
+        if (away < least) nearest = c;
+        least = fmin(least, away);
+    }
+    return nearest;
+}
+
+/* How an exchange of that kind grows with the processes. */
+static double messages_of(int kind, int ranks)
+{
+    if (kind == DL_ROUNDTRIP) return ranks;
+    return kind == DL_BROADCAST ? ceil(log2(ranks)) : 2 * (ranks - 1);
+}
+
+void dl_costs_draw_other_ranks(dl_costs *drawn, int workers)
+{
+    static const int kinds[] = {DL_ALLREDUCE,      DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE,
+                                DL_ALLREDUCE_LATE, DL_BROADCAST,      DL_ROUNDTRIP};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const dl_collective_cost *from = dl_costs_other_ranks(drawn, kinds[k], workers);
+        if (from == NULL || !drawn->gloo.ranks_factor.known) continue;
+        if (workers == 1 && kinds[k] != DL_ROUNDTRIP) continue;
+        const double factor = drawn->gloo.ranks_factor.value * messages_of(kinds[k], workers) /
+                              messages_of(kinds[k], from->ranks);
+        dl_collective_cost cost = *from;
+        cost.ranks = workers;
+        cost.times = dl_calloc(cost.count, sizeof *cost.times, "times by size");
+        for (size_t i = 0; i < cost.count; i++) {
+            cost.times[i] = from->times[i];
+            cost.times[i].time_ns.value *= factor;
+            cost.times[i].time_ns.origin = DL_ORIGIN_ASSUMED;
+        }
+        drawn->collectives = dl_realloc(drawn->collectives, drawn->collective_count + 1,
+                                        sizeof *drawn->collectives, "collectives of a run");
+        drawn->collectives[drawn->collective_count++] = cost;
+    }
+}
+
 static void note_error(void *user, dl_value *value, double low, double high)
 {
     (void)low;

@@ -138,6 +138,14 @@ void dl_costs_draw_free(dl_costs *drawn);
  *   roundtrip           N (latency + bytes / rate): one server, which serves one at a time */
 void dl_costs_draw_processes(dl_costs *drawn, int workers);
 
+/* The exchange of that kind among the number of processes nearest to `workers` that was measured, all
+ * on one machine; NULL without any, and if `workers` were. Borrowed. */
+const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, int workers);
+
+/* Adds to drawn costs the exchanges of `workers` processes that were measured of other numbers only,
+ * times those of the nearest, by the messages above and [gloo] ranks_factor. */
+void dl_costs_draw_other_ranks(dl_costs *drawn, int workers);
+
 /* Whether some value has a standard error, so that draws differ from the costs. */
 bool dl_costs_have_errors(const dl_costs *costs);
 

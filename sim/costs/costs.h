@@ -104,7 +104,8 @@ typedef enum dl_cost_need {
     DL_NEED_RPC = 1 << 19,
     DL_NEED_GPU_MEMORY = 1 << 16, /* no run needs it: what is unknown is not checked */
     DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress but none: [quantise KIND] */
-    DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS
+    DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS,
+    DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1 /* exchanges of other numbers of processes */
 } dl_cost_need;
 
 /* Compute on the GPUs of one of the machine's models, where it has several. */
@@ -172,9 +173,10 @@ typedef struct dl_costs {
      * collectives (unknown: one), which counts on cores. */
     dl_value broadcast_bytes, broadcast_calls;
     /* Exchange of processes on cores by its messages and bytes (dl_costs_draw_processes), where
-     * `collectives` has no times of it. */
+     * `collectives` has no times of it; and a factor on times taken from those of other numbers of
+     * processes (dl_costs_draw_other_ranks). */
     struct {
-        dl_value latency_ns, bytes_per_s, beside_frac;
+        dl_value latency_ns, bytes_per_s, beside_frac, ranks_factor;
     } gloo;
     struct {
         dl_value latency_ns, bytes_per_s;

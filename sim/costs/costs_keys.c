@@ -16,6 +16,7 @@
 #define INTERCEPT .dimension = DL_DIMENSION_NS, .low = -1e9, .high = 3.6e12
 #define VECTORS .dimension = DL_DIMENSION_PURE, .low = 0, .high = 100
 #define FACTOR .dimension = DL_DIMENSION_PURE, .low = 1, .high = 100
+#define ANY_FACTOR .dimension = DL_DIMENSION_PURE, .low = 0, .high = 100
 #define COUNTS(most) .dimension = DL_DIMENSION_PURE, .low = 1, .high = most
 
 #define KEY(in, key, kind, kept, member, words) \
@@ -171,6 +172,9 @@ static const dl_key rows[] = {
     SINGLE("gloo", "bytes_per_s", RATES, DL_NEED_GLOO, gloo.bytes_per_s, "of it"),
     SINGLE("gloo", "beside_frac", SHARE, DL_NEED_GLOO, gloo.beside_frac,
         "share of an all-reduce's time that it adds to a backward pass which it lies within"),
+    SINGLE("gloo", "ranks_factor", ANY_FACTOR, DL_NEED_OTHER_RANKS, gloo.ranks_factor,
+        "on exchanges of N processes, where the file has times of other numbers only: all-reduces "
+        "grow with 2 (N - 1), broadcasts with log2 N, calls of a server with N"),
     SINGLE("rpc", "latency_ns", WAITS, DL_NEED_RPC, rpc.latency_ns,
         "likewise: a call of a parameter server by each of N processes adds "
         "N (latency + bytes / bytes_per_s)"),

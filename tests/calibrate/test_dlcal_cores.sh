@@ -125,6 +125,9 @@ if "$dlsim" --costs gloo.ini "${two[@]}" 2>&1 | grep "assumed \[gloo\]\|to be th
     failures=$((failures + 1))
 fi
 
+# Of four processes where two were measured: by their messages, and as wide.
+expect 0 "assumed [gloo] ranks_factor = 1 (0.5 to 2), samples/s +" --costs gloo.ini "${two[@]}" --workers 4
+
 # MXNet: a trace of dlprof run, with marks, batch and parameters of the Trainer (20 25 + 20 + 20 50 25 + 50
 # + 800 500 + 500 + 500 10 + 10 = 431,080 floats); the profiler's own one of a worker of dist_sync, whose
 # six pushes with their pulls are no part of what it computes.

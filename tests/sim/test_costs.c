@@ -78,21 +78,21 @@ static void what_is_missing_is_listed(void **state)
     const unsigned others =
         ((1u << DL_COMPRESS_KINDS) - 2 - (1u << DL_COMPRESS_FP16)) * DL_NEED_QUANTISE;
     char *missing = dl_costs_missing(&costs, ~(others | DL_NEED_LEARNED));
-    assert_string_equal(missing,
-                        "[costs] parameter_bytes, [costs] state_bytes, "
-                        "[op a.forward] per_sample_ns, [copy] bandwidth_bytes_per_s, "
-                        "[copy] pageable_bytes_per_s, "
-                        "[average] latency_ns, [average] read_bytes_per_s, "
-                        "[average] write_bytes_per_s, [update] latency_ns, "
-                        "[update] read_bytes_per_s, [update] write_bytes_per_s, "
-                        "[quantise fp16] encode_bytes_per_s, [quantise fp16] decode_bytes_per_s, "
-                        "[memory] total_bytes_per_s, [sync] barrier_ns, "
-                        "[sync] wakeup_ns, [sync] lock_ns, [sync] slice_ns, "
-                        "[dispatch] serial_ns, [dispatch] per_worker_ns, [overlap] slowdown, "
-                        "[gloo] latency_ns, [gloo] bytes_per_s, [gloo] beside_frac, "
-                        "[rpc] latency_ns, [rpc] bytes_per_s, "
-                        "[gpu_memory] activation_bytes_per_sample, [gpu_memory] workspace_bytes, "
-                        "[sharing] copies_2, [noise] factors_1_1_1");
+    assert_string_equal(
+        missing, "[costs] parameter_bytes, [costs] state_bytes, "
+                 "[op a.forward] per_sample_ns, [copy] bandwidth_bytes_per_s, "
+                 "[copy] pageable_bytes_per_s, "
+                 "[average] latency_ns, [average] read_bytes_per_s, "
+                 "[average] write_bytes_per_s, [update] latency_ns, "
+                 "[update] read_bytes_per_s, [update] write_bytes_per_s, "
+                 "[quantise fp16] encode_bytes_per_s, [quantise fp16] decode_bytes_per_s, "
+                 "[memory] total_bytes_per_s, [sync] barrier_ns, "
+                 "[sync] wakeup_ns, [sync] lock_ns, [sync] slice_ns, "
+                 "[dispatch] serial_ns, [dispatch] per_worker_ns, [overlap] slowdown, "
+                 "[gloo] latency_ns, [gloo] bytes_per_s, [gloo] beside_frac, [gloo] ranks_factor, "
+                 "[rpc] latency_ns, [rpc] bytes_per_s, "
+                 "[gpu_memory] activation_bytes_per_sample, [gpu_memory] workspace_bytes, "
+                 "[sharing] copies_2, [noise] factors_1_1_1");
     free(missing);
     missing = dl_costs_missing(&costs, DL_NEED_LOCK);
     assert_string_equal(missing, "[sync] lock_ns");

@@ -309,8 +309,13 @@ static void what_is_missing_is_named(void **state)
     dl_scenario three =
         scenario_of("[machine]\ncores = 3\nworkers = 3\nprocesses = yes\n", "mode = allreduce\n");
     char *missing = dl_sweep_missing(&three, &costs);
+    assert_string_equal(missing, "[gloo] ranks_factor");
+    free(missing);
+    dl_costs none = fixture_costs(FIXTURE_COSTS "[roundtrip 3]\nbytes_0 = 1\nbytes_8 = 2\n");
+    missing = dl_sweep_missing(&three, &none);
     assert_string_equal(missing, "[collective allreduce 3]");
     free(missing);
+    dl_costs_free(&none);
     dl_costs buffers = fixture_costs(FIXTURE_COSTS REDUCES "[broadcast]\nbytes = 4000\n");
     missing = dl_sweep_missing(&two, &buffers);
     assert_string_equal(missing, "[collective broadcast 2]");
@@ -354,6 +359,38 @@ static void exchange_follows_from_messages(void **state)
     assert_near(step_ns(buckets, PROCESSES, "mode = allreduce\n"), 1144000, 1e-9);
     assert_near(step_ns(STEP MESSAGES REDUCES, PROCESSES, "mode = allreduce\n"), 1200000, 1e-9);
     assert_near(step_ns(STEP MESSAGES, ONE, "mode = allreduce\n"), 2 * 1100000, 1e-9);
+}
+
+/* Two processes' all-reduce takes 100,000 ns; of four, with 6 messages for 2 and a factor of 1.5, it takes
+ * 450,000. A call of one process takes 100,000 and of four 600,000, less what they save as the server
+ * is at one at a time; with the times of four, these. */
+static void other_numbers_of_processes_are_scaled(void **state)
+{
+    (void)state;
+    static const char reduces[] =
+        STEP "[gloo]\nranks_factor = 1.5\n[collective allreduce 2]\nbytes_0 = 100000\n"
+             "bytes_8000 = 100000\n";
+    assert_near(step_ns(reduces, PROCESSES, "mode = average\n"), 1200000, 1e-9);
+    assert_near(2 * step_ns(reduces, FOUR, "mode = average\n"), 1100000 + 450000, 1e-9);
+    static const char call[] = "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e12\n"
+                               "write_bytes_per_s = 1e12\n[roundtrip %d]\nbytes_0 = %d\n"
+                               "bytes_8000 = %d\n";
+    char scaled[1024], measured[1024];
+    snprintf(scaled, sizeof scaled, "%s[gloo]\nranks_factor = 1.5\n", STEP);
+    snprintf(measured, sizeof measured, "%s", STEP);
+    snprintf(scaled + strlen(scaled), sizeof scaled - strlen(scaled), call, 1, 100000, 100000);
+    snprintf(measured + strlen(measured), sizeof measured - strlen(measured), call, 4, 600000,
+             600000);
+    assert_near(step_ns(scaled, FOUR, "mode = async\n"), step_ns(measured, FOUR, "mode = async\n"),
+                1e-9);
+    dl_costs costs = fixture_costs(reduces);
+    dl_scenario two = scenario_of(PROCESSES, "mode = average\n");
+    dl_scenario four = scenario_of(FOUR, "mode = average\n");
+    assert_false(dl_run_extrapolates(&two, &costs, &two.points[0]));
+    assert_true(dl_run_extrapolates(&four, &costs, &four.points[0]));
+    dl_scenario_free(&two);
+    dl_scenario_free(&four);
+    dl_costs_free(&costs);
 }
 
 /* A call of one worker takes 20,000 + 8,000 ns, beside computing and the server's update of 16,000:
@@ -411,6 +448,7 @@ int main(void)
         cmocka_unit_test(threads_stay_what_they_are),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(exchange_follows_from_messages),
+        cmocka_unit_test(other_numbers_of_processes_are_scaled),
         cmocka_unit_test(calls_follow_from_messages),
         cmocka_unit_test(what_messages_lack_is_named),
     };
