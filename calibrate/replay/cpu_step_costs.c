@@ -222,6 +222,7 @@ static dl_step_op *find_op(dl_step_costs *costs, const char *name)
 static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                               const dl_trace *trace, dl_notes *notes)
 {
+    if (strcmp(dl_trace_meta_text(trace, "framework"), "MXNet") == 0) return; /* not measured */
     const bool shapes = dl_trace_meta(trace, "record_shapes") != NULL;
     const double each_ns = shapes ? PROFILED_SHAPES_NS : PROFILED_NS;
     const double traced_ns = costs->device_ns;

@@ -139,6 +139,9 @@ expect 0 "PushPull                 -     -    6.00" info "$traces/mlp_mxnet_dist
 expect 0 "32 samples, 20 steps" costs "$traces/lenet_mxnet_b32.json.gz" --device "a processor" --cores 2 \
     -o lenet.ini
 holds lenet.ini "parameter_bytes = 1724320"
+grep -q "DistributedDataParallel" lenet.ini && { echo "FAIL: PyTorch's buckets for MXNet"; failures=$((failures + 1)); }
+expect 0 "costs written" costs "$traces/mlp_mxnet_dist2.json.gz" --batch 32 -o dist2.ini
+grep -q "PyTorch" dist2.ini && { echo "FAIL: PyTorch's profiler for MXNet"; failures=$((failures + 1)); }
 # A synchronous server takes 10 ms of a step, and the update from it.
 printf '\n[sharing]\ncopies_2 = 1\n' >>lenet.ini
 printf 'collective,ranks,bytes,time_us\npushpull,2,862160,6000\npushpull,2,1724320,10000\n' >kvstore.csv
