@@ -42,6 +42,7 @@ LEAST_ROUNDS = 2     # fewer show no spread
 # Of several steps between two exchanges, at most that many ms of computing are benchmarked, as the
 # system has moved a process that shares a core with another by then: some of its ticks of 4 ms.
 BETWEEN_MAX_MS = 60
+GOAL_MAX = 12.0  # % that no point's error should exceed, unless its repeats differ by more
 SIZES = "1048576,4194304"  # bytes; the buckets and parameters of the models are about there
 
 # model: (batch of a worker, batch of the second trace, steps between lines, steps of a run)
@@ -312,7 +313,7 @@ class Clients:
         print(f"{'model':12} {'mode':9} {'ranks':>5} {'predicted/s':>12} {'95 % of runs':>15} "
               f"{'measured/s':>12} {'error %':>8} {'floor %':>8} {'runs':>5} {'inside':>6} "
               f"{'staleness':>10} {'measured':>9}")
-        errors, floors, stale_errors, inside = [], [], [], 0
+        errors, floors, stale_errors, inside, within = [], [], [], 0, 0
         for model, mode, ranks in sorted(predicted):
             rate, low, high, stale = predicted[model, mode, ranks]
             mine = [run for run in runs if run[:3] == (model, mode, ranks)]
@@ -331,12 +332,15 @@ class Clients:
                 text = f"{stale:10.3f} {true:9.3f}"
                 stale_errors.append(100 * abs(stale / true - 1))
             errors.append(abs(error))
+            own_floor = floors[-1] if len(rates) > 1 else 0
+            within += abs(error) <= max(GOAL_MAX, own_floor)
             print(f"{model:12} {mode:9} {ranks:5} {rate:12.1f} {f'{low:.0f} to {high:.0f}':>15} "
                   f"{measured:12.1f} {error:+8.1f} {floor:>8} {len(rates):5} {held:6} {text}"
                   .rstrip())
         if errors:
             print(f"error of {len(errors)} points: mean {statistics.mean(errors):.1f} %, largest "
-                  f"{max(errors):.1f} %")
+                  f"{max(errors):.1f} %; {within} within {GOAL_MAX:g} %, or within their floor "
+                  "where that is wider")
         if floors:
             print(f"noise floor, the standard error of a measured median: "
                   f"{statistics.mean(floors):.1f} %")
