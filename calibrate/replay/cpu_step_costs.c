@@ -204,8 +204,8 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
 
 /* What PyTorch's profiler adds to an operator, with shapes and without: medians of processor time of
  * steps with it and without in turn, of the models of tests/clients/models.py with 200 to 1355
- * operators a step, on a busy AMD EPYC, PyTorch 2.15, 2026-11-25: 0.9 to 2.4 us a setting, and 0.3 to
- * 2.4. With Python's stack or memory 1.0 to 3.1. Half to twice of it is the 95 % interval. */
+ * operators a step, on a busy AMD EPYC, PyTorch 2.15, 2026-11-25: medians of single runs are 0.3 to 2.4 us
+ * (blocks of steps -2.6 to 12.9). Half to twice of it is the 95 % interval. */
 #define PROFILED_SHAPES_NS 1300.0
 #define PROFILED_NS 700.0
 #define PROFILED_ERROR 0.35 /* of it: ln 2 / 1.96 */

@@ -121,7 +121,7 @@ static void instances_have_price_and_network(void **state)
     assert_int_equal(m.peer, DL_PEER_NONE);
     dl_machine_free(&m);
     m = machine_called("a3-highgpu-8g");
-    assert_true(near_scaled(m.price_usd_per_hour.value, 88.49, 0, 1e-12));
+    assert_false(m.price_usd_per_hour.known);
     assert_int_equal(m.nic_count, 4);
     assert_true(m.gpudirect);
     assert_int_equal(m.nics[3].parent, 1);
