@@ -25,6 +25,7 @@ static dl_recorder make_recorder(const dl_train_config *config, int64_t first_ms
         for (uint32_t w = 0; w < 2; w++) {
             const dl_record step = {.kind = DL_RECORD_STEP,
                                     .worker = w,
+                                    .samples = (uint32_t)(config->batch / 2),
                                     .staleness = config->sync == DL_SYNC_ASYNC ? 1 + (int64_t)w
                                                                                : DL_NO_STALENESS,
                                     .duration_ns = (w == 0 ? first_ms : second_ms) * 1000000};
