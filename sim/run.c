@@ -214,13 +214,16 @@ static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, con
 static void find_reduce_ns(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, double backward_ns, double *ns, double *late_ns)
 {
-    const dl_process_reduces together = {
-        .alone = find_of_processes(costs, point,
-                                   point->mode == &dl_mode_ps ? DL_PUSHPULL : DL_ALLREDUCE),
-        .pair = find_of_processes(costs, point, DL_ALLREDUCE_PAIR),
-        .beside = find_of_processes(costs, point, DL_ALLREDUCE_BESIDE),
-    };
-    const dl_process_reduces late = {.alone = find_of_processes(costs, point, DL_ALLREDUCE_LATE)};
+    dl_process_reduces together = {.alone = find_of_processes(costs, point, DL_PUSHPULL)};
+    dl_process_reduces late = {0};
+    if (point->mode != &dl_mode_ps) {
+        together = (dl_process_reduces){
+            .alone = find_of_processes(costs, point, DL_ALLREDUCE),
+            .pair = find_of_processes(costs, point, DL_ALLREDUCE_PAIR),
+            .beside = find_of_processes(costs, point, DL_ALLREDUCE_BESIDE),
+        };
+        late.alone = find_of_processes(costs, point, DL_ALLREDUCE_LATE);
+    }
     *ns = *late_ns = 0;
     if (!reduces(scenario, costs, point) || together.alone == NULL) return; /* one worker */
     *ns = reduces_ns(scenario, costs, point, backward_ns, &together);

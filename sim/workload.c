@@ -424,8 +424,13 @@ void dl_costs_draw_other_ranks(dl_costs *drawn, int workers)
 {
     static const int kinds[] = {DL_ALLREDUCE,      DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE,
                                 DL_ALLREDUCE_LATE, DL_BROADCAST,      DL_ROUNDTRIP};
+    /* What was measured with as many ranks is whole: nothing of other ranks is added to it. */
+    const bool scaled = dl_costs_other_ranks(drawn, DL_ALLREDUCE, workers) != NULL;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const dl_collective_cost *from = dl_costs_other_ranks(drawn, kinds[k], workers);
+        const bool goes_with_it = kinds[k] == DL_ALLREDUCE_PAIR ||
+                                  kinds[k] == DL_ALLREDUCE_BESIDE || kinds[k] == DL_ALLREDUCE_LATE;
+        if (goes_with_it && !scaled) continue;
         if (from == NULL || !drawn->gloo.ranks_factor.known) continue;
         if (workers == 1 && kinds[k] != DL_ROUNDTRIP) continue;
         const double factor = drawn->gloo.ranks_factor.value * messages_of(kinds[k], workers) /

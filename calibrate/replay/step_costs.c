@@ -458,13 +458,11 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
 
 static bool is_in_timed_step(const taking *t, int64_t time_ns)
 {
-    for (size_t s = 0; s < t->line->count; s++) {
-        const dl_activity_step *step = &t->line->steps[s];
-        if (t->timed[s] && time_ns >= step->start_ns &&
-            time_ns < step->start_ns + step->duration_ns)
-            return true;
-    }
-    return false;
+    size_t after = 0;
+    DL_BISECT(after, t->line->count, t->line->steps[after].start_ns <= time_ns);
+    if (after == 0 || !t->timed[after - 1]) return false;
+    const dl_activity_step *step = &t->line->steps[after - 1];
+    return time_ns < step->start_ns + step->duration_ns;
 }
 
 DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(last_ns));
@@ -510,11 +508,12 @@ static void note_other_collectives(const taking *t, const dl_step_costs *costs)
         list = longer;
     }
     if (list[0] != '\0') {
-        dl_notes_add(t->notes,
-                     "left out are collectives of a step that are not all-reduces of gradients, "
-                     "which dlsim does not simulate:%s; on several GPUs a step takes longer than "
-                     "predicted by what of them does not overlap",
-                     list);
+        dl_notes_add(
+            t->notes,
+            "left out are collectives of a step that are not all-reduces of gradients:%s; on "
+            "several GPUs a step takes longer than predicted by the part that does not "
+            "overlap (sharded states and parameters: [exchange] sharded)",
+            list);
     }
     free(list);
     dl_instances_free(&found);

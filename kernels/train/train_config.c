@@ -190,7 +190,7 @@ static dl_status check_work(const dl_train_config *config, dl_error *err)
     if (work->kind == DL_TRAIN_WORK_NONE) return DL_OK;
     if (config->device != NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "steps of drawn numbers of samples need the processor");
+                            "drawn numbers of samples (--work) are for the processor only");
     }
     if (work->spread > 0 && work->spread <= most) return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE,

@@ -11,7 +11,7 @@ half of these:
   roundtrip  with an asynchronous one (dist_async), while 1, ... of --ranks do so, less its update
   update     of SGD with these tensors: what the server does with a gradient
 
-A message of the kvstore costs by its own, so --tensors should be the program's parameters. The server and
+Each kvstore message has a cost of its own, so --tensors should be the program's parameters. The server and
 the scheduler are processes beside the workers, on the same cores, as they are in training. A time is what
 the exchange adds to steps that compute for --compute-ms, the length of the program's own.
 """

@@ -115,10 +115,10 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     case DL_APPLY: return dl_byte_work(&workload->update, bytes, (int)exchange->gradients);
     case DL_BLEND:
     case DL_BLEND_OWN: return dl_byte_work(&workload->average, bytes, 2);
-    case DL_ADD:
-    case DL_UPDATE:
     case DL_PUSH: return push_work(workload, exchange, bytes);
     case DL_FETCH: return dl_byte_work(&workload->copy, bytes * team->config.fragments, 1);
+    case DL_ADD:
+    case DL_UPDATE:
     case DL_REDUCE_INSIDE:
     case DL_GATHER:
     case DL_PULL: break;

@@ -462,11 +462,11 @@ static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kin
     dl_reduction *r = &gpus->reduction;
     int i = r->collective_count - 1;
     /* Exactly: all buckets but the last one are alike. */
-    while (i >= 0 && (kinds[i].bytes != like.bytes || kinds[i].sums != like.sums))
+    const double pause_ns = place == 0 ? gpus->config.pause_ns : 0;
+    while (i >= 0 && (pause_ns > 0 || kinds[i].bytes != like.bytes || kinds[i].sums != like.sums))
         i--;
     if (i < 0) {
         i = r->collective_count;
-        const double pause_ns = place == 0 ? gpus->config.pause_ns : 0;
         dl_status status = init_one(gpus, &r->collectives[i], like.sums, like.bytes, pause_ns, err);
         if (status != DL_OK) return status;
         kinds[i] = like;
@@ -525,6 +525,7 @@ static void make_collectives_again(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
     const int different = r->collective_count;
+    DL_ASSERT(dl_gpus_sharded(gpus) == DL_SHARDED_NONE, "workers come and go where all is sharded");
     one_kind *kinds = dl_calloc((size_t)different, sizeof *kinds, "buckets");
     for (int i = 0; i < different; i++)
         dl_collective_free(&r->collectives[i]);

@@ -76,10 +76,10 @@ static void add_external(note_list *list, const dl_variant *variant)
 {
     const dl_value *wait = &variant->costs.dispatch.external_ns;
     if (!wait->known || !(wait->value > 0)) return;
-    add(list, dl_format("of each step, for any number of GPUs, %s are external waits: [dispatch] "
-                        "external_ns in %s. Nothing in the trace ran meanwhile, as where training "
-                        "waits for a data loader, for which more GPUs may wait longer; --without "
-                        "external leaves them out",
+    add(list, dl_format("%s of each step, for any number of GPUs, are external waits ([dispatch] "
+                        "external_ns in %s): nothing in the trace ran meanwhile, as when training "
+                        "waits for a data loader; more GPUs may wait longer. --without external "
+                        "leaves them out",
                         DL_NS_TEXT(wait->value), file_of(&variant->costs)));
 }
 

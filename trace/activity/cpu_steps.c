@@ -348,7 +348,7 @@ static uint32_t ranks_of(const dl_activity *const *comms, size_t count, uint64_t
 /* "c10d::allreduce_" calls "AllReduce": capitals and '_' do not count. */
 static bool calls_it(const char *operator_name, const char *collective)
 {
-    const char *at = operator_name + strlen("c10d::");
+    const char *at = strstr(operator_name, "::") + strlen("::");
     for (; *collective != '\0'; collective++, at++) {
         while (*at == '_')
             at++;

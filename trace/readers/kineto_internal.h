@@ -134,6 +134,8 @@ typedef struct dl_kineto {
     uint64_t python_functions, other_events;
     dl_kineto_thread *threads; /* [thread_count] of events with separate ends */
     size_t thread_count;
+    uint32_t *thread_slots; /* [thread_slot_count] hash table of threads, + 1, or 0 */
+    size_t thread_slot_count;
     uint64_t engine_operators, bulks, interface_calls; /* MXNet's; interface_calls: left out */
     uint64_t unpaired;    /* starts without ends and ends without starts */
     char *other_category; /* of the first of other_events */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/bytes.h"
 #include "trace/activity/cpu_steps.h"
 #include "trace/readers/json_events.h"
 #include "trace/readers/kineto_internal.h"
@@ -22,23 +23,50 @@ static const char *collective_of_store(const char *name)
     return NULL;
 }
 
-/* The thread of an event. MXNet's threads have hashes of 64 bits, which get numbers in the order in
- * which they appear. */
+static uint64_t hash_of(const void *tid, size_t bytes)
+{
+    return dl_hash_bytes(DL_HASH_START, tid, bytes);
+}
+
+/* The slot of a thread, or the empty one where it belongs: less than half of them are taken. */
+static uint32_t *slot_of(const dl_kineto *kineto, const void *tid, size_t bytes)
+{
+    const size_t mask = kineto->thread_slot_count - 1;
+    for (size_t i = (size_t)hash_of(tid, bytes) & mask;; i = (i + 1) & mask) {
+        uint32_t *slot = &kineto->thread_slots[i];
+        if (*slot == 0) return slot;
+        const dl_kineto_thread *thread = &kineto->threads[*slot - 1];
+        if (thread->id_bytes == bytes && (bytes == 0 || memcmp(thread->id, tid, bytes) == 0))
+            return slot;
+    }
+}
+
+static void grow_slots(dl_kineto *kineto)
+{
+    if (2 * (kineto->thread_count + 1) < kineto->thread_slot_count) return;
+    const size_t count = kineto->thread_slot_count > 0 ? 2 * kineto->thread_slot_count : 64;
+    free(kineto->thread_slots);
+    kineto->thread_slots = dl_calloc(count, sizeof *kineto->thread_slots, "threads");
+    kineto->thread_slot_count = count;
+    for (size_t i = 0; i < kineto->thread_count; i++)
+        *slot_of(kineto, kineto->threads[i].id, kineto->threads[i].id_bytes) = (uint32_t)i + 1;
+}
+
+/* The thread of an event. MXNet's threads have hashes of 64 bits, which get numbers from the last one on
+ * down, in the order in which they appear: the system's are small. */
 static dl_kineto_thread *find_thread(dl_kineto *kineto, dl_json_text tid)
 {
-    for (size_t i = kineto->thread_count; i-- > 0;) {
-        dl_kineto_thread *thread = &kineto->threads[i];
-        if (thread->id_bytes == tid.bytes &&
-            (tid.bytes == 0 || memcmp(thread->id, tid.at, tid.bytes) == 0))
-            return thread;
-    }
+    grow_slots(kineto);
+    uint32_t *slot = slot_of(kineto, tid.at, tid.bytes);
+    if (*slot > 0) return &kineto->threads[*slot - 1];
     int64_t number = 0;
     if (!dl_json_int(tid, &number) || number <= 0 || number > UINT32_MAX)
-        number = (int64_t)kineto->thread_count + 1;
+        number = UINT32_MAX - (int64_t)kineto->thread_count;
     char *id = dl_calloc(tid.bytes + 1, 1, "threads");
     if (tid.bytes > 0) memcpy(id, tid.at, tid.bytes);
     DL_APPEND(kineto->threads, kineto->thread_count, "threads") =
         (dl_kineto_thread){.id = id, .id_bytes = tid.bytes, .number = (uint32_t)number};
+    *slot = (uint32_t)kineto->thread_count;
     return &kineto->threads[kineto->thread_count - 1];
 }
 
@@ -121,4 +149,5 @@ void dl_kineto_free_pairs(dl_kineto *kineto)
         free(kineto->threads[i].open[1]);
     }
     free(kineto->threads);
+    free(kineto->thread_slots);
 }
