@@ -293,6 +293,39 @@ static dl_read_trace read_quoted(const char *text)
 
 /* MXNet's profiler: starts and ends. Threads are hashes of 64 bits, here of more than an int64_t
  * holds. Operators are there twice; a domain of the program's own gives ranges. */
+/* Two processes have a thread 7 each, whose pairs cross; asynchronous events overlap by name. */
+static void pairs_are_those_of_a_process_and_a_name(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_quoted(
+        "{'traceEvents': ["
+        "{'ph':'B','name':'Convolution','cat':'operator','ts':100,'pid':1,'tid':7},"
+        "{'ph':'B','name':'Convolution','cat':'operator','ts':110,'pid':2,'tid':7},"
+        "{'ph':'E','name':'Convolution','cat':'operator','ts':130,'pid':1,'tid':7},"
+        "{'ph':'E','name':'Convolution','cat':'operator','ts':170,'pid':2,'tid':7},"
+        "{'ph':'b','name':'first','cat':'user_annotation','ts':200,'pid':1,'tid':7},"
+        "{'ph':'b','name':'second','cat':'user_annotation','ts':210,'pid':1,'tid':7},"
+        "{'ph':'e','name':'first','cat':'user_annotation','ts':250,'pid':1,'tid':7},"
+        "{'ph':'e','name':'second','cat':'user_annotation','ts':290,'pid':1,'tid':7}]}");
+    static const struct {
+        const char *name;
+        int64_t start_ns, duration_ns;
+    } expected[] = {{"Convolution", 100000, 30000},
+                    {"Convolution", 110000, 60000},
+                    {"first", 200000, 50000},
+                    {"second", 210000, 80000}};
+    assert_int_equal(item.trace.activity_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const dl_activity *range = find(&item, DL_ACTIVITY_RANGE, (int)i);
+        assert_string_equal(name_of(&item, range), expected[i].name);
+        assert_int_equal(range->start_ns, expected[i].start_ns);
+        assert_int_equal(range->duration_ns, expected[i].duration_ns);
+    }
+    assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->thread, 7);
+    assert_int_not_equal(find(&item, DL_ACTIVITY_RANGE, 1)->thread, 7);
+    free_item(&item);
+}
+
 static void mxnets_pairs_are_read(void **state)
 {
     (void)state;
@@ -535,6 +568,7 @@ int main(void)
         cmocka_unit_test(impossible_times_are_counted),
         cmocka_unit_test(files_are_read_by_content),
         cmocka_unit_test(pipes_and_folders_are_refused),
+        cmocka_unit_test(pairs_are_those_of_a_process_and_a_name),
         cmocka_unit_test(mxnets_pairs_are_read),
         cmocka_unit_test(pairs_nest),
     };

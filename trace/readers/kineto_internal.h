@@ -102,7 +102,8 @@ typedef struct dl_kineto_pair {
 
 /* A thread that such events are of, and those that are open: [0] "B", [1] "b". */
 typedef struct dl_kineto_thread {
-    char *id; /* [id_bytes], as the file has it */
+    int64_t pid; /* 0: unknown */
+    char *id;    /* [id_bytes], as the file has it */
     size_t id_bytes;
     uint32_t number;
     dl_kineto_pair *open[2]; /* [open_count] the innermost last */

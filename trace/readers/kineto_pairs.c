@@ -7,6 +7,9 @@
 #include "trace/readers/json_events.h"
 #include "trace/readers/kineto_internal.h"
 
+/* Open asynchronous events that are looked through for the one that ends. */
+#define ASYNC_DEPTH_MAX 256
+
 /* What MXNet's engine calls what a kvstore does, and the collective it is taken as. */
 static const struct {
     const char *end, *collective;
@@ -23,20 +26,17 @@ static const char *collective_of_store(const char *name)
     return NULL;
 }
 
-static uint64_t hash_of(const void *tid, size_t bytes)
-{
-    return dl_hash_bytes(DL_HASH_START, tid, bytes);
-}
-
 /* The slot of a thread, or the empty one where it belongs: less than half of them are taken. */
-static uint32_t *slot_of(const dl_kineto *kineto, const void *tid, size_t bytes)
+static uint32_t *slot_of(const dl_kineto *kineto, int64_t pid, const void *tid, size_t bytes)
 {
     const size_t mask = kineto->thread_slot_count - 1;
-    for (size_t i = (size_t)hash_of(tid, bytes) & mask;; i = (i + 1) & mask) {
+    const uint64_t hash = dl_hash_bytes(dl_hash_bytes(DL_HASH_START, &pid, sizeof pid), tid, bytes);
+    for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
         uint32_t *slot = &kineto->thread_slots[i];
         if (*slot == 0) return slot;
         const dl_kineto_thread *thread = &kineto->threads[*slot - 1];
-        if (thread->id_bytes == bytes && (bytes == 0 || memcmp(thread->id, tid, bytes) == 0))
+        if (thread->pid == pid && thread->id_bytes == bytes &&
+            (bytes == 0 || memcmp(thread->id, tid, bytes) == 0))
             return slot;
     }
 }
@@ -48,24 +48,30 @@ static void grow_slots(dl_kineto *kineto)
     free(kineto->thread_slots);
     kineto->thread_slots = dl_calloc(count, sizeof *kineto->thread_slots, "threads");
     kineto->thread_slot_count = count;
-    for (size_t i = 0; i < kineto->thread_count; i++)
-        *slot_of(kineto, kineto->threads[i].id, kineto->threads[i].id_bytes) = (uint32_t)i + 1;
+    for (size_t i = 0; i < kineto->thread_count; i++) {
+        const dl_kineto_thread *thread = &kineto->threads[i];
+        *slot_of(kineto, thread->pid, thread->id, thread->id_bytes) = (uint32_t)i + 1;
+    }
 }
 
 /* The thread of an event. MXNet's threads have hashes of 64 bits, which get numbers from the last one on
- * down, in the order in which they appear: the system's are small. */
-static dl_kineto_thread *find_thread(dl_kineto *kineto, dl_json_text tid)
+ * down, in the order in which they appear, as the system's are small; so do those of other processes than
+ * the first one, whose numbers it may have too. */
+static dl_kineto_thread *find_thread(dl_kineto *kineto, const dl_json_text *values)
 {
+    const dl_json_text tid = values[KEY_TID];
+    int64_t number = 0, pid = 0;
+    if (!dl_json_int(values[KEY_PID], &pid)) pid = 0;
     grow_slots(kineto);
-    uint32_t *slot = slot_of(kineto, tid.at, tid.bytes);
+    uint32_t *slot = slot_of(kineto, pid, tid.at, tid.bytes);
     if (*slot > 0) return &kineto->threads[*slot - 1];
-    int64_t number = 0;
-    if (!dl_json_int(tid, &number) || number <= 0 || number > UINT32_MAX)
+    const bool of_other = kineto->thread_count > 0 && kineto->threads[0].pid != pid;
+    if (of_other || !dl_json_int(tid, &number) || number <= 0 || number > UINT32_MAX)
         number = UINT32_MAX - (int64_t)kineto->thread_count;
     char *id = dl_calloc(tid.bytes + 1, 1, "threads");
     if (tid.bytes > 0) memcpy(id, tid.at, tid.bytes);
     DL_APPEND(kineto->threads, kineto->thread_count, "threads") =
-        (dl_kineto_thread){.id = id, .id_bytes = tid.bytes, .number = (uint32_t)number};
+        (dl_kineto_thread){.pid = pid, .id = id, .id_bytes = tid.bytes, .number = (uint32_t)number};
     *slot = (uint32_t)kineto->thread_count;
     return &kineto->threads[kineto->thread_count - 1];
 }
@@ -110,29 +116,44 @@ void dl_kineto_open_pair(dl_kineto *kineto, const dl_json_text *values, bool asy
         kineto->builder.invalid++;
         pair.kept = false;
     }
-    dl_kineto_thread *thread = find_thread(kineto, values[KEY_TID]);
+    dl_kineto_thread *thread = find_thread(kineto, values);
     pair.activity.thread = thread->number;
     DL_APPEND(thread->open[async], thread->open_count[async], "open events") = pair;
 }
 
+/* The place of the open event that this one ends, or none. Those with "E" end in the reverse order of
+ * their starts; asynchronous ones may overlap, and the latest one of the name is meant. */
+#define NO_EVENT SIZE_MAX
+static size_t find_open(const dl_kineto_thread *thread, uint32_t name, bool async)
+{
+    const size_t open = thread->open_count[async];
+    const size_t depth = async ? ASYNC_DEPTH_MAX : 1;
+    for (size_t i = open; i-- > 0 && open - i <= depth;) {
+        if (name == 0 || thread->open[async][i].name == name) return i;
+    }
+    return NO_EVENT;
+}
+
 void dl_kineto_close_pair(dl_kineto *kineto, const dl_json_text *values, bool async)
 {
-    dl_kineto_thread *thread = find_thread(kineto, values[KEY_TID]);
+    dl_kineto_thread *thread = find_thread(kineto, values);
     const uint32_t name = dl_kineto_text(kineto, values[KEY_NAME]);
-    const size_t open = thread->open_count[async];
-    if (open == 0 || (name != 0 && thread->open[async][open - 1].name != name)) {
+    const size_t place = find_open(thread, name, async);
+    if (place == NO_EVENT) {
         kineto->unpaired++;
         return;
     }
-    dl_kineto_pair *pair = &thread->open[async][--thread->open_count[async]];
+    dl_kineto_pair pair = thread->open[async][place];
+    const size_t after = --thread->open_count[async] - place;
+    memmove(&thread->open[async][place], &thread->open[async][place + 1], after * sizeof pair);
     int64_t end_ns = 0;
-    if (!pair->kept) return;
+    if (!pair.kept) return;
     if (!dl_json_us_to_ns(values[KEY_TS], &end_ns) ||
-        __builtin_sub_overflow(end_ns, pair->activity.start_ns, &pair->activity.duration_ns)) {
+        __builtin_sub_overflow(end_ns, pair.activity.start_ns, &pair.activity.duration_ns)) {
         kineto->builder.invalid++;
         return;
     }
-    dl_trace_builder_append(&kineto->builder, &pair->activity);
+    dl_trace_builder_append(&kineto->builder, &pair.activity);
 }
 
 void dl_kineto_end_pairs(dl_kineto *kineto)
