@@ -1,6 +1,7 @@
 #include "sim/compress.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #define PARAMETER_BYTES 4.0 /* fp32 */
 #define INDEX_BYTES 4.0
@@ -25,7 +26,22 @@ double dl_compress_bytes(const dl_compression *compression, double bytes)
     return bytes;
 }
 
-bool dl_compress_feeds_back(const dl_compression *compression)
+/* Error feedback: what was left out before is read, what is left out now is written. */
+static double feedback_bytes(const dl_compression *compression, double bytes)
 {
-    return compression->kind == DL_COMPRESS_1BIT || compression->kind == DL_COMPRESS_TOPK;
+    const bool feeds_back =
+        compression->kind == DL_COMPRESS_1BIT || compression->kind == DL_COMPRESS_TOPK;
+    return feeds_back ? 2 * bytes : 0;
+}
+
+double dl_compress_traffic(const dl_compression *compression, double bytes)
+{
+    if (compression->kind == DL_COMPRESS_NONE) return 0;
+    return bytes + feedback_bytes(compression, bytes) + dl_compress_bytes(compression, bytes);
+}
+
+double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages)
+{
+    if (compression->kind == DL_COMPRESS_NONE) return 0;
+    return bytes + messages * dl_compress_bytes(compression, bytes);
 }

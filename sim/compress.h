@@ -5,8 +5,6 @@
 #ifndef DL_SIM_COMPRESS_H
 #define DL_SIM_COMPRESS_H
 
-#include <stdbool.h>
-
 typedef enum dl_compress {
     DL_COMPRESS_NONE,
     DL_COMPRESS_FP16,
@@ -28,7 +26,9 @@ typedef struct dl_compression {
 /* What `bytes` of single precision are sent as. */
 double dl_compress_bytes(const dl_compression *compression, double bytes);
 
-/* Whether what a message loses is kept for the next one. */
-bool dl_compress_feeds_back(const dl_compression *compression);
+/* Bytes of memory read and written to make a message of a vector of `bytes`, with error feedback; and to
+ * make a vector of so many messages of that size. None where nothing is compressed. */
+double dl_compress_traffic(const dl_compression *compression, double bytes);
+double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages);
 
 #endif

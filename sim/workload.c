@@ -124,10 +124,10 @@ dl_work dl_message_work(const dl_workload *workload, double bytes)
 {
     const dl_compression *compression = &workload->compression;
     const double message = dl_compress_bytes(compression, bytes);
-    const double residual = dl_compress_feeds_back(compression) ? 2 * bytes : 0;
     const dl_work quantise = {
         .full_speed_ns = bytes * (workload->encode_ns_per_byte + workload->decode_ns_per_byte),
-        .traffic_bytes = 2 * (bytes + message) + residual};
+        .traffic_bytes =
+            dl_compress_traffic(compression, bytes) + dl_decompress_traffic(compression, bytes, 1)};
     return dl_work_add(quantise, dl_byte_work(&workload->copy, message, 1));
 }
 

@@ -177,11 +177,6 @@ static inline bool dl_gpus_is_layered(const dl_gpus *gpus)
     return gpus->server != NULL && (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
 }
 
-/* What making a message of a vector of `bytes`, and making a vector of it (of those of all workers for
- * topk), reads and writes in memory. */
-double dl_compress_traffic(const dl_gpu_options *options, double bytes);
-double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int workers);
-
 /* Links and classes of flows of all exchange, and its buckets; the network has the machine's links.
  * dl_gpus_exchange_free accepts what has not been set up. */
 dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;

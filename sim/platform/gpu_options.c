@@ -335,22 +335,3 @@ double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus)
     }
     return nodes * options->machine.price_usd_per_hour.value;
 }
-
-/* --- compressed messages -------------------------------------------------------------------- */
-
-double dl_compress_traffic(const dl_gpu_options *options, double bytes)
-{
-    const dl_compression *compression = &options->compression;
-    if (compression->kind == DL_COMPRESS_NONE) return 0;
-    /* Error feedback: what was left out before is read, what is left out now is written. */
-    const double feedback = dl_compress_feeds_back(compression) ? 2 * bytes : 0;
-    return bytes + feedback + dl_compress_bytes(compression, bytes);
-}
-
-double dl_decompress_traffic(const dl_gpu_options *options, double bytes, int workers)
-{
-    const dl_compression *compression = &options->compression;
-    if (compression->kind == DL_COMPRESS_NONE) return 0;
-    const double message = dl_compress_bytes(compression, bytes);
-    return bytes + (compression->kind == DL_COMPRESS_TOPK ? workers * message : message);
-}

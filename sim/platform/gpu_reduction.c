@@ -59,9 +59,13 @@ static void unpack(void *user, int worker)
         exchanged(gpus, worker);
         return;
     }
-    dl_gpus_touch(gpus, worker,
-                  dl_decompress_traffic(options, gpus->config.content_bytes, dl_gpus_present(gpus)),
-                  exchanged, worker);
+    /* Of topk each has all workers' messages, whose places differ; else their sum. */
+    const bool gathers = options->compression.kind == DL_COMPRESS_TOPK;
+    const int messages = gathers ? dl_gpus_present(gpus) : 1;
+    dl_gpus_touch(
+        gpus, worker,
+        dl_decompress_traffic(&options->compression, gpus->config.content_bytes, messages),
+        exchanged, worker);
 }
 
 /* The worker has the result, if need be after copying it from its host. */
@@ -261,7 +265,8 @@ void dl_reduction_join(dl_gpus *gpus, int worker)
     if (options->compression.kind == DL_COMPRESS_NONE) {
         on_made(gpus, worker);
     } else {
-        dl_gpus_touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes),
+        dl_gpus_touch(gpus, worker,
+                      dl_compress_traffic(&options->compression, gpus->config.content_bytes),
                       on_made, worker);
     }
 }
@@ -312,7 +317,7 @@ static int equal_workers(const dl_gpus *gpus)
     return gpus->inside_count > 1 ? gpus->inside[0].count : 0;
 }
 
-/* Of a bucket's sum, or of a gather of so many bytes. */
+/* Plans the collective that sums a bucket of `bytes`, or one that gathers them. */
 static dl_status init_one(dl_gpus *gpus, dl_collective *collective, bool sums, double bytes,
                           double pause_ns, dl_error *err)
 {

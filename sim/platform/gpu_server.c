@@ -539,7 +539,8 @@ void dl_server_push(dl_gpus *gpus, int worker)
     if (options->compression.kind == DL_COMPRESS_NONE) {
         all_ready(gpus, worker);
     } else {
-        dl_gpus_touch(gpus, worker, dl_compress_traffic(options, gpus->config.content_bytes),
+        dl_gpus_touch(gpus, worker,
+                      dl_compress_traffic(&options->compression, gpus->config.content_bytes),
                       all_ready, worker);
     }
 }
