@@ -255,6 +255,18 @@ static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs
     return DL_OK;
 }
 
+/* Unknown without values. */
+static dl_value measured_median(const double *values, size_t count)
+{
+    if (count == 0) return (dl_value){0};
+    const dl_estimate median = dl_fit_median(values, count);
+    return (dl_value){.known = true,
+                      .value = median.value,
+                      .error = median.error,
+                      .count = median.count,
+                      .origin = DL_ORIGIN_MEASURED};
+}
+
 /* Median of the samples with low .. high threads, of all where there are none of these. */
 static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uint32_t low,
                              uint32_t high)
@@ -270,15 +282,7 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
         for (size_t i = 0; i < count; i++)
             values[chosen++] = samples[i].duration_ns;
     }
-    dl_value value = {0};
-    if (chosen > 0) {
-        const dl_estimate median = dl_fit_median(values, chosen);
-        value = (dl_value){.known = true,
-                           .value = median.value,
-                           .error = median.error,
-                           .count = median.count,
-                           .origin = DL_ORIGIN_MEASURED};
-    }
+    const dl_value value = measured_median(values, chosen);
     free(values);
     free(samples);
     return value;
@@ -290,19 +294,11 @@ static dl_value message_rate(const dl_dataset *dataset, int kind)
     size_t count, chosen = 0;
     case_sample *samples = list_samples(dataset, (dl_sample_kind)kind, &count);
     double *rates = dl_calloc(count, sizeof *rates, "rates");
-    dl_value value = {0};
     for (size_t i = 0; i < count; i++) {
         if (samples[i].bytes == 0 || !(samples[i].duration_ns > 0)) continue;
         rates[chosen++] = (double)samples[i].bytes / dl_ns_to_s(samples[i].duration_ns);
     }
-    if (chosen > 0) {
-        const dl_estimate median = dl_fit_median(rates, chosen);
-        value = (dl_value){.known = true,
-                           .value = median.value,
-                           .error = median.error,
-                           .count = median.count,
-                           .origin = DL_ORIGIN_MEASURED};
-    }
+    const dl_value value = measured_median(rates, chosen);
     free(rates);
     free(samples);
     return value;
@@ -351,15 +347,7 @@ static dl_value pageable_rate(const dl_dataset *dataset, int64_t parameter_bytes
             free(samples);
         }
     }
-    dl_value value = {0};
-    if (chosen > 0) {
-        const dl_estimate median = dl_fit_median(rates, chosen);
-        value = (dl_value){.known = true,
-                           .value = median.value,
-                           .error = median.error,
-                           .count = median.count,
-                           .origin = DL_ORIGIN_MEASURED};
-    }
+    const dl_value value = measured_median(rates, chosen);
     free(rates);
     return value;
 }
