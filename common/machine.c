@@ -398,9 +398,7 @@ static const dl_key rows[] = {
     QUANTITY("netswitch *", "background_frac", OF_NET_SWITCH, dl_net_switch, background_frac, TAKEN,
              false, "of its uplinks that other jobs take; default: that of [fabric]"),
     OWN("traffic *", "from", "a, b-c, ...", true,
-        "nodes of another job: GPU i of the first one sends to GPU i of the first node of `to`, "
-        "and so "
-        "on"),
+        "nodes of another job: GPU i of each sends to GPU i of its counterpart in `to`"),
     OWN("traffic *", "to", "a, b-c, ...", true, "as many nodes"),
     QUANTITY("traffic *", "bytes", OF_TRAFFIC, dl_traffic, bytes, SENT, true,
              "that a node sends each time"),
