@@ -20,3 +20,23 @@ kill_at() {
     [ -e "$output" ] && fail "$* has written $output"
     [ -s "$output.journal" ] || fail "$*: no journal is left"
 }
+
+# kill_rank COMMAND...: starts it on two ranks, the second of which is killed once there is a journal
+kill_rank() {
+    local status
+    cat >die.sh <<END
+if [ "\$OMPI_COMM_WORLD_RANK" -eq 1 ]; then
+    { until [ -s $output.journal ]; do
+        [ -e $output ] && exit
+        sleep 0.01
+    done; kill -9 \$\$; } &
+fi
+exec "\$@"
+END
+    mpirun -n 2 sh die.sh "$@" >output.txt 2>&1
+    status=$?
+    [ $status -eq 137 ] || fail "a killed rank: exit $status: $(cat output.txt)"
+    [ -e "$output" ] && fail "a killed rank: results were written"
+    grep -q "process rank 1 with PID .* on node $(hostname) exited on signal 9" output.txt ||
+        fail "a killed rank: $(cat output.txt)"
+}

@@ -8,6 +8,8 @@ source "$(dirname "$0")/../expect.sh"
 output=fitted.ini
 # shellcheck source=tests/kill.sh
 source "$(dirname "$0")/../kill.sh"
+# shellcheck source=tests/calibrate/made_table.sh
+source "$(dirname "$0")/made_table.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none
 
@@ -27,28 +29,11 @@ mode = allreduce
 overlap = yes
 bucket_bytes = 200000
 END
-cat >machine.ini <<END
-[machine]
-schema = 1
-name = test
-peer = all
-[gpu_model g]
-memory_bytes = 1GB
-memory_bytes_per_s = 100GB/s
-fp32_flop_per_s = 1Tflop/s
-[link x16]
-bytes_per_s = 10GB/s
-latency_ns = 100
+four_gpus "root_bytes_per_s = 4GB/s"
+cat >>machine.ini <<END
 [link port]
 bytes_per_s = 1GB/s
 latency_ns = 1000
-[host]
-memory_bytes_per_s = 40GB/s
-root_bytes_per_s = 4GB/s
-[gpus 0-3]
-model = g
-parent = socket0
-link = x16
 [nics 0]
 parent = socket0
 link = x16
@@ -59,13 +44,13 @@ schema = 1
 parameter_bytes = 8000000
 [dispatch]
 per_worker_ns = 0"
-printf '%s\nserial_ns = 200000\n[op network.forward]\nfixed_ns = 1000000\nper_sample_ns = 30000\n' "$known" >costs.ini
-"$dlsim" --quiet scenario.ini -o made.csv || exit 1
-# Every third row is 4 % off, so that rows are weighed and left out.
-awk -F, '/^#/ { next }
-    !named { for (i = 1; i <= NF; i++) at[$i] = i; named = 1; print "workers,batch,throughput_per_s"; next }
-    { print $at["workers"] "," $at["batch"] "," $at["throughput_per_s"] * (1 + (++row % 3 == 0) * 0.04) }' made.csv >table.csv
-printf '%s\n' "$known" >costs.ini
+# Some rows are off, so that rows are weighed and left out.
+make_table "$known
+serial_ns = 200000
+[op network.forward]
+fixed_ns = 1000000
+per_sample_ns = 30000" 0.04
+echo "$known" >costs.ini
 
 fit=(table table.csv -s scenario.ini -o fitted.ini --rows rows.csv --json report.json)
 
@@ -117,20 +102,7 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$dlcal")/libdlscale_mpi.so" 
     export ASAN_OPTIONS=detect_leaks=0 # of MPI's own
     cp torn fitted.ini.journal
     resume ranks mpirun -n 2 "$dlcal"
-    cat >die.sh <<END
-if [ "\$OMPI_COMM_WORLD_RANK" -eq 1 ]; then
-    { until [ -s fitted.ini.journal ]; do
-        [ -e fitted.ini ] && exit
-        sleep 0.01
-    done; kill -9 \$\$; } &
-fi
-exec "$dlcal" ${fit[@]} --threads 1
-END
-    mpirun -n 2 sh die.sh >output.txt 2>&1
-    status=$?
-    [ $status -eq 137 ] || fail "a killed rank: exit $status: $(cat output.txt)"
-    [ -e fitted.ini ] && fail "a killed rank: costs were written"
-    grep -q "process rank 1 with PID .* on node $(hostname) exited on signal 9" output.txt || fail "a killed rank: $(cat output.txt)"
+    kill_rank "$dlcal" "${fit[@]}" --threads 1
     resume rank "$dlcal"
 fi
 

@@ -5,6 +5,8 @@ set -u
 tested=mpirun dlcal=$1 dlsim=$2
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
+# shellcheck source=tests/calibrate/made_table.sh
+source "$(dirname "$0")/made_table.sh"
 command -v mpirun >/dev/null || { echo "no mpirun: skipped"; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=detect_leaks=0 # of MPI's own
@@ -22,38 +24,19 @@ batch = 24, 96
 [sync]
 mode = allreduce
 END
-cat >machine.ini <<END
-[machine]
-schema = 1
-name = test
-peer = all
-[gpu_model g]
-memory_bytes = 1GB
-memory_bytes_per_s = 100GB/s
-fp32_flop_per_s = 1Tflop/s
-[link x16]
-bytes_per_s = 10GB/s
-latency_ns = 100
-[host]
-memory_bytes_per_s = 40GB/s
-root_bytes_per_s = 4GB/s
-[gpus 0-3]
-model = g
-parent = socket0
-link = x16
-END
+four_gpus "root_bytes_per_s = 4GB/s"
 known="[costs]
 schema = 1
 parameter_bytes = 8000000
 [dispatch]
 per_worker_ns = 0"
-printf '%s\nserial_ns = 200000\n[op network.forward]\nfixed_ns = 1000000\nper_sample_ns = 30000\n' "$known" >costs.ini
-"$dlsim" --quiet scenario.ini -o made.csv || exit 1
-# Every third row is 4 % off, so that there is something to leave out, and a fit that is not exact.
-awk -F, '/^#/ { next }
-    !named { for (i = 1; i <= NF; i++) at[$i] = i; named = 1; print "workers,batch,throughput_per_s"; next }
-    { print $at["workers"] "," $at["batch"] "," $at["throughput_per_s"] * (1 + (++row % 3 == 0) * 0.04) }' made.csv >table.csv
-printf '%s\n' "$known" >costs.ini
+# Some rows are off, so that there is something to leave out, and a fit that is not exact.
+make_table "$known
+serial_ns = 200000
+[op network.forward]
+fixed_ns = 1000000
+per_sample_ns = 30000" 0.04
+echo "$known" >costs.ini
 
 fit() { # command..., into the folder `to`
     "$@" table table.csv -s scenario.ini --threads "$threads" -o fitted.ini --rows rows.csv --json report.json \

@@ -5,6 +5,8 @@ set -u
 tested=$1 dlsim=$2
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
+# shellcheck source=tests/calibrate/made_table.sh
+source "$(dirname "$0")/made_table.sh"
 
 known="[costs]
 schema = 1
@@ -22,37 +24,14 @@ batch = 24, 96
 [sync]
 mode = none
 END
-cat >machine.ini <<END
-[machine]
-schema = 1
-name = test
-peer = all
-[gpu_model g]
-memory_bytes = 1GB
-memory_bytes_per_s = 100GB/s
-fp32_flop_per_s = 1Tflop/s
-[link x16]
-bytes_per_s = 10GB/s
-latency_ns = 100
-[host]
-memory_bytes_per_s = 40GB/s
-[gpus 0-3]
-model = g
-parent = socket0
-link = x16
-END
-true_costs="$known
+four_gpus
+make_table "$known
 [op network.forward]
 fixed_ns = 1000000
 per_sample_ns = 30000
 [dispatch]
 serial_ns = 200000
 per_worker_ns = 500000"
-echo "$true_costs" >costs.ini
-"$dlsim" --quiet scenario.ini -o made.csv || exit 1
-awk -F, '/^#/ { next }
-    !named { for (i = 1; i <= NF; i++) at[$i] = i; named = 1; print "workers,batch,throughput_per_s"; next }
-    { print $at["workers"] "," $at["batch"] "," $at["throughput_per_s"] }' made.csv >table.csv
 
 expect 0 "Usage: dlcal table" table --help
 expect 2 "" table

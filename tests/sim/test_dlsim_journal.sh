@@ -70,20 +70,7 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$dlsim")/libdlscale_mpi.so" 
     export ASAN_OPTIONS=detect_leaks=0 # of MPI's own
     kill_at 1 mpirun -n 2 "$dlsim" sweep.ini -q --threads 1 -o results.csv
     resume mpirun -n 4 "$dlsim" --threads 1
-    cat >die.sh <<END
-if [ "\$OMPI_COMM_WORLD_RANK" -eq 1 ]; then
-    { until [ -s results.csv.journal ]; do
-        [ -e results.csv ] && exit
-        sleep 0.01
-    done; kill -9 \$\$; } &
-fi
-exec "$dlsim" sweep.ini -q --threads 1 -o results.csv
-END
-    mpirun -n 2 sh die.sh >output.txt 2>&1
-    status=$?
-    [ $status -eq 137 ] || fail "a killed rank: exit $status: $(cat output.txt)"
-    [ -e results.csv ] && fail "a killed rank: results were written"
-    grep -q "process rank 1 with PID .* on node $(hostname) exited on signal 9" output.txt || fail "a killed rank: $(cat output.txt)"
+    kill_rank "$dlsim" sweep.ini -q --threads 1 -o results.csv
     resume mpirun -n 4 "$dlsim" --threads 1
 fi
 

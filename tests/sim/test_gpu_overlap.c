@@ -11,10 +11,7 @@ static double simulated_ns(double parameters, double bucket, double slowdown, co
 {
     char costs[1024], rest[512];
     snprintf(costs, sizeof costs,
-             "[costs]\nschema = 1\nparameter_bytes = %.0f\n"
-             "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
-             "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
-             "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
+             "[costs]\nschema = 1\nparameter_bytes = %.0f\n" FIXTURE_PASSES FIXTURE_UPDATE
              "[overlap]\nslowdown = %g\n" FIXTURE_FREE_DISPATCH,
              parameters, slowdown);
     snprintf(rest, sizeof rest,
@@ -86,10 +83,7 @@ static double with_gradients_ns(const char *ready, const char *bucket)
 {
     char costs[1024], rest[256];
     snprintf(costs, sizeof costs,
-             "[costs]\nschema = 1\nparameter_bytes = 4000000\n"
-             "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
-             "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
-             "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
+             "[costs]\nschema = 1\nparameter_bytes = 4000000\n" FIXTURE_PASSES FIXTURE_UPDATE
              "[gradients]\n%s"
              "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH,
              ready);

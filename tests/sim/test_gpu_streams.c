@@ -11,9 +11,7 @@ static double simulated_ns(double parameters, double bucket, const char *machine
 {
     char costs[1024], rest[512];
     snprintf(costs, sizeof costs,
-             "[costs]\nschema = 1\nparameter_bytes = %.0f\n"
-             "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
-             "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+             "[costs]\nschema = 1\nparameter_bytes = %.0f\n" FIXTURE_PASSES
              "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"
              "[sync]\nbarrier_ns = 0\n" FIXTURE_FREE_DISPATCH,
              parameters);

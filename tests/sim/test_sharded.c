@@ -13,10 +13,7 @@ static dl_run_result run(double parameters, double bucket, const char *sharded, 
 {
     char costs[1024], rest[512];
     snprintf(costs, sizeof costs,
-             "[costs]\nschema = 1\nparameter_bytes = %.0f\n"
-             "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
-             "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
-             "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
+             "[costs]\nschema = 1\nparameter_bytes = %.0f\n" FIXTURE_PASSES FIXTURE_UPDATE
              "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH,
              parameters);
     snprintf(rest, sizeof rest,

@@ -1,0 +1,36 @@
+# For tests of dlcal table: a machine, and a table of rows that dlsim makes. Sourced; $dlsim simulates.
+
+# four_gpus [LINES of [host]]: machine.ini, without a network
+four_gpus() {
+    cat <<END >machine.ini
+[machine]
+schema = 1
+name = test
+peer = all
+[gpu_model g]
+memory_bytes = 1GB
+memory_bytes_per_s = 100GB/s
+fp32_flop_per_s = 1Tflop/s
+[link x16]
+bytes_per_s = 10GB/s
+latency_ns = 100
+[host]
+memory_bytes_per_s = 40GB/s
+${1:-}
+[gpus 0-3]
+model = g
+parent = socket0
+link = x16
+END
+}
+
+# make_table COSTS [OFF]: table.csv of scenario.ini with these costs, every third row off by OFF
+make_table() {
+    printf '%s\n' "$1" >costs.ini
+    "$dlsim" --quiet scenario.ini -o made.csv || exit 1
+    awk -F, -v off="${2:-0}" '/^#/ { next }
+        !named { for (i = 1; i <= NF; i++) at[$i] = i; named = 1; print "workers,batch,throughput_per_s"; next }
+        { per_s = $at["throughput_per_s"]
+          print $at["workers"] "," $at["batch"] "," (++row % 3 == 0 && off > 0 ? per_s * (1 + off) : per_s) }' \
+        made.csv >table.csv
+}
