@@ -325,4 +325,5 @@ def main():
         copy_rate()
 
 
-main()
+if __name__ == "__main__":
+    main()
