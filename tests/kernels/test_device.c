@@ -1,5 +1,8 @@
 /* Choosing a device, and what is said where there is none. Passes with and without CUDA, a driver,
  * a GPU. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "kernels/device.h"
@@ -67,14 +70,25 @@ static void a_build_without_the_library_says_so(void **state)
     assert_contains(err.text, "/" DL_DEVICE_CUDA_LIBRARY);
 }
 
+/* BUILD/bin/library beside BUILD/tests/test_device, wherever the test is run from. */
+static void find_library(char *path, size_t size)
+{
+    char folder[PATH_MAX] = "";
+    assert_true(readlink("/proc/self/exe", folder, sizeof folder - 1) > 0);
+    *strrchr(folder, '/') = '\0';
+    snprintf(path, size, "%s/../bin/%s", folder, DL_DEVICE_CUDA_LIBRARY);
+}
+
 /* The real library: its table where there is a GPU, the reason where there is none. */
 static void the_library_finds_a_gpu_or_says_why_not(void **state)
 {
     (void)state;
-    if (access("../bin/" DL_DEVICE_CUDA_LIBRARY, R_OK) != 0) skip();
+    char path[PATH_MAX + 64];
+    find_library(path, sizeof path);
+    if (access(path, R_OK) != 0) skip();
     const dl_device_type *type = NULL;
     dl_error err = {0};
-    const dl_status status = dl_device_load("../bin/" DL_DEVICE_CUDA_LIBRARY, &type, &err);
+    const dl_status status = dl_device_load(path, &type, &err);
     if (status != DL_OK) {
         check_refused(status, &err, "NVIDIA driver");
         assert_null(type);
