@@ -509,8 +509,10 @@ static int close_device(void **state)
     return 0;
 }
 
-int main(void)
+/* test_backend_cuda [NAME]: leaves that test out. A checker of calls reports an error that is meant. */
+int main(int argc, char **argv)
 {
+    if (argc > 1) cmocka_set_skip_filter(argv[1]);
     int count = 0;
     dl_error err = {0};
     if (dl_device_cuda.count(&count, &err) != DL_OK) {

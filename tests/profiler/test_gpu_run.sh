@@ -37,11 +37,11 @@ case $* in
 esac
 DOUBLE
 double compute-sanitizer <<'DOUBLE'
-"${@: -1}" && echo "========= ERROR SUMMARY: 0 errors"
+"${@:3}" && echo "========= ERROR SUMMARY: 0 errors"
 DOUBLE
 double nothing <<<'exit 0'
 cat >"$folder/settings.json" <<END
-{"judge_times": false, "tests": ["test_cuda_kernels"], "memcheck": ["test_cuda_kernels"],
+{"judge_times": false, "tests": ["test_cuda_kernels"], "memcheck": {"test_cuda_kernels": []},
  "sanitizer": "compute-sanitizer", "launches": 300, "torch": ["$doubles/torch_double"],
  "torch_steps": 40, "rounds": 2, "warm_s": 0, "run_s": 0.02,
  "cost": {"mlp": {"batch": 8, "preset": "default", "percent": 2, "options": ["--precision", "double"]}},
