@@ -331,10 +331,10 @@ def torch(step):
 
 def check_ranks(step, case, run, known, steps):
     """Every rank reduced all parameters in each step."""
-    ranks = sorted(
+    ranks = [
         process["rank"] for process in recorded.processes(run) if process["summary"]["devices"]
-    )
-    step.check(ranks == list(range(known["ranks"])), f"{case}: ranks {ranks}")
+    ]
+    step.check(set(ranks) == set(range(known["ranks"])), f"{case}: ranks {ranks}")
     for process in recorded.processes(run):
         for device in process["summary"]["devices"]:
             size = sum(

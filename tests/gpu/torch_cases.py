@@ -42,7 +42,7 @@ def network():
         nn.Linear(HIDDEN, HIDDEN),
         nn.GELU(),
         nn.Linear(HIDDEN, 10),
-    ).cuda()
+    )
 
 
 def one_step(model, optimizer, images, labels):
@@ -68,11 +68,11 @@ def train(model, steps, source):
 
 
 def eager(steps):
-    train(network(), steps, batches(steps))
+    train(network().cuda(), steps, batches(steps))
 
 
 def compiled(steps):
-    train(torch.compile(network()), steps, batches(steps))
+    train(torch.compile(network().cuda()), steps, batches(steps))
 
 
 class Samples(torch.utils.data.Dataset if torch else object):
@@ -93,7 +93,7 @@ def loaders(steps):
         Samples(BATCH * steps), batch_size=BATCH, num_workers=2, pin_memory=True
     )
     train(
-        network(),
+        network().cuda(),
         steps,
         (
             (images.cuda(non_blocking=True), labels.cuda(non_blocking=True))
@@ -108,7 +108,7 @@ def profiler(steps):
 
 
 def graphs(steps):
-    model = network()
+    model = network().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     images, labels = next(batches(1))
     side = torch.cuda.Stream()
@@ -130,7 +130,7 @@ def graphs(steps):
 
 def rank(steps):
     torch.distributed.init_process_group("nccl")
-    model = torch.nn.parallel.DistributedDataParallel(network())
+    model = torch.nn.parallel.DistributedDataParallel(network().cuda())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     for images, labels in batches(steps):
         one_step(model, optimizer, images, labels)
