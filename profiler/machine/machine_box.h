@@ -172,8 +172,8 @@ void dl_port_name(char name[DL_LINK_NAME_BYTES], const dl_box_nic *nic);
  *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers a clock, as NVML counts it
  *   fp16, tf32         = fp32 x a ratio of the compute capability, see machine_write.c
  *
- * They are peaks at the highest clock: the data sheets' for A100, V100, T4 (within 1 %), while data
- * sheets of H100 take a lower clock for tensor cores. */
+ * They are peaks at the highest clock, that of tensor cores where it is another one: the data
+ * sheets' for P100, V100, T4, A100, H100, H200 (within 1 %). */
 typedef struct dl_gpu_rates {
     double fp32_flop_per_s;
     double tf32_flop_per_s, fp16_flop_per_s; /* dense, sums in fp32 */

@@ -175,15 +175,25 @@ void dl_link_list_free(dl_link_list *list)
 
 /* Dense products with sums in fp32, over fp32's rate: NVIDIA's white papers and data sheets of
  * P100, V100, T4, A100, A10, L4, H100, B200. GeForce cards since Turing do half of that with such
- * sums (appendices of the white papers on TU102, GA102, AD102). Single products are slower still,
- * such as A10G, L40, H20, which is why files call these rates assumed. 0 = no such cores. */
+ * sums (appendices of the white papers on TU102, GA102, AD102). Hopper's tensor cores have a lower
+ * highest clock than everything else: 1830 of 1980 MHz in H100 SXM5, 1620 of 1755 in H100 PCIe (H100
+ * architecture white paper, table 3). Single products are slower still, such as A10G, L40, H20,
+ * which is why files call these rates assumed. 0 = no such cores. */
+#define HOPPER_CLOCK (1830.0 / 1980)
 static const struct {
     int major, minor;
-    double fp16, tf32;
-    double geforce; /* part of it */
+    double fp16, tf32; /* at equal clocks */
+    double geforce;    /* part of it */
+    double clock;      /* of tensor cores, over the highest of all */
 } ratios[] = {
-    {6, 0, 2, 0, 1},   {7, 0, 8, 0, 1},   {7, 5, 8, 0, 0.5}, {8, 0, 16, 8, 1},
-    {8, 6, 4, 2, 0.5}, {8, 9, 4, 2, 0.5}, {9, 0, 16, 8, 1},  {10, 0, 32, 16, 1},
+    {6, 0, 2, 0, 1, 1},
+    {7, 0, 8, 0, 1, 1},
+    {7, 5, 8, 0, 0.5, 1},
+    {8, 0, 16, 8, 1, 1},
+    {8, 6, 4, 2, 0.5, 1},
+    {8, 9, 4, 2, 0.5, 1},
+    {9, 0, 16, 8, 1, HOPPER_CLOCK},
+    {10, 0, 32, 16, 1, 1},
 };
 
 /* Of compute capability 7.5, but not of 7.0 and later ones, there are cards without tensor cores.
@@ -204,8 +214,9 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu)
         if (ratios[i].major != gpu->major || ratios[i].minor != gpu->minor) continue;
         if (!has_tensor_cores(gpu)) continue;
         const double part = strstr(gpu->name, "GeForce") != NULL ? ratios[i].geforce : 1;
-        rates.fp16_flop_per_s = rates.fp32_flop_per_s * ratios[i].fp16 * part;
-        rates.tf32_flop_per_s = rates.fp32_flop_per_s * ratios[i].tf32 * part;
+        const double full = rates.fp32_flop_per_s * ratios[i].clock * part;
+        rates.fp16_flop_per_s = full * ratios[i].fp16;
+        rates.tf32_flop_per_s = full * ratios[i].tf32;
     }
     return rates;
 }

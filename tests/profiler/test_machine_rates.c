@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* What the driver reports of a card, and the rates of its data sheet; 0 where that has none. */
+/* What the driver reports of a card, and the rates of its data sheet; 0 where that has none, or (of
+ * memory) rounds too much. */
 static const struct {
     const char *name;
     int major, minor, cores;
@@ -19,6 +20,9 @@ static const struct {
     {"NVIDIA A100-SXM4-40GB", 8, 0, 6912, 1.41e9, 1.215e9, 5120, {19.5, 312, 156, 1555}},
     {"NVIDIA A10", 8, 6, 9216, 1.695e9, 6.251e9, 384, {31.2, 125, 62.5, 600}},
     {"NVIDIA GeForce RTX 3090", 8, 6, 10496, 1.695e9, 9.751e9, 384, {35.6, 71, 35.6, 936}},
+    {"NVIDIA H100 80GB HBM3", 9, 0, 16896, 1.98e9, 2.619e9, 5120, {67, 989, 494.5, 3350}},
+    {"NVIDIA H100 PCIe", 9, 0, 14592, 1.755e9, 0, 5120, {51, 756, 378, 0}},
+    {"NVIDIA H200", 9, 0, 16896, 1.98e9, 0, 6144, {67, 989, 494.5, 0}},
 };
 
 static void rates_are_those_of_the_data_sheets(void **state)
