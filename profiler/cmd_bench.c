@@ -323,6 +323,7 @@ static dl_status run_host(const bench_options *options, const bench_setup *setup
     dl_bench_config config = config_of(options, setup);
     config.kind = DL_BENCH_HOST;
     config.workers_max = 1;
+    config.copier = config.train.device;
     config.train.device = NULL;
     config.seconds *= GPU_HOST_SHARE / 2;
     dl_bench bench;

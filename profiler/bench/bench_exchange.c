@@ -20,6 +20,10 @@
  * several. Vector v is thread v mod t's; all its memory is allocated and first touched by it. The
  * server's memory lasts from round to round.
  *
+ * Where workers are on a GPU, its engines copy: each thread has a queue and vectors there, pushes to
+ * and pulls from page-locked memory, and waits for the copy. What the server reads then comes from
+ * memory, not out of another core's cache.
+ *
  * And one thread makes messages of each kind of what its replica has learned in a step, and turns them
  * back, each time another kind first. */
 
@@ -64,7 +68,8 @@ typedef struct dl_round_size {
 /* The server and what the threads meet at. */
 typedef struct dl_round_shared {
     const dl_bench_config *config;
-    int batch; /* samples of a replica's step */
+    dl_device *device; /* with `copier`: through which the server's memory was had */
+    int batch;         /* samples of a replica's step */
     dl_round_size sizes[DL_ROUND_SIZES];
     int thread_count;
     dl_span learned[DL_QUANTISE_COUNT], encode[DL_QUANTISE_COUNT],
@@ -80,7 +85,11 @@ typedef struct dl_round_own {
     dl_optimizer *optimizer;
     void *vectors[DL_ROUND_SIZES][DL_ROUND_VECTORS_MAX]; /* none of the real size */
     void *working_set;
-    uint32_t *samples;                         /* [batch] of the next step */
+    uint32_t *samples;     /* [batch] of the next step */
+    dl_device *device;     /* with `copier`, instead of all above */
+    void *pushed, *pulled; /* its vectors there, of the largest size */
+    dl_status status;      /* of copies */
+    dl_error err;
     dl_quantise_plan plans[DL_QUANTISE_COUNT]; /* of messages of the parameters; thread 0's, as: */
     void *learned, *residual, *message, *turned_back;
 } dl_round_own;
@@ -107,6 +116,24 @@ static void write_vector(const dl_round_shared *shared, void *vector, size_t cou
     }
 }
 
+/* The server's memory. */
+static void *server_allocate(const dl_round_shared *shared, size_t bytes, const char *purpose)
+{
+    const dl_device_type *copier = shared->config->copier;
+    return copier != NULL ? copier->backend->allocate_host(bytes, purpose)
+                          : dl_alloc_staggered(bytes, purpose);
+}
+
+static void server_release(const dl_round_shared *shared, void *memory)
+{
+    const dl_device_type *copier = shared->config->copier;
+    if (copier == NULL) {
+        dl_free_staggered(memory);
+    } else if (memory != NULL) {
+        copier->backend->release_host(memory);
+    }
+}
+
 static dl_status init_size(dl_round_shared *shared, dl_round_size *size, size_t bytes,
                            dl_error *err)
 {
@@ -121,10 +148,10 @@ static dl_status init_size(dl_round_shared *shared, dl_round_size *size, size_t 
     /* One by one, as training allocates them, so that they get pages of the same kind
      * and are staggered like them. */
     for (int v = 0; v < size->vectors_max; v++) {
-        size->slots[v] = dl_alloc_staggered(size->bytes, "server's vectors");
+        size->slots[v] = server_allocate(shared, size->bytes, "server's vectors");
     }
-    size->gradient = dl_alloc_staggered(size->bytes, "server's gradient");
-    size->parameters = dl_alloc_staggered(size->bytes, "server's parameters");
+    size->gradient = server_allocate(shared, size->bytes, "server's gradient");
+    size->parameters = server_allocate(shared, size->bytes, "server's parameters");
     return dl_optimizer_create(&size->optimizer, &train->optimizer, train->precision, size->count,
                                err);
 }
@@ -148,9 +175,9 @@ static void round_shared_free(dl_round_shared *shared)
     for (int i = 0; i < DL_ROUND_SIZES; i++) {
         dl_round_size *size = &shared->sizes[i];
         for (int v = 0; v < DL_ROUND_VECTORS_MAX; v++)
-            dl_free_staggered(size->slots[v]);
-        dl_free_staggered(size->gradient);
-        dl_free_staggered(size->parameters);
+            server_release(shared, size->slots[v]);
+        server_release(shared, size->gradient);
+        server_release(shared, size->parameters);
         dl_optimizer_destroy(size->optimizer);
     }
     if (shared->within != NULL) {
@@ -159,7 +186,18 @@ static void round_shared_free(dl_round_shared *shared)
             dl_barrier_free(&shared->within[t]);
     }
     free(shared->within);
+    if (shared->device != NULL) shared->config->copier->close(shared->device);
     *shared = (dl_round_shared){0};
+}
+
+/* A queue on the GPU, in use by the calling thread. */
+static dl_status open_copier(const dl_bench_config *config, dl_device **device, dl_error *err)
+{
+    const dl_device_type *type = config->copier;
+    const dl_status status =
+        type->open(device, config->train.first_device, &config->train.device_settings, err);
+    if (status == DL_OK) type->use(*device);
+    return status;
 }
 
 /* Sizes: the real one; 64 KiB, and the parameters times 1/4, 1/2, 1, 2, 4; at most 16 times the
@@ -182,9 +220,13 @@ static dl_status round_shared_init(dl_round_shared *shared, const dl_bench_confi
         dl_barrier_init(&shared->within[t], t, DL_WAIT_SPIN);
     dl_lock_init(&shared->lock, DL_WAIT_SPIN);
     dl_status status = DL_OK;
+    if (config->copier != NULL) {
+        status = open_copier(config, &shared->device, err);
+    }
     for (int i = 0; status == DL_OK && i < DL_ROUND_SIZES; i++) {
         status = init_size(shared, &shared->sizes[i], bytes[i], err);
     }
+    if (status == DL_OK && config->copier != NULL) status = config->copier->backend->wait(err);
     if (status == DL_OK) status = copy_parameters(shared, err);
     if (status != DL_OK) round_shared_free(shared);
     return status;
@@ -221,8 +263,18 @@ static void free_messages(dl_round_own *own)
         dl_quantise_plan_free(&own->plans[kind]);
 }
 
-static void round_own_free(dl_round_own *own)
+static void free_on_copier(const dl_device_type *type, dl_round_own *own)
 {
+    if (own->device == NULL) return;
+    type->use(own->device);
+    type->backend->release(own->pushed);
+    type->backend->release(own->pulled);
+    type->close(own->device);
+}
+
+static void round_own_free(const dl_round_shared *shared, dl_round_own *own)
+{
+    free_on_copier(shared->config->copier, own);
     free_messages(own);
     for (int i = 0; i < DL_ROUND_SIZES; i++) {
         for (int m = 0; m < DL_ROUND_VECTORS_MAX; m++)
@@ -235,12 +287,39 @@ static void round_own_free(dl_round_own *own)
     *own = (dl_round_own){0};
 }
 
+/* Its queue and vectors on the GPU; what is pushed are small numbers. */
+static dl_status init_on_copier(dl_round_own *own, const dl_round_shared *shared, dl_error *err)
+{
+    const dl_backend *backend = shared->config->copier->backend;
+    size_t bytes = 0;
+    for (int i = 0; i < DL_ROUND_SIZES; i++)
+        if (shared->sizes[i].bytes > bytes) bytes = shared->sizes[i].bytes;
+    dl_status status = open_copier(shared->config, &own->device, err);
+    if (status != DL_OK) return status;
+    own->pushed = backend->allocate(bytes, "worker's vector");
+    own->pulled = backend->allocate(bytes, "worker's vector");
+    void *numbers = backend->allocate_host(bytes, "worker's vector");
+    status = backend->wait(err);
+    if (status == DL_OK) {
+        write_vector(shared, numbers, bytes / element_bytes(shared));
+        backend->upload(own->pushed, numbers, bytes);
+        status = backend->wait(err);
+    }
+    backend->release_host(numbers);
+    return status;
+}
+
 /* Makes the memory of thread `index`, on that thread. */
 static dl_status round_own_init(dl_round_own *own, const dl_round_shared *shared, int index,
                                 dl_error *err)
 {
     const dl_train_config *train = &shared->config->train;
     *own = (dl_round_own){0};
+    if (shared->config->copier != NULL) {
+        const dl_status made = init_on_copier(own, shared, err);
+        if (made != DL_OK) round_own_free(shared, own);
+        return made;
+    }
     dl_status status = dl_model_create(&own->model, train->model, train->precision, shared->batch,
                                        train->seed, err);
     if (status == DL_OK) {
@@ -248,7 +327,7 @@ static dl_status round_own_init(dl_round_own *own, const dl_round_shared *shared
                                      dl_model_parameter_count(own->model), err);
     }
     if (status != DL_OK) {
-        round_own_free(own);
+        round_own_free(shared, own);
         return status;
     }
     for (int i = DL_ROUND_REAL + 1; i < DL_ROUND_SIZES; i++) {
@@ -292,6 +371,10 @@ static void step_replica(const dl_round_shared *shared, dl_round_own *own, bool 
 static const void *make_vector(const dl_round_shared *shared, const dl_round_case *at,
                                dl_round_own *own, int m, void **to)
 {
+    if (own->device != NULL) {
+        *to = own->pulled;
+        return own->pushed;
+    }
     if (at->size == DL_ROUND_REAL) {
         const bool average = at->kind == DL_ROUND_AVERAGE;
         step_replica(shared, own, average);
@@ -304,10 +387,25 @@ static const void *make_vector(const dl_round_shared *shared, const dl_round_cas
     return *to;
 }
 
-static dl_span copy_timed(void *to, const void *from, size_t bytes)
+/* To the server's memory (push) or from it. */
+static void copy(const dl_round_shared *shared, dl_round_own *own, bool push, void *to,
+                 const void *from, size_t bytes)
+{
+    const dl_device_type *copier = shared->config->copier;
+    if (copier == NULL) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    (push ? copier->backend->download : copier->backend->upload)(to, from, bytes);
+    const dl_status status = copier->backend->wait(own->status == DL_OK ? &own->err : NULL);
+    if (own->status == DL_OK) own->status = status;
+}
+
+static dl_span copy_timed(const dl_round_shared *shared, dl_round_own *own, bool push, void *to,
+                          const void *from, size_t bytes)
 {
     dl_span time = {.start_ns = dl_clock_ns()};
-    memcpy(to, from, bytes);
+    copy(shared, own, push, to, from, bytes);
     time.end_ns = dl_clock_ns();
     return time;
 }
@@ -338,14 +436,14 @@ static dl_span serve(const dl_round_shared *shared, const dl_round_case *at, dl_
 }
 
 /* The server's parameters and optimizer were last touched by another thread, as in training. */
-static void update_in_turn(dl_round_shared *shared, dl_round_size *size, int index, void *to,
-                           dl_round_times *times)
+static void update_in_turn(dl_round_shared *shared, dl_round_size *size, int index,
+                           dl_round_own *own, void *to, dl_round_times *times)
 {
     dl_lock_acquire(&shared->lock);
     times->server.start_ns = dl_clock_ns();
     apply_update(size, size->slots[index]);
     times->server.end_ns = dl_clock_ns();
-    times->pull = copy_timed(to, size->parameters, size->bytes);
+    times->pull = copy_timed(shared, own, false, to, size->parameters, size->bytes);
     dl_lock_release(&shared->lock);
 }
 
@@ -386,22 +484,22 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
     void *to[DL_ROUND_VECTORS_MAX];
     const void *from = make_vector(shared, at, own, 0, &to[0]);
     dl_barrier_wait(within);
-    times->push = copy_timed(size->slots[index], from, size->bytes);
+    times->push = copy_timed(shared, own, true, size->slots[index], from, size->bytes);
     int count = 1;
     for (int v = index + at->threads; v < at->vectors; v += at->threads, count++) {
         from = make_vector(shared, at, own, count, &to[count]);
-        memcpy(size->slots[v], from, size->bytes);
+        copy(shared, own, true, size->slots[v], from, size->bytes);
     }
     dl_barrier_wait(within);
     if (at->kind == DL_ROUND_ASYNC) {
-        update_in_turn(shared, size, index, to[0], times);
+        update_in_turn(shared, size, index, own, to[0], times);
         return;
     }
     if (index < at->servers) times->server = serve(shared, at, size, index);
     dl_barrier_wait(within);
-    times->pull = copy_timed(to[0], size->parameters, size->bytes);
+    times->pull = copy_timed(shared, own, false, to[0], size->parameters, size->bytes);
     for (int m = 1; m < count; m++)
-        memcpy(to[m], size->parameters, size->bytes);
+        copy(shared, own, false, to[m], size->parameters, size->bytes);
 }
 
 #define REPETITIONS_MIN 2
@@ -623,7 +721,12 @@ static void thread_main(void *user, int index)
             follow(all, index, &own);
         }
     }
-    if (all->status[index] == DL_OK) round_own_free(&own);
+    if (all->status[index] != DL_OK) return;
+    if (own.status != DL_OK) {
+        all->status[index] = own.status;
+        all->errors[index] = own.err;
+    }
+    round_own_free(&all->shared, &own);
 }
 
 static dl_status run_threads(exchange *all, dl_error *err)

@@ -48,7 +48,8 @@ const uint32_t *dl_bench_order_next(dl_bench_order *order);
  * 2, 4, 8, 16 vectors on t = min(n, cores) threads. Each with averages by one and by all t threads,
  * parameter-server updates of n gradients, and, for n = t, asynchronous updates of one gradient by
  * the threads in turn. Pushes and pulls are recorded where n = t, so that each thread copies one
- * vector, with `threads` = how many copy at once. A case's rounds come several in a row, the first
+ * vector, with `threads` = how many copy at once (with config->copier, which it does by itself, from
+ * its launch to the end of the wait for it). A case's rounds come several in a row, the first
  * of them unrecorded, so that the server's memory is as the round before left it, as in training.
  */
 

@@ -5,6 +5,7 @@
 
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_gpu.h"
+#include "profiler/bench/bench_internal.h"
 #include "tests/check.h"
 #include "tests/doubles/fake_device.h"
 
@@ -164,6 +165,89 @@ static void a_gpu_that_breaks_is_an_error(void **state)
     }
 }
 
+#define EXCHANGED_BYTES ((size_t)80000)
+
+static atomic_long pushes, pulls; /* by the device, of vectors of that size */
+
+static void count_copies(int device, const char *operation, size_t copied_bytes, bool to_device)
+{
+    (void)device;
+    (void)operation;
+    if (copied_bytes == EXCHANGED_BYTES) atomic_fetch_add(to_device ? &pulls : &pushes, 1);
+}
+
+/* Exchange of a host whose workers are on GPUs. */
+static dl_status exchange(dl_trace *trace, dl_error *err)
+{
+    char path[] = "bench_host_XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    const int batch = 8;
+    dl_train_config train = dl_train_default_config();
+    train.model = "mlp";
+    train.precision = DL_DOUBLE;
+    train.cores = 2;
+    const dl_bench_config config = {.train = train,
+                                    .parameter_bytes = EXCHANGED_BYTES,
+                                    .batches = &batch,
+                                    .batch_count = 1,
+                                    .workers_max = 1,
+                                    .seconds = 0.001,
+                                    .quick = true,
+                                    .kind = DL_BENCH_HOST,
+                                    .copier = &fake_device};
+    dl_trace_writer *writer = NULL;
+    assert_int_equal(dl_trace_writer_open(&writer, path, err), DL_OK);
+    dl_bench bench;
+    dl_bench_init(&bench, writer);
+    const dl_status status = dl_bench_exchange(&bench, &config, 0, err);
+    assert_int_equal(dl_trace_writer_close(&writer, NULL), DL_OK);
+    if (status == DL_OK) assert_int_equal(dl_trace_read(trace, path, err), DL_OK);
+    unlink(path);
+    assert_int_equal(fake_device_leaks(), 0);
+    return status;
+}
+
+/* What the host averages and updates has come by the device's copies: of each push that was timed,
+ * and of those of the rounds that were not. */
+static void a_gpu_copies_what_its_host_averages(void **state)
+{
+    (void)state;
+    dl_trace trace = {0};
+    dl_error err = {0};
+    fake_device_set(1, -1);
+    fake_device_listen(count_copies);
+    const dl_status status = exchange(&trace, &err);
+    fake_device_listen(NULL);
+    if (status != DL_OK) fail_msg("%s", err.text);
+    long timed[2] = {0}, served[2] = {0};
+    for (size_t i = 0; i < trace.record_count; i++) {
+        const dl_record *r = &trace.records[i];
+        const char *name = dl_trace_name(&trace, r);
+        if (r->bytes != EXCHANGED_BYTES) continue;
+        if (strcmp(name, "copy") == 0) timed[r->phase == DL_PHASE_PULL]++;
+        served[0] += strcmp(name, "average") == 0;
+        served[1] += strcmp(name, "update") == 0;
+    }
+    assert_true(timed[0] > 0 && atomic_load(&pushes) > timed[0]);
+    assert_true(timed[1] > 0 && atomic_load(&pulls) > timed[1]);
+    assert_true(served[0] > 0 && served[1] > 0);
+    dl_trace_free(&trace);
+}
+
+static void a_gpu_that_breaks_while_it_copies_is_an_error(void **state)
+{
+    (void)state;
+    for (long after = 0; after < 40; after += 13) {
+        dl_trace trace = {0};
+        dl_error err = {0};
+        fake_device_set(1, after);
+        assert_int_equal(exchange(&trace, &err), DL_ERR_SYSTEM);
+        assert_contains(err.text, "broke");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +256,8 @@ int main(void)
         cmocka_unit_test(averages_and_messages_stand_beside_copies),
         cmocka_unit_test(a_stop_leaves_the_rest_out),
         cmocka_unit_test(a_gpu_that_breaks_is_an_error),
+        cmocka_unit_test(a_gpu_copies_what_its_host_averages),
+        cmocka_unit_test(a_gpu_that_breaks_while_it_copies_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
