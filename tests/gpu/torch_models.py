@@ -32,7 +32,7 @@ LLAMA = (
 )
 # The most telling first: time may end.
 CASES = f"""
-gpt2/fp16/16 {LLAMA}/fp16/2
+gpt2/fp16/16 {LLAMA}/fp16/2 gpt2:vocabulary=50304/fp16/16
 bert_large:sequence=384/fp16/64 bert_large:sequence=384,attention=plain/fp16/112
 gpt2_medium/fp16/16 bert_base:sequence=384/fp16/128
 resnet152/fp16/64 resnet50/fp16/256/nhwc resnet50/fp16/256 vgg16/fp16/64
@@ -97,9 +97,15 @@ def word_network(name, keys):
         }
         layers, width, heads = sizes[name]
         config = transformers.GPT2Config(
-            n_layer=layers, n_embd=width, n_head=heads, attn_implementation=attention
+            n_layer=layers,
+            n_embd=width,
+            n_head=heads,
+            vocab_size=int(keys.get("vocabulary", 50257)),
+            activation_function="gelu_pytorch_tanh",  # as the default, in one kernel
+            attn_implementation=attention,
         )
-        return transformers.GPT2LMHeadModel(config), int(keys.get("sequence", 1024)), 50257
+        words = int(keys.get("sequence", 1024))
+        return transformers.GPT2LMHeadModel(config), words, config.vocab_size
     if name.startswith("bert"):
         layers, width, heads = (12, 768, 12) if name == "bert_base" else (24, 1024, 16)
         config = transformers.BertConfig(
