@@ -536,6 +536,13 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
 #define CUTTINGS_MAX 128
 /* Cuttings of a window that are tried on the whole sequence. */
 #define TRIES 4
+/* Parts that are tried at the end of a sequence, each half as long as the one before, and what units
+ * must reach there: the shorter the part, the more easily something repeats by chance. */
+#define LATE_HALVES 6
+#define LATE_UNITS_MIN 5
+#define LATE_ORDER_MIN 0.95
+#define LATE_EXPLAINED_MIN 0.75
+#define LATE_LAG_MIN 0.5
 /* Fewer symbols repeat by chance. */
 #define SYMBOLS_MIN 16
 /* Units of fewer symbols are so short that unrelated symbols often make them up. They must match at
@@ -765,6 +772,72 @@ void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given
     if (find_units(period, sequence, given)) return;
     period->reason = given > 0 ? "the device work does not repeat at the given period"
                                : "the device work does not repeat regularly";
+}
+
+dl_sequence dl_sequence_from(const dl_sequence *sequence, size_t first)
+{
+    dl_sequence rest = *sequence;
+    rest.symbols += first;
+    rest.idle_ns += first;
+    rest.start_ns += first;
+    rest.count -= first;
+    return rest;
+}
+
+/* Finds the units of what starts at `first`; the cuts are places of the whole sequence. */
+static bool find_from(dl_period *period, const dl_sequence *sequence, size_t first, size_t given)
+{
+    const dl_sequence rest = dl_sequence_from(sequence, first);
+    if (!find_units(period, &rest, given)) return false;
+    if (period->cut_count < LATE_UNITS_MIN || period->order_match < LATE_ORDER_MIN ||
+        period->explained < LATE_EXPLAINED_MIN || period->lag_match < LATE_LAG_MIN) {
+        dl_period_free(period);
+        return false;
+    }
+    for (size_t i = 0; i < period->cut_count; i++)
+        period->cuts[i] += first;
+    return true;
+}
+
+/* Where the units begin whose last ones were found: back from these, in stretches of a unit's
+ * length, the place after which content most outnumbers what is no content. */
+static size_t first_of_late(const dl_period *period, const dl_sequence *sequence)
+{
+    uint32_t *left = dl_calloc(sequence->kind_count, sizeof *left, "content of units");
+    memcpy(left, period->content, sequence->kind_count * sizeof *left);
+    size_t place = period->cuts[0], first = place;
+    int64_t score = 0, best = 0;
+    while (place >= period->length) {
+        place -= period->length;
+        const size_t common = dl_units_common(sequence->symbols, place, place + period->length,
+                                              period->content, left);
+        score += 2 * (int64_t)common - (int64_t)period->length;
+        if (score <= best) continue;
+        best = score;
+        first = place;
+    }
+    free(left);
+    return first;
+}
+
+void dl_period_find_late(dl_period *period, const dl_sequence *sequence, size_t given)
+{
+    *period = (dl_period){0};
+    size_t first = sequence->count / 2;
+    bool found = false;
+    for (int half = 0; half < LATE_HALVES && !found; half++) {
+        if (sequence->count - first < SYMBOLS_MIN) break;
+        found = find_from(period, sequence, first, given);
+        first += (sequence->count - first) / 2;
+    }
+    if (!found) {
+        period->reason = "no part of the device work repeats regularly";
+        return;
+    }
+    dl_period whole = {0};
+    if (!find_from(&whole, sequence, first_of_late(period, sequence), given)) return;
+    dl_period_free(period);
+    *period = whole;
 }
 
 void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const size_t *cuts,

@@ -495,11 +495,7 @@ static uint32_t find_graph(const step_search *search, const dl_symbol_line *symb
  * many symbols, a graph's launch is one. */
 static double explained_after(const dl_sequence *sequence, const size_t *cuts, size_t count)
 {
-    dl_sequence rest = *sequence;
-    rest.symbols += cuts[0];
-    rest.idle_ns += cuts[0];
-    rest.start_ns += cuts[0];
-    rest.count -= cuts[0];
+    const dl_sequence rest = dl_sequence_from(sequence, cuts[0]);
     size_t *moved = dl_calloc(count, sizeof *moved, "cuts");
     for (size_t i = 0; i < count; i++)
         moved[i] = cuts[i] - cuts[0];
@@ -538,14 +534,21 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
 }
 
 static bool find_by_period(dl_step_line *line, const step_search *search,
-                           const dl_symbol_line *symbols, dl_step_method method)
+                           const dl_symbol_line *symbols, dl_step_method method, bool late)
 {
     dl_period period = {0};
     dl_sequence sequence = symbol_sequence(symbols);
-    dl_period_find(&period, &sequence, method == DL_STEPS_GIVEN_PERIOD ? search->hints->period : 0);
+    const size_t given = method == DL_STEPS_GIVEN_PERIOD ? search->hints->period : 0;
+    if (late) {
+        dl_period_find_late(&period, &sequence, given);
+    } else {
+        dl_period_find(&period, &sequence, given);
+    }
     if (method != DL_STEPS_GIVEN_PERIOD) dl_period_join(&period, &sequence);
-    line->reason = period.reason;
+    /* Of parts of the work nothing more is to be said than of the whole. */
+    if (!late) line->reason = period.reason;
     bool found = period.cut_count > 0 && take_period(line, search, symbols, &period, method);
+    if (found) line->reason = NULL;
     dl_period_free(&period);
     return found;
 }
@@ -633,16 +636,21 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
     *line = (dl_step_line){
         .device = symbols->device, .work = symbols->work, .work_count = symbols->work_count};
     if (search->hints->marks == NULL && search->hints->period > 0) {
-        find_by_period(line, search, symbols, DL_STEPS_GIVEN_PERIOD);
+        if (!find_by_period(line, search, symbols, DL_STEPS_GIVEN_PERIOD, false))
+            find_by_period(line, search, symbols, DL_STEPS_GIVEN_PERIOD, true);
         return;
     }
     if (find_by_marks(line, search, symbols) || find_by_graph(line, search, symbols) ||
-        find_by_period(line, search, symbols, DL_STEPS_PERIOD))
+        find_by_period(line, search, symbols, DL_STEPS_PERIOD, false))
         return;
     if (plain->lines == NULL)
         dl_symbols_init(plain, search->activities, search->count, search->strings,
                         search->string_count, DL_SYMBOL_NAMES);
-    find_by_period(line, search, &plain->lines[device_index], DL_STEPS_PERIOD_NAMES);
+    const dl_symbol_line *names = &plain->lines[device_index];
+    if (find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, false) ||
+        find_by_period(line, search, symbols, DL_STEPS_PERIOD, true))
+        return;
+    find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, true);
 }
 
 /* Steps between the ends that operators show. What precedes the first one may be a part. */

@@ -10,7 +10,7 @@
  *   3. launches of one CUDA graph that repeat, hold most of the device's time, and between which
  *      equal work lies;
  *   4. period detection (steps_internal.h), first with launch shapes and sizes, then with names
- *   only.
+ *      only, in all of the work; then both in its later part: the rest is WARM-UP.
  *
  * A process that used no device has one line, DL_NO_DEVICE, if it has marks, or a framework's
  * operators (cpu_steps.h): these stand for launches in 2; without marks steps end with the

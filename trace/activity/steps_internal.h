@@ -126,6 +126,9 @@ typedef struct dl_sequence {
     uint32_t kind_count;
 } dl_sequence;
 
+/* Its part from place number `first` on, borrowed too. */
+dl_sequence dl_sequence_from(const dl_sequence *sequence, size_t first);
+
 /* Owns its arrays; release with dl_period_free. */
 typedef struct dl_period {
     size_t *cuts; /* [cut_count] ascending places at which a unit starts */
@@ -143,6 +146,11 @@ typedef struct dl_period {
  * unit, which then is not looked for. Fewer than 3 units, or no period, gives cut_count 0 and the
  * reason. */
 void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given);
+
+/* The same for units that hold less than half of the work, after much other: a compiler that tries
+ * its kernels out. They are looked for in the last half, quarter ... 64th of the sequence, 5 at
+ * least, and then back to where they begin; `explained` is then a share of what follows that. */
+void dl_period_find_late(dl_period *period, const dl_sequence *sequence, size_t given);
 
 /* Cuts at every place of `cuts[cut_count]` (ascending) as they are: content and explained only.
  * Copies `cuts`. */
