@@ -17,6 +17,7 @@ enum {
     ALL_REDUCE,
     OTHER,
     COPY_BACK,
+    CLEAR,
     TEXTS
 };
 
@@ -32,11 +33,12 @@ static char texts_kept[][64] = {"",
                                 "c10d::allreduce_",
                                 "AllReduce",
                                 "aten::relu",
-                                "reducer::copy_bucket_to_grad"};
-static char *const texts[TEXTS + 1] = {texts_kept[0], texts_kept[1], texts_kept[2],  texts_kept[3],
-                                       texts_kept[4], texts_kept[5], texts_kept[6],  texts_kept[7],
-                                       texts_kept[8], texts_kept[9], texts_kept[10], texts_kept[11],
-                                       texts_kept[12]};
+                                "reducer::copy_bucket_to_grad",
+                                "Optimizer.zero_grad#SGD.zero_grad"};
+static char *const texts[TEXTS + 1] = {
+    texts_kept[0],  texts_kept[1],  texts_kept[2],  texts_kept[3], texts_kept[4],
+    texts_kept[5],  texts_kept[6],  texts_kept[7],  texts_kept[8], texts_kept[9],
+    texts_kept[10], texts_kept[11], texts_kept[12], texts_kept[13]};
 
 #define ID(text) ((uint32_t)(text) + 1)
 #define TRAINER 7
@@ -50,7 +52,7 @@ typedef struct trace {
 static dl_activity *add(trace *t, int text, int64_t start, int64_t duration)
 {
     dl_activity *a = &t->activities[t->count++];
-    const bool annotation = text == STEP || text == OPTIMIZER || text == LOADER;
+    const bool annotation = text == STEP || text == OPTIMIZER || text == LOADER || text == CLEAR;
     *a = (dl_activity){.kind = DL_ACTIVITY_RANGE,
                        .name = ID(text),
                        .detail = ID(annotation ? ANNOTATION : OP),
@@ -214,6 +216,37 @@ static void validation_is_set_apart(void **state)
     assert_int_equal(cpu.passes, 1);
     dl_cpu_training_free(&cpu);
     dl_activity_steps_free(&steps);
+}
+
+/* A worker whose update a server makes: gradients are cleared ([10] 30), forward ([10] 50), backward
+ * ([0] 60), and 40 of the host's after it: 100 forward, 100 backward, no update. One with an update:
+ * forward ([50] 50), backward ([0] 60), update ([0] 50), then gradients are cleared ([10] 30, and 50
+ * of the host's): forward too, 100 + 90. */
+static void clearing_gradients_is_no_update(void **state)
+{
+    (void)state;
+    for (int updates = 0; updates < 2; updates++) {
+        trace t = {0};
+        for (int s = 0; s < 4; s++) {
+            const int64_t at = 10000 + 300 * s;
+            add(&t, STEP, at, updates ? 300 : 200);
+            if (!updates) add(&t, CLEAR, at + 10, 30);
+            add(&t, FORWARD, at + 50, 50);
+            add(&t, BACKWARD, at + 100, 60);
+            if (!updates) continue;
+            add(&t, OPTIMIZER, at + 160, 50);
+            add(&t, CLEAR, at + 220, 30);
+        }
+        dl_activity_steps steps = find(&t);
+        dl_cpu_training cpu = {0};
+        dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+        const dl_cpu_step *step = &cpu.steps[1];
+        assert_int_equal(step->part_ns[DL_CPU_PART_FORWARD], updates ? 190000 : 100000);
+        assert_int_equal(step->part_ns[DL_CPU_PART_BACKWARD], updates ? 60000 : 100000);
+        assert_int_equal(step->part_ns[DL_CPU_PART_UPDATE], updates ? 50000 : 0);
+        dl_cpu_training_free(&cpu);
+        dl_activity_steps_free(&steps);
+    }
 }
 
 /* Two micro-batches a step: the second forward pass is as long as the first, so it is one. Four
@@ -398,6 +431,7 @@ int main(void)
         cmocka_unit_test(unmarked_steps_end_with_updates),
         cmocka_unit_test(loaders_do_not_mark_steps),
         cmocka_unit_test(validation_is_set_apart),
+        cmocka_unit_test(clearing_gradients_is_no_update),
         cmocka_unit_test(gradients_are_accumulated),
         cmocka_unit_test(gradients_are_ready_one_by_one),
         cmocka_unit_test(models_in_turn_accumulate_nothing),

@@ -33,13 +33,20 @@ bool dl_cpu_is_input(const char *name)
 
 static dl_cpu_role role_of(const char *name)
 {
-    static const char *const update[] = {"optimizer.step", "optimizer.zero_grad", NULL};
+    static const char *const update[] = {"optimizer.step", NULL};
+    static const char *const clear[] = {"optimizer.zero_grad", NULL};
     static const char *const backward[] = {"backward", "autograd::engine", "AccumulateGrad", NULL};
     if (holds(name, update)) return DL_CPU_UPDATE;
+    if (holds(name, clear)) return DL_CPU_CLEAR;
     if (strncmp(name, "c10d::", 6) == 0 || strncmp(name, "kvstore::", 9) == 0)
         return DL_CPU_EXCHANGE;
     if (holds(name, backward)) return DL_CPU_BACKWARD;
     return dl_cpu_is_input(name) ? DL_CPU_INPUT : DL_CPU_OTHER;
+}
+
+static bool is_optimizers(dl_cpu_role role)
+{
+    return role == DL_CPU_UPDATE || role == DL_CPU_CLEAR;
 }
 
 /* Of operators of MXNet's engine. "sgd_mom_update", "multi_sgd_update", "adam_update",
@@ -109,7 +116,8 @@ static bool counts(const texts *t, const dl_activity *range)
     if (range->kind != DL_ACTIVITY_RANGE || range->name >= t->count || range->detail >= t->count)
         return false;
     if (is_of_engine(t, range)) return !t->ignored[range->name];
-    if (t->role[range->name] == DL_CPU_UPDATE || t->role[range->name] == DL_CPU_INPUT) return true;
+    const dl_cpu_role role = (dl_cpu_role)t->role[range->name];
+    if (is_optimizers(role) || role == DL_CPU_INPUT) return true;
     return t->category[range->detail] && strncmp(t->strings[range->name], "ProfilerStep", 12) != 0;
 }
 
@@ -211,7 +219,7 @@ static int64_t *cut_at_updates(const dl_cpu_operators *operators, size_t *count)
             backward = true;
             inside = false;
         }
-        if (o->role != DL_CPU_UPDATE) continue;
+        if (!is_optimizers(o->role)) continue;
         if (backward) {
             cuts[(*count)++] = o->end_ns;
             inside = true;
@@ -431,6 +439,7 @@ static dl_cpu_part part_of_role(dl_cpu_role role)
 {
     switch (role) {
     case DL_CPU_BACKWARD: return DL_CPU_PART_BACKWARD;
+    case DL_CPU_CLEAR: return DL_CPU_PART_FORWARD;
     case DL_CPU_UPDATE: return DL_CPU_PART_UPDATE;
     case DL_CPU_INPUT: return DL_CPU_PART_INPUT;
     default: return DL_CPU_PART_WAIT;
@@ -449,8 +458,8 @@ static dl_cpu_part part_between(pass *p, size_t count, dl_cpu_role before, dl_cp
     const bool again =
         count >= DL_CPU_FORWARD_FEWEST && (double)count >= FORWARD_LENGTH * (double)p->forward;
     if (behind == DL_CPU_BACKWARD) {
-        return before == DL_CPU_UPDATE || before == DL_CPU_INPUT || again ? DL_CPU_PART_FORWARD
-                                                                          : DL_CPU_PART_BACKWARD;
+        return is_optimizers(before) || before == DL_CPU_INPUT || again ? DL_CPU_PART_FORWARD
+                                                                        : DL_CPU_PART_BACKWARD;
     }
     return DL_CPU_PART_UPDATE;
 }
@@ -474,7 +483,7 @@ static void find_parts(pass *p)
             p->parts[i] = part_of_role(role);
             before = role;
             first = first && role != DL_CPU_BACKWARD;
-            update = update || (role == DL_CPU_UPDATE && !first);
+            update = update || (is_optimizers(role) && !first);
             continue;
         }
         while (end < p->end && role_at(p, end) == DL_CPU_OTHER)
@@ -590,16 +599,17 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
         if (parts[i] == DL_CPU_PART_BACKWARD) last = i + 1;
     }
     bool backward = false;
+    dl_cpu_part gap = DL_CPU_PART_FORWARD;
     size_t call = at->call;
     for (size_t i = p.first; i < p.end; i++) {
         const dl_cpu_operator *o = &operators->items[i];
         const int64_t until_ns = o->end_ns < end_ns ? o->end_ns : end_ns;
         backward = backward || parts[i] == DL_CPU_PART_BACKWARD;
         /* The host's time around a call of a collective is that of its surroundings. */
-        const dl_cpu_part gap = parts[i] != DL_CPU_PART_WAIT ? parts[i]
-                                : backward && i < last       ? DL_CPU_PART_BACKWARD
-                                : backward                   ? DL_CPU_PART_UPDATE
-                                                             : DL_CPU_PART_FORWARD;
+        gap = parts[i] != DL_CPU_PART_WAIT ? parts[i]
+              : backward && i < last       ? DL_CPU_PART_BACKWARD
+              : backward                   ? DL_CPU_PART_UPDATE
+                                           : DL_CPU_PART_FORWARD;
         add_gap(training, at, step, at_ns, o->start_ns, gap);
         add_operator(training, step, operators, o, parts[i], backward && i < last, &call, until_ns);
         to->backward_ns[i] = step->part_ns[DL_CPU_PART_BACKWARD];
@@ -607,8 +617,7 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
         at_ns = until_ns;
     }
     at->call = call;
-    add_gap(training, at, step, at_ns, end_ns,
-            p.end > p.first ? DL_CPU_PART_UPDATE : DL_CPU_PART_FORWARD);
+    add_gap(training, at, step, at_ns, end_ns, gap);
     for (size_t c = step->first; c < step->first + step->count; c++) {
         dl_cpu_collective *collective = &training->collectives[c];
         collective->ready_frac /= (double)step->part_ns[DL_CPU_PART_BACKWARD];

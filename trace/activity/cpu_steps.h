@@ -4,7 +4,8 @@
  * The training thread is the one whose outermost operators take most time. What such an operator is
  * in a step is known by its name:
  *
- *   update     "Optimizer.step#SGD.step", "Optimizer.zero_grad#..."
+ *   update     "Optimizer.step#SGD.step"
+ *   clear      "Optimizer.zero_grad#...", which separates passes as an update does
  *   backward   "autograd::engine::evaluate_function: ...", "...Backward0"
  *   input      "enumerate(DataLoader)#...__next__"
  *   exchange   "c10d::allreduce_": the call of a collective, which other threads carry out
@@ -20,8 +21,9 @@
  * Others are forward up to the first backward one of a step. Behind it they are backward between
  * two backward ones, but forward again after input, or if they are DL_CPU_FORWARD_FEWEST or more
  * and at least half as many as the first time (accumulated gradients); and update before an update (what
- * DistributedDataParallel copies back) and at the step's end. The time before an operator, in which
- * the host's language runs, counts with it.
+ * DistributedDataParallel copies back) and at the step's end. Clearing gradients counts as forward,
+ * wherever it is: a worker whose update a server makes does it too. The time before an operator, in
+ * which the host's language runs, counts with it, and at a step's end with the last one.
  *
  * Waiting. The training thread waits for a collective from the end of an operator to the end of
  * the last collective that ends before the next operator starts; calls of collectives count as
@@ -46,6 +48,7 @@ typedef enum dl_cpu_role {
     DL_CPU_OTHER,
     DL_CPU_BACKWARD,
     DL_CPU_UPDATE,
+    DL_CPU_CLEAR,
     DL_CPU_INPUT,
     DL_CPU_EXCHANGE
 } dl_cpu_role;
