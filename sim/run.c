@@ -462,6 +462,20 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     return dl_gpus_create(gpus, &gpus_config, err);
 }
 
+/* Gradients are copied into buckets and back by DistributedDataParallel, with any number of workers: half
+ * of it is part of the backward pass, half comes after the last bucket's exchange. */
+static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario,
+                              const dl_point *point)
+{
+    if (point->mode != &dl_mode_allreduce || !scenario->gpu->overlap ||
+        scenario->gpu->sharded != DL_SHARDED_NONE)
+        return;
+    const double half_ns = workload->bucket_ns / 2;
+    workload->compute_ns += half_ns;
+    workload->backward_ns += half_ns;
+    workload->update_ns += half_ns;
+}
+
 /* The work of a step of a worker with the costs of this draw. */
 static void init_workload(dl_workload *workload, const dl_run_config *config, const dl_costs *costs,
                           const dl_run_share *own)
@@ -477,7 +491,9 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     workload->compute_ns *= factor;
     workload->backward_ns *= factor;
     workload->update_ns *= factor;
+    workload->bucket_ns *= factor;
     dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE], scenario->gpu == NULL);
+    if (scenario->gpu != NULL) add_bucket_copies(workload, scenario, point);
     if (scenario->gpu == NULL) dl_workload_compress(workload, costs, &scenario->compression);
     if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs->exchange_run_count > 0) {
         dl_workload_exchange_run(

@@ -38,6 +38,7 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .compute_ns = compute_ns,
         .backward_ns = fmin(not_negative(backward_ns), compute_ns),
         .update_ns = not_negative(dl_costs_step_ns(costs, batch, "update")),
+        .bucket_ns = not_negative(dl_costs_step_ns(costs, batch, "bucket")),
         .parameter_bytes = not_negative((double)costs->parameter_bytes),
         .state_bytes = not_negative((double)costs->state_bytes),
         .buffer_bytes = costs->broadcast_bytes.known ? costs->broadcast_bytes.value : 0,
@@ -74,6 +75,7 @@ void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int mod
         not_negative(dl_costs_model_step_ns(costs, model, batch, "forward") + backward_ns);
     workload->backward_ns = fmin(not_negative(backward_ns), workload->compute_ns);
     workload->update_ns = not_negative(dl_costs_model_step_ns(costs, model, batch, "update"));
+    workload->bucket_ns = not_negative(dl_costs_model_step_ns(costs, model, batch, "bucket"));
 }
 
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)

@@ -4,8 +4,9 @@
  * The format, with examples: docs/formats.md. Its keys, units and ranges: dl_cost_keys
  * (costs_keys.c), docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
  *
- * An operation is called "input", "dispatch", or ends in ".forward", ".backward" or ".update". Its
- * fixed_ns and any latency may be negative (the intercept of a line fitted over a range), but not
+ * An operation is called "input", "dispatch", or ends in ".forward", ".backward", ".update" or
+ * ".bucket": copying gradients into the buckets of an all-reduce and back, by GPUs that exchange during
+ * the backward pass. Its fixed_ns and any latency may be negative (the intercept of a line fitted over a range), but not
  * its whole time at batch_max; a time that comes out below zero counts as zero. */
 #ifndef DL_SIM_COSTS_H
 #define DL_SIM_COSTS_H
@@ -280,6 +281,9 @@ const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t a
 
 /* Whether a worker's work differs from step to step. */
 bool dl_costs_work_differs(const dl_costs *costs);
+
+/* Whether an operation's name ends in ".phase". */
+bool dl_costs_is_phase(const char *name, const char *phase);
 
 /* What all operations take together at `batch` over the sum of their lines; 1 if not given. */
 double dl_costs_linearity(const dl_costs *costs, double batch);

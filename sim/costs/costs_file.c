@@ -154,7 +154,9 @@ static dl_status check_sum(const dl_costs *costs, dl_error *err)
             given = is_of_layer(&costs->ops[o], costs->layers[l].name) &&
                     costs->layers[l].parameter_bytes.known;
         }
-        if (!given && strstr(costs->ops[o].name, ".update") == NULL) return DL_OK;
+        if (!given && !dl_costs_is_phase(costs->ops[o].name, "update") &&
+            !dl_costs_is_phase(costs->ops[o].name, "bucket"))
+            return DL_OK;
     }
     const double all = (double)costs->parameter_bytes;
     if (all < 0 || fabs(sum - all) <= SUM_TOLERANCE * all) return DL_OK;
@@ -585,7 +587,7 @@ static bool is_op_name(const char *name)
 {
     return strcmp(name, "input") == 0 || strcmp(name, "dispatch") == 0 ||
            dl_costs_is_phase(name, "forward") || dl_costs_is_phase(name, "backward") ||
-           dl_costs_is_phase(name, "update");
+           dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
 }
 
 /* Reads the entry into the part of the costs that its row says. */

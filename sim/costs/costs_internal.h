@@ -18,9 +18,6 @@ typedef enum dl_cost_owner {
 
 const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key);
 
-/* Whether an operation's name ends in ".phase". */
-bool dl_costs_is_phase(const char *name, const char *phase);
-
 /* The name of an exchange's section, "[collective allreduce 8]" or "[roundtrip 4]", into text[bytes];
  * returns text. */
 const char *dl_costs_section_text(char *text, size_t bytes, const dl_collective_cost *cost);

@@ -124,6 +124,33 @@ static void tensors_of_a_layer_are_ready_together(void **state)
     assert_near(with_gradients_ns(ready, ""), fmax(third, end) + c + UPDATE_NS, 1e-5);
 }
 
+/* Half of the copies to buckets and back makes the backward pass longer, so that all gradients are ready
+ * later, half comes after the last bucket. Averages that do not overlap, and modes without buckets,
+ * have none. */
+static void gradients_are_copied_to_buckets(void **state)
+{
+    (void)state;
+    const char *all = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\noverlap = ";
+    const char *costs =
+        "[costs]\nschema = 1\nparameter_bytes = 2000000\n" FIXTURE_PASSES FIXTURE_UPDATE
+        "[op network.bucket]\nfixed_ns = 80000\nper_sample_ns = 0\n"
+        "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH;
+    char rest[256];
+    snprintf(rest, sizeof rest, "%syes\nbucket_bytes = 1000000\n", all);
+    const double backward_ns = BACKWARD_NS + 40e3, c = bucket_ns(1e6);
+    const double first = FORWARD_NS + backward_ns / 2 + c;
+    assert_near(fixture_step_ns(costs, "", 2, rest),
+                fmax(first, FORWARD_NS + backward_ns) + c + UPDATE_NS + 40e3, 1e-5);
+    /* One worker copies too; without the exchange it has none. */
+    assert_near(fixture_step_ns(costs, "", 1, rest), FORWARD_NS + BACKWARD_NS + UPDATE_NS + 80e3,
+                1e-5);
+    assert_near(fixture_step_ns(costs, "", 1, "[sync]\nmode = none\n"),
+                FORWARD_NS + BACKWARD_NS + UPDATE_NS, 1e-5);
+    snprintf(rest, sizeof rest, "%sno\n", all);
+    assert_near(fixture_step_ns(costs, "", 2, rest),
+                FORWARD_NS + BACKWARD_NS + bucket_ns(2e6) + UPDATE_NS, 1e-5);
+}
+
 /* A bucket begins when the slowest worker has it ready. */
 static void buckets_wait_for_the_slowest(void **state)
 {
@@ -212,6 +239,7 @@ int main(void)
         cmocka_unit_test(exchange_slows_computing_throughout),
         cmocka_unit_test(buckets_start_when_the_costs_say),
         cmocka_unit_test(tensors_of_a_layer_are_ready_together),
+        cmocka_unit_test(gradients_are_copied_to_buckets),
         cmocka_unit_test(buckets_wait_for_the_slowest),
         cmocka_unit_test(without_overlap_buckets_come_behind),
     };
