@@ -51,6 +51,73 @@ static void test_ranges(void **state)
     assert_false(dl_activity_valid(&bad));
 }
 
+/* On stream 7: a copy from 100 that is said to take 900, another at 150 that ends in time; then a
+ * graph's memset, beside which the graph's next node runs, and a kernel after which another starts
+ * early. Stream 8 is busy all the time. */
+static void test_late_ends(void **state)
+{
+    (void)state;
+    dl_activity works[] = {
+        {.kind = DL_ACTIVITY_KERNEL,
+         .stream = 7,
+         .correlation = 9,
+         .start_ns = 310,
+         .duration_ns = 9},
+        {.kind = DL_ACTIVITY_MEMCPY,
+         .stream = 7,
+         .correlation = 1,
+         .start_ns = 100,
+         .duration_ns = 900},
+        {.kind = DL_ACTIVITY_CALL, .correlation = 2, .start_ns = 110, .duration_ns = 5},
+        {.kind = DL_ACTIVITY_MEMCPY,
+         .stream = 7,
+         .correlation = 2,
+         .start_ns = 150,
+         .duration_ns = 50},
+        {.kind = DL_ACTIVITY_MEMSET,
+         .stream = 7,
+         .correlation = 3,
+         .start_ns = 200,
+         .duration_ns = 60},
+        {.kind = DL_ACTIVITY_KERNEL,
+         .stream = 7,
+         .correlation = 3,
+         .start_ns = 220,
+         .duration_ns = 70},
+        {.kind = DL_ACTIVITY_KERNEL,
+         .stream = 7,
+         .correlation = 4,
+         .start_ns = 300,
+         .duration_ns = 40},
+        {.kind = DL_ACTIVITY_MEMCPY,
+         .stream = 8,
+         .correlation = 5,
+         .start_ns = 90,
+         .duration_ns = 500},
+        {.kind = DL_ACTIVITY_MEMCPY,
+         .device = 1,
+         .stream = 8,
+         .correlation = 6,
+         .start_ns = 95,
+         .duration_ns = 500},
+        {.kind = DL_ACTIVITY_MEMSET,
+         .device = 1,
+         .stream = 8,
+         .correlation = 7,
+         .start_ns = 585,
+         .duration_ns = 5},
+    };
+    const int64_t expected_ns[] = {9, 50, 5, 50, 60, 70, 40, 500, 490, 5};
+    int64_t worst_ns = -1;
+    assert_int_equal(dl_activities_cut_late_ends(works, 10, &worst_ns), 2);
+    assert_int_equal(worst_ns, 850);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(works[i].duration_ns, expected_ns[i]);
+    assert_int_equal(dl_activities_cut_late_ends(works, 10, &worst_ns), 0);
+    assert_int_equal(worst_ns, 0);
+    assert_int_equal(dl_activities_cut_late_ends(NULL, 0, &worst_ns), 0);
+}
+
 static void test_device_work(void **state)
 {
     (void)state;
@@ -69,6 +136,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_device_work),
+        cmocka_unit_test(test_late_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

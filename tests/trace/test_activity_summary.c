@@ -153,6 +153,8 @@ static void test_quality(void **state)
     dl_activity_summary_free(&summary);
 
     trace.complete = false;
+    trace.late_ends = 2;
+    trace.late_worst_ns = 3 * US;
     hand_meta(&trace, "dropped_records", "12");
     hand_meta(&trace, "lost_timestamps", "3");
     hand_meta(&trace, "lost_activities", "many");
@@ -165,6 +167,7 @@ static void test_quality(void **state)
     assert_int_equal(summary.quality.losses[DL_LOSS_LOST_ACTIVITIES], 0);
     assert_true(warns(&summary, "ended before the program: limit on time"));
     assert_true(warns(&summary, "another profiler took the recording over (kineto)"));
+    assert_true(warns(&summary, "2 copies were recorded to end after the next operation of"));
     dl_activity_summary_free(&summary);
     dl_trace_free(&trace);
 
@@ -314,7 +317,7 @@ static void test_json(void **state)
                     "\"count\":2,\"total_ns\":200000,");
     assert_contains(text, "\"direction\":\"h2d\",\"memory\":\"pinned\",\"count\":2,\"bytes\":80000,"
                           "\"total_ns\":20000,");
-    assert_contains(text, "\"early_works\":1,\"early_worst_ns\":1000,");
+    assert_contains(text, "\"early_works\":1,\"early_worst_ns\":1000,\"late_ends\":0,");
     free(text);
     dl_activity_summary_free(&summary);
     dl_trace_free(&trace);

@@ -85,7 +85,9 @@ static dl_activity random_activity(dl_random *random, uint32_t thread, uint32_t 
     if (has & 512) a.bytes = random_size(random, 64);
     if (has & 1024) a.object = random_size(random, 64);
     a.start_ns = (int64_t)random_size(random, 62);
-    a.duration_ns = (int64_t)random_size(random, 62);
+    /* A copy that lasted beyond what is next on its stream would be cut. */
+    if (a.kind != DL_ACTIVITY_MEMCPY && a.kind != DL_ACTIVITY_MEMSET)
+        a.duration_ns = (int64_t)random_size(random, 62);
     return a;
 }
 
@@ -175,6 +177,26 @@ static void test_round_trip(void **state)
         free(work[w].records);
         free(work[w].activities);
     }
+    dl_trace_free(&trace);
+}
+
+/* A copy of 1 ms before a kernel that starts after 10 us. */
+static void test_late_ends(void **state)
+{
+    (void)state;
+    dl_trace_writer *writer = open_writer(PATH);
+    dl_trace_stream *stream = dl_trace_writer_stream(writer);
+    const dl_activity works[] = {
+        {.kind = DL_ACTIVITY_MEMCPY, .correlation = 1, .start_ns = 5000, .duration_ns = 1000000},
+        {.kind = DL_ACTIVITY_KERNEL, .correlation = 2, .start_ns = 15000, .duration_ns = 70}};
+    for (int i = 0; i < 2; i++)
+        dl_trace_stream_append_activity(stream, &works[i]);
+    close_writer(writer);
+    dl_trace trace = read_trace(PATH);
+    assert_int_equal(trace.activities[0].duration_ns, 10000);
+    assert_int_equal(trace.activities[1].duration_ns, 70);
+    assert_int_equal(trace.late_ends, 1);
+    assert_int_equal(trace.late_worst_ns, 990000);
     dl_trace_free(&trace);
 }
 
@@ -828,6 +850,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_late_ends),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_meta),
         cmocka_unit_test(test_cut_anywhere),

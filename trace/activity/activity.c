@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "common/status.h"
 
 bool dl_activity_valid(const dl_activity *activity)
@@ -16,6 +17,46 @@ bool dl_activity_valid(const dl_activity *activity)
 bool dl_activity_is_device_work(const dl_activity *activity)
 {
     return activity->kind >= DL_ACTIVITY_KERNEL && activity->kind <= DL_ACTIVITY_GRAPH;
+}
+
+static int compare_on_stream(const void *a, const void *b)
+{
+    const dl_activity *x = *(dl_activity *const *)a, *y = *(dl_activity *const *)b;
+    if (x->device != y->device) return DL_COMPARE(x->device, y->device);
+    if (x->stream != y->stream) return DL_COMPARE(x->stream, y->stream);
+    if (x->start_ns != y->start_ns) return DL_COMPARE(x->start_ns, y->start_ns);
+    return DL_COMPARE(x, y);
+}
+
+static bool ends_before_next(const dl_activity *activity)
+{
+    return activity->kind == DL_ACTIVITY_MEMCPY || activity->kind == DL_ACTIVITY_MEMSET;
+}
+
+size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_t *worst_ns)
+{
+    dl_activity **works = dl_calloc(count, sizeof *works, "works of streams");
+    size_t work_count = 0, cut = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (dl_activity_is_device_work(&activities[i])) works[work_count++] = &activities[i];
+    }
+    qsort(works, work_count, sizeof(dl_activity *), compare_on_stream);
+    *worst_ns = 0;
+    for (size_t i = 0; i + 1 < work_count; i++) {
+        dl_activity *copy = works[i];
+        const dl_activity *next = works[i + 1];
+        if (!ends_before_next(copy) || next->device != copy->device ||
+            next->stream != copy->stream || next->start_ns == copy->start_ns ||
+            next->correlation == copy->correlation)
+            continue;
+        const int64_t late_ns = copy->start_ns + copy->duration_ns - next->start_ns;
+        if (late_ns <= 0) continue;
+        copy->duration_ns -= late_ns;
+        cut++;
+        if (late_ns > *worst_ns) *worst_ns = late_ns;
+    }
+    free(works);
+    return cut;
 }
 
 const char *dl_activity_kind_name(dl_activity_kind kind)

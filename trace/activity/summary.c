@@ -257,6 +257,8 @@ static void sum_quality(dl_activity_summary *summary, const dl_launches *launche
             (uint64_t)dl_trace_meta_int(trace, dl_loss_name((dl_loss)loss), 0, INT64_MAX, 0);
     q->stopped = dl_trace_meta_text(trace, "stopped");
     q->takeover = dl_trace_meta_text(trace, "takeover");
+    q->late_count = trace->late_ends;
+    q->late_worst_ns = trace->late_worst_ns;
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (!dl_activity_is_device_work(a)) continue;
@@ -331,6 +333,12 @@ static void warn_about_quality(dl_activity_summary *summary)
                      "%" PRIu64 " of %" PRIu64 " GPU operations start before their launch call, "
                      "by %s at most: the clocks of host and device differ",
                      q->early_count, q->launched_count, DL_NS_TEXT(q->early_worst_ns));
+    }
+    if (q->late_count > 0) {
+        dl_notes_add(warnings,
+                     "%" PRIu64 " copies were recorded to end after the next operation of their "
+                     "stream had started, by %s at most: they are taken to end there",
+                     q->late_count, DL_NS_TEXT(q->late_worst_ns));
     }
     double unlaunched = (double)(q->work_count - q->launched_count);
     if (unlaunched > UNLAUNCHED_FRAC * (double)q->work_count) {

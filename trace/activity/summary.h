@@ -210,6 +210,8 @@ typedef struct dl_trace_quality {
     const char *takeover;    /* who took the recording over; "" = nobody. Borrowed */
     uint64_t early_count;    /* operations that start before their launch call does */
     int64_t early_worst_ns;  /* by how much at most */
+    uint64_t late_count;     /* copies whose recorded end was too late, and was cut */
+    int64_t late_worst_ns;   /* by how much at most */
     uint64_t launched_count; /* operations whose launch call is known, of work_count */
     uint64_t work_count;
 } dl_trace_quality;

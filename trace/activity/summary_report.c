@@ -580,9 +580,11 @@ static void write_quality(const dl_trace_quality *q, dl_json *to)
     dl_json_members(to, "stopped=%s takeover=%s", q->stopped, q->takeover);
     for (int loss = 0; loss < DL_LOSS_END; loss++)
         dl_json_number_item(to, dl_loss_name((dl_loss)loss), (double)q->losses[loss]);
-    dl_json_members(to, "early_works=%g early_worst_ns=%g launched_works=%g works=%g",
-                    (double)q->early_count, (double)q->early_worst_ns, (double)q->launched_count,
-                    (double)q->work_count);
+    dl_json_members(to,
+                    "early_works=%g early_worst_ns=%g late_ends=%g late_worst_ns=%g "
+                    "launched_works=%g works=%g",
+                    (double)q->early_count, (double)q->early_worst_ns, (double)q->late_count,
+                    (double)q->late_worst_ns, (double)q->launched_count, (double)q->work_count);
     dl_json_end(to, '}');
 }
 

@@ -113,7 +113,9 @@ typedef struct dl_trace {
     size_t record_count;
     dl_activity *activities; /* by chunk */
     size_t activity_count;
-    char **strings; /* names by id; [0] is "" */
+    size_t late_ends;      /* activities that were cut (dl_activities_cut_late_ends), */
+    int64_t late_worst_ns; /* and by how much at most */
+    char **strings;        /* names by id; [0] is "" */
     size_t string_count;
     char **meta;           /* key, value, key, value, ... */
     size_t meta_count;     /* pairs */

@@ -181,6 +181,8 @@ dl_status dl_trace_read_bytes(dl_trace *trace, const char *name, const void *dat
         return dl_error_set_at(err, DL_ERR_FORMAT, name, 0, "the trace has no whole chunk");
     }
     in.trace.bytes_ignored = bytes - taken;
+    in.trace.late_ends = dl_activities_cut_late_ends(in.trace.activities, in.trace.activity_count,
+                                                     &in.trace.late_worst_ns);
     *trace = in.trace;
     return DL_OK;
 }
