@@ -24,7 +24,9 @@ if(DL_PYTHON3)
              "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients}
              ${PROJECT_SOURCE_DIR}/profiler/torch/bench_gloo.py)
     add_test(NAME clients_warm COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_warm.py)
-    set_tests_properties(clients_syntax clients_warm PROPERTIES LABELS unit)
+    add_test(NAME clients_bench_gloo
+             COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_bench_gloo.py)
+    set_tests_properties(clients_syntax clients_warm clients_bench_gloo PROPERTIES LABELS unit)
 endif()
 # Traces of PyTorch on cores, recorded with tests/clients/train.py.
 add_test(NAME test_dlcal_cores COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_cores.sh
