@@ -202,14 +202,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
     free(groups);
 }
 
-/* What PyTorch's profiler adds to an operator, with shapes and without: medians of processor time of
- * steps with it and without in turn, of the models of tests/clients/models.py with 200 to 1355
- * operators a step, on a busy AMD EPYC, PyTorch 2.15, 2026-11-25: medians of single runs are 0.3 to 2.4 us
- * (blocks of steps -2.6 to 12.9). Half to twice of it is the 95 % interval. */
-#define PROFILED_SHAPES_NS 1300.0
-#define PROFILED_NS 700.0
-#define PROFILED_ERROR 0.35 /* of it: ln 2 / 1.96 */
-#define PROFILED_MAX 0.5    /* of a part: at least half of it is the program's */
+#define PROFILED_MAX 0.5 /* of a part: at least half of it is the program's */
 
 static dl_step_op *find_op(dl_step_costs *costs, const char *name)
 {
@@ -223,8 +216,7 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                               const dl_trace *trace, dl_notes *notes)
 {
     if (strcmp(dl_trace_meta_text(trace, "framework"), "MXNet") == 0) return; /* not measured */
-    const bool shapes = dl_trace_meta(trace, "record_shapes") != NULL;
-    const double each_ns = shapes ? PROFILED_SHAPES_NS : PROFILED_NS;
+    const double each_ns = dl_profiled_operator_ns(trace);
     const double traced_ns = costs->device_ns;
     double operators = 0, sum_ns = 0;
     for (int p = 0; p < DL_CPU_PARTS; p++) {
@@ -236,7 +228,7 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                 count += (double)cpu->steps[s].part_operators[p] / (double)cpu->regular_count;
         const double ns = fmin(count * each_ns, PROFILED_MAX * op->ns.value);
         op->ns.value -= ns;
-        op->ns.error = hypot(op->ns.error, PROFILED_ERROR * ns);
+        op->ns.error = hypot(op->ns.error, DL_PROFILED_ERROR * ns);
         operators += count;
         sum_ns += ns;
     }

@@ -330,6 +330,60 @@ static void waits_of_threads_are_named(void **state)
     }
 }
 
+/* Six launches a step: 200 ns each by the trace's figures; where a recorder names none, 2.7 us and
+ * 0.7 us for each of its three ranges in a step, of which half of the host's time is the most. */
+static void recording_is_taken_off_the_host(void **state)
+{
+    (void)state;
+    static char figures[] = "kernel 200 100 300; copy 900 800 950; event 0 0 0; sync 0 0 0; record "
+                            "0 0 0; repetitions 12; host node1; device NVIDIA H200";
+    static char pytorch[] = "PyTorch", framework[] = "framework", key[] = "capture_cost";
+    static char shapes[] = "record_shapes", unknown[] = "unknown (not measured)", one[] = "1";
+    char *measured[] = {key, figures}, *not_measured[] = {key, unknown};
+    char *profiled[] = {framework, pytorch, shapes, one};
+    rank_trace t;
+    add_steps(&t, 4, 1);
+    dl_step_costs bare = take(&t, 8), c;
+    assert_float_equal(bare.host_error_ns, 0, 0);
+    t.trace.meta = measured;
+    t.trace.meta_count = 1;
+    c = take(&t, 8);
+    assert_float_equal(bare.host_ns - c.host_ns, 1200, 1);
+    assert_float_equal(c.host_error_ns, 1200 / (2 * 1.96), 1);
+    dl_step_costs_free(&c);
+    t.trace.meta = not_measured;
+    c = take(&t, 8);
+    assert_float_equal(c.host_ns, bare.host_ns / 2, 1);
+    dl_step_costs_free(&c);
+    assert_float_equal(dl_profiled_operator_ns(&t.trace), 700, 0);
+    t.trace.meta = profiled;
+    t.trace.meta_count = 2;
+    assert_float_equal(dl_profiled_operator_ns(&t.trace), 1300, 0);
+    c = take(&t, 8);
+    assert_float_equal(c.host_error_ns, DL_PROFILED_ERROR * bare.host_ns / 2, 1);
+    assert_float_equal(c.device_ns, bare.device_ns, 1);
+    dl_step_costs_free(&c);
+    dl_step_costs_free(&bare);
+}
+
+/* One of five steps has the host wait 200 us more: the usual one counts. */
+static void host_is_that_of_the_usual_step(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 6; s++) {
+        const int64_t step_ns = t.host_ns;
+        rank_trace_work(&t, RT_COMPUTE, 900000);
+        t.host_ns += s == 2 ? 700000 : 500000;
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = take(&t, 8);
+    assert_int_equal(c.steps, 5);
+    assert_float_equal(c.host_ns, 501000, 500);
+    dl_step_costs_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +395,8 @@ int main(void)
         cmocka_unit_test(one_step_is_taken_as_it_is),
         cmocka_unit_test(waits_of_devices_are_kept_removed_or_refused),
         cmocka_unit_test(waits_of_threads_are_named),
+        cmocka_unit_test(recording_is_taken_off_the_host),
+        cmocka_unit_test(host_is_that_of_the_usual_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
