@@ -34,7 +34,6 @@ static dl_status fit_all(dl_calibration *all, dl_error *err)
         dl_step_noise_fit_factors(&all->dataset, &all->costs, &all->noise, &all->notes);
     }
     dl_work_fit(&all->dataset, &all->costs, &all->notes);
-    /* After the noise, which is of steps with their gaps. */
     if (status == DL_OK) {
         status = dl_launch_gaps_fit(&all->dataset, &all->costs, &all->notes, err);
     }

@@ -118,16 +118,16 @@ void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes 
 
 void dl_comm_fit_free(dl_comm_fit *fit);
 
-/* Takes gaps between launches out of the operations of a GPU.
+/* How long launching takes where a GPU waits for it.
  *
  * Training times an operation from the end of the one before to its own, so that where the host
- * launches more slowly than the GPU computes, forward and backward are as long as their launching.
- * dlprof bench times passes without such gaps ("pass"). Where one takes over 5 % less than as trained,
- * the operations' sum becomes the line through the passes, each operation keeping its part of it; what
- * the pass took as trained is [dispatch] per_worker_ns, which goes beside it; [linearity] falls away;
- * and [sharing], measured with gaps, is made relative to the GPU's own time, at most turns where k
- * copies took no longer than k = 1. A note says so, or that there are no gaps. Without such samples
- * nothing changes. What it leaves out: gaps between the operations of the update. */
+ * launches more slowly than the GPU computes, an operation is as long as its launching. dlprof bench
+ * times passes without such gaps ("pass"). Where one takes over 5 % less than as trained, launching a
+ * step takes longer than its launches one by one, and no longer than the shortest pass of all batch
+ * sizes that were trained: that is [dispatch] per_worker_ns, which goes beside the operations. These
+ * and [sharing] stay as measured, with their gaps: gaps lie between short operations, and time that is
+ * lost there is not made up for while the GPU works on long ones. A note says so, or that there are no
+ * gaps. Without such samples nothing changes. */
 dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes,
                              dl_error *err) DL_MUST_CHECK;
 
@@ -209,7 +209,8 @@ typedef struct dl_copies_run {
 dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count);
 
 /* Fills costs->sharing from the bench traces: batch sizes are combined, by their errors and what
- * they differ by beyond. Without "step" samples nothing is filled in. Zero `fit` before; release
+ * they differ by beyond. Alone, a step takes what the bench's one copy took in the same round; on a
+ * GPU what training took on it, at batch sizes that were trained. Without "step" samples nothing is filled in. Zero `fit` before; release
  * with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never one alone. */
 dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
                                     dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
@@ -218,13 +219,14 @@ void dl_contention_fit_free(dl_contention_fit *fit);
 /* How the step time varies around its expectation: factors in the order of each run.
  *
  *   1 copy     step time over fitted step time: the train runs of each batch size, and the bench's
- *              steps of one copy at the same batch size; the latter are left out where their mean
+ *              steps of one copy (not on a GPU) at the same batch size; the latter are left out where their mean
  *              factor is off the train runs' by more than DL_STEP_NOISE_AGREE_FRAC: then they
  *              measure something else
  *   k copies   step time over fitted step time times sharing: the bench's steps of k copies at
  *              once, 2 <= k <= cores, for each batch size: there cores differ, for whole runs, from
- *              one another, and disturb each other. A bench trace is one run. Not of GPUs, whose
- *              bench has of a step only its time there
+ *              one another, and disturb each other. A bench trace is one run. Of k copies on a GPU,
+ *              the time of their operations there over their fitted time times k times sharing: some
+ *              streams are served better than others, for many steps
  *
  * Whoever resamples them needs runs to be runs and neighbours to be neighbours, so what is kept is
  * of each copy of each run the same number of consecutive steps, from its middle, where there are
