@@ -78,33 +78,52 @@ typedef struct ratios {
     size_t count;
 } ratios;
 
-/* `slices`: copies take turns in long time slices, as cores do it and GPUs do not. */
-static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices,
+/* `slices`: copies take turns in long time slices, as cores do it and GPUs do not. `trained_ns`: of the
+ * step alone, where it is known; 0: that of the same round. */
+static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices, double trained_ns,
                             const dl_contention_point *point, ratios *all, dl_error *err)
 {
     for (size_t round = 0;; round++) {
         const dl_copies_run *many = find_round(runs, count, point->copies, point->batch, round);
         const dl_copies_run *alone = find_round(runs, count, 1, point->batch, round);
-        if (many == NULL || alone == NULL) return DL_OK;
+        if (many == NULL || (alone == NULL && trained_ns <= 0)) return DL_OK;
         const double turns = (double)many->copies / (double)many->cores;
-        double many_ns, alone_ns;
+        double many_ns, alone_ns = trained_ns;
         const bool mean = slices && turns > 1;
         dl_status status = run_time(many, mean, &many_ns, err);
-        if (status == DL_OK) status = run_time(alone, mean, &alone_ns, err);
+        if (status == DL_OK && trained_ns <= 0) status = run_time(alone, mean, &alone_ns, err);
         if (status != DL_OK) return status;
         DL_APPEND(all->values, all->count, "rounds") =
             many_ns / (alone_ns * (turns > 1 ? turns : 1));
     }
 }
 
-static dl_status fit_point(const dl_dataset *dataset, dl_contention_point *point, dl_error *err)
+/* The operations of a step on a GPU, which the bench times likewise, of that batch size in training; 0:
+ * none was trained. What dlsim makes of their costs and of the factor is then the time of k copies
+ * itself, whatever the bench's short run of one copy met. */
+static double trained_on_gpu_ns(const dl_dataset *dataset, const dl_costs *costs, int64_t batch)
+{
+    const double samples = (double)batch;
+    for (size_t r = 0; r < dataset->run_count && dataset->gpu.gpu; r++) {
+        if (dataset->runs[r].batch == batch)
+            return dl_costs_step_ns(costs, samples, "forward") +
+                   dl_costs_step_ns(costs, samples, "backward") +
+                   dl_costs_step_ns(costs, samples, "update");
+    }
+    return 0;
+}
+
+static dl_status fit_point(const dl_dataset *dataset, const dl_costs *costs,
+                           dl_contention_point *point, dl_error *err)
 {
     ratios all = {0};
     dl_status status = DL_OK;
     for (size_t b = 0; b < dataset->bench_count && status == DL_OK; b++) {
         size_t count;
         dl_copies_run *runs = dl_contention_runs(&dataset->benches[b], &count);
-        status = add_rounds(runs, count, !dataset->benches[b].gpu, point, &all, err);
+        const bool gpu = dataset->benches[b].gpu;
+        const double trained_ns = gpu ? trained_on_gpu_ns(dataset, costs, point->batch) : 0;
+        status = add_rounds(runs, count, !gpu, trained_ns, point, &all, err);
         free(runs);
     }
     if (status == DL_OK && all.count == 0) {
@@ -192,7 +211,7 @@ dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit
     list_points(dataset, fit);
     dl_status status = DL_OK;
     for (size_t i = 0; i < fit->count && status == DL_OK; i++) {
-        status = fit_point(dataset, &fit->points[i], err);
+        status = fit_point(dataset, costs, &fit->points[i], err);
     }
     DL_GROUPS (first, end, fit->count, fit->points[end].copies == fit->points[first].copies) {
         if (status != DL_OK) break;
