@@ -149,16 +149,27 @@ static void keep(dl_noise_set *set, dl_step_noise_set *fit)
     free(kept);
 }
 
+static double gpu_step_ns(const dl_costs *costs, double batch)
+{
+    return dl_costs_step_ns(costs, batch, "forward") + dl_costs_step_ns(costs, batch, "backward") +
+           dl_costs_step_ns(costs, batch, "update");
+}
+
 /* The set of one number of copies and batch size, if there are runs of it. */
 static void add_set(const dl_dataset *dataset, size_t copies, int64_t batch, dl_costs *costs,
                     dl_step_noise *fit, dl_notes *notes)
 {
     gathered all = {.set = {.batch = batch, .copies = copies}};
-    const double expected_ns =
-        dl_costs_step_ns(costs, (double)batch, NULL) * dl_sharing(costs, (int)copies);
+    const double shared = dl_sharing(costs, (int)copies);
+    const double expected_ns = dl_costs_step_ns(costs, (double)batch, NULL) * shared;
     if (copies == 1) add_train(&all, dataset, expected_ns);
-    for (size_t b = 0; b < dataset->bench_count; b++)
-        if (!dataset->benches[b].gpu) add_bench(&all, &dataset->benches[b], expected_ns);
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        /* Of copies on a GPU, the time of their operations there; of one, training says it. */
+        const bool gpu = dataset->benches[b].gpu;
+        if (gpu && copies == 1) continue;
+        add_bench(&all, &dataset->benches[b],
+                  gpu ? gpu_step_ns(costs, (double)batch) * shared * (double)copies : expected_ns);
+    }
     if (copies == 1) check_bench(&all, notes);
     if (all.set.run_count == 0) return;
     costs->noise = dl_realloc(costs->noise, fit->count + 1, sizeof *costs->noise, "noise sets");
@@ -175,8 +186,8 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
     int64_t *batches = dl_dataset_batches(dataset, &count);
     *fit = (dl_step_noise){0};
     for (size_t copies = 1; copies <= DL_SHARING_MAX; copies++) {
-        if (copies > 1 && ((int64_t)copies > costs->cores || !costs->sharing[copies].known))
-            continue;
+        const bool fits = dataset->gpu.gpu || (int64_t)copies <= costs->cores;
+        if (copies > 1 && (!fits || !costs->sharing[copies].known)) continue;
         for (size_t b = 0; b < count; b++)
             add_set(dataset, copies, batches[b], costs, fit, notes);
     }

@@ -644,7 +644,9 @@ static void make_inputs(run_inputs *in, const dl_run_config *config, const dl_co
         .cores = gpu != NULL ? agents(point) : point->cores,
         .shares = shares_of(scenario, config->costs, point),
     };
-    const int at_once = workers < in->cores ? workers : in->cores;
+    const int at_once = gpu != NULL           ? dl_point_workers_per_gpu(point)
+                        : workers < in->cores ? workers
+                                              : in->cores;
     init_workload(&in->workload, config, costs, &in->shares[0]);
     in->steps = gpu_steps(config, costs, in->shares, &in->owned_steps);
     if (gpu != NULL) dl_gpu_options_at_point(scenario->gpu, costs, workers, point->gpus, gpu);

@@ -163,6 +163,37 @@ static void test_copies_at_once_are_a_set_of_their_own(void **state)
     release(&c);
 }
 
+/* On one GPU: of the step, 100 ns, the bench times the 80 of the pass. Two copies, sharing 0.75, take
+ * 120 on average: 132 and 108 ns are factors 1.1 and 0.9. The bench's one copy is left to training. */
+static void test_copies_on_a_gpu_vary_by_their_time_there(void **state)
+{
+    (void)state;
+    noise_case c = make();
+    c.costs.ops = dl_realloc(c.costs.ops, 2, sizeof *c.costs.ops, "operations");
+    c.costs.op_count = 2;
+    c.costs.ops[0].fixed_ns.value = 20;
+    c.costs.ops[1] = c.costs.ops[0];
+    c.costs.ops[1].name = dl_strdup("a.forward");
+    c.costs.ops[1].fixed_ns.value = 80;
+    c.costs.cores = 1;
+    c.costs.sharing[2] = (dl_value){.known = true, .value = 0.75};
+    add_even_run(&c.dataset, 2, 100);
+    add_bench(&c.dataset, 4, 1, 2, 300);
+    add_bench(&c.dataset, 4, 2, 2, 132);
+    c.dataset.benches[1].samples[1].worker = 1;
+    c.dataset.benches[1].samples[1].duration_ns = 108;
+    c.dataset.gpu.gpu = c.dataset.benches[0].gpu = c.dataset.benches[1].gpu = true;
+    fit_factors(&c);
+    assert_int_equal(c.costs.noise_count, 2);
+    assert_true(c.costs.noise[0].copies == 1 && c.costs.noise[0].run_count == 1);
+    assert_true(fabsf(c.costs.noise[0].series[0].factors[0] - 1.0F) < 1e-6F);
+    const dl_noise_set *set = &c.costs.noise[1];
+    assert_true(set->copies == 2 && set->run_count == 1);
+    assert_true(fabsf(set->series[0].factors[0] - 1.1F) < 1e-6F);
+    assert_true(fabsf(set->series[1].factors[0] - 0.9F) < 1e-6F);
+    release(&c);
+}
+
 /* Two rounds of two copies in one bench trace, 2 steps of each copy in each, are one run of 4
  * steps, so that its number is that of the trace's exchange run; a second trace is a second run. */
 static void test_rounds_of_a_bench_are_one_run(void **state)
@@ -241,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_pieces_are_even_and_contiguous),
         cmocka_unit_test(test_bench_steps_join),
         cmocka_unit_test(test_copies_at_once_are_a_set_of_their_own),
+        cmocka_unit_test(test_copies_on_a_gpu_vary_by_their_time_there),
         cmocka_unit_test(test_rounds_of_a_bench_are_one_run),
         cmocka_unit_test(test_bench_steps_that_differ_do_not),
         cmocka_unit_test(test_work_follows_the_lines),
