@@ -34,6 +34,7 @@ SETTINGS = {
     "launches": 10000,  # of the program of known truth
     "own_frac": 0.01,  # a kernel's mean from the program's own time of it
     "torch": [sys.executable, str(HERE / "torch_cases.py")],
+    "torch_cases": ["eager", "compile", "graphs", "loaders", "profiler", "ddp"],
     "torch_steps": 60,
     "rounds": 5,  # of the cost of recording, at least 2
     "warm_s": 1,
@@ -292,7 +293,7 @@ def torch(step):
     steps = step.settings["torch_steps"]
     if not torch_there(step):
         return
-    for case in ("eager", "compile", "graphs", "loaders", "profiler", "ddp"):
+    for case in step.settings["torch_cases"]:
         text, run = record(step, case, [*step.settings["torch"], case, steps])
         told = [json.loads(line) for line in (text or "").splitlines() if line.startswith("{")]
         if not step.check(told, f"{case}: the program says nothing") or run is None:
