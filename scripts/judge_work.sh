@@ -4,21 +4,24 @@
 # --work). Costs and the distribution are those of runs of one worker and of benchmarks; judged are runs
 # of 2 and 4 workers. Each round runs all settings once, in turn with the same setting with equal work,
 # and what is compared is by how much the first takes longer: what disturbs the machine meets both.
-# Result: a table with mean and largest error, and build/work.
+# Result: a table with mean and largest error, how far measured medians can be trusted, a verdict, and
+# build/work.
 #
-# Usage: scripts/judge_work.sh [--rounds N] [--again]
+# Usage: scripts/judge_work.sh [--rounds N] [--again] [--docs]
 #   --rounds N   of measurements (7); the median over the rounds counts
 #   --again      predict again what was measured before
+#   --docs       put the table into docs/accuracy.md, in place of the one there
 #
 # Needs dlprof, dlcal and dlsim in build/release/bin (or $BIN). Images are synthetic.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rounds=7 measure=1
+rounds=7 measure=1 docs=
 while [ $# -gt 0 ]; do
     case $1 in
         --rounds) rounds=${2:?}; shift 2 ;;
         --again) measure=; shift ;;
-        -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        --docs) docs=1; shift ;;
+        -h | --help) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "judge_work.sh: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
     esac
 done
@@ -84,9 +87,10 @@ INI
     column "$out/point.csv" throughput_per_s
 }
 
-table() {
+# Of each setting: predicted and measured factor on the step, error, quartiles, error with equal work
+# assumed, standard error of the measured median and 90th over 10th percentile minus 1, in %.
+rows() {
     local name mode interval n work equal drawn
-    printf '%-11s %7s %-10s %10s %9s %8s %8s %11s\n' mode workers work predicted measured "error %" quartiles "equal: err %"
     while read -r name mode interval; do
         for n in "${workers[@]}"; do
             equal=$(predict equal.costs.ini "$mode" "$interval" "$n")
@@ -100,16 +104,58 @@ table() {
                             for (i = 2; i <= m; i++) for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
                         }
                         function at(v, m, q,    x) { x = 1 + q * (m - 1); return v[int(x)] + (x - int(x)) * (v[x < m ? int(x) + 1 : m] - v[int(x)]) }
-                        { ratio[NR] = $1 / $2; alone[NR] = $1 }
+                        { ratio[NR] = $1 / $2; alone[NR] = $1; sum += ratio[NR]; squares += ratio[NR] ^ 2 }
                         END {
                             sorted(ratio, NR); sorted(alone, NR)
-                            p = equal / drawn; m = at(ratio, NR, 0.5)
-                            printf "%-11s %7d %-10s %10.3f %9.3f %+8.1f %4.2f-%4.2f %+11.1f\n", name, n, work, p, m, 100 * (p / m - 1),
-                                at(ratio, NR, 0.25), at(ratio, NR, 0.75), 100 * (equal / at(alone, NR, 0.5) - 1)
+                            p = equal / drawn; m = at(ratio, NR, 0.5); mean = sum / NR
+                            sd = NR > 1 && squares / NR > mean ^ 2 ? sqrt((squares / NR - mean ^ 2) * NR / (NR - 1)) : 0
+                            printf "%s %d %s %.3f %.3f %+.1f %.2f-%.2f %+.1f %.1f %.1f\n", name, n, work, p, m, 100 * (p / m - 1),
+                                at(ratio, NR, 0.25), at(ratio, NR, 0.75), 100 * (equal / at(alone, NR, 0.5) - 1),
+                                100 * 1.2533 * sd / sqrt(NR) / m, 100 * (at(ratio, NR, 0.9) / at(ratio, NR, 0.1) - 1)
                         }'
             done
         done
     done < <(modes)
+}
+
+# What others had of the processors, mean over all measured runs, in %.
+others() {
+    local file
+    for file in "$out"/*.[0-9].*.csv; do paste <(column "$file" others_frac) <(column "$file" steal_frac); done |
+        awk '{ sum += 100 * ($1 + $2) } END { print sum / NR }'
+}
+
+# The verdicts are those of docs/method.md, "Evaluation".
+summary() {
+    awk '
+        function size(x) { return x < 0 ? -x : x }
+        BEGIN { printf "%-11s %7s %-10s %10s %9s %8s %9s %11s\n", "mode", "workers", "work", "predicted", "measured", "error %", "quartiles", "equal: err %" }
+        {
+            printf "%-11s %7d %-10s %10.3f %9.3f %+8.1f %9s %+11.1f\n", $1, $2, $3, $4, $5, $6, $7, $8
+            e = size($6); sum += e; if (e > most) most = e
+            none += 100 * size(1 - 1 / $5); floor += $9; if ($10 > spread) { spread = $10; where = $1 " " $2 " " $3 }
+        }
+        END {
+            printf "error of %d settings: mean %.1f %%, largest %.1f %%; with equal work assumed mean %.1f %%\n", NR, sum / NR, most, none / NR
+            printf "noise floor: %.1f %%, the standard error of a measured median (mean over the settings)\n", floor / NR
+            if (rounds < 3) printf "verdict: fewer than three rounds do not judge the predictions\n"
+            else if (spread > 30) printf "verdict: this machine varies too much to judge the predictions (%s: 90th over 10th percentile %.0f %%)\n", where, spread
+            else if (others > 5) printf "verdict: disturbed, other programs used, or the host took, %.0f %% of the processors\n", others
+            else printf "verdict: judged\n"
+        }' rounds="$(column "$out/allreduce.2.equal.csv" step_s | wc -l)" others="$(others)" "$out/rows.txt"
+}
+
+# As docs/accuracy.md has it: a line a setting, then the means.
+markdown() {
+    echo '| mode | workers | work | predicted: longer by | measured (quartiles) | error % | equal work: error of the throughput % | floor % |'
+    echo '|---|---|---|---|---|---|---|---|'
+    awk '{
+            printf "| %s | %d | %s | %s | %s (%s) | %s | %s | %s |\n", $1, $2, $3, $4, $5, $7, $6, $8, $9
+            e = $6 < 0 ? -$6 : $6; sum += e; if (e > most) most = e; n = 100 * (1 - 1 / $5); none += n < 0 ? -n : n; floor += $9
+        }
+        END { printf "| mean, max | | | | | %.1f, %.1f | | %.1f |\n", sum / NR, most, floor / NR }' "$out/rows.txt"
+    echo
+    summary | sed -n '$s/^v/V/p' | sed 's/$/./'
 }
 
 if [ -n "$measure" ]; then
@@ -122,7 +168,11 @@ for work in "${distributions[@]}"; do
     work=${work%:*}
     "$bin/dlcal" fit "$out"/{bench,snapshot,equal,"$work-drawn"}-*.dlt -o "$out/$work.costs.ini" >"$out/$work.txt"
 done
-table | tee "$out/table.txt" |
-    awk '{ print }
-        NR > 1 { e = $6 < 0 ? -$6 : $6; m = $5 - 1; m = m < 0 ? -m : m; sum += e; none += 100 * m / (1 + m); n++; if (e > most) most = e }
-        END { printf "error of %d settings: mean %.1f %%, largest %.1f %%; with equal work assumed mean %.1f %%\n", n, sum / n, most, none / n }'
+rows >"$out/rows.txt"
+summary | tee "$out/table.txt"
+markdown >"$out/accuracy.md"
+[ -z "$docs" ] || awk -v table="$out/accuracy.md" '
+    /<!-- judge_work.sh/ { print; print ""; while ((getline line < table) > 0) print line; print ""; inside = 1; next }
+    /<!-- end of judge_work.sh/ { inside = 0 }
+    !inside' docs/accuracy.md >"$out/docs.md"
+[ -z "$docs" ] || cp "$out/docs.md" docs/accuracy.md
