@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/alloc.h"
 #include "common/cpu.h"
@@ -346,6 +347,14 @@ static bool all_set_up(dl_train_worker *worker)
     return shared->status == DL_OK;
 }
 
+void dl_train_free_running_end(dl_train_shared *shared)
+{
+    pthread_mutex_lock(&shared->mutex);
+    atomic_store_explicit(&shared->ended, true, memory_order_relaxed);
+    pthread_cond_broadcast(&shared->changed);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
 /* A worker from its set-up to its last step. */
 static void worker_run(dl_train_worker *worker)
 {
@@ -360,12 +369,7 @@ static void worker_run(dl_train_worker *worker)
         next_ns = run_step(worker, next_ns);
         worker->step++;
     } while (run_goes_on(worker));
-    if (shared->mode->free_running) {
-        pthread_mutex_lock(&shared->mutex);
-        atomic_store_explicit(&shared->ended, true, memory_order_relaxed);
-        pthread_cond_broadcast(&shared->changed);
-        pthread_mutex_unlock(&shared->mutex);
-    }
+    if (shared->mode->free_running) dl_train_free_running_end(shared);
     worker->last_loss = dl_model_loss(worker->model);
 }
 
@@ -599,7 +603,11 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *who
     dl_barrier_init(&shared->barrier, config->workers, shared->wait);
     dl_lock_init(&shared->lock, shared->wait);
     pthread_mutex_init(&shared->mutex, NULL);
-    pthread_cond_init(&shared->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&shared->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     shared->workers = dl_calloc((size_t)config->workers, sizeof *shared->workers, "workers");
     for (int w = 0; w < config->workers; w++) {
         shared->workers[w] =
@@ -660,10 +668,12 @@ static dl_status run_threads(dl_train_shared *shared, dl_error *err)
         worker->team = dl_thread_team_make(config->threads, shared->wait);
     }
     pthread_barrier_init(&shared->set_up, NULL, single ? 1 : (unsigned)config->workers);
+    if (status == DL_OK) status = dl_train_syncer_start(shared, err);
     if (status == DL_OK) {
         status =
             dl_pinned_threads_run(threads, cores, single ? single_run : thread_run, shared, err);
     }
+    dl_train_syncer_join(shared);
     pthread_barrier_destroy(&shared->set_up);
     if (status != DL_OK) return ranks_ready(shared, status, err);
     if (shared->status == DL_OK) shared->status = worker_status(shared, &shared->err);

@@ -18,6 +18,12 @@
  *              Gupta, Zhang & Wang 2016), and the others stay at the server. With a bound, an
  *              update that would make a gradient staler waits for it, and who comes meanwhile waits
  *              for the update. Gradients that wait for an update when the run ends are in none.
+ *   async_average
+ *              every `interval` steps: upload what was learned since the last upload or the version
+ *              that was taken, take a newer version if there is one (waiting at most merge.wait_s),
+ *              go on. A syncer with a thread of its own merges uploads into new versions
+ *              (kernels/train/merge.h); `outer` is then its optimizer. Staleness of an upload =
+ *              versions made between the one that its worker had taken and the merge.
  *
  * In average, `fragments` F divides the parameters into F equal parts, each of which is averaged
  * every `interval` steps, one after another every interval / F (Streaming DiLoCo, Douillard et al.
@@ -38,8 +44,8 @@
  * updates (kernels/exchange.h), with the same slices, and which the workers then pull. Their own
  * optimizers' states go on, or are averaged.
  *
- * In none, async and softsync nobody waits for the others' steps. There the run ends when the first
- * worker has done all its steps (the others end the one that they are in), so that all that is
+ * In none, async, softsync and async_average nobody waits for the others' steps. There the run ends
+ * when the first worker has done all its steps (the others end the one that they are in), so that all that is
  * measured was measured while all workers were at work.
  *
  * On a device (config.device) the same modes push to and pull from the server, which is in the
@@ -64,8 +70,11 @@
  * shuffled order from the step's usual place on, so some are trained on more often than others. A
  * worker's gradient is the mean over its own samples, and averages weigh workers alike.
  *
- * With one worker every mode gives bit for bit what `none` gives, unless it quantises, lags or has
- * an outer optimizer.
+ * With one worker every mode but async_average gives bit for bit what `none` gives, unless it
+ * quantises, lags or has an outer optimizer. What async_average gives follows from the order of
+ * uploads, merges and adoptions (result.merge_events), which is the scheduler's: a replay of them has
+ * the same bits. Where each waits for a merge of all, that order, and so the result, is always the
+ * same.
  * A worker may have several threads, among which its operations divide their loops
  * (kernels/thread_team.h), with the bits of one thread.
  *
@@ -87,10 +96,11 @@
 #include "kernels/optimizer.h"
 #include "kernels/quantise.h"
 #include "kernels/ranks/rank_group.h"
+#include "kernels/train/merge.h"
 #include "kernels/train/schedule.h"
 #include "trace/record.h"
 
-/* "none", "allreduce", "ps", "average", "async", "softsync", NULL */
+/* "none", "allreduce", "ps", "average", "async", "softsync", "async_average", NULL */
 extern const char *const dl_sync_names[];
 typedef enum dl_sync {
     DL_SYNC_NONE,
@@ -98,7 +108,8 @@ typedef enum dl_sync {
     DL_SYNC_PS,
     DL_SYNC_AVERAGE,
     DL_SYNC_ASYNC,
-    DL_SYNC_SOFTSYNC
+    DL_SYNC_SOFTSYNC,
+    DL_SYNC_ASYNC_AVERAGE
 } dl_sync;
 
 extern const char *const dl_dispatch_names[]; /* "threads", "single", NULL */
@@ -143,7 +154,7 @@ typedef struct dl_train_config {
     dl_precision precision;
     dl_optimizer_config optimizer;
     dl_sync sync;
-    int interval;           /* average: >= 1 */
+    int interval;           /* average, async_average: >= 1 */
     bool interval_by_speed; /* average on the processor: the fastest worker does `interval` local
                                steps, one that is slower by a factor f, as `slow` says, the nearest
                                whole number to interval / f, at least 1; steps is then a multiple of
@@ -154,10 +165,11 @@ typedef struct dl_train_config {
     double mixing; /* with lag: 0..1, what a worker keeps of its own parameters */
     int sites;     /* average on the processor: 0, or two levels: 1..workers, divides workers; over
                   ranks a multiple of their number, without lag */
-    dl_outer_config outer; /* average, not on a device's server or between devices */
+    dl_outer_config outer; /* average, not on a device's server or between devices; async_average */
     int server_threads;    /* ps, average: 1..workers */
     int softsync_n;        /* softsync: 1..workers; an update needs workers / n gradients */
-    int64_t bound;         /* softsync: largest staleness; -1 = none */
+    int64_t bound;         /* softsync, async_average: largest staleness; -1 = none */
+    dl_merge_config merge; /* async_average */
     bool staleness_rate;   /* async, softsync: each gradient's learning rate is divided by its
                             staleness, where that is above 1 (Zhang et al. 2016); sgd only */
     int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
@@ -249,13 +261,16 @@ typedef struct dl_train_result {
     double samples_per_s; /* samples of all steps done / seconds; with work, those drawn */
     double first_loss, last_loss; /* of the first and last step, mean over workers */
     double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
-                           ps, async and softsync), as double */
+                           ps, async and softsync; async_average: the last version), as double */
     size_t parameter_count;
     int64_t updates, samples; /* that the final parameters have in them; as of a point; with work,
                                  as many as there are on average */
     dl_train_point *points;   /* [point_count], config.evaluate_every steps apart; in average the
                                  next averages after that */
     int point_count;
+    dl_merge_counts uploads;      /* async_average, as the next */
+    dl_merge_event *merge_events; /* [merge_event_count] in their order; NULL: there are none */
+    size_t merge_event_count;
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
 

@@ -23,6 +23,7 @@ dl_train_config dl_train_default_config(void)
         .server_threads = 1,
         .softsync_n = 1,
         .bound = -1,
+        .merge = {.quorum = 1},
         .workers = 1,
         .threads = 1,
         .batch = 64,
@@ -354,16 +355,18 @@ double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t
 static dl_status check_server(const dl_train_config *config, dl_error *err)
 {
     const bool softsync = config->sync == DL_SYNC_SOFTSYNC;
+    const bool bounded = softsync || config->sync == DL_SYNC_ASYNC_AVERAGE;
     if (softsync && (config->softsync_n < 1 || config->softsync_n > config->workers)) {
         return dl_error_set(err, DL_ERR_RANGE, "softsync's n is %d; must be 1 to %d, the workers",
                             config->softsync_n, config->workers);
     }
-    if (softsync && config->bound < -1) {
+    if (bounded && config->bound < -1) {
         return dl_error_set(err, DL_ERR_RANGE, "bound %lld; must be 0 or more, or -1 for none",
                             (long long)config->bound);
     }
-    if (!softsync && config->bound >= 0) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "a bound needs softsync: %s has none",
+    if (!bounded && config->bound >= 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a bound needs softsync or async_average: %s has none",
                             dl_sync_names[config->sync]);
     }
     if (!config->staleness_rate) return DL_OK;
@@ -438,14 +441,16 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
                        : late       ? "a lag needs"
                        : two_levels ? "sites need"
                                     : "intervals by speed need";
-    if (config->sync != DL_SYNC_AVERAGE) {
-        if (!divided && !late && !two_levels && !config->interval_by_speed) return DL_OK;
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s average: %s averages no parameters", what,
-                            dl_sync_names[config->sync]);
-    }
-    if (config->interval < 1) {
+    const bool merged = config->sync == DL_SYNC_ASYNC_AVERAGE;
+    if ((merged || config->sync == DL_SYNC_AVERAGE) && config->interval < 1) {
         return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
                             config->interval);
+    }
+    if (config->sync != DL_SYNC_AVERAGE) {
+        if (!divided && !late && !two_levels && !config->interval_by_speed) return DL_OK;
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s average: %s %s", what,
+                            dl_sync_names[config->sync],
+                            merged ? "does not take them" : "averages no parameters");
     }
     dl_status status = check_ranges(config, err);
     if (status == DL_OK && config->interval_by_speed) status = check_by_speed(config, err);
@@ -465,13 +470,35 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
+/* What merges may be. */
+static dl_status check_merge(const dl_train_config *config, dl_error *err)
+{
+    if (config->sync != DL_SYNC_ASYNC_AVERAGE) return DL_OK;
+    if (config->device != NULL) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "async_average merges in the processor's memory: its learners need the "
+                            "processor");
+    }
+    if (config->quantise != DL_QUANTISE_NONE) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "async_average sends parameters as they are, not as %s",
+                            dl_quantise_names[config->quantise]);
+    }
+    if (config->evaluate_every > 0) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "async_average has no points on the way, only its last version");
+    }
+    return dl_merge_check(&config->merge, config->workers, err);
+}
+
 static dl_status check_outer(const dl_train_config *config, dl_error *err)
 {
     const dl_outer_config *outer = &config->outer;
     if (outer->kind == DL_OUTER_NONE) return DL_OK;
-    if (config->sync != DL_SYNC_AVERAGE) {
+    if (config->sync != DL_SYNC_AVERAGE && config->sync != DL_SYNC_ASYNC_AVERAGE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "an outer optimizer needs average: %s averages no parameters",
+                            "an outer optimizer needs average or async_average: %s averages no "
+                            "parameters",
                             dl_sync_names[config->sync]);
     }
     if (dl_train_is_collective(config) || config->where == DL_TRAIN_WHERE_GPU) {
@@ -498,7 +525,7 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
     if (status == DL_OK) status = check_work(config, err);
     if (status == DL_OK) status = check_dispatch(config, err);
     if (status != DL_OK) return status;
-    if (config->sync < DL_SYNC_NONE || config->sync > DL_SYNC_SOFTSYNC) {
+    if (config->sync < DL_SYNC_NONE || config->sync > DL_SYNC_ASYNC_AVERAGE) {
         return dl_error_set(err, DL_ERR_RANGE, "sync mode number %d is none", (int)config->sync);
     }
     if (config->steps < 1 || config->steps > UINT32_MAX) {
@@ -521,6 +548,7 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
                             config->evaluate_every);
     }
     status = check_where(config, err);
+    if (status == DL_OK) status = check_merge(config, err);
     if (status == DL_OK) status = check_outer(config, err);
     return status == DL_OK ? check_server(config, err) : status;
 }

@@ -43,6 +43,8 @@ typedef struct dl_train_shared dl_train_shared;
 
 typedef struct dl_train_worker dl_train_worker;
 
+typedef struct dl_train_syncer dl_train_syncer;
+
 typedef struct dl_train_points {
     dl_train_point *items; /* [count] */
     int count;
@@ -57,6 +59,7 @@ typedef struct dl_sync_mode {
         slots; /* workers push to slots of the server; else slots[w] is the gradients of worker w */
     bool result; /* there is a vector for averages */
     bool server; /* the server has parameters and an optimizer of its own; workers have none */
+    bool syncer; /* workers update their own, a thread of its own merges (train_syncer.c) */
     bool free_running; /* nobody waits for the others' steps: the first to end ends the run */
     bool collective;   /* the first phase is the devices' reduction, after which nobody need meet */
     /* collective: the record of the first phase's reduction, after those of all workers that the
@@ -140,6 +143,7 @@ struct dl_train_shared {
     void **messages; /* [workers], average: [senders] at the server; NULL: all is sent as it is */
     void *blocks;    /* of the plan, on the server's device */
     dl_optimizer *optimizer; /* the server's */
+    dl_train_syncer *syncer; /* NULL: there is none. `parameters` are its last version */
     int64_t version;         /* updates applied by the server (async, softsync); under the lock */
     void **pending;          /* [pending_count] gradients of the next update; under the lock */
     void **spares;           /* [spare_count] vectors that nobody uses; under the lock */
@@ -156,7 +160,8 @@ struct dl_train_shared {
     dl_status status;         /* whether all workers could be set up */
     dl_error err;
 
-    /* For those who wait for an update (softsync with a bound). */
+    /* For those who wait for an update (softsync with a bound), and for the syncer. Timed by
+     * CLOCK_MONOTONIC. */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int64_t published; /* `version` */
@@ -206,7 +211,7 @@ struct dl_train_worker {
     int samples;          /* of this step */
     int64_t samples_done; /* of the steps before */
     int64_t boundary_ns;  /* end of the last record, start of the next */
-    int64_t read_version; /* version of the parameters in use (async, softsync) */
+    int64_t read_version; /* version of the parameters in use (async, softsync, async_average) */
     bool computes;        /* it has pulled, and not contributed since; under the lock */
     int64_t staleness;    /* of the gradient applied last, or DL_NO_STALENESS */
     int64_t *step_ns;     /* [step_capacity], of which [step] are done */
@@ -357,6 +362,23 @@ void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_er
 
 /* The phase of async and softsync (train_server.c). */
 void dl_train_exchange_server(dl_train_worker *worker);
+
+/* The first worker to end has ended the run: those who wait go on. */
+void dl_train_free_running_end(dl_train_shared *shared);
+
+/* --- mode async_average (train_syncer.c) --- */
+
+/* Its phase. */
+void dl_train_exchange_syncer(dl_train_worker *worker);
+
+/* The syncer, where the mode has one; `model` as in dl_train_server_make. Its thread, before those
+ * of the workers (DL_ERR_SYSTEM) and after them. What it has counted goes to the result. */
+void dl_train_syncer_make(dl_train_shared *shared, dl_model *model);
+void dl_train_syncer_free(dl_train_shared *shared);
+dl_status dl_train_syncer_start(dl_train_shared *shared, dl_error *err) DL_MUST_CHECK;
+void dl_train_syncer_join(dl_train_shared *shared);
+int64_t dl_train_syncer_version(const dl_train_shared *shared);
+void dl_train_syncer_take(dl_train_shared *shared, dl_train_result *result);
 
 /* --- mode average (train_average.c) --- */
 

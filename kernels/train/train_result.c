@@ -81,8 +81,15 @@ static bool has_versions(const dl_train_shared *shared)
     return shared->mode->server && shared->mode->free_running;
 }
 
+/* The final parameters are the server's or the syncer's. */
+static bool has_last_version(const dl_train_shared *shared)
+{
+    return shared->mode->server || shared->mode->syncer;
+}
+
 int64_t dl_train_updates(const dl_train_worker *worker, int64_t steps)
 {
+    if (worker->shared->syncer != NULL) return dl_train_syncer_version(worker->shared);
     return has_versions(worker->shared) ? worker->read_version : dl_train_run_steps(worker, steps);
 }
 
@@ -207,7 +214,7 @@ dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
         samples_done += worker->samples_done;
         made.first_loss += share * worker->first_loss;
         made.last_loss += share * worker->last_loss;
-        if (shared->mode->server) continue;
+        if (has_last_version(shared)) continue;
         status = add_parameters(shared, worker,
                                 shared->ranks != NULL ? vectors[w] : made.parameters, share, err);
     }
@@ -215,7 +222,7 @@ dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
         dl_train_use(&shared->workers[0]);
         made.device_bytes = config->device->used_bytes();
     }
-    if (shared->mode->server) status = add_parameters(shared, NULL, made.parameters, 1, err);
+    if (has_last_version(shared)) status = add_parameters(shared, NULL, made.parameters, 1, err);
     made.updates = dl_train_updates(&shared->workers[0], shared->workers[0].step);
     made.samples = dl_train_samples(&shared->workers[0], shared->workers[0].step);
     made.seconds = dl_ns_to_s((double)(end_ns - start_ns));
@@ -224,6 +231,10 @@ dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
         status = add_up_over_ranks(shared, vectors, &made, err);
     }
     free_vectors(shared, vectors);
+    if (status == DL_OK && shared->syncer != NULL) {
+        dl_train_syncer_take(shared, &made);
+        made.samples = made.uploads.applied * config->interval * shared->batch_per_worker;
+    }
     if (status == DL_OK) {
         dl_train_points_take(&shared->points, &made);
         take_durations(shared, &made);
@@ -242,6 +253,7 @@ void dl_train_result_free(dl_train_result *result)
         free(result->step_ns[w]);
     free(result->step_ns);
     free(result->steps_done);
+    free(result->merge_events);
     dl_train_points_free(&(dl_train_points){.items = result->points, .count = result->point_count});
     *result = (dl_train_result){0};
 }

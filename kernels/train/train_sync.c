@@ -346,7 +346,7 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_erro
     make_all_slots(shared);
     if (mode->result) shared->result = server_allocate(shared, shared->bytes, "averages");
     const bool outer = config->outer.kind != DL_OUTER_NONE;
-    const bool keeps = mode->server || dl_train_keeps_start(config);
+    const bool keeps = mode->server || mode->syncer || dl_train_keeps_start(config);
     if (keeps) {
         shared->parameters = server_allocate(shared, shared->bytes, "the server's parameters");
     }
@@ -363,6 +363,7 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_erro
             server_put(shared, shared->parameters, dl_model_parameters(model), shared->bytes, err);
     }
     if (status == DL_OK) dl_average_make(shared, model);
+    if (status == DL_OK) dl_train_syncer_make(shared, model);
     return status == DL_OK ? make_messages(shared, model, err) : status;
 }
 
@@ -387,6 +388,7 @@ void dl_train_server_free(dl_train_shared *shared)
     }
     free_messages(shared);
     dl_average_free(shared);
+    dl_train_syncer_free(shared);
     free(shared->slots);
     free(shared->spares);
     free(shared->pending);
@@ -434,11 +436,14 @@ void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *
                           count * dl_precision_bytes(config->precision));
 }
 
-const char *const dl_sync_names[] = {
-    [DL_SYNC_NONE] = "none",      [DL_SYNC_ALLREDUCE] = "allreduce",
-    [DL_SYNC_PS] = "ps",          [DL_SYNC_AVERAGE] = "average",
-    [DL_SYNC_ASYNC] = "async",    [DL_SYNC_SOFTSYNC] = "softsync",
-    [DL_SYNC_SOFTSYNC + 1] = NULL};
+const char *const dl_sync_names[] = {[DL_SYNC_NONE] = "none",
+                                     [DL_SYNC_ALLREDUCE] = "allreduce",
+                                     [DL_SYNC_PS] = "ps",
+                                     [DL_SYNC_AVERAGE] = "average",
+                                     [DL_SYNC_ASYNC] = "async",
+                                     [DL_SYNC_SOFTSYNC] = "softsync",
+                                     [DL_SYNC_ASYNC_AVERAGE] = "async_average",
+                                     [DL_SYNC_ASYNC_AVERAGE + 1] = NULL};
 
 /* Slice boundaries are multiples of this many numbers: 64 bytes of float, so that no two workers
  * write the same cache line. */
@@ -629,6 +634,11 @@ static const dl_sync_mode modes[] = {
                           .free_running = true,
                           .phase_count = 1,
                           .phases = {dl_train_exchange_server}},
+    [DL_SYNC_ASYNC_AVERAGE] = {.result = true,
+                               .syncer = true,
+                               .free_running = true,
+                               .phase_count = 1,
+                               .phases = {dl_train_exchange_syncer}},
 };
 
 static const dl_sync_mode lagging_average = {

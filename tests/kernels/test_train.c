@@ -470,7 +470,7 @@ static void bad_settings_are_errors(void **state)
     REFUSED(DL_ERR_RANGE, "lognormal spread of 0;", bad.work.kind = DL_TRAIN_WORK_LOGNORMAL);
     REFUSED(DL_ERR_RANGE, "two-point spread of nan;",
             bad.work = (dl_train_work){DL_TRAIN_WORK_TWO_POINT, NAN});
-    REFUSED(DL_ERR_RANGE, "sync mode number 6", bad.sync = (dl_sync)6);
+    REFUSED(DL_ERR_RANGE, "sync mode number 7", bad.sync = (dl_sync)7);
     REFUSED(DL_ERR_RANGE, "0 steps", bad.steps = 0);
     REFUSED(DL_ERR_RANGE, "steps; must be 1 to 4294967295", bad.steps = 1LL << 32);
     REFUSED(DL_ERR_RANGE, "averaging interval 0", bad.sync = DL_SYNC_AVERAGE, bad.interval = 0);
@@ -481,8 +481,8 @@ static void bad_settings_are_errors(void **state)
     REFUSED(DL_ERR_RANGE, "softsync's n is 3; must be 1 to 2", bad.sync = DL_SYNC_SOFTSYNC,
             bad.softsync_n = 3);
     REFUSED(DL_ERR_RANGE, "softsync's n is 0", bad.sync = DL_SYNC_SOFTSYNC, bad.softsync_n = 0);
-    REFUSED(DL_ERR_UNSUPPORTED, "a bound needs softsync: async has none", bad.sync = DL_SYNC_ASYNC,
-            bad.bound = 0);
+    REFUSED(DL_ERR_UNSUPPORTED, "a bound needs softsync or async_average: async has none",
+            bad.sync = DL_SYNC_ASYNC, bad.bound = 0);
     REFUSED(DL_ERR_RANGE, "bound -2", bad.sync = DL_SYNC_SOFTSYNC, bad.bound = -2);
     REFUSED(DL_ERR_UNSUPPORTED, "allreduce has none", bad.sync = DL_SYNC_ALLREDUCE,
             bad.staleness_rate = true);

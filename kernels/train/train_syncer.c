@@ -1,0 +1,292 @@
+/* Asynchronous local SGD for real: learners, which are the workers, and a syncer with a thread of
+ * its own, which the system may run on any core. All lists, the version and `parameters` belong to
+ * the holder of shared->mutex; a version is taken under it, so that nobody reads half of one.
+ *
+ * What a worker has learned is what its parameters differ from those that it started from: at its
+ * last upload, or the version that it took. A version is the one before, plus the mean of weight x
+ * what was learned over its merge's uploads; to the outer optimizer that is the average. The same
+ * arithmetic in the same order is train_replay.c's, so a replay of a run's events has its bits.
+ *
+ * Each worker has three vectors for uploads: one lies there, one is being merged, and one is free
+ * to be written. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "kernels/train/merge.h"
+#include "kernels/train/train_internal.h"
+
+enum { BUFFERS = 3, NONE = -1 };
+
+typedef struct learner {
+    void *buffers[BUFFERS];
+    int lying, merging; /* of them; NONE */
+    void *start;        /* what it has started from */
+    int64_t cycle_start_ns;
+} learner;
+
+struct dl_train_syncer {
+    dl_merger merger;
+    learner *learners; /* [workers] */
+    void *outer;       /* the outer optimizer's parameters; NULL: there is none */
+    pthread_t thread;
+    bool started;
+};
+
+void dl_train_syncer_make(dl_train_shared *shared, dl_model *model)
+{
+    const dl_train_config *config = shared->config;
+    const dl_backend *backend = shared->backend;
+    if (!shared->mode->syncer) return;
+    dl_train_syncer *s = dl_calloc(1, sizeof *s, "syncer");
+    dl_merger_init(&s->merger, &config->merge, config->bound, config->workers);
+    s->learners = dl_calloc((size_t)config->workers, sizeof *s->learners, "learners");
+    for (int w = 0; w < config->workers; w++) {
+        learner *l = &s->learners[w];
+        for (int b = 0; b < BUFFERS; b++)
+            l->buffers[b] = backend->allocate_host(shared->bytes, "upload");
+        l->lying = l->merging = NONE;
+        l->start = backend->allocate_host(shared->bytes, "start of an interval");
+        memcpy(l->start, dl_model_parameters(model), shared->bytes);
+    }
+    if (config->outer.kind != DL_OUTER_NONE) {
+        s->outer = backend->allocate_host(shared->bytes, "outer parameters");
+        memcpy(s->outer, dl_model_parameters(model), shared->bytes);
+    }
+    shared->syncer = s;
+}
+
+void dl_train_syncer_free(dl_train_shared *shared)
+{
+    dl_train_syncer *s = shared->syncer;
+    const dl_backend *backend = shared->backend;
+    if (s == NULL) return;
+    for (int w = 0; w < shared->config->workers; w++) {
+        for (int b = 0; b < BUFFERS; b++)
+            backend->release_host(s->learners[w].buffers[b]);
+        backend->release_host(s->learners[w].start);
+    }
+    backend->release_host(s->outer);
+    dl_merger_free(&s->merger);
+    free(s->learners);
+    free(s);
+    shared->syncer = NULL;
+}
+
+int64_t dl_train_syncer_version(const dl_train_shared *shared)
+{
+    return shared->syncer->merger.version;
+}
+
+void dl_train_syncer_take(dl_train_shared *shared, dl_train_result *result)
+{
+    dl_merger *m = &shared->syncer->merger;
+    result->uploads = m->counts;
+    result->merge_events = m->events;
+    result->merge_event_count = m->event_count;
+    m->events = NULL;
+    m->event_count = 0;
+}
+
+static bool has_ended(const dl_train_shared *shared)
+{
+    return atomic_load_explicit(&shared->ended, memory_order_relaxed);
+}
+
+/* Waits, holding the mutex, until something has changed or it is until_ns. */
+static void wait_until(dl_train_shared *shared, int64_t until_ns)
+{
+    if (until_ns == INT64_MAX) {
+        pthread_cond_wait(&shared->changed, &shared->mutex);
+        return;
+    }
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+                                   .tv_nsec = (long)(until_ns % 1000000000)};
+    (void)pthread_cond_timedwait(&shared->changed, &shared->mutex, &until);
+}
+
+/* --- the syncer ----------------------------------------------------------------------------- */
+
+/* Makes the next version of `count` chosen uploads in `result`, without the mutex: nobody else
+ * writes what it reads. */
+static void merge(const dl_train_shared *shared, int count)
+{
+    const dl_train_syncer *s = shared->syncer;
+    const dl_train_config *config = shared->config;
+    const dl_merger *m = &s->merger;
+    void *sum = shared->result;
+    memset(sum, 0, shared->bytes);
+    for (int i = 0; i < count; i++) {
+        const learner *l = &s->learners[m->chosen[i]];
+        dl_exchange_add(sum, l->buffers[l->merging], m->weights[i], shared->count,
+                        config->precision);
+    }
+    dl_train_scale(sum, shared->count, config->precision, 1.0 / count);
+    dl_exchange_add(sum, shared->parameters, 1, shared->count, config->precision);
+    if (s->outer == NULL) return;
+    dl_exchange_outer(s->outer, sum, shared->velocity, &config->outer, 0, shared->count,
+                      config->precision);
+    memcpy(sum, s->outer, shared->bytes);
+}
+
+/* With the mutex: the merge's uploads are taken, so that learners do not write into them. */
+static void begin_merge(dl_train_syncer *s, int count)
+{
+    for (int i = 0; i < count; i++) {
+        learner *l = &s->learners[s->merger.chosen[i]];
+        l->merging = l->lying;
+        l->lying = NONE;
+    }
+}
+
+static void publish(dl_train_shared *shared, int count)
+{
+    dl_train_syncer *s = shared->syncer;
+    void *version = shared->result;
+    shared->result = shared->parameters;
+    shared->parameters = version;
+    for (int i = 0; i < count; i++)
+        s->learners[s->merger.chosen[i]].merging = NONE;
+    dl_merger_publish(&s->merger);
+    for (int w = 0; w < shared->config->workers; w++)
+        if (!s->merger.uploads[w].lies) s->learners[w].lying = NONE;
+    pthread_cond_broadcast(&shared->changed);
+}
+
+/* Between two looks: until the next one is due or, where it looks at each upload, there is one more. */
+static void rest(dl_train_shared *shared, int64_t next_ns)
+{
+    const dl_train_syncer *s = shared->syncer;
+    const int64_t uploaded = s->merger.counts.uploaded;
+    const bool scans = s->merger.config.scan_s > 0;
+    while (!has_ended(shared) && (scans || s->merger.counts.uploaded == uploaded) &&
+           (next_ns == INT64_MAX || dl_clock_ns() < next_ns)) {
+        wait_until(shared, next_ns);
+    }
+}
+
+static void *run_syncer(void *user)
+{
+    dl_train_shared *shared = user;
+    dl_train_syncer *s = shared->syncer;
+    pthread_mutex_lock(&shared->mutex);
+    while (!has_ended(shared)) {
+        int64_t next_ns;
+        const int count = dl_merger_look(&s->merger, dl_clock_ns(), &next_ns);
+        if (count == 0) {
+            rest(shared, next_ns);
+            continue;
+        }
+        begin_merge(s, count);
+        pthread_mutex_unlock(&shared->mutex);
+        merge(shared, count);
+        pthread_mutex_lock(&shared->mutex);
+        publish(shared, count);
+    }
+    pthread_mutex_unlock(&shared->mutex);
+    return NULL;
+}
+
+dl_status dl_train_syncer_start(dl_train_shared *shared, dl_error *err)
+{
+    dl_train_syncer *s = shared->syncer;
+    if (s == NULL) return DL_OK;
+    const int error = pthread_create(&s->thread, NULL, run_syncer, shared);
+    s->started = error == 0;
+    if (s->started) return DL_OK;
+    return dl_error_set(err, DL_ERR_SYSTEM, "cannot start the syncer's thread: %s",
+                        strerror(error));
+}
+
+void dl_train_syncer_join(dl_train_shared *shared)
+{
+    dl_train_syncer *s = shared->syncer;
+    if (s == NULL || !s->started) return;
+    dl_train_free_running_end(shared);
+    pthread_join(s->thread, NULL);
+    s->started = false;
+    dl_merger_end(&s->merger);
+}
+
+/* --- learners ------------------------------------------------------------------------------- */
+
+/* The mutex, with the time that it takes as a wait for a lock. */
+static void acquire(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    pthread_mutex_lock(&shared->mutex);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
+}
+
+/* One that is neither lying there nor being merged, and stays so until its worker has submitted it. */
+static int free_buffer(dl_train_worker *worker, const learner *l)
+{
+    int found = 0;
+    pthread_mutex_lock(&worker->shared->mutex);
+    while (found == l->lying || found == l->merging)
+        found++;
+    pthread_mutex_unlock(&worker->shared->mutex);
+    return found;
+}
+
+/* What was learned goes to the buffer. */
+static void push(dl_train_worker *worker, const learner *l, int buffer)
+{
+    const dl_train_shared *shared = worker->shared;
+    void *upload = l->buffers[buffer];
+    dl_train_push(worker, upload, dl_model_parameters(worker->model), shared->bytes,
+                  DL_TRAIN_NAME_PARAMETERS);
+    dl_exchange_add(upload, l->start, -1, shared->count, shared->config->precision);
+    dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_PARAMETERS, 2, 1, shared->bytes);
+}
+
+static bool is_outdated(const dl_train_worker *worker)
+{
+    return worker->shared->syncer->merger.version > worker->read_version;
+}
+
+/* With the mutex, which is released meanwhile. */
+static void wait_for_version(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    const double wait_s = shared->config->merge.wait_s;
+    if (!(wait_s > 0)) return;
+    const int64_t until_ns = dl_clock_ns() + (int64_t)dl_s_to_ns(wait_s);
+    while (!is_outdated(worker) && !has_ended(shared) && dl_clock_ns() < until_ns)
+        wait_until(shared, until_ns);
+    dl_train_mark(worker, (dl_record){.kind = DL_RECORD_WAIT,
+                                      .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
+}
+
+void dl_train_exchange_syncer(dl_train_worker *worker)
+{
+    dl_train_shared *shared = worker->shared;
+    dl_train_syncer *s = shared->syncer;
+    learner *l = &s->learners[worker->index];
+    dl_train_update_replica(worker);
+    if (worker->step + 1 == worker->interval) l->cycle_start_ns = worker->start_ns;
+    if ((worker->step + 1) % worker->interval != 0) return;
+    const int buffer = free_buffer(worker, l);
+    const int64_t pushed_ns = dl_clock_ns();
+    push(worker, l, buffer);
+    acquire(worker);
+    dl_merger_submit(&s->merger, worker->index, worker->step, worker->read_version,
+                     pushed_ns - l->cycle_start_ns);
+    l->lying = buffer;
+    if (s->merger.config.scan_s == 0) pthread_cond_broadcast(&shared->changed);
+    if (!is_outdated(worker)) wait_for_version(worker);
+    if (is_outdated(worker)) {
+        worker->read_version = s->merger.version;
+        dl_merger_adopt(&s->merger, worker->index, worker->step);
+        dl_train_pull_parameters(worker);
+    }
+    pthread_mutex_unlock(&shared->mutex);
+    dl_train_pull(worker, l->start, dl_model_parameters(worker->model), shared->bytes,
+                  DL_TRAIN_NAME_PARAMETERS);
+    l->cycle_start_ns = dl_clock_ns();
+}

@@ -1,0 +1,270 @@
+/* Asynchronous local SGD for real. Which order uploads, merges and adoptions come in is the
+ * scheduler's, or one that a test forces; what follows from the order is not. */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/train_case.h"
+
+#include "common/units.h"
+#include "kernels/train/schedule.h"
+
+#define BLOCKED_S 60 /* a test that waits as long has failed */
+
+static dl_train_config syncer_config(int workers, int interval)
+{
+    dl_train_config config = small_config();
+    config.sync = DL_SYNC_ASYNC_AVERAGE;
+    config.workers = workers;
+    config.interval = interval;
+    config.wait = DL_WAIT_BLOCK;
+    return config;
+}
+
+/* Local steps of worker `w` up to `until`, which counts those written. */
+static void write_steps(FILE *out, int workers, int w, int64_t *done, int64_t until)
+{
+    for (; *done < until; (*done)++)
+        fprintf(out, "0,local,,%d,,%lld,\n", w, (long long)(*done * workers + w));
+}
+
+/* The run's events as dlsim writes those of a simulated run. */
+static dl_schedule schedule_of(const dl_train_config *config, const dl_train_result *result)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    int64_t done[8] = {0};
+    FILE *out = open_memstream(&text, &bytes);
+    fprintf(out,
+            "# dlscale schedule\n# schema: 1\n# mode: async_average\n# workers: %d\n# batch: %d\n"
+            "time_s,event,update,worker,read,batch,weight\n",
+            config->workers, config->batch);
+    for (size_t i = 0; i < result->merge_event_count; i++) {
+        const dl_merge_event *e = &result->merge_events[i];
+        if (e->kind == DL_MERGE_UPLOAD) {
+            write_steps(out, config->workers, e->worker, &done[e->worker], e->step + 1);
+            fprintf(out, "0,upload,,%d,%lld,,\n", e->worker, (long long)e->base);
+        } else if (e->kind == DL_MERGE_MERGE) {
+            fprintf(out, "0,merge,%lld,%d,%lld,,%.17g\n", (long long)e->version, e->worker,
+                    (long long)e->base, e->weight);
+        } else if (e->kind == DL_MERGE_ADOPT) {
+            fprintf(out, "0,replace,,%d,%lld,,\n", e->worker, (long long)e->version);
+        }
+    }
+    fclose(out);
+    dl_schedule schedule = {0};
+    dl_error err = {0};
+    if (dl_schedule_read_text(&schedule, "run", text, bytes, &err) != DL_OK)
+        fail_msg("line %d: %s", err.line, err.text);
+    free(text);
+    return schedule;
+}
+
+static void expect_counts(const dl_train_result *result)
+{
+    const dl_merge_counts *c = &result->uploads;
+    assert_int_equal(c->uploaded, c->applied + c->too_stale + c->superseded + c->unmerged);
+    assert_int_equal(result->updates, c->merges);
+}
+
+/* Frees it. The bits of the run are those of its order. */
+static void expect_replay(const dl_train_config *config, dl_train_result *result)
+{
+    dl_schedule schedule = schedule_of(config, result);
+    dl_train_config as = *config;
+    as.cores = 1;
+    as.bound = -1;
+    dl_train_result again = {0};
+    dl_error err = {0};
+    if (dl_train_replay(&as, &schedule, &data, &again, &err) != DL_OK) fail_msg("%s", err.text);
+    assert_int_equal(again.updates, result->updates);
+    dl_schedule_free(&schedule);
+    expect_same(&again, result);
+}
+
+/* A merge of all, which each waits for, is an average: nothing is stale or lost, the order is always
+ * the same. Rounded otherwise, since what is added up are differences. */
+static void a_merge_of_all_is_an_average(void **state)
+{
+    (void)state;
+    for (int outer = DL_OUTER_NONE; outer <= DL_OUTER_NESTEROV; outer++) {
+        dl_train_config config = syncer_config(3, 5);
+        config.merge = (dl_merge_config){.quorum = 3, .weight_power = 1, .wait_s = BLOCKED_S};
+        config.outer = (dl_outer_config){(dl_outer)outer, 0.7, 0.9};
+        config.optimizer.momentum = 0.9;
+        dl_train_result merged = run(&config, NULL);
+        expect_counts(&merged);
+        assert_int_equal(merged.uploads.applied, 12);
+        assert_int_equal(merged.uploads.merges, 4);
+        assert_true(merged.uploads.weight == 12);
+        assert_int_equal(merged.samples, 240);
+        config.sync = DL_SYNC_AVERAGE;
+        dl_train_result averaged = run(&config, NULL);
+        double most = 0;
+        for (size_t i = 0; i < merged.parameter_count; i++) {
+            const double d = merged.parameters[i] - averaged.parameters[i];
+            if (d > most || -d > most) most = d > 0 ? d : -d;
+        }
+        assert_true(most < 1e-12);
+        dl_train_result_free(&averaged);
+        config.sync = DL_SYNC_ASYNC_AVERAGE;
+        expect_replay(&config, &merged);
+    }
+}
+
+/* Whatever order threads come in: each run has the bits of a replay of its order. */
+static void every_order_is_replayed_to_the_bit(void **state)
+{
+    (void)state;
+    static const double slow[] = {1, 3, 1, 2};
+    for (int i = 0; i < 8; i++) {
+        dl_train_config config = syncer_config(4, 1 + i % 3);
+        config.precision = i < 4 ? DL_DOUBLE : DL_FLOAT;
+        config.steps = 12;
+        config.slow = i % 2 == 0 ? slow : NULL;
+        config.merge = (dl_merge_config){.quorum = 1 + i % 4,
+                                         .quorum_max = i % 5 == 0 ? 4 : 0,
+                                         .grace_s = i % 3 == 1 ? 1e-4 : 0,
+                                         .adaptive = i % 2 == 1,
+                                         .scan_s = i % 4 == 2 ? 1e-4 : 0,
+                                         .weight_power = i % 2,
+                                         .wait_s = i % 4 == 3 ? 1e-3 : 0};
+        config.bound = i % 3 == 2 ? 1 : -1;
+        if (i % 2 == 1) config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.5};
+        dl_train_result result = run(&config, NULL);
+        expect_counts(&result);
+        if (result.updates > 0) {
+            expect_replay(&config, &result);
+        } else {
+            dl_train_result_free(&result);
+        }
+    }
+}
+
+/* Worker 1 is held at the end of its first step until worker 0 has done `needed`; then it ends the
+ * run; or worker 0 is held until worker 1 has done its second one, after which that is held until
+ * worker 0 has done two more. */
+typedef struct gate {
+    atomic_llong steps[2]; /* done */
+    long long needed;
+    bool stops;
+    atomic_bool stop, late;
+} gate;
+
+static void wait_for(gate *g, int worker, long long steps)
+{
+    const int64_t until_ns = dl_clock_ns() + BLOCKED_S * INT64_C(1000000000);
+    while (atomic_load(&g->steps[worker]) < steps && dl_clock_ns() < until_ns)
+        sched_yield();
+    if (dl_clock_ns() >= until_ns) atomic_store(&g->late, true);
+}
+
+static void hold(void *user, const dl_record *record)
+{
+    gate *g = user;
+    if (record->kind != DL_RECORD_STEP) return;
+    const long long done = atomic_fetch_add(&g->steps[record->worker], 1) + 1;
+    if (record->worker == 1 && done == 1) {
+        wait_for(g, 0, g->needed);
+        if (g->stops) atomic_store(&g->stop, true);
+    }
+    if (record->worker == 1 && done == 2 && !g->stops) wait_for(g, 0, g->needed + 2);
+    if (record->worker == 0 && done == g->needed && !g->stops) wait_for(g, 1, 2);
+}
+
+/* Worker 0 makes three versions, for each of which it waits; then worker 1 uploads what it has
+ * learned since version 0: three versions stale, weight (1 + 3)^-1/2, or lost with a bound of two. */
+static void staleness_is_counted_weighted_and_bounded(void **state)
+{
+    (void)state;
+    for (int64_t bound = 2; bound <= 3; bound++) {
+        dl_train_config config = syncer_config(2, 2);
+        gate g = {.needed = 6};
+        const dl_train_observer observer = {.steps_only = true, .user = &g, .record = hold};
+        config.steps = 8;
+        config.bound = bound;
+        config.merge = (dl_merge_config){.quorum = 1, .weight_power = 0.5, .wait_s = BLOCKED_S};
+        dl_train_result result = run(&config, &observer);
+        assert_false(g.late);
+        expect_counts(&result);
+        int64_t merged = 0;
+        for (size_t i = 0; i < result.merge_event_count; i++) {
+            const dl_merge_event *e = &result.merge_events[i];
+            if (e->kind != DL_MERGE_MERGE || e->worker != 1 || e->step != 1) continue;
+            merged++;
+            assert_int_equal(e->version, 4);
+            assert_int_equal(e->staleness, 3);
+            assert_true(e->weight == 0.5);
+        }
+        assert_int_equal(merged, bound == 3);
+        assert_int_equal(result.uploads.too_stale, bound == 2);
+        expect_replay(&config, &result);
+    }
+}
+
+/* There never is a quorum: ten uploads, each in place of the one before, and the first parameters. */
+static void without_a_quorum_nothing_is_merged(void **state)
+{
+    (void)state;
+    dl_train_config config = syncer_config(2, 2);
+    gate g = {.needed = 20, .stops = true};
+    const dl_train_observer observer = {.steps_only = true, .user = &g, .record = hold};
+    config.merge.quorum = 2;
+    config.stop = &g.stop;
+    dl_train_result result = run(&config, &observer);
+    assert_false(g.late);
+    expect_counts(&result);
+    assert_int_equal(result.updates, 0);
+    assert_int_equal(result.samples, 0);
+    assert_int_equal(result.uploads.superseded, 9);
+    assert_int_equal(result.uploads.unmerged, 1);
+    dl_train_result_free(&result);
+}
+
+/* Those who wait for a version that does not come wait no longer than they are to, and end with the
+ * run. */
+static void a_run_ends_though_one_waits(void **state)
+{
+    (void)state;
+    dl_train_config config = syncer_config(1, 2);
+    config.merge = (dl_merge_config){.quorum = 1, .scan_s = 1e-3, .wait_s = 1e-6};
+    dl_train_result result = run(&config, NULL);
+    expect_counts(&result);
+    assert_int_equal(result.steps_done[0], 20);
+    dl_train_result_free(&result);
+}
+
+#define REFUSED(code, said, ...)                                      \
+    do {                                                              \
+        dl_train_config bad = syncer_config(2, 2);                    \
+        dl_error err = {0};                                           \
+        __VA_ARGS__;                                                  \
+        assert_int_equal(dl_train_check(&bad, &data, &err), code);    \
+        if (strstr(err.text, said) == NULL) fail_msg("%s", err.text); \
+    } while (0)
+
+static void bad_settings_are_refused(void **state)
+{
+    (void)state;
+    REFUSED(DL_ERR_RANGE, "quorum 3; must be 1 to 2", bad.merge.quorum = 3);
+    REFUSED(DL_ERR_RANGE, "bound -2", bad.bound = -2);
+    REFUSED(DL_ERR_RANGE, "averaging interval 0", bad.interval = 0);
+    REFUSED(DL_ERR_UNSUPPORTED, "as they are, not as int8", bad.quantise = DL_QUANTISE_INT8);
+    REFUSED(DL_ERR_UNSUPPORTED, "only its last version", bad.evaluate_every = 2);
+    REFUSED(DL_ERR_UNSUPPORTED, "async_average does not take them", bad.fragments = 2);
+    REFUSED(DL_ERR_UNSUPPORTED, "async_average does not take them", bad.interval_by_speed = true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_merge_of_all_is_an_average),
+        cmocka_unit_test(every_order_is_replayed_to_the_bit),
+        cmocka_unit_test(staleness_is_counted_weighted_and_bounded),
+        cmocka_unit_test(without_a_quorum_nothing_is_merged),
+        cmocka_unit_test(a_run_ends_though_one_waits),
+        cmocka_unit_test(bad_settings_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_data, free_data);
+}
