@@ -30,9 +30,9 @@ typedef struct train_options {
     dl_device_options device;
     dl_rank_options ranks;
     int64_t workers, threads, interval, sites, fragments, lag, batch, steps, epochs, server_threads,
-        n, bound;
-    int sync, wait, inside, outer;
-    double outer_rate, outer_momentum, mixing;
+        n, bound, quorum, quorum_max;
+    int sync, wait, inside, outer, grace;
+    double outer_rate, outer_momentum, mixing, grace_s, scan_s, weight_power, wait_s;
     bool average_state, interval_by_speed, no_trace, evaluate, staleness_rate;
     double rate_drop;
     dl_text_list slow;
@@ -111,12 +111,13 @@ static void list_modes(char *text, size_t bytes, unsigned modes)
 static dl_status check_mode_options(const train_options *options, dl_error *err)
 {
     const dl_train_config config = dl_train_default_config();
+    const unsigned merges = 1u << DL_SYNC_ASYNC_AVERAGE;
     const struct {
         const char *name;
         bool given; /* and not what it is anyway */
         unsigned modes;
     } taken[] = {
-        {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE},
+        {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE | merges},
         {"average-state", options->average_state, 1u << DL_SYNC_AVERAGE},
         {"interval-by-speed", options->interval_by_speed, 1u << DL_SYNC_AVERAGE},
         {"inside", options->inside != INSIDE_NONE, 1u << DL_SYNC_AVERAGE},
@@ -124,11 +125,18 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
         {"fragments", options->fragments != config.fragments, 1u << DL_SYNC_AVERAGE},
         {"lag", options->lag != config.lag, 1u << DL_SYNC_AVERAGE},
         {"mixing", options->mixing != config.mixing, 1u << DL_SYNC_AVERAGE},
-        {"outer", options->outer != DL_OUTER_NONE, 1u << DL_SYNC_AVERAGE},
+        {"outer", options->outer != DL_OUTER_NONE, 1u << DL_SYNC_AVERAGE | merges},
         {"server-threads", options->server_threads != config.server_threads,
          1u << DL_SYNC_AVERAGE | 1u << DL_SYNC_PS},
         {"n", options->n != config.softsync_n, 1u << DL_SYNC_SOFTSYNC},
-        {"bound", options->bound != config.bound, 1u << DL_SYNC_SOFTSYNC},
+        {"bound", options->bound != config.bound, 1u << DL_SYNC_SOFTSYNC | merges},
+        {"quorum", options->quorum != config.merge.quorum, merges},
+        {"quorum-max", options->quorum_max != config.merge.quorum_max, merges},
+        {"grace-s", options->grace_s != config.merge.grace_s, merges},
+        {"grace", options->grace != config.merge.adaptive, merges},
+        {"scan-s", options->scan_s != config.merge.scan_s, merges},
+        {"weight-power", options->weight_power != config.merge.weight_power, merges},
+        {"wait-s", options->wait_s != config.merge.wait_s, merges},
         {"staleness-rate", options->staleness_rate, 1u << DL_SYNC_ASYNC | 1u << DL_SYNC_SOFTSYNC},
     };
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
@@ -240,6 +248,20 @@ static void print_outer(const dl_train_config *config)
            outer->momentum);
 }
 
+static void print_merges(const dl_train_config *config)
+{
+    const dl_merge_config *merge = &config->merge;
+    printf(" every %d steps, merged %d", config->interval, merge->quorum);
+    if (merge->quorum_max == 0) printf(" or more");
+    if (merge->quorum_max > merge->quorum) printf(" to %d", merge->quorum_max);
+    printf(" at a time");
+    if (merge->grace_s > 0) {
+        printf(" after %g s of %s grace", merge->grace_s, dl_merge_grace_names[merge->adaptive]);
+    }
+    if (config->bound >= 0) printf(", at most %lld stale", (long long)config->bound);
+    print_outer(config);
+}
+
 static void print_settings(const train_command *run)
 {
     const dl_train_config *config = &run->config;
@@ -265,6 +287,7 @@ static void print_settings(const train_command *run)
         }
         print_outer(config);
     }
+    if (config->sync == DL_SYNC_ASYNC_AVERAGE) print_merges(config);
     if (config->sync == DL_SYNC_SOFTSYNC) {
         printf(" of %d gradients", config->workers / config->softsync_n);
         if (config->bound >= 0) printf(", at most %lld stale", (long long)config->bound);
@@ -288,6 +311,20 @@ static void print_staleness(const train_command *run)
     for (int w = 0; w < run->config.workers; w++) {
         printf(" %.3f", dl_recorder_staleness(&run->recorder, w).mean);
     }
+    printf("\n");
+}
+
+static void print_uploads(const train_command *run)
+{
+    const dl_merge_counts *c = &run->recorder.uploads;
+    if (run->config.sync != DL_SYNC_ASYNC_AVERAGE) return;
+    printf("uploads     %" PRId64 ": %" PRId64 " applied", c->uploaded, c->applied);
+    if (c->uploaded > 0) printf(" (%.1f %%)", 100 * (double)c->applied / (double)c->uploaded);
+    printf(", %" PRId64 " too stale, %" PRId64 " superseded, %" PRId64 " unmerged; %" PRId64
+           " merges",
+           c->too_stale, c->superseded, c->unmerged, c->merges);
+    if (run->config.merge.weight_power > 0 && c->applied > 0)
+        printf(", mean weight %.3f", c->weight / (double)c->applied);
     printf("\n");
 }
 
@@ -347,6 +384,7 @@ static void print_results(const train_command *run)
     printf("throughput  %.1f samples/s\n", dl_recorder_throughput_per_s(&run->recorder));
     print_loss(&run->result);
     print_accuracy(run);
+    print_uploads(run);
     print_staleness(run);
     struct stat file;
     if (!run->options->no_trace && stat(run->output, &file) == 0) {
@@ -408,6 +446,13 @@ static train_options default_options(void)
                            .batch = config.batch,
                            .n = config.softsync_n,
                            .bound = config.bound,
+                           .quorum = config.merge.quorum,
+                           .quorum_max = config.merge.quorum_max,
+                           .grace_s = config.merge.grace_s,
+                           .grace = config.merge.adaptive,
+                           .scan_s = config.merge.scan_s,
+                           .weight_power = config.merge.weight_power,
+                           .wait_s = config.merge.wait_s,
                            .staleness_rate = config.staleness_rate,
                            .rate_drop = config.drop_epochs,
                            .steps = config.steps,
@@ -451,7 +496,7 @@ static const dl_option train_table[] = {
                          DL_TRAIN_WORKERS_MAX, "COUNT",
                          "average, ps: workers that average or update, a slice each."),
     DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
-                         "average: steps between two averages."),
+                         "average, async_average: steps between two averages or uploads."),
     DL_OPTION_ROW_FLAG("interval-by-speed", 0, train_options, interval_by_speed,
                        "average: workers that --slow slows do fewer steps between two averages, as "
                        "many as they can in the fastest one's time."),
@@ -473,8 +518,8 @@ static const dl_option train_table[] = {
     DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
                        "average: the optimizer's state too."),
     DL_OPTION_ROW_CHOICE("outer", 0, train_options, outer, dl_outer_names, "OPTIMIZER",
-                         "average: what updates the parameters with an average: none, which "
-                         "replaces them; sgd (BMUF); nesterov (DiLoCo)."),
+                         "average, async_average: what updates the parameters with an average: "
+                         "none, which replaces them; sgd (BMUF); nesterov (DiLoCo)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "outer-rate", 0, train_options, outer_rate, 1e-9, 1e3, "RATE",
                          "Learning rate of --outer."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "outer-momentum", 0, train_options, outer_momentum, 0, 0.999999,
@@ -482,7 +527,23 @@ static const dl_option train_table[] = {
     DL_OPTION_ROW_NUMBER(INT, "n", 0, train_options, n, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
                          "softsync: an update needs workers / n gradients."),
     DL_OPTION_ROW_NUMBER(INT, "bound", 0, train_options, bound, -1, INT32_MAX, "UPDATES",
-                         "softsync: largest staleness of a gradient (default: any)."),
+                         "softsync, async_average: largest staleness of a gradient or upload "
+                         "(default: any)."),
+    DL_OPTION_ROW_NUMBER(INT, "quorum", 0, train_options, quorum, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
+                         "async_average: uploads that a merge needs."),
+    DL_OPTION_ROW_NUMBER(INT, "quorum-max", 0, train_options, quorum_max, 0, DL_TRAIN_WORKERS_MAX,
+                         "COUNT", "Most uploads in one merge (default: the workers)."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "grace-s", 0, train_options, grace_s, 0, 1e6, "SECONDS",
+                         "Time to wait for more uploads once there is a quorum."),
+    DL_OPTION_ROW_CHOICE("grace", 0, train_options, grace, dl_merge_grace_names, "HOW",
+                         "fixed: all of --grace-s; adaptive: only until a worker of the quorum is "
+                         "expected to upload again."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "scan-s", 0, train_options, scan_s, 0, 1e6, "SECONDS",
+                         "Time between scans for uploads; 0: each is seen at once."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "weight-power", 0, train_options, weight_power, 0, 100, "POWER",
+                         "A merge weights an upload that is s versions stale by (1 + s)^-POWER."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "wait-s", 0, train_options, wait_s, 0, 1e6, "SECONDS",
+                         "Longest wait of a worker for a new version after an upload."),
     DL_OPTION_ROW_FLAG("staleness-rate", 0, train_options, staleness_rate,
                        "async, softsync: divide a gradient's learning rate by its staleness."),
 
@@ -534,6 +595,13 @@ static void apply_options(const train_options *options, dl_train_config *config)
     config->outer = (dl_outer_config){.kind = (dl_outer)options->outer,
                                       .rate = options->outer_rate,
                                       .momentum = options->outer_momentum};
+    config->merge = (dl_merge_config){.quorum = (int)options->quorum,
+                                      .quorum_max = (int)options->quorum_max,
+                                      .grace_s = options->grace_s,
+                                      .adaptive = options->grace != 0,
+                                      .scan_s = options->scan_s,
+                                      .weight_power = options->weight_power,
+                                      .wait_s = options->wait_s};
     config->server_threads = (int)options->server_threads;
     config->workers = (int)options->workers;
     config->threads = (int)options->threads;
@@ -656,6 +724,11 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
     dl_interrupt_met();
     const dl_cpu_disturbance disturbed = dl_cpu_disturbed(&before, &after);
     if (run->recorder.writer != NULL) dl_run_meta_disturbed(run->recorder.writer, &disturbed);
+    if (status == DL_OK && run->config.sync == DL_SYNC_ASYNC_AVERAGE) {
+        dl_recorder_take_uploads(&run->recorder, &run->config, &run->result);
+        if (run->recorder.writer != NULL)
+            dl_run_meta_uploads(run->recorder.writer, &run->recorder.uploads);
+    }
     if (run->first) dl_run_progress_stop(&progress);
     if (dl_interrupt_caught() && run->recorder.writer != NULL) {
         dl_trace_writer_meta(run->recorder.writer, "stopped", dl_interrupt_name());
@@ -722,6 +795,13 @@ static dl_status check_options(const train_options *options, dl_error *err)
                    {"lag", options->lag != config.lag},
                    {"n", options->n != config.softsync_n},
                    {"bound", options->bound != config.bound},
+                   {"quorum", options->quorum != config.merge.quorum},
+                   {"quorum-max", options->quorum_max != config.merge.quorum_max},
+                   {"grace-s", options->grace_s != config.merge.grace_s},
+                   {"grace", options->grace != config.merge.adaptive},
+                   {"scan-s", options->scan_s != config.merge.scan_s},
+                   {"weight-power", options->weight_power != config.merge.weight_power},
+                   {"wait-s", options->wait_s != config.merge.wait_s},
                    {"batch", options->batch != config.batch},
                    {"steps", options->steps != config.steps},
                    {"epochs", options->epochs != 0},

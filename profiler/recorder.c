@@ -149,6 +149,20 @@ void dl_recorder_free(dl_recorder *recorder)
     *recorder = (dl_recorder){0};
 }
 
+void dl_recorder_take_uploads(dl_recorder *recorder, const dl_train_config *config,
+                              const dl_train_result *result)
+{
+    recorder->uploads = result->uploads;
+    for (size_t i = 0; i < result->merge_event_count; i++) {
+        const dl_merge_event *event = &result->merge_events[i];
+        dl_recorder_step *steps = recorder->workers[event->worker].steps;
+        const bool lost = event->kind == DL_MERGE_TOO_STALE || event->kind == DL_MERGE_SUPERSEDED;
+        if (event->kind == DL_MERGE_MERGE) steps[event->step].staleness = event->staleness;
+        for (int64_t s = event->step; lost && s > event->step - config->interval; s--)
+            steps[s].samples = 0;
+    }
+}
+
 static int64_t steps_done(const dl_recorder_worker *worker)
 {
     return atomic_load_explicit(&worker->count, memory_order_acquire);
@@ -340,6 +354,11 @@ static const char *const columns[] = {"cores",
                                       "staleness_p90",
                                       "staleness_mean_by_worker",
                                       "staleness_counts",
+                                      "uploads_applied",
+                                      "uploads_too_stale",
+                                      "uploads_superseded",
+                                      "uploads_unmerged",
+                                      "merges",
                                       "steps",
                                       "seed",
                                       "others_frac",
@@ -466,7 +485,7 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     dl_csv_int(writer, config->workers);
     dl_csv_int(writer, config->batch);
     dl_csv_text(writer, dl_sync_names[config->sync]);
-    if (config->sync == DL_SYNC_AVERAGE) {
+    if (config->sync == DL_SYNC_AVERAGE || config->sync == DL_SYNC_ASYNC_AVERAGE) {
         dl_csv_int(writer, config->interval);
     } else {
         dl_csv_text(writer, "");
@@ -479,6 +498,16 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
         dl_csv_double(writer, staleness.count > 0 ? numbers[i] : (double)NAN);
     dl_csv_text(writer, by_worker);
     dl_csv_text(writer, counts);
+    const dl_merge_counts *uploads = &recorder->uploads;
+    const int64_t fates[] = {uploads->applied, uploads->too_stale, uploads->superseded,
+                             uploads->unmerged, uploads->merges};
+    for (size_t i = 0; i < sizeof fates / sizeof *fates; i++) {
+        if (config->sync == DL_SYNC_ASYNC_AVERAGE) {
+            dl_csv_int(writer, fates[i]);
+        } else {
+            dl_csv_text(writer, "");
+        }
+    }
     dl_csv_int(writer, most_steps_done(recorder));
     dl_csv_int(writer, (int64_t)config->seed);
     dl_csv_double(writer, disturbed->others_frac);

@@ -24,7 +24,7 @@ typedef struct dl_recorder_step {
     int64_t duration_ns;
     int64_t compute_ns; /* of its operations */
     int64_t samples;
-    int64_t staleness; /* DL_NO_STALENESS in synchronous modes */
+    int64_t staleness; /* of the gradient, or upload; DL_NO_STALENESS: of none that was applied */
 } dl_recorder_step;
 
 /* What one worker's thread writes; on separate cache lines. */
@@ -43,6 +43,7 @@ typedef struct dl_recorder {
     dl_recorder_worker *workers;
     int worker_count;
     int64_t steps; /* that a worker is to do */
+    dl_merge_counts uploads;
 } dl_recorder;
 
 /* Prepares the recording of one run of `config`; with a path, creates the trace file there. The
@@ -64,6 +65,11 @@ dl_status dl_recorder_finish(dl_recorder *recorder, dl_error *err) DL_MUST_CHECK
 
 /* Releases everything (and finishes, ignoring errors). A zeroed recorder is fine. */
 void dl_recorder_free(dl_recorder *recorder);
+
+/* After an async_average run of `config`: what became of its uploads. The last step of one that was
+ * merged has its staleness; the steps of one that was lost count no samples. */
+void dl_recorder_take_uploads(dl_recorder *recorder, const dl_train_config *config,
+                              const dl_train_result *result);
 
 /* When the first worker was done with its last step: until then all workers were at work. */
 int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
@@ -109,7 +115,7 @@ dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Appends a row to `path`, with the column names before it if the file is new or empty:
  *
- *   cores, workers, batch, sync, interval    interval is empty but for average
+ *   cores, workers, batch, sync, interval    interval is empty but for average, async_average
  *   model, precision                         "lenet"; "float", "double", "tf32", "fp16"
  *   gpu_count                                GPUs that the workers are on; 0: on the processor
  *   where, compress                          "cpu", "gpu:0", "allreduce"; "none", "fp16", "1bit";
@@ -118,6 +124,8 @@ dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
  *   step_s, throughput_per_s                 without the warm-up, as recorder.h says
  *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
  *   staleness_mean_by_worker                 numbers separated by semicolons
+ *   uploads_applied, _too_stale,             what became of them in async_average, else empty
+ *   _superseded, _unmerged, merges
  *   steps, seed                              steps of the worker that did the most: fewer than
  *                                            asked for if the run was stopped
  *   others_frac, steal_frac                  of the machine's processor time during the run, what

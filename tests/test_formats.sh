@@ -73,6 +73,8 @@ sed -i 's/seed/sead/' all.csv
 expect 1 "seed" all.ini -o all.results.csv
 "$dlprof" train --model mlp --data synthetic --workers 2 --batch 8 --steps 300 --sync softsync --n 1 --csv run.csv \
     -o run.dlt >train.txt 2>&1 || fail "dlprof train: $(cat train.txt)"
+"$dlprof" train --model mlp --data synthetic --workers 2 --batch 8 --steps 20 --sync async_average -o merged.dlt \
+    >train.txt 2>&1 || fail "dlprof train: $(cat train.txt)"
 for column in $(columns run.csv); do
     [[ ",$all," == *",$column,"* ]] || fail "dlprof train --csv writes $column, which the page does not name"
 done
@@ -88,6 +90,8 @@ for byte in $(sed 's/  .*//' example.dlt); do printf '%b' "\\x$byte"; done >byte
 "$dlprof" info bytes.dlt >info.txt 2>&1 || fail "dlprof info: $(cat info.txt)"
 same "dlprof info" "$(sed 's/example.dlt/bytes.dlt/' example.txt)" "$(cat info.txt)"
 same "keys of a trace" "$(names Trace)" \
-    "$("$dlprof" info --json run.dlt | grep -o '"meta":{[^}]*}' | grep -o '"[a-z_]*":"' | tr -d '":' | sort)"
+    "$(for trace in run merged; do
+        "$dlprof" info --json $trace.dlt | grep -o '"meta":{[^}]*}' | grep -o '"[a-z_]*":"' | tr -d '":'
+    done | sort -u)"
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

@@ -39,6 +39,11 @@ static const char *const fixed_columns[] = {
     "staleness_p90",
     "staleness_mean_by_worker",
     "staleness_counts",
+    "uploads_applied",
+    "uploads_too_stale",
+    "uploads_superseded",
+    "uploads_unmerged",
+    "merges",
 };
 #define FIXED_COLUMNS (sizeof fixed_columns / sizeof *fixed_columns)
 

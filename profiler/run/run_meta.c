@@ -157,6 +157,17 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
         dl_trace_writer_metaf(writer, "n", "%d", config->softsync_n);
         dl_trace_writer_metaf(writer, "bound", "%" PRId64, config->bound);
     }
+    if (config->sync == DL_SYNC_ASYNC_AVERAGE) {
+        const dl_merge_config *merge = &config->merge;
+        dl_trace_writer_metaf(writer, "bound", "%" PRId64, config->bound);
+        dl_trace_writer_metaf(writer, "quorum", "%d", merge->quorum);
+        dl_trace_writer_metaf(writer, "quorum_max", "%d", merge->quorum_max);
+        dl_trace_writer_metaf(writer, "grace_s", "%g", merge->grace_s);
+        dl_trace_writer_metaf(writer, "grace", "%s", dl_merge_grace_names[merge->adaptive]);
+        dl_trace_writer_metaf(writer, "scan_s", "%g", merge->scan_s);
+        dl_trace_writer_metaf(writer, "weight_power", "%g", merge->weight_power);
+        dl_trace_writer_metaf(writer, "wait_s", "%g", merge->wait_s);
+    }
     dl_trace_writer_metaf(writer, "staleness_rate", "%d", config->staleness_rate);
     dl_trace_writer_metaf(writer, "rate_drop_epochs", "%g", config->drop_epochs);
     dl_trace_writer_metaf(writer, "server_threads", "%d", config->server_threads);
@@ -171,6 +182,15 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
     }
     dl_trace_writer_metaf(writer, "wait", "%s", dl_wait_names[dl_train_wait(config)]);
     free(slow);
+}
+
+void dl_run_meta_uploads(dl_trace_writer *writer, const dl_merge_counts *uploads)
+{
+    dl_trace_writer_metaf(writer, "uploads_applied", "%" PRId64, uploads->applied);
+    dl_trace_writer_metaf(writer, "uploads_too_stale", "%" PRId64, uploads->too_stale);
+    dl_trace_writer_metaf(writer, "uploads_superseded", "%" PRId64, uploads->superseded);
+    dl_trace_writer_metaf(writer, "uploads_unmerged", "%" PRId64, uploads->unmerged);
+    dl_trace_writer_metaf(writer, "merges", "%" PRId64, uploads->merges);
 }
 
 void dl_run_meta_disturbed(dl_trace_writer *writer, const dl_cpu_disturbance *disturbed)

@@ -31,6 +31,9 @@ void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *c
 /* The further keys of a training run: sync ... steps, slow, wait. */
 void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config);
 
+/* uploads_applied, _too_stale, _superseded, _unmerged, merges: of async_average. */
+void dl_run_meta_uploads(dl_trace_writer *writer, const dl_merge_counts *uploads);
+
 /* others_permille, steal_permille: what others took of the processors while it ran; nothing where
  * that is not known. */
 void dl_run_meta_disturbed(dl_trace_writer *writer, const dl_cpu_disturbance *disturbed);

@@ -30,7 +30,8 @@ enum {
     NOTE,
     BY_WORKER,
     COUNTS,
-    STEPS,
+    UPLOADS,
+    STEPS = UPLOADS + 5, /* what became of them, and merges */
     SEED,
     VALUES
 };
@@ -61,6 +62,11 @@ static const char *const columns[] = {
     "note",
     "staleness_mean_by_worker",
     "staleness_counts",
+    "uploads_applied",
+    "uploads_too_stale",
+    "uploads_superseded",
+    "uploads_unmerged",
+    "merges",
     "steps",
     "seed",
     "throughput_per_s",

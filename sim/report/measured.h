@@ -13,8 +13,8 @@
  * throughput_per_s or step_s (of a worker; throughput = batch / step; the word `error` where the
  * source has no result: such a row is shown and not compared), each with its standard error in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
  * (a number for each worker, separated by semicolons); staleness_counts (applied gradients of
- * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed say how a
- * run was made and are not used; others_frac and steal_frac what other programs and the host of a
+ * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed, and uploads_applied,
+ * _too_stale, _superseded, _unmerged and merges, say how a run was made or went and are not used; others_frac and steal_frac what other programs and the host of a
  * virtual machine took of the processors meanwhile. `use` says what a row is to the prediction: `fitted`
  * where costs were fitted to it, `contradiction` where it contradicts other rows or its source, which
  * `note` explains, `unseen` or empty else. Several rows for one point are several runs: the median of each

@@ -109,6 +109,48 @@ static void rows_read_back(void **state)
     assert_string_equal(cell(&csv, 1, "staleness_mean"), "");
     assert_string_equal(cell(&csv, 1, "staleness_mean_by_worker"), "");
     assert_string_equal(cell(&csv, 1, "staleness_counts"), "");
+    assert_string_equal(cell(&csv, 1, "uploads_applied"), "");
+    assert_string_equal(cell(&csv, 1, "merges"), "");
+    dl_csv_free(&csv);
+}
+
+/* Of worker 0's uploads after steps 4 and 9 the first is merged one version stale, the second lost,
+ * with the samples of its five steps; of worker 1's one is merged, the other is left. The first step
+ * is warm-up: 4 of 9 steps of 6 samples in 10 ms, and 9 of 9 in 30. */
+static void uploads_are_counted(void **state)
+{
+    (void)state;
+    const dl_train_config config = two_workers(DL_SYNC_ASYNC_AVERAGE);
+    dl_recorder recorder = make_recorder(&config, 10, 30);
+    dl_merge_event events[] = {
+        {.kind = DL_MERGE_UPLOAD, .worker = 0, .step = 4},
+        {.kind = DL_MERGE_MERGE, .worker = 0, .step = 4, .version = 2, .staleness = 1},
+        {.kind = DL_MERGE_SUPERSEDED, .worker = 0, .step = 9},
+        {.kind = DL_MERGE_MERGE, .worker = 1, .step = 4, .version = 2, .staleness = 0},
+        {.kind = DL_MERGE_UNMERGED, .worker = 1, .step = 9},
+    };
+    const dl_train_result result = {
+        .uploads = {.uploaded = 4, .applied = 2, .superseded = 1, .unmerged = 1, .merges = 1},
+        .merge_events = events,
+        .merge_event_count = sizeof events / sizeof *events};
+    dl_recorder_take_uploads(&recorder, &config, &result);
+    unlink(PATH);
+    dl_error err = {0};
+    assert_int_equal(dl_measured_row_append(PATH, &config, &recorder, &undisturbed, &err), DL_OK);
+    dl_recorder_free(&recorder);
+    dl_csv csv = {0};
+    assert_int_equal(dl_csv_read(&csv, PATH, &err), DL_OK);
+    assert_string_equal(cell(&csv, 0, "sync"), "async_average");
+    assert_number(&csv, 0, "interval", 5);
+    assert_number(&csv, 0, "throughput_per_s", 6 / 0.010 * 4 / 9 + 6 / 0.030);
+    assert_number(&csv, 0, "staleness_mean", 0.5);
+    assert_string_equal(cell(&csv, 0, "staleness_mean_by_worker"), "1;0");
+    assert_string_equal(cell(&csv, 0, "staleness_counts"), "1;1");
+    assert_number(&csv, 0, "uploads_applied", 2);
+    assert_number(&csv, 0, "uploads_too_stale", 0);
+    assert_number(&csv, 0, "uploads_superseded", 1);
+    assert_number(&csv, 0, "uploads_unmerged", 1);
+    assert_number(&csv, 0, "merges", 1);
     dl_csv_free(&csv);
 }
 
@@ -200,9 +242,12 @@ static void full_disk_is_reported(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_read_back),           cmocka_unit_test(steps_of_a_stopped_run),
-        cmocka_unit_test(check_changes_nothing),    cmocka_unit_test(other_columns_are_refused),
-        cmocka_unit_test(folder_that_is_not_there), cmocka_unit_test(full_disk_is_reported)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_read_back),
+                                       cmocka_unit_test(steps_of_a_stopped_run),
+                                       cmocka_unit_test(uploads_are_counted),
+                                       cmocka_unit_test(check_changes_nothing),
+                                       cmocka_unit_test(other_columns_are_refused),
+                                       cmocka_unit_test(folder_that_is_not_there),
+                                       cmocka_unit_test(full_disk_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
