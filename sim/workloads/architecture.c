@@ -30,7 +30,8 @@ dl_layer_part *dl_pass_add(dl_layer_pass *pass, double flop, double numbers, dou
 {
     DL_ASSERT(pass->count < DL_PARTS_MAX, "more than %d parts", DL_PARTS_MAX);
     dl_layer_part *part = &pass->parts[pass->count++];
-    *part = (dl_layer_part){flop, numbers, weights, kernels, false};
+    *part =
+        (dl_layer_part){.flop = flop, .numbers = numbers, .weights = weights, .kernels = kernels};
     return part;
 }
 
@@ -58,6 +59,14 @@ double dl_architecture_kept_numbers(const dl_architecture *architecture)
     double sum = 0;
     for (size_t l = 0; l < architecture->layer_count; l++)
         sum += architecture->layers[l].kept_numbers;
+    return sum;
+}
+
+double dl_architecture_kept_wide(const dl_architecture *architecture)
+{
+    double sum = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += architecture->layers[l].kept_wide;
     return sum;
 }
 

@@ -18,9 +18,13 @@
  *                fused, half of the scores are computed
  *   numbers      of activations and their gradients that kernels read and write in memory, each
  *                kernel reading its inputs and writing its outputs once; normalization over a
- *                batch reads its input twice, and both its inputs twice in the backward pass
+ *                batch reads its input twice, and both its inputs twice in the backward pass.
+ *                `wide` ones of them have 4 bytes in fp16 too, and `casts` are converted there: what
+ *                runs in float32 under PyTorch's autocast (norms, softmax, loss), and the sums of a
+ *                transformer's blocks, which start with a norm
  *   weights      parameters read and gradients written, once a step whatever the batch
- *   kept         numbers that stay for the backward pass, with rectifiers and sums in place
+ *   kept         numbers that stay for the backward pass, with rectifiers and sums in place; of the
+ *                loss, those at its start
  *   kernels      that the host launches, one after the other, without fusion
  */
 #ifndef DL_SIM_ARCHITECTURE_H
@@ -40,6 +44,8 @@ typedef struct dl_layer_part {
     double flop, numbers, weights;
     int kernels;
     bool small_windows; /* convolutions with 3x3 windows at every pixel */
+    double wide, casts; /* of the numbers; other ones */
+    int odd_columns;    /* of a product, where they may be any number: 50257; else 0 */
 } dl_layer_part;
 
 typedef struct dl_layer_pass {
@@ -57,6 +63,7 @@ typedef struct dl_architecture_layer {
     char *name; /* "conv1", "2a.conv1", "block3" */
     int64_t parameters;
     double output_numbers, kept_numbers; /* of one sample */
+    double kept_wide;                    /* of the latter */
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 
@@ -83,6 +90,7 @@ dl_model_class dl_architecture_class(const char *text);
 /* Sums over all layers; of one sample where that means something. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
 double dl_architecture_kept_numbers(const dl_architecture *architecture);
+double dl_architecture_kept_wide(const dl_architecture *architecture);
 int dl_architecture_kernels(const dl_architecture *architecture); /* forward and backward */
 double dl_pass_flop(const dl_layer_pass *pass);
 double dl_pass_numbers(const dl_layer_pass *pass);

@@ -4,7 +4,8 @@
  *   max(flop / (peak x reached part), bytes / (memory rate x reached part))
  *
  * one after the other, each DL_ROOFLINE_KERNEL_NS longer than that; peak and memory rate are the
- * data sheet's. In fp32, 3x3 windows at every pixel count a part of their flop (Lavin and Gray
+ * data sheet's. Products with rows of no multiple of 16 bytes, as GPT-2's 50257 words, use kernels
+ * that load single numbers. In fp32, 3x3 windows at every pixel count a part of their flop (Lavin and Gray
  * 2016, Winograd's F(2x2, 3x3)). What part of the rates programs reach is fitted for each class of
  * networks and arithmetic, and for the Kepler generation (K20 to K80) by itself, to published
  * training rates of single GPUs (scenarios/workloads/measured.csv), by least squares of the
@@ -23,6 +24,10 @@
 #define DL_ROOFLINE_KERNEL_NS 5000
 /* Multiplications of a 3x3 window over those with Winograd's algorithm. */
 #define DL_ROOFLINE_WINOGRAD 2.25
+/* In fp16 a weight has 4 bytes: one of 2 is made of it for the forward pass, which reads that (8
+ * bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4 (8): a third of
+ * 18 for each of the three counted. */
+#define DL_ROOFLINE_CAST_WEIGHT 6
 /* Host time to launch a kernel from a framework: assumed. */
 #define DL_ROOFLINE_LAUNCH_NS 10000
 
@@ -48,7 +53,8 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
 
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
-    double flop_per_s, bytes_per_s, bytes_per_number, kernel_ns;
+    double flop_per_s, bytes_per_s, bytes_per_number, bytes_per_weight, kernel_ns;
+    double odd_flop_per_s;           /* of products whose rows are no multiple of 16 bytes */
     double small_windows_flop_per_s; /* of 3x3 windows at every pixel */
 } dl_roofline;
 

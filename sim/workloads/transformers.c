@@ -59,11 +59,22 @@ typedef struct sizes {
     bool bias, gated, causal, plain, rotary;
 } sizes;
 
+static void add_wide(dl_layer_pass *pass, double numbers, double casts, double weights)
+{
+    dl_layer_part *part = dl_pass_add(pass, 0, numbers, weights, 1);
+    part->wide = numbers;
+    part->casts = casts;
+}
+
+/* Backward, two kernels read both inputs: for the input's gradient, and for the parameters'. */
 static void add_norm(dl_architecture_layer *layer, const sizes *s)
 {
+    const double stream = s->tokens * s->width;
     layer->parameters += (int64_t)s->norm_parameters;
-    dl_pass_add(&layer->forward, 0, 2 * s->tokens * s->width, s->norm_parameters, 1);
-    dl_pass_add(&layer->backward, 0, 4 * s->tokens * s->width, s->norm_parameters, 1);
+    add_wide(&layer->forward, 2 * stream, stream, s->norm_parameters);
+    add_wide(&layer->backward, 5 * stream, stream, s->norm_parameters);
+    layer->kept_numbers += 2 * stream;
+    layer->kept_wide += stream;
 }
 
 /* `rows` times a matrix of `inputs` to `outputs`, in `parts` kernels. */
@@ -74,7 +85,16 @@ static void add_product(dl_architecture_layer *layer, const sizes *s, double row
     const double weights = outputs * (inputs + s->bias);
     if (own_weights) layer->parameters += (int64_t)weights;
     dl_pass_add(&layer->forward, flop, numbers, weights, 1);
-    dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2 + s->bias);
+    dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2);
+    if (s->bias) dl_pass_add(&layer->backward, 0, rows * outputs, 0, 1); /* its gradient */
+}
+
+/* A block's output to the sum of all before, which gives both its gradient. */
+static void add_sum(dl_architecture_layer *layer, const sizes *s)
+{
+    const double stream = s->tokens * s->width;
+    dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = 2 * stream;
+    add_wide(&layer->backward, 3 * stream, stream, 0);
 }
 
 static void add_elementwise(dl_architecture_layer *layer, double forward, double backward,
@@ -116,16 +136,16 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     }
     add_attention(layer, s);
     add_product(layer, s, s->tokens, s->width, s->width, true);
-    add_elementwise(layer, 3 * stream, 2 * stream, 1);
+    add_sum(layer, s);
     add_norm(layer, s);
     add_product(layer, s, s->tokens, s->width, s->inside * (s->gated ? 2 : 1), true);
     add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, 1);
     add_product(layer, s, s->tokens, s->inside, s->width, true);
-    add_elementwise(layer, 3 * stream, 2 * stream, 1);
+    add_sum(layer, s);
     layer->output_numbers = stream;
-    /* Inputs and outputs of both norms, queries, keys and values, what attention gives, and the
-     * inner layer before and after its activation. */
-    layer->kept_numbers += 5 * stream + s->tokens * qkv + inside * (s->gated ? 3 : 2);
+    /* Beside what norms keep: queries, keys and values, what attention gives, and the inner layer
+     * before and after its activation. */
+    layer->kept_numbers += stream + s->tokens * qkv + inside * (s->gated ? 3 : 2);
 }
 
 static void add_embedding(dl_architecture *architecture, const sizes *s, double tables, bool norm)
@@ -133,16 +153,20 @@ static void add_embedding(dl_architecture *architecture, const sizes *s, double 
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("embedding"));
     const double stream = s->tokens * s->width;
     layer->parameters = (int64_t)(tables * s->width);
-    dl_pass_add(&layer->forward, 0, 2 * stream, 0, 1);
-    dl_pass_add(&layer->backward, 0, 2 * stream, tables * s->width, 1);
-    if (!s->rotary) add_elementwise(layer, 3 * stream, stream, 1);
-    layer->output_numbers = layer->kept_numbers = stream;
-    if (!norm) return;
-    add_norm(layer, s);
-    layer->kept_numbers += stream;
+    add_wide(&layer->forward, 2 * stream, 0, 0);
+    add_wide(&layer->backward, 2 * stream, 0, tables * s->width);
+    if (!s->rotary) {
+        add_wide(&layer->forward, 3 * stream, 0, 0);
+        add_wide(&layer->backward, stream, 0, 0);
+    }
+    layer->output_numbers = stream;
+    if (norm) add_norm(layer, s);
 }
 
-/* The last norm, the scores of all tokens, and the loss. */
+/* The last norm, the scores of all tokens, and the loss: their log-softmax reads them for the
+ * maximum and the sum, and again to write. Its gradient is set to zero, but for one number a token,
+ * and then read with the log-softmax, to write that of the scores. Then scores, log-softmax and two
+ * gradients are in memory, scores of 16 bits as well. */
 static void add_token_head(dl_architecture *architecture, const sizes *s, bool tied)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
@@ -151,9 +175,13 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
     plain.bias = false;
     add_norm(layer, s);
     add_product(layer, &plain, s->tokens, s->width, s->vocabulary, !tied);
-    add_elementwise(layer, 3 * scores, 2 * scores, 1);
+    layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
+    layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
+    add_wide(&layer->forward, 3 * scores, scores, 0);
+    add_wide(&layer->backward, 4 * scores, scores, 0);
     layer->output_numbers = scores;
-    layer->kept_numbers = 2 * s->tokens * s->width + 2 * scores;
+    layer->kept_numbers += 4 * scores;
+    layer->kept_wide += 3 * scores;
 }
 
 /* A dense layer on the first token. */

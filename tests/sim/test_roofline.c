@@ -39,7 +39,10 @@ static void the_slower_of_flop_and_bytes_counts(void **state)
     (void)state;
     const dl_roofline roofline = halves();
     const dl_layer_pass pass = {
-        {{10000, 100, 25, 1, false}, {1000, 500, 0, 2, false}, {9000, 10, 0, 1, true}}, 3};
+        {{.flop = 10000, .numbers = 100, .weights = 25, .kernels = 1},
+         {.flop = 1000, .numbers = 500, .kernels = 2},
+         {.flop = 9000, .numbers = 10, .kernels = 1, .small_windows = true}},
+        3};
     const dl_pass_time time = dl_roofline_pass(&roofline, &pass);
     assert_true(near_scaled(time.per_sample_ns, 20 + 40 + 8, 0, 1e-12));
     assert_true(near_scaled(time.fixed_ns, 2 + 4 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
@@ -47,6 +50,55 @@ static void the_slower_of_flop_and_bytes_counts(void **state)
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_SGD), 240, 0, 1e-12));
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_MOMENTUM), 400, 0, 1e-12));
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_ADAM), 560, 0, 1e-12));
+}
+
+/* 1 Tflop/s in fp16 as well, at half of all rates. 100 numbers, 60 of them of 4 bytes, and 10 that are
+ * converted: 80 + 240 + 60 bytes at 50 a ns; in fp32 400. A weight has 6 bytes of traffic, or 4. */
+static void some_numbers_keep_four_bytes_in_half_precision(void **state)
+{
+    (void)state;
+    const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1};
+    dl_gpu_model model = gpu();
+    model.fp16_flop_per_s = known(1e12);
+    dl_roofline half = {0};
+    assert_int_equal(dl_roofline_of(&model, DL_FP16, &efficiency, &half, NULL), DL_OK);
+    const dl_roofline full = halves();
+    const dl_layer_pass pass = {{{.numbers = 100, .weights = 50, .wide = 60, .casts = 10}}, 1};
+    assert_true(near_scaled(dl_roofline_pass(&half, &pass).per_sample_ns, 380 / 50.0, 0, 1e-12));
+    assert_true(near_scaled(dl_roofline_pass(&full, &pass).per_sample_ns, 400 / 50.0, 0, 1e-12));
+    assert_true(near_scaled(dl_roofline_pass(&half, &pass).fixed_ns, 300 / 50.0, 0, 1e-12));
+    assert_true(near_scaled(dl_roofline_pass(&full, &pass).fixed_ns, 200 / 50.0, 0, 1e-12));
+}
+
+/* 50257 numbers of 2 bytes are no multiple of 16, 50256 are; those of 4 bytes need a multiple of 4.
+ * A toy reaches 230 flop a ns then, an "h100" 124, both 500 else. */
+static void odd_rows_are_slow_on_tensor_cores(void **state)
+{
+    (void)state;
+    static const struct {
+        char gpu[8];
+        dl_arithmetic arithmetic;
+        int columns;
+        double flop_per_ns;
+    } cases[] = {
+        {"toy", DL_FP16, 50257, 230}, {"toy", DL_FP16, 50256, 500},  {"toy", DL_FP16, 0, 500},
+        {"toy", DL_FP16, 50260, 230}, {"toy", DL_TF32, 50260, 500},  {"toy", DL_TF32, 50258, 230},
+        {"toy", DL_FP32, 50257, 500}, {"h100", DL_FP16, 50257, 124},
+    };
+    const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[8];
+        strcpy(name, cases[i].gpu);
+        dl_gpu_model model = gpu();
+        model.name = name;
+        model.fp16_flop_per_s = model.tf32_flop_per_s = known(1e12);
+        dl_roofline roofline = {0};
+        assert_int_equal(dl_roofline_of(&model, cases[i].arithmetic, &efficiency, &roofline, NULL),
+                         DL_OK);
+        const dl_layer_pass pass = {{{.flop = 1e6, .odd_columns = cases[i].columns}}, 1};
+        assert_true(near_scaled(dl_roofline_pass(&roofline, &pass).per_sample_ns,
+                                1e6 / cases[i].flop_per_ns, 0, 1e-12));
+    }
 }
 
 static void a_rate_that_is_not_known_is_an_error(void **state)
@@ -137,6 +189,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slower_of_flop_and_bytes_counts),
+        cmocka_unit_test(some_numbers_keep_four_bytes_in_half_precision),
+        cmocka_unit_test(odd_rows_are_slow_on_tensor_cores),
         cmocka_unit_test(a_rate_that_is_not_known_is_an_error),
         cmocka_unit_test(costs_of_the_mlp),
         cmocka_unit_test(gradients_come_in_buckets),
