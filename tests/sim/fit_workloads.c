@@ -258,7 +258,7 @@ static bool fit_group(const char *name, const dl_efficiency *group)
 static void print_rows(bool fitted)
 {
     double sum = 0, most = 0;
-    int count = 0;
+    int count = 0, inside = 0;
     printf("\n%-9s %-40s %-14s %-5s %6s %9s %9s %7s\n", "program", "workload", "gpu", "", "batch",
            "measured", "predicted", "error %");
     for (size_t i = 0; i < row_count; i++) {
@@ -270,11 +270,13 @@ static void print_rows(bool fitted)
                100 * error);
         sum += fabs(error);
         most = fmax(most, fabs(error));
+        inside += fabs(log(1 + error)) <=
+                  1.96 * dl_efficiency_of(r->gpu, r->class, r->arithmetic)->log_sd;
         count++;
     }
-    printf("%s: %d rows, error mean %.1f %%, largest %.1f %%\n",
+    printf("%s: %d rows, error mean %.1f %%, largest %.1f %%, %d in the 95 %% interval\n",
            fitted ? "fitted, with the row's GPU left out" : "not fitted", count, 100 * sum / count,
-           100 * most);
+           100 * most, inside);
 }
 
 int main(int argc, char **argv)
