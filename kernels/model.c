@@ -6,12 +6,15 @@
 #include "kernels/model.h"
 
 #include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/status.h"
 #include "kernels/layers/layer.h"
 #include "kernels/model_table.h"
+#include "kernels/pinned_threads.h"
 
 /* A layer's place among the others; layers are numbered from 0. */
 typedef struct model_link {
@@ -238,22 +241,77 @@ static void bind_layer(dl_model *model, int i)
     layer->labels = model->labels;
 }
 
-/* Draws in the host's memory and takes it to the backend. */
-static dl_status init_layer(const dl_model *model, int i, uint64_t seed, dl_error *err)
+/* Initial parameters and states in the host's memory, drawn layer by layer. */
+typedef struct drawing {
+    const dl_model *model;
+    uint64_t seed;
+    void **parameters, **states; /* [layer_count] NULL: the layer has none */
+    atomic_int next;             /* layer that nobody has taken yet */
+} drawing;
+
+/* Each layer draws from a stream of its own, so that it is the same whoever draws it. */
+static void draw_layers(void *user, int thread)
+{
+    (void)thread;
+    drawing *all = user;
+    for (;;) {
+        const int i = atomic_fetch_add(&all->next, 1);
+        if (i >= all->model->layer_count) return;
+        const dl_layer *layer = &all->model->layers[i];
+        if (layer->type->init == NULL) continue;
+        dl_random random;
+        dl_random_init(&random, all->seed, 0, 0, STREAM + (uint32_t)i);
+        all->parameters[i] = dl_alloc_aligned(
+            layer->parameter_count * dl_precision_bytes(all->model->backend->precision),
+            "initial parameters");
+        all->states[i] = dl_alloc_aligned(layer->state_bytes, "initial state");
+        layer->type->init(layer, all->parameters[i], all->states[i], &random);
+    }
+}
+
+/* Fewer parameters are drawn before threads have started. */
+#define THREADS_FROM ((size_t)1 << 20)
+#define THREADS_MAX 16
+
+/* As many as the calling thread has cores: one where it is pinned. */
+static int drawing_threads(const dl_model *model)
+{
+    cpu_set_t allowed;
+    if (model->parameter_count < THREADS_FROM ||
+        sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return 1;
+    const int cores = CPU_COUNT(&allowed);
+    return cores < THREADS_MAX ? cores : THREADS_MAX;
+}
+
+/* Draws all layers and takes them to the backend. */
+static dl_status init_layers(const dl_model *model, uint64_t seed, dl_error *err)
 {
     const dl_backend *backend = model->backend;
-    const dl_layer *layer = &model->layers[i];
-    const size_t bytes = layer->parameter_count * dl_precision_bytes(backend->precision);
-    dl_random random;
-    dl_random_init(&random, seed, 0, 0, STREAM + (uint32_t)i);
-    void *parameters = dl_alloc_aligned(bytes, "initial parameters");
-    void *state = dl_alloc_aligned(layer->state_bytes, "initial state");
-    layer->type->init(layer, parameters, state, &random);
-    backend->upload(layer->parameters, parameters, bytes);
-    backend->upload(layer->state, state, layer->state_bytes);
-    const dl_status status = backend->wait(err);
-    free(state);
-    free(parameters);
+    const size_t count = (size_t)model->layer_count, bytes = dl_precision_bytes(backend->precision);
+    drawing all = {.model = model,
+                   .seed = seed,
+                   .parameters = dl_calloc(count, sizeof(void *), "initial parameters"),
+                   .states = dl_calloc(count, sizeof(void *), "initial states")};
+    const int threads = drawing_threads(model);
+    dl_status status = DL_OK;
+    if (threads > 1) {
+        status = dl_pinned_threads_run(threads, NULL, draw_layers, &all, err);
+    } else {
+        draw_layers(&all, 0);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const dl_layer *layer = &model->layers[i];
+        if (all.parameters[i] != NULL && status == DL_OK) {
+            backend->upload(layer->parameters, all.parameters[i], layer->parameter_count * bytes);
+            backend->upload(layer->state, all.states[i], layer->state_bytes);
+            status = backend->wait(err);
+        }
+        free(all.parameters[i]);
+        free(all.states[i]);
+    }
+    free(all.parameters);
+    free(all.states);
     return status;
 }
 
@@ -272,10 +330,7 @@ static dl_status bind_layers(dl_model *model, uint64_t seed, dl_error *err)
     }
     /* Outputs and states were asked for since. */
     if (status == DL_OK) status = model->backend->wait(err);
-    for (int i = 0; status == DL_OK && i < model->layer_count; i++) {
-        if (model->layers[i].type->init) status = init_layer(model, i, seed, err);
-    }
-    return status;
+    return status == DL_OK ? init_layers(model, seed, err) : status;
 }
 
 void dl_model_destroy(dl_model *model)
