@@ -16,6 +16,7 @@
 #include "common/names.h"
 #include "common/sort.h"
 #include "common/units.h"
+#include "sim/workloads/roofline.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/capture_cost.h"
 
@@ -284,8 +285,12 @@ static void name_op(dl_step_op *op, size_t sort, size_t phase)
     }
 }
 
-/* Time of the step's operations by phase and sort, added to sums[PHASES][SORTS]. */
-static void sum_works(const taking *t, const dl_activity_step *step, double sums[PHASES][SORTS])
+/* Time of operations by phase and sort, and what of it are starts, ends and gaps. */
+typedef struct work_sums {
+    double ns[PHASES][SORTS], starts_ns[PHASES][SORTS];
+} work_sums;
+
+static void sum_works(const taking *t, const dl_activity_step *step, work_sums *sums)
 {
     const bool known = t->phases.known_steps > 0;
     for (size_t w = step->first; w < step->first + step->count; w++) {
@@ -293,9 +298,12 @@ static void sum_works(const taking *t, const dl_activity_step *step, double sums
         if (phase == DL_PHASE_NONE) continue;
         const dl_replay_node *node = &t->run.graph.nodes[number_of(t, w)];
         const double wait_ns = wait_before_ns(t, w);
-        double *sum = sums[phase - DL_PHASE_FORWARD];
-        if (t->work_ns[w] > 0) sum[sort_of(node)] += t->work_ns[w] - wait_ns;
-        sum[SORT_EXTERNAL] += wait_ns;
+        const size_t p = phase - DL_PHASE_FORWARD;
+        sums->ns[p][SORT_EXTERNAL] += wait_ns;
+        if (t->work_ns[w] <= 0) continue;
+        const double own_ns = t->work_ns[w] - wait_ns;
+        sums->ns[p][sort_of(node)] += own_ns;
+        sums->starts_ns[p][sort_of(node)] += fmin(own_ns, DL_ROOFLINE_KERNEL_NS);
     }
 }
 
@@ -304,7 +312,7 @@ static void sum_works(const taking *t, const dl_activity_step *step, double sums
 static void take_means(const taking *t, dl_step_costs *costs)
 {
     const size_t steps = t->line->regular_count;
-    double(*sums)[PHASES][SORTS] = dl_calloc(steps, sizeof *sums, "operations");
+    work_sums *sums = dl_calloc(steps, sizeof *sums, "operations");
     double *values = dl_calloc(steps, sizeof *values, "steps"), all = 0;
     double *inputs = dl_calloc(steps, sizeof *inputs, "steps");
     costs->factors = dl_calloc(costs->steps, sizeof *costs->factors, "steps");
@@ -315,12 +323,12 @@ static void take_means(const taking *t, dl_step_costs *costs)
         if (t->timed[s])
             costs->factors[timed++] = (float)((double)step->duration_ns / costs->step_ns);
         if (step->label != DL_STEP_REGULAR) continue;
-        sum_works(t, step, sums[k]);
+        sum_works(t, step, &sums[k]);
         inputs[k++] = input_bytes(t, step);
     }
     for (size_t i = 0; i < steps * PHASES; i++) {
         for (size_t sort = 0; sort < SORTS; sort++)
-            all += sums[i / PHASES][i % PHASES][sort] / (double)steps;
+            all += sums[i / PHASES].ns[i % PHASES][sort] / (double)steps;
     }
     const double scale = all > 0 ? costs->device_ns / all : 0;
     dl_step_mean *const phases[PHASES] = {&costs->forward_ns, &costs->backward_ns,
@@ -328,16 +336,18 @@ static void take_means(const taking *t, dl_step_costs *costs)
     for (size_t p = 0; p < PHASES; p++) {
         for (size_t i = 0; i < SORTS; i++) {
             for (size_t s = 0; s < steps; s++)
-                values[s] = scale * sums[s][p][i];
+                values[s] = scale * sums[s].ns[p][i];
             dl_step_op op = {.ns = mean_of(values, steps)};
             if (op.ns.value <= 0) continue;
+            for (size_t s = 0; s < steps; s++)
+                op.starts_ns += scale * sums[s].starts_ns[p][i] / (double)steps;
             name_op(&op, i, p);
             costs->ops[costs->op_count++] = op;
         }
         for (size_t s = 0; s < steps; s++) {
             values[s] = 0;
             for (size_t i = 0; i < SORTS; i++)
-                values[s] += scale * sums[s][p][i];
+                values[s] += scale * sums[s].ns[p][i];
         }
         *phases[p] = mean_of(values, steps);
     }
@@ -712,30 +722,36 @@ static size_t all_steps(const dl_step_costs *steps, size_t count)
 }
 
 /* What the operation takes in one trace's step; nothing if it does not occur. */
-static dl_step_mean time_of(const dl_step_costs *step, const char *name)
+static dl_step_op op_of(const dl_step_costs *step, const char *name)
 {
     for (size_t i = 0; i < step->op_count; i++) {
-        if (strcmp(step->ops[i].name, name) == 0) return step->ops[i].ns;
+        if (strcmp(step->ops[i].name, name) == 0) return step->ops[i];
     }
-    return (dl_step_mean){0};
+    return (dl_step_op){0};
 }
 
-/* An update does not depend on the batch; the passes of one batch size are taken per sample. */
+/* An update does not depend on the batch; nor do starts, ends and gaps of the passes' operations.
+ * The rest of the passes of one batch size is taken per sample. */
 static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t count)
 {
-    double sum = 0, squares = 0;
+    double sum = 0, starts = 0, squares = 0;
     for (size_t i = 0; i < count; i++) {
-        const dl_step_mean ns = time_of(&steps[i], op->name);
-        sum += ns.value / (double)count;
-        squares += pow(ns.error / (double)count, 2);
+        const dl_step_op one = op_of(&steps[i], op->name);
+        sum += one.ns.value / (double)count;
+        starts += one.starts_ns / (double)count;
+        squares += pow(one.ns.error / (double)count, 2);
     }
     const bool fixed = dl_ends_with(op->name, ".update") || strncmp(op->name, "external.", 9) == 0;
-    const double batch = fixed ? 1 : (double)steps[0].batch;
-    const dl_value measured =
-        value_of(sum / batch, sqrt(squares) / batch, all_steps(steps, count), DL_ORIGIN_MEASURED);
-    const dl_value nothing = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
-    op->fixed_ns = fixed ? measured : nothing;
-    op->per_sample_ns = fixed ? nothing : measured;
+    const double batch = (double)steps[0].batch;
+    const size_t n = all_steps(steps, count);
+    if (fixed) {
+        op->fixed_ns = value_of(sum, sqrt(squares), n, DL_ORIGIN_MEASURED);
+        op->per_sample_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
+    } else {
+        op->fixed_ns = value_of(starts, 0, 0, DL_ORIGIN_ASSUMED);
+        op->per_sample_ns =
+            value_of(fmax(0, sum - starts) / batch, sqrt(squares) / batch, n, DL_ORIGIN_MEASURED);
+    }
 }
 
 static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
@@ -745,7 +761,7 @@ static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
     double fixed, slope, cov00, cov01, cov11, squares;
     for (size_t i = 0; i < count; i++) {
         x[i] = (double)steps[i].batch;
-        y[i] = time_of(&steps[i], op->name).value;
+        y[i] = op_of(&steps[i], op->name).ns.value;
     }
     gsl_fit_linear(x, 1, y, 1, count, &fixed, &slope, &cov00, &cov01, &cov11, &squares);
     const size_t n = all_steps(steps, count);
@@ -881,6 +897,26 @@ static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
+static void note_one_batch(const dl_costs *costs, const dl_step_costs *steps, dl_notes *notes)
+{
+    double fixed_ns = 0;
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (!dl_ends_with(costs->ops[i].name, ".update")) fixed_ns += costs->ops[i].fixed_ns.value;
+    if (steps->on_cores) {
+        dl_notes_add(notes,
+                     "one batch size: forward and backward pass are taken per sample, which holds "
+                     "at %lld samples a worker only",
+                     (long long)steps->batch);
+    } else {
+        dl_notes_add(
+            notes,
+            "one batch size: of forward and backward pass %s are assumed not to depend on "
+            "it (%.3g us of each kernel: its start, end, and the gap to the next one), the "
+            "rest is taken per sample; traces at two batch sizes give both",
+            DL_NS_TEXT(fixed_ns), DL_ROOFLINE_KERNEL_NS / 1e3);
+    }
+}
+
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err)
 {
@@ -902,12 +938,7 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
     costs->device = steps[0].device != NULL ? dl_strdup(steps[0].device) : NULL;
     costs->cores = steps[0].cores;
     add_ops(costs, steps, count);
-    if (have_one_batch(steps, count)) {
-        dl_notes_add(notes,
-                     "one batch size: forward and backward pass are taken per sample, which "
-                     "holds at %lld samples a %s only",
-                     (long long)steps[0].batch, steps[0].on_cores ? "worker" : "GPU");
-    }
+    if (have_one_batch(steps, count)) note_one_batch(costs, &steps[0], notes);
     add_gradients(costs, steps, count, notes);
     if (steps[0].on_cores) {
         if (steps[0].broadcast_bytes > 0) {

@@ -153,6 +153,7 @@ typedef struct dl_step_mean {
 typedef struct dl_step_op {
     char name[40]; /* "convolution.forward" */
     dl_step_mean ns;
+    double starts_ns; /* of it: DL_ROOFLINE_KERNEL_NS of each operation, or all of a shorter one */
 } dl_step_op;
 
 /* Owns its arrays; release with dl_step_costs_free. */
@@ -219,7 +220,8 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    dl_error *err) DL_MUST_CHECK;
 
 /* Makes the cost file of steps[count] of one workload, count >= 1: for each operation a line over
- * the batch sizes, or of one batch size all per sample (updates: fixed). Gradients, noise and
+ * the batch sizes, or of one batch size starts_ns fixed and the rest per sample (updates: all
+ * fixed). Gradients, noise and
  * slowdown are those of the first that has any. Zero `costs` before; dl_costs_free. DL_ERR_DATA if
  * traces do not fit together. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,

@@ -126,11 +126,14 @@ static void batch_sizes_make_lines(void **state)
     assert_int_equal(costs.noise_count, 2);
     assert_false(costs.overlap_slowdown.known);
     dl_costs_free(&costs);
-    /* Of one batch size all is per sample, but for the update. */
+    /* Of one batch size the kernel's start and end, 5 us, are fixed, and the update is. */
     assert_int_equal(dl_step_costs_combine(&costs, steps, 1, &notes, &err), DL_OK);
-    assert_float_equal(costs.ops[0].per_sample_ns.value, FORWARD_NS / 8., 200);
-    assert_true(costs.ops[0].fixed_ns.value == 0 && costs.ops[2].per_sample_ns.value == 0);
+    assert_float_equal(costs.ops[0].per_sample_ns.value, (FORWARD_NS - 5000) / 8., 200);
+    assert_float_equal(costs.ops[0].fixed_ns.value, 5000, 50);
+    assert_true(costs.ops[2].per_sample_ns.value == 0);
     assert_int_equal(costs.ops[0].fixed_ns.origin, DL_ORIGIN_ASSUMED);
+    assert_contains(notes.lines[notes.count - 3],
+                    "15.0 us are assumed not to depend on it (5 us of");
     assert_float_equal(costs.ops[2].fixed_ns.value, UPDATE_NS, 500);
     dl_costs_free(&costs);
     dl_notes_free(&notes);
@@ -226,7 +229,7 @@ static void one_step_is_taken_as_it_is(void **state)
     dl_notes notes = {0};
     dl_error err = {0};
     assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
-    assert_float_equal(costs.ops[0].per_sample_ns.value, FORWARD_NS / 8., 1);
+    assert_float_equal(costs.ops[0].per_sample_ns.value, (FORWARD_NS - 5000) / 8., 1);
     assert_true(costs.ops[0].per_sample_ns.error == 0);
     assert_int_equal(costs.noise_count, 0); /* one step has no scatter */
     dl_costs_free(&costs);
