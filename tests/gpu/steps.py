@@ -582,7 +582,7 @@ def predicted(step, dlsim, known, where, machine):
         f"[machine]\nfile = {machine}\nworkers = {workers}\ngpus = 0\n"
         f"[workload]\ncosts = costs.ini\nbatch_per_worker = {known['batch']}\n"
         f"[sync]\nmode = average, {', '.join(known['modes'])}\ninterval = {intervals}\n"
-        f"where = {where}\n[noise]\nkind = trace\n[run]\nreplicates = 8\n"
+        f"where = {where}\n[noise]\nkind = trace\n[scenario]\nreplicates = 8\n"
     )
     results = step.folder / f"{name}.csv"
     results.unlink(missing_ok=True)
