@@ -936,6 +936,7 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
         return dl_error_set(err, DL_ERR_DATA, "traces of GPUs and of cores in one");
     }
     costs->device = steps[0].device != NULL ? dl_strdup(steps[0].device) : NULL;
+    costs->framework = steps[0].framework != NULL ? dl_strdup(steps[0].framework) : NULL;
     costs->cores = steps[0].cores;
     add_ops(costs, steps, count);
     if (have_one_batch(steps, count)) note_one_batch(costs, &steps[0], notes);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
@@ -342,6 +343,9 @@ static bool rpc_rate(const basis *b, guess *g)
     "dlprof bench --of PROGRAM ..., then dlcal costs TRACE --batch N --copies BENCH.dlt"
 #define EXCHANGE \
     "bench_gloo.py --ranks N -o CSV, then dlcal links CSV --costs FILE (docs/traces.md)"
+#define KVSTORE                                                                    \
+    "bench_kvstore.py --ranks N --tensors BYTES,... -o CSV, then dlcal links CSV " \
+    "--costs FILE (docs/traces.md)"
 #define TRACE \
     "dlcal costs TRACE --batch N, of a trace with launches (PyTorch's profiler, dlprof run)"
 #define TABLE "dlcal table MEASURED.csv --scenario SCENARIO: of throughputs with several workers"
@@ -460,12 +464,15 @@ static double error_of(double factor)
 
 static const char *how_to_measure(size_t rule, const dl_key *key, const basis *b)
 {
+    const char *on_gpus = rules[rule].measure_gpus, *how = rules[rule].measure;
+    if (b->machine != NULL && on_gpus != NULL) how = on_gpus;
     if (dl_costs_of_other_program(b->costs)) {
         if (is_sharing(key)) return BENCH_OF;
-        if (strcmp(rules[rule].measure, BENCH) == 0) return EXCHANGE;
+        if (strcmp(rules[rule].measure, BENCH) == 0) how = EXCHANGE;
     }
-    const char *on_gpus = rules[rule].measure_gpus;
-    return b->machine != NULL && on_gpus != NULL ? on_gpus : rules[rule].measure;
+    const char *framework = b->costs->framework;
+    const bool of_mxnet = framework != NULL && strcasecmp(framework, "MXNet") == 0;
+    return of_mxnet && strcmp(how, EXCHANGE) == 0 ? KVSTORE : how;
 }
 
 static void assume(size_t rule, const basis *b, dl_costs *costs, dl_assumptions *made)

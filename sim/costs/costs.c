@@ -46,6 +46,7 @@ void dl_costs_free(dl_costs *costs)
     free(costs->workload);
     free(costs->precision);
     free(costs->device);
+    free(costs->framework);
     *costs = (dl_costs){0};
 }
 

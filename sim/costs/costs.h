@@ -121,7 +121,7 @@ typedef struct dl_model_costs {
 
 typedef struct dl_costs {
     char *path;
-    char *workload, *device, *precision;             /* NULL: not given */
+    char *workload, *device, *precision, *framework; /* NULL: not given */
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */

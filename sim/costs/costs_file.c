@@ -637,6 +637,7 @@ static dl_status read_head(dl_costs *costs, const dl_ini *ini, dl_error *err)
     drop_empty(&costs->workload);
     drop_empty(&costs->precision);
     drop_empty(&costs->device);
+    drop_empty(&costs->framework);
     return status;
 }
 

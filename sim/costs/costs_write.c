@@ -36,6 +36,7 @@ static void write_head(FILE *out, const dl_costs *costs)
     if (costs->workload != NULL) fprintf(out, "workload = %s\n", costs->workload);
     if (costs->precision != NULL) fprintf(out, "precision = %s\n", costs->precision);
     if (costs->device != NULL) fprintf(out, "device = %s\n", costs->device);
+    if (costs->framework != NULL) fprintf(out, "framework = %s\n", costs->framework);
     const struct {
         const char *key;
         int64_t value, low;
@@ -222,6 +223,7 @@ dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *co
     dl_status status = check_text(path, costs->workload, err);
     if (status == DL_OK) status = check_text(path, costs->precision, err);
     if (status == DL_OK) status = check_text(path, costs->device, err);
+    if (status == DL_OK) status = check_text(path, costs->framework, err);
     for (size_t i = 0; i < costs->op_count && status == DL_OK; i++) {
         status = check_text(path, costs->ops[i].name, err);
     }

@@ -148,6 +148,8 @@ printf 'collective,ranks,bytes,time_us\npushpull,2,862160,6000\npushpull,2,17243
 expect 0 "pushpull 2 at once" links kvstore.csv --costs lenet.ini -o kvstore.ini
 holds kvstore.ini "[pushpull 2]"
 tested=$dlsim
+expect 0 "measure first: [rpc] latency_ns, by bench_kvstore.py --ranks N" --costs lenet.ini --set machine.cores=2 \
+    --workers 2 --mode async
 expect 0 "ps" --costs kvstore.ini --set machine.cores=2 --workers 2 --mode none,ps -o kvstore.results
 update_ns=$(awk -F'[= ]+' '/^\[/ { s = $0 } s == "[op step.update]" && $1 == "fixed_ns" { print $2 }' kvstore.ini)
 awk -F, -v update="$update_ns" '/^[^#]/ { if (!n) { for (i = 1; i <= NF; i++) if ($i == "step_mean_s") n = i }
