@@ -48,6 +48,7 @@ void dl_network_free(dl_network *network)
     free(network->chains);
     free(network->part_bundles);
     free(network->emptied);
+    free(network->crowds);
     free(network->table);
     free(network->flows);
     free(network->claim_of);
@@ -109,19 +110,33 @@ void dl_network_add_links(dl_network *network, const dl_links *links)
 
 /* --- flows of a class, and the component at hand -------------------------------------------- */
 
-/* Puts a flow with its mark set into the class's heap, and takes the flow with the least mark out
- * (the heap must not be empty). The class must not be in its bundle's heap meanwhile. O(1), and
- * O(log n) amortised. */
+/* Puts a flow with its mark set into the class's heap, which a crowd's line is too, and takes the flow
+ * with the least mark out (the heap must not be empty). The class must not be in its bundle's heap
+ * meanwhile. O(1), and O(log n) amortised. */
 static void heap_push(dl_network *network, dl_flow_class *c, int flow)
 {
     dl_flow *flows = network->flows;
     flows[flow].node.child = flows[flow].node.sibling = flows[flow].node.before = -1;
+    if (c->crowd >= 0) {
+        int *last = &network->crowds[c->crowd].last;
+        if (c->head < 0) {
+            c->head = flow;
+        } else {
+            flows[*last].node.sibling = flow;
+        }
+        *last = flow;
+        return;
+    }
     c->head = dl_heap_meld(flows, sizeof *flows, c->head, flow);
 }
 
 static int heap_pop(dl_network *network, dl_flow_class *c)
 {
     const int least = c->head;
+    if (c->crowd >= 0) {
+        c->head = network->flows[least].node.sibling;
+        return least;
+    }
     c->head = dl_heap_meld_children(network->flows, sizeof *network->flows, least);
     return least;
 }
@@ -218,6 +233,14 @@ static bool has_ended(const dl_network *network, const dl_flow_bundle *b)
     return mark - b->served <= b->rate * 1e-12 + mark * 1e-14;
 }
 
+void dl_network_reserve_emptied(dl_network *network, int count)
+{
+    if (count <= network->emptied_room) return;
+    network->emptied_room = count > 2 * network->emptied_room ? count : 2 * network->emptied_room;
+    network->emptied = dl_realloc(network->emptied, (size_t)network->emptied_room,
+                                  sizeof *network->emptied, "emptied classes");
+}
+
 /* Ends what has ended in the bundle, and notes which classes are empty now. */
 static void end_flows_of(dl_network *network, dl_flow_bundle *b)
 {
@@ -229,11 +252,10 @@ static void end_flows_of(dl_network *network, dl_flow_bundle *b)
         end_flow(network, heap_pop(network, c));
         c->flows--;
         b->flows--;
-        if (c->flows > 0) {
-            dl_network_enqueue(network, class);
-        } else {
-            network->emptied[network->emptied_count++] = class;
-        }
+        if (c->flows > 0) dl_network_enqueue(network, class);
+        if (c->flows > 0 && c->crowd < 0) continue;
+        dl_network_reserve_emptied(network, network->emptied_count + 1);
+        network->emptied[network->emptied_count++] = class;
     }
 }
 
@@ -265,7 +287,7 @@ static void schedule(dl_network *network)
     double soonest_ns = INFINITY;
     for (int i = 0; i < network->part_bundle_count; i++) {
         dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
-        if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
+        if (b->event >= 0) dl_network_cancel(network, b->event);
         b->event = -1;
         double left_ns = (network->classes[b->top].node.key - b->served) / b->rate * 1e9;
         if (left_ns >= soonest_ns) continue;
@@ -273,6 +295,11 @@ static void schedule(dl_network *network)
         first = network->part_bundles[i];
     }
     int64_t delay_ns = dl_ns_ceil(fmax(soonest_ns, 1));
+    if (network->driver != NULL) {
+        network->bundles[first].event = 0;
+        network->driver->next(network->driver->user, delay_ns, first);
+        return;
+    }
     network->bundles[first].event =
         dl_engine_after(network->engine, delay_ns, component_event, network, first);
 }
@@ -376,7 +403,7 @@ static void put_flow(dl_network *network, int flow, double bytes)
     dl_flow_bundle *b = &network->bundles[c->bundle];
     dl_network_advance(network, b);
     if (c->head >= 0) dl_network_dequeue(network, f->class);
-    f->node.key = b->served - c->base + bytes;
+    f->node.key = c->crowd >= 0 ? b->served : b->served - c->base + bytes;
     heap_push(network, c, flow);
     dl_network_enqueue(network, f->class);
     c->flows++;
@@ -385,7 +412,11 @@ static void put_flow(dl_network *network, int flow, double bytes)
     mark_dirty(network, f->class);
     if (network->settling_is_due) return;
     network->settling_is_due = true;
-    dl_engine_after(network->engine, 0, synchronize_event, network, 0);
+    if (network->driver != NULL) {
+        network->driver->settle(network->driver->user);
+    } else {
+        dl_engine_after(network->engine, 0, synchronize_event, network, 0);
+    }
 }
 
 static void break_claims(dl_network *network, const dl_flow_class *c)
@@ -467,4 +498,27 @@ void dl_network_resume(dl_network *network, int class, double bytes, int64_t mov
     dl_network_enqueue(network, class);
     c->flows = b->flows = 1;
     b->event = dl_engine_after(network->engine, left_ns, component_event, network, c->bundle);
+}
+
+void dl_network_join(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
+                     int index)
+{
+    const int flow = take_flow(network, class, bytes, done, user, index);
+    const dl_flow_class *c = &network->classes[class];
+    if (c->flows == 0) {
+        dl_network_activate(network, class);
+    } else if (c->crowd >= 0) {
+        dl_network_join_crowd(network, class);
+    }
+    put_flow(network, flow, bytes);
+}
+
+void dl_network_settle(dl_network *network)
+{
+    synchronize_event(network, 0);
+}
+
+void dl_network_end_next(dl_network *network, int bundle)
+{
+    component_event(network, bundle);
 }

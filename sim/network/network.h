@@ -71,7 +71,18 @@ typedef struct dl_flow_class {
     double base;    /* served bytes of the bundle less those of the class */
     int bundle;     /* -1 = not active */
     int next, prev; /* classes of the bundle, -1 = end */
+    int crowd;      /* that it stands for, -1 = none */
 } dl_flow_class;
+
+/* Classes which differ in nothing but a link that each has to itself, and which have one flow at a time
+ * each: one dl_flow_class stands for all of them. Its own link is of the rate of each of theirs, and its
+ * flows, all of the same bytes, are in a line. The key of a flow is what the base of its class would be;
+ * if only one is active, the base is that one's. */
+typedef struct dl_flow_crowd {
+    int own;     /* link */
+    int present; /* of these classes, that are active */
+    int last;    /* flow of the line */
+} dl_flow_crowd;
 
 /* Active classes with the same shared links; their flows have one rate. */
 typedef struct dl_flow_bundle {
@@ -109,8 +120,19 @@ typedef struct dl_network_claim {
     int next; /* in the list of free ones */
 } dl_network_claim;
 
+/* Who runs a network in place of an engine's events. Everything of such a network is one component: all
+ * its classes share a link. */
+typedef struct dl_network_driver {
+    void (*settle)(
+        void *user); /* dl_network_settle is to be called at once, after what is due before */
+    /* dl_network_end_next(bundle) in delay_ns >= 1, in place of what was asked for before; -1: not. */
+    void (*next)(void *user, int64_t delay_ns, int bundle);
+    void *user;
+} dl_network_driver;
+
 typedef struct dl_network {
-    dl_engine *engine;
+    dl_engine *engine;               /* with a driver only its clock */
+    const dl_network_driver *driver; /* NULL: the engine has the events; borrowed */
     int link_count, link_room;
     double *capacity;    /* [links] */
     double *bytes;       /* [links] that have crossed, of ended flows */
@@ -133,8 +155,10 @@ typedef struct dl_network {
     dl_flow_bundle *bundles; /* [class_room], the first bundle_used of them used so far */
     int *chains;             /* [class_room] first bundle of a hash, -1 = none */
     int *part_bundles;       /* [class_room] of the component at hand */
-    int *emptied;            /* [class_room] classes whose last flow has ended */
-    int bundle_used, free_bundle, part_bundle_count, emptied_count;
+    int *emptied;            /* [emptied_room] classes whose last flow has ended */
+    int bundle_used, free_bundle, part_bundle_count, emptied_count, emptied_room;
+    dl_flow_crowd *crowds; /* [crowd_count] */
+    int crowd_count;
 
     dl_flow *
         flows; /* [flow_room], the first flow_used of them used so far: the others take no memory */
@@ -195,5 +219,17 @@ int64_t dl_network_alone_ns(const dl_network *network, int class, double bytes);
  * as its links allow; no other flow of its class does now. */
 void dl_network_resume(dl_network *network, int class, double bytes, int64_t moved_ns,
                        dl_event_fn done, void *user, int index);
+
+/* The class that stands for a crowd: of flows over links[count], of which links[own] is each one's. A
+ * newcomer is to be put into a crowd only if that has none or two and more of them, or else into a second
+ * one that has none, so that a flow which has the links to itself may be bundled as it would be. */
+int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
+                     int own);
+
+/* With a driver: a flow that starts to move its bytes > 0 now. */
+void dl_network_join(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
+                     int index);
+void dl_network_settle(dl_network *network);
+void dl_network_end_next(dl_network *network, int bundle);
 
 #endif

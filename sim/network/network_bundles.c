@@ -31,7 +31,7 @@ static void grow_bundles(dl_network *network, int room)
     network->chains = dl_realloc(network->chains, n, sizeof(int), "bundles by links");
     network->part_bundles =
         dl_realloc(network->part_bundles, n, sizeof(int), "bundles of a component");
-    network->emptied = dl_realloc(network->emptied, n, sizeof(int), "emptied classes");
+    dl_network_reserve_emptied(network, room);
     network->class_room = room;
     memset(network->chains, -1, n * sizeof(int));
     for (int b = 0; b < network->bundle_used; b++) {
@@ -97,7 +97,7 @@ static int add_class(dl_network *network, const int *links, const unsigned char 
     }
     int class = network->class_count++;
     network->classes[class] = (dl_flow_class){
-        .first_use = network->use_count, .use_count = count, .head = -1, .bundle = -1};
+        .first_use = network->use_count, .use_count = count, .head = -1, .bundle = -1, .crowd = -1};
     for (int i = 0; i < count; i++) {
         DL_ASSERT(links[i] >= 0 && links[i] < network->link_count && times[i] >= 1,
                   "link %d of %d, %d times", links[i], network->link_count, times[i]);
@@ -126,6 +126,17 @@ int dl_network_route_class(dl_network *network, const dl_route *route)
     return dl_network_class(network, route->links, route->uses, route->count);
 }
 
+int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
+                     int own)
+{
+    const int class = add_class(network, links, times, count);
+    const size_t i = (size_t)network->crowd_count++;
+    network->crowds = dl_grow(network->crowds, i, sizeof *network->crowds, "crowds");
+    network->crowds[i] = (dl_flow_crowd){.own = links[own], .last = -1};
+    network->classes[class].crowd = (int)i;
+    return class;
+}
+
 /* --- the heap of classes of a bundle -------------------------------------------------------- */
 
 void dl_network_enqueue(dl_network *network, int class)
@@ -133,7 +144,12 @@ void dl_network_enqueue(dl_network *network, int class)
     dl_flow_class *c = &network->classes[class];
     dl_flow_bundle *b = &network->bundles[c->bundle];
     const dl_heap_node *first = &network->flows[c->head].node;
-    c->node = (dl_heap_node){first->key + c->base, first->sequence, -1, -1, -1};
+    double key = first->key + c->base;
+    if (c->crowd >= 0) {
+        const bool is_one = network->crowds[c->crowd].present == 1;
+        key = network->flows[c->head].bytes + (is_one ? c->base : first->key);
+    }
+    c->node = (dl_heap_node){key, first->sequence, -1, -1, -1};
     b->top = dl_heap_meld(network->classes, sizeof *c, b->top, class);
 }
 
@@ -274,7 +290,7 @@ static void free_bundle(dl_network *network, int bundle)
 {
     dl_flow_bundle *b = &network->bundles[bundle];
     dl_network_close(network, bundle);
-    if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
+    if (b->event >= 0) dl_network_cancel(network, b->event);
     b->next = network->free_bundle;
     network->free_bundle = bundle;
 }
@@ -388,6 +404,7 @@ static bool activate_alone(dl_network *network, int class)
 void dl_network_deactivate_alone(dl_network *network, int class)
 {
     const dl_flow_class *c = &network->classes[class];
+    if (c->crowd >= 0) network->crowds[c->crowd].present = 0;
     for (int u = c->first_use; u < c->first_use + c->use_count; u++)
         network->users[network->uses[u].link] = network->user[network->uses[u].link] = 0;
     free_bundle(network, c->bundle);
@@ -395,8 +412,38 @@ void dl_network_deactivate_alone(dl_network *network, int class)
     network->classes[class].bundle = -1;
 }
 
+void dl_network_join_crowd(dl_network *network, int class)
+{
+    const dl_flow_class *c = &network->classes[class];
+    dl_flow_crowd *crowd = &network->crowds[c->crowd];
+    if (crowd->present == 1) network->flows[c->head].node.key = c->base;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const int link = network->uses[u].link;
+        network->users[link] += link != crowd->own;
+    }
+    crowd->present++;
+    network->bundles[c->bundle].members++;
+}
+
+/* One class of a crowd of more leaves. */
+static void leave_crowd(dl_network *network, int class)
+{
+    dl_flow_class *c = &network->classes[class];
+    dl_flow_crowd *crowd = &network->crowds[c->crowd];
+    if (--crowd->present == 1 && c->head >= 0) c->base = network->flows[c->head].node.key;
+    network->bundles[c->bundle].members--;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const int link = network->uses[u].link;
+        if (link == crowd->own || --network->users[link] != 1) continue;
+        replace_use(network, u, -1);
+        dl_network_close(network, c->bundle);
+    }
+}
+
 void dl_network_activate(dl_network *network, int class)
 {
+    if (dl_network_is_crowd(network, class))
+        network->crowds[network->classes[class].crowd].present = 1;
     if (activate_alone(network, class)) return;
     dl_flow_class *c = &network->classes[class];
     int first = c->first_use, end = first + c->use_count;
@@ -426,6 +473,11 @@ bool dl_network_deactivate(dl_network *network, int class)
     const dl_flow_class *c = &network->classes[class];
     bool last = network->bundles[c->bundle].members == 1;
     int still_used = 0;
+    if (c->crowd >= 0 && network->crowds[c->crowd].present > 1) {
+        leave_crowd(network, class);
+        return false;
+    }
+    if (c->crowd >= 0) network->crowds[c->crowd].present = 0;
     leave(network, class);
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         int link = network->uses[u].link;

@@ -16,11 +16,12 @@ static double lesser(double a, double b) /* fmin without its care for NaN, which
 
 double dl_network_class_cap(const dl_network *network, const dl_flow_class *c)
 {
+    const int flows = c->crowd >= 0 ? 1 : c->flows;
     double cap = INFINITY;
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         const dl_use *use = &network->uses[u];
         if (dl_network_is_shared(network, use->link)) continue;
-        cap = lesser(cap, network->capacity[use->link] / ((double)c->flows * use->times));
+        cap = lesser(cap, network->capacity[use->link] / ((double)flows * use->times));
     }
     return cap;
 }

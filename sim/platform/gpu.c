@@ -515,6 +515,9 @@ static void note_carried(const dl_gpus *gpus, double span_s, dl_usage *usage)
         usage->link_frac = frac;
         if (c->link >= 0) {
             dl_links_name(&gpus->config.options->links, c->link, usage->link);
+        } else if (c->link <= DL_CARRIED_BY_THREAD) {
+            snprintf(usage->link, sizeof usage->link, "%s %d of shard 0", gpus->serving_name,
+                     DL_CARRIED_BY_THREAD - c->link);
         } else {
             dl_gpus_memory_name(gpus->servers[0], usage->link);
         }

@@ -1,8 +1,9 @@
-/* Runs of GPUs that exchange with one server (async, ssp, softsync, ps, average), without the engine and the
+/* Runs of GPUs that exchange with one server (async, ssp, softsync, ps, average), without the engine and its
  * network, but bit by bit as by them: the same events in the same order (sim/platform/gpu_events.h), each
- * with a few bytes of state. Copies to the server share one way, those from it another
- * (sim/platform/gpu_way.h). */
+ * with a few bytes of state. Copies to a server on a GPU share one way, those from it another
+ * (sim/platform/gpu_way.h); those of a server in host memory share that (sim/platform/gpu_hub.h). */
 #include "sim/platform/gpu_events.h"
+#include "sim/platform/gpu_hub.h"
 #include "sim/platform/gpu_way.h"
 
 #include <math.h>
@@ -43,12 +44,13 @@ enum {
 _Static_assert(DL_WAY_WORKER_BITS == WORKER_BITS, "workers are numbered alike");
 _Static_assert(LINES == DL_GPU_EVENT_LINES && COPIED + WAYS == SHARE && SHARE < DL_GPU_EVENT_KINDS,
                "kinds of events");
+_Static_assert((int)WAY_IN == (int)DL_HUB_IN && (int)WAY_OUT == (int)DL_HUB_OUT, "ways alike");
 
 /* What a worker's time is counted as. */
 enum { COMPUTING, DISPATCHING, COPYING, SERVING, WAITING, STATES };
 
-/* What the GPU waits for. */
-typedef enum phase { IDLE, FOR_LAUNCH, FOR_LAUNCH_END } phase;
+/* What the GPU waits for; or that a copy's latency is not everyone's. */
+typedef enum phase { IDLE, FOR_LAUNCH, FOR_LAUNCH_END, BEFORE_PUSH, BEFORE_PULL } phase;
 
 /* Two lines of the cache, of which the second one is for the start and the end of a step. */
 typedef struct agent {
@@ -77,7 +79,10 @@ typedef struct served {
     void *block; /* that they lie in */
     int workers;
     dl_gpu_events events;
+    dl_gpu_hub *hub; /* of a server in host memory; NULL: the ways are those of one on a GPU */
+    int next_bundle; /* of the hub, whose copy is the next to end */
     dl_gpu_way ways[WAYS];
+    int threads;         /* of the server */
     bool is_dirty[WAYS]; /* to be shared anew */
     int dirty[WAYS], dirty_count;
     bool shares;        /* a SHARE is due */
@@ -93,7 +98,7 @@ typedef struct served {
     double slow;           /* of all, or */
     const double *slow_of; /* of each */
     double moved_bytes, sent_bytes;
-    bool leaves_domain;
+    int staying; /* the first workers copy within their domain (dl_machine_domain), the others do not */
     bool meets;       /* all meet for an exchange: ps, average */
     bool with_update; /* they update in each step: average */
     bool counts; /* an update needs `needed` gradients: softsync, kbatchasync; else async, ssp */
@@ -118,9 +123,27 @@ static void mark_dirty(served *s, int which)
     s->dirty[s->dirty_count++] = which;
 }
 
+static void on_hub(void *served, int number);
+
+/* The same where the server is in host memory. */
+static void join_hub(served *s, int which, int worker)
+{
+    const int number = which << WORKER_BITS | worker;
+    s->team->engine.now_ns = s->events.now_ns;
+    if (which == MEMORY) {
+        dl_gpu_hub_serve(s->hub, s->meets ? worker : 0, s->ways[MEMORY].bytes, on_hub, s, number);
+    } else {
+        dl_gpu_hub_copy(s->hub, worker, which, s->ways[which].bytes, on_hub, s, number);
+    }
+}
+
 /* A copy starts to move bytes. */
 static void join(served *s, int which, int worker)
 {
+    if (s->hub != NULL) {
+        join_hub(s, which, worker);
+        return;
+    }
     dl_gpu_way_join(&s->ways[which], s->events.now_ns, worker);
     mark_dirty(s, which);
     if (s->shares) return;
@@ -159,6 +182,42 @@ static void synchronize(served *s)
         on_copied(s, (int)(*one >> WORKER_BITS), (int)(*one & (WORKERS_MOST - 1)));
     }
     s->ended.count = 0;
+}
+
+static void on_hub(void *user, int number)
+{
+    on_copied(user, number >> WORKER_BITS, number & (WORKERS_MOST - 1));
+}
+
+/* As a network's driver. */
+static void settle_hub(void *user)
+{
+    served *s = user;
+    dl_gpu_events_at_once(&s->events, SHARE, 0);
+}
+
+static void end_in_hub(void *user, int64_t delay_ns, int bundle)
+{
+    served *s = user;
+    s->next_bundle = bundle;
+    dl_gpu_events_set(&s->events, COPIED, delay_ns);
+}
+
+/* Shares are due, or a copy that ends. */
+static void on_shares(served *s, int kind)
+{
+    s->team->engine.now_ns = s->events.now_ns;
+    if (s->hub != NULL && kind == SHARE) {
+        dl_network_settle(&s->hub->network);
+    } else if (s->hub != NULL) {
+        dl_network_end_next(&s->hub->network, s->next_bundle);
+    } else if (kind == SHARE) {
+        s->shares = false;
+        synchronize(s);
+    } else {
+        mark_dirty(s, kind - COPIED);
+        synchronize(s);
+    }
 }
 
 /* --- a worker's step ------------------------------------------------------------------------- */
@@ -214,9 +273,16 @@ static void try_launch(served *s, int worker)
     dl_gpu_events_after(&s->events, LAUNCH, worker);
 }
 
-static void start_push(served *s)
+/* A copy starts, and then moves bytes. */
+static void start_copy(served *s, int which, int worker)
 {
-    s->moved_bytes += s->ways[WAY_IN].bytes;
+    s->moved_bytes += s->ways[which].bytes;
+    if (s->hub == NULL || worker >= s->hub->apart_count) {
+        dl_gpu_events_after(&s->events, which == WAY_IN ? PUSH : PULL, worker);
+        return;
+    }
+    s->agents[worker].phase = which == WAY_IN ? BEFORE_PUSH : BEFORE_PULL;
+    dl_gpu_events_in(&s->events, dl_gpu_hub_latency(s->hub, worker, which), worker);
 }
 
 static void end_work(served *s, int worker);
@@ -245,6 +311,10 @@ static void on_launch_end(served *s, int worker)
 static void on_computed(served *s, int worker)
 {
     agent *a = &s->agents[worker];
+    if (a->phase == BEFORE_PUSH || a->phase == BEFORE_PULL) {
+        join(s, a->phase == BEFORE_PUSH ? WAY_IN : WAY_OUT, worker);
+        return;
+    }
     account(s, a, COMPUTING);
     if (a->launched > 0) {
         end_work(s, worker);
@@ -310,9 +380,8 @@ static void end_step(served *s, int worker)
 
 static void start_pull(served *s, int worker)
 {
-    s->moved_bytes += s->ways[WAY_OUT].bytes;
-    if (s->leaves_domain) s->sent_bytes += s->ways[WAY_OUT].bytes;
-    dl_gpu_events_after(&s->events, PULL, worker);
+    if (worker >= s->staying) s->sent_bytes += s->ways[WAY_OUT].bytes;
+    start_copy(s, WAY_OUT, worker);
 }
 
 /* --- each for itself ------------------------------------------------------------------------- */
@@ -465,7 +534,8 @@ static void on_applied(served *s, int worker)
 
 /* --- all together ---------------------------------------------------------------------------- */
 
-/* Stages of an exchange: all meet, the first worker has the server sum or average, all meet again. */
+/* Stages of an exchange: all meet, the first workers have the server sum or average, all meet
+ * again. */
 enum { BEFORE_SERVING, AFTER_SERVING };
 
 static void meet(served *s, int worker)
@@ -482,7 +552,7 @@ static void after_meeting(served *s, int worker)
     agent *a = &s->agents[worker];
     if (a->stage == BEFORE_SERVING) {
         a->stage = AFTER_SERVING;
-        if (worker == 0) {
+        if (worker < s->threads) {
             dl_gpu_events_after(&s->events, SERVE, worker);
         } else {
             meet(s, worker);
@@ -503,8 +573,7 @@ static void end_work(served *s, int worker)
         end_step(s, worker);
         return;
     }
-    start_push(s);
-    dl_gpu_events_after(&s->events, PUSH, worker);
+    start_copy(s, WAY_IN, worker);
 }
 
 static void on_release(served *s, int worker)
@@ -548,14 +617,7 @@ static void happen(served *s, int kind, int worker)
     case LOCK: has_lock(s, worker); break;
     case RELEASE: on_release(s, worker); break;
     case COMPUTED: on_computed(s, worker); break;
-    case SHARE:
-        s->shares = false;
-        synchronize(s);
-        break;
-    default: /* COPIED and which way */
-        mark_dirty(s, kind - COPIED);
-        synchronize(s);
-        break;
+    default: /* SHARE, or COPIED and which way */ on_shares(s, kind); break;
     }
 }
 
@@ -583,12 +645,12 @@ bool dl_gpus_may_serve_directly(const dl_gpus *gpus)
            !config->overlap && !config->slows && !config->elastic && !dl_server_is_wanted(gpus) &&
            config->inside_bytes <= 0 && !config->with_buffers && config->workers > 1 &&
            config->workers < WORKERS_MOST && options->shards == 1 &&
-           options->where == DL_WHERE_GPU && options->dispatch == DL_DISPATCH_PER_GPU &&
-           options->ahead <= AHEAD_MOST && !(options->reads_forward && options->ahead > 0) &&
-           !options->in_turn && !options->pageable &&
-           options->compression.kind == DL_COMPRESS_NONE && options->tensors == DL_TENSORS_SPLIT &&
-           !options->staged_stops && !options->without_contention &&
-           options->machine.fabric.traffic_count == 0 &&
+           options->where != DL_WHERE_ALLREDUCE && config->server_threads <= config->workers &&
+           options->dispatch == DL_DISPATCH_PER_GPU && options->ahead <= AHEAD_MOST &&
+           !(options->reads_forward && options->ahead > 0) && !options->in_turn &&
+           !options->pageable && options->compression.kind == DL_COMPRESS_NONE &&
+           options->tensors == DL_TENSORS_SPLIT && !options->staged_stops &&
+           !options->without_contention && options->machine.fabric.traffic_count == 0 &&
            config->workers <= dl_gpu_options_count(options);
 }
 
@@ -641,47 +703,69 @@ static void find_slow(served *s)
         if (slow[w] < s->slow || slow[w] > s->slow) s->slow_of = slow;
 }
 
-/* What the server does with what it gets, of `bytes` from each worker. */
-static double served_bytes(const served *s, double bytes)
+/* What a thread of the server does with what it gets. */
+static dl_exchange exchange_of(const served *s)
 {
-    const dl_exchange exchange = {
+    return (dl_exchange){
         .kind = !s->meets        ? DL_APPLY
                 : s->with_update ? DL_AVERAGE
                                  : DL_SUM,
         .gradients = s->needed > 1 ? s->needed : 1,
+        .with_state = s->with_update && s->team->config.average_state,
     };
-    return dl_gpus_serving_bytes(s->gpus, &exchange, bytes);
 }
 
-/* What is copied and served, and how long each kind of event comes after its cause. */
-static bool set_work(served *s)
+/* Sets the bytes of each way. */
+static bool set_bytes(served *s)
 {
-    const dl_team_config *config = &s->team->config;
-    const dl_workload *w = config->workload;
-    const dl_dispatch_config *dispatch = &s->gpus->dispatch.config;
-    const bool with_state = s->with_update && config->average_state;
-    const double bytes = w->parameter_bytes + (with_state ? w->state_bytes : 0);
-    dl_gpu_way_set_memory(&s->ways[MEMORY], s->gpus);
-    s->ways[MEMORY].bytes = served_bytes(s, bytes);
+    const dl_workload *w = s->team->config.workload;
+    const dl_exchange exchange = exchange_of(s);
+    const double bytes = w->parameter_bytes + (exchange.with_state ? w->state_bytes : 0);
+    s->ways[MEMORY].bytes = dl_gpus_serving_bytes(s->gpus, &exchange, bytes / s->threads);
     s->ways[WAY_IN].bytes = s->ways[WAY_OUT].bytes = bytes;
+    return bytes > 0 && s->ways[MEMORY].bytes > 0;
+}
+
+static bool find_ways(served *s)
+{
+    dl_gpu_way_set_memory(&s->ways[MEMORY], s->gpus);
+    return dl_gpu_ways_find(s->gpus, &s->ways[WAY_IN], &s->ways[WAY_OUT]);
+}
+
+static void make_hub(served *s, const dl_network_driver *driver)
+{
+    dl_exchange exchange = exchange_of(s);
+    if (exchange.gradients > s->workers) exchange.gradients = s->workers; /* as dl_gpus_exchange */
+    s->hub = dl_calloc(1, sizeof *s->hub, "network");
+    dl_gpu_hub_init(s->hub, s->gpus, driver, exchange, s->threads);
+    for (int i = 0; i < DL_HUB_WAYS; i++)
+        s->ways[i].latency_ns = s->hub->ways[i].latency_ns;
+}
+
+/* How long each kind of event comes after its cause. */
+static void set_delays(served *s)
+{
+    const dl_workload *w = s->team->config.workload;
+    const dl_dispatch_config *dispatch = &s->gpus->dispatch.config;
+    const dl_exchange exchange = exchange_of(s);
     const int64_t delay_ns[LINES] = {
         [LAUNCH] = dl_ns_ceil(dispatch->serial_ns),
         [LAUNCH_END] = dl_ns_ceil(dispatch->per_worker_ns),
         [PUSH] = s->ways[WAY_IN].latency_ns,
         [PULL] = s->ways[WAY_OUT].latency_ns,
-        [SERVE] = 0,
+        [SERVE] = dl_gpus_serving_of(s->gpus, &exchange).latency_ns,
         [LOCK] = dl_ns_ceil(w->lock_ns),
         [RELEASE] = dl_ns_ceil(w->barrier_ns),
     };
-    if (!(bytes > 0) || !(s->ways[MEMORY].bytes > 0)) return false;
     dl_gpu_events_init(&s->events, s->workers, delay_ns);
-    return true;
 }
 
 static void free_served(served *s)
 {
     for (int i = 0; i < WAYS; i++)
         free(s->ways[i].copies);
+    if (s->hub != NULL) dl_gpu_hub_free(s->hub);
+    free(s->hub);
     dl_gpu_events_free(&s->events);
     free(s->block);
     free(s->ended.items);
@@ -716,10 +800,28 @@ static void give_worker(const served *s, int worker)
     s->team->tallies.worker_count[worker] = counts ? w->steps_done - w->warm_up_steps : 0;
 }
 
+/* Exchanges that the worker has done. */
+static int64_t exchanges_of(const served *s, int worker)
+{
+    return s->agents[worker].steps_done / (s->meets ? s->interval : 1);
+}
+
+static void note_hub(served *s)
+{
+    int most = s->workers - 1;
+    for (int w = most - 1; w >= s->hub->apart_count; w--)
+        most = exchanges_of(s, w) >= exchanges_of(s, most) ? w : most;
+    dl_gpu_hub_note(s->hub, s->ways[WAY_IN].bytes, most, exchanges_of(s, most));
+}
+
 /* Bytes of the links that all copies of a way go over, as the network adds them up. */
 static void note_carried(served *s)
 {
     dl_gpus *gpus = s->gpus;
+    if (s->hub != NULL) {
+        note_hub(s);
+        return;
+    }
     gpus->carried = dl_calloc(WAYS * DL_WAY_LINKS, sizeof *gpus->carried, "links");
     for (int i = 0; i < WAYS; i++) {
         const dl_gpu_way *v = &s->ways[i];
@@ -727,8 +829,8 @@ static void note_carried(served *s)
             int at = gpus->carried_count++;
             for (; at > 0 && i != MEMORY && gpus->carried[at - 1].link > v->links[l]; at--)
                 gpus->carried[at] = gpus->carried[at - 1];
-            gpus->carried[at] = (dl_gpu_carried){i == MEMORY ? -1 : v->links[l], v->capacity[l],
-                                                 dl_gpu_way_carried(v, l)};
+            gpus->carried[at] = (dl_gpu_carried){i == MEMORY ? DL_CARRIED_BY_MEMORY : v->links[l],
+                                                 v->capacity[l], dl_gpu_way_carried(v, l)};
         }
     }
 }
@@ -749,7 +851,7 @@ static void give(served *s)
         t->worker_count[t->pending[i].worker]--; /* no update has it */
     gpus->moved_bytes = s->moved_bytes;
     /* No other site sends more than the server's, which sends each worker what it got from it. */
-    if (s->leaves_domain)
+    if (s->staying < s->workers)
         gpus->sent_bytes[dl_machine_domain(&gpus->config.options->machine, gpus->servers[0].node)] =
             s->sent_bytes;
     team->engine.now_ns = s->events.now_ns;
@@ -758,16 +860,19 @@ static void give(served *s)
     note_carried(s);
 }
 
-/* Whether copies of all workers' leave their domains (dl_machine_domain); false if only some do. */
+/* Which workers' copies leave their domains (dl_machine_domain); false if others follow on them. */
 static bool find_domains(served *s)
 {
     const dl_machine *m = &s->gpus->config.options->machine;
     const int domain = dl_machine_domain(m, s->gpus->servers[0].node);
     int leaving = 0;
-    for (int w = 0; w < s->workers; w++)
-        leaving += domain != dl_machine_domain(m, s->gpus->places[w].node);
-    s->leaves_domain = leaving > 0;
-    return leaving == 0 || leaving == s->workers;
+    s->staying = 0;
+    for (int w = 0; w < s->workers; w++) {
+        const bool leaves = domain != dl_machine_domain(m, s->gpus->places[w].node);
+        leaving += leaves;
+        s->staying += !leaves && leaving == 0;
+    }
+    return s->staying + leaving == s->workers;
 }
 
 bool dl_gpus_serve_directly(dl_team *team)
@@ -790,9 +895,12 @@ bool dl_gpus_serve_directly(dl_team *team)
         .ahead = gpus->dispatch.config.ahead,
         .interval = config->coupling == DL_COUPLING_PARAMETERS ? team->workers[0].interval : 1,
     };
-    if (!find_domains(&s) || !dl_gpu_ways_find(gpus, &s.ways[WAY_IN], &s.ways[WAY_OUT]) ||
-        !set_work(&s))
-        return false;
+    const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
+    const dl_network_driver driver = {settle_hub, end_in_hub, &s};
+    s.threads = s.meets ? dl_gpus_serving_slices(gpus) : 1;
+    if (!find_domains(&s) || !set_bytes(&s) || (!on_host && !find_ways(&s))) return false;
+    if (on_host) make_hub(&s, &driver);
+    set_delays(&s);
     s.queue = dl_calloc(workers, sizeof *s.queue, "lock queue");
     s.waiting = dl_calloc(workers, sizeof *s.waiting, "waiting workers");
     s.clocks = dl_calloc((size_t)config->steps + 2, sizeof *s.clocks, "clocks");

@@ -37,6 +37,11 @@ static int memory_link(const dl_links *links, dl_place host)
     return host.node * links->per_node + links->memory[host.index];
 }
 
+int dl_gpus_memory_link(const dl_gpus *gpus, dl_place host)
+{
+    return memory_link(&gpus->config.options->links, host);
+}
+
 /* What a server does with a byte of its slice: reads and writes, at a cost. An optimizer that passes
  * over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes); so does an
  * outer one, which else makes the difference and the momentum in one pass and the parameters in another. */
@@ -282,19 +287,24 @@ double dl_gpus_serving_bytes(const dl_gpus *gpus, const dl_exchange *exchange, d
     return (double)(s.reads + s.writes) * bytes;
 }
 
-void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
-                   dl_event_fn done, int index)
+dl_gpu_serving dl_gpus_serving_of(const dl_gpus *gpus, const dl_exchange *exchange)
 {
     const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
     const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const double latency_ns = on_host ? pieces * s.cost->latency_ns : 0;
+    return (dl_gpu_serving){s.name, thread_rate(&s), latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0};
+}
+
+void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
+                   dl_event_fn done, int index)
+{
+    const int64_t latency_ns = dl_gpus_serving_of(gpus, exchange).latency_ns;
     const double traffic = dl_gpus_serving_bytes(gpus, exchange, bytes);
     /* The first gradient is copied: a read and a write, at the rate of an update's. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
-    dl_network_start(&gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
-                     done, gpus, index);
+    dl_network_start(&gpus->network, class, traffic, latency_ns, done, gpus, index);
 }
 
 /* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns how many

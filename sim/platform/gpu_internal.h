@@ -91,9 +91,19 @@ typedef struct dl_inside {
 
 /* What has crossed a link in a run without the network. */
 typedef struct dl_gpu_carried {
-    int link; /* -1: the memory of the server's GPU */
+    int link; /* -1: the memory of the server's GPU; -2, -3, ...: a thread of a server in host memory */
     double bytes_per_s, bytes;
 } dl_gpu_carried;
+
+#define DL_CARRIED_BY_MEMORY (-1)
+#define DL_CARRIED_BY_THREAD (-2) /* of thread 0 */
+
+/* What a thread of a server does. */
+typedef struct dl_gpu_serving {
+    const char *name;
+    double bytes_per_s; /* read and written, that it has time for; INFINITY: it has no limit */
+    int64_t latency_ns;
+} dl_gpu_serving;
 
 /* What other jobs send (gpu_traffic.c). */
 typedef struct dl_gpu_traffic dl_gpu_traffic;
@@ -132,10 +142,11 @@ struct dl_gpus {
     int own_links;
     bool is_postponed;       /* the network has no links yet */
     dl_gpu_carried *carried; /* [carried_count] the busiest links, where there is no network: by
-                                 their numbers, the server's memory last */
+                                 their numbers, the server's memory or threads last */
     int carried_count;
-    double moved_bytes; /* from place to place by exchange */
-    double *sent_bytes; /* [domains of the machine] of them to others */
+    const char *serving_name; /* of these threads */
+    double moved_bytes;       /* from place to place by exchange */
+    double *sent_bytes;       /* [domains of the machine] of them to others */
 };
 
 void dl_gpus_traffic_init(dl_gpus *gpus);
@@ -244,6 +255,12 @@ int dl_gpus_serving_slices(const dl_gpus *gpus);
 
 /* What the server reads and writes in its memory to serve `bytes`. */
 double dl_gpus_serving_bytes(const dl_gpus *gpus, const dl_exchange *exchange, double bytes);
+
+/* Of the server's threads. */
+dl_gpu_serving dl_gpus_serving_of(const dl_gpus *gpus, const dl_exchange *exchange);
+
+/* Of a host's memory. */
+int dl_gpus_memory_link(const dl_gpus *gpus, dl_place host);
 
 /* A thread of the shard starts to serve `bytes`; then done(gpus, index). */
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,

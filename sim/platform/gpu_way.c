@@ -116,6 +116,8 @@ double dl_gpu_way_carried(const dl_gpu_way *way, int link)
 typedef struct search {
     const dl_gpus *gpus;
     bool inward;
+    int first;      /* worker */
+    bool may_stage; /* through host memory */
     uint64_t *seen; /* bits of links that routes have come over so far */
 } search;
 
@@ -127,16 +129,21 @@ static bool see(search *s, int link)
     return was_seen;
 }
 
-static void route_of(const search *s, int worker, dl_route *route)
+void dl_gpu_route(const dl_gpus *gpus, int worker, bool inward, dl_route *route)
 {
-    const dl_place gpu = s->gpus->places[worker], server = s->gpus->servers[0];
-    dl_links_route(&s->gpus->config.options->links, s->inward ? gpu : server,
-                   s->inward ? server : gpu, route);
+    const dl_place gpu = gpus->places[worker], server = gpus->servers[0];
+    dl_links_route(&gpus->config.options->links, inward ? gpu : server, inward ? server : gpu,
+                   route);
 }
 
-static int64_t latency_of(const search *s, const dl_route *route)
+int64_t dl_gpu_route_latency(const dl_gpus *gpus, const dl_route *route)
 {
-    return dl_ns_ceil(route->latency_ns + route->message_ns + s->gpus->config.options->message_ns);
+    return dl_ns_ceil(route->latency_ns + route->message_ns + gpus->config.options->message_ns);
+}
+
+static void route_of(const search *s, int worker, dl_route *route)
+{
+    dl_gpu_route(s->gpus, worker, s->inward, route);
 }
 
 static bool has_link(const dl_route *route, int link)
@@ -150,9 +157,10 @@ static bool has_link(const dl_route *route, int link)
 static bool find_common(const search *s, dl_gpu_way *v)
 {
     dl_route first, second;
-    route_of(s, 0, &first);
-    route_of(s, 1, &second);
-    v->latency_ns = latency_of(s, &first);
+    route_of(s, s->first, &first);
+    route_of(s, s->first + 1, &second);
+    v->latency_ns = dl_gpu_route_latency(s->gpus, &first);
+    v->starts_alone = first.count > 0 && !has_link(&second, first.links[0]);
     for (int i = 0; i < first.count; i++) {
         if (!has_link(&second, first.links[i])) continue;
         if (v->link_count == DL_WAY_LINKS) return false;
@@ -183,20 +191,23 @@ static double find_narrow(dl_gpu_way *v)
 }
 
 /* Whether the route has the common links, in their order, and else links that no other one has and that
- * are no narrower. */
-static bool is_plain(search *s, const dl_route *route, const dl_gpu_way *v, double narrowest)
+ * are no narrower, of which *own is the narrowest one's rate. */
+static bool is_plain(search *s, const dl_route *route, const dl_gpu_way *v, double narrowest,
+                     double *own)
 {
     const dl_links *links = &s->gpus->config.options->links;
     int common = 0;
+    *own = INFINITY;
     for (int i = 0; i < route->count; i++) {
         const int link = route->links[i];
         if (common < v->link_count && v->links[common] == link) {
             if (route->uses[i] != (unsigned char)v->times[common++]) return false;
-        } else if (see(s, link) || dl_links_capacity(links, link) / route->uses[i] < narrowest) {
-            return false;
+            continue;
         }
+        if (see(s, link)) return false;
+        *own = fmin(*own, dl_links_capacity(links, link) / route->uses[i]);
     }
-    return common == v->link_count;
+    return common == v->link_count && *own >= narrowest;
 }
 
 static bool find_way(search *s, dl_gpu_way *v)
@@ -206,24 +217,46 @@ static bool find_way(search *s, dl_gpu_way *v)
     for (int i = 0; i < v->link_count; i++)
         if (see(s, v->links[i])) return false;
     const double narrowest = find_narrow(v);
-    for (int w = 0; w < s->gpus->config.workers; w++) {
+    for (int w = s->first; w < s->gpus->config.workers; w++) {
+        double own;
         route_of(s, w, &route);
-        if (route.staged || latency_of(s, &route) != v->latency_ns ||
-            !is_plain(s, &route, v, narrowest))
+        if ((route.staged && !s->may_stage) ||
+            dl_gpu_route_latency(s->gpus, &route) != v->latency_ns ||
+            !is_plain(s, &route, v, narrowest, &own))
             return false;
+        if (w == s->first) v->own_rate = own;
+        v->own_differs |= own < v->own_rate || own > v->own_rate;
     }
     return true;
 }
 
+static uint64_t *new_seen(const dl_gpus *gpus)
+{
+    return dl_calloc((size_t)gpus->config.options->links.count / 64 + 1, sizeof(uint64_t), "links");
+}
+
 bool dl_gpu_ways_find(const dl_gpus *gpus, dl_gpu_way *in, dl_gpu_way *out)
 {
-    const size_t links = (size_t)gpus->config.options->links.count;
-    search s = {
-        .gpus = gpus, .inward = true, .seen = dl_calloc(links / 64 + 1, sizeof(uint64_t), "links")};
+    search s = {.gpus = gpus, .inward = true, .seen = new_seen(gpus)};
     bool found = find_way(&s, in);
     s.inward = false;
     found = found && find_way(&s, out);
     free(s.seen);
+    return found;
+}
+
+bool dl_gpu_ways_find_apart(const dl_gpus *gpus, int first, dl_gpu_way ways[2])
+{
+    bool found = true;
+    for (int i = 0; i < 2 && found; i++) {
+        search s = {.gpus = gpus,
+                    .inward = i == 0,
+                    .first = first,
+                    .may_stage = true,
+                    .seen = new_seen(gpus)};
+        found = find_way(&s, &ways[i]) && isfinite(ways[i].own_rate) && !ways[i].own_differs;
+        free(s.seen);
+    }
     return found;
 }
 

@@ -24,6 +24,10 @@ typedef struct dl_gpu_way {
     int link_count;
     double narrow[DL_WAY_LINKS], narrow_times[DL_WAY_LINKS]; /* of those that may limit the rate */
     int narrow_count;
+    /* Of the links that each copy has to itself: the narrowest one's rate, INFINITY without any, and
+     * whether one of them comes first, and whether that rate is not everyone's. */
+    double own_rate;
+    bool starts_alone, own_differs;
     dl_gpu_way_copy *copies; /* a ring, in the order of their ends */
     uint32_t first, count, room;
     double served, rate; /* bytes of each, of the bundle */
@@ -45,6 +49,14 @@ typedef struct dl_gpu_ended {
 /* The ways from all workers' GPUs to the server and back; false if they are not such ways, or have links
  * in common. Sets all but `bytes`. */
 bool dl_gpu_ways_find(const dl_gpus *gpus, dl_gpu_way *in, dl_gpu_way *out);
+
+/* The same of workers from number `first` on, one at least, and a server in host memory; but in and out may
+ * have links in common. Workers have links of their own of one rate. */
+bool dl_gpu_ways_find_apart(const dl_gpus *gpus, int first, dl_gpu_way ways[2]);
+
+/* The way from the worker's GPU to the server, or back; what a copy over it waits before it moves. */
+void dl_gpu_route(const dl_gpus *gpus, int worker, bool inward, dl_route *route);
+int64_t dl_gpu_route_latency(const dl_gpus *gpus, const dl_route *route);
 
 /* The memory of the server's GPU as a way. */
 void dl_gpu_way_set_memory(dl_gpu_way *way, const dl_gpus *gpus);

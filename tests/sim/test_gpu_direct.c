@@ -101,6 +101,13 @@ static bool are_same(const void *a, const void *b, size_t bytes)
     return (a != NULL) == (b != NULL) && (a == NULL || memcmp(a, b, bytes) == 0);
 }
 
+/* Clears what a longer text has left behind the end of this one. */
+static void clear_rest(char *text, size_t room)
+{
+    const size_t used = strlen(text);
+    memset(text + used, 0, room - used);
+}
+
 /* All of two results, bit by bit. */
 static bool are_equal(const dl_run_result *a, const dl_run_result *b)
 {
@@ -108,6 +115,8 @@ static bool are_equal(const dl_run_result *a, const dl_run_result *b)
                  numbers = (size_t)a->staleness_rows * (size_t)a->staleness_bins;
     dl_run_result flat[2] = {*a, *b};
     for (int i = 0; i < 2; i++) {
+        clear_rest(flat[i].usage.link, sizeof flat[i].usage.link);
+        clear_rest(flat[i].usage.busiest, sizeof flat[i].usage.busiest);
         flat[i].worker_step_s = NULL;
         flat[i].averaging = NULL;
         flat[i].staleness = flat[i].worker_stale_sum = flat[i].worker_stale_count = NULL;
@@ -221,7 +230,8 @@ static int round_ns(made *m, int most_us)
     return 1000 * below(m, most_us + 1);
 }
 
-static void make_served_costs(made *m)
+/* `more` sections follow. */
+static void make_served_costs(made *m, const char *more)
 {
     char text[2048];
     const bool is_round = below(m, 2) == 0;
@@ -231,12 +241,12 @@ static void make_served_costs(made *m)
                  "[op a.forward]\nfixed_ns = %d\nper_sample_ns = 0\n"
                  "[op a.backward]\nfixed_ns = %d\nper_sample_ns = 0\n"
                  "[op a.update]\nfixed_ns = %d\nper_sample_ns = 0\n"
-                 "[dispatch]\nserial_ns = %d\nper_worker_ns = %d\n",
+                 "[dispatch]\nserial_ns = %d\nper_worker_ns = %d\n%s",
                  is_round ? 1000 * (1 + below(m, 40)) : 1 + below(m, 40000),
                  1000 + (is_round ? round_ns(m, 20) : below(m, 40000)),
                  is_round ? round_ns(m, 20) : below(m, 60000), is_round ? 0 : time_ns(m, 20000),
                  is_round ? round_ns(m, 4) : time_ns(m, 30000),
-                 is_round ? round_ns(m, 4) : time_ns(m, 60000));
+                 is_round ? round_ns(m, 4) : time_ns(m, 60000), more);
     if (below(m, 4) == 0)
         snprintf(text + used, sizeof text - (size_t)used, "[spread]\nwork_frac = 0.3\n");
     m->costs = fixture_costs(text);
@@ -260,7 +270,7 @@ static void make_served(made *m, int seed)
     char path[64];
     *m = (made){.seed = seed};
     dl_random_init(&m->random, (uint64_t)seed, 1, 0, 0);
-    make_served_costs(m);
+    make_served_costs(m, "");
     const int workers = 2 + below(m, 9);
     snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
     make_machine(m, path, workers);
@@ -275,10 +285,10 @@ static void make_served(made *m, int seed)
     unlink(path);
 }
 
-static void compare_served(int seed, int64_t log_steps)
+static void compare_served(void (*make_one)(made *, int), int seed, int64_t log_steps)
 {
     made m;
-    make_served(&m, seed);
+    make_one(&m, seed);
     dl_run_result direct, events;
     if (run(&m, DL_RUN_DIRECTLY, log_steps, &direct) != DL_OK)
         fail_msg("seed %d:\n%s", seed, m.text);
@@ -302,31 +312,142 @@ static void served_results_are_those_by_events(void **state)
 {
     (void)state;
     for (int seed = 0; seed < 3 * SCENARIOS; seed++)
-        compare_served(seed, seed % 3 == 0 ? 1 : 0);
+        compare_served(make_served, seed, seed % 3 == 0 ? 1 : 0);
 }
 
-/* Two GPUs of a node share its port: they do not have the same rate as others. */
+/* --- with a server in host memory ------------------------------------------------------------ */
+
+/* A machine of `nodes` nodes, of 1 to 3 GPUs each below a switch or not, whose memory may be what
+ * limits the server's copies, as may the sockets' roots, the links both ways at once and the core. */
+static void make_host_machine(made *m, const char *path, int nodes, int gpus)
+{
+    static const char *const memories[] = {"1000GB/s", "3GB/s", "700MB/s", "150MB/s"};
+    static const char *const wires[] = {"1GB/s", "100MB/s", "3333333"};
+    static const char *const slots[] = {"100GB/s", "1GB/s", "1.5GB/s", "150MB/s"};
+    static const char *const cores[] = {"", "", "[network]\nbytes_per_s = 1GB/s\n",
+                                        "[network]\nbytes_per_s = 50MB/s\n"};
+    static const char *const roots[] = {"", "", "root_bytes_per_s = 2GB/s\n",
+                                        "root_bytes_per_s = 120MB/s\n"};
+    static const char *const duplexes[] = {"", "", "duplex_bytes_per_s = 1.2GB/s\n"};
+    static const char *const directs[] = {"yes", "no"};
+    char text[2048], sites[256] = "";
+    if (nodes > 3 && below(m, 4) == 0)
+        snprintf(sites, sizeof sites,
+                 "[site a]\nbytes_per_s = 90MB/s\nlatency_ns = 1000\n"
+                 "[site b]\nbytes_per_s = 2GB/s\nlatency_ns = 2000\n");
+    const bool has_switch = below(m, 3) == 0;
+    const char *parent = has_switch ? "sw0" : "socket0";
+    snprintf(text, sizeof text,
+             "[machine]\nschema = 1\nname = nodes\nnodes = %d\npeer = all\ngpudirect = %s\n"
+             "%s[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 100GB/s\n"
+             "fp32_flop_per_s = 1Tflop/s\n"
+             "[link slot]\nbytes_per_s = %s\nlatency_ns = %d\n%s"
+             "[link wire]\nbytes_per_s = %s\nlatency_ns = %d\n"
+             "[host]\nmemory_bytes_per_s = %s\n%s"
+             "%s[gpus 0-%d]\nmodel = g\nparent = %s\nlink = slot\n"
+             "[nics 0]\nparent = %s\nlink = slot\nport = wire\n%s",
+             nodes, directs[below(m, 2)], cores[below(m, 4)], slots[below(m, 4)], time_ns(m, 300),
+             duplexes[below(m, 3)], wires[below(m, 3)], time_ns(m, 4000), memories[below(m, 4)],
+             roots[below(m, 4)], has_switch ? "[switch sw0]\nparent = socket0\nlink = slot\n" : "",
+             gpus - 1, parent, below(m, 2) == 0 ? parent : "socket0", sites);
+    fixture_write(path, text);
+}
+
+/* Rates and times of a server's threads. */
+static void make_server_costs(made *m, char *text, size_t room)
+{
+    static const char *const rates[] = {"1e9", "3e9", "77777777"};
+    const char *rate = rates[below(m, 3)];
+    snprintf(text, room,
+             "[average]\nlatency_ns = %d\nread_bytes_per_s = %s\nwrite_bytes_per_s = 1e9\n"
+             "[update]\nlatency_ns = %d\nread_bytes_per_s = %s\nwrite_bytes_per_s = 2e9\n"
+             "[sync]\nbarrier_ns = %d\nlock_ns = %d\n",
+             time_ns(m, 2000), rate, time_ns(m, 2000), rate, time_ns(m, 900), time_ns(m, 900));
+}
+
+/* All but the first. */
+static void list_gpus(int count, char *text, size_t room)
+{
+    int used = snprintf(text, room, "gpus = ");
+    for (int g = 1; g <= count; g++)
+        used += snprintf(text + used, room - (size_t)used, "%d%s", g, g < count ? ", " : "\n");
+}
+
+static void make_hosted(made *m, int seed)
+{
+    static const char *const modes[] = {"async\n",
+                                        "ps\n",
+                                        "softsync\nn = 2\n",
+                                        "softsync\nn = 1\n",
+                                        "kbatchasync\nk = 3\n",
+                                        "ssp\nbound = 1\n",
+                                        "average\ninterval = 1\n",
+                                        "average\ninterval = 3\n",
+                                        "average\ninterval = 2\naverage_state = yes\n"};
+    static const char *const noises[] = {
+        "kind = none\n", "kind = lognormal\nsigma = 0.2\n", "kind = exponential\n",
+        "kind = gamma\nsigma = 0.4\nslow = 0:1.7\n", "kind = none\nslow = 1:2\n"};
+    char path[64], gpus[256] = "", threads[64] = "", server[512];
+    *m = (made){.seed = seed};
+    dl_random_init(&m->random, (uint64_t)seed, 2, 0, 0);
+    make_server_costs(m, server, sizeof server);
+    make_served_costs(m, server);
+    const int per_node = below(m, 3) == 0 ? 2 + below(m, 2) : 1, nodes = 2 + below(m, 14);
+    int workers = 2 + below(m, nodes * per_node - 1);
+    if (below(m, 3) == 0) workers = nodes * per_node;
+    if (below(m, 3) == 0 && workers < nodes * per_node) list_gpus(workers, gpus, sizeof gpus);
+    snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
+    make_host_machine(m, path, nodes, per_node);
+    const char *mode = modes[below(m, (int)DL_LENGTH(modes))];
+    if (mode[0] == 'p' || strncmp(mode, "av", 2) == 0)
+        snprintf(threads, sizeof threads, "server_threads = %d\n", 1 + below(m, workers));
+    const int steps = 1 + below(m, 14), warmup = below(m, 5) * below(m, 2);
+    snprintf(m->text, sizeof m->text,
+             "[scenario]\nsteps = %d\nwarmup = %d\nseed = %d\n[machine]\nfile = %s\nworkers = %d\n"
+             "ahead = %d\n%s[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
+             "[sync]\nmode = %s%s[noise]\n%s",
+             steps, warmup, seed, path, workers, below(m, 4), gpus, mode, threads,
+             noises[below(m, 5)]);
+    m->scenario = fixture_scenario("%s", m->text);
+    unlink(path);
+}
+
+/* Workers that share a node's port, switch and memory, on the server's node or on others, at two sites,
+ * with links both ways and a core for all; latencies of a barrier, a lock and the server's threads. */
+static void hosted_results_are_those_by_events(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < 5 * SCENARIOS; seed++)
+        compare_served(make_hosted, seed, seed % 3 == 0 ? 1 : 0);
+}
+
+/* Two GPUs of a node share its port: those do not have the same rate as others, where the server is on
+ * a GPU. A server in several memories is not one component of the network. */
 static void other_networks_are_left_to_events(void **state)
 {
     (void)state;
-    char path[64];
-    made m = {0};
-    m.costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
-    snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
-    fixture_write(path, FIXTURE_GPUS);
-    m.scenario = fixture_scenario("[scenario]\nsteps = 8\n[machine]\nfile = %s\nworkers = 7\n"
-                                  "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
-                                  "[sync]\nmode = async\nwhere = gpu:7\n",
-                                  path);
-    unlink(path);
-    dl_run_result fastest, events;
-    assert_int_equal(run(&m, DL_RUN_DIRECTLY, 0, &fastest), DL_ERR_UNSUPPORTED);
-    assert_int_equal(run(&m, DL_RUN_FASTEST, 0, &fastest), DL_OK);
-    assert_int_equal(run(&m, DL_RUN_BY_EVENTS, 0, &events), DL_OK);
-    assert_true(are_equal(&fastest, &events));
-    dl_run_result_free(&fastest);
-    dl_run_result_free(&events);
-    free_made(&m);
+    static const char *const wheres[] = {"where = gpu:7\n",
+                                         "where = cpu\n[exchange]\nshards = 2\n"};
+    for (int i = 0; i < 2; i++) {
+        char path[64];
+        made m = {0};
+        m.costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+        snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
+        fixture_write(path, FIXTURE_GPUS);
+        m.scenario = fixture_scenario("[scenario]\nsteps = 8\n[machine]\nfile = %s\nworkers = 7\n"
+                                      "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
+                                      "[sync]\nmode = async\n%s",
+                                      path, wheres[i]);
+        unlink(path);
+        dl_run_result fastest, events;
+        assert_int_equal(run(&m, DL_RUN_DIRECTLY, 0, &fastest), DL_ERR_UNSUPPORTED);
+        assert_int_equal(run(&m, DL_RUN_FASTEST, 0, &fastest), DL_OK);
+        assert_int_equal(run(&m, DL_RUN_BY_EVENTS, 0, &events), DL_OK);
+        assert_true(are_equal(&fastest, &events));
+        dl_run_result_free(&fastest);
+        dl_run_result_free(&events);
+        free_made(&m);
+    }
 }
 
 int main(void)
@@ -336,6 +457,7 @@ int main(void)
         cmocka_unit_test(counted_steps_agree),
         cmocka_unit_test(ties_are_left_to_events),
         cmocka_unit_test(served_results_are_those_by_events),
+        cmocka_unit_test(hosted_results_are_those_by_events),
         cmocka_unit_test(other_networks_are_left_to_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
