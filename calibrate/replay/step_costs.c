@@ -378,6 +378,45 @@ static void take_copies(const taking *t, dl_step_costs *costs)
     if (ns > 0) costs->pageable_bytes_per_s = bytes / dl_ns_to_s(ns);
 }
 
+/* The fastest memory of a GPU so far, B200's: an update reads and writes each parameter at least. */
+#define UPDATE_BYTES_PER_S 8e12
+
+/* Whether a regular step copies that many bytes to the device in one piece. */
+static bool is_size_of_input(const taking *t, uint64_t bytes)
+{
+    for (size_t s = 0; s < t->line->count; s++) {
+        const dl_activity_step *step = &t->line->steps[s];
+        for (size_t w = step->first;
+             step->label == DL_STEP_REGULAR && w < step->first + step->count; w++) {
+            const dl_activity *a = &t->trace->activities[t->line->work[w]];
+            if (is_input(a) && a->bytes == bytes) return true;
+        }
+    }
+    return false;
+}
+
+/* A model is copied to its device before its first regular step: without all-reduces these bytes are taken
+ * for its parameters', unless the update is too short to touch as many. */
+static void take_parameters(const taking *t, dl_step_costs *costs)
+{
+    double bytes = 0;
+    size_t first = 0;
+    while (!t->timed[first])
+        first++;
+    const int64_t first_ns = t->line->steps[first].start_ns;
+    for (size_t i = 0; i < t->trace->activity_count; i++) {
+        const dl_activity *a = &t->trace->activities[i];
+        if (!is_input(a) || a->device != t->line->device || a->start_ns >= first_ns) continue;
+        if (!is_size_of_input(t, a->bytes)) bytes += (double)a->bytes;
+    }
+    if (bytes <= 0 || 2 * bytes > UPDATE_BYTES_PER_S * dl_ns_to_s(costs->update_ns.value)) return;
+    costs->parameter_bytes = bytes;
+    dl_notes_add(t->notes,
+                 "assumed: what is copied to the device before the steps, %s, are the "
+                 "parameters: --parameter-bytes gives them",
+                 DL_BYTES_TEXT(bytes));
+}
+
 static char *copy_meta(const dl_trace *trace, const char *key)
 {
     const char *value = dl_trace_meta(trace, key);
@@ -642,6 +681,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     }
     const dl_gradient_source source = {t->trace, t->line, &t->phases, &t->launches, t->work_ns};
     costs->gradients = dl_gradients_find(&source, &costs->gradient_count);
+    if (costs->gradient_count == 0) take_parameters(t, costs);
     note_other_collectives(t, costs);
     take_copies(t, costs);
     char key[32];

@@ -11,6 +11,8 @@
  *   gradients  what is all-reduced when (step_phases.h)
  *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
  *              time of those of 64 KiB and more
+ *   parameters where no gradients are all-reduced, the bytes copied to the device before the first
+ *              step, of other sizes than the steps' input, unless the update is too short for them
  *   slowdown   of compute beside collectives (step_phases.h)
  *
  * Only regular steps count, and for times of whole steps only those that another regular one
