@@ -2,11 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/alloc.h"
 #include "common/options.h"
 #include "profiler/commands.h"
 #include "trace/activity/summary.h"
+#include "trace/readers/reader.h"
 #include "trace/training/summary.h"
 
 /* The traces with their summaries of activities; a trace without any has a zeroed one. */
@@ -74,16 +76,33 @@ static dl_status show(info *all, const char *path, const dl_info_settings *set, 
     return status;
 }
 
+/* The files, and those in folders. */
+static dl_status list_files(dl_trace_folder *files, const dl_text_list *given, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < given->count && status == DL_OK; i++) {
+        struct stat kind;
+        if (stat(given->items[i], &kind) == 0 && S_ISDIR(kind.st_mode)) {
+            status = dl_trace_folder_list(files, given->items[i], err);
+        } else {
+            DL_APPEND(files->files, files->count, "traces") = dl_strdup(given->items[i]);
+        }
+    }
+    return status;
+}
+
 /* Several summaries in JSON are one array, which after a failure ends with those before. */
-static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
+static dl_status summarise(const dl_text_list *given, void *user, dl_error *err)
 {
     const dl_info_settings *set = user;
-    dl_status status = DL_OK;
+    dl_trace_folder files = {0};
+    dl_status status = list_files(&files, given, err);
+    const dl_trace_folder *paths = &files;
     info all = {.array = set->json && paths->count > 1,
-                .traces = dl_calloc(paths->count, sizeof *all.traces, "traces"),
-                .summaries = dl_calloc(paths->count, sizeof *all.summaries, "summaries")};
+                .traces = dl_calloc(paths->count + 1, sizeof *all.traces, "traces"),
+                .summaries = dl_calloc(paths->count + 1, sizeof *all.summaries, "summaries")};
     for (size_t i = 0; status == DL_OK && i < paths->count; i++)
-        status = show(&all, paths->items[i], set, err);
+        status = show(&all, paths->files[i], set, err);
     if (all.array) printf(all.written > 0 ? "]\n" : "[\n]\n");
     if (!set->json && status == DL_OK)
         dl_activity_summaries_compare(all.summaries, all.count, stdout);
@@ -93,6 +112,7 @@ static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
     }
     free(all.summaries);
     free(all.traces);
+    dl_trace_folder_free(&files);
     return status;
 }
 

@@ -62,6 +62,18 @@ predict "12 points" plain.ini
 awk -v with="$(step ddp.csv 8 allreduce)" -v without="$(step plain.csv 8 allreduce)" \
     'BEGIN { exit !(with < without) }' || fail "overlap does not pay"
 
+# A folder is read as one file with all its processes, of which costs take the one that trained.
+mkdir run
+cp v100.json run/9.json
+echo other >run/summary.txt
+tested=$dlcal expect 0 "run: 32 samples" costs run --batch 32 -o run.ini
+tested=$dlcal expect 0 "run/9.json" info run
+diff <(sed 1d v100.ini) <(sed 1d run.ini) >/dev/null || fail "the costs of a folder are others: $(diff v100.ini run.ini)"
+cp v100.json run/10.json
+tested=$dlcal expect 1 "2 processes that trained" costs run --batch 32 -o run.ini
+rm run/*.json
+tested=$dlcal expect 1 "is a folder: name the files in it, as in run/summary.txt" costs run --batch 32
+
 # A trace that does not name its GPU.
 write_trace "" >nameless.json
 tested=$dlcal expect 0 "does not name its GPU, which --device gives" costs nameless.json --batch 32 -o nameless.ini

@@ -127,6 +127,12 @@ expect 0 "a worker in" train "${small[@]}" --batch 30000 --epochs 1 --no-trace
 [ "$(grep -vc '^#' rows.csv)" -eq 3 ] || { echo "FAIL: rows.csv: $(cat rows.csv)"; failures=$((failures + 1)); }
 [ ! -e none.dlt ] || { echo "FAIL: --no-trace wrote a trace"; failures=$((failures + 1)); }
 expect 0 "async" info run.dlt
+mkdir traces empty
+cp run.dlt traces/a.dlt
+cp run.dlt traces/b.dlt
+echo other >traces/summary.txt
+[ "$("$dlprof" info traces | grep -c '^trace .*traces/[ab].dlt$')" = 2 ] || { echo "FAIL: not both traces of a folder"; failures=$((failures + 1)); }
+expect 1 "empty: is an empty folder" info empty
 expect 0 "run.json" export run.dlt
 expect 0 "out.json" export run.dlt -o out.json
 

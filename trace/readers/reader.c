@@ -1,5 +1,6 @@
 #include "trace/readers/reader.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/names.h"
 #include "trace/readers/readers_internal.h"
 
 /* Input buffer of zlib: a multiple of what the disk reads ahead. */
@@ -95,13 +97,68 @@ static const dl_trace_reader *const readers[] = {
     &(const dl_trace_reader){"dlt", "dlprof's own trace", is_dlt, read_dlt},
 };
 
+static int is_trace_name(const struct dirent *entry)
+{
+    static const char *const endings[] = {".dlt", ".json", ".json.gz", ".sqlite"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (entry->d_name[0] != '.' && dl_ends_with(entry->d_name, endings[i])) return 1;
+    return 0;
+}
+
+dl_status dl_trace_folder_list(dl_trace_folder *folder, const char *path, dl_error *err)
+{
+    struct dirent **entries = NULL;
+    const int count = scandir(path, &entries, is_trace_name, alphasort);
+    const char *slash = dl_ends_with(path, "/") ? "" : "/";
+    for (int i = 0; i < count; i++) {
+        DL_APPEND(folder->files, folder->count, "traces") =
+            dl_format("%s%s%s", path, slash, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return count > 0 ? DL_OK : dl_file_refuse_folder(path, err);
+}
+
+void dl_trace_folder_free(dl_trace_folder *folder)
+{
+    for (size_t i = 0; i < folder->count; i++)
+        free(folder->files[i]);
+    free(folder->files);
+    *folder = (dl_trace_folder){0};
+}
+
+/* All processes of all traces in it. */
+static dl_status read_folder(dl_read_traces *traces, const char *path,
+                             const dl_read_options *options, dl_error *err)
+{
+    dl_trace_folder folder = {0};
+    dl_read_options all = *options;
+    all.rank = all.process = NULL;
+    dl_status status = dl_trace_folder_list(&folder, path, err);
+    for (size_t f = 0; f < folder.count && status == DL_OK; f++) {
+        dl_read_traces file = {0};
+        status = dl_read(&file, folder.files[f], &all, err);
+        for (size_t i = 0; i < file.count && status == DL_OK; i++)
+            *dl_read_add(traces) = file.items[i];
+        if (status == DL_OK) traces->reader = file.reader;
+        free(file.items);
+    }
+    dl_trace_folder_free(&folder);
+    return status;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat kind;
+    return stat(path, &kind) == 0 && S_ISDIR(kind.st_mode);
+}
+
 /* A pipe's start would be gone for the reader that it gives. */
 static dl_status check_kind(const char *path, dl_error *err)
 {
     struct stat kind;
     if (stat(path, &kind) != 0 || S_ISREG(kind.st_mode))
         return DL_OK; /* or opening it reports it */
-    if (S_ISDIR(kind.st_mode)) return dl_file_refuse_folder(path, err);
     return dl_error_set_at(err, DL_ERR_IO, path, 0,
                            "it is a pipe or a device, which cannot be read twice: save "
                            "the trace to a file first (.gz is fine)");
@@ -181,6 +238,12 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
 {
     char begin[BEGIN_BYTES] = "";
     size_t bytes = 0;
+    if (is_folder(path)) {
+        dl_status status = read_folder(traces, path, options, err);
+        if (status == DL_OK) status = choose(traces, path, options, err);
+        if (status != DL_OK) dl_read_free(traces);
+        return status;
+    }
     dl_status status = check_kind(path, err);
     if (status == DL_OK) status = read_begin(path, begin, &bytes, err);
     if (status != DL_OK) return status;

@@ -131,7 +131,20 @@ typedef struct dl_trace_reader {
                       dl_error *err);
 } dl_trace_reader;
 
-/* Reads `path`; zero `traces` before. DL_ERR_IO, or DL_ERR_FORMAT if no reader recognises it or the
+/* Files of traces in a folder, by their names (.dlt, .json, .json.gz, .sqlite), in the order of
+ * these. Owns them; release with dl_trace_folder_free. */
+typedef struct dl_trace_folder {
+    char **files; /* [count] */
+    size_t count;
+} dl_trace_folder;
+
+/* Zero `folder` before. DL_ERR_IO if there are none, with the first file that is there. */
+dl_status dl_trace_folder_list(dl_trace_folder *folder, const char *path,
+                               dl_error *err) DL_MUST_CHECK;
+void dl_trace_folder_free(dl_trace_folder *folder);
+
+/* Reads `path`; zero `traces` before. A folder is read as one file with the processes of all the
+ * traces in it. DL_ERR_IO, or DL_ERR_FORMAT if no reader recognises it or the
  * file is malformed (with the byte's number); a file that only ends early is read up to there, its
  * trace not `complete`. DL_ERR_NAME, with those that there are, if it holds no process of the rank
  * or number that the options want. */
