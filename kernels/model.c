@@ -129,6 +129,7 @@ static void plan_gradients(model_plan *plan, dl_layer *layers, int layer_count)
 #define STREAM 0x100000u
 
 struct dl_model {
+    const dl_model_table *table;
     const dl_backend *backend;
     int max_batch;
     int layer_count;
@@ -315,8 +316,24 @@ static dl_status init_layers(const dl_model *model, uint64_t seed, dl_error *err
     return status;
 }
 
-/* Also the first wait of a backend that has been asked for memory. */
-static dl_status bind_layers(dl_model *model, uint64_t seed, dl_error *err)
+/* Takes the parameters and states of `like`, in the host's memory. */
+static dl_status copy_layers(const dl_model *model, const dl_model *like, dl_error *err)
+{
+    const dl_backend *backend = model->backend;
+    for (int i = 0; i < model->layer_count; i++) {
+        const dl_layer *to = &model->layers[i], *from = &like->layers[i];
+        if (to->type->init == NULL) continue;
+        DL_ASSERT(to->state_bytes == from->state_bytes, "a state of %zu bytes", to->state_bytes);
+        backend->upload(to->parameters, from->parameters,
+                        to->parameter_count * dl_precision_bytes(backend->precision));
+        backend->upload(to->state, from->state, to->state_bytes);
+    }
+    return backend->wait(err);
+}
+
+/* Also the first wait of a backend that has been asked for memory. The parameters are those of
+ * `like`, if there is one, else drawn. */
+static dl_status bind_layers(dl_model *model, const dl_model *like, uint64_t seed, dl_error *err)
 {
     dl_status status = model->backend->wait(err);
     const size_t bytes = dl_precision_bytes(model->backend->precision);
@@ -330,7 +347,8 @@ static dl_status bind_layers(dl_model *model, uint64_t seed, dl_error *err)
     }
     /* Outputs and states were asked for since. */
     if (status == DL_OK) status = model->backend->wait(err);
-    return status == DL_OK ? init_layers(model, seed, err) : status;
+    if (status != DL_OK) return status;
+    return like != NULL ? copy_layers(model, like, err) : init_layers(model, seed, err);
 }
 
 void dl_model_destroy(dl_model *model)
@@ -361,17 +379,18 @@ void dl_model_destroy(dl_model *model)
 }
 
 /* A model that could not be completed is released. */
-static dl_status make(dl_model **model, const dl_model_table *table, const dl_backend *backend,
-                      int max_batch, uint64_t seed, dl_error *err)
+static dl_status make(dl_model **model, const dl_model_table *table, const dl_model *like,
+                      const dl_backend *backend, int max_batch, uint64_t seed, dl_error *err)
 {
     dl_model *made = dl_calloc(1, sizeof *made, "model");
+    made->table = table;
     made->backend = backend;
     made->max_batch = max_batch;
     dl_status status = backend->start(err);
     if (status == DL_OK) {
         plan_layers(made, table);
         allocate_memory(made);
-        status = bind_layers(made, seed, err);
+        status = bind_layers(made, like, seed, err);
     }
     if (status == DL_OK) {
         *model = made;
@@ -385,7 +404,8 @@ dl_model *dl_model_create_from(const dl_model_table *table, dl_precision precisi
                                uint64_t seed)
 {
     dl_model *made = NULL;
-    const dl_status status = make(&made, table, dl_backend_cpu(precision), max_batch, seed, NULL);
+    const dl_status status =
+        make(&made, table, NULL, dl_backend_cpu(precision), max_batch, seed, NULL);
     DL_ASSERT(status == DL_OK, "status %d", (int)status);
     return made;
 }
@@ -400,13 +420,21 @@ dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backen
         return dl_error_set(err, DL_ERR_RANGE, "a batch of %d samples; at least 1 is needed",
                             max_batch);
     }
-    return make(model, table, backend, max_batch, seed, err);
+    return make(model, table, NULL, backend, max_batch, seed, err);
 }
 
 dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
                           uint64_t seed, dl_error *err)
 {
     return dl_model_create_on(model, name, dl_backend_cpu(precision), max_batch, seed, err);
+}
+
+dl_status dl_model_create_like(dl_model **model, const dl_model *like, const dl_backend *backend,
+                               int max_batch, dl_error *err)
+{
+    DL_ASSERT(like->backend->host_memory && like->backend->precision == backend->precision,
+              "a model of %d bytes a number", (int)dl_precision_bytes(like->backend->precision));
+    return make(model, like->table, like, backend, max_batch, 0, err);
 }
 
 dl_precision dl_model_precision(const dl_model *model)

@@ -40,6 +40,10 @@ dl_status dl_model_create(dl_model **model, const char *name, dl_precision preci
  * backend's `wait` fails, for want of memory mostly. */
 dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backend *backend,
                              int max_batch, uint64_t seed, dl_error *err) DL_MUST_CHECK;
+/* The same with parameters and running statistics copied from `like`, a model of the same precision
+ * in the host's memory. */
+dl_status dl_model_create_like(dl_model **model, const dl_model *like, const dl_backend *backend,
+                               int max_batch, dl_error *err) DL_MUST_CHECK;
 void dl_model_destroy(dl_model *model); /* NULL is fine */
 
 dl_precision dl_model_precision(const dl_model *model);

@@ -280,9 +280,8 @@ static dl_status make_worker(dl_train_worker *worker)
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
     dl_train_use(worker);
-    dl_status status =
-        dl_model_create_on(&worker->model, config->model, shared->backend,
-                           dl_train_most_samples(config), config->seed, &worker->err);
+    dl_status status = dl_model_create_like(&worker->model, shared->initial, shared->backend,
+                                            dl_train_most_samples(config), &worker->err);
     if (status != DL_OK) return status;
     if (!shared->mode->server) {
         status = dl_optimizer_create_on(&worker->optimizer, &config->optimizer, shared->backend,
@@ -340,6 +339,8 @@ static bool all_set_up(dl_train_worker *worker)
     dl_train_shared *shared = worker->shared;
     (void)pthread_barrier_wait(&shared->set_up);
     if (worker->index == 0) {
+        dl_model_destroy(shared->initial);
+        shared->initial = NULL;
         const dl_status status = worker_status(shared, &shared->err);
         shared->status = ranks_ready(shared, status, &shared->err);
     }
@@ -617,23 +618,24 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *who
                               .computes = true};
     }
 
-    dl_model *model = NULL;
     if (status == DL_OK) {
-        status = dl_model_create(&model, config->model, config->precision, 1, config->seed, err);
+        status = dl_model_create(&shared->initial, config->model, config->precision, 1,
+                                 config->seed, err);
     }
     if (status != DL_OK) return status;
+    dl_model *model = shared->initial;
     shared->count = dl_model_parameter_count(model);
     shared->bytes = dl_model_parameter_bytes(model);
     shared->operations = dl_model_operation_count(model);
     status = dl_train_check_data(data, config->model, err);
     if (status == DL_OK) status = open_devices(shared, err);
     if (status == DL_OK) status = dl_train_server_make(shared, model, err);
-    dl_model_destroy(model);
     return status;
 }
 
 static void free_shared(dl_train_shared *shared)
 {
+    dl_model_destroy(shared->initial);
     dl_train_server_free(shared);
     dl_train_points_free(&shared->points);
     for (int w = 0; w < shared->config->workers; w++)

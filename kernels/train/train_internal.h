@@ -156,6 +156,7 @@ struct dl_train_shared {
     dl_barrier barrier;
     dl_lock lock;
 
+    dl_model *initial;        /* whose parameters all start with; until the workers are set up */
     pthread_barrier_t set_up; /* of the threads, before the start */
     dl_status status;         /* whether all workers could be set up */
     dl_error err;

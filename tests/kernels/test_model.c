@@ -214,6 +214,25 @@ static void equal_seeds_give_equal_parameters(void **state)
     dl_model_destroy(twofold);
 }
 
+/* A model for other batches that starts like one of 20 million parameters, which several threads
+ * draw: the parameters are the same, and so is a step, which reads the running statistics too. */
+static void a_model_starts_like_another(void **state)
+{
+    (void)state;
+    dl_model *drawn = create("vgg19_bn", DL_FLOAT, 5), *made = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_model_create_like(&made, drawn, dl_backend_cpu(DL_FLOAT), 2 * BATCH, &err),
+                     DL_OK);
+    assert_memory_equal(dl_model_parameters(made), dl_model_parameters(drawn),
+                        dl_model_parameter_bytes(drawn));
+    fill(drawn, 0, 2);
+    fill(made, 0, 2);
+    const double loss = forward(drawn, 2);
+    assert_memory_equal(&loss, &(double){forward(made, 2)}, sizeof loss);
+    dl_model_destroy(made);
+    dl_model_destroy(drawn);
+}
+
 /* The same step twice gives the same bits: nothing of the first is left in the second. */
 static void steps_repeat_bit_for_bit(void **state)
 {
@@ -278,6 +297,7 @@ int main(void)
         cmocka_unit_test(parameter_counts_are_those_of_the_papers),
         cmocka_unit_test(lenet_is_laid_out_as_documented),
         cmocka_unit_test(equal_seeds_give_equal_parameters),
+        cmocka_unit_test(a_model_starts_like_another),
         cmocka_unit_test(steps_repeat_bit_for_bit),
         cmocka_unit_test(vectors_of_a_backend_are_staggered),
         cmocka_unit_test(bad_arguments_are_refused),
