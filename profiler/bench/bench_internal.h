@@ -80,7 +80,8 @@ dl_status dl_bench_pass(dl_bench *bench, const dl_bench_config *config, int64_t 
  * Bytes counted are those that the arithmetic reads and writes: 3 a number's bytes of the triad,
  * n + 1 of an average. Lines that are read before they are written come on top, in both. */
 
-/* Repeats all cases in random order until budget_ns is used, at least five times. */
+/* Repeats all cases in random order until budget_ns is used, at least five times, or, where that
+ * would take more than four times as long, twice. */
 dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                           dl_error *err) DL_MUST_CHECK;
 

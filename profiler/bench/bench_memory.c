@@ -20,7 +20,10 @@
 #define QUICK_BYTES ((size_t)1 << 20)
 
 #define VECTORS_MAX 8
+/* At least five, or two where five would take many times as long as there is time for. */
 #define REPETITIONS_MIN 5
+#define REPETITIONS_LEAST 2
+#define OVER_BUDGET_MAX 4
 #define REPETITIONS_MAX 50
 #define CASES_MAX (12 * DL_BENCH_COUNTS_MAX)
 
@@ -180,8 +183,10 @@ static void run_case(memory *m, int index)
 static bool enough(const memory *m, int repetitions)
 {
     if (dl_train_stopped(&m->config->train)) return true;
-    if (repetitions < REPETITIONS_MIN) return false;
-    return repetitions >= REPETITIONS_MAX || dl_clock_ns() - m->start_ns > m->budget_ns;
+    if (repetitions < REPETITIONS_LEAST) return false;
+    const int64_t used_ns = dl_clock_ns() - m->start_ns;
+    if (repetitions < REPETITIONS_MIN) return used_ns > OVER_BUDGET_MAX * m->budget_ns;
+    return repetitions >= REPETITIONS_MAX || used_ns > m->budget_ns;
 }
 
 static void lead(memory *m)
@@ -204,12 +209,17 @@ static void lead(memory *m)
     dl_barrier_wait(&m->between);
 }
 
-/* Alone a thread works on whole vectors, so that is how large the first piece is; the others' are
- * half at most. */
+/* As large as the thread's part is where the fewest threads work that it is one of: with 16 of them
+ * all pieces together are three times the vectors. */
 static void make_piece(memory *m, int index)
 {
     piece *own = &m->pieces[index];
-    const size_t bytes = index == 0 ? m->bytes : m->bytes / 2;
+    int counts[DL_BENCH_COUNTS_MAX], least = 0;
+    (void)dl_bench_thread_counts(m->thread_count, counts);
+    while (counts[least] <= index)
+        least++;
+    const size_t bytes =
+        m->count / (size_t)counts[least] * dl_precision_bytes(m->config->train.precision);
     for (int v = 0; v < VECTORS_MAX; v++)
         own->vectors[v] = dl_alloc_aligned(bytes, "vectors");
     own->result = dl_alloc_aligned(bytes, "result");
