@@ -30,6 +30,19 @@ int64_t dl_clock_thread_cpu_ns(void)
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
+dl_stopwatch dl_stopwatch_start(void)
+{
+    const int64_t cpu_ns = dl_clock_thread_cpu_ns();
+    return (dl_stopwatch){.start_ns = dl_clock_ns(), .start_cpu_ns = cpu_ns};
+}
+
+int64_t dl_stopwatch_ns(const dl_stopwatch *watch)
+{
+    const int64_t ns = dl_clock_ns() - watch->start_ns;
+    const int64_t cpu_ns = dl_clock_thread_cpu_ns() - watch->start_cpu_ns;
+    return cpu_ns < ns ? cpu_ns : ns;
+}
+
 int64_t dl_ns_ceil(double ns)
 {
     DL_ASSERT(ns >= 0.0, "duration %g ns", ns);

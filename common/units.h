@@ -33,6 +33,15 @@ int64_t dl_clock_ns(void);
 /* CPU time that the calling thread has used, in ns. */
 int64_t dl_clock_thread_cpu_ns(void);
 
+/* How long something takes that waits for nothing: its time by the clock, or the thread's CPU time
+ * where that is less, since another program had the core meanwhile. */
+typedef struct dl_stopwatch {
+    int64_t start_ns, start_cpu_ns;
+} dl_stopwatch;
+
+dl_stopwatch dl_stopwatch_start(void);
+int64_t dl_stopwatch_ns(const dl_stopwatch *watch);
+
 #define DL_NS_MAX (INT64_C(1) << 62) /* 146 years */
 
 /* A duration rounded up to whole ns, as the event queue schedules it; more than DL_NS_MAX is

@@ -3,8 +3,7 @@
 # fragments, late, with an outer optimizer, as smaller messages, and merged without waiting. Costs are
 # those of one worker and of benchmarks (as in ./quickstart); the runs with 2 and 4 workers that are
 # predicted are measured in turn with them, in rounds. Result: a table of each model, with mean and
-# largest error, one of what became of uploads, a verdict, and build/averages. Five rounds take about
-# six minutes on two idle cores.
+# largest error, one of what became of uploads, a verdict, and build/averages.
 #
 # Usage: scripts/judge_averages.sh [--rounds N] [--models LIST] [--again]
 #   --rounds N      of measurements (5); the median of a setting's runs counts
@@ -19,7 +18,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --rounds | --models) declare "${1#--}=${2:?}"; shift 2 ;;
         --again) measure=; shift ;;
-        -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "judge_averages.sh: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
     esac
 done

@@ -73,7 +73,7 @@ typedef struct dl_round_shared {
     dl_round_size sizes[DL_ROUND_SIZES];
     int thread_count;
     dl_span learned[DL_QUANTISE_COUNT], encode[DL_QUANTISE_COUNT],
-        decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round */
+        decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round, without others' time on the core */
     int message_rounds;
     dl_barrier *within; /* [thread_count + 1]: of the t threads of a round, spinning */
     dl_lock lock;
@@ -447,20 +447,29 @@ static void update_in_turn(dl_round_shared *shared, dl_round_size *size, int ind
     dl_lock_release(&shared->lock);
 }
 
+/* Ends what the thread did since the watch was started, and starts it anew. */
+static dl_span lap(dl_stopwatch *watch)
+{
+    const int64_t ns = dl_stopwatch_ns(watch);
+    const dl_span span = {.start_ns = watch->start_ns, .end_ns = watch->start_ns + ns};
+    *watch = dl_stopwatch_start();
+    return span;
+}
+
 /* What was learned is made as training makes it. */
 static void quantise_timed(dl_round_shared *shared, dl_round_own *own, dl_quantise kind)
 {
     const dl_precision precision = shared->config->train.precision;
     const dl_round_size *size = &shared->sizes[DL_ROUND_REAL];
     const dl_quantise_plan *plan = &own->plans[kind];
-    shared->learned[kind].start_ns = dl_clock_ns();
+    dl_stopwatch watch = dl_stopwatch_start();
     memcpy(own->learned, dl_model_parameters(own->model), size->bytes);
     dl_exchange_add(own->learned, size->parameters, -1, size->count, precision);
-    shared->learned[kind].end_ns = shared->encode[kind].start_ns = dl_clock_ns();
+    shared->learned[kind] = lap(&watch);
     dl_quantise_encode(plan, own->learned, own->residual, own->message, precision);
-    shared->encode[kind].end_ns = shared->decode[kind].start_ns = dl_clock_ns();
+    shared->encode[kind] = lap(&watch);
     dl_quantise_decode(plan, own->message, own->turned_back, precision);
-    shared->decode[kind].end_ns = dl_clock_ns();
+    shared->decode[kind] = lap(&watch);
 }
 
 static void quantise_all(dl_round_shared *shared, dl_round_own *own)

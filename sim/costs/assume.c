@@ -111,7 +111,7 @@ static bool pageable_rate(const basis *b, guess *g)
 }
 
 /* Of 0.4 and 1.7 MB of parameters on a core of a busy Intel Xeon with AVX-512, 2026-11-25 (dlprof
- * bench), the geometric means of both. */
+ * bench), the geometric means of both: scripts/quantise_rates.sh measures the same on any machine. */
 #define QUANTISE_RATE(name, gb_per_s)                                                    \
     static bool name(const basis *b, guess *g)                                           \
     {                                                                                    \

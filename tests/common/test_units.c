@@ -1,3 +1,5 @@
+#include <time.h>
+
 #include "tests/check.h"
 
 #include <math.h>
@@ -177,9 +179,24 @@ static void people_get_three_digits(void **state)
     assert_string_equal(dl_format_bytes(text, sizeof text, 99.96e9), "100 GB");
 }
 
+/* A thread that sleeps for 0.2 s has not used a tenth of that; one that computes until the clock has
+ * gone on has used some. */
+static void a_stopwatch_leaves_sleep_out(void **state)
+{
+    (void)state;
+    dl_stopwatch watch = dl_stopwatch_start();
+    const struct timespec nap = {.tv_nsec = 200000000};
+    nanosleep(&nap, NULL);
+    assert_true(dl_stopwatch_ns(&watch) < 20000000);
+    watch = dl_stopwatch_start();
+    while (dl_clock_thread_cpu_ns() - watch.start_cpu_ns < 1000000) {}
+    assert_true(dl_stopwatch_ns(&watch) >= 900000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stopwatch_leaves_sleep_out),
         cmocka_unit_test(clocks_do_not_go_back),
         cmocka_unit_test(ceil_rounds_up_to_whole_ns),
         cmocka_unit_test(bytes_take_decimal_and_binary_units),
