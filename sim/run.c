@@ -707,6 +707,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .workers = workers,
         .steps = dl_run_steps(scenario, point),
         .keeps_logs = config->steady_after > 0 || syncer != NULL ||
+        .pulls_under_lock = scenario->gpu != NULL && scenario->gpu->in_turn,
                       (double)dl_run_steps(scenario, point) * workers <= log_steps,
         .steady_after = may_repeat ? config->steady_after : 0,
         .interval = (int64_t)point->option[DL_SYNC_INTERVAL],

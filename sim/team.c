@@ -695,13 +695,18 @@ void dl_team_exchange(dl_team *team, int agent, dl_exchange exchange)
     team->config.platform->exchange(team, agent, exchange);
 }
 
+static bool pulls_under_lock(const dl_team *team)
+{
+    return team->config.pulls_under_lock || !team->config.platform->serves_while_pulled;
+}
+
 void dl_team_pull_locked(dl_team *team, int worker)
 {
-    if (team->config.platform->serves_while_pulled) dl_team_unlock(team, worker);
+    if (!pulls_under_lock(team)) dl_team_unlock(team, worker);
     dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL});
 }
 
 void dl_team_leave(dl_team *team, int worker)
 {
-    if (!team->config.platform->serves_while_pulled) dl_team_unlock(team, worker);
+    if (pulls_under_lock(team)) dl_team_unlock(team, worker);
 }

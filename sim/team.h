@@ -175,16 +175,17 @@ typedef struct dl_team_config {
     const dl_collective_cost *roundtrip;
     double side_by_side;
     int cores, workers;
-    int64_t steps;        /* of a worker, those of the warm-up too */
-    int64_t warmup;       /* of them, before those whose times in states count: of the fastest
+    int64_t steps;         /* of a worker, those of the warm-up too */
+    int64_t warmup;        /* of them, before those whose times in states count: of the fastest
                            * worker; each other one's count from the end of the step that it is in
                            * then */
-    int64_t steady_after; /* > 0: the run ends as soon as its steps repeat, see Repetition below,
+    int64_t steady_after;  /* > 0: the run ends as soon as its steps repeat, see Repetition below,
                            * but not before each worker has done this many; no noise allowed */
-    int64_t interval;     /* of the mode, with steady_after */
-    bool keeps_logs;      /* of each step's time and staleness; needed by steady_after, a syncer */
-    bool each_ends;       /* only of modes in which nobody waits for all */
-    const double *option; /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
+    int64_t interval;      /* of the mode, with steady_after */
+    bool pulls_under_lock; /* whatever the platform's server does: dlprof train's workers */
+    bool keeps_logs;       /* of each step's time and staleness; needed by steady_after, a syncer */
+    bool each_ends;        /* only of modes in which nobody waits for all */
+    const double *option;  /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
     /* Of workers that are unequally fast: the fastest one does the point's interval of local steps,
      * each other one as many as it can do in the same time, rounded, at least one. */
     bool interval_by_speed;
