@@ -64,6 +64,7 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
     costs->gpu_memory.activation_bytes_per_sample = dataset->gpu.activation_bytes_per_sample;
     costs->gpu_memory.workspace_bytes = dataset->gpu.workspace_bytes;
     costs->input_bytes_per_sample = dataset->gpu.input_bytes_per_sample;
+    costs->input_copy_ns = dl_gpu_facts_copy_ns(&dataset->gpu);
     costs->waits = dataset->gpu.gpu; /* dlprof train does */
     return fit_all(calibration, err);
 }

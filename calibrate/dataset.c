@@ -43,6 +43,46 @@ static double batch_of(const dl_trace *trace)
     return 0;
 }
 
+/* Median time of these copies in steps after the first; 0: there is none. */
+static double median_copy_ns(const dl_trace *trace)
+{
+    double *times = NULL;
+    size_t count = 0;
+    int64_t step = -1;
+    for (size_t i = 0; i < trace->record_count; i++) {
+        const dl_record *record = &trace->records[i];
+        if (record->kind != DL_RECORD_INPUT) continue;
+        if (step == (int64_t)record->step && step > 0)
+            DL_APPEND(times, count, "copies") = (double)record->duration_ns;
+        step = (int64_t)record->step;
+    }
+    dl_sort(times, count, sizeof *times, dl_compare_doubles);
+    const double median = count > 0 ? times[count / 2] : 0;
+    free(times);
+    return median;
+}
+
+/* Least squares, a trace each; never below 0. */
+dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts)
+{
+    const double n = (double)facts->copy_count;
+    double bytes = 0, ns = 0, both = 0, squares = 0;
+    for (size_t i = 0; i < facts->copy_count; i++) {
+        bytes += facts->copies[i].bytes / n;
+        ns += facts->copies[i].ns / n;
+    }
+    for (size_t i = 0; i < facts->copy_count; i++) {
+        both += (facts->copies[i].bytes - bytes) * (facts->copies[i].ns - ns);
+        squares += (facts->copies[i].bytes - bytes) * (facts->copies[i].bytes - bytes);
+    }
+    if (squares <= 0) return (dl_value){0};
+    return (dl_value){.known = true,
+                      .value = fmax(0, ns - both / squares * bytes),
+                      .error = 0,
+                      .count = (int64_t)facts->copy_count,
+                      .origin = DL_ORIGIN_FITTED};
+}
+
 static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_notes *notes,
                              dl_error *err)
 {
@@ -93,6 +133,8 @@ static dl_status gpu_facts_take(dl_gpu_facts *facts, const dl_trace *trace, dl_n
     if (copied > 0) {
         facts->input_bytes_per_sample = (dl_value){
             .known = true, .value = copied, .error = 0, .count = 1, .origin = DL_ORIGIN_MEASURED};
+        DL_APPEND(facts->copies, facts->copy_count, "copies") =
+            (dl_gpu_copies){copied * batch_of(trace), median_copy_ns(trace)};
     }
     return take_memory(facts, trace, notes, err);
 }
@@ -742,6 +784,7 @@ void dl_dataset_free(dl_dataset *dataset)
     }
     free(dataset->captures);
     free(dataset->drawn);
+    free(dataset->gpu.copies);
     for (size_t b = 0; b < dataset->bench_count; b++)
         free_bench(&dataset->benches[b]);
     for (size_t op = 0; op < dataset->op_count; op++)

@@ -27,14 +27,26 @@
  *                                scratch memory, contexts, and what other programs hold. The
  *                                largest of all traces, as it grows with the batch
  *   input_bytes_per_sample       of the copy after the host's part of a step's input
+ *   input_copy_ns                where the line through the times of such copies of several batch
+ *                                sizes meets no bytes
  *
  * On a GPU a step has two INPUT records, the host's part and the copy. The copy goes over a link,
  * which dlsim charges by the machine, so it is no part of the operation "input" (dataset.c). */
 
+/* Those of one trace: their bytes, and their median time. */
+typedef struct dl_gpu_copies {
+    double bytes, ns;
+} dl_gpu_copies;
+
 typedef struct dl_gpu_facts {
     bool gpu; /* some trace is of a GPU; without one nothing below is known */
     dl_value activation_bytes_per_sample, workspace_bytes, input_bytes_per_sample;
+    dl_gpu_copies *copies; /* [copy_count] */
+    size_t copy_count;
 } dl_gpu_facts;
+
+/* input_copy_ns of `copies`; unknown where their bytes do not differ. */
+dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts);
 
 /* The steps of one train trace after its warm-up, in order. */
 typedef struct dl_step_run {

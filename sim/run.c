@@ -525,6 +525,7 @@ static dl_gpu_step gpu_step(const dl_run_config *config, const dl_costs *costs,
         .update_ns = workload.update_ns,
         .input_ns = workload.input_ns,
         .input_bytes = costs->input_bytes_per_sample.value * (double)own->samples,
+        .input_copy_ns = costs->input_copy_ns.known ? costs->input_copy_ns.value : 0,
         .stored_bytes = costs->stored_bytes_per_sample.value * (double)own->samples,
     };
 }
@@ -706,8 +707,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .cores = in->cores,
         .workers = workers,
         .steps = dl_run_steps(scenario, point),
-        .keeps_logs = config->steady_after > 0 || syncer != NULL ||
         .pulls_under_lock = scenario->gpu != NULL && scenario->gpu->in_turn,
+        .keeps_logs = config->steady_after > 0 || syncer != NULL ||
                       (double)dl_run_steps(scenario, point) * workers <= log_steps,
         .steady_after = may_repeat ? config->steady_after : 0,
         .interval = (int64_t)point->option[DL_SYNC_INTERVAL],

@@ -168,8 +168,8 @@ typedef struct dl_costs {
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
-    dl_value input_bytes_per_sample;
-    dl_value stored_bytes_per_sample; /* in storage; unknown: 0 */
+    dl_value input_bytes_per_sample, input_copy_ns; /* copy: beside its bytes; unknown: 0 */
+    dl_value stored_bytes_per_sample;               /* in storage; unknown: 0 */
     /* Of buffers, before each forward pass of allreduce, by processes on cores and GPUs; in how many
      * collectives (unknown: one), which counts on cores. */
     dl_value broadcast_bytes, broadcast_calls;

@@ -187,6 +187,8 @@ static const dl_key rows[] = {
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
         "of a sample in storage, as a compressed image; counts with [input] storage_bytes_per_s of "
         "the scenario"),
+    SINGLE("input", "copy_ns", WAITS, 0, input_copy_ns,
+        "of a step, what its copy to the GPU takes beside the bytes at the link's rate; unknown: 0"),
     SINGLE("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY,
         gpu_memory.activation_bytes_per_sample, "kept for the backward pass"),
     SINGLE("gpu_memory", "workspace_bytes", SIZES, DL_NEED_GPU_MEMORY, gpu_memory.workspace_bytes,

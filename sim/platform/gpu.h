@@ -236,6 +236,7 @@ dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
 typedef struct dl_gpu_step {
     double compute_ns, backward_ns, update_ns; /* as a dl_workload's */
     double input_ns, input_bytes;              /* of its batch */
+    double input_copy_ns;                      /* of its copy to the GPU, beside the bytes */
     double stored_bytes;                       /* that it is read from */
 } dl_gpu_step;
 

@@ -38,8 +38,8 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         dl_route route;
         dl_links_route(&config->options->links, host, gpu, &route);
         input->workers[w].class = dl_network_route_class(config->network, &route);
-        input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns);
         const dl_gpu_step *step = dl_gpu_step_of(config->steps, (int)w);
+        input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns + step->input_copy_ns);
         input->workers[w].make_ns = config->options->in_turn ? 0 : step->input_ns;
         input->workers[w].bytes = step->input_bytes;
         input->workers[w].stored_bytes = (1 - config->options->cached_frac) * step->stored_bytes;

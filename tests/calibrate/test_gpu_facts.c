@@ -22,9 +22,11 @@ static void add(made_trace *trace, dl_record record, int64_t duration_ns)
     if (record.kind != DL_RECORD_STEP) trace->now_ns += duration_ns;
 }
 
-/* Steps of `batch` samples of 12 bytes: the host's input, its copy, one operation, and idle time. */
+/* Steps of `batch` samples of 12 bytes: the host's input, its copy of 4 us and 0.1 us a sample, one
+ * operation, and idle time. */
 static void write_run(const char *path, uint32_t batch, const char *used)
 {
+    const int64_t copy_ns = 4000 + 100 * (int64_t)batch;
     made_trace trace;
     made_open(&trace, path, "train", "tiny");
     dl_trace_writer_meta(trace.writer, "device_count", "1");
@@ -41,7 +43,7 @@ static void write_run(const char *path, uint32_t batch, const char *used)
                               .samples = batch,
                               .bytes = 12 * (uint64_t)batch};
         add(&trace, in, INPUT_NS);
-        add(&trace, in, COPY_NS);
+        add(&trace, in, copy_ns);
         add(&trace,
             (dl_record){.kind = DL_RECORD_COMPUTE,
                         .phase = DL_PHASE_FORWARD,
@@ -89,6 +91,7 @@ static void memory_and_input_go_to_the_costs(void **state)
     assert_true(costs->gpu_memory.workspace_bytes.value == 600000);
     assert_int_equal(costs->gpu_memory.workspace_bytes.origin, DL_ORIGIN_MEASURED);
     assert_true(costs->input_bytes_per_sample.value == 12);
+    assert_true(fabs(costs->input_copy_ns.value - 4000) < 0.5);
     dl_calibration_free(&made);
 }
 
