@@ -381,6 +381,7 @@ void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes 
                             "[dispatch] per_worker_ns, stays unknown");
         return;
     }
+    costs->dispatch.launch_ns = launch;
     const double launches = (double)(dataset->op_count - 1);
     costs->dispatch.per_worker_ns = (dl_value){.known = true,
                                                .value = launches * launch.value,

@@ -56,6 +56,7 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .slice_ns = or_endless(&costs->slice_ns, 1),
         .serial_ns = costs->dispatch.serial_ns.value + costs->dispatch.external_ns.value,
         .per_worker_ns = costs->dispatch.per_worker_ns.value,
+        .launch_ns = costs->dispatch.launch_ns.known ? costs->dispatch.launch_ns.value : 0,
         .contention_frac =
             costs->dispatch.contention_frac.known ? costs->dispatch.contention_frac.value : 0,
         .overlap_slowdown =

@@ -43,6 +43,7 @@ typedef struct dl_workload {
     double barrier_ns, wakeup_ns, lock_ns;
     double slice_ns;                       /* INFINITY if unknown */
     double serial_ns, per_worker_ns;       /* dispatch to GPUs; the first with external waits */
+    double launch_ns;                      /* of one operation; 0 if unknown */
     double contention_frac;                /* of per_worker_ns, for each further GPU */
     double pageable_bytes_per_s;           /* INFINITY if unknown */
     double overlap_slowdown;               /* of compute beside collectives; 1 if unknown */

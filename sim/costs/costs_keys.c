@@ -137,6 +137,9 @@ static const dl_key rows[] = {
     SINGLE("dispatch", "external_ns", ISSUE, 0, dispatch.external_ns,
         "time of a step in which a host thread waits for what its trace does not show (input from other "
         "processes, peers): the same for any number of GPUs; unknown: 0"),
+    SINGLE("dispatch", "launch_ns", WAITS, 0, dispatch.launch_ns,
+        "of one operation, such as a copy of an exchange, before which a program that waits for each "
+        "step's end has launched nothing; unknown: 0"),
     SINGLE("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, overlap_slowdown,
         "factor on a GPU's compute while collectives run beside it"),
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,
@@ -184,11 +187,11 @@ static const dl_key rows[] = {
         "of it; the bytes of one direction, with as many back"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
+    SINGLE("input", "copy_ns", WAITS, 0, input_copy_ns,
+        "of a step, what its copy to the GPU takes beside the bytes at the link's rate; unknown: 0"),
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
         "of a sample in storage, as a compressed image; counts with [input] storage_bytes_per_s of "
         "the scenario"),
-    SINGLE("input", "copy_ns", WAITS, 0, input_copy_ns,
-        "of a step, what its copy to the GPU takes beside the bytes at the link's rate; unknown: 0"),
     SINGLE("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY,
         gpu_memory.activation_bytes_per_sample, "kept for the backward pass"),
     SINGLE("gpu_memory", "workspace_bytes", SIZES, DL_NEED_GPU_MEMORY, gpu_memory.workspace_bytes,

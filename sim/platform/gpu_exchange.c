@@ -161,6 +161,14 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
+/* What one operation of an exchange takes beside itself where a worker's thread launches it and waits for
+ * its end, in turn: the launch, and what the thread is late by, as at the end of a step. */
+static double launched_ns(const dl_gpus *gpus)
+{
+    const dl_workload *w = gpus->config.workload;
+    return gpus->config.options->in_turn ? w->launch_ns + w->dispatch_ns : 0;
+}
+
 /* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
  * is made twice, by the host thread to or from pinned memory (a read and a write more), and by the
  * GPU. */
@@ -184,8 +192,8 @@ dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagi
     const dl_machine *m = links->machine;
     const int domain = dl_machine_domain(m, from.node);
     return (dl_gpu_copy){.class = dl_network_route_class(&gpus->network, &route),
-                         .latency_ns =
-                             dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
+                         .latency_ns = dl_ns_ceil(route.latency_ns + route.message_ns +
+                                                  options->message_ns + launched_ns(gpus)),
                          .holds = {holds ? from.node * m->gpu_count + from.index : -1,
                                    holds ? to.node * m->gpu_count + to.index : -1},
                          .domain = domain != dl_machine_domain(m, to.node) ? domain : -1};
@@ -292,7 +300,7 @@ dl_gpu_serving dl_gpus_serving_of(const dl_gpus *gpus, const dl_exchange *exchan
     const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
     const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
-    const double latency_ns = on_host ? pieces * s.cost->latency_ns : 0;
+    const double latency_ns = on_host ? pieces * s.cost->latency_ns : launched_ns(gpus);
     return (dl_gpu_serving){s.name, thread_rate(&s), latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0};
 }
 

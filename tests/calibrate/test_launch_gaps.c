@@ -135,6 +135,7 @@ static void a_busy_gpu_has_none(void **state)
     dl_calibration made = fitted(990000, 1440000);
     NEAR(dl_costs_step_ns(&made.costs, 10, "forward"), FORWARD_NS);
     NEAR(made.costs.dispatch.per_worker_ns.value, 3 * 4000);
+    NEAR(made.costs.dispatch.launch_ns.value, 4000);
     NEAR(made.costs.sharing[2].value, 0.5);
     assert_true(says(&made, "at most 4.0 % of a pass"));
     dl_calibration_free(&made);

@@ -82,6 +82,56 @@ static dl_scenario scenario_of(const char *machine, const char *rest)
     return scenario;
 }
 
+/* A worker's step where its thread makes the batch, launches and waits, as dlprof train's. */
+static double in_turn_step_ns(const char *costs_text, int workers, const char *rest)
+{
+    char machine[64];
+    snprintf(machine, sizeof machine, "gpus = 0\nworkers = %d\n", workers);
+    dl_costs costs = fixture_costs(costs_text);
+    dl_scenario scenario = scenario_of(machine, rest);
+    scenario.gpu->in_turn = true;
+    scenario.gpu->ahead = scenario.gpu->prefetch = 0;
+    dl_run_result r = fixture_run(&costs, &scenario);
+    const double step_ns = 1e9 * r.step_p50_s;
+    dl_run_result_free(&r);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return step_ns;
+}
+
+/* Push and pull each take a launch of 3 us and 5 us until the thread goes on, as the step's end does;
+ * so does a sum on the GPU, 3 us + 5 us and 2 x 80 kB at 100 GB/s. */
+static void each_wait_for_the_gpu_takes_its_launch(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n"
+                                          "launch_ns = 3000\n"
+                                          "[op dispatch]\nfixed_ns = 5000\nper_sample_ns = 0\n";
+    assert_step(in_turn_step_ns(costs, 1, PS_CPU), 1e6 + 5000 + 2 * (COPY_NS + 8000) + 2 * 80e3);
+    const char *gpu = "[sync]\nmode = ps\nwhere = gpu:0\n";
+    assert_step(in_turn_step_ns(costs, 1, gpu), 1e6 + 5000 + 3 * 8000 + 1600);
+}
+
+/* Eight workers that do not slow one another down compute 1 ms, and have the lock for 160 us of
+ * update and, in dlprof train, for their pull of 8.2 us. */
+static void parameters_are_pulled_under_the_lock(void **state)
+{
+    (void)state;
+    const char *costs = COSTS "[sharing]\ncopies_2 = 0.5\ncopies_4 = 0.25\ncopies_8 = 0.125\n";
+    const char *async = "[sync]\nmode = async\n";
+    assert_step(in_turn_step_ns(costs, 8, async), 8 * (160e3 + COPY_NS));
+    assert_step(fixture_step_ns(costs, ONE, 8, async), 8 * 160e3);
+}
+
+/* 10 kB at 10 GB/s over two edges of 100 ns, and 14 us of the copy's own. */
+static void a_batch_is_copied_at_a_fixed_time_too(void **state)
+{
+    (void)state;
+    const char *costs = COSTS "[op input]\nfixed_ns = 0\nper_sample_ns = 0\n"
+                              "[input]\nbytes_per_sample = 10000\ncopy_ns = 14000\n";
+    assert_step(in_turn_step_ns(costs, 1, ""), 1.1e6 + 14000 + 1200);
+}
+
 /* Parameters and gradients of 80 kB, 40 kB state, 100 kB workspace, 70 kB a sample: 370 kB each. */
 static void each_worker_needs_its_memory(void **state)
 {
@@ -160,6 +210,9 @@ int main(void)
         cmocka_unit_test(copies_share_the_link),
         cmocka_unit_test(who_is_left_has_the_gpu_for_itself),
         cmocka_unit_test(a_server_on_the_workers_gpu),
+        cmocka_unit_test(each_wait_for_the_gpu_takes_its_launch),
+        cmocka_unit_test(parameters_are_pulled_under_the_lock),
+        cmocka_unit_test(a_batch_is_copied_at_a_fixed_time_too),
         cmocka_unit_test(each_worker_needs_its_memory),
         cmocka_unit_test(what_was_not_measured_is_assumed),
         cmocka_unit_test(collectives_have_a_gpu_each),
