@@ -378,8 +378,11 @@ static void take_copies(const taking *t, dl_step_costs *costs)
     if (ns > 0) costs->pageable_bytes_per_s = bytes / dl_ns_to_s(ns);
 }
 
-/* The fastest memory of a GPU so far, B200's: an update reads and writes each parameter at least. */
-#define UPDATE_BYTES_PER_S 8e12
+/* An update reads and writes each parameter, at 8 TB/s at most, the fastest memory of a GPU so far
+ * (B200), and at 20 GB/s at least: 300 GB/s (T4) divided by the 15 passes over its tensors of an
+ * optimizer that is not fused. */
+#define UPDATE_MOST_BYTES_PER_S 8e12
+#define UPDATE_LEAST_BYTES_PER_S 20e9
 
 /* Whether a regular step copies that many bytes to the device in one piece. */
 static bool is_size_of_input(const taking *t, uint64_t bytes)
@@ -395,8 +398,8 @@ static bool is_size_of_input(const taking *t, uint64_t bytes)
     return false;
 }
 
-/* A model is copied to its device before its first regular step: without all-reduces these bytes are taken
- * for its parameters', unless the update is too short to touch as many. */
+/* A model is copied to its device before its first regular step: without all-reduces these bytes are
+ * taken for its parameters', unless the update is too short to touch as many, or too long. */
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
     double bytes = 0;
@@ -409,7 +412,13 @@ static void take_parameters(const taking *t, dl_step_costs *costs)
         if (!is_input(a) || a->device != t->line->device || a->start_ns >= first_ns) continue;
         if (!is_size_of_input(t, a->bytes)) bytes += (double)a->bytes;
     }
-    if (bytes <= 0 || 2 * bytes > UPDATE_BYTES_PER_S * dl_ns_to_s(costs->update_ns.value)) return;
+    double starts_ns = 0; /* which do not depend on the bytes */
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (dl_ends_with(costs->ops[i].name, ".update")) starts_ns += costs->ops[i].starts_ns;
+    const double update_s = dl_ns_to_s(costs->update_ns.value);
+    if (bytes <= 0 || 2 * bytes > UPDATE_MOST_BYTES_PER_S * update_s ||
+        2 * bytes < UPDATE_LEAST_BYTES_PER_S * (update_s - dl_ns_to_s(starts_ns)))
+        return;
     costs->parameter_bytes = bytes;
     dl_notes_add(t->notes,
                  "assumed: what is copied to the device before the steps, %s, are the "

@@ -12,7 +12,8 @@
  *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
  *              time of those of 64 KiB and more
  *   parameters where no gradients are all-reduced, the bytes copied to the device before the first
- *              step, of other sizes than the steps' input, unless the update is too short for them
+ *              step, of other sizes than the steps' input, unless the update is too short or too
+ *              long for them
  *   slowdown   of compute beside collectives (step_phases.h)
  *
  * Only regular steps count, and for times of whole steps only those that another regular one
