@@ -121,7 +121,7 @@ def call(command, tries=2):
 
 
 class Warm:
-    """A process that has PyTorch loaded and starts train.py (warm.py)."""
+    """A process that has PyTorch loaded and starts train.py and bench_gloo.py (warm.py)."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -157,8 +157,8 @@ class Clients:
 
     def train(self, model, *options):
         batches = ["--batches", VARIED[model]] if model in VARIED else []
-        return [sys.executable, WARM, self.warm.socket, "--model", model, *map(str, batches),
-                *map(str, options)]
+        return [sys.executable, WARM, self.warm.socket, "train", "--model", model,
+                *map(str, batches), *map(str, options)]
 
     def steps(self, count, least):
         return max(count // 10, least) if self.args.rehearse else count
@@ -203,7 +203,7 @@ class Clients:
         return min(steps_ms, max(self.compute_ms(model, MODES[mode][3]), BETWEEN_MAX_MS))
 
     def bench_command(self, number, model, mode, path):
-        return [sys.executable, BENCH_GLOO, "--ranks", ",".join(map(str, self.args.ranks)),
+        return [sys.executable, WARM, self.warm.socket, "bench_gloo", "--ranks", ",".join(map(str, self.args.ranks)),
                 "--exchange", MODES[mode][4], "--starts", "1", "--repeats", "1", "--seed",
                 str(1 + number), "--sizes", SIZES, "--compute-ms",
                 f"{self.between_ms(model, mode):.1f}", "-o", path]

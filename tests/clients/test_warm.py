@@ -1,4 +1,4 @@
-"""warm.py with a program in place of train.py: output, exit code, processor time, and who ends with
+"""warm.py with programs in place of train.py and bench_gloo.py: output, exit code, processor time, and who ends with
 whom. No PyTorch."""
 
 import os
@@ -18,6 +18,8 @@ def main():
         end = time.process_time() + 0.3
         while time.process_time() < end:
             pass
+    if sys.argv[1] == "fail":
+        sys.exit("it failed")
     if sys.argv[1] == "wait":
         if os.fork() > 0:
             print(os.getpid(), flush=True)
@@ -47,18 +49,21 @@ def running(group):
 
 
 def check(server, warm, path):
-    assert [server.stdout.readline() for _ in range(2)] == ["loaded\n", "ready\n"]
+    assert [server.stdout.readline() for _ in range(3)] == ["loaded\n", "loaded\n", "ready\n"]
 
-    done = call(warm, path, "hello", "3")  # the server alone has loaded it
+    done = call(warm, path, "train", "hello", "3")  # the server alone has loaded them
     assert done.returncode == 3, done
     assert done.stdout.startswith("argument hello\nprocessor_s "), done
     assert done.stderr == "words to stderr\n", done
 
-    done = call(warm, path, "spin", "0")
+    done = call(warm, path, "bench_gloo", "fail")
+    assert done.returncode == 1 and done.stderr == "it failed\n", done
+
+    done = call(warm, path, "bench_gloo", "spin", "0")
     used = float(done.stdout.split()[-1])
     assert done.returncode == 0 and 0.3 <= used < 1, done
 
-    caller = subprocess.Popen([sys.executable, warm, path, "wait", "0"],
+    caller = subprocess.Popen([sys.executable, warm, path, "train", "wait", "0"],
                               stdout=subprocess.PIPE, text=True)
     group = int(caller.stdout.readline())
     assert running(group) == 2  # the program and what it has started
@@ -76,8 +81,9 @@ def check(server, warm, path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         warm, path = shutil.copy(os.path.join(HERE, "warm.py"), folder), os.path.join(folder, "s")
-        with open(os.path.join(folder, "train.py"), "w", encoding="ascii") as file:
-            file.write(PROGRAM)
+        for name in ("train.py", "bench_gloo.py"):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(PROGRAM)
         server = subprocess.Popen([sys.executable, warm, "--serve", path], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, text=True)
         try:

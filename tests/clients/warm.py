@@ -1,15 +1,18 @@
-"""Starts train.py in a process that has PyTorch loaded, in 0.1 s in place of 4: run.py starts many.
+"""Starts train.py or bench_gloo.py in a process that has PyTorch loaded, in 0.1 s in place of 4: run.py
+starts many.
 
-  warm.py --serve SOCKET            # until its standard input ends
-  warm.py SOCKET ARGUMENT...        # of train.py; ends when that ends, and that with it
+  warm.py --serve SOCKET                # until its standard input ends
+  warm.py SOCKET train ARGUMENT...      # of train.py; ends when that ends, and that with it
+  warm.py SOCKET bench_gloo ARGUMENT...
 
-After what train.py prints comes "processor_s VALUE", what it has used of the processors.
+After what the program prints comes "processor_s VALUE", what it has used of the processors.
 
 The server imports PyTorch, computes nothing and has one thread, and forks a process for each call,
 which is as new as one that has imported PyTorch itself.
 """
 
 import array
+import importlib
 import json
 import os
 import resource
@@ -19,6 +22,9 @@ import socket
 import sys
 import threading
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAMS = ("train", "bench_gloo")
+
 
 def end_with(connection):
     """Ends this process, and those that it has started, when the caller has gone."""
@@ -26,17 +32,19 @@ def end_with(connection):
     os.killpg(0, signal.SIGKILL)
 
 
-def train(connection, argv, files):
+def run(connection, argv, files):
     """In the forked process."""
-    import train as program
+    program = importlib.import_module(argv[0])
     os.setpgid(0, 0)
     for number, file in zip((1, 2), files):
         os.dup2(file, number)
     threading.Thread(target=end_with, args=(connection,), daemon=True).start()
-    sys.argv = ["train.py", *argv]
+    sys.argv = [argv[0] + ".py", *argv[1:]]
     try:
         code = program.main()
     except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
         code = end.code if isinstance(end.code, int) else 1
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(f"processor_s {sum(u.ru_utime + u.ru_stime for u in used):.3f}", flush=True)
@@ -44,8 +52,9 @@ def train(connection, argv, files):
 
 
 def serve(path):
-    import train as program  # with PyTorch
-    assert program
+    sys.path.append(os.path.join(HERE, "..", "..", "profiler", "torch"))
+    for name in PROGRAMS:
+        importlib.import_module(name)  # with PyTorch
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
@@ -65,7 +74,7 @@ def serve(path):
                 listener.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 try:
-                    train(connection, json.loads(text), files)
+                    run(connection, json.loads(text), files)
                 finally:
                     os._exit(1)
             for file in files:
