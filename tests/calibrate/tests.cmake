@@ -23,10 +23,12 @@ if(DL_PYTHON3)
     add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c
              "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients}
              ${PROJECT_SOURCE_DIR}/profiler/torch/bench_gloo.py)
-    add_test(NAME clients_warm COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_warm.py)
-    add_test(NAME clients_bench_gloo
-             COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_bench_gloo.py)
-    set_tests_properties(clients_syntax clients_warm clients_bench_gloo PROPERTIES LABELS unit)
+    foreach(name warm run bench_gloo)
+        add_test(NAME clients_${name}
+                 COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_${name}.py)
+        set_tests_properties(clients_${name} PROPERTIES LABELS unit)
+    endforeach()
+    set_tests_properties(clients_syntax PROPERTIES LABELS unit)
 endif()
 # Traces of PyTorch on cores, recorded with tests/clients/train.py.
 add_test(NAME test_dlcal_cores COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_cores.sh

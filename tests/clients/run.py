@@ -17,6 +17,10 @@ neither the number of rounds nor what was measured can follow the rows that are 
 Measured runs are timed after as many steps as the benchmark lets go by until the system has placed
 the threads of new processes (20 to 60), as what is predicted is training that lasts.
 
+A prediction varies with the starts of the benchmark as a measured median does with its own: it is
+made once more from each round alone, and the scatter of these is its standard error. From both
+follow the errors to be expected without any bias, and how far a mode's mean error is from zero.
+
 Of every measured run the share of the processors that others used is kept, the host of a virtual
 machine among them; runs with more than 10 % do not count unless fewer than a quarter of a point's
 remain.
@@ -24,6 +28,7 @@ remain.
 
 import argparse
 import csv
+import math
 import os
 import random
 import re
@@ -120,6 +125,29 @@ def call(command, tries=2):
     return call(command, tries - 1)
 
 
+def median_error(values):
+    """The standard error of the median of normal values, a part of it; 0 of one value."""
+    if len(values) < 2:
+        return 0.0
+    spread = statistics.stdev(values) / len(values) ** 0.5
+    return math.sqrt(math.pi / 2) * spread / statistics.median(values)
+
+
+def bias_lines(signed):
+    """What errors (mode, error, its standard error) say: how large they would be without a bias, and
+    each mode's mean error, beside what its starts leave open. The mean of |x| is sqrt(2 / pi) of a
+    normal x's standard deviation."""
+    expected = math.sqrt(2 / math.pi) * statistics.mean(error for _, _, error in signed)
+    lines = [f"without any bias these floors alone make errors of {100 * expected:.1f} % on average"]
+    words = []
+    for name in [*sorted({mode for mode, _, _ in signed}), "all"]:
+        own = [(error, floor) for mode, error, floor in signed if name in (mode, "all")]
+        mean = statistics.mean(error for error, _ in own)
+        floor = math.sqrt(sum(floor**2 for _, floor in own)) / len(own)
+        words.append(f"{name} {100 * mean:+.1f} +- {100 * floor:.1f}")
+    return lines + ["mean of the errors with their signs, % (too fast: +): " + ", ".join(words)]
+
+
 class Warm:
     """A process that has PyTorch loaded and starts train.py and bench_gloo.py (warm.py)."""
 
@@ -148,6 +176,7 @@ class Clients:
         self.copies = {}  # (model, mode of the trace): traces of dlprof bench --of
         self.step_ms = {}  # the same: of a step of one process
         self.chance = random.Random(1)
+        self.rounds = 0  # that have been measured
 
     def path(self, name):
         return os.path.join(self.args.output, name)
@@ -262,22 +291,37 @@ class Clients:
                           "others_frac"])
             out.writerows(self.runs)
 
-    def predict(self):
-        """(model, mode, ranks): samples per second, its interval's ends, and mean staleness."""
-        predicted = {}
+    def exchange_of(self, model, mode, number):
+        """The times of all rounds, or of one: a file."""
+        path = self.path(f"{model}_{mode}_exchange.csv")
+        if number is None:
+            return path
+        with open(path, encoding="ascii") as file:
+            head, *rows = file.read().splitlines()
+        path = self.path("round.csv")
+        with open(path, "w", encoding="ascii") as file:
+            file.writelines(f"{row}\n" for row in [head] + [
+                row for row in rows if row.rpartition(",")[2] == str(1 + number)])
+        return path
+
+    def predict(self, number=None):
+        """(model, mode, ranks): samples per second, its interval's ends, and mean staleness, from
+        all rounds or from one."""
+        predicted, name = {}, "" if number is None else "round_"
         for model in self.args.models:
             for mode in self.args.modes:
                 traced = MODES[mode][3]
-                costs = self.path(f"{model}_{traced}_costs.ini")
+                costs = self.path(f"{name}{model}_{traced}_costs.ini")
                 traces = self.traces(model, traced)
-                copies = [word for path in self.copies[model, traced]
+                paths = self.copies[model, traced]
+                copies = [word for path in (paths if number is None else [paths[number]])
                           for word in ("--copies", path)]
                 call([self.tool("dlcal"), "costs", *(path for _, path in traces), "--batch",
                       ",".join(str(size) for size, _ in traces), *copies, "-o", costs])
-                call([self.tool("dlcal"), "links", self.path(f"{model}_{mode}_exchange.csv"),
+                call([self.tool("dlcal"), "links", self.exchange_of(model, mode, number),
                       "--costs", costs, "-o", costs])
-                scenario = self.path(f"{model}_{mode}.ini")
-                results = self.path(f"{model}_{mode}.csv")
+                scenario = self.path(f"{name}{model}_{mode}.ini")
+                results = self.path(f"{name}{model}_{mode}.csv")
                 with open(scenario, "w", encoding="ascii") as file:
                     file.write(f"[scenario]\nname = {model}, {mode}\nsteps = 200\nreplicates = 40\n"
                                f"[machine]\ncores = {len(os.sched_getaffinity(0))}\n"
@@ -307,13 +351,19 @@ class Clients:
             kept += calm if len(calm) * 4 >= len(mine) else mine
         return kept, len(self.runs) - len(kept)
 
+    def own_errors(self):
+        """(model, mode, ranks): the standard error of the prediction, a part of it."""
+        rounds = [self.predict(number) for number in range(self.rounds)]
+        return {point: median_error([own[point][0] for own in rounds]) for point in rounds[0]}
+
     def report(self):
-        predicted = self.predict()
+        predicted, own = self.predict(), self.own_errors()
         runs, left_out = self.keep()
         print(f"{'model':12} {'mode':9} {'ranks':>5} {'predicted/s':>12} {'95 % of runs':>15} "
-              f"{'measured/s':>12} {'error %':>8} {'floor %':>8} {'runs':>5} {'inside':>6} "
+              f"{'+- %':>5} {'measured/s':>12} {'error %':>8} {'floor %':>8} {'runs':>5} {'inside':>6} "
               f"{'staleness':>10} {'measured':>9}")
         errors, floors, stale_errors, inside, within = [], [], [], 0, 0
+        signed = []  # (mode, error, standard error), parts
         for model, mode, ranks in sorted(predicted):
             rate, low, high, stale = predicted[model, mode, ranks]
             mine = [run for run in runs if run[:3] == (model, mode, ranks)]
@@ -323,9 +373,11 @@ class Clients:
             measured = statistics.median(rates)
             error = 100 * (rate / measured - 1)
             floor = "-"
-            if len(rates) > 1: # standard error of a median
-                floors.append(125.33 * statistics.stdev(rates) / measured / len(rates) ** 0.5)
+            if len(rates) > 1:
+                floors.append(100 * median_error(rates))
                 floor = f"{floors[-1]:.1f}"
+                signed.append((mode, error / 100,
+                               math.hypot(floors[-1] / 100, own[model, mode, ranks])))
             text = ""
             if mode == "async":
                 true = statistics.mean(run[4] for run in mine)
@@ -335,7 +387,7 @@ class Clients:
             own_floor = floors[-1] if len(rates) > 1 else 0
             within += abs(error) <= max(GOAL_MAX, own_floor)
             print(f"{model:12} {mode:9} {ranks:5} {rate:12.1f} {f'{low:.0f} to {high:.0f}':>15} "
-                  f"{measured:12.1f} {error:+8.1f} {floor:>8} {len(rates):5} {held:6} {text}"
+                  f"{100 * own[model, mode, ranks]:5.1f} {measured:12.1f} {error:+8.1f} {floor:>8} {len(rates):5} {held:6} {text}"
                   .rstrip())
         if errors:
             print(f"error of {len(errors)} points: mean {statistics.mean(errors):.1f} %, largest "
@@ -343,7 +395,9 @@ class Clients:
                   "where that is wider")
         if floors:
             print(f"noise floor, the standard error of a measured median: "
-                  f"{statistics.mean(floors):.1f} %")
+                  f"{statistics.mean(floors):.1f} %; of a prediction: "
+                  f"{100 * statistics.mean(own.values()):.1f} %")
+            print("\n".join(bias_lines(signed)))
         print(f"predicted 95 % interval of one run: holds {inside} of {len(runs)} measured runs")
         if stale_errors:
             print(f"mean staleness: off by {max(stale_errors):.1f} % at most")
@@ -369,6 +423,7 @@ def take_rounds(clients, args):
         clients.bench_exchange(number)
         clients.measure()
         number += 1
+        clients.rounds = number
         longest = max(longest, time.monotonic() - round_start)
         print(f"round {number}: {time.monotonic() - start:.0f} s", flush=True)
     clients.report()
