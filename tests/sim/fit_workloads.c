@@ -7,7 +7,8 @@
  * For each class and arithmetic the two parts are those of a grid (DL_STEP apart) with the least
  * sum of squares of log(predicted / measured). Then each GPU is left out in turn: its rows are
  * predicted with the parts fitted to all others. The spread is the root mean square of the
- * logarithms of these and of the rows that are not fitted at all. */
+ * logarithms of these and of the rows that are not fitted at all. A step takes no less than launching
+ * its kernels. Where memory was measured, that of the tensors is compared too. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ typedef struct row {
     dl_model_class class;
     dl_arithmetic arithmetic;
     double batch, micro_batches, measured_per_s; /* batch: of a micro-batch */
+    double memory_bytes, predicted_bytes;        /* of tensors; 0: not measured */
     bool fitted;
     double fit_per_s, left_out_per_s; /* predicted: by the table's own group, and without the GPU */
     float *log_errors;                /* [STEPS x STEPS] arithmetic, memory */
@@ -108,14 +110,29 @@ static double predict(const row *r, const rates *all, const dl_architecture *arc
     const dl_optimizer_kind optimizer = optimizer_of(r->class);
     const double update_ns = dl_roofline_update_ns(
         &roofline, (double)dl_architecture_parameters(architecture), optimizer);
-    return r->batch * 1e9 /
-           (dl_roofline_step_ns(&roofline, architecture, optimizer, r->batch) -
-            update_ns * (1 - 1 / r->micro_batches));
+    const double gpu_ns = dl_roofline_step_ns(&roofline, architecture, optimizer, r->batch) -
+                          update_ns * (1 - 1 / r->micro_batches);
+    const double host_ns = dl_architecture_kernels(architecture) * (double)DL_ROOFLINE_LAUNCH_NS;
+    return r->batch * 1e9 / fmax(gpu_ns, host_ns);
+}
+
+static double predict_bytes(const row *r, const rates *all, const dl_architecture *architecture)
+{
+    dl_costs costs = {0};
+    dl_error error = {0};
+    if (dl_roofline_costs(&costs, architecture, find_gpu(all, r->gpu), r->arithmetic,
+                          optimizer_of(r->class), &error)) {
+        fail(&error);
+    }
+    const double bytes = 2 * (double)costs.parameter_bytes + (double)costs.state_bytes +
+                         costs.gpu_memory.activation_bytes_per_sample.value * r->batch;
+    dl_costs_free(&costs);
+    return bytes;
 }
 
 static void add_row(const rates *all, const char *program, const char *workload, const char *gpu,
                     const char *arithmetic, double batch, double micro_batches, double per_s,
-                    bool fitted)
+                    bool fitted, double memory_bytes)
 {
     dl_error error = {0};
     dl_architecture architecture = {0};
@@ -125,6 +142,7 @@ static void add_row(const rates *all, const char *program, const char *workload,
                .batch = batch,
                .micro_batches = micro_batches,
                .measured_per_s = per_s,
+               .memory_bytes = memory_bytes,
                .fitted = fitted && (architecture.sequence > 0 || batch >= BATCH_MIN)};
     if (row_count == ROWS_MAX) abort();
     snprintf(r->program, sizeof r->program, "%s", program);
@@ -132,6 +150,7 @@ static void add_row(const rates *all, const char *program, const char *workload,
     snprintf(r->gpu, sizeof r->gpu, "%s", gpu);
     while (strcmp(dl_arithmetic_names[r->arithmetic], arithmetic) != 0)
         r->arithmetic++;
+    if (memory_bytes > 0) r->predicted_bytes = predict_bytes(r, all, &architecture);
     r->log_errors = dl_calloc((size_t)STEPS * STEPS, sizeof(float), "errors");
     for (int a = 0; a < STEPS; a++) {
         for (int m = 0; m < STEPS; m++) {
@@ -165,7 +184,8 @@ static void read_workloads(const rates *all, const char *folder)
         add_row(all, cell(&csv, r, "program"), cell(&csv, r, "workload"), cell(&csv, r, "gpu"),
                 cell(&csv, r, "arithmetic"), number(&csv, r, "batch"),
                 number(&csv, r, "micro_batches"), number(&csv, r, "samples_per_s"),
-                strcmp(cell(&csv, r, "use"), "fitted") == 0);
+                strcmp(cell(&csv, r, "use"), "fitted") == 0,
+                *cell(&csv, r, "memory_bytes") != '\0' ? number(&csv, r, "memory_bytes") : 0);
     }
     dl_csv_free(&csv);
     free(path);
@@ -189,7 +209,7 @@ static void read_scaling(const rates *all, const char *folder)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
             if (strcmp(plain, known[k]) != 0 || number(&csv, r, "batch") < BATCH_MIN) continue;
             add_row(all, cell(&csv, r, "program"), plain, cell(&csv, r, "gpu"), "fp32",
-                    number(&csv, r, "batch"), 1, number(&csv, r, "samples_per_s"), true);
+                    number(&csv, r, "batch"), 1, number(&csv, r, "samples_per_s"), true, 0);
         }
     }
     dl_csv_free(&csv);
@@ -279,6 +299,26 @@ static void print_rows(bool fitted)
            100 * most, inside);
 }
 
+static void print_memory(void)
+{
+    double sum = 0, most = 0;
+    int count = 0;
+    printf("\n%-40s %-14s %-5s %6s %9s %9s %7s\n", "memory of tensors", "gpu", "", "batch", "GB",
+           "predicted", "error %");
+    for (size_t i = 0; i < row_count; i++) {
+        const row *r = &rows[i];
+        if (r->memory_bytes <= 0) continue;
+        const double error = r->predicted_bytes / r->memory_bytes - 1;
+        printf("%-40s %-14s %-5s %6.0f %9.2f %9.2f %7.1f\n", r->workload, r->gpu,
+               dl_arithmetic_names[r->arithmetic], r->batch, r->memory_bytes / 1e9,
+               r->predicted_bytes / 1e9, 100 * error);
+        sum += fabs(error);
+        most = fmax(most, fabs(error));
+        count++;
+    }
+    printf("%d rows, error mean %.1f %%, largest %.1f %%\n", count, 100 * sum / count, 100 * most);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -300,6 +340,7 @@ int main(int argc, char **argv)
     same &= fit_group("kepler", dl_efficiency_of("k80", DL_MODEL_CONVOLUTION, DL_FP32));
     print_rows(true);
     print_rows(false);
+    print_memory();
     for (size_t i = 0; i < row_count; i++)
         free(rows[i].log_errors);
     free(all.models);
