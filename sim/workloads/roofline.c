@@ -10,7 +10,6 @@
 #include "sim/costs/assume.h"
 
 #define PARAMETER_BYTES 4
-#define WORKSPACE_BYTES 1e9 /* of the driver and of libraries: assumed */
 
 const char *const dl_arithmetic_names[] = {"fp32", "tf32", "fp16", NULL};
 const char *const dl_optimizer_kind_names[] = {"sgd", "momentum", "adam", NULL};
@@ -215,7 +214,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                                          DL_ROOFLINE_LAUNCH_NS)},
         .gpu_memory = {assumed(kept_bytes(&roofline, dl_architecture_kept_numbers(architecture),
                                           dl_architecture_kept_wide(architecture))),
-                       assumed(WORKSPACE_BYTES)},
+                       assumed(DL_ROOFLINE_WORKSPACE_BYTES +
+                               (arithmetic == DL_FP16 ? 2 * (double)parameters : 0))},
         .input_bytes_per_sample = assumed(input_bytes(architecture)),
         .compute_spread_frac = assumed(efficiency->log_sd),
     };

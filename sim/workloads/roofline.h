@@ -28,6 +28,9 @@
  * bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4 (8): a third of
  * 18 for each of the three counted. */
 #define DL_ROOFLINE_CAST_WEIGHT 6
+/* Of the driver and of libraries: assumed. In fp16 there is also a copy of each weight, of 2 bytes,
+ * which autocast keeps until the backward pass has read it. */
+#define DL_ROOFLINE_WORKSPACE_BYTES 1e9
 /* Host time to launch a kernel from a framework: assumed. */
 #define DL_ROOFLINE_LAUNCH_NS 10000
 
