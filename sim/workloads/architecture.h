@@ -45,6 +45,8 @@ typedef struct dl_layer_part {
     int kernels;
     bool small_windows; /* convolutions with 3x3 windows at every pixel */
     double wide, casts; /* of the numbers; other ones */
+    double turned;      /* further numbers, on tensor cores only: to another order in memory */
+    double in_half;     /* further numbers, in fp16 only */
     int odd_columns;    /* of a product, where they may be any number: 50257; else 0 */
 } dl_layer_part;
 

@@ -10,6 +10,7 @@
 #include "sim/costs/assume.h"
 
 #define PARAMETER_BYTES 4
+#define WORKSPACE_BYTES 1e9 /* of the driver and of libraries: assumed */
 
 const char *const dl_arithmetic_names[] = {"fp32", "tf32", "fp16", NULL};
 const char *const dl_optimizer_kind_names[] = {"sgd", "momentum", "adam", NULL};
@@ -20,11 +21,11 @@ static const int moved_numbers[] = {3, 5, 7};
 /* tests/sim/fit_workloads.c */
 static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_ARITHMETICS] = {
     [DL_MODEL_CONVOLUTION] = {{0.54, 0.54, 0.22, 26},
-                              {0.98, 0.60, 0.19, 8},
-                              {0.87, 0.50, 0.26, 10}},
+                              {0.98, 0.60, 0.13, 8},
+                              {0.87, 0.50, 0.19, 10}},
     [DL_MODEL_TRANSFORMER] = {{0.68, 0.56, 0.18, 4},
                               {0.87, 0.46, 0.11, 16},
-                              {0.94, 0.54, 0.19, 20}},
+                              {0.94, 0.54, 0.21, 20}},
 };
 static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
 
@@ -66,6 +67,7 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
     *roofline = (dl_roofline){
         .flop_per_s = rates[arithmetic]->value * efficiency->arithmetic_frac,
         .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac,
+        .tensor_cores = arithmetic != DL_FP32,
         .bytes_per_number = arithmetic == DL_FP16 ? 2 : 4,
         .bytes_per_weight = arithmetic == DL_FP16 ? DL_ROOFLINE_CAST_WEIGHT : 4,
         .kernel_ns = DL_ROOFLINE_KERNEL_NS,
@@ -83,8 +85,9 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
 static double part_bytes(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const bool halves = roofline->bytes_per_number < 4;
-    return (part->numbers - part->wide) * roofline->bytes_per_number + part->wide * 4 +
-           (halves ? part->casts * 6 : 0);
+    const double narrow = part->numbers - part->wide + (roofline->tensor_cores ? part->turned : 0) +
+                          (halves ? part->in_half : 0);
+    return narrow * roofline->bytes_per_number + part->wide * 4 + (halves ? part->casts * 6 : 0);
 }
 
 static double pass_bytes(const dl_roofline *roofline, const dl_layer_pass *pass)
@@ -214,8 +217,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                                          DL_ROOFLINE_LAUNCH_NS)},
         .gpu_memory = {assumed(kept_bytes(&roofline, dl_architecture_kept_numbers(architecture),
                                           dl_architecture_kept_wide(architecture))),
-                       assumed(DL_ROOFLINE_WORKSPACE_BYTES +
-                               (arithmetic == DL_FP16 ? 2 * (double)parameters : 0))},
+                       assumed(WORKSPACE_BYTES)},
         .input_bytes_per_sample = assumed(input_bytes(architecture)),
         .compute_spread_frac = assumed(efficiency->log_sd),
     };

@@ -28,9 +28,6 @@
  * bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4 (8): a third of
  * 18 for each of the three counted. */
 #define DL_ROOFLINE_CAST_WEIGHT 6
-/* Of the driver and of libraries: assumed. In fp16 there is also a copy of each weight, of 2 bytes,
- * which autocast keeps until the backward pass has read it. */
-#define DL_ROOFLINE_WORKSPACE_BYTES 1e9
 /* Host time to launch a kernel from a framework: assumed. */
 #define DL_ROOFLINE_LAUNCH_NS 10000
 
@@ -57,6 +54,7 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
     double flop_per_s, bytes_per_s, bytes_per_number, bytes_per_weight, kernel_ns;
+    bool tensor_cores;
     double odd_flop_per_s;           /* of products whose rows are no multiple of 16 bytes */
     double small_windows_flop_per_s; /* of 3x3 windows at every pixel */
 } dl_roofline;

@@ -125,8 +125,7 @@ static double predict_bytes(const row *r, const rates *all, const dl_architectur
         fail(&error);
     }
     const double bytes = 2 * (double)costs.parameter_bytes + (double)costs.state_bytes +
-                         costs.gpu_memory.activation_bytes_per_sample.value * r->batch +
-                         costs.gpu_memory.workspace_bytes.value - DL_ROOFLINE_WORKSPACE_BYTES;
+                         costs.gpu_memory.activation_bytes_per_sample.value * r->batch;
     dl_costs_free(&costs);
     return bytes;
 }

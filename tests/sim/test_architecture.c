@@ -152,6 +152,26 @@ static void a_convolution_by_hand(void **state)
     dl_architecture_free(&a);
 }
 
+/* With nchw each of the three products of 2 x 65536 numbers reads and writes them again, and batch
+ * norm is slow in fp16. */
+static void images_in_the_default_order_are_converted(void **state)
+{
+    (void)state;
+    dl_architecture a = make("vgg19_bn:layout=nchw"), last = make("vgg19_bn:layout=nhwc");
+    const dl_architecture_layer *conv = &a.layers[3], *norm = &a.layers[4];
+    assert_int_equal(conv->forward.count, 2);
+    assert_int_equal(conv->backward.count, 4);
+    assert_true(near_scaled(conv->forward.parts[1].turned, 4 * 65536, 0, 0));
+    assert_true(near_scaled(dl_pass_numbers(&conv->forward), 2 * 65536, 0, 0));
+    assert_true(near_scaled(norm->forward.parts[0].in_half, 1.5 * 3 * 65536, 0, 0));
+    assert_true(near_scaled(norm->backward.parts[0].in_half, 1.5 * 5 * 65536, 0, 0));
+    assert_int_equal(last.layers[3].forward.count, 1);
+    assert_true(near_scaled(last.layers[4].forward.parts[0].in_half, 0, 0, 0));
+    assert_int_equal(dl_architecture_kernels(&a), dl_architecture_kernels(&last));
+    dl_architecture_free(&a);
+    dl_architecture_free(&last);
+}
+
 static void errors_name_what_is_near(void **state)
 {
     static const struct {
@@ -192,6 +212,7 @@ int main(void)
         cmocka_unit_test(llama_like_blocks),
         cmocka_unit_test(resnet50_sums),
         cmocka_unit_test(a_convolution_by_hand),
+        cmocka_unit_test(images_in_the_default_order_are_converted),
         cmocka_unit_test(errors_name_what_is_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
