@@ -62,21 +62,19 @@ static void end_first(dl_gpu_way *v, int which, dl_gpu_ended *ended)
     v->ended++;
 }
 
-bool dl_gpu_way_end(dl_gpu_way *v, int64_t now_ns, int which, dl_gpu_ended *ended)
+void dl_gpu_way_end(dl_gpu_way *v, int64_t now_ns, int which, dl_gpu_ended *ended)
 {
     if (v->was_alone) { /* the others have only come now */
         v->alone_served += v->alone_rate * 1e-9 * (double)(now_ns - v->alone_since_ns);
         v->alone_since_ns = now_ns;
-        if (!has_ended(v->bytes + v->copies[v->first].base, v->alone_served, v->alone_rate))
-            return false;
+        if (!has_ended(v->bytes + v->copies[v->first].base, v->alone_served, v->alone_rate)) return;
         end_first(v, which, ended);
         v->was_alone = false;
-        return v->link_count > 1;
+        return;
     }
     advance(v, now_ns);
     while (v->count > 0 && has_ended(v->bytes + v->copies[v->first].base, v->served, v->rate))
         end_first(v, which, ended);
-    return false;
 }
 
 static double shared_rate(const dl_gpu_way *v)

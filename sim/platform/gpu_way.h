@@ -64,9 +64,8 @@ void dl_gpu_way_set_memory(dl_gpu_way *way, const dl_gpus *gpus);
 /* The worker's copy starts to move bytes; then the way is to be shared at the same time. */
 void dl_gpu_way_join(dl_gpu_way *way, int64_t now_ns, int worker);
 
-/* Appends what has ended to *ended, with `which`. True if the network then takes the others for parted,
- * and shares theirs after all that is not. */
-bool dl_gpu_way_end(dl_gpu_way *way, int64_t now_ns, int which, dl_gpu_ended *ended);
+/* Appends what has ended to *ended, with `which`. */
+void dl_gpu_way_end(dl_gpu_way *way, int64_t now_ns, int which, dl_gpu_ended *ended);
 
 /* Shares the way among its copies; returns the ns until the next one ends, -1 if there is none. */
 int64_t dl_gpu_way_share(dl_gpu_way *way);
