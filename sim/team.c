@@ -12,7 +12,8 @@
 #include "sim/sync/mode.h"
 #include "sim/sync/syncer.h"
 
-_Static_assert(sizeof(dl_worker) == 192, "a worker has three lines of the cache");
+#define LINE_BYTES 64
+_Static_assert(sizeof(dl_worker) == 3 * LINE_BYTES, "a worker has three lines of the cache");
 
 const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute",   "update",   "push", "pull",
                                                            "average",   "barrier",  "lock", "wait",
@@ -64,7 +65,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
     *team = (dl_team){
         .config = *config,
         .agents = agents,
-        .workers = dl_calloc(count, sizeof(dl_worker), "workers"),
+        .workers_block = dl_calloc(count + 1, sizeof(dl_worker), "workers"),
         .arrived = dl_calloc(count, sizeof(int), "barrier"),
         .queue = dl_calloc(count, sizeof(int), "lock queue"),
         .waiting = dl_calloc(count, sizeof(dl_waiting), "waiting workers"),
@@ -72,7 +73,9 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         .lock_owner = -1,
         .least_clock_count = config->workers,
     };
-    dl_ask_for_huge_pages(team->workers, count * sizeof *team->workers);
+    char *block = team->workers_block;
+    team->workers = (dl_worker *)(void *)(block + (LINE_BYTES - (uintptr_t)block % LINE_BYTES));
+    dl_ask_for_huge_pages(block, count * sizeof *team->workers);
     if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
     if (team->config.platform->ran_ns != NULL)
         team->on_core = dl_calloc(count, sizeof *team->on_core, "workers on cores");
@@ -119,7 +122,7 @@ void dl_team_free(dl_team *team)
     dl_syncer_free(team->syncer);
     dl_members_free(team->members);
     free(team->absentees);
-    free(team->workers);
+    free(team->workers_block);
     free(team->arrived);
     free(team->queue);
     free(team->waiting);

@@ -212,16 +212,30 @@ typedef struct dl_team_config {
     const dl_team_observer *observer; /* NULL = none */
 } dl_team_config;
 
-/* 192 bytes, of which there are as many as workers: what only some runs need lies elsewhere. */
+/* 192 bytes, of which there are as many as workers: what only some runs need lies elsewhere. Three lines of
+ * the cache, the first two of which have what every step needs. */
 typedef struct dl_worker {
     int16_t stage;            /* of the step, for the mode */
     uint8_t state;            /* dl_worker_state */
     bool computes : 1;        /* it has read, and not contributed since */
     bool updates_at_once : 1; /* its compute state has the update in it */
     bool tries_lock : 1;      /* woken to try for the lock, which it does when it has its core */
-    int32_t staleness;        /* of this step's gradient */
+    union {
+        int32_t staleness; /* of this step's gradient */
+        struct {           /* of runs without the engine (sim/platform/gpu_direct_server.c) */
+            int8_t started,
+                launched;     /* launches that have, and that have ended, less the steps done */
+            bool launching;   /* its host thread is at one */
+            bool is_measured; /* its warm-up is over */
+        };
+    };
     /* Steps, of which there are at most twice DL_STEPS_MAX (sim/sync/mode.h). */
     int32_t steps_done, clock;
+    int64_t read_version;
+    int64_t state_start_ns;
+    int64_t spent_ns[DL_SPENT_COUNT]; /* without waiting for its core */
+    int64_t step_start_ns;
+    dl_noise noise;
     int32_t local_updates; /* since the workers last agreed, for the mode */
     int32_t interval;      /* local steps between two exchanges, for the mode */
     int32_t warm_up_steps; /* done during its warm-up */
@@ -233,15 +247,14 @@ typedef struct dl_worker {
             int32_t handed_over, exchanged; /* exchanges got, and done */
         };
     };
-    int64_t read_version;
     int64_t contributed_version; /* the server's, at the last contribution */
-    int64_t step_start_ns, state_start_ns;
-    int64_t measured_since_ns;        /* end of its warm-up */
-    int64_t last_end_ns;              /* of its last step */
-    int64_t spent_ns[DL_SPENT_COUNT]; /* without waiting for its core */
-    double noise_factor, work_factor; /* of this step; work: forward and backward,
-                                         on cores input too */
-    dl_noise noise;
+    int64_t measured_since_ns;   /* end of its warm-up */
+    int64_t last_end_ns;         /* of its last step */
+    union {
+        double noise_factor;   /* of this step */
+        int64_t staleness_sum; /* of its gradients, of runs without the engine */
+    };
+    double work_factor; /* of this step: forward and backward, on cores input too */
 } dl_worker;
 
 /* A worker that waits. */
@@ -281,6 +294,7 @@ struct dl_team {
     dl_noise_source noise;
     dl_team_tallies tallies; /* without keeps_logs */
     dl_worker *workers;      /* [agents]: the workers, then their communication threads */
+    void *workers_block;     /* that they lie in, in lines of the cache */
     dl_on_core *on_core;     /* [agents] NULL: nobody waits for a core */
     /* With keeps_logs: [workers x steps]. */
     int64_t *step_ns;

@@ -46,37 +46,14 @@ _Static_assert(LINES == DL_GPU_EVENT_LINES && COPIED + WAYS == SHARE && SHARE < 
                "kinds of events");
 _Static_assert((int)WAY_IN == (int)DL_HUB_IN && (int)WAY_OUT == (int)DL_HUB_OUT, "ways alike");
 
-/* What a worker's time is counted as. */
-enum { COMPUTING, DISPATCHING, COPYING, SERVING, WAITING, STATES };
-
-/* What the GPU waits for; or that a copy's latency is not everyone's. */
+/* The worker's state: what its GPU waits for; or that a copy's latency is not everyone's. */
 typedef enum phase { IDLE, FOR_LAUNCH, FOR_LAUNCH_END, BEFORE_PUSH, BEFORE_PULL } phase;
-
-/* Two lines of the cache, of which the second one is for the start and the end of a step. */
-typedef struct agent {
-    _Alignas(LINE_BYTES) int64_t since_ns; /* when it came to be in its state */
-    int64_t spent_ns[STATES];
-    uint32_t read_version; /* the lower bits */
-    int32_t steps_done;
-    int8_t started, launched; /* launches that have started, and ended, less the steps done */
-    uint8_t phase, stage;     /* stage: of the mode */
-    bool launching;           /* its host thread is at a launch */
-    bool is_measured;         /* its warm-up is over */
-    _Alignas(LINE_BYTES) int64_t step_start_ns;
-    int64_t staleness; /* sum over gradients */
-    dl_noise noise;
-    uint32_t contributed_version;
-    int32_t contributions; /* with that version, where gradients are counted */
-} agent;
-
-_Static_assert(sizeof(agent) == 2 * LINE_BYTES, "an agent has two lines of the cache");
 
 typedef struct served {
     dl_team *team;
     dl_gpus *gpus;
     const dl_noise_source *noise;
-    agent *agents;
-    void *block; /* that they lie in */
+    dl_worker *agents; /* the team's */
     int workers;
     dl_gpu_events events;
     dl_gpu_hub *hub; /* of a server in host memory; NULL: the ways are those of one on a GPU */
@@ -220,27 +197,27 @@ static void on_shares(served *s, int kind)
 /* --- a worker's step ------------------------------------------------------------------------- */
 
 /* What the worker was at has ended; what follows starts. */
-static inline void account(const served *s, agent *a, int state)
+static inline void account(const served *s, dl_worker *a, int state)
 {
-    a->spent_ns[state] += s->events.now_ns - a->since_ns;
-    a->since_ns = s->events.now_ns;
+    a->spent_ns[state] += s->events.now_ns - a->state_start_ns;
+    a->state_start_ns = s->events.now_ns;
 }
 
 static void start_work(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     const double factor = dl_noise_next(s->noise, &a->noise);
     double slow = s->slow_of != NULL ? s->slow_of[worker] : s->slow;
     slow *= dl_noise_next_work(s->noise, &a->noise);
     const dl_gpu_step *step = dl_gpu_step_of(s->gpus->config.steps, worker);
-    a->phase = IDLE;
+    a->state = IDLE;
     dl_gpu_events_in(&s->events, dl_ns_ceil(dl_gpus_work_ns(step, slow, s->with_update) * factor),
                      worker);
 }
 
 static void start_step(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     dl_team *team = s->team;
     const int64_t lag = a->steps_done - s->least_clock;
     if (lag > team->clock_lag_max) team->clock_lag_max = lag;
@@ -255,13 +232,13 @@ static void start_step(served *s, int worker)
     if (a->started > 0) {
         start_work(s, worker);
     } else {
-        a->phase = FOR_LAUNCH;
+        a->state = FOR_LAUNCH;
     }
 }
 
 static void try_launch(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     /* The launches that have ended are less than ahead + 1 before the steps done. */
     if (a->launching || a->launched > s->ahead ||
         a->steps_done + a->launched == s->team->config.steps)
@@ -278,7 +255,7 @@ static void start_copy(served *s, int which, int worker)
         dl_gpu_events_after(&s->events, which == WAY_IN ? PUSH : PULL, worker);
         return;
     }
-    s->agents[worker].phase = which == WAY_IN ? BEFORE_PUSH : BEFORE_PULL;
+    s->agents[worker].state = which == WAY_IN ? BEFORE_PUSH : BEFORE_PULL;
     dl_gpu_events_in(&s->events, dl_gpu_hub_latency(s->hub, worker, which), worker);
 }
 
@@ -286,37 +263,37 @@ static void end_work(served *s, int worker);
 
 static void on_launch(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     a->started++;
     dl_gpu_events_after(&s->events, LAUNCH_END, worker);
-    if (a->phase != FOR_LAUNCH) return;
-    account(s, a, DISPATCHING);
+    if (a->state != FOR_LAUNCH) return;
+    account(s, a, DL_SPENT_DISPATCH);
     start_work(s, worker);
 }
 
 static void on_launch_end(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     a->launched++;
     a->launching = false;
     try_launch(s, worker);
-    if (a->phase != FOR_LAUNCH_END) return;
-    account(s, a, DISPATCHING);
+    if (a->state != FOR_LAUNCH_END) return;
+    account(s, a, DL_SPENT_DISPATCH);
     end_work(s, worker);
 }
 
 static void on_computed(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
-    if (a->phase == BEFORE_PUSH || a->phase == BEFORE_PULL) {
-        join(s, a->phase == BEFORE_PUSH ? WAY_IN : WAY_OUT, worker);
+    dl_worker *a = &s->agents[worker];
+    if (a->state == BEFORE_PUSH || a->state == BEFORE_PULL) {
+        join(s, a->state == BEFORE_PUSH ? WAY_IN : WAY_OUT, worker);
         return;
     }
-    account(s, a, COMPUTING);
+    account(s, a, DL_SPENT_COMPUTE);
     if (a->launched > 0) {
         end_work(s, worker);
     } else {
-        a->phase = FOR_LAUNCH_END;
+        a->state = FOR_LAUNCH_END;
     }
 }
 
@@ -331,7 +308,7 @@ static void advance_clock(served *s, int64_t clock)
 
 static void end_warm_up(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     dl_team *team = s->team;
     if (a->steps_done == team->config.warmup && !team->is_warm) {
         team->is_warm = true;
@@ -341,8 +318,8 @@ static void end_warm_up(served *s, int worker)
     }
     if (!team->is_warm || a->is_measured || team->stopping) return;
     memset(a->spent_ns, 0, sizeof a->spent_ns);
-    team->workers[worker].measured_since_ns = s->events.now_ns;
-    team->workers[worker].warm_up_steps = a->steps_done;
+    a->measured_since_ns = s->events.now_ns;
+    a->warm_up_steps = a->steps_done;
     a->is_measured = true;
 }
 
@@ -350,7 +327,7 @@ static void wake(served *s);
 
 static void end_step(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     dl_team *team = s->team;
     if (team->config.keeps_logs) {
         dl_team_step_log(team, worker)[a->steps_done] = s->events.now_ns - a->step_start_ns;
@@ -439,7 +416,7 @@ static void unlock(served *s)
 
 static void pull_locked(served *s, int worker)
 {
-    s->agents[worker].read_version = (uint32_t)s->team->version;
+    s->agents[worker].read_version = s->team->version;
     unlock(s);
     start_pull(s, worker);
 }
@@ -447,8 +424,8 @@ static void pull_locked(served *s, int worker)
 /* The worker's gradient counts, for the update that has it or the next one. */
 static int contribute(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
-    const int staleness = (int)((uint32_t)s->team->version - a->read_version);
+    dl_worker *a = &s->agents[worker];
+    const int staleness = (int)(s->team->version - a->read_version);
     if (s->team->config.keeps_logs)
         dl_team_staleness_log(s->team, worker)[a->steps_done] = staleness;
     advance_clock(s, a->steps_done + 1);
@@ -458,15 +435,15 @@ static int contribute(served *s, int worker)
 static void tally(served *s, int worker, int staleness)
 {
     dl_team_tally_staleness(&s->team->tallies, staleness);
-    s->agents[worker].staleness += staleness;
+    s->agents[worker].staleness_sum += staleness;
 }
 
 /* Contributes to the next update; the one whose gradient is the last that is needed has it made. */
 static void count_gradient(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     dl_team *team = s->team;
-    const uint32_t version = (uint32_t)team->version;
+    const int64_t version = team->version;
     const int staleness = contribute(s, worker);
     if (a->contributed_version != version) a->contributions = 0;
     a->contributed_version = version;
@@ -481,8 +458,8 @@ static void count_gradient(served *s, int worker)
 
 static void has_lock(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
-    account(s, a, WAITING);
+    dl_worker *a = &s->agents[worker];
+    account(s, a, DL_SPENT_WAITING);
     if (a->stage == SECOND_LOCK) {
         pull_locked(s, worker);
     } else if (s->counts) {
@@ -497,7 +474,7 @@ static void on_counted(served *s, int worker)
 {
     dl_team *team = s->team;
     dl_team_tallies *t = &team->tallies;
-    account(s, &s->agents[worker], SERVING);
+    account(s, &s->agents[worker], DL_SPENT_AVERAGE);
     for (size_t i = 0; i < t->pending_count; i++)
         tally(s, t->pending[i].worker, t->pending[i].staleness);
     t->pending_count = 0;
@@ -509,9 +486,9 @@ static void on_counted(served *s, int worker)
 /* The server has applied the worker's gradient. */
 static void on_applied(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     dl_team *team = s->team;
-    account(s, a, SERVING);
+    account(s, a, DL_SPENT_AVERAGE);
     const int staleness = contribute(s, worker);
     if (!team->config.keeps_logs && a->is_measured) tally(s, worker, staleness);
     team->version++;
@@ -546,7 +523,7 @@ static void meet(served *s, int worker)
 
 static void after_meeting(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     if (a->stage == BEFORE_SERVING) {
         a->stage = AFTER_SERVING;
         if (worker < s->threads) {
@@ -564,8 +541,8 @@ static void after_meeting(served *s, int worker)
 
 static void end_work(served *s, int worker)
 {
-    agent *a = &s->agents[worker];
-    a->phase = IDLE;
+    dl_worker *a = &s->agents[worker];
+    a->state = IDLE;
     if (s->meets && (a->steps_done + 1) % s->interval != 0) {
         end_step(s, worker);
         return;
@@ -575,7 +552,7 @@ static void end_work(served *s, int worker)
 
 static void on_release(served *s, int worker)
 {
-    account(s, &s->agents[worker], WAITING);
+    account(s, &s->agents[worker], DL_SPENT_WAITING);
     if (s->meets) {
         after_meeting(s, worker);
     } else {
@@ -585,16 +562,16 @@ static void on_release(served *s, int worker)
 
 static void on_copied(served *s, int which, int worker)
 {
-    agent *a = &s->agents[worker];
+    dl_worker *a = &s->agents[worker];
     if (which == WAY_OUT) {
-        account(s, a, COPYING);
+        account(s, a, DL_SPENT_COPIES);
         end_step(s, worker);
     } else if (which == MEMORY && s->counts) {
         on_counted(s, worker);
     } else if (which == MEMORY && !s->meets) {
         on_applied(s, worker);
     } else {
-        account(s, a, which == WAY_IN ? COPYING : SERVING);
+        account(s, a, which == WAY_IN ? DL_SPENT_COPIES : DL_SPENT_AVERAGE);
         if (s->meets) {
             meet(s, worker);
         } else {
@@ -681,14 +658,9 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
 
 static void init_agents(served *s)
 {
-    const size_t workers = (size_t)s->workers;
-    char *block = s->block = dl_calloc(workers + 1, sizeof *s->agents, "workers");
-    s->agents = (agent *)(void *)(block + (LINE_BYTES - (uintptr_t)block % LINE_BYTES));
-    dl_ask_for_huge_pages(block, workers * sizeof *s->agents);
-    for (int w = 0; w < s->workers; w++) {
-        s->agents[w].noise = s->team->workers[w].noise;
+    s->agents = s->team->workers;
+    for (int w = 0; w < s->workers; w++)
         s->agents[w].is_measured = s->team->config.warmup == 0;
-    }
 }
 
 /* Whether all are as slow as one another: then no array is asked. */
@@ -764,7 +736,6 @@ static void free_served(served *s)
     if (s->hub != NULL) dl_gpu_hub_free(s->hub);
     free(s->hub);
     dl_gpu_events_free(&s->events);
-    free(s->block);
     free(s->ended.items);
     free(s->queue);
     free(s->waiting);
@@ -773,27 +744,18 @@ static void free_served(served *s)
 
 /* --- what comes out -------------------------------------------------------------------------- */
 
-/* To the team's worker. */
+/* What the engine would have left in the worker. */
 static void give_worker(const served *s, int worker)
 {
-    const agent *a = &s->agents[worker];
     dl_worker *w = &s->team->workers[worker];
-    w->spent_ns[DL_SPENT_COMPUTE] = a->spent_ns[COMPUTING];
-    w->spent_ns[DL_SPENT_DISPATCH] = a->spent_ns[DISPATCHING];
-    w->spent_ns[DL_SPENT_COPIES] = a->spent_ns[COPYING];
-    w->spent_ns[DL_SPENT_AVERAGE] = a->spent_ns[SERVING];
-    w->spent_ns[DL_SPENT_WAITING] = a->spent_ns[WAITING];
-    w->steps_done = a->steps_done;
-    w->last_end_ns = a->since_ns;
-    s->gpus->dispatch.threads[worker].step = a->steps_done + a->launched;
-    if (s->counts && a->contributed_version == (uint32_t)s->team->version) {
-        w->contributions = a->contributions;
-        w->contributed_version = s->team->version;
-    }
+    const int64_t staleness = w->staleness_sum;
+    w->last_end_ns = w->state_start_ns;
+    s->gpus->dispatch.threads[worker].step = w->steps_done + w->launched;
+    if (w->contributed_version != s->team->version) w->contributions = 0;
     dl_team_leave_over(s->team, worker);
     if (s->team->tallies.staleness_count == 0) return;
     const bool counts = s->team->config.warmup == 0 || w->warm_up_steps > 0;
-    s->team->tallies.worker_sum[worker] = a->staleness;
+    s->team->tallies.worker_sum[worker] = staleness;
     s->team->tallies.worker_count[worker] = counts ? w->steps_done - w->warm_up_steps : 0;
 }
 
