@@ -11,6 +11,12 @@
 
 static void on_input(void *user, int worker);
 
+static double slowed(const void *user, int worker)
+{
+    const dl_gpus *gpus = user;
+    return dl_gpus_slowed_by_others(gpus, gpus->places[worker]);
+}
+
 static void init_input(dl_gpus *gpus)
 {
     dl_input_init(&gpus->input, &(dl_input_config){
@@ -24,6 +30,7 @@ static void init_input(dl_gpus *gpus)
                                     .steps = gpus->config.steps,
                                     .storage = gpus->storage,
                                     .came = on_input,
+                                    .slowed = slowed,
                                     .user = gpus,
                                 });
 }
@@ -130,6 +137,15 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
     return (r->running || throughout) && gpus->config.slows
                ? 1 / gpus->config.workload->overlap_slowdown
                : 1;
+}
+
+double dl_gpus_slowed_by_others(const dl_gpus *gpus, dl_place gpu)
+{
+    if (!gpus->shared || gpu.kind != DL_PLACE_GPU) return 1;
+    const int others =
+        gpus->computing[gpu.node * gpus->config.options->machine.gpu_count + gpu.index];
+    const int most = gpus->config.workers;
+    return 1 / gpus->share[others < most ? others + 1 : most];
 }
 
 /* The worker starts to compute, or has ended it; then those it shares its GPU with change their

@@ -161,12 +161,14 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* What one operation of an exchange takes beside itself where a worker's thread launches it and waits for
- * its end, in turn: the launch, and what the thread is late by, as at the end of a step. */
-static double launched_ns(const dl_gpus *gpus)
+/* What one operation of an exchange on a GPU takes beside itself where a worker's thread launches it and
+ * waits for its end, in turn: the launch, and what the thread is late by, as at the end of a step;
+ * longer beside workers that compute there, as their own operations are. */
+static double launched_ns(const dl_gpus *gpus, dl_place gpu)
 {
     const dl_workload *w = gpus->config.workload;
-    return gpus->config.options->in_turn ? w->launch_ns + w->dispatch_ns : 0;
+    if (!gpus->config.options->in_turn) return 0;
+    return (w->launch_ns + w->dispatch_ns) * dl_gpus_slowed_by_others(gpus, gpu);
 }
 
 /* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
@@ -192,8 +194,8 @@ dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagi
     const dl_machine *m = links->machine;
     const int domain = dl_machine_domain(m, from.node);
     return (dl_gpu_copy){.class = dl_network_route_class(&gpus->network, &route),
-                         .latency_ns = dl_ns_ceil(route.latency_ns + route.message_ns +
-                                                  options->message_ns + launched_ns(gpus)),
+                         .latency_ns =
+                             dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
                          .holds = {holds ? from.node * m->gpu_count + from.index : -1,
                                    holds ? to.node * m->gpu_count + to.index : -1},
                          .domain = domain != dl_machine_domain(m, to.node) ? domain : -1};
@@ -275,6 +277,7 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     const dl_gpu_options *options = gpus->config.options;
     const int shards = options->shards;
     const dl_gpu_copy *copies = (push ? gpus->push : gpus->pull) + worker * shards;
+    const int64_t launched = dl_ns_ceil(launched_ns(gpus, gpus->places[worker]));
     int count = 0;
     for (int s = 0; s < shards; s++) {
         const double part = shard_part(gpus, s, bytes);
@@ -282,8 +285,8 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
         if (gpus->shard_share[s] <= 0) continue; /* fewer tensors than shards */
         if (dl_gpus_is_remote(gpus, worker, s)) gpus->moved_bytes += message;
         if (copies[s].domain >= 0) gpus->sent_bytes[copies[s].domain] += message;
-        dl_network_start(&gpus->network, copies[s].class, message, copies[s].latency_ns, done, gpus,
-                         worker);
+        dl_network_start(&gpus->network, copies[s].class, message, copies[s].latency_ns + launched,
+                         done, gpus, worker);
         count++;
     }
     return count;
@@ -300,7 +303,8 @@ dl_gpu_serving dl_gpus_serving_of(const dl_gpus *gpus, const dl_exchange *exchan
     const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
     const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
-    const double latency_ns = on_host ? pieces * s.cost->latency_ns : launched_ns(gpus);
+    const double latency_ns =
+        on_host ? pieces * s.cost->latency_ns : launched_ns(gpus, gpus->servers[0]);
     return (dl_gpu_serving){s.name, thread_rate(&s), latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0};
 }
 

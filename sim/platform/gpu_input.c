@@ -39,7 +39,8 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         dl_links_route(&config->options->links, host, gpu, &route);
         input->workers[w].class = dl_network_route_class(config->network, &route);
         const dl_gpu_step *step = dl_gpu_step_of(config->steps, (int)w);
-        input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns + step->input_copy_ns);
+        input->workers[w].latency_ns = dl_ns_ceil(route.latency_ns);
+        input->workers[w].copy_ns = step->input_copy_ns;
         input->workers[w].make_ns = config->options->in_turn ? 0 : step->input_ns;
         input->workers[w].bytes = step->input_bytes;
         input->workers[w].stored_bytes = (1 - config->options->cached_frac) * step->stored_bytes;
@@ -76,8 +77,10 @@ static void start_queued(dl_input *input, int node);
 static void start_copy(dl_input *input, int worker)
 {
     const dl_input_worker *w = &input->workers[worker];
-    dl_network_start(input->config.network, w->class, w->bytes, w->latency_ns, on_copied, input,
-                     worker);
+    const dl_input_config *config = &input->config;
+    const double slowed = config->slowed != NULL ? config->slowed(config->user, worker) : 1;
+    dl_network_start(config->network, w->class, w->bytes,
+                     w->latency_ns + dl_ns_ceil(slowed * w->copy_ns), on_copied, input, worker);
 }
 
 /* The batch in host memory, if there is one that the worker waits for. */

@@ -24,12 +24,15 @@ typedef struct dl_input_config {
     uint32_t replicate;
     const int *storage; /* [nodes] classes of flows from their storage; NULL: it limits nothing */
     dl_event_fn came;   /* came(user, worker): a batch is there */
+    /* The factor on the fixed time of a copy to the worker's GPU now; NULL: 1. */
+    double (*slowed)(const void *user, int worker);
     void *user;
 } dl_input_config;
 
 typedef struct dl_input_worker {
     int class; /* of its copies */
     int64_t latency_ns;
+    double copy_ns;        /* of the copy, beside its bytes and the link's latency */
     double make_ns, bytes; /* of a batch */
     double stored_bytes;   /* to read before it is made */
     int ready, making;     /* batches; making: until they are copied */

@@ -160,6 +160,9 @@ static inline dl_gpus *dl_gpus_of(const dl_team *team)
 }
 
 /* The worker's GPU over all nodes, as in dl_gpus.computing and .held. */
+/* By how much an operation of one more worker takes longer beside those that compute on this GPU. */
+double dl_gpus_slowed_by_others(const dl_gpus *gpus, dl_place gpu);
+
 static inline int dl_gpus_number(const dl_gpus *gpus, int worker)
 {
     const dl_place place = gpus->places[worker];

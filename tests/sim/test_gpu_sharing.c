@@ -82,8 +82,8 @@ static dl_scenario scenario_of(const char *machine, const char *rest)
     return scenario;
 }
 
-/* A worker's step where its thread makes the batch, launches and waits, as dlprof train's. */
-static double in_turn_step_ns(const char *costs_text, int workers, const char *rest)
+/* A run where each worker's thread makes the batch, launches and waits, as dlprof train's. */
+static dl_run_result run_in_turn(const char *costs_text, int workers, const char *rest)
 {
     char machine[64];
     snprintf(machine, sizeof machine, "gpus = 0\nworkers = %d\n", workers);
@@ -92,24 +92,47 @@ static double in_turn_step_ns(const char *costs_text, int workers, const char *r
     scenario.gpu->in_turn = true;
     scenario.gpu->ahead = scenario.gpu->prefetch = 0;
     dl_run_result r = fixture_run(&costs, &scenario);
-    const double step_ns = 1e9 * r.step_p50_s;
-    dl_run_result_free(&r);
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
+    return r;
+}
+
+static double in_turn_step_ns(const char *costs_text, int workers, const char *rest)
+{
+    dl_run_result r = run_in_turn(costs_text, workers, rest);
+    const double step_ns = 1e9 * r.step_p50_s;
+    dl_run_result_free(&r);
     return step_ns;
 }
+
+#define LAUNCHES                                                       \
+    "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\nlaunch_ns = 3000\n" \
+    "[op dispatch]\nfixed_ns = 5000\nper_sample_ns = 0\n"
 
 /* Push and pull each take a launch of 3 us and 5 us until the thread goes on, as the step's end does;
  * so does a sum on the GPU, 3 us + 5 us and 2 x 80 kB at 100 GB/s. */
 static void each_wait_for_the_gpu_takes_its_launch(void **state)
 {
     (void)state;
-    const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n"
-                                          "launch_ns = 3000\n"
-                                          "[op dispatch]\nfixed_ns = 5000\nper_sample_ns = 0\n";
+    const char *costs = FIXTURE_GPU_COSTS LAUNCHES;
     assert_step(in_turn_step_ns(costs, 1, PS_CPU), 1e6 + 5000 + 2 * (COPY_NS + 8000) + 2 * 80e3);
     const char *gpu = "[sync]\nmode = ps\nwhere = gpu:0\n";
     assert_step(in_turn_step_ns(costs, 1, gpu), 1e6 + 5000 + 3 * 8000 + 1600);
+}
+
+/* Worker 1 computes throughout: worker 0 computes 2 ms, and its push, update, pull and the copy of its
+ * batch take twice their launches and waits, as they would beside any kernels. */
+static void an_exchange_is_slower_beside_others(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS LAUNCHES
+        "[sharing]\ncopies_2 = 1\n[op input]\nfixed_ns = 0\nper_sample_ns = 0\n"
+        "[input]\nbytes_per_sample = 10000\ncopy_ns = 14000\n";
+    dl_run_result r =
+        run_in_turn(costs, 2, "[sync]\nmode = async\nwhere = gpu:0\n[noise]\nslow = 1:1000\n");
+    const double input_ns = 2 * 14000 + 1200, exchange_ns = 3 * 16000 + 1600;
+    assert_near(1e9 * r.worker_step_s[0], 5000 + input_ns + 2e6 + exchange_ns, 1e-3);
+    dl_run_result_free(&r);
 }
 
 /* Eight workers that do not slow one another down compute 1 ms, and have the lock for 160 us of
@@ -211,6 +234,7 @@ int main(void)
         cmocka_unit_test(who_is_left_has_the_gpu_for_itself),
         cmocka_unit_test(a_server_on_the_workers_gpu),
         cmocka_unit_test(each_wait_for_the_gpu_takes_its_launch),
+        cmocka_unit_test(an_exchange_is_slower_beside_others),
         cmocka_unit_test(parameters_are_pulled_under_the_lock),
         cmocka_unit_test(a_batch_is_copied_at_a_fixed_time_too),
         cmocka_unit_test(each_worker_needs_its_memory),
