@@ -31,6 +31,11 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DL_COVERAGE)
     set_tests_properties(test_coverage PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
 
+# Workers that share a GPU: predicted from recorded traces beside recorded runs.
+add_test(NAME test_shared_gpu COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_shared_gpu.sh $<TARGET_FILE:dlcal>
+         $<TARGET_FILE:dlsim>)
+set_tests_properties(test_shared_gpu PROPERTIES LABELS model)
+
 # The questions: their commands run and print what the page shows.
 if(NOT DL_SANITIZE)
     add_test(NAME test_questions COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_questions.sh
