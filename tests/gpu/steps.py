@@ -305,7 +305,7 @@ def torch(step):
                 took or recorded.kernels(run) >= known["kernels"],
                 f"{case}: {recorded.kernels(run)} of {known['kernels']} kernels, nothing said",
             )
-            step.figure(f"{case}: {took[0] if took else 'both record'}")
+            step.figure(f"{case}: {took[0] if took else 'recorded to the end'}")
             continue
         if not recorded.check(step, case, run, steps):
             continue
