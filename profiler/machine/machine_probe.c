@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "profiler/machine/machine_box.h"
@@ -174,6 +175,16 @@ static void copy_info(char text[DL_BOX_NAME_BYTES], hwloc_obj_t obj, const char 
     if (found != NULL && text[0] == '\0') snprintf(text, DL_BOX_NAME_BYTES, "%s", found);
 }
 
+/* What the nodes of memory say was less than a fifth of it in a virtual machine; what the kernel says
+ * of the whole is without what it holds itself. */
+static double memory_of(hwloc_topology_t topology)
+{
+    const double nodes = (double)hwloc_get_root_obj(topology)->total_memory;
+    if (!hwloc_topology_is_thissystem(topology)) return nodes;
+    const double whole = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return whole > nodes ? whole : nodes;
+}
+
 static void probe_host(const probe *p)
 {
     dl_box *box = p->box;
@@ -183,7 +194,7 @@ static void probe_host(const probe *p)
     box->cores = count_of(topology, HWLOC_OBJ_CORE, 0);
     if (box->cores == 0) box->cores = count_of(topology, HWLOC_OBJ_PU, 1);
     box->numa_count = count_of(topology, HWLOC_OBJ_NUMANODE, 1);
-    box->memory_bytes = (double)root->total_memory;
+    box->memory_bytes = memory_of(topology);
     for (int level = HWLOC_OBJ_L3CACHE; level >= HWLOC_OBJ_L2CACHE && box->cache_bytes <= 0;
          level--) {
         for (hwloc_obj_t cache = NULL;

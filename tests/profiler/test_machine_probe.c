@@ -2,6 +2,7 @@
 
 #include <hwloc.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/doubles/sysfs_tree.h"
@@ -134,6 +135,25 @@ static void a_machine_without_pci_has_no_devices(void **state)
     dl_box_free(&box);
 }
 
+/* A node that says it has 1 MB: this system has more, another one is believed. */
+static void memory_is_what_the_system_has(void **state)
+{
+    (void)state;
+    const double whole = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    for (int here = 0; here < 2; here++) {
+        hwloc_topology_t topology = begin();
+        const unsigned long flag = here ? HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM : 0;
+        assert_int_equal(hwloc_topology_set_flags(topology, flag), 0);
+        assert_int_equal(hwloc_topology_set_synthetic(topology, "numa:1(memory=1048576) pu:1"), 0);
+        assert_int_equal(hwloc_topology_load(topology), 0);
+        dl_box box = {0};
+        dl_probe_topology(&box, topology, NULL);
+        NEAR(box.memory_bytes, here ? whole : 1048576);
+        dl_box_free(&box);
+        hwloc_topology_destroy(topology);
+    }
+}
+
 static void this_machine_is_probed(void **state)
 {
     (void)state;
@@ -153,6 +173,7 @@ int main(void)
         cmocka_unit_test(sysfs_tells_links_and_ports),
         cmocka_unit_test(devices_near_no_socket_stand_at_the_first),
         cmocka_unit_test(a_machine_without_pci_has_no_devices),
+        cmocka_unit_test(memory_is_what_the_system_has),
         cmocka_unit_test(this_machine_is_probed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
