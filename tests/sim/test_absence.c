@@ -121,6 +121,31 @@ static void a_site_that_reduces_inside_fails_as_one(void **state)
     }
 }
 
+/* 8 MB of parameters take 8 ms to fetch, some steps, and sites fail after 0.15 or 0.2 s: now and then one of a
+ * site's workers is in before the other, waits for it in the site's reduction, and the other site in an
+ * average for both. The other must not wait for the end of that average: then the run would never end. */
+static void a_site_that_is_half_back_is_waited_for(void **state)
+{
+    (void)state;
+    static const char *const means[] = {"0.15", "0.2"};
+    for (int i = 0; i < 2; i++) {
+        char rest[300];
+        snprintf(rest, sizeof rest,
+                 "[sync]\nmode = average\nwhere = allreduce\ninside = allreduce\ninterval = 2\n"
+                 "[exchange]\nalgorithm = ring\n"
+                 "[failures]\nworker_mtbf_s = %s\nworker_away_s = 0.001\ntogether = site\n",
+                 means[i]);
+        dl_run_result r = fixture_run_machine(
+            TWO_SITES,
+            "[costs]\nschema = 1\nparameter_bytes = 8000000\n" FIXTURE_PASSES FIXTURE_UPDATE
+                FIXTURE_FREE_DISPATCH,
+            "", 4, 600, rest);
+        assert_true(r.updates > 200);
+        assert_true(r.away_frac > 0);
+        dl_run_result_free(&r);
+    }
+}
+
 /* A run without failures has no time away to speak of, and the failures of one seed are those of the
  * next run with it. */
 static void failures_are_the_seeds_own(void **state)
@@ -174,6 +199,7 @@ int main(void)
         cmocka_unit_test(learners_repeat_their_own),
         cmocka_unit_test(who_comes_back_joins_the_next_average),
         cmocka_unit_test(a_site_fails_as_one),
+        cmocka_unit_test(a_site_that_is_half_back_is_waited_for),
         cmocka_unit_test(a_site_that_reduces_inside_fails_as_one),
         cmocka_unit_test(failures_are_the_seeds_own),
         cmocka_unit_test(what_makes_no_sense_is_refused),
