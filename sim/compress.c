@@ -40,6 +40,12 @@ double dl_compress_traffic(const dl_compression *compression, double bytes)
     return bytes + feedback_bytes(compression, bytes) + dl_compress_bytes(compression, bytes);
 }
 
+double dl_compress_gpu_traffic(const dl_compression *compression, double bytes)
+{
+    const double passes = compression->kind == DL_COMPRESS_TOPK ? DL_COMPRESS_SELECTION : 1;
+    return passes * dl_compress_traffic(compression, bytes);
+}
+
 double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages)
 {
     if (compression->kind == DL_COMPRESS_NONE) return 0;

@@ -266,7 +266,7 @@ void dl_reduction_join(dl_gpus *gpus, int worker)
         on_made(gpus, worker);
     } else {
         dl_gpus_touch(gpus, worker,
-                      dl_compress_traffic(&options->compression, gpus->config.content_bytes),
+                      dl_compress_gpu_traffic(&options->compression, gpus->config.content_bytes),
                       on_made, worker);
     }
 }
