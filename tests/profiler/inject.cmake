@@ -58,6 +58,9 @@ foreach(raw ${raw_fixtures})
     add_test(NAME raw_${name} COMMAND raw_counts ${raw} ${raw}.json)
     set_tests_properties(raw_${name} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endforeach()
+# What the program of known truth counted, by name, beside one of them.
+dl_add_test(test_raw_truth unit LINK dl_cupti EXTRA doubles/raw_replay.c)
+target_compile_definitions(test_raw_truth PRIVATE RAW_TRUTH="${CMAKE_CURRENT_LIST_DIR}/fixtures/raw/truth_full.raw")
 
 dl_add_test(test_inject unit LINK dl_trace)
 add_dependencies(test_inject dlprof_inject cupti_double cupti_double_old inject_target truth_double)
