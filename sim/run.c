@@ -463,17 +463,18 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
 }
 
 /* Gradients are copied into buckets and back by DistributedDataParallel, with any number of workers: half
- * of it is part of the backward pass, half comes after the last bucket's exchange. */
+ * of it is part of the backward pass, half comes after the last bucket's exchange. Gradients that are
+ * views of their buckets need not be copied back, nor do those of which a worker needs its part only
+ * (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py). */
 static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario,
                               const dl_point *point)
 {
-    if (point->mode != &dl_mode_allreduce || !scenario->gpu->overlap ||
-        scenario->gpu->sharded != DL_SHARDED_NONE)
-        return;
+    const dl_gpu_options *gpu = scenario->gpu;
+    if (point->mode != &dl_mode_allreduce || !gpu->overlap) return;
     const double half_ns = workload->bucket_ns / 2;
     workload->compute_ns += half_ns;
     workload->backward_ns += half_ns;
-    workload->update_ns += half_ns;
+    if (!gpu->bucket_views && gpu->sharded == DL_SHARDED_NONE) workload->update_ns += half_ns;
 }
 
 /* The work of a step of a worker with the costs of this draw. */

@@ -152,6 +152,7 @@ typedef struct dl_gpu_options {
     bool overlap;
     dl_sharded sharded;
     bool on_hosts;         /* collectives are of the hosts, GPUs copy to and from these */
+    bool bucket_views;     /* gradients need not be copied back: half of dl_workload's bucket_ns */
     bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
                               one is on its way */
     dl_compression compression; /* the scenario's */

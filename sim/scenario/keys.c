@@ -29,6 +29,7 @@
 #define EITHER(names) .type = DL_KEY_FLAG, .choices = names
 
 static const char *const slows[] = {"transfers", "exchange", NULL};
+static const char *const bucket_kinds[] = {"copies", "views", NULL};
 static const char *const sums[] = {"at_once", "on_arrival", NULL};
 static const char *const stagings[] = {"beside", "alone", NULL};
 static const char *const reads[] = {"nothing", "forward", NULL};
@@ -174,6 +175,11 @@ static const dl_key rows[] = {
      .sweep = ',',
      .help = "when [overlap] slowdown of the costs holds: while a bucket is on its way, or from "
              "the start of the first one to the end of the last"},
+    {"exchange", "buckets", EITHER(bucket_kinds), .fallback = "copies", GPU(bucket_views),
+     .sweep = ',',
+     .help = "allreduce that overlaps the backward pass: gradients are copied into buckets and back, "
+             "as [op NAME.bucket] of the costs says, or not back, as they are views of the buckets "
+             "(gradient_as_bucket_view): half of it"},
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
      SCENARIO(compression.kind), .sweep = ',',
      .help = "of what is pushed or reduced; on cores in modes that push to a server"},

@@ -54,6 +54,14 @@ int64_t dl_architecture_parameters(const dl_architecture *architecture)
     return sum;
 }
 
+int dl_architecture_tensors(const dl_architecture *architecture)
+{
+    int sum = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += architecture->layers[l].tensors;
+    return sum;
+}
+
 double dl_architecture_kept_numbers(const dl_architecture *architecture)
 {
     double sum = 0;

@@ -64,6 +64,7 @@ extern const char *const dl_model_class_names[]; /* "convolution", "transformer"
 typedef struct dl_architecture_layer {
     char *name; /* "conv1", "2a.conv1", "block3" */
     int64_t parameters;
+    int tensors;                         /* of parameters: weights and biases apart */
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
     dl_layer_pass forward, backward;
@@ -91,6 +92,7 @@ dl_model_class dl_architecture_class(const char *text);
 
 /* Sums over all layers; of one sample where that means something. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
+int dl_architecture_tensors(const dl_architecture *architecture);
 double dl_architecture_kept_numbers(const dl_architecture *architecture);
 double dl_architecture_kept_wide(const dl_architecture *architecture);
 int dl_architecture_kernels(const dl_architecture *architecture); /* forward and backward */

@@ -132,6 +132,13 @@ double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
            roofline->bytes_per_s;
 }
 
+double dl_roofline_bucket_ns(const dl_roofline *roofline, double parameters, int tensors)
+{
+    const double passes = 4; /* a read and a write to the bucket, and as many back */
+    return DL_NS_PER_S * parameters * PARAMETER_BYTES * passes / roofline->bytes_per_s +
+           2 * tensors * (double)DL_ROOFLINE_COPY_NS;
+}
+
 double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *architecture,
                            dl_optimizer_kind optimizer, double batch)
 {
@@ -209,8 +216,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .device = dl_strdup(gpu->name),
         .parameter_bytes = parameters * PARAMETER_BYTES,
         .state_bytes = parameters * PARAMETER_BYTES * state_numbers[optimizer],
-        .ops = dl_calloc(2 * layers + 1, sizeof *costs->ops, "operations"),
-        .op_count = 2 * layers + 1,
+        .ops = dl_calloc(2 * layers + 2, sizeof *costs->ops, "operations"),
+        .op_count = 2 * layers + 2,
         .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),
         .layer_count = layers,
         .dispatch = {assumed(0), assumed((double)dl_architecture_kernels(architecture) *
@@ -236,6 +243,12 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     costs->ops[2 * layers] = (dl_op_cost){
         .name = dl_strdup("network.update"),
         .fixed_ns = assumed(dl_roofline_update_ns(&roofline, (double)parameters, optimizer)),
+        .per_sample_ns = assumed(0),
+    };
+    costs->ops[2 * layers + 1] = (dl_op_cost){
+        .name = dl_strdup("network.bucket"),
+        .fixed_ns = assumed(dl_roofline_bucket_ns(&roofline, (double)parameters,
+                                                  dl_architecture_tensors(architecture))),
         .per_sample_ns = assumed(0),
     };
     set_gradients(costs, architecture, &roofline);

@@ -28,6 +28,11 @@
  * bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4 (8): a third of
  * 18 for each of the three counted. */
 #define DL_ROOFLINE_CAST_WEIGHT 6
+/* Of a small gradient's copy to the next kernel, beside its bytes at the memory's rate: 2.0 us on an H200
+ * (PyTorch 2.11, ResNet-50 in fp32: steps with DistributedDataParallel and without), 2.8 us on a V100 (a
+ * trace of one rank, HolisticTraceAnalysis' test data); their mean. */
+#define DL_ROOFLINE_COPY_NS 2400
+#define DL_ROOFLINE_COPY_NS 2400
 /* Host time to launch a kernel from a framework: assumed. */
 #define DL_ROOFLINE_LAUNCH_NS 10000
 
@@ -73,12 +78,16 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
 double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
                              dl_optimizer_kind optimizer);
 
+/* Copying the gradients of that many tensors into the buckets of DistributedDataParallel and back: two
+ * copies of each, at the rate that memory reaches. */
+double dl_roofline_bucket_ns(const dl_roofline *roofline, double parameters, int tensors);
+
 /* Forward, backward and update of `batch` samples, one after the other. */
 double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *architecture,
                            dl_optimizer_kind optimizer, double batch);
 
 /* Costs of training the network on the GPU, all of them assumed: operations LAYER.forward and
- * LAYER.backward with flop and bytes, layers, an update, launching by the host, input copied to the
+ * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, launching by the host, input copied to the
  * GPU, memory, gradients in the buckets of PyTorch's DistributedDataParallel, exchanged during the
  * backward pass as that does, and the spread. Everything else is left unknown. Zero `costs` before;
  * release with dl_costs_free. */

@@ -71,19 +71,22 @@ static void add_norm(dl_architecture_layer *layer, const sizes *s)
 {
     const double stream = s->tokens * s->width;
     layer->parameters += (int64_t)s->norm_parameters;
+    layer->tensors += s->norm_parameters > s->width ? 2 : 1;
     add_wide(&layer->forward, 2 * stream, stream, s->norm_parameters);
     add_wide(&layer->backward, 5 * stream, stream, s->norm_parameters);
     layer->kept_numbers += 2 * stream;
     layer->kept_wide += stream;
 }
 
-/* `rows` times a matrix of `inputs` to `outputs`, in `parts` kernels. */
+/* `rows` times a matrix of `inputs` to `outputs`, whose weights are `matrices` tensors; 0: another
+ * layer's. */
 static void add_product(dl_architecture_layer *layer, const sizes *s, double rows, double inputs,
-                        double outputs, bool own_weights)
+                        double outputs, int matrices)
 {
     const double flop = 2 * rows * inputs * outputs, numbers = rows * (inputs + outputs);
     const double weights = outputs * (inputs + s->bias);
-    if (own_weights) layer->parameters += (int64_t)weights;
+    if (matrices > 0) layer->parameters += (int64_t)weights;
+    layer->tensors += matrices * (1 + s->bias);
     dl_pass_add(&layer->forward, flop, numbers, weights, 1);
     dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2);
     if (s->bias) dl_pass_add(&layer->backward, 0, rows * outputs, 0, 1); /* its gradient */
@@ -129,18 +132,19 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     const double stream = s->tokens * s->width, inside = s->tokens * s->inside;
     const double qkv = s->width + 2 * s->kv_width;
     add_norm(layer, s);
-    add_product(layer, s, s->tokens, s->width, qkv, true);
+    add_product(layer, s, s->tokens, s->width, qkv,
+                s->causal && s->bias ? 1 : 3); /* GPT-2 has one */
     if (s->rotary) {
         const double turned = 2 * s->tokens * (s->width + s->kv_width);
         add_elementwise(layer, turned, turned, 2);
     }
     add_attention(layer, s);
-    add_product(layer, s, s->tokens, s->width, s->width, true);
+    add_product(layer, s, s->tokens, s->width, s->width, 1);
     add_sum(layer, s);
     add_norm(layer, s);
-    add_product(layer, s, s->tokens, s->width, s->inside * (s->gated ? 2 : 1), true);
+    add_product(layer, s, s->tokens, s->width, s->inside * (s->gated ? 2 : 1), s->gated ? 2 : 1);
     add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, 1);
-    add_product(layer, s, s->tokens, s->inside, s->width, true);
+    add_product(layer, s, s->tokens, s->inside, s->width, 1);
     add_sum(layer, s);
     layer->output_numbers = stream;
     /* Beside what norms keep: queries, keys and values, what attention gives, and the inner layer
@@ -148,13 +152,15 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     layer->kept_numbers += stream + s->tokens * qkv + inside * (s->gated ? 3 : 2);
 }
 
-static void add_embedding(dl_architecture *architecture, const sizes *s, double tables, bool norm)
+static void add_embedding(dl_architecture *architecture, const sizes *s, double rows, int tables,
+                          bool norm)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("embedding"));
     const double stream = s->tokens * s->width;
-    layer->parameters = (int64_t)(tables * s->width);
+    layer->parameters = (int64_t)(rows * s->width);
+    layer->tensors = tables;
     add_wide(&layer->forward, 2 * stream, 0, 0);
-    add_wide(&layer->backward, 2 * stream, 0, tables * s->width);
+    add_wide(&layer->backward, 2 * stream, 0, rows * s->width);
     if (!s->rotary) {
         add_wide(&layer->forward, 3 * stream, 0, 0);
         add_wide(&layer->backward, stream, 0, 0);
@@ -174,7 +180,7 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
     const double scores = s->tokens * s->vocabulary;
     plain.bias = false;
     add_norm(layer, s);
-    add_product(layer, &plain, s->tokens, s->width, s->vocabulary, !tied);
+    add_product(layer, &plain, s->tokens, s->width, s->vocabulary, tied ? 0 : 1);
     layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
     layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
     add_wide(&layer->forward, 3 * scores, scores, 0);
@@ -188,7 +194,7 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
 static void add_pooler(dl_architecture *architecture, const sizes *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
-    add_product(layer, s, 1, s->width, s->width, true);
+    add_product(layer, s, 1, s->width, s->width, 1);
     add_elementwise(layer, 2 * s->width, 3 * s->width, 1);
     layer->output_numbers = s->width;
     layer->kept_numbers = 2 * s->width;
@@ -236,7 +242,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     };
     architecture->sequence = values[SEQUENCE];
     add_embedding(architecture, &s,
-                  (double)(values[VOCABULARY] + values[POSITIONS] + values[SEGMENTS]), encoder);
+                  (double)(values[VOCABULARY] + values[POSITIONS] + values[SEGMENTS]),
+                  1 + (values[POSITIONS] > 0) + (values[SEGMENTS] > 0), encoder);
     for (int64_t b = 1; b <= values[LAYERS]; b++)
         add_block(architecture, &s, dl_format("block%lld", (long long)b));
     if (encoder) {

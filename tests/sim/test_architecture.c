@@ -56,6 +56,26 @@ static void parameters_are_the_published_ones(void **state)
     }
 }
 
+/* Of torchvision's and transformers' models, len(list(model.parameters())): ResNets have a window and
+ * two of normalization for each convolution, and two of the classes; GPT-2 has queries, keys and values
+ * in one matrix, the others in three. */
+static void tensors_are_counted(void **state)
+{
+    static const struct {
+        const char *name;
+        int tensors;
+    } cases[] = {{"vgg16", 32},       {"vgg19_bn", 66},   {"resnet18", 62},
+                 {"resnet50", 161},   {"resnet101", 314}, {"bert_base", 199},
+                 {"bert_large", 391}, {"gpt2", 148},      {"llama", 291}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_architecture a = make(cases[i].name);
+        if (dl_architecture_tensors(&a) != cases[i].tensors)
+            fail_msg("%s: %d tensors", cases[i].name, dl_architecture_tensors(&a));
+        dl_architecture_free(&a);
+    }
+}
+
 /* A block of width 4 with one head over 3 words, inner width 8, no bias: matrices 4x12, 4x4, 4x8
  * and 8x4, norms of 2x4 each: 48 + 16 + 32 + 32 + 16 = 144 parameters. Forward 2 x 3 x 128 = 768 of
  * the products; plain attention 4 x 3 x 3 x 4 = 144, backward twice of both. Fused and causal, half
@@ -208,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_the_published_ones),
+        cmocka_unit_test(tensors_are_counted),
         cmocka_unit_test(a_block_by_hand),
         cmocka_unit_test(llama_like_blocks),
         cmocka_unit_test(resnet50_sums),

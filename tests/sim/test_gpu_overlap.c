@@ -146,6 +146,12 @@ static void gradients_are_copied_to_buckets(void **state)
                 1e-5);
     assert_near(fixture_step_ns(costs, "", 1, "[sync]\nmode = none\n"),
                 FORWARD_NS + BACKWARD_NS + UPDATE_NS, 1e-5);
+    snprintf(rest, sizeof rest, "%syes\nbuckets = views\n", all);
+    assert_near(fixture_step_ns(costs, "", 1, rest), FORWARD_NS + BACKWARD_NS + UPDATE_NS + 40e3,
+                1e-5);
+    snprintf(rest, sizeof rest, "%syes\nsharded = optimizer\n", all);
+    assert_near(fixture_step_ns(costs, "", 1, rest), FORWARD_NS + BACKWARD_NS + UPDATE_NS + 40e3,
+                1e-5);
     snprintf(rest, sizeof rest, "%sno\n", all);
     assert_near(fixture_step_ns(costs, "", 2, rest),
                 FORWARD_NS + BACKWARD_NS + bucket_ns(2e6) + UPDATE_NS, 1e-5);
