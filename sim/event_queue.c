@@ -50,10 +50,12 @@ static int id_of(dl_event_key key)
     return (int)(key.order & (ROOM_MOST - 1));
 }
 
-/* Without a branch: which key of four is the least cannot be foreseen. */
+/* As one number of twice as many bits, and without a branch: which key of four is the least cannot be
+ * foreseen. */
 static inline bool before(const dl_event_key *a, const dl_event_key *b)
 {
-    return (a->time_ns < b->time_ns) | ((a->time_ns == b->time_ns) & (a->order < b->order));
+    __extension__ typedef __int128 both;
+    return ((both)a->time_ns << 64 | (both)a->order) < ((both)b->time_ns << 64 | (both)b->order);
 }
 
 /* Puts the key at `place`, or as far towards the root as it belongs. */
@@ -69,43 +71,46 @@ static void sift_up(dl_event_queue *queue, int place, dl_event_key key)
     heap[place] = key;
 }
 
-/* The least of the children from `first` on; there is one at least. */
-static int least_child(const dl_event_queue *queue, int first)
+static inline unsigned lesser(const dl_event_key *heap, unsigned a, unsigned b)
 {
-    const dl_event_key *heap = queue->heap;
-    if (first + ARITY <= queue->count) {
-        const int low = first + before(&heap[first + 1], &heap[first]);
-        const int high = first + 2 + before(&heap[first + 3], &heap[first + 2]);
-        return before(&heap[high], &heap[low]) ? high : low;
-    }
-    int least = first;
-    for (int child = first + 1; child < queue->count; child++)
-        if (before(&heap[child], &heap[least])) least = child;
+    return before(&heap[b], &heap[a]) ? b : a;
+}
+
+/* The least of the children from `first` on; there is one at least. */
+static inline unsigned least_child(const dl_event_key *heap, unsigned first, unsigned count)
+{
+    if (first + ARITY <= count)
+        return lesser(heap, lesser(heap, first, first + 1), lesser(heap, first + 2, first + 3));
+    unsigned least = first;
+    for (unsigned child = first + 1; child < count; child++)
+        least = lesser(heap, least, child);
     return least;
 }
 
 /* Fills the hole at `place` with what follows below it, down to a leaf, and puts the key there: it
- * comes from the end, so mostly belongs near it. The next level's lines are asked for before it is
- * known which of them is needed. */
-static void fill_hole(dl_event_queue *queue, int place, dl_event_key key)
+ * comes from the end, so mostly belongs near it. In a large heap the next level's lines are asked for
+ * before it is known which of them is needed. */
+static void fill_hole(dl_event_queue *queue, unsigned place, dl_event_key key)
 {
     dl_event_key *heap = queue->heap;
-    const bool is_large = queue->count > LARGE;
-    for (int first; (first = place * ARITY + 1) < queue->count;) {
-        const int below = first * ARITY + 1;
-        for (int i = 0; i < ARITY && is_large && below < queue->count; i++)
-            __builtin_prefetch(&heap[below + i * ARITY]);
-        const int least = least_child(queue, first);
+    const unsigned count = (unsigned)queue->count;
+    for (unsigned first; (first = place * ARITY + 1) < count;) {
+        const unsigned below = first * ARITY + 1;
+        if (count > LARGE && below < count) {
+            for (unsigned i = 0; i < ARITY; i++)
+                __builtin_prefetch(&heap[below + i * ARITY]);
+        }
+        const unsigned least = least_child(heap, first, count);
         heap[place] = heap[least];
         place = least;
     }
-    sift_up(queue, place, key);
+    sift_up(queue, (int)place, key);
 }
 
 static void sift_down(dl_event_queue *queue, int place, dl_event_key key)
 {
     for (int first; (first = place * ARITY + 1) < queue->count;) {
-        const int least = least_child(queue, first);
+        const int least = (int)least_child(queue->heap, (unsigned)first, (unsigned)queue->count);
         if (!before(&queue->heap[least], &key)) break;
         queue->heap[place] = queue->heap[least];
         place = least;

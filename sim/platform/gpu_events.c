@@ -14,7 +14,8 @@ static const dl_gpu_event none = {NEVER, 0};
 
 static inline bool is_before(dl_gpu_event a, dl_gpu_event b)
 {
-    return (a.time_ns < b.time_ns) | ((a.time_ns == b.time_ns) & (a.order < b.order));
+    __extension__ typedef __int128 both; /* as sim/event_queue.c */
+    return ((both)a.time_ns << 64 | (both)a.order) < ((both)b.time_ns << 64 | (both)b.order);
 }
 
 static inline int worker_of(uint64_t order)
