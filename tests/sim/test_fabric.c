@@ -423,12 +423,17 @@ static void rings_follow_the_ranks_or_the_switches(void **state)
  * 2 * 7/8 of 8 GB: 14 s, also over switches whose links carry a port's rate. Where the uplinks of a
  * node's leaf, of four ports over 8, carry half of that: 28 s. Nodes with 2, 1 and 1 that are dealt over
  * two racks are in racks a, b, a: the ring goes from a to b and back, over an uplink of eight ports over
- * 16: 2 * 3/4 * 8 GB at 0.5 GB/s. Trees of GPUs and of nodes have no form that is as short, but chunks
+ * 16: 2 * 3/4 * 8 GB at 0.5 GB/s. So is a ring over four nodes of which one has a switch of its own, whose
+ * uplink has half a port's rate: as if its own port had. Trees of GPUs and of nodes have no form that is as short, but chunks
  * and phases agree. */
 static void nodes_with_unequally_many_gpus(void **state)
 {
     (void)state;
 #define THREE(fabric) NODES("3", "3", fabric)
+#define SLOW_PORT                                                                   \
+    NODES("4", "3",                                                                 \
+          "topology = switches\n[netswitch spine]\nnodes = 0-2\n[netswitch slow]\n" \
+          "parent = spine\nnodes = 3\nbytes_per_s = 0.5GB/s\n")
     static const struct {
         const char *text, *counts;
         double seconds;
@@ -446,6 +451,7 @@ static void nodes_with_unequally_many_gpus(void **state)
                "[netswitch a]\nparent = spine\nnodes = 0-1\noversubscription = 16\n"
                "[netswitch b]\nparent = spine\nnodes = 2-3\n"),
          "211", 24},
+        {SLOW_PORT, "1111", 24},
     };
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         const char *text = cases[i].text, *counts = cases[i].counts;
