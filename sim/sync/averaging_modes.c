@@ -116,6 +116,7 @@ static void advance_synchronous(dl_team *team, int agent, bool with_state, bool 
     const bool is_needed = inside && stage > 0 && stage < first;
     if (dl_members_advance(team, agent, stage, is_needed || stage > first)) return;
     const int64_t done = done_of_interval(team, agent);
+    if (inside && (stage == 0 || stage == first - 1)) dl_members_reduce(team, agent, stage == 0);
     if (stage == 0) {
         dl_team_compute(team, agent, !inside);
     } else if (stage == first - 2) {

@@ -11,6 +11,7 @@ enum { AWAY = 1000, BACK = AWAY, FETCHED };
 typedef struct dl_members {
     bool *takes_part; /* [workers] */
     bool *holds;      /* [workers] waits for a time without averages: no new one starts */
+    bool *reduces;    /* [workers] is in a step whose gradients its site has not reduced yet */
     int64_t *joined;  /* [workers] steps that it had done when it joined last */
     int64_t *ahead;   /* [workers] by which its position is more than its steps */
     int present;
@@ -25,6 +26,7 @@ dl_members *dl_members_new(const dl_team *team)
     dl_members *m = dl_calloc(1, sizeof *m, "members");
     *m = (dl_members){.takes_part = dl_calloc((size_t)workers, sizeof *m->takes_part, "members"),
                       .holds = dl_calloc((size_t)workers, sizeof *m->holds, "members"),
+                      .reduces = dl_calloc((size_t)workers, sizeof *m->reduces, "members"),
                       .joined = dl_calloc((size_t)workers, sizeof *m->joined, "members"),
                       .ahead = dl_calloc((size_t)workers, sizeof *m->ahead, "members"),
                       .present = workers};
@@ -38,6 +40,7 @@ void dl_members_free(dl_members *members)
     if (members == NULL) return;
     free(members->takes_part);
     free(members->holds);
+    free(members->reduces);
     free(members->joined);
     free(members->ahead);
     free(members);
@@ -84,6 +87,13 @@ void dl_members_count(dl_team *team, int change)
     if (team->members == NULL) return;
     team->members->averaging += change;
     if (team->members->averaging == 0) dl_team_wake(team);
+}
+
+void dl_members_reduce(dl_team *team, int worker, bool reduces)
+{
+    if (team->members == NULL) return;
+    team->members->reduces[worker] = reduces;
+    if (reduces) dl_team_wake(team);
 }
 
 static void set_part(dl_team *team, int worker, bool takes_part)
@@ -137,19 +147,27 @@ static void leave(dl_team *team, int worker)
     dl_absence_begin(team, worker);
 }
 
-/* Where the workers of a site reduce gradients in each step, one of them is back: it waits for the
- * others in its step, and perhaps all other sites for it. */
-static bool site_is_back(const dl_team *team, int worker)
+static bool is_of_site(const dl_team *team, int worker, int other)
 {
     const dl_platform *platform = team->config.platform;
+    return platform->domain(team, worker) == platform->domain(team, other);
+}
+
+/* Where the workers of a site reduce gradients in each step, those of them that are back wait for the
+ * others in their step, and perhaps all other sites for them. Past that they do not: one that averages
+ * would wait for a worker that joins, which waits for it in a step; and an average that a communication
+ * thread is in waits for all that take part. */
+static bool site_is_back(const dl_team *team, int worker)
+{
+    const dl_members *m = team->members;
+    bool is_back = false;
     if (!team->config.reduces_inside) return false;
     for (int w = 0; w < team->config.workers; w++) {
-        if (team->members->takes_part[w] &&
-            platform->domain(team, w) == platform->domain(team, worker)) {
-            return true;
-        }
+        if (!m->takes_part[w] || !is_of_site(team, w, worker)) continue;
+        if (!m->reduces[w] || !dl_team_comm_is_idle(team, w)) return false;
+        is_back = true;
     }
-    return false;
+    return is_back;
 }
 
 static bool nobody_averages(const dl_team *team, int worker)
@@ -177,20 +195,36 @@ bool dl_members_start(dl_team *team, int comm)
     return true;
 }
 
-/* As far as the one that is least far; alone, at the start of an interval. Of communication threads'
- * averages it takes part in the first that has not started, for which it does one step at least. */
+/* As far as the one that is least far, of its own site if that is back; alone, at the start of an interval.
+ * Of communication threads' averages it takes part in the first that has not started, for which it does
+ * one step at least. */
 static int64_t position_to_join(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
+    const bool is_back = site_is_back(team, worker);
     int64_t least = INT64_MAX;
     for (int w = 0; w < team->config.workers; w++) {
         const int64_t position = dl_members_position(team, w);
-        if (m->takes_part[w] && position < least) least = position;
+        if (!m->takes_part[w] || (is_back && !is_of_site(team, w, worker))) continue;
+        if (position < least) least = position;
     }
-    if (m->present > 0 && !team->config.comm_threads) return least;
+    if (is_back || (m->present > 0 && !team->config.comm_threads)) return least;
     if (m->present > 0)
         return least_of(least, dl_members_due_step(team, worker, m->rounds + 1) - 1);
     return team->config.comm_threads ? dl_members_due_step(team, worker, m->rounds) : 0;
+}
+
+/* Of communication threads: averages that it need not take part in any more, as the others of its site that
+ * are back; else all that have started. */
+static int64_t rounds_to_join(const dl_team *team, int worker)
+{
+    int64_t least = team->members->rounds;
+    if (!site_is_back(team, worker)) return least;
+    for (int w = 0; w < team->config.workers; w++) {
+        if (team->members->takes_part[w] && is_of_site(team, w, worker))
+            least = least_of(least, team->workers[dl_team_exchanger(team, w)].exchanged);
+    }
+    return least;
 }
 
 /* It goes on as at the start of a step. */
@@ -204,12 +238,12 @@ static void join(dl_team *team, int worker)
     w->stage = 1;
     if (team->config.comm_threads) {
         dl_worker *comm = &team->workers[dl_team_exchanger(team, worker)];
-        comm->handed_over = comm->exchanged = (int32_t)m->rounds;
+        comm->handed_over = comm->exchanged = (int32_t)rounds_to_join(team, worker);
     }
     m->joined[worker] = w->steps_done;
     set_part(team, worker, true);
     release(team, worker);
-    if (team->config.reduces_inside) dl_team_wake(team);
+    if (team->config.reduces_inside) dl_members_reduce(team, worker, true);
     dl_team_compute(team, worker, !team->config.reduces_inside);
 }
 

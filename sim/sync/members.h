@@ -35,6 +35,9 @@ bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average);
 /* The worker has come to an average (+1), or is through (-1). */
 void dl_members_count(dl_team *team, int change);
 
+/* Where the workers of a site reduce gradients in each step: it starts one, or has its sum. */
+void dl_members_reduce(dl_team *team, int worker, bool reduces);
+
 /* A communication thread is to start an average: false if it waits for others to come in or go on, and
  * its advance is called again. */
 bool dl_members_start(dl_team *team, int comm);
