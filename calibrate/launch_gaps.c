@@ -115,8 +115,9 @@ dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_note
     }
     dl_notes_add(
         notes,
-        "at batch %lld the GPU waits %.0f %% of a pass for launches: these take up to %.1f "
-        "us, the shortest pass, [dispatch] per_worker_ns",
+        "at batch %lld the GPU waits for launches during %.0f %% of a pass: launching a step is "
+        "taken "
+        "to need at most %.1f us, the time of the shortest pass ([dispatch] per_worker_ns)",
         (long long)at, 100 * worst, launch_ns / 1e3);
     return DL_OK;
 }

@@ -421,8 +421,8 @@ static void take_parameters(const taking *t, dl_step_costs *costs)
         return;
     costs->parameter_bytes = bytes;
     dl_notes_add(t->notes,
-                 "assumed: what is copied to the device before the steps, %s, are the "
-                 "parameters: --parameter-bytes gives them",
+                 "assumed: the %s that are copied to the device before the steps are the "
+                 "parameters; --parameter-bytes gives them",
                  DL_BYTES_TEXT(bytes));
 }
 
@@ -565,11 +565,12 @@ static void take_off_assumed(const taking *t, dl_step_costs *costs, double busy_
     char *also = operators > 0
                      ? dl_format(" and each of %.0f operators %.1f us", operators, each_ns / 1e3)
                      : dl_strdup("");
-    dl_notes_add(t->notes,
-                 "assumed: recording makes each of %.0f launches a step %.1f us longer%s (half to "
-                 "twice that): %s are taken off the host's %s",
-                 e.per_step[DL_CAPTURE_PER_KERNEL] + e.per_step[DL_CAPTURE_PER_COPY],
-                 RECORDED_LAUNCH_NS / 1e3, also, DL_NS_TEXT(off_ns), DL_NS_TEXT(busy_ns));
+    dl_notes_add(
+        t->notes,
+        "assumed: recording makes each of the %.0f launches of a step %.1f us longer%s (half to "
+        "twice that): %s are taken off the host's %s",
+        e.per_step[DL_CAPTURE_PER_KERNEL] + e.per_step[DL_CAPTURE_PER_COPY],
+        RECORDED_LAUNCH_NS / 1e3, also, DL_NS_TEXT(off_ns), DL_NS_TEXT(busy_ns));
     free(also);
 }
 
@@ -959,7 +960,7 @@ static void note_one_batch(const dl_costs *costs, const dl_step_costs *steps, dl
     } else {
         dl_notes_add(
             notes,
-            "one batch size: of forward and backward pass %s are assumed not to depend on "
+            "one batch size: %s of the forward and backward pass are assumed not to depend on "
             "it (%.3g us of each kernel: its start, end, and the gap to the next one), the "
             "rest is taken per sample; traces at two batch sizes give both",
             DL_NS_TEXT(fixed_ns), DL_ROOFLINE_KERNEL_NS / 1e3);

@@ -65,7 +65,7 @@ static const dl_key rows[] = {
     TEXT("precision", precision, "of its numbers: float, double, tf32, fp16"),
     TEXT("device", device, "what was measured; on GPUs its model's name is in it"),
     TEXT("framework", framework,
-        "whose processes exchange: PyTorch, MXNet. It says which benchmark measures that"),
+        "of the processes that exchange: PyTorch, MXNet. It decides which benchmark dlsim suggests"),
     HEAD("parameter_bytes", SIZES, parameter_bytes, "of the model"),
     HEAD("state_bytes", SIZES, state_bytes, "of the optimizer's state"),
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),
@@ -138,8 +138,8 @@ static const dl_key rows[] = {
         "time of a step in which a host thread waits for what its trace does not show (input from other "
         "processes, peers): the same for any number of GPUs; unknown: 0"),
     SINGLE("dispatch", "launch_ns", WAITS, 0, dispatch.launch_ns,
-        "of one operation, such as a copy of an exchange, before which a program that waits for each "
-        "step's end has launched nothing; unknown: 0"),
+        "of one operation on an idle stream, such as a copy of an exchange, in a program that waits for "
+        "the end of each step; unknown: 0"),
     SINGLE("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, overlap_slowdown,
         "factor on a GPU's compute while collectives run beside it"),
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,
@@ -188,7 +188,7 @@ static const dl_key rows[] = {
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("input", "copy_ns", WAITS, 0, input_copy_ns,
-        "of a step, what its copy to the GPU takes beside the bytes at the link's rate; unknown: 0"),
+        "of copying a step's batch to the GPU, in addition to its bytes at the link's rate; unknown: 0"),
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
         "of a sample in storage, as a compressed image; counts with [input] storage_bytes_per_s of "
         "the scenario"),

@@ -177,9 +177,9 @@ static const dl_key rows[] = {
              "the start of the first one to the end of the last"},
     {"exchange", "buckets", EITHER(bucket_kinds), .fallback = "copies", GPU(bucket_views),
      .sweep = ',',
-     .help = "allreduce that overlaps the backward pass: gradients are copied into buckets and back, "
-             "as [op NAME.bucket] of the costs says, or not back, as they are views of the buckets "
-             "(gradient_as_bucket_view): half of it"},
+     .help = "allreduce that overlaps the backward pass: gradients are copied into buckets and back "
+             "([op NAME.bucket] of the costs), or are views of the buckets "
+             "(gradient_as_bucket_view): half of that time"},
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
      SCENARIO(compression.kind), .sweep = ',',
      .help = "of what is pushed or reduced; on cores in modes that push to a server"},

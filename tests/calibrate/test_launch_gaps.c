@@ -123,8 +123,9 @@ static void gaps_bound_launching(void **state)
     NEAR(costs->dispatch.per_worker_ns.value, 1e6);
     NEAR(costs->sharing[2].value, 0.5);
     NEAR(costs->sharing[4].value, 0.4);
-    assert_true(says(&made, "at batch 10 the GPU waits 70 % of a pass for launches: these take up "
-                            "to 1000.0 us"));
+    assert_true(says(&made,
+                     "at batch 10 the GPU waits for launches during 70 % of a pass: launching a "
+                     "step is taken to need at most 1000.0 us"));
     dl_calibration_free(&made);
 }
 

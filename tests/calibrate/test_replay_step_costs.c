@@ -132,8 +132,9 @@ static void batch_sizes_make_lines(void **state)
     assert_float_equal(costs.ops[0].fixed_ns.value, 5000, 50);
     assert_true(costs.ops[2].per_sample_ns.value == 0);
     assert_int_equal(costs.ops[0].fixed_ns.origin, DL_ORIGIN_ASSUMED);
-    assert_contains(notes.lines[notes.count - 3],
-                    "15.0 us are assumed not to depend on it (5 us of");
+    assert_contains(
+        notes.lines[notes.count - 3],
+        "15.0 us of the forward and backward pass are assumed not to depend on it (5 us of");
     assert_float_equal(costs.ops[2].fixed_ns.value, UPDATE_NS, 500);
     dl_costs_free(&costs);
     dl_notes_free(&notes);
