@@ -62,24 +62,32 @@ static double median_copy_ns(const dl_trace *trace)
     return median;
 }
 
-/* Least squares, a trace each; never below 0. */
+/* Least squares, a trace each; never below 0. Sums are divided once: the mean of equal numbers is
+ * that number, and a line through equal times is level. */
 dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts)
 {
-    const double n = (double)facts->copy_count;
-    double bytes = 0, ns = 0, both = 0, squares = 0;
+    double n = 0, bytes = 0, ns = 0, both = 0, squares = 0;
+    double least = (double)INFINITY, most = 0;
     for (size_t i = 0; i < facts->copy_count; i++) {
-        bytes += facts->copies[i].bytes / n;
-        ns += facts->copies[i].ns / n;
+        const dl_gpu_copies *copies = &facts->copies[i];
+        n++;
+        bytes += copies->bytes;
+        ns += copies->ns;
+        least = fmin(least, copies->bytes);
+        most = fmax(most, copies->bytes);
     }
+    if (least >= most) return (dl_value){0};
+    bytes /= n;
+    ns /= n;
     for (size_t i = 0; i < facts->copy_count; i++) {
-        both += (facts->copies[i].bytes - bytes) * (facts->copies[i].ns - ns);
-        squares += (facts->copies[i].bytes - bytes) * (facts->copies[i].bytes - bytes);
+        const dl_gpu_copies *copies = &facts->copies[i];
+        both += (copies->bytes - bytes) * (copies->ns - ns);
+        squares += (copies->bytes - bytes) * (copies->bytes - bytes);
     }
-    if (squares <= 0) return (dl_value){0};
     return (dl_value){.known = true,
                       .value = fmax(0, ns - both / squares * bytes),
                       .error = 0,
-                      .count = (int64_t)facts->copy_count,
+                      .count = (int64_t)n,
                       .origin = DL_ORIGIN_FITTED};
 }
 

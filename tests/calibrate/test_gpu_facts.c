@@ -95,6 +95,34 @@ static void memory_and_input_go_to_the_costs(void **state)
     dl_calibration_free(&made);
 }
 
+static dl_value copy_ns(dl_gpu_copies *copies, size_t count)
+{
+    return dl_gpu_facts_copy_ns(&(dl_gpu_facts){.copies = copies, .copy_count = count});
+}
+
+static void copies_of_one_size_have_no_line(void **state)
+{
+    (void)state;
+    dl_gpu_copies copies[9];
+    for (size_t count = 0; count <= 9; count++) {
+        for (size_t i = 0; i < count; i++)
+            copies[i] = (dl_gpu_copies){64 * 3136.0, 40000 + 700 * (double)(i * i)};
+        assert_false(copy_ns(copies, count).known);
+    }
+}
+
+static void copies_of_one_time_take_all_of_it(void **state)
+{
+    (void)state;
+    dl_gpu_copies copies[9];
+    for (size_t i = 0; i < 9; i++)
+        copies[i] = (dl_gpu_copies){1e5 / 3 * (double)(i + 1), 14000};
+    for (size_t count = 2; count <= 9; count++) {
+        assert_true(copy_ns(copies, count).known);
+        assert_true(copy_ns(copies, count).value == 14000);
+    }
+}
+
 static void too_little_memory_in_use_is_told(void **state)
 {
     (void)state;
@@ -160,6 +188,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_copy_is_no_part_of_the_input),
         cmocka_unit_test(memory_and_input_go_to_the_costs),
+        cmocka_unit_test(copies_of_one_size_have_no_line),
+        cmocka_unit_test(copies_of_one_time_take_all_of_it),
         cmocka_unit_test(too_little_memory_in_use_is_told),
         cmocka_unit_test(a_bench_of_gpus_gives_what_the_host_charges),
     };
