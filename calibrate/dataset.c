@@ -84,6 +84,7 @@ dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts)
         both += (copies->bytes - bytes) * (copies->ns - ns);
         squares += (copies->bytes - bytes) * (copies->bytes - bytes);
     }
+    if (both < 0) return (dl_value){0};
     return (dl_value){.known = true,
                       .value = fmax(0, ns - both / squares * bytes),
                       .error = 0,

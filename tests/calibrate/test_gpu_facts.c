@@ -123,6 +123,13 @@ static void copies_of_one_time_take_all_of_it(void **state)
     }
 }
 
+static void more_bytes_in_less_time_have_no_fixed_time(void **state)
+{
+    (void)state;
+    dl_gpu_copies falling[] = {{32 * 602112.0, 40000}, {33 * 602112.0, 39000}};
+    assert_false(copy_ns(falling, 2).known);
+}
+
 static void too_little_memory_in_use_is_told(void **state)
 {
     (void)state;
@@ -190,6 +197,7 @@ int main(void)
         cmocka_unit_test(memory_and_input_go_to_the_costs),
         cmocka_unit_test(copies_of_one_size_have_no_line),
         cmocka_unit_test(copies_of_one_time_take_all_of_it),
+        cmocka_unit_test(more_bytes_in_less_time_have_no_fixed_time),
         cmocka_unit_test(too_little_memory_in_use_is_told),
         cmocka_unit_test(a_bench_of_gpus_gives_what_the_host_charges),
     };
