@@ -70,6 +70,7 @@ dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts)
     double least = (double)INFINITY, most = 0;
     for (size_t i = 0; i < facts->copy_count; i++) {
         const dl_gpu_copies *copies = &facts->copies[i];
+        if (copies->ns <= 0) continue;
         n++;
         bytes += copies->bytes;
         ns += copies->ns;
@@ -81,6 +82,7 @@ dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts)
     ns /= n;
     for (size_t i = 0; i < facts->copy_count; i++) {
         const dl_gpu_copies *copies = &facts->copies[i];
+        if (copies->ns <= 0) continue;
         both += (copies->bytes - bytes) * (copies->ns - ns);
         squares += (copies->bytes - bytes) * (copies->bytes - bytes);
     }

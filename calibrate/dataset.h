@@ -33,7 +33,7 @@
  * On a GPU a step has two INPUT records, the host's part and the copy. The copy goes over a link,
  * which dlsim charges by the machine, so it is no part of the operation "input" (dataset.c). */
 
-/* Those of one trace: their bytes, and their median time. */
+/* Those of one trace: their bytes, and their median time (0: not known). */
 typedef struct dl_gpu_copies {
     double bytes, ns;
 } dl_gpu_copies;
@@ -45,8 +45,8 @@ typedef struct dl_gpu_facts {
     size_t copy_count;
 } dl_gpu_facts;
 
-/* input_copy_ns of `copies`; unknown where their bytes do not differ, or where more bytes take less
- * time: the line would meet no bytes above all that was measured. */
+/* input_copy_ns of `copies` with a time; unknown where their bytes do not differ, or where more bytes
+ * take less time: the line would meet no bytes above all that was measured. */
 dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts);
 
 /* The steps of one train trace after its warm-up, in order. */

@@ -130,6 +130,17 @@ static void more_bytes_in_less_time_have_no_fixed_time(void **state)
     assert_false(copy_ns(falling, 2).known);
 }
 
+static void a_trace_without_a_time_is_left_out(void **state)
+{
+    (void)state;
+    dl_gpu_copies copies[] = {{1e6, 24000}, {3e6, 0}, {2e6, 34000}};
+    const dl_value value = copy_ns(copies, 3);
+    assert_true(value.known);
+    assert_true(fabs(value.value - 14000) < 1e-6);
+    assert_int_equal(value.count, 2);
+    assert_false(copy_ns(copies, 2).known);
+}
+
 static void too_little_memory_in_use_is_told(void **state)
 {
     (void)state;
@@ -198,6 +209,7 @@ int main(void)
         cmocka_unit_test(copies_of_one_size_have_no_line),
         cmocka_unit_test(copies_of_one_time_take_all_of_it),
         cmocka_unit_test(more_bytes_in_less_time_have_no_fixed_time),
+        cmocka_unit_test(a_trace_without_a_time_is_left_out),
         cmocka_unit_test(too_little_memory_in_use_is_told),
         cmocka_unit_test(a_bench_of_gpus_gives_what_the_host_charges),
     };
