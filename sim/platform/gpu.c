@@ -14,7 +14,7 @@ static void on_input(void *user, int worker);
 static double slowed(const void *user, int worker)
 {
     const dl_gpus *gpus = user;
-    return dl_gpus_slowed_by_others(gpus, gpus->places[worker]);
+    return dl_gpus_slowed_by_others(gpus, worker, gpus->places[worker]);
 }
 
 static void init_input(dl_gpus *gpus)
@@ -139,12 +139,15 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
                : 1;
 }
 
-double dl_gpus_slowed_by_others(const dl_gpus *gpus, dl_place gpu)
+double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu)
 {
     if (!gpus->shared || gpu.kind != DL_PLACE_GPU) return 1;
-    const int others =
-        gpus->computing[gpu.node * gpus->config.options->machine.gpu_count + gpu.index];
+    const int number = gpu.node * gpus->config.options->machine.gpu_count + gpu.index;
     const int most = gpus->config.workers;
+    int others = gpus->computing[number];
+    if (worker >= 0 && gpus->workers[worker].phase == DL_GPU_COMPUTES &&
+        dl_gpus_number(gpus, worker) == number)
+        others--;
     return 1 / gpus->share[others < most ? others + 1 : most];
 }
 

@@ -163,12 +163,13 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
 
 /* What one operation of an exchange on a GPU takes beside itself where a worker's thread launches it and
  * waits for its end, in turn: the launch, and what the thread is late by, as at the end of a step;
- * longer beside workers that compute there, as their own operations are. */
-static double launched_ns(const dl_gpus *gpus, dl_place gpu)
+ * longer beside workers (other than `worker`; -1: any) that compute there, as their own operations
+ * are. */
+static double launched_ns(const dl_gpus *gpus, int worker, dl_place gpu)
 {
     const dl_workload *w = gpus->config.workload;
     if (!gpus->config.options->in_turn) return 0;
-    return (w->launch_ns + w->dispatch_ns) * dl_gpus_slowed_by_others(gpus, gpu);
+    return (w->launch_ns + w->dispatch_ns) * dl_gpus_slowed_by_others(gpus, worker, gpu);
 }
 
 /* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
@@ -277,7 +278,7 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     const dl_gpu_options *options = gpus->config.options;
     const int shards = options->shards;
     const dl_gpu_copy *copies = (push ? gpus->push : gpus->pull) + worker * shards;
-    const int64_t launched = dl_ns_ceil(launched_ns(gpus, gpus->places[worker]));
+    const int64_t launched = dl_ns_ceil(launched_ns(gpus, worker, gpus->places[worker]));
     int count = 0;
     for (int s = 0; s < shards; s++) {
         const double part = shard_part(gpus, s, bytes);
@@ -304,7 +305,7 @@ dl_gpu_serving dl_gpus_serving_of(const dl_gpus *gpus, const dl_exchange *exchan
     const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const double latency_ns =
-        on_host ? pieces * s.cost->latency_ns : launched_ns(gpus, gpus->servers[0]);
+        on_host ? pieces * s.cost->latency_ns : launched_ns(gpus, -1, gpus->servers[0]);
     return (dl_gpu_serving){s.name, thread_rate(&s), latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0};
 }
 

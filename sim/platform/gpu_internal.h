@@ -159,10 +159,11 @@ static inline dl_gpus *dl_gpus_of(const dl_team *team)
     return team->machine;
 }
 
-/* The worker's GPU over all nodes, as in dl_gpus.computing and .held. */
-/* By how much an operation of one more worker takes longer beside those that compute on this GPU. */
-double dl_gpus_slowed_by_others(const dl_gpus *gpus, dl_place gpu);
+/* By how much an operation of this worker (-1: of none) takes longer beside the others that compute on
+ * this GPU. */
+double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu);
 
+/* The worker's GPU over all nodes, as in dl_gpus.computing and .held. */
 static inline int dl_gpus_number(const dl_gpus *gpus, int worker)
 {
     const dl_place place = gpus->places[worker];

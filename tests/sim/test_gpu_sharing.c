@@ -135,6 +135,20 @@ static void an_exchange_is_slower_beside_others(void **state)
     dl_run_result_free(&r);
 }
 
+/* Worker 1 has GPU 6 for itself. The copy of its next batch starts as it starts to compute and takes
+ * 10 ms, longer than its step: nobody else computes there. */
+static void an_own_step_does_not_slow_the_next_batch(void **state)
+{
+    (void)state;
+    const char *costs = TURNS "[op input]\nfixed_ns = 0\nper_sample_ns = 0\n"
+                              "[input]\nbytes_per_sample = 10000\ncopy_ns = 1e7\n";
+    dl_run_result r = fixture_run_gpus(costs, "gpus = 5, 6\n", 3, 20,
+                                       "[sync]\nmode = async\n"
+                                       "[input]\nprefetch = 1\n");
+    assert_near(1e9 * r.worker_step_s[1], 1e7 + 1200, 0.02);
+    dl_run_result_free(&r);
+}
+
 /* Eight workers that do not slow one another down compute 1 ms, and have the lock for 160 us of
  * update and, in dlprof train, for their pull of 8.2 us. */
 static void parameters_are_pulled_under_the_lock(void **state)
@@ -235,6 +249,7 @@ int main(void)
         cmocka_unit_test(a_server_on_the_workers_gpu),
         cmocka_unit_test(each_wait_for_the_gpu_takes_its_launch),
         cmocka_unit_test(an_exchange_is_slower_beside_others),
+        cmocka_unit_test(an_own_step_does_not_slow_the_next_batch),
         cmocka_unit_test(parameters_are_pulled_under_the_lock),
         cmocka_unit_test(a_batch_is_copied_at_a_fixed_time_too),
         cmocka_unit_test(each_worker_needs_its_memory),
