@@ -116,12 +116,10 @@ static int64_t issued_ns(const taking *t, const dl_activity_step *step, const dl
     return end_ns >= 0 ? end_ns : INT64_MAX;
 }
 
-/* The median timed step on the host, from the first of its launches to that of the next step; NaN if
- * no launches are known. The mean of a few dozen steps would hold what other processes and the
- * program's own start took from some of them. */
-static double host_step_ns(const taking *t, const dl_replay_time *times)
+/* The timed steps on the host whose launches are known, each from the first of its launches to that
+ * of the next step: steps_ns[line.count]. Returns how many there are. */
+static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double *steps_ns)
 {
-    double *steps_ns = dl_calloc(t->line->count, sizeof *steps_ns, "steps");
     size_t count = 0;
     int64_t next_ns =
         t->ends_open ? issued_ns(t, &t->line->steps[t->line->count - 1], times) : INT64_MAX;
@@ -131,9 +129,7 @@ static double host_step_ns(const taking *t, const dl_replay_time *times)
             steps_ns[count++] = (double)(next_ns - start_ns);
         if (start_ns != INT64_MAX) next_ns = start_ns;
     }
-    const double median_ns = count > 0 ? gsl_stats_median(steps_ns, 1, count) : (double)NAN;
-    free(steps_ns);
-    return median_ns;
+    return count;
 }
 
 static int64_t work_end_ns(const taking *t, const dl_activity_step *step,
@@ -187,22 +183,47 @@ static unsigned kind_bit(const dl_replay_graph *graph, size_t node)
                                                                   : graph->nodes[node].kind);
 }
 
-/* The mean step when nodes of some kinds take no time, on the device or on the host. */
-static dl_status step_without(taking *t, unsigned kinds, bool on_host, double *step_ns,
-                              dl_error *err)
+/* Replays the graph with nodes of some kinds taking no time: times[node_count]. */
+static dl_status replay_without(taking *t, unsigned kinds, dl_replay_time *times, dl_error *err)
 {
     dl_replay_graph *g = &t->run.graph;
     int64_t *kept = dl_calloc(g->node_count, sizeof *kept, "replay");
-    dl_replay_time *times = dl_calloc(g->node_count, sizeof *times, "replay");
     for (size_t n = 0; n < g->node_count; n++) {
         kept[n] = g->nodes[n].duration_ns;
         if (kinds & kind_bit(g, n)) g->nodes[n].duration_ns = 0;
     }
     const dl_status status = dl_replay_simulate(g, times, err);
-    if (status == DL_OK) *step_ns = on_host ? host_step_ns(t, times) : device_step_ns(t, times);
     for (size_t n = 0; n < g->node_count; n++)
         g->nodes[n].duration_ns = kept[n];
     free(kept);
+    return status;
+}
+
+static dl_status device_step_without(taking *t, unsigned kinds, double *step_ns, dl_error *err)
+{
+    dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
+    const dl_status status = replay_without(t, kinds, times, err);
+    if (status == DL_OK) *step_ns = device_step_ns(t, times);
+    free(times);
+    return status;
+}
+
+/* What a step takes on the host when nodes of some kinds take no time; NaN if no launches are known. */
+typedef struct host_step {
+    double median_ns, mean_ns;
+} host_step;
+
+static dl_status host_step_without(taking *t, unsigned kinds, host_step *step, dl_error *err)
+{
+    dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
+    double *steps_ns = dl_calloc(t->line->count, sizeof *steps_ns, "steps");
+    const dl_status status = replay_without(t, kinds, times, err);
+    const size_t count = status == DL_OK ? host_steps_ns(t, times, steps_ns) : 0;
+    *step = (host_step){(double)NAN, (double)NAN};
+    if (count > 0)
+        *step = (host_step){.mean_ns = gsl_stats_mean(steps_ns, 1, count),
+                            .median_ns = gsl_stats_median(steps_ns, 1, count)};
+    free(steps_ns);
     free(times);
     return status;
 }
@@ -492,18 +513,23 @@ static dl_status use_external(taking *t, dl_external external, dl_error *err)
     return DL_OK;
 }
 
-/* The host's part of a step, and how much of it is waits for what is not in the trace. */
+/* The host's part of a step, and how much of it is waits for what is not in the trace. Of what the
+ * host does, the median step counts: the mean of a few dozen would hold what other processes and the
+ * program's own start took from some of them. Of the waits, the mean: those of a loader that stalls
+ * every few steps are in few of them, and last. */
 static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_threads;
-    double busy_ns = 0;
-    dl_status status = step_without(t, works, true, &costs->host_ns, err);
-    if (status != DL_OK || waits->count == 0) return status;
-    status = step_without(t, works | 1u << DL_REPLAY_EXTERNAL, true, &busy_ns, err);
+    host_step all, busy;
+    dl_status status = host_step_without(t, works, &all, err);
+    costs->host_ns = all.median_ns;
+    if (status != DL_OK || waits->count == 0 || isnan(all.mean_ns)) return status;
+    status = host_step_without(t, works | 1u << DL_REPLAY_EXTERNAL, &busy, err);
     if (status != DL_OK) return status;
-    const double waits_ns = costs->host_ns - busy_ns;
+    const double waits_ns = fmax(0, all.mean_ns - busy.mean_ns);
     if (!waits->removed && waits_ns < WAITS_NAMED_FRAC * costs->step_ns) return DL_OK;
     costs->waits_ns = waits_ns;
+    costs->host_ns = busy.median_ns + waits_ns;
     char *where = waits->where != NULL ? dl_format(", in '%.60s'", waits->where) : dl_strdup("");
     if (waits->removed) {
         dl_notes_add(
@@ -676,7 +702,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     if (status == DL_OK) {
         take_slowdown(t, costs, given);
         take_apart(t, costs->slowdown.known ? costs->slowdown.factor : 1);
-        status = step_without(t, host | collectives, false, &costs->device_ns, err);
+        status = device_step_without(t, host | collectives, &costs->device_ns, err);
     }
     if (status == DL_OK) status = take_host(t, works, costs, err);
     if (status != DL_OK) return status;

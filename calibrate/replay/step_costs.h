@@ -165,9 +165,10 @@ typedef struct dl_step_costs {
     size_t passes; /* forward passes of a step, each of a part of the samples; 1.. */
     size_t steps;  /* whose times are known: step_ns, device_ns are their means */
     double step_ns, device_ns;
-    double host_ns; /* median, without what recording added; NaN = no launches are in the trace */
+    double host_ns; /* median, without what recording added, and waits_ns; NaN = no launches are in
+                     * the trace */
     double host_error_ns; /* of what recording added */
-    double waits_ns;      /* external waits of threads in it; 0 where they are left out */
+    double waits_ns;      /* mean external waits of threads in it; 0 where they are left out */
     dl_step_mean forward_ns, backward_ns, update_ns; /* of device_ns */
     dl_step_op *ops; /* [op_count] those that take time, by phase; their sum is device_ns */
     size_t op_count;

@@ -334,6 +334,39 @@ static void waits_of_threads_are_named(void **state)
     }
 }
 
+/* A loader that stalls every fourth step: 80 ms more in two of the eight steps, 20 ms in the mean. */
+static void waits_of_few_steps_count(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 9; s++) {
+        const int64_t step_ns = t.host_ns;
+        t.device_ns = t.host_ns + 5000;
+        rank_trace_work(&t, RT_COMPUTE, 20000000);
+        t.host_ns = t.device_ns + (s % 4 == 3 ? 80000000 : 0);
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = {0};
+    dl_costs costs = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    const dl_step_hints hints = {.marks = "ProfilerStep"};
+    assert_int_equal(
+        dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
+        DL_OK);
+    assert_int_equal(c.steps, 8);
+    assert_float_equal(c.step_ns, 40005000, 1);
+    assert_float_equal(c.waits_ns, 20000000, 1000);
+    assert_float_equal(c.host_ns, 40005000, 1000);
+    assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
+    assert_float_equal(costs.dispatch.per_worker_ns.value, 20005000, 1000);
+    assert_float_equal(costs.dispatch.external_ns.value, 20000000, 1000);
+    dl_costs_free(&costs);
+    dl_notes_free(&notes);
+    dl_step_costs_free(&c);
+}
+
 /* Six launches a step: 200 ns each by the trace's figures; where a recorder names none, 2.7 us and
  * 0.7 us for each of its three ranges in a step, of which half of the host's time is the most. */
 static void recording_is_taken_off_the_host(void **state)
@@ -442,6 +475,7 @@ int main(void)
         cmocka_unit_test(one_step_is_taken_as_it_is),
         cmocka_unit_test(waits_of_devices_are_kept_removed_or_refused),
         cmocka_unit_test(waits_of_threads_are_named),
+        cmocka_unit_test(waits_of_few_steps_count),
         cmocka_unit_test(recording_is_taken_off_the_host),
         cmocka_unit_test(host_is_that_of_the_usual_step),
         cmocka_unit_test(model_is_what_was_copied_before),
