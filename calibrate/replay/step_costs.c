@@ -405,18 +405,30 @@ static void take_copies(const taking *t, dl_step_costs *costs)
 #define UPDATE_MOST_BYTES_PER_S 8e12
 #define UPDATE_LEAST_BYTES_PER_S 20e9
 
-/* Whether a regular step copies that many bytes to the device in one piece. */
-static bool is_size_of_input(const taking *t, uint64_t bytes)
+static int compare_bytes(const void *a, const void *b)
 {
+    return DL_COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+/* The sizes of what regular steps copy to the device in one piece, each once, sorted. Owned by the
+ * caller. */
+static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
+{
+    uint64_t *sizes = dl_calloc(t->line->work_count, sizeof *sizes, "sizes of inputs");
+    size_t found = 0, kept = 0;
     for (size_t s = 0; s < t->line->count; s++) {
         const dl_activity_step *step = &t->line->steps[s];
         for (size_t w = step->first;
              step->label == DL_STEP_REGULAR && w < step->first + step->count; w++) {
             const dl_activity *a = &t->trace->activities[t->line->work[w]];
-            if (is_input(a) && a->bytes == bytes) return true;
+            if (is_input(a)) sizes[found++] = a->bytes;
         }
     }
-    return false;
+    dl_sort(sizes, found, sizeof *sizes, compare_bytes);
+    for (size_t i = 0; i < found; i++)
+        if (kept == 0 || sizes[i] != sizes[kept - 1]) sizes[kept++] = sizes[i];
+    *count = kept;
+    return sizes;
 }
 
 /* A model is copied to its device before its first regular step: without all-reduces these bytes are
@@ -424,15 +436,19 @@ static bool is_size_of_input(const taking *t, uint64_t bytes)
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
     double bytes = 0;
-    size_t first = 0;
+    size_t first = 0, size_count = 0;
+    uint64_t *sizes = sizes_of_inputs(t, &size_count);
     while (!t->timed[first])
         first++;
     const int64_t first_ns = t->line->steps[first].start_ns;
     for (size_t i = 0; i < t->trace->activity_count; i++) {
         const dl_activity *a = &t->trace->activities[i];
         if (!is_input(a) || a->device != t->line->device || a->start_ns >= first_ns) continue;
-        if (!is_size_of_input(t, a->bytes)) bytes += (double)a->bytes;
+        size_t at = 0;
+        DL_BISECT(at, size_count, sizes[at] < a->bytes);
+        if (at == size_count || sizes[at] != a->bytes) bytes += (double)a->bytes;
     }
+    free(sizes);
     double starts_ns = 0; /* which do not depend on the bytes */
     for (size_t i = 0; i < costs->op_count; i++)
         if (dl_ends_with(costs->ops[i].name, ".update")) starts_ns += costs->ops[i].starts_ns;

@@ -430,7 +430,7 @@ static void copy_to_device(rank_trace *t, uint64_t bytes)
     a->bytes = bytes;
 }
 
-/* Copied before the steps: two tensors of the model, and an input as in every step. Of 51 MB the
+/* Copied before the steps: two tensors of the model, and inputs of both sizes as in every step. Of 51 MB the
  * update of 10 us cannot read and write each byte, by any memory; 1 ms is far too long for 4 MB. */
 static void model_is_what_was_copied_before(void **state)
 {
@@ -446,9 +446,11 @@ static void model_is_what_was_copied_before(void **state)
         copy_to_device(&t, cases[i].first);
         copy_to_device(&t, 1000000);
         copy_to_device(&t, 7000);
+        copy_to_device(&t, 900);
         for (int s = 0; s < 4; s++) {
             const int64_t step_ns = t.host_ns;
             copy_to_device(&t, 7000);
+            copy_to_device(&t, 900);
             rank_trace_work(&t, RT_COMPUTE, FORWARD_NS);
             const int64_t backward_ns = t.host_ns;
             rank_trace_work(&t, RT_COMPUTE, SECOND_NS);
