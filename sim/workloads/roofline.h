@@ -32,7 +32,6 @@
  * (PyTorch 2.11, ResNet-50 in fp32: steps with DistributedDataParallel and without), 2.8 us on a V100 (a
  * trace of one rank, HolisticTraceAnalysis' test data); their mean. */
 #define DL_ROOFLINE_COPY_NS 2400
-#define DL_ROOFLINE_COPY_NS 2400
 /* Host time to launch a kernel from a framework: assumed. */
 #define DL_ROOFLINE_LAUNCH_NS 10000
 
