@@ -216,11 +216,7 @@ static dl_status add_named(dl_table_costs *list, const candidates *all, const ch
 /* Adds the operation `name` unless it is there, or cannot be one. */
 static void add_operation(dl_costs *costs, const char *name)
 {
-    if (strcmp(name, "input") != 0 && strcmp(name, "dispatch") != 0 &&
-        !dl_ends_with(name, ".forward") && !dl_ends_with(name, ".backward") &&
-        !dl_ends_with(name, ".update")) {
-        return;
-    }
+    if (!dl_costs_is_op_name(name)) return;
     for (size_t i = 0; i < costs->op_count; i++) {
         if (strcmp(costs->ops[i].name, name) == 0) return;
     }

@@ -57,6 +57,13 @@ bool dl_costs_is_phase(const char *name, const char *phase)
            strcmp(name + length - tail, phase) == 0;
 }
 
+bool dl_costs_is_op_name(const char *name)
+{
+    return strcmp(name, "input") == 0 || strcmp(name, "dispatch") == 0 ||
+           dl_costs_is_phase(name, "forward") || dl_costs_is_phase(name, "backward") ||
+           dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
+}
+
 const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key)
 {
     if (key->owner != DL_COST_SINGLE) return NULL;

@@ -286,6 +286,9 @@ bool dl_costs_work_differs(const dl_costs *costs);
 /* Whether an operation's name ends in ".phase". */
 bool dl_costs_is_phase(const char *name, const char *phase);
 
+/* Whether an operation can have that name. */
+bool dl_costs_is_op_name(const char *name);
+
 /* What all operations take together at `batch` over the sum of their lines; 1 if not given. */
 double dl_costs_linearity(const dl_costs *costs, double batch);
 

@@ -583,13 +583,6 @@ static dl_status finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err)
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-static bool is_op_name(const char *name)
-{
-    return strcmp(name, "input") == 0 || strcmp(name, "dispatch") == 0 ||
-           dl_costs_is_phase(name, "forward") || dl_costs_is_phase(name, "backward") ||
-           dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
-}
-
 /* Reads the entry into the part of the costs that its row says. */
 static dl_status read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry, dl_error *err)
 {
@@ -606,10 +599,10 @@ static dl_status read_op(dl_costs *costs, const dl_ini *ini, const dl_ini_entry 
     while (i < costs->op_count && strcmp(costs->ops[i].name, name) != 0)
         i++;
     if (i == costs->op_count) {
-        if (!is_op_name(name)) {
+        if (!dl_costs_is_op_name(name)) {
             return dl_ini_error(ini, entry, DL_ERR_NAME, err,
                                 "an operation is called input, dispatch, or ends in .forward, "
-                                ".backward or .update");
+                                ".backward, .update or .bucket");
         }
         costs->ops = dl_realloc(costs->ops, i + 1, sizeof *costs->ops, "operations");
         costs->ops[i] = (dl_op_cost){.name = dl_strdup(name)};

@@ -455,6 +455,9 @@ static void test_bad_names(void **state)
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
     fails(table, NULL, DL_ERR_DATA, "lacks no cost");
     fails(table, "serial", DL_ERR_USAGE, "no cost 'serial'");
+    fails(table, "op network.buckets.fixed_ns", DL_ERR_USAGE, "no cost 'op network.buckets");
+    fails(table, "op network.bucket.fixed_ns", DL_ERR_DATA,
+          "lacks op network.bucket.per_sample_ns, which is not to be fitted");
     fails(table, "latency_ns", DL_ERR_USAGE, "several sections have 'latency_ns'");
     fails(table, "serial_ns, [dispatch] serial_ns", DL_ERR_USAGE, "is given twice");
     write_scenario(KNOWN TRUE_OP);

@@ -141,7 +141,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"[costs]\nschema = 1\n[overlap]\nslowdown = 0.9\n", DL_ERR_RANGE, 4,
          "0.9 is not within 1 to 100"},
         {"[costs]\nschema = 1\n[sync]\nlock_ns = 1, gues\n", DL_ERR_NAME, 4, "unknown origin"},
-        {"[costs]\nschema = 1\n[op conv1]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".forward"},
+        {"[costs]\nschema = 1\n[op conv1]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".bucket"},
         {"[costs]\nschema = 1\n[op .update]\nfixed_ns = 1\n", DL_ERR_NAME, 4, ".update"},
         {"[costs]\nschema = 1\n[op a.update]\nns = 1\n", DL_ERR_NAME, 4, "fixed_ns"},
         {"[costs]\nschema = 1\n[op a.update]\nfixed_ns = x\n", DL_ERR_PARSE, 4, "fixed_ns"},
