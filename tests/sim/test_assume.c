@@ -68,6 +68,21 @@ static void on_gpus_the_machine_file_counts(void **state)
     dl_machine_free(&machine);
 }
 
+/* Copies to and from buckets are part of no step but of those that overlap their exchange. */
+static void bucket_copies_are_not_issued(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 4e6\n"
+                                   "per_sample_ns = 0\n[op a.bucket]\nfixed_ns = 2e6\n"
+                                   "per_sample_ns = 0\n");
+    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    dl_assumptions made;
+    dl_costs_assume(&costs, DL_NEED_DISPATCH, &machine, 0, &made);
+    assert_near(find(&made, "dispatch", "per_worker_ns")->value, 2e6, 1e-12);
+    dl_costs_free(&costs);
+    dl_machine_free(&machine);
+}
+
 /* The host of 500 kernels takes 5 ms where half of a step is longer. */
 static void long_steps_are_issued_in_5_ms(void **state)
 {
@@ -419,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_gpus_the_machine_file_counts),
+        cmocka_unit_test(bucket_copies_are_not_issued),
         cmocka_unit_test(long_steps_are_issued_in_5_ms),
         cmocka_unit_test(on_cores_the_size_counts),
         cmocka_unit_test(copies_of_the_program_itself_are_timed),
