@@ -118,6 +118,34 @@ static void test_late_ends(void **state)
     assert_int_equal(dl_activities_cut_late_ends(NULL, 0, &worst_ns), 0);
 }
 
+/* Copies whose next work tells nothing: it starts with them, or is of the same graph. What comes after
+ * that ends them: 1 at 200, as 150 is of its own graph; 2 and 3 at 300; the first of 4 at 500, as 5
+ * starts with it and 400 is of its own graph; 5 at 400. Nothing ends a stream's last ones. */
+static void test_late_ends_look_on(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t stream, correlation;
+        int64_t start_ns, expected_ns;
+    } cases[] = {{7, 1, 100, 100}, {7, 1, 150, 50},  {7, 2, 200, 100}, {7, 3, 200, 100},
+                 {7, 4, 300, 200}, {7, 5, 300, 100}, {7, 4, 400, 100}, {7, 6, 500, 900},
+                 {7, 6, 600, 900}, {8, 7, 50, 900},  {8, 8, 50, 900}};
+    dl_activity works[sizeof cases / sizeof *cases];
+    const size_t count = sizeof cases / sizeof *cases;
+    for (size_t i = 0; i < count; i++) {
+        works[i] = (dl_activity){.kind = DL_ACTIVITY_MEMCPY,
+                                 .stream = cases[i].stream,
+                                 .correlation = cases[i].correlation,
+                                 .start_ns = cases[i].start_ns,
+                                 .duration_ns = 900};
+    }
+    int64_t worst_ns = -1;
+    assert_int_equal(dl_activities_cut_late_ends(works, count, &worst_ns), 7);
+    assert_int_equal(worst_ns, 850);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(works[i].duration_ns, cases[i].expected_ns);
+}
+
 static void test_device_work(void **state)
 {
     (void)state;
@@ -137,6 +165,7 @@ int main(void)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_device_work),
         cmocka_unit_test(test_late_ends),
+        cmocka_unit_test(test_late_ends_look_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,14 +42,25 @@ size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_
     }
     qsort(works, work_count, sizeof(dl_activity *), compare_on_stream);
     *worst_ns = 0;
-    for (size_t i = 0; i + 1 < work_count; i++) {
+    /* Of what comes after a work on its stream, backwards: `later` is the first with another start,
+     * `other` the first with another correlation, and `beyond` is `other` as seen from `later`. */
+    const dl_activity *later = NULL, *other = NULL, *beyond = NULL;
+    for (size_t i = work_count; i-- > 0;) {
         dl_activity *copy = works[i];
-        const dl_activity *next = works[i + 1];
-        if (!ends_before_next(copy) || next->device != copy->device ||
-            next->stream != copy->stream || next->start_ns == copy->start_ns ||
-            next->correlation == copy->correlation)
+        const dl_activity *next = i + 1 < work_count ? works[i + 1] : NULL;
+        if (next == NULL || next->device != copy->device || next->stream != copy->stream) {
+            later = other = beyond = NULL;
             continue;
-        const int64_t late_ns = copy->start_ns + copy->duration_ns - next->start_ns;
+        }
+        if (next->start_ns != copy->start_ns) {
+            later = next;
+            beyond = other;
+        }
+        if (next->correlation != copy->correlation) other = next;
+        const dl_activity *bound =
+            later != NULL && later->correlation == copy->correlation ? beyond : later;
+        if (!ends_before_next(copy) || bound == NULL) continue;
+        const int64_t late_ns = copy->start_ns + copy->duration_ns - bound->start_ns;
         if (late_ns <= 0) continue;
         copy->duration_ns -= late_ns;
         cut++;
