@@ -536,6 +536,29 @@ static void files_are_read_by_content(void **state)
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
 }
 
+/* A copy that is said to end after the next kernel of its stream has started. */
+static void late_ends_are_cut(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "{\"schemaVersion\": 1, \"traceEvents\": [\n"
+        " {\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"Memcpy HtoD (Pinned -> Device)\","
+        " \"pid\": 0, \"tid\": 7, \"ts\": 10, \"dur\": 900, \"args\": {\"device\": 0,"
+        " \"stream\": 7, \"correlation\": 1, \"bytes\": 4096}},\n"
+        " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"pid\": 0, \"tid\": 7,"
+        " \"ts\": 15, \"dur\": 3, \"args\": {\"device\": 0, \"stream\": 7, \"correlation\": 2}}"
+        "]}";
+    dl_read_traces traces = {0};
+    dl_error err = {0};
+    write_gz("late.json", text, 0);
+    assert_int_equal(dl_read(&traces, "late.json", &plain, &err), DL_OK);
+    assert_int_equal(traces.items[0].trace.late_ends, 1);
+    assert_int_equal(traces.items[0].trace.late_worst_ns, 895000);
+    assert_int_equal(find(&traces.items[0], DL_ACTIVITY_MEMCPY, 0)->duration_ns, 5000);
+    dl_read_free(&traces);
+    unlink("late.json");
+}
+
 /* Nobody writes to this pipe: reading it would wait for ever. */
 static void pipes_and_folders_are_refused(void **state)
 {
@@ -567,6 +590,7 @@ int main(void)
         cmocka_unit_test(a_missing_rank_is_taken_from_the_name_or_said),
         cmocka_unit_test(impossible_times_are_counted),
         cmocka_unit_test(files_are_read_by_content),
+        cmocka_unit_test(late_ends_are_cut),
         cmocka_unit_test(pipes_and_folders_are_refused),
         cmocka_unit_test(pairs_are_those_of_a_process_and_a_name),
         cmocka_unit_test(mxnets_pairs_are_read),
