@@ -225,9 +225,8 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
 
 /* Makes the cost file of steps[count] of one workload, count >= 1: for each operation a line over
  * the batch sizes, or of one batch size starts_ns fixed and the rest per sample (updates: all
- * fixed). Gradients, noise and
- * slowdown are those of the first that has any. Zero `costs` before; dl_costs_free. DL_ERR_DATA if
- * traces do not fit together. */
+ * fixed). Gradients, noise and slowdown are those of the first that has any. Zero `costs` before;
+ * dl_costs_free. DL_ERR_DATA if traces do not fit together. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

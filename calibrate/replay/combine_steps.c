@@ -1,0 +1,275 @@
+/* The steps of several traces of one workload as one cost file. */
+#include <gsl/gsl_fit.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/replay/step_costs.h"
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/units.h"
+#include "sim/workloads/roofline.h"
+
+static dl_value value_of(double value, double error, size_t count, dl_origin origin)
+{
+    return (dl_value){.known = true,
+                      .value = value,
+                      .error = isfinite(error) ? error : 0,
+                      .count = (int64_t)count,
+                      .origin = origin};
+}
+
+static bool have_one_batch(const dl_step_costs *steps, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (steps[i].batch != steps[0].batch) return false;
+    }
+    return true;
+}
+
+static size_t all_steps(const dl_step_costs *steps, size_t count)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += steps[i].steps;
+    return sum;
+}
+
+/* What the operation takes in one trace's step; nothing if it does not occur. */
+static dl_step_op op_of(const dl_step_costs *step, const char *name)
+{
+    for (size_t i = 0; i < step->op_count; i++) {
+        if (strcmp(step->ops[i].name, name) == 0) return step->ops[i];
+    }
+    return (dl_step_op){0};
+}
+
+/* An update does not depend on the batch; nor do starts, ends and gaps of the passes' operations.
+ * The rest of the passes of one batch size is taken per sample. */
+static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t count)
+{
+    double sum = 0, starts = 0, squares = 0;
+    for (size_t i = 0; i < count; i++) {
+        const dl_step_op one = op_of(&steps[i], op->name);
+        sum += one.ns.value / (double)count;
+        starts += one.starts_ns / (double)count;
+        squares += pow(one.ns.error / (double)count, 2);
+    }
+    const bool fixed = dl_ends_with(op->name, ".update") || strncmp(op->name, "external.", 9) == 0;
+    const double batch = (double)steps[0].batch;
+    const size_t n = all_steps(steps, count);
+    if (fixed) {
+        op->fixed_ns = value_of(sum, sqrt(squares), n, DL_ORIGIN_MEASURED);
+        op->per_sample_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
+    } else {
+        op->fixed_ns = value_of(starts, 0, 0, DL_ORIGIN_ASSUMED);
+        op->per_sample_ns =
+            value_of(fmax(0, sum - starts) / batch, sqrt(squares) / batch, n, DL_ORIGIN_MEASURED);
+    }
+}
+
+static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
+{
+    double *x = dl_calloc(count, sizeof *x, "batch sizes"),
+           *y = dl_calloc(count, sizeof *y, "times");
+    double fixed, slope, cov00, cov01, cov11, squares;
+    for (size_t i = 0; i < count; i++) {
+        x[i] = (double)steps[i].batch;
+        y[i] = op_of(&steps[i], op->name).ns.value;
+    }
+    gsl_fit_linear(x, 1, y, 1, count, &fixed, &slope, &cov00, &cov01, &cov11, &squares);
+    const size_t n = all_steps(steps, count);
+    if (slope < 0) { /* more samples never take less time: what looks so does not depend on them */
+        fixed = gsl_stats_mean(y, 1, count);
+        slope = cov11 = 0;
+        cov00 = gsl_stats_variance_m(y, 1, count, fixed) / (double)count;
+    }
+    op->fixed_ns = value_of(fixed, count > 2 ? sqrt(cov00) : 0, n, DL_ORIGIN_FITTED);
+    op->per_sample_ns = value_of(slope, count > 2 ? sqrt(cov11) : 0, n, DL_ORIGIN_FITTED);
+    free(x);
+    free(y);
+}
+
+/* The operations of all traces, in the order of the first that has them. */
+static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < steps[i].op_count; k++) {
+            const char *name = steps[i].ops[k].name;
+            size_t at = 0;
+            while (at < costs->op_count && strcmp(costs->ops[at].name, name) != 0)
+                at++;
+            if (at < costs->op_count) continue;
+            costs->ops = dl_realloc(costs->ops, at + 1, sizeof *costs->ops, "operations");
+            costs->ops[at] = (dl_op_cost){.name = dl_strdup(name)};
+            costs->op_count++;
+        }
+    }
+    for (size_t i = 0; i < costs->op_count; i++) {
+        if (have_one_batch(steps, count)) {
+            set_of_one_batch(&costs->ops[i], steps, count);
+        } else {
+            fit_op(&costs->ops[i], steps, count);
+        }
+    }
+}
+
+/* The host's time to launch a step, and what of it are external waits, of the traces that give it. */
+static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
+{
+    double sum = 0, error = 0, waits = 0, known = 0;
+    size_t counted = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(steps[i].host_ns)) continue;
+        sum += steps[i].host_ns - steps[i].waits_ns;
+        error += steps[i].host_error_ns; /* the same recorder's: not independent */
+        waits += steps[i].waits_ns;
+        known++;
+        counted += steps[i].steps;
+    }
+    if (known > 0) {
+        costs->dispatch.per_worker_ns =
+            value_of(sum / known, error / known, counted, DL_ORIGIN_MEASURED);
+        costs->dispatch.serial_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED);
+        if (waits > 0)
+            costs->dispatch.external_ns = value_of(waits / known, 0, counted, DL_ORIGIN_MEASURED);
+    } else {
+        dl_notes_add(notes, "no launches in the trace: what the host takes, [dispatch], stays "
+                            "unknown");
+    }
+}
+
+static void add_copies(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
+{
+    double input = 0;
+    for (size_t i = 0; i < count; i++)
+        input += steps[i].input_bytes.value / (double)steps[i].batch / (double)count;
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].pageable_copies == 0) continue;
+        costs->copy.pageable_bytes_per_s = value_of(steps[i].pageable_bytes_per_s, 0,
+                                                    steps[i].pageable_copies, DL_ORIGIN_MEASURED);
+        break;
+    }
+    if (input <= 0) return; /* made on the device, or by copies that the trace lacks */
+    costs->input_bytes_per_sample = value_of(input, 0, all_steps(steps, count), DL_ORIGIN_MEASURED);
+    dl_notes_add(notes, "copies to the device count as input, not as operations");
+}
+
+static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                          dl_notes *notes)
+{
+    for (size_t i = 0; i < count && costs->parameter_bytes < 0; i++)
+        if (steps[i].parameter_bytes > 0)
+            costs->parameter_bytes = (int64_t)steps[i].parameter_bytes;
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].gradient_count == 0) continue;
+        costs->gradient_count = steps[i].gradient_count;
+        costs->gradients = dl_calloc(costs->gradient_count, sizeof *costs->gradients, "gradients");
+        memcpy(costs->gradients, steps[i].gradients,
+               costs->gradient_count * sizeof *costs->gradients);
+        costs->parameter_bytes = (int64_t)costs->gradients[costs->gradient_count - 1].bytes;
+        dl_notes_add(notes, "parameter_bytes are those of the gradients all-reduced in a step");
+        return;
+    }
+    dl_notes_add(notes, "no all-reduce of gradients in the trace");
+}
+
+static void add_slowdown(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
+{
+    for (size_t i = 0; i < count; i++) {
+        const dl_overlap_slowdown *s = &steps[i].slowdown;
+        if (!s->known) continue;
+        if (s->factor < 1) {
+            dl_notes_add(notes,
+                         "[overlap] slowdown: beside collectives operations took %.3f times as "
+                         "long; 1 is taken",
+                         s->factor);
+        }
+        costs->overlap_slowdown =
+            value_of(fmax(1, s->factor), s->error, s->works, DL_ORIGIN_MEASURED);
+        return;
+    }
+    dl_notes_add(notes, "[overlap] slowdown stays unknown: too little work was seen both beside "
+                        "collectives and alone");
+}
+
+static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    costs->noise = dl_calloc(count, sizeof *costs->noise, "noise");
+    for (size_t i = 0; i < count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < i; k++)
+            known = known || (steps[k].batch == steps[i].batch && steps[k].steps > 1);
+        if (known || steps[i].steps < 2) continue;
+        dl_noise_series *series = dl_calloc(1, sizeof *series, "noise");
+        series->factors = dl_calloc(steps[i].steps, sizeof *series->factors, "noise");
+        series->count = steps[i].steps;
+        memcpy(series->factors, steps[i].factors, series->count * sizeof *series->factors);
+        dl_noise_series_finish(series);
+        costs->noise[costs->noise_count++] =
+            (dl_noise_set){.batch = steps[i].batch, .copies = 1, .run_count = 1, .series = series};
+    }
+}
+
+static void note_one_batch(const dl_costs *costs, const dl_step_costs *steps, dl_notes *notes)
+{
+    double fixed_ns = 0;
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (!dl_ends_with(costs->ops[i].name, ".update")) fixed_ns += costs->ops[i].fixed_ns.value;
+    if (steps->on_cores) {
+        dl_notes_add(notes,
+                     "one batch size: forward and backward pass are taken per sample, which holds "
+                     "at %lld samples a worker only",
+                     (long long)steps->batch);
+    } else {
+        dl_notes_add(
+            notes,
+            "one batch size: %s of the forward and backward pass are assumed not to depend on "
+            "it (%.3g us of each kernel: its start, end, and the gap to the next one), the "
+            "rest is taken per sample; traces at two batch sizes give both",
+            DL_NS_TEXT(fixed_ns), DL_ROOFLINE_KERNEL_NS / 1e3);
+    }
+}
+
+dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                                dl_notes *notes, dl_error *err)
+{
+    *costs = (dl_costs){.parameter_bytes = -1, .state_bytes = -1};
+    costs->batch_min = costs->batch_max = steps[0].batch;
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].batch < costs->batch_min) costs->batch_min = steps[i].batch;
+        if (steps[i].batch > costs->batch_max) costs->batch_max = steps[i].batch;
+        if (i > 0 && steps[i].device != NULL && steps[0].device != NULL &&
+            strcmp(steps[i].device, steps[0].device) != 0) {
+            return dl_error_set(err, DL_ERR_DATA, "traces of different devices: %s and %s",
+                                steps[0].device, steps[i].device);
+        }
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (steps[i].on_cores == steps[0].on_cores) continue;
+        return dl_error_set(err, DL_ERR_DATA, "traces of GPUs and of cores in one");
+    }
+    costs->device = steps[0].device != NULL ? dl_strdup(steps[0].device) : NULL;
+    costs->framework = steps[0].framework != NULL ? dl_strdup(steps[0].framework) : NULL;
+    costs->cores = steps[0].cores;
+    add_ops(costs, steps, count);
+    if (have_one_batch(steps, count)) note_one_batch(costs, &steps[0], notes);
+    add_gradients(costs, steps, count, notes);
+    if (steps[0].on_cores) {
+        if (steps[0].broadcast_bytes > 0) {
+            costs->broadcast_bytes =
+                value_of(steps[0].broadcast_bytes, 0, steps[0].steps, DL_ORIGIN_MEASURED);
+            costs->broadcast_calls =
+                value_of(fmax(1, steps[0].broadcast_calls), 0, steps[0].steps, DL_ORIGIN_MEASURED);
+        }
+        costs->slice_ns = value_of(4e6, 0, 0, DL_ORIGIN_ASSUMED);
+        dl_notes_add(notes, "[sync] slice_ns, of processes that share a core, is assumed");
+    } else {
+        add_dispatch(costs, steps, count, notes);
+        add_copies(costs, steps, count, notes);
+        add_slowdown(costs, steps, count, notes);
+    }
+    add_noise(costs, steps, count);
+    return DL_OK;
+}
