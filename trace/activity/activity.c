@@ -35,7 +35,7 @@ static bool ends_before_next(const dl_activity *activity)
 
 size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_t *worst_ns)
 {
-    dl_activity **works = dl_calloc(count, sizeof *works, "works of streams");
+    dl_activity **works = dl_calloc(count, sizeof *works, "device operations by stream");
     size_t work_count = 0, cut = 0;
     for (size_t i = 0; i < count; i++) {
         if (dl_activity_is_device_work(&activities[i])) works[work_count++] = &activities[i];

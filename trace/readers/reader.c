@@ -12,7 +12,6 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/names.h"
-#include "trace/activity/activity.h"
 #include "trace/readers/readers_internal.h"
 
 /* Input buffer of zlib: a multiple of what the disk reads ahead. */
@@ -234,18 +233,6 @@ static dl_status choose(dl_read_traces *traces, const char *path, const dl_read_
     return DL_OK;
 }
 
-/* Of the traces of all readers: the .dlt reader has done so already, which leaves nothing to cut. */
-static void cut_late_ends(dl_read_traces *traces)
-{
-    for (size_t i = 0; i < traces->count; i++) {
-        dl_trace *trace = &traces->items[i].trace;
-        int64_t worst_ns = 0;
-        trace->late_ends +=
-            dl_activities_cut_late_ends(trace->activities, trace->activity_count, &worst_ns);
-        if (worst_ns > trace->late_worst_ns) trace->late_worst_ns = worst_ns;
-    }
-}
-
 dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_options *options,
                   dl_error *err)
 {
@@ -265,7 +252,6 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
         traces->reader = readers[i]->name;
         status = readers[i]->read(traces, path, options, err);
         if (status == DL_OK) status = choose(traces, path, options, err);
-        if (status == DL_OK) cut_late_ends(traces);
         if (status != DL_OK) dl_read_free(traces);
         return status;
     }

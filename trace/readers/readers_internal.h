@@ -34,7 +34,8 @@ void dl_trace_builder_append(dl_trace_builder *builder, const dl_activity *activ
 void dl_trace_builder_meta(dl_trace_builder *builder, const char *key, const char *format, ...)
     DL_PRINTF(3, 4);
 
-/* Gives the trace away, with the meta key "invalid_records"; the builder is empty then. */
+/* Gives the trace away, with late ends cut and the meta key "invalid_records"; the builder is empty
+ * then. */
 void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace);
 
 /* The reader of PyTorch's and MXNet's traces: Chrome-trace JSON as PyTorch's profiler (libkineto)

@@ -113,6 +113,8 @@ void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace)
         dl_trace_builder_meta(builder, "invalid_records", "%" PRIu64, builder->invalid);
     }
     *trace = builder->trace;
+    trace->late_ends = dl_activities_cut_late_ends(trace->activities, trace->activity_count,
+                                                   &trace->late_worst_ns);
     builder->trace = (dl_trace){0};
     dl_trace_builder_free(builder);
 }
