@@ -252,21 +252,22 @@ static void make_served_costs(made *m, const char *more)
     m->costs = fixture_costs(text);
 }
 
+static const char *const server_modes[] = {"async\n",
+                                           "ps\n",
+                                           "softsync\nn = 2\n",
+                                           "softsync\nn = 1\n",
+                                           "kbatchasync\nk = 3\n",
+                                           "ssp\nbound = 1\n",
+                                           "ssp\nbound = 0\n",
+                                           "average\ninterval = 1\n",
+                                           "average\ninterval = 3\n",
+                                           "average\ninterval = 2\naverage_state = yes\n"};
+static const char *const server_noises[] = {
+    "kind = none\n", "kind = lognormal\nsigma = 0.2\n", "kind = exponential\n",
+    "kind = gamma\nsigma = 0.4\nslow = 0:1.7\n", "kind = none\nslow = 1:2\n"};
+
 static void make_served(made *m, int seed)
 {
-    static const char *const modes[] = {"async\n",
-                                        "ps\n",
-                                        "softsync\nn = 2\n",
-                                        "softsync\nn = 1\n",
-                                        "kbatchasync\nk = 3\n",
-                                        "ssp\nbound = 1\n",
-                                        "ssp\nbound = 0\n",
-                                        "average\ninterval = 1\n",
-                                        "average\ninterval = 3\n",
-                                        "average\ninterval = 2\naverage_state = yes\n"};
-    static const char *const noises[] = {
-        "kind = none\n", "kind = lognormal\nsigma = 0.2\n", "kind = exponential\n",
-        "kind = gamma\nsigma = 0.4\nslow = 0:1.7\n", "kind = none\nslow = 1:2\n"};
     char path[64];
     *m = (made){.seed = seed};
     dl_random_init(&m->random, (uint64_t)seed, 1, 0, 0);
@@ -280,7 +281,8 @@ static void make_served(made *m, int seed)
              "ahead = %d\n[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
              "[sync]\nwhere = gpu:%d\nmode = %s[noise]\n%s",
              steps, warmup, seed, path, workers, below(m, 4), workers,
-             modes[below(m, (int)DL_LENGTH(modes))], noises[below(m, 5)]);
+             server_modes[below(m, (int)DL_LENGTH(server_modes))],
+             server_noises[below(m, (int)DL_LENGTH(server_noises))]);
     m->scenario = fixture_scenario("%s", m->text);
     unlink(path);
 }
@@ -375,18 +377,6 @@ static void list_gpus(int count, char *text, size_t room)
 
 static void make_hosted(made *m, int seed)
 {
-    static const char *const modes[] = {"async\n",
-                                        "ps\n",
-                                        "softsync\nn = 2\n",
-                                        "softsync\nn = 1\n",
-                                        "kbatchasync\nk = 3\n",
-                                        "ssp\nbound = 1\n",
-                                        "average\ninterval = 1\n",
-                                        "average\ninterval = 3\n",
-                                        "average\ninterval = 2\naverage_state = yes\n"};
-    static const char *const noises[] = {
-        "kind = none\n", "kind = lognormal\nsigma = 0.2\n", "kind = exponential\n",
-        "kind = gamma\nsigma = 0.4\nslow = 0:1.7\n", "kind = none\nslow = 1:2\n"};
     char path[64], gpus[256] = "", threads[64] = "", server[512];
     *m = (made){.seed = seed};
     dl_random_init(&m->random, (uint64_t)seed, 2, 0, 0);
@@ -398,7 +388,7 @@ static void make_hosted(made *m, int seed)
     if (below(m, 3) == 0 && workers < nodes * per_node) list_gpus(workers, gpus, sizeof gpus);
     snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
     make_host_machine(m, path, nodes, per_node);
-    const char *mode = modes[below(m, (int)DL_LENGTH(modes))];
+    const char *mode = server_modes[below(m, (int)DL_LENGTH(server_modes))];
     if (mode[0] == 'p' || strncmp(mode, "av", 2) == 0)
         snprintf(threads, sizeof threads, "server_threads = %d\n", 1 + below(m, workers));
     const int steps = 1 + below(m, 14), warmup = below(m, 5) * below(m, 2);
@@ -407,7 +397,7 @@ static void make_hosted(made *m, int seed)
              "ahead = %d\n%s[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
              "[sync]\nmode = %s%s[noise]\n%s",
              steps, warmup, seed, path, workers, below(m, 4), gpus, mode, threads,
-             noises[below(m, 5)]);
+             server_noises[below(m, (int)DL_LENGTH(server_noises))]);
     m->scenario = fixture_scenario("%s", m->text);
     unlink(path);
 }

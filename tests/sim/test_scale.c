@@ -77,19 +77,24 @@ static int64_t most_bytes(void)
     return 1024 * (int64_t)usage.ru_maxrss;
 }
 
+enum { MANY = 200000, STEPS = 6 };
+
+/* That many GPUs of one node each with a mode of [sync], and one node more. */
+static dl_run_result run_many(const char *mode)
+{
+    char rest[200];
+    snprintf(rest, sizeof rest, "[sync]\n%s[noise]\nkind = lognormal\nsigma = 0.1\n", mode);
+    return fixture_run_machine(FIXTURE_NODES("200001\ngpudirect = yes"),
+                               FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", MANY, STEPS, rest);
+}
+
 /* 200 000 GPUs that push 80 kB to a server over its port of 1 GB/s and pull as much: 80 us of each way for
  * each update. They need no links each: 600 bytes are enough, where the network takes more. */
 static void updates_of_many_workers_take_the_port(void **state)
 {
     (void)state;
-    enum { WORKERS = 200000, STEPS = 6 };
-    dl_run_result r =
-        fixture_run_machine(FIXTURE_NODES("200001\ngpudirect = yes"),
-                            FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", WORKERS, STEPS,
-                            "[sync]\nmode = async\nwhere = gpu:200000\n"
-                            "[noise]\nkind = lognormal\nsigma = 0.1\n");
-    assert_true(r.updates > (int64_t)WORKERS * (STEPS - 1) &&
-                r.updates <= (int64_t)WORKERS * STEPS);
+    dl_run_result r = run_many("mode = async\nwhere = gpu:200000\n");
+    assert_true(r.updates > (int64_t)MANY * (STEPS - 1) && r.updates <= (int64_t)MANY * STEPS);
     assert_near((double)r.updates, r.samples, 0);
     assert_near(r.usage.link_frac, 80e-6 * (double)r.updates / r.span_s, 1e-9);
     assert_true(r.usage.link_frac > 0.5 && r.usage.link_frac < 1);
@@ -102,19 +107,14 @@ static void updates_of_many_workers_take_the_port(void **state)
 static void averages_of_many_workers_take_the_port(void **state)
 {
     (void)state;
-    enum { WORKERS = 200000, STEPS = 6 };
-    dl_run_result r =
-        fixture_run_machine(FIXTURE_NODES("200001\ngpudirect = yes"),
-                            FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", WORKERS, STEPS,
-                            "[sync]\nmode = average\ninterval = 3\n"
-                            "[noise]\nkind = lognormal\nsigma = 0.1\n");
+    dl_run_result r = run_many("mode = average\ninterval = 3\n");
     assert_int_equal(r.updates, 2);
-    assert_near(r.usage.link_frac, 2 * 80e-6 * (WORKERS - 1) / r.span_s, 1e-9);
+    assert_near(r.usage.link_frac, 2 * 80e-6 * (MANY - 1) / r.span_s, 1e-9);
     assert_near(r.span_s, 2 * (16 + 8 + 16), 1e-3);
     assert_string_equal(r.usage.link, "node0 port0 up");
     dl_run_result_free(&r);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_true(most_bytes() < 20000000 + 600 * (int64_t)WORKERS);
+    assert_true(most_bytes() < 20000000 + 600 * (int64_t)MANY);
 #endif
 }
 
@@ -123,17 +123,16 @@ static void averages_of_many_workers_take_the_port(void **state)
 static void hundreds_of_thousands_are_simulated(void **state)
 {
     (void)state;
-    enum { WORKERS = 200000, STEPS = 6 };
     dl_run_result r = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "nodes = 50000\n",
-                                       WORKERS, STEPS, "");
-    assert_near(r.samples, (double)WORKERS * STEPS, 0);
+                                       MANY, STEPS, "");
+    assert_near(r.samples, (double)MANY * STEPS, 0);
     assert_near(r.step_mean_s, 1.1e-3, 1e-9);
     assert_near(r.step_p50_s, 1.1e-3, 1e-3);
     assert_near(r.step_p99_s, 1.1e-3, 1e-3);
     assert_near(r.step_sd_s, 0, 1e-12);
-    assert_near(r.throughput_per_s, WORKERS / 1.1e-3, 1e-9);
+    assert_near(r.throughput_per_s, MANY / 1.1e-3, 1e-9);
     dl_run_result_free(&r);
-    assert_true(most_bytes() < 5000 * (int64_t)WORKERS);
+    assert_true(most_bytes() < 5000 * (int64_t)MANY);
 }
 
 /* A step of 100 000 GPUs that all-reduce in a ring over 25 000 nodes: 2 (n-1) rounds, each with the way
