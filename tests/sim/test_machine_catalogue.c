@@ -121,13 +121,26 @@ static void instances_have_price_and_network(void **state)
     assert_int_equal(m.peer, DL_PEER_NONE);
     dl_machine_free(&m);
     m = machine_called("a3-highgpu-8g");
-    assert_false(m.price_usd_per_hour.known);
+    assert_true(near_scaled(m.price_usd_per_hour.value, 88.49, 0, 1e-12));
     assert_int_equal(m.nic_count, 4);
     assert_true(m.gpudirect);
     assert_int_equal(m.nics[3].parent, 1);
     dl_machine_free(&m);
-    m = machine_called("p5e.48xlarge");
+    m = machine_called("p5e.48xlarge"); /* not sold on demand */
     assert_false(m.price_usd_per_hour.known);
+    dl_machine_free(&m);
+    m = machine_called("4xBM.GPU.MI300X.8"); /* dots in a name */
+    assert_true(near_scaled(m.price_usd_per_hour.value, 48, 0, 1e-12));
+    assert_int_equal(m.price_usd_per_hour.origin, DL_ORIGIN_CATALOGUE);
+    assert_int_equal(m.nodes, 4);
+    assert_int_equal(m.nvlink_count, 28);
+    assert_int_equal(m.nic_count, 8);
+    assert_true(m.gpudirect);
+    dl_machine_free(&m);
+    m = machine_called("p5en.48xlarge"); /* two ports a GPU */
+    assert_int_equal(m.nic_count, 16);
+    assert_int_equal(m.nics[7].parent, 0);
+    assert_int_equal(m.nics[8].parent, 1);
     dl_machine_free(&m);
 }
 

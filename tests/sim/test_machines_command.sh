@@ -10,6 +10,8 @@ column() { awk -F, -v name="$2" '/^[^#]/ && !n { for (i = 1; i <= NF; i++) if ($
 
 expect 0 "a100            NVSwitch" --machines
 expect 0 "5.67 in 2024" --machines
+expect 0 "BM.GPU.MI300X.8              1     8 mi300x          xgmi      48.00 in 2026-09" --machines
+expect 0 "113.93 in 2026-09" --machines
 expect 0 "rtx3090         24GiB     936GB/s" --machines
 
 run=(--workload resnet50 --batch-per-worker 32 --steps 10)
@@ -20,6 +22,15 @@ expect 0 "5 points" "${run[@]}" --machine 2xg5.48xlarge
 expect 0 "3 points" "${run[@]}" --machine g5.12xlarge -o price.csv
 [ "$(column price.csv usd_per_hour | tr '\n' ' ')" = "5.672 5.672 5.672 " ] ||
     fail "prices: $(column price.csv usd_per_hour)"
+
+# It reaches the price of an epoch, in hours, and advice, which takes the cheaper of two.
+epoch=(--set workload.samples_per_epoch=1281167)
+expect 0 "1 point" "${run[@]}" "${epoch[@]}" --machine BM.GPU.MI300X.8 --workers 8 -o epoch.csv
+awk -v s="$(column epoch.csv epoch_s)" -v usd="$(column epoch.csv usd_per_epoch)" \
+    'BEGIN { ratio = s / 3600 * 48 / usd; exit !(usd > 0 && ratio > 0.9999 && ratio < 1.0001) }' ||
+    fail "price of an epoch: $(column epoch.csv usd_per_epoch)"
+expect 0 "--machine p4d.24xlarge" "${run[@]}" "${epoch[@]}" --machine p4d.24xlarge,p4de.24xlarge \
+    --workers 8 --advise --for cost --max-points 20 -o advice.csv
 
 # In a scenario's file, also of another folder, and saved into one.
 mkdir elsewhere
