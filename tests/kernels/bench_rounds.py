@@ -65,11 +65,10 @@ def number(ms):
 
 def cell_columns(cell):
     if cell is None or not cell.rounds():
-        return ["-"] * 6
-    wall, cpu = cell.ratios(), cell.ratios("cpu_ms")
-    return ([number(cell.median(p)) for p in PROGRAMS] +
-            [f"{statistics.median(wall):.2f}", f"{min(wall):.2f} to {max(wall):.2f}",
-             f"{statistics.median(cpu):.2f}"])
+        return ["-"] * 4
+    wall = cell.ratios()
+    rounds = f" ({min(wall):.2f} to {max(wall):.2f})" if len(wall) > 1 else ""
+    return ([number(cell.median(p)) for p in PROGRAMS] + [f"{statistics.median(wall):.2f}{rounds}"])
 
 
 HEAD = "| | batch | dlprof ms | "
@@ -77,7 +76,7 @@ HEAD = "| | batch | dlprof ms | "
 
 def table(cells):
     """Its lines."""
-    names = ["dlprof ms", "NCHW", "channels_last", "ratio", "rounds", "of CPU time"]
+    names = ["dlprof ms", "NCHW", "channels_last", "ratio"]
     lines = ["| | batch | " + " | ".join(names + [names[0] + ", 2 cores"] + names[1:]) + " |",
              "|---" * (2 + 2 * len(names)) + "|"]
     before = None

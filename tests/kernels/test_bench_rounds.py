@@ -33,10 +33,14 @@ cell = cells["resnet50", 2, 64]
 # The fourth round is not complete: its layouts would give 0.9.
 assert cell.ratios() == [1.2, 1.1, 1.3], cell.ratios()
 assert cell.last_round() == 4 and cell.others() == 0.3
-# Medians of the columns; ratios 1.2 (1.1 to 1.3); of processor time 1.2 / 1.1.
-row = "| ResNet-50 | 64 |" + 6 * " - |" + " 100 | 150 | 140 | 1.20 | 1.10 to 1.30 | 1.09 |"
+# Medians of the columns; ratios 1.2 (1.1 to 1.3).
+row = "| ResNet-50 | 64 |" + 4 * " - |" + " 100 | 150 | 140 | 1.20 (1.10 to 1.30) |"
 lines = bench_rounds.table(cells)
 assert lines[2:] == [row], lines
+# A single round has no range.
+single = bench_rounds.Cell()
+single.turns[1] = cell.turns[1]
+assert bench_rounds.cell_columns(single) == ["100", "150", "120", "1.20"]
 # Only the first table of that head, to its end.
 old = ["before", "| | batch | dlprof ms | more |", "|---|", "| x |", "",
        "| | batch | dlprof ms | second |", "end"]
