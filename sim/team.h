@@ -89,10 +89,12 @@ typedef enum dl_exchange_kind {
 
 typedef struct dl_exchange {
     dl_exchange_kind kind;
-    bool with_state;   /* push, pull, average: with the optimizer's state */
-    bool as_learned;   /* push, average: of parameters, of which messages have the difference from
+    bool with_state; /* push, pull, average: with the optimizer's state */
+    bool as_learned; /* push, average: of parameters, of which messages have the difference from
                           those of the last average */
-    int slices;        /* average, sum, filter: 1 .. workers */
+    bool as_upload;  /* push: what was learned since the last upload, to a syncer; the worker keeps
+                          the parameters that it goes on from */
+    int slices;      /* average, sum, filter: 1 .. workers */
     int64_t gradients; /* apply, add */
 } dl_exchange;
 

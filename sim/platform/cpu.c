@@ -1,6 +1,7 @@
 /* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages are
  * done by the workers' own threads, or their communication threads (sim/workload.h says what they
- * cost, sim/platform/host.h how they slow each other). Or they are processes, whose all-reduces and
+ * cost, sim/platform/host.h how they slow each other). A syncer is one thread more, which may run on
+ * any core. Or they are processes, whose all-reduces and
  * round trips to a server were measured by what they add to a step of as many
  * (sim/collective/collective_cost.h). An all-reduce is a time that passes for all, and so is what a
  * synchronous server takes with all; a round trip keeps
@@ -15,15 +16,27 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/platform/host.h"
+#include "sim/sync/syncer.h"
 
 static dl_host *host_of(const dl_team *team)
 {
     return team->machine;
 }
 
-static void on_work_done(void *user, int worker)
+/* The thread after the agents'. */
+static int syncer_of(const dl_team *team)
 {
-    dl_team_done(user, worker);
+    return team->agents;
+}
+
+static void on_work_done(void *user, int thread)
+{
+    dl_team *team = user;
+    if (thread == syncer_of(team)) {
+        dl_syncer_merged(team);
+    } else {
+        dl_team_done(team, thread);
+    }
 }
 
 /* The run starts anywhere between two timer ticks, which come at the same time on all cores;
@@ -40,19 +53,22 @@ static double first_tick_ns(const dl_team_config *config)
 static int init(dl_team *team)
 {
     const dl_team_config *config = &team->config;
+    const bool has_syncer = config->syncer != NULL;
     team->machine = dl_calloc(1, sizeof(dl_host), "host");
-    dl_host_init(host_of(team),
-                 &(dl_host_config){.engine = &team->engine,
-                                   .cores = config->cores,
-                                   .threads = team->agents,
-                                   .migrates = config->platform == &dl_platform_processes,
-                                   .slice_ns = config->workload->slice_ns,
-                                   .tick_ns = first_tick_ns(config),
-                                   .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,
-                                   .costs = config->costs,
-                                   .done = on_work_done,
-                                   .user = team});
-    return 1 + team->agents; /* the host's timer, ends of all-reduces */
+    dl_host_init(
+        host_of(team),
+        &(dl_host_config){.engine = &team->engine,
+                          .cores = config->cores,
+                          .threads = team->agents + has_syncer,
+                          .pinned = config->platform == &dl_platform_cpu ? team->agents : 0,
+                          .slice_ns = config->workload->slice_ns,
+                          .tick_ns = first_tick_ns(config),
+                          .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,
+                          .costs = config->costs,
+                          .done = on_work_done,
+                          .user = team});
+    return 1 + team->agents +
+           has_syncer; /* the host's timer, ends of all-reduces, the syncer's start */
 }
 
 static void free_host(dl_team *team)
@@ -80,11 +96,13 @@ static void update(dl_team *team, int worker)
 }
 
 /* A push of `bytes`. What was learned is a copy of the parameters, and a pass that subtracts those of the
- * last average. */
+ * last average, or upload, after which the worker copies those that it goes on from. */
 static dl_work push_work(const dl_workload *workload, const dl_exchange *exchange, double bytes)
 {
-    if (workload->compression.kind == DL_COMPRESS_NONE)
-        return dl_byte_work(&workload->copy, bytes, 1);
+    const dl_work copy = dl_byte_work(&workload->copy, bytes, 1);
+    if (exchange->as_upload)
+        return dl_work_add(dl_work_add(copy, dl_byte_work(&workload->average, bytes, 2)), copy);
+    if (workload->compression.kind == DL_COMPRESS_NONE) return copy;
     const dl_work message = dl_message_work(workload, bytes);
     if (!exchange->as_learned) return message;
     return dl_work_add(dl_learned_work(workload, bytes, true), message);
@@ -142,6 +160,34 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
         work = dl_work_add(work, work_of(team, &exchange, workload->state_bytes / slices));
     }
     dl_host_move(host_of(team), agent, work);
+}
+
+/* The sum starts from nothing; each upload, and then the parameters, are added in a pass that takes as
+ * long as an average of two vectors; in between the sum is divided. */
+static dl_work merge_work(const dl_workload *workload, int uploads)
+{
+    const double bytes = workload->parameter_bytes;
+    dl_work work = dl_byte_work(&workload->copy, 2 * bytes, 1);
+    const dl_work add = dl_byte_work(&workload->average, bytes, 2);
+    for (int i = 0; i <= uploads; i++)
+        work = dl_work_add(work, add);
+    return work;
+}
+
+static void on_wakeup_of_syncer(void *user, int uploads)
+{
+    dl_team *team = user;
+    dl_host_move(host_of(team), syncer_of(team), merge_work(team->config.workload, uploads));
+}
+
+static void merge(dl_team *team, int uploads)
+{
+    const double wakeup_ns = team->config.workload->wakeup_ns;
+    if (dl_host_is_ending(host_of(team), syncer_of(team))) {
+        on_wakeup_of_syncer(team, uploads);
+    } else {
+        dl_engine_after(&team->engine, dl_ns_ceil(wakeup_ns), on_wakeup_of_syncer, team, uploads);
+    }
 }
 
 /* All start it at once, and it ends for all at once. */
@@ -210,7 +256,7 @@ static void measure(const dl_team *team, dl_usage *usage)
 {
     const dl_host *host = host_of(team);
     double span_ns = (double)team->engine.now_ns;
-    for (int c = 0; c < team->config.cores && c < team->agents; c++) {
+    for (int c = 0; c < team->config.cores && c < host->config.threads; c++) {
         char name[DL_RESOURCE_NAME_BYTES];
         snprintf(name, sizeof name, "core %d", c);
         double busy_ns = (double)dl_host_busy_ns(host, c);
@@ -221,9 +267,9 @@ static void measure(const dl_team *team, dl_usage *usage)
     usage->traffic_bytes = host->traffic_bytes;
 }
 
-#define ON_CORES                                                                       \
-    .init = init, .free = free_host, .compute = compute, .update = update, .cut = cut, \
-    .take_core = take_core, .ran_ns = ran_ns, .measure = measure
+#define ON_CORES                                                                           \
+    .init = init, .free = free_host, .compute = compute, .update = update, .merge = merge, \
+    .cut = cut, .take_core = take_core, .ran_ns = ran_ns, .measure = measure
 
 const dl_platform dl_platform_cpu = {.name = "cpu", .exchange = exchange, ON_CORES};
 

@@ -98,38 +98,44 @@ static void find_idle_core(dl_host *host, int thread)
 /* The thread wakes up. */
 static void join(dl_host *host, int thread)
 {
-    if (host->config.migrates) find_idle_core(host, thread);
+    if (thread >= host->config.pinned) find_idle_core(host, thread);
     dl_core *core = core_of(host, thread);
     if (core->head < 0) core->busy_since_ns = now_ns(host);
     enqueue(host, thread, core->head_since_ns < now_ns(host));
     host->runnable++;
 }
 
-static int waiting_on(const dl_host *host, const dl_core *core)
+/* How many threads wait for the core; *before: the one in its queue after which the first comes that
+ * migrates, -1 = none does. */
+static int waiting_on(const dl_host *host, const dl_core *core, int *before)
 {
     int count = 0;
-    for (int t = core->head; t >= 0; t = host->threads[t].next)
+    *before = -1;
+    for (int t = core->head; t >= 0 && host->threads[t].next >= 0; t = host->threads[t].next) {
         count++;
-    return count - 1; /* -1: idle */
+        if (*before < 0 && host->threads[t].next >= host->config.pinned) *before = t;
+    }
+    return count;
 }
 
-/* The idle core takes the thread over that runs next where most wait. */
+/* The idle core takes the thread over that migrates and runs next where most wait. */
 static void take_over(dl_host *host, dl_core *idle)
 {
     dl_core *from = NULL;
-    int most = 0;
+    int most = 0, before = -1;
     for (int c = 0; c < host->config.cores; c++) {
-        const int waiting = waiting_on(host, &host->cores[c]);
-        if (waiting > most) {
+        int found;
+        const int waiting = waiting_on(host, &host->cores[c], &found);
+        if (found >= 0 && waiting > most) {
             most = waiting;
+            before = found;
             from = &host->cores[c];
         }
     }
     if (from == NULL) return;
-    dl_thread *head = &host->threads[from->head];
-    const int thread = head->next;
-    head->next = host->threads[thread].next;
-    if (from->tail == thread) from->tail = from->head;
+    const int thread = host->threads[before].next;
+    host->threads[before].next = host->threads[thread].next;
+    if (from->tail == thread) from->tail = before;
     host->threads[thread].core = (int)(idle - host->cores);
     idle->busy_since_ns = now_ns(host);
     enqueue(host, thread, true);
@@ -143,7 +149,7 @@ static void leave(dl_host *host, dl_core *core)
     if (core->head < 0) {
         core->tail = -1;
         core->busy_ns += now_ns(host) - core->busy_since_ns;
-        if (host->config.migrates) take_over(host, core);
+        if (host->config.pinned < host->config.threads) take_over(host, core);
     }
     core->head_since_ns = now_ns(host);
 }
@@ -290,6 +296,12 @@ void dl_host_move(dl_host *host, int thread, dl_work work)
     host->traffic_bytes += work.traffic_bytes;
     start_work(host, thread, work.full_speed_ns,
                work.full_speed_ns > 0 ? work.traffic_bytes / work.full_speed_ns : 0);
+}
+
+bool dl_host_is_ending(const dl_host *host, int thread)
+{
+    const dl_thread *t = &host->threads[thread];
+    return host->updating && host->cores[t->core].head == thread && !t->has_work;
 }
 
 void dl_host_cut(dl_host *host, int thread)

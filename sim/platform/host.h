@@ -12,9 +12,9 @@
  * Linux was seen to do with two threads a core and a 4 ms tick. A thread whose work is done and
  * that is given new work in the same instant keeps its place and its slice.
  *
- * Threads are pinned to their cores, or migrate: one that wakes up goes to an idle core if its own is
- * busy, and a core that has nothing left to run takes over the next thread that waits on the core
- * where most do. So no core is idle while a thread waits. That is Linux' choice of a core at wake-up and
+ * A thread is pinned to its core, or migrates: when it wakes up it goes to an idle core if its own is
+ * busy, and a core that has nothing left to run takes over the next such thread that waits on the core
+ * where most do. So no core is idle while a thread waits that may run on it. That is Linux' choice of a core at wake-up and
  * its balancing of a core that becomes idle; its balancing of busy cores at intervals is left out.
  *
  * Work is in ns at full speed. Speeds change whenever who runs or who is runnable changes; in
@@ -40,7 +40,7 @@ typedef struct dl_host_config {
     dl_engine *engine;          /* borrowed until free; room for one pending event */
     int cores;                  /* >= 1 */
     int threads;                /* >= 1; thread t is on core t mod cores, or starts there */
-    bool migrates;              /* not pinned */
+    int pinned;                 /* 0 .. threads: the first ones; the others migrate */
     double slice_ns;            /* > 0; period of the timer tick; matters when threads > cores */
     double tick_ns;             /* >= 0; time of a tick */
     double memory_bytes_per_ns; /* > 0, INFINITY = no limit */
@@ -90,6 +90,9 @@ void dl_host_free(dl_host *host);
  * takes its core, or keeps its place when called from its own done callback. O(cores). */
 void dl_host_compute(dl_host *host, int thread, double work_ns);
 void dl_host_move(dl_host *host, int thread, dl_work work);
+
+/* It is the thread's own done callback that runs: it may be given work at once. */
+bool dl_host_is_ending(const dl_host *host, int thread);
 
 /* Lets what is left of the thread's work, if it has any, fall away: done is called as soon as it
  * has its core (at this very time if it runs). O(cores). */

@@ -321,7 +321,8 @@ static const dl_key rows[] = {
      .help = "a merge weights an upload that is s versions stale by (1 + s)^-weight_power; 0: all "
              "alike"},
     {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
-     .help = "seconds to read, merge and publish; default: an [update] of the cost file"},
+     .help = "seconds to read, merge and publish, on a machine of its own; default: an [update] of "
+             "the cost file, on cores the work of a thread beside the workers"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
      .help = "when a learner takes a new version: next: after an upload; replace: after any local "
              "step, losing those since the upload; rebase: as replace, but adding what it learned "

@@ -4,6 +4,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/platform/platform.h"
 #include "sim/sync/mode.h"
 #include "sim/sync/syncer.h"
 
@@ -176,10 +177,8 @@ static void lose(dl_team *team, int worker, int64_t *count)
     (*count)++;
 }
 
-static void on_merged(void *user, int unused)
+void dl_syncer_merged(dl_team *team)
 {
-    (void)unused;
-    dl_team *team = user;
     dl_syncer *s = team->syncer;
     s->merging = false;
     s->merge_ns[s->merges++] = team->engine.now_ns;
@@ -192,8 +191,14 @@ static void on_merged(void *user, int unused)
     look(team);
 }
 
-/* Without a given time: the server reads the uploads, writes the new version, at the costs of an
- * update by as many gradients. */
+static void on_merged(void *user, int unused)
+{
+    (void)unused;
+    dl_syncer_merged(user);
+}
+
+/* On a machine of its own, without a given time: the server reads the uploads, writes the new version,
+ * at the costs of an update by as many gradients. */
 static double merge_time_ns(const dl_team *team, int uploads)
 {
     const dl_workload *w = team->config.workload;
@@ -217,7 +222,11 @@ static void merge(dl_team *team, int count)
     }
     s->grace_end_ns = NOT_YET;
     s->merging = true;
-    dl_engine_after(&team->engine, dl_ns_ceil(merge_time_ns(team, count)), on_merged, team, 0);
+    if (team->config.platform->merge != NULL && !(s->config.merge_s > 0)) {
+        team->config.platform->merge(team, count);
+    } else {
+        dl_engine_after(&team->engine, dl_ns_ceil(merge_time_ns(team, count)), on_merged, team, 0);
+    }
 }
 
 static void set_grace_end(dl_team *team, int eligible)
@@ -353,7 +362,7 @@ static void push(dl_team *team, int worker)
 {
     team->workers[worker].stage = PUSHED;
     team->syncer->learners[worker].push_ns = team->engine.now_ns;
-    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH});
+    dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH, .as_upload = true});
 }
 
 /* The interval's last step is followed by the upload. */

@@ -1,6 +1,7 @@
-/* The syncer of asynchronous local SGD (mode async_average, sim/sync/async_average.c): a process
- * on a machine of its own, which merges what learners upload and publishes new versions of the
- * parameters. A learner is a worker.
+/* The syncer of asynchronous local SGD (mode async_average, sim/sync/async_average.c), which merges
+ * what learners upload and publishes new versions of the parameters. A learner is a worker. The syncer
+ * is a process on a machine of its own; on a CPU box it is a thread beside the workers, unless a time is
+ * given for its merges.
  *
  * Looking. Uploads lie where all can read them (a shared file system, the syncer's memory); the
  * syncer looks for them every `scan_s`, or hears of each at once. One upload per learner lies there:
@@ -65,7 +66,7 @@ typedef struct dl_syncer_config {
     double grace_s;      /* grace time at most */
     int adaptive;        /* of dl_grace_names */
     double weight_power; /* >= 0 */
-    double merge_s;      /* of a merge, with reading and publishing; 0: of the costs ([update]) */
+    double merge_s;      /* of a merge, with reading and publishing; 0: of the costs */
     int adopt;           /* dl_adopt */
     int each_ends;       /* of dl_end_names */
     double wait_s;       /* that a learner waits for a new version after an upload */
@@ -102,6 +103,9 @@ void dl_syncer_free(struct dl_syncer *syncer);
 void dl_syncer_start(dl_team *team);
 void dl_syncer_close(dl_team *team);
 void dl_syncer_end(dl_team *team);
+
+/* The platform has done the merge that it was asked for. */
+void dl_syncer_merged(dl_team *team);
 
 /* What became of the uploads; *merge_ns[the result]: times of the ends of merges after the warm-up,
  * ascending, borrowed; *since_ns: end of the merge before them, or 0. */

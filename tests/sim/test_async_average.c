@@ -181,17 +181,29 @@ static void the_rest_is_merged_when_all_have_ended(void **state)
     assert_merged(&r, (const int[6]){4, 3, 0, 1, 0, 2}, 2, (const int[2]){2, 1});
 }
 
-/* Without merge_s: an update of the costs. A step takes 1.1 ms, push and pull 8 us, a merge of two
- * 8000 (2 + 1) ns, who waits goes on 100 ns after it. */
-static void a_merge_costs_an_update(void **state)
+/* Without merge_s: work of a thread. A step takes 1.1 ms, a copy 8 us, adding a vector 16 us, waking up
+ * 1 us. A push is a copy, a subtraction and a copy; a merge of two is three additions and two copies;
+ * who waits goes on 100 ns after it. An addition moves three vectors, a copy two. */
+static void a_merge_is_work_of_a_thread(void **state)
 {
     (void)state;
     dl_run_result r = fixture_run_mode(FIXTURE_COSTS, "async_average", 2, 2, 20, "interval = 10\n",
                                        "[syncer]\nquorum = 2\nwait_s = 1\n");
-    const double first_ns = 11000000 + 8000 + 24000, next_ns = first_ns + 100 + 8000;
+    const double first_ns = 11000000 + 32000 + 1000 + 64000, next_ns = first_ns + 100 + 8000;
     assert_near(r.averaging->outer_step_mean_s * 1e9, (first_ns + next_ns) / 2, 1e-9);
-    assert_near(r.usage.traffic_bytes, 2 * 4 * 2 * 8000,
-                1e-12); /* pushes and pulls, read, written */
+    const double upload = 7 + 2, merge = 3 * 3 + 2 * 2;
+    assert_near(r.usage.traffic_bytes, (4 * upload + 2 * merge) * 8000, 1e-12);
+    dl_run_result_free(&r);
+}
+
+/* Merges of one take the learner's only core for 48 us of the second interval, and of the pull of a
+ * version at its end. */
+static void a_merge_takes_a_core(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        fixture_run_mode(FIXTURE_COSTS, "async_average", 1, 1, 20, "interval = 10\n", "");
+    assert_near(20 / r.throughput_per_s * 1e9, 2 * (11000000 + 32000 + 48000) + 8000, 1e-9);
     dl_run_result_free(&r);
 }
 
@@ -201,11 +213,14 @@ static void a_merge_costs_an_update(void **state)
 static void intervals_by_speed(void **state)
 {
     (void)state;
-    static const char *const modes[] = {"average", "async_average"};
+    static const struct {
+        const char *mode, *rest;
+    } modes[] = {{"average", "[noise]\nslow = 1:2\n"},
+                 {"async_average", "[syncer]\nmerge_s = 1e-9\n[noise]\nslow = 1:2\n"}};
     for (size_t m = 0; m < 2; m++) {
         dl_run_result r =
-            fixture_run_mode(FIXTURE_COMPUTE_ONLY, modes[m], 2, 2, 40,
-                             "interval = 10\ninterval_by_speed = yes\n", "[noise]\nslow = 1:2\n");
+            fixture_run_mode(FIXTURE_COMPUTE_ONLY, modes[m].mode, 2, 2, 40,
+                             "interval = 10\ninterval_by_speed = yes\n", modes[m].rest);
         assert_near(r.throughput_per_s, 60 / 0.040, 1e-9);
         assert_near(r.part_frac[DL_PART_WAITING], 0, 1e-12);
         dl_run_result_free(&r);
@@ -436,7 +451,8 @@ int main(void)
         cmocka_unit_test(grace_time),
         cmocka_unit_test(a_merge_may_have_a_largest_size),
         cmocka_unit_test(the_rest_is_merged_when_all_have_ended),
-        cmocka_unit_test(a_merge_costs_an_update),
+        cmocka_unit_test(a_merge_is_work_of_a_thread),
+        cmocka_unit_test(a_merge_takes_a_core),
         cmocka_unit_test(intervals_by_speed),
         cmocka_unit_test(stale_uploads_weigh_less),
         cmocka_unit_test(replaced_parameters_lose_steps),

@@ -41,6 +41,7 @@ static void set_up_memory(machine *m, int cores, double slice_ns, const char *co
     dl_host_init(&m->host, &(dl_host_config){.engine = &m->engine,
                                              .cores = cores,
                                              .threads = THREADS,
+                                             .pinned = THREADS,
                                              .slice_ns = slice_ns,
                                              .memory_bytes_per_ns = memory_bytes_per_ns,
                                              .costs = &costs,
@@ -245,7 +246,7 @@ static void threads_migrate_to_idle_cores(void **state)
     (void)state;
     machine m;
     set_up(&m, 2, 10, "[costs]\nschema = 1\n");
-    m.host.config.migrates = true;
+    m.host.config.pinned = 0;
     m.late_ns[3] = 6;
     dl_host_compute(&m.host, 0, 25);
     dl_host_compute(&m.host, 1, 5);
@@ -268,7 +269,7 @@ static void who_has_waited_longest_is_taken_over(void **state)
     (void)state;
     machine m;
     set_up(&m, 2, 1e9, "[costs]\nschema = 1\n");
-    m.host.config.migrates = true;
+    m.host.config.pinned = 0;
     for (int t = 0; t < THREADS; t++)
         m.host.threads[t].core = t == 1;
     dl_host_compute(&m.host, 0, 40);
@@ -279,6 +280,33 @@ static void who_has_waited_longest_is_taken_over(void **state)
     assert_int_equal(m.done_ns[1], 10);
     assert_int_equal(m.done_ns[2], 20);
     assert_int_equal(m.done_ns[3], 30);
+    tear_down(&m);
+}
+
+/* Threads 0, 2 and 3 on core 0, of which only 3 migrates. Core 1 is idle from 5 on, and takes thread 3
+ * over, not 2, which waits for 0 to be done. Later thread 3 wakes up while its core 1 is busy, and goes
+ * to core 0. */
+static void pinned_threads_stay(void **state)
+{
+    (void)state;
+    machine m;
+    set_up(&m, 2, 1e9, "[costs]\nschema = 1\n");
+    m.host.config.pinned = 3;
+    m.host.threads[3].core = 0;
+    m.late_ns[1] = 100;
+    m.late_ns[3] = 7;
+    dl_host_compute(&m.host, 0, 20);
+    dl_host_compute(&m.host, 1, 5);
+    dl_host_compute(&m.host, 2, 10);
+    dl_host_compute(&m.host, 3, 10);
+    dl_engine_after(&m.engine, 40, on_late_start, &m, 1);
+    dl_engine_after(&m.engine, 50, on_late_start, &m, 3);
+    dl_engine_run(&m.engine);
+    assert_int_equal(m.done_ns[0], 20);
+    assert_int_equal(m.done_ns[2], 30);
+    assert_int_equal(m.done_ns[3], 57);
+    assert_int_equal(dl_host_busy_ns(&m.host, 0), 30 + 7);
+    assert_int_equal(dl_host_busy_ns(&m.host, 1), 5 + 10 + 100);
     tear_down(&m);
 }
 
@@ -297,6 +325,7 @@ int main(void)
         cmocka_unit_test(a_tick_ends_the_turn),
         cmocka_unit_test(idle_time_is_not_busy),
         cmocka_unit_test(threads_migrate_to_idle_cores),
+        cmocka_unit_test(pinned_threads_stay),
         cmocka_unit_test(who_has_waited_longest_is_taken_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
