@@ -44,6 +44,12 @@ static int agents(const dl_point *point)
     return point->workers * (lags(point) ? 2 : 1);
 }
 
+/* The same and their loaders, on cores. */
+static int threads(const dl_scenario *scenario, const dl_point *point)
+{
+    return agents(point) + point->workers * scenario->input.loaders;
+}
+
 static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_mode *mode = point->mode;
@@ -275,8 +281,8 @@ static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
-                                           : dl_mode_needs(point->mode, agents(point), point->cores,
-                                                           scenario->average_state);
+                                           : dl_mode_needs(point->mode, threads(scenario, point),
+                                                           point->cores, scenario->average_state);
     needs = without_waits(scenario, costs, point, needs) | message_needs(scenario, costs, point);
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
@@ -345,8 +351,8 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
     if (point->cores == DL_CORES_GPU) {
         return dl_point_workers_per_gpu(point) > dl_sharing_known(costs);
     }
-    if (agents(point) == 1) return false;
-    if (agents(point) > dl_sharing_known(costs)) return true;
+    if (threads(scenario, point) == 1) return false;
+    if (threads(scenario, point) > dl_sharing_known(costs)) return true;
     return costs->cores > 0 && point->cores != costs->cores;
 }
 
@@ -477,6 +483,27 @@ static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario
     if (!gpu->bucket_views && gpu->sharded == DL_SHARDED_NONE) workload->update_ns += half_ns;
 }
 
+/* Where the batches of a worker on cores come from. */
+static void take_batches(dl_workload *workload, const dl_scenario *scenario, const dl_costs *costs,
+                         int64_t samples)
+{
+    const dl_scenario_input *input = &scenario->input;
+    workload->read_bytes =
+        (1 - input->cached_frac) * costs->stored_bytes_per_sample.value * (double)samples;
+    if (input->loaders > 0)
+        dl_workload_load_beside(workload,
+                                costs->input_copy_ns.known ? costs->input_copy_ns.value : 0);
+}
+
+static dl_loading loading_of(const dl_scenario *scenario)
+{
+    const dl_scenario_input *input = &scenario->input;
+    const dl_quantity *rate = &input->storage_bytes_per_s;
+    return (dl_loading){.loaders = input->loaders,
+                        .prefetch = input->prefetch,
+                        .storage_bytes_per_ns = rate->known ? rate->value / DL_NS_PER_S : INFINITY};
+}
+
 /* The work of a step of a worker with the costs of this draw. */
 static void init_workload(dl_workload *workload, const dl_run_config *config, const dl_costs *costs,
                           const dl_run_share *own)
@@ -495,7 +522,10 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     workload->bucket_ns *= factor;
     dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE], scenario->gpu == NULL);
     if (scenario->gpu != NULL) add_bucket_copies(workload, scenario, point);
-    if (scenario->gpu == NULL) dl_workload_compress(workload, costs, &scenario->compression);
+    if (scenario->gpu == NULL) {
+        dl_workload_compress(workload, costs, &scenario->compression);
+        take_batches(workload, scenario, costs, own->samples);
+    }
     if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs->exchange_run_count > 0) {
         dl_workload_exchange_run(
             workload,
@@ -690,8 +720,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
     /* Work that is dealt out in turn repeats after as many steps as there are workers. */
     const dl_absences absences = absences_of(scenario, point);
-    const bool may_repeat =
-        syncer == NULL && !dl_absences_given(&absences) && in->expected_work == NULL;
+    const bool may_repeat = scenario->input.loaders == 0 && syncer == NULL &&
+                            !dl_absences_given(&absences) && in->expected_work == NULL;
     double reduce_ns, reduce_late_ns;
     find_reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns,
                    &reduce_ns, &reduce_late_ns);
@@ -707,6 +737,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .side_by_side = in->side_by_side,
         .cores = in->cores,
         .workers = workers,
+        .loading = loading_of(scenario),
         .steps = dl_run_steps(scenario, point),
         .pulls_under_lock = scenario->gpu != NULL && scenario->gpu->in_turn,
         .keeps_logs = config->steady_after > 0 || syncer != NULL ||

@@ -167,7 +167,7 @@ static void account(dl_team *team, int worker)
     int64_t own_ns = end_ns - start_ns;
     const dl_spent spent = spent_of(w->state);
     dl_on_core *on_core = team->on_core != NULL ? &team->on_core[worker] : NULL;
-    if (on_core != NULL && spent != DL_SPENT_WAITING)
+    if (on_core != NULL && spent != DL_SPENT_WAITING && spent != DL_SPENT_INPUT)
         own_ns = team->config.platform->ran_ns(team, worker) - on_core->ran_ns;
     w->spent_ns[spent] += own_ns;
     if (on_core != NULL) on_core->queue_ns += end_ns - start_ns - own_ns;

@@ -57,7 +57,7 @@ typedef enum dl_worker_state {
     DL_STATE_WAIT, /* for a condition */
     DL_STATE_ALLREDUCE,
     DL_STATE_DISPATCH, /* of a GPU: for the host to issue the step */
-    DL_STATE_INPUT,    /* of a GPU: for its batch */
+    DL_STATE_INPUT,    /* for its batch */
     DL_STATE_COUNT
 } dl_worker_state;
 
@@ -162,6 +162,13 @@ typedef struct dl_team_observer {
                  int64_t end_ns);
 } dl_team_observer;
 
+/* How workers on cores come by their batches (sim/platform/loaders.h). */
+typedef struct dl_loading {
+    int loaders; /* of each worker; 0: it makes its batches itself */
+    int prefetch;
+    double storage_bytes_per_ns; /* INFINITY: it limits nothing */
+} dl_loading;
+
 typedef struct dl_team_config {
     const struct dl_platform *platform; /* sim/platform/platform.h; NULL = CPU */
     void *machine;               /* what the platform needs, borrowed until free; CPU: NULL */
@@ -177,6 +184,7 @@ typedef struct dl_team_config {
     const dl_collective_cost *roundtrip;
     double side_by_side;
     int cores, workers;
+    dl_loading loading;    /* on cores */
     int64_t steps;         /* of a worker, those of the warm-up too */
     int64_t warmup;        /* of them, before those whose times in states count: of the fastest
                            * worker; each other one's count from the end of the step that it is in

@@ -90,6 +90,12 @@ void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)
     workload->compute_ns += (micro_batches - 1) * add.full_speed_ns;
 }
 
+void dl_workload_load_beside(dl_workload *workload, double take_ns)
+{
+    workload->make_ns = workload->input_ns;
+    workload->input_ns = take_ns;
+}
+
 static void scale(dl_byte_cost *cost, double factor)
 {
     cost->latency_ns *= factor;

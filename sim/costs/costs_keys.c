@@ -188,7 +188,8 @@ static const dl_key rows[] = {
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("input", "copy_ns", WAITS, 0, input_copy_ns,
-        "of copying a step's batch to the GPU, in addition to its bytes at the link's rate; unknown: 0"),
+        "of copying a step's batch to the GPU, in addition to its bytes at the link's rate; on cores, of "
+        "taking it from the process that made it; unknown: 0"),
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
         "of a sample in storage, as a compressed image; counts with [input] storage_bytes_per_s of "
         "the scenario"),

@@ -5,7 +5,9 @@
  * round trips to a server were measured by what they add to a step of as many
  * (sim/collective/collective_cost.h). An all-reduce is a time that passes for all, and so is what a
  * synchronous server takes with all; a round trip keeps
- * its worker's core busy, as its threads of communication do. */
+ * its worker's core busy, as its threads of communication do. Loaders (sim/platform/loaders.h) are
+ * processes too, for which cores are short: with them, an all-reduce keeps a core of each worker busy, so
+ * that they delay it. */
 #include "sim/platform/platform.h"
 #include "sim/sync/members.h"
 
@@ -15,12 +17,23 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
-#include "sim/platform/host.h"
+#include "sim/platform/loaders.h"
 #include "sim/sync/syncer.h"
+
+/* Threads of the host: agents, a syncer where there is one, loaders. */
+typedef struct box {
+    dl_host host;
+    dl_loaders loaders;
+} box;
+
+static box *box_of(const dl_team *team)
+{
+    return team->machine;
+}
 
 static dl_host *host_of(const dl_team *team)
 {
-    return team->machine;
+    return &box_of(team)->host;
 }
 
 /* The thread after the agents'. */
@@ -29,13 +42,25 @@ static int syncer_of(const dl_team *team)
     return team->agents;
 }
 
-static void on_work_done(void *user, int thread)
+static int first_loader(const dl_team *team)
+{
+    return team->agents + (team->config.syncer != NULL);
+}
+
+static void on_work_done(void *user, int worker)
+{
+    dl_team_done(user, worker);
+}
+
+static void on_thread_done(void *user, int thread)
 {
     dl_team *team = user;
-    if (thread == syncer_of(team)) {
+    if (thread < team->agents) {
+        dl_team_done(team, thread);
+    } else if (thread < first_loader(team)) {
         dl_syncer_merged(team);
     } else {
-        dl_team_done(team, thread);
+        dl_loaders_done(&box_of(team)->loaders, thread);
     }
 }
 
@@ -50,43 +75,85 @@ static double first_tick_ns(const dl_team_config *config)
     return slice_ns * dl_random_uniform(&stream);
 }
 
-static int init(dl_team *team)
+static bool has_loaders(const dl_team *team)
 {
-    const dl_team_config *config = &team->config;
-    const bool has_syncer = config->syncer != NULL;
-    team->machine = dl_calloc(1, sizeof(dl_host), "host");
-    dl_host_init(
-        host_of(team),
-        &(dl_host_config){.engine = &team->engine,
-                          .cores = config->cores,
-                          .threads = team->agents + has_syncer,
-                          .pinned = config->platform == &dl_platform_cpu ? team->agents : 0,
-                          .slice_ns = config->workload->slice_ns,
-                          .tick_ns = first_tick_ns(config),
-                          .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,
-                          .costs = config->costs,
-                          .done = on_work_done,
-                          .user = team});
-    return 1 + team->agents +
-           has_syncer; /* the host's timer, ends of all-reduces, the syncer's start */
+    return team->config.loading.loaders > 0;
 }
 
-static void free_host(dl_team *team)
-{
-    if (team->machine != NULL) dl_host_free(host_of(team));
-    free(team->machine);
-}
-
-static void compute(dl_team *team, int worker, bool with_update)
+static void start_step(dl_team *team, int worker)
 {
     const dl_worker *w = &team->workers[worker];
     const dl_workload *workload = team->config.workload;
     const double compute_ns = dl_team_compute_ns(team, worker);
     /* More data also take longer to be made a batch. */
     const double data_ns = compute_ns - workload->dispatch_ns;
-    double work_ns =
-        compute_ns + (w->work_factor - 1) * data_ns + (with_update ? workload->update_ns : 0);
+    double work_ns = compute_ns + (w->work_factor - 1) * data_ns +
+                     (w->updates_at_once ? workload->update_ns : 0);
     dl_host_compute(host_of(team), worker, work_ns * w->noise_factor);
+}
+
+/* The batch that the worker has waited for is there. */
+static void on_batch(void *user, int worker)
+{
+    dl_team *team = user;
+    dl_team_change(team, worker, DL_STATE_COMPUTE);
+    start_step(team, worker);
+}
+
+static int init(dl_team *team)
+{
+    const dl_team_config *config = &team->config;
+    const dl_loading *loading = &config->loading;
+    box *own = team->machine = dl_calloc(1, sizeof(box), "host");
+    dl_host_init(&own->host, &(dl_host_config){
+                                 .engine = &team->engine,
+                                 .cores = config->cores,
+                                 .threads = first_loader(team) + config->workers * loading->loaders,
+                                 .pinned = config->platform == &dl_platform_cpu ? team->agents : 0,
+                                 .slice_ns = config->workload->slice_ns,
+                                 .tick_ns = first_tick_ns(config),
+                                 .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,
+                                 .costs = config->costs,
+                                 .done = on_thread_done,
+                                 .user = team});
+    const dl_loaders_config loaders = {.engine = &team->engine,
+                                       .host = &own->host,
+                                       .workers = config->workers,
+                                       .loaders = loading->loaders,
+                                       .prefetch = loading->prefetch,
+                                       .first_thread = first_loader(team),
+                                       .make_ns = config->workload->make_ns,
+                                       .read_bytes = config->workload->read_bytes,
+                                       .storage_bytes_per_ns = loading->storage_bytes_per_ns,
+                                       .steps = config->steps,
+                                       .stopping = &team->stopping,
+                                       .came = on_batch,
+                                       .user = team};
+    dl_loaders_init(&own->loaders, &loaders);
+    /* The host's timer, ends of all-reduces and of what is cut, the syncer's start. */
+    return 1 + first_loader(team) + dl_loaders_events(&loaders);
+}
+
+static void free_host(dl_team *team)
+{
+    if (team->machine != NULL) dl_loaders_free(&box_of(team)->loaders);
+    if (team->machine != NULL) dl_host_free(host_of(team));
+    free(team->machine);
+}
+
+static void start(dl_team *team)
+{
+    dl_loaders_start(&box_of(team)->loaders);
+}
+
+static void compute(dl_team *team, int worker, bool with_update)
+{
+    (void)with_update; /* the worker's updates_at_once */
+    if (dl_loaders_take(&box_of(team)->loaders, worker)) {
+        start_step(team, worker);
+    } else {
+        dl_team_change(team, worker, DL_STATE_INPUT);
+    }
 }
 
 static void update(dl_team *team, int worker)
@@ -190,14 +257,17 @@ static void merge(dl_team *team, int uploads)
     }
 }
 
-/* All start it at once, and it ends for all at once. */
+/* All start it at once, and it ends for all at once; with loaders, for each when it has had its core for as
+ * long as the exchange keeps that busy, and all wait for the last one. */
 static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;
     const double left_ns = fmax(config->reduce_late_ns, config->reduce_ns - (double)team->late_ns);
     const bool whole = exchange->kind == DL_AVERAGE || exchange->kind == DL_SUM;
     const double ns = whole ? left_ns : 0;
-    if (ns > 0) {
+    if (ns > 0 && has_loaders(team)) {
+        dl_host_compute(host_of(team), agent, ns / config->side_by_side);
+    } else if (ns > 0) {
         dl_engine_after(&team->engine, dl_ns_ceil(ns), on_work_done, team, agent);
     } else {
         dl_team_done(team, agent);
@@ -239,7 +309,11 @@ static void exchange_of_processes(dl_team *team, int agent, dl_exchange what)
 
 static void cut(dl_team *team, int worker)
 {
-    dl_host_cut(host_of(team), worker);
+    if (dl_loaders_give_up(&box_of(team)->loaders, worker)) {
+        dl_engine_after(&team->engine, 0, on_work_done, team, worker);
+    } else {
+        dl_host_cut(host_of(team), worker);
+    }
 }
 
 static void take_core(dl_team *team, int worker)
@@ -264,12 +338,13 @@ static void measure(const dl_team *team, dl_usage *usage)
     }
     dl_usage_note(usage, "memory",
                   host->traffic_bytes / host->config.memory_bytes_per_ns / span_ns);
+    dl_usage_note(usage, "storage", dl_loaders_storage_frac(&box_of(team)->loaders));
     usage->traffic_bytes = host->traffic_bytes;
 }
 
 #define ON_CORES                                                                           \
-    .init = init, .free = free_host, .compute = compute, .update = update, .merge = merge, \
-    .cut = cut, .take_core = take_core, .ran_ns = ran_ns, .measure = measure
+    .init = init, .free = free_host, .start = start, .compute = compute, .update = update, \
+    .merge = merge, .cut = cut, .take_core = take_core, .ran_ns = ran_ns, .measure = measure
 
 const dl_platform dl_platform_cpu = {.name = "cpu", .exchange = exchange, ON_CORES};
 

@@ -70,6 +70,7 @@ typedef enum dl_where { DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_wher
 #define DL_SHARDS_MAX 64
 #define DL_SHARDS_NODES (-1)
 #define DL_PREFETCH_MAX 64
+#define DL_LOADERS_MAX 64
 
 /* Where a server's shards have the tensors, which are the buckets of ps. */
 typedef enum dl_tensors {

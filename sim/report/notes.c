@@ -226,6 +226,17 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     }
 }
 
+/* Loaders without anything to do. */
+static void add_loaders(note_list *list, const dl_variant *variant)
+{
+    const dl_costs *costs = &variant->costs;
+    if (variant->scenario.input.loaders == 0) return;
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (strcmp(costs->ops[i].name, "input") == 0) return;
+    add(list, dl_format("unknown in %s: [op input]: [input] loaders make batches in no time",
+                        file_of(costs)));
+}
+
 char **dl_study_notes(const dl_study *study, size_t *count)
 {
     note_list list = {0};
@@ -234,6 +245,7 @@ char **dl_study_notes(const dl_study *study, size_t *count)
         add_throughput(&list, &variant->scenario);
         if (variant->scenario.gpu == NULL) {
             add_shared_memory(&list, variant);
+            add_loaders(&list, variant);
             continue;
         }
         add_unknown(&list, &variant->costs);
@@ -291,13 +303,17 @@ static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
 static bool storage_is_busy(const dl_variant *variant, const dl_row *row, int limits)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
+    const dl_scenario_input *input = &variant->scenario.input;
+    const int workers = row->point.workers;
     const bool shared = limits == DL_LIMITS_SHARED_STORAGE;
-    const dl_quantity *rate = shared ? &gpu->shared_storage_bytes_per_s : &gpu->storage_bytes_per_s;
-    if (!rate->known) return false;
-    const double samples = (double)row->point.batch / row->point.workers;
-    const double read_bytes =
-        (1 - gpu->cached_frac) * samples * variant->costs.stored_bytes_per_sample.value *
-        (shared ? row->point.workers : most_on_a_node(gpu, row->point.workers));
+    const dl_quantity *rate = gpu == NULL ? &input->storage_bytes_per_s
+                              : shared    ? &gpu->shared_storage_bytes_per_s
+                                          : &gpu->storage_bytes_per_s;
+    if (!rate->known || (shared && gpu == NULL)) return false;
+    const double samples = (double)row->point.batch / workers;
+    const double read_bytes = (1 - input->cached_frac) * samples *
+                              variant->costs.stored_bytes_per_sample.value *
+                              (shared || gpu == NULL ? workers : most_on_a_node(gpu, workers));
     return read_bytes >= 0.95 * row->mean.step_mean_s * rate->value;
 }
 
@@ -305,6 +321,107 @@ static bool any_storage_is_busy(const dl_variant *variant, const dl_row *row)
 {
     return storage_is_busy(variant, row, DL_LIMITS_STORAGE) ||
            storage_is_busy(variant, row, DL_LIMITS_SHARED_STORAGE);
+}
+
+/* Work of a worker's step on a core of its own; with `batch`, that of making its batch only. */
+static double work_ns(const dl_variant *variant, const dl_row *row, bool batch)
+{
+    static const char *const phases[] = {"input", "forward", "backward", "update"};
+    const double samples = (double)row->point.batch / row->point.workers;
+    double ns = 0;
+    for (size_t p = 0; p < (batch ? 1 : sizeof phases / sizeof *phases); p++)
+        ns += dl_costs_step_ns(&variant->costs, samples, phases[p]);
+    return ns;
+}
+
+/* Whether training and its loaders keep all cores of a box busy. */
+static bool box_is_busy(const dl_variant *variant, const dl_row *row)
+{
+    const double has_ns = dl_s_to_ns(row->mean.step_mean_s) * row->point.cores;
+    return row->point.workers * work_ns(variant, row, false) >= 0.9 * has_ns;
+}
+
+/* Whether the loaders of a worker on cores have no time left, by what they do alone. */
+static bool loaders_are_busy(const dl_variant *variant, const dl_row *row)
+{
+    const dl_scenario_input *input = &variant->scenario.input;
+    const dl_quantity *rate = &input->storage_bytes_per_s;
+    const double samples = (double)row->point.batch / row->point.workers;
+    const double read_s = rate->known
+                              ? (1 - input->cached_frac) * samples *
+                                    variant->costs.stored_bytes_per_sample.value / rate->value
+                              : 0;
+    const double batch_s = read_s + dl_ns_to_s(work_ns(variant, row, true));
+    return batch_s >= 0.95 * row->mean.step_mean_s * input->loaders;
+}
+
+static bool is_storage(int limits)
+{
+    return limits == DL_LIMITS_STORAGE || limits == DL_LIMITS_SHARED_STORAGE;
+}
+
+/* Whether input bounds a row of workers on GPUs by what `limits` says. */
+static bool input_limits_gpus(int limits, const dl_variant *variant, const dl_row *row)
+{
+    const dl_gpu_options *gpu = variant->scenario.gpu;
+    if (is_storage(limits)) return storage_is_busy(variant, row, limits);
+    if (limits == DL_LIMITS_LOADERS || gpu->in_turn || any_storage_is_busy(variant, row))
+        return false;
+    if (limits == DL_LIMITS_PREFETCH && gpu->made_at_launch) return false;
+    return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES);
+}
+
+/* Whether input bounds a row of workers on cores by what `limits` says. */
+static bool input_limits_cores(int limits, const dl_variant *variant, const dl_row *row)
+{
+    const int loaders = variant->scenario.input.loaders;
+    if (storage_is_busy(variant, row, DL_LIMITS_STORAGE)) return limits == DL_LIMITS_STORAGE;
+    if (is_storage(limits) || limits == DL_LIMITS_INPUT_CORES) return false;
+    if (loaders == 0)
+        return limits == DL_LIMITS_LOADERS && dl_costs_of_other_program(&variant->costs);
+    const bool busy = loaders_are_busy(variant, row) || box_is_busy(variant, row);
+    if (limits == DL_LIMITS_LOADERS) return busy;
+    const dl_key *prefetch = dl_keys_find(&dl_scenario_keys, "input", "prefetch");
+    return !busy && variant->scenario.given[prefetch - dl_scenario_keys.rows];
+}
+
+/* The part of a worker's time that input takes, less what it takes on cores to get a batch that is
+ * there; 0: too little to count. */
+static double input_part(const dl_variant *variant, const dl_row *row)
+{
+    const dl_value *take = &variant->costs.input_copy_ns;
+    const bool takes = variant->scenario.input.loaders > 0 && take->known;
+    const double part = row->mean.part_frac[DL_PART_INPUT] -
+                        (takes ? dl_ns_to_s(take->value) / row->mean.step_mean_s : 0);
+    return part >= DL_DECIDING_FRAC ? part : 0;
+}
+
+/* What it does where it decides. */
+static const char *effect_of(int limits, const dl_variant *variant, const dl_row *row, bool given)
+{
+    static const char *const effects[] = {
+        [DL_LIMITS_NOTHING] = "",
+        [DL_LIMITS_MODE] = "workers do not exchange anything: the speedup is the ideal one",
+        [DL_LIMITS_NOISE] = "steps do not vary, so no worker waits for a slower one",
+        [DL_LIMITS_INPUT_CORES] = "GPUs wait for input",
+        [DL_LIMITS_LOADERS] = "busy whenever batches can be made; workers wait for input",
+        [DL_LIMITS_PREFETCH] = "GPUs wait for input",
+        [DL_LIMITS_STORAGE] = "read all the time; GPUs wait for input",
+        [DL_LIMITS_SHARED_STORAGE] = "read all the time; GPUs wait for input",
+        [DL_LIMITS_OVERLAP] = "exchange does not run during the backward pass: it takes",
+        [DL_LIMITS_BUCKETS] = "exchange starts when all gradients are ready: it takes",
+        [DL_LIMITS_SERVER] = "averaging and the server's updates take",
+    };
+    const bool on_cores = variant->scenario.gpu == NULL;
+    if (limits == DL_LIMITS_INPUT_CORES && given)
+        return "busy whenever batches can be made; GPUs wait for input";
+    if (limits == DL_LIMITS_LOADERS && variant->scenario.input.loaders == 0)
+        return "workers make their batches themselves: it takes";
+    if (limits == DL_LIMITS_LOADERS && box_is_busy(variant, row))
+        return "they and training keep all cores busy; workers wait for input";
+    if (limits == DL_LIMITS_PREFETCH && on_cores) return "workers wait for input";
+    if (limits == DL_LIMITS_STORAGE && on_cores) return "read all the time; workers wait for input";
+    return effects[limits];
 }
 
 /* The part of the row's time by which what `limits` says shows; 0: it does not hold here, NaN: it
@@ -326,21 +443,17 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     case DL_LIMITS_NOISE:
         if (dl_costs_work_differs(&variant->costs)) return 0;
         return row->point.workers > 1 && mode->wait != DL_MODE_WAIT_NONE ? (double)NAN : 0;
+    case DL_LIMITS_LOADERS:
     case DL_LIMITS_INPUT_CORES:
     case DL_LIMITS_PREFETCH:
-        *column = "input_frac";
-        if (gpu == NULL || gpu->in_turn || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC)) return 0;
-        if (any_storage_is_busy(variant, row)) return 0;
-        if (limits == DL_LIMITS_PREFETCH && gpu->made_at_launch) return 0;
-        return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES)
-                   ? part[DL_PART_INPUT]
-                   : 0;
     case DL_LIMITS_STORAGE:
     case DL_LIMITS_SHARED_STORAGE:
         *column = "input_frac";
-        if (gpu == NULL || row->point.stages > 1 || !(part[DL_PART_INPUT] >= DL_DECIDING_FRAC))
-            return 0;
-        return storage_is_busy(variant, row, limits) ? part[DL_PART_INPUT] : 0;
+        if (row->point.stages > 1 && is_storage(limits)) return 0;
+        return (gpu != NULL ? input_limits_gpus(limits, variant, row)
+                            : input_limits_cores(limits, variant, row))
+                   ? input_part(variant, row)
+                   : 0;
     case DL_LIMITS_OVERLAP:
         *column = "communication_frac";
         return buckets && !gpu->overlap ? part[DL_PART_COMMUNICATION] : 0;
@@ -356,22 +469,21 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     }
 }
 
-static bool is_storage(const dl_key *key)
-{
-    return key->limits == DL_LIMITS_STORAGE || key->limits == DL_LIMITS_SHARED_STORAGE;
-}
-
 static bool is_of_input(const dl_key *key)
 {
-    return key->limits == DL_LIMITS_INPUT_CORES || key->limits == DL_LIMITS_PREFETCH ||
-           is_storage(key);
+    return key->limits == DL_LIMITS_INPUT_CORES || key->limits == DL_LIMITS_LOADERS ||
+           key->limits == DL_LIMITS_PREFETCH || is_storage(key->limits);
 }
 
-static double input_value(const dl_key *key, const dl_gpu_options *gpu)
+static double input_value(const dl_key *key, const dl_scenario *scenario)
 {
-    if (key->limits == DL_LIMITS_STORAGE) return gpu->storage_bytes_per_s.value;
-    if (key->limits == DL_LIMITS_SHARED_STORAGE) return gpu->shared_storage_bytes_per_s.value;
-    return key->limits == DL_LIMITS_INPUT_CORES ? gpu->input_cores : gpu->prefetch;
+    switch (key->limits) {
+    case DL_LIMITS_STORAGE: return scenario->input.storage_bytes_per_s.value;
+    case DL_LIMITS_SHARED_STORAGE: return scenario->gpu->shared_storage_bytes_per_s.value;
+    case DL_LIMITS_INPUT_CORES: return scenario->gpu->input_cores;
+    case DL_LIMITS_LOADERS: return scenario->input.loaders;
+    default: return scenario->input.prefetch;
+    }
 }
 
 dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep *sweep,
@@ -393,9 +505,11 @@ dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep 
             one.column = column;
             one.rows++;
             one.given = variant->scenario.given[k];
+            if (one.effect == NULL || part > one.most)
+                one.effect = effect_of(one.key->limits, variant, row, one.given);
             if (!(part > one.most)) continue;
             one.most = part;
-            if (one.given) one.value = input_value(one.key, variant->scenario.gpu);
+            if (one.given) one.value = input_value(one.key, &variant->scenario);
         }
         if (one.rows > 0) found[(*count)++] = one;
     }
@@ -404,7 +518,7 @@ dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep 
 
 static void value_text(char text[VALUE_BYTES], const dl_deciding_default *d)
 {
-    if (is_storage(d->key)) {
+    if (is_storage(d->key->limits)) {
         dl_format_bytes(text, VALUE_BYTES - 2, d->value);
         strcat(text, "/s");
     } else {
@@ -414,27 +528,12 @@ static void value_text(char text[VALUE_BYTES], const dl_deciding_default *d)
 
 const char *dl_deciding_text(char *text, size_t bytes, const dl_deciding_default *d)
 {
-    static const char *const effects[] = {
-        [DL_LIMITS_NOTHING] = "",
-        [DL_LIMITS_MODE] = "workers do not exchange anything: the speedup is the ideal one",
-        [DL_LIMITS_NOISE] = "steps do not vary, so no worker waits for a slower one",
-        [DL_LIMITS_INPUT_CORES] = "GPUs wait for input",
-        [DL_LIMITS_PREFETCH] = "GPUs wait for input",
-        [DL_LIMITS_STORAGE] = "read all the time; GPUs wait for input",
-        [DL_LIMITS_SHARED_STORAGE] = "read all the time; GPUs wait for input",
-        [DL_LIMITS_OVERLAP] = "exchange does not run during the backward pass: it takes",
-        [DL_LIMITS_BUCKETS] = "exchange starts when all gradients are ready: it takes",
-        [DL_LIMITS_SERVER] = "averaging and the server's updates take",
-    };
-    const char *effect = d->given && d->key->limits == DL_LIMITS_INPUT_CORES
-                             ? "busy whenever batches can be made; GPUs wait for input"
-                             : effects[d->key->limits];
     char value[VALUE_BYTES];
     value_text(value, d);
     const int used = d->given ? snprintf(text, bytes, "[%s] %s = %s: %s", d->key->section,
-                                         d->key->name, value, effect)
+                                         d->key->name, value, d->effect)
                               : snprintf(text, bytes, "default [%s] %s = %s: %s", d->key->section,
-                                         d->key->name, d->key->fallback, effect);
+                                         d->key->name, d->key->fallback, d->effect);
     if (d->column != NULL && (size_t)used < bytes) {
         snprintf(text + used, bytes - (size_t)used, " up to %.1f %% of the time", 100 * d->most);
     }

@@ -189,15 +189,20 @@ static const dl_key rows[] = {
     {"input", "cores", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", GPU(input_cores), .sweep = ',',
      .column = "input_cores", .limits = DL_LIMITS_INPUT_CORES,
      .help = "of each node that make batches, if the cost file has [op input]"},
-    {"input", "prefetch", WHOLE(0, DL_PREFETCH_MAX), .fallback = "1", GPU(prefetch), .sweep = ',',
-     .limits = DL_LIMITS_PREFETCH, .help = "batches of a worker made ahead"},
+    {"input", "loaders", WHOLE(0, DL_LOADERS_MAX), .fallback = "0", SCENARIO(input.loaders),
+     .group = DL_TAKE_CORES, .sweep = ',', .limits = DL_LIMITS_LOADERS,
+     .help = "processes of each worker that make its batches ([op input]) beside training, on the "
+             "same cores, in turn (num_workers of PyTorch's DataLoader); 0: it makes them itself"},
+    {"input", "prefetch", WHOLE(0, DL_PREFETCH_MAX), .fallback = "1", SCENARIO(input.prefetch),
+     .sweep = ',', .limits = DL_LIMITS_PREFETCH,
+     .help = "batches of a worker made ahead. Default on cores: 2 for each of its loaders"},
     {"input", "made", EITHER(makings), .fallback = "ahead", GPU(made_at_launch), .sweep = ',',
      .help = "when a batch is made: as prefetch says, or in host memory when the host launches its "
              "step, to be copied when the GPU comes to that step"},
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
      .help = "of the time to make a batch"},
     {"input", "storage_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
-     .low = 1e3, .high = 1e15, GPU(storage_bytes_per_s), .sweep = ',',
+     .low = 1e3, .high = 1e15, SCENARIO(input.storage_bytes_per_s), .sweep = ',',
      .limits = DL_LIMITS_STORAGE,
      .help = "that a node reads of its storage, all workers together: [input] "
              "stored_bytes_per_sample of the cost file, before a batch is made. Default: no limit. "
@@ -208,7 +213,7 @@ static const dl_key rows[] = {
      .help = "that all nodes together read of a file server, as by NFS, in place of or beside each "
              "node's storage_bytes_per_s. What it takes of the network is not simulated"},
     {"input", "cached_frac", .type = DL_KEY_REAL, .low = 0, .high = 1, .fallback = "0",
-     GPU(cached_frac), .sweep = ',',
+     SCENARIO(input.cached_frac), .sweep = ',',
      .help = "of the samples that are in the host's memory and need not be read"},
 
     {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .required = true, PIPELINE(stages),

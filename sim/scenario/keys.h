@@ -25,6 +25,7 @@ enum {
     DL_LIMITS_MODE,        /* nobody exchanges: an ideal speedup */
     DL_LIMITS_NOISE,       /* no step is longer than another: who waits for all waits for nobody */
     DL_LIMITS_INPUT_CORES, /* GPUs wait for batches */
+    DL_LIMITS_LOADERS,     /* workers on cores wait for batches */
     DL_LIMITS_PREFETCH,    /* the same, while the cores that make them have time left */
     DL_LIMITS_STORAGE,     /* GPUs wait for batches, and storage is read all the time */
     DL_LIMITS_SHARED_STORAGE, /* the same of the storage that all nodes share */

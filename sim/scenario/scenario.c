@@ -226,6 +226,9 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
         return status;
     }
     gpu->compression = scenario->compression;
+    gpu->prefetch = scenario->input.prefetch;
+    gpu->storage_bytes_per_s = scenario->input.storage_bytes_per_s;
+    gpu->cached_frac = scenario->input.cached_frac;
     dl_links_init(&gpu->links, &gpu->machine);
     gpu->own_buckets = dl_ini_find(ini, "exchange", "bucket_bytes") == NULL;
     lists->cores.values = dl_calloc(1, sizeof(double), "swept values");
@@ -763,6 +766,15 @@ static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *
     return status == DL_OK ? check_dependences(ini, err) : status;
 }
 
+/* As many as PyTorch's DataLoader has. */
+#define PREFETCH_OF_LOADER 2
+
+static void set_prefetch(dl_scenario *scenario, const dl_ini *ini)
+{
+    if (scenario->gpu != NULL || dl_ini_find(ini, "input", "prefetch") != NULL) return;
+    scenario->input.prefetch = PREFETCH_OF_LOADER * scenario->input.loaders;
+}
+
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     dl_scenario parsed = {0};
@@ -778,6 +790,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
         dl_scenario_free(&parsed);
     } else {
+        set_prefetch(&parsed, ini);
         *scenario = parsed;
     }
     dl_sweep_lists_free(&all);

@@ -64,6 +64,14 @@ typedef struct dl_gpu_costs {
     char *path; /* as to be opened */
 } dl_gpu_costs;
 
+/* Where batches come from: what GPUs take too is copied into their options. */
+typedef struct dl_scenario_input {
+    int loaders; /* of each worker on cores */
+    int prefetch;
+    dl_quantity storage_bytes_per_s;
+    double cached_frac;
+} dl_scenario_input;
+
 typedef enum dl_scale { DL_SCALE_AUTO, DL_SCALE_NO } dl_scale;
 typedef enum dl_missing { DL_MISSING_ASSUME, DL_MISSING_REFUSE } dl_missing;
 
@@ -88,6 +96,7 @@ typedef struct dl_scenario {
     int shares; /* dl_shares_kind */
     bool batch_per_worker;
     dl_compression compression;
+    dl_scenario_input input;
     bool average_state;
     int outer; /* of average: 0 = none */
     int fragments;

@@ -169,6 +169,8 @@ static void lessen_graded(without what, double factor, dl_scenario *scenario, dl
     case WITHOUT_INPUT:
         lessen_operation(costs, "input", factor);
         lessen(&costs->input_bytes_per_sample, factor);
+        lessen(&costs->input_copy_ns, factor);
+        lessen(&costs->stored_bytes_per_sample, factor);
         break;
     case WITHOUT_COPY: lessen_copies(scenario, costs, factor); break;
     case WITHOUT_AVERAGE:

@@ -132,6 +132,33 @@ sed '/^bytes_per_sample/a stored_bytes_per_sample = 110kB, assumed' "$t4/../cost
 sed -e "s|= *\.\./|= $t4/../|" -e 's|^costs .*|costs = stored.ini|' -e '/^\[input\]/a storage_bytes_per_s = 20MB/s' \
     -e '/^cores/s/=.*/= 16/' "$t4/allreduce.ini" >t4/storage.ini
 expect 0 "note: [input] storage_bytes_per_s = 20.0 MB/s: read all the time; GPUs wait for input up to" t4/storage.ini -o g2.csv
+# On cores: a step of 2 ms, 3 ms to make a batch, 4 MB of it in storage.
+printf '[costs]\nschema = 1\ncores = 4\n[op step.forward]\nfixed_ns = 0\nper_sample_ns = 1000000\n' >loaded.costs.ini
+printf '[sharing]\ncopies_2 = 1\n[sync]\nslice_ns = 4e6\n' >>loaded.costs.ini
+cp loaded.costs.ini unloaded.costs.ini
+printf '[op input]\nfixed_ns = 0\nper_sample_ns = 1500000\n[input]\nstored_bytes_per_sample = 2000000\n' >>loaded.costs.ini
+loaded() { # cores, lines of [input]...: writes loaded.ini
+    printf '[scenario]\nsteps = 100\nwarmup = 20\n[machine]\ncores = %d\nworkers = 1\n[workload]\n' "$1" >loaded.ini
+    printf 'costs = loaded.costs.ini\nbatch = 2\n[sync]\nmode = none\n[input]\n' >>loaded.ini
+    printf '%s\n' "${@:2}" >>loaded.ini
+}
+loaded 4 "cached_frac = 0"
+expect 0 "note: default [input] loaders = 0: workers make their batches themselves: it takes up to 60.0 % of the time" loaded.ini -o l.csv
+loaded 4 "loaders = 1"
+expect 0 "note: [input] loaders = 1: busy whenever batches can be made; workers wait for input up to 33.3 % of the time" loaded.ini -o l.csv
+expect 0 "wait % input %" loaded.ini -o l.csv
+loaded 2 "loaders = 2"
+expect 0 "note: [input] loaders = 2: they and training keep all cores busy; workers wait for input up to" loaded.ini -o l.csv
+loaded 4 "loaders = 2" "prefetch = 0"
+expect 0 "note: [input] prefetch = 0: workers wait for input up to 60.0 % of the time" loaded.ini -o l.csv
+loaded 4 "loaders = 2" "storage_bytes_per_s = 1GB/s"
+expect 0 "note: [input] storage_bytes_per_s = 1.00 GB/s: read all the time; workers wait for input up to 50.0 % of the time" loaded.ini -o l.csv
+expect 0 "   2.00 ms" loaded.ini --without input -o l.csv
+loaded 4 "loaders = 2"
+"$dlsim" loaded.ini -o l.csv >l.txt
+! grep -q 'note: .*\[input\]' l.txt || { echo "FAIL: a note of input that bounds nothing"; failures=$((failures + 1)); }
+sed -i 's/= loaded.costs/= unloaded.costs/' loaded.ini
+expect 0 "unknown in unloaded.costs.ini: [op input]: [input] loaders make batches in no time" loaded.ini -o l.csv
 sed 's/^storage_bytes/shared_storage_bytes/' t4/storage.ini >t4/shared.ini
 expect 0 "note: [input] shared_storage_bytes_per_s = 20.0 MB/s: read all the time; GPUs wait for input up to" t4/shared.ini -o g2.csv
 grep -q '^# default: \[input\] cores' g.csv && { echo "FAIL: given cores are no default"; failures=$((failures + 1)); }

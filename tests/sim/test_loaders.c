@@ -1,0 +1,192 @@
+/* Batches of workers on cores, by loaders beside them. A step computes and updates for T = 1.1 ms; times
+ * are those of 200 steps behind 50 that fill what is made ahead. */
+#include "tests/sim_fixture.h"
+
+#define STEP_NS 1.1e6
+/* Of one sample a batch. */
+#define BATCH(make_ns, bytes)                                                         \
+    FIXTURE_COSTS "[op input]\nfixed_ns = 0\nper_sample_ns = " #make_ns "\n[input]\n" \
+                  "stored_bytes_per_sample = " #bytes "\n"
+#define REDUCES "[collective allreduce 2]\nbytes_0 = 20000\nbytes_8000 = 100000\n"
+#define NEAR 0.01
+
+static dl_run_result run(const char *costs_text, int cores, int workers, const char *mode,
+                         const char *input)
+{
+    dl_costs costs = fixture_costs(costs_text);
+    costs.slice_ns.value = 1e5;
+    dl_scenario scenario =
+        fixture_scenario("[scenario]\nsteps = 200\nwarmup = 50\n[machine]\ncores = %d\n"
+                         "workers = %d\nprocesses = yes\n[workload]\ncosts = c.ini\n"
+                         "batch_per_worker = 1\n[sync]\nmode = %s\n[input]\n%s\n",
+                         cores, workers, mode, input);
+    dl_run_result result = fixture_run(&costs, &scenario);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return result;
+}
+
+static double step_ns(const char *costs_text, int cores, int workers, const char *mode,
+                      const char *input)
+{
+    dl_run_result r = run(costs_text, cores, workers, mode, input);
+    const double ns = 1e9 * r.step_mean_s;
+    dl_run_result_free(&r);
+    return ns;
+}
+
+/* One after the other, and reading first: 3 MB at 1 GB/s take 3 ms. */
+static void without_loaders_the_worker_makes_its_batch(void **state)
+{
+    (void)state;
+    const char *read = "storage_bytes_per_s = 1GB/s";
+    assert_near(step_ns(BATCH(5e5, 3e6), 2, 1, "none", ""), STEP_NS + 5e5, 1e-6);
+    assert_near(step_ns(BATCH(5e5, 3e6), 2, 1, "none", read), STEP_NS + 5e5 + 3e6, 1e-6);
+    assert_near(step_ns(BATCH(5e5, 3e6), 2, 2, "none", read), 2 * 3e6, NEAR);
+    dl_run_result r = run(BATCH(0, 3e6), 2, 1, "none", read);
+    assert_near(r.part_frac[DL_PART_INPUT], 3e6 / (STEP_NS + 3e6), 1e-6);
+    assert_near(r.part_frac[DL_PART_WAITING], 0, 0);
+    assert_string_equal(r.usage.busiest, "storage");
+    dl_run_result_free(&r);
+}
+
+/* With a core for each, the slower of training and of the loaders together counts, and a batch that waits
+ * is taken at once. */
+static void with_spare_cores_loaders_hide(void **state)
+{
+    (void)state;
+    for (int loaders = 1; loaders <= 4; loaders++) {
+        char input[32];
+        snprintf(input, sizeof input, "loaders = %d", loaders);
+        assert_near(step_ns(BATCH(5e5, 0), 5, 1, "none", input), STEP_NS, 1e-6);
+        dl_run_result r = run(BATCH(33e5, 0), 5, 1, "none", input);
+        const double ns = fmax(STEP_NS, 33e5 / loaders);
+        assert_near(1e9 * r.step_mean_s, ns, NEAR);
+        assert_near(r.part_frac[DL_PART_INPUT], 1 - STEP_NS / ns, NEAR);
+        dl_run_result_free(&r);
+    }
+}
+
+/* Where cores are short, none is idle while there is something to make: the work of training and loaders
+ * over the cores. */
+static void loaders_take_cores_from_training(void **state)
+{
+    (void)state;
+    static const struct {
+        int cores, workers;
+        const char *input;
+        double ns;
+    } cases[] = {
+        {1, 1, "loaders = 1", STEP_NS + 22e5},           {1, 1, "loaders = 2", STEP_NS + 22e5},
+        {2, 1, "loaders = 2", (STEP_NS + 22e5) / 2},     {2, 1, "loaders = 1", 22e5},
+        {2, 2, "loaders = 1", STEP_NS + 22e5},           {2, 2, "loaders = 2", STEP_NS + 22e5},
+        {3, 2, "loaders = 2", (STEP_NS + 22e5) * 2 / 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_near(
+            step_ns(BATCH(22e5, 0), cases[i].cores, cases[i].workers, "none", cases[i].input),
+            cases[i].ns, 0.02);
+}
+
+/* All share its rate; what is in memory need not be read. A loader reads, then makes. */
+static void storage_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        int workers;
+        const char *input;
+        double ns;
+    } cases[] = {
+        {1, "loaders = 1\nstorage_bytes_per_s = 1GB/s", 3e6 + 5e5},
+        {1, "loaders = 2\nstorage_bytes_per_s = 1GB/s", 3e6},
+        {1, "loaders = 4\nstorage_bytes_per_s = 10GB/s", STEP_NS},
+        {2, "loaders = 4\nstorage_bytes_per_s = 1GB/s", 6e6},
+        {2, "loaders = 4\nstorage_bytes_per_s = 1GB/s\ncached_frac = 0.5", 3e6},
+        {2, "loaders = 4\nstorage_bytes_per_s = 1GB/s\ncached_frac = 1", STEP_NS},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_near(step_ns(BATCH(5e5, 3e6), 10, cases[i].workers, "none", cases[i].input),
+                    cases[i].ns, NEAR);
+}
+
+/* Two a loader unless given. Of one at a time only, making hides behind the step. Asked for when it is
+ * wanted, it hides behind nothing. */
+static void batches_are_made_ahead(void **state)
+{
+    (void)state;
+    dl_scenario scenario =
+        fixture_scenario("[machine]\ncores = 2\nworkers = 1\n[workload]\ncosts = c\nbatch = 1\n"
+                         "[sync]\nmode = none\n[input]\nloaders = 3\n");
+    assert_int_equal(scenario.input.prefetch, 6);
+    dl_scenario_free(&scenario);
+    assert_near(step_ns(BATCH(5e5, 0), 4, 1, "none", "loaders = 2\nprefetch = 0"), STEP_NS + 5e5,
+                1e-6);
+    assert_near(step_ns(BATCH(5e5, 0), 4, 1, "none", "loaders = 2\nprefetch = 1"), STEP_NS, 1e-6);
+    assert_near(step_ns(BATCH(22e5, 0), 4, 1, "none", "loaders = 2\nprefetch = 1"), 22e5, NEAR);
+    assert_near(step_ns(BATCH(22e5, 0), 4, 1, "none", "loaders = 2\nprefetch = 2"), STEP_NS, NEAR);
+}
+
+/* The worker's own part of it: 0.2 ms. */
+static void taking_a_batch_takes_time(void **state)
+{
+    (void)state;
+    assert_near(step_ns(BATCH(5e5, 0) "copy_ns = 200000\n", 4, 1, "none", "loaders = 2"),
+                STEP_NS + 2e5, 1e-6);
+    assert_near(step_ns(BATCH(5e5, 0) "copy_ns = 200000\n", 4, 1, "none", ""), STEP_NS + 5e5, 1e-6);
+}
+
+/* An all-reduce of 0.1 ms keeps a core of each process busy. With cores to spare it takes as long as
+ * without loaders; else these have their part of the cores during it too. */
+static void loaders_delay_all_reduces(void **state)
+{
+    (void)state;
+    assert_near(step_ns(BATCH(5e5, 0) REDUCES, 4, 2, "allreduce", "loaders = 1"), STEP_NS + 1e5,
+                1e-5);
+    assert_near(step_ns(BATCH(11e5, 0) REDUCES, 2, 2, "allreduce", "loaders = 1"),
+                STEP_NS + 1e5 + 11e5, 0.02);
+}
+
+/* Updates of the first of two workers: the other one's step is cut, computing or waiting for its batch,
+ * which it has for the next one. So batches are made as before, of which each worker takes one an
+ * update. */
+static void steps_that_wait_for_a_batch_are_cut(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        fixture_run_mode(BATCH(33e5, 0), "ksync", 4, 2, 200, "k = 1\n", "[input]\nloaders = 1\n");
+    assert_near(1e9 / r.updates_per_s, 33e5, 0.02);
+    dl_run_result_free(&r);
+}
+
+static dl_status refused(const char *text, dl_error *err)
+{
+    dl_scenario scenario = {0};
+    return dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), err);
+}
+
+static void loaders_are_of_workers_on_cores(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    assert_int_not_equal(refused("[machine]\nfile = m.ini\nworkers = 1\n[workload]\ncosts = c\n"
+                                 "batch = 1\n[sync]\nmode = none\n[input]\nloaders = 1\n",
+                                 &err),
+                         DL_OK);
+    assert_non_null(strstr(err.text, "workers are GPUs"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_loaders_the_worker_makes_its_batch),
+        cmocka_unit_test(with_spare_cores_loaders_hide),
+        cmocka_unit_test(loaders_take_cores_from_training),
+        cmocka_unit_test(storage_bounds),
+        cmocka_unit_test(batches_are_made_ahead),
+        cmocka_unit_test(taking_a_batch_takes_time),
+        cmocka_unit_test(loaders_delay_all_reduces),
+        cmocka_unit_test(steps_that_wait_for_a_batch_are_cut),
+        cmocka_unit_test(loaders_are_of_workers_on_cores),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
