@@ -14,6 +14,7 @@
 #include "common/output.h"
 #include "common/units.h"
 #include "sim/costs/assume.h"
+#include "trace/activity/cpu_steps.h"
 
 #define PROGRAM "dlcal costs"
 
@@ -107,19 +108,66 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
     }
 }
 
+/* Whether each process has a value of the key, and each later one another than the first. */
+static bool tells_apart(const dl_trace_inputs *in, const char *key)
+{
+    const char *first = dl_trace_meta(in->traces[0], key);
+    for (size_t i = 1; i < in->count && first != NULL; i++) {
+        const char *value = dl_trace_meta(in->traces[i], key);
+        if (value == NULL || strcmp(value, first) == 0) return false;
+    }
+    return first != NULL;
+}
+
+/* Costs are those of one process; several are named, so that one can be chosen. */
+static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_error *err)
+{
+    if (in->count == 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                               "no process in it computed on a GPU or with a framework's operators "
+                               "on cores: there is nothing to take costs from");
+    }
+    if (in->count == 1 && dl_cpu_is_device_cut_off(in->traces[0])) {
+        return dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                               "the file is cut, and the GPU's operations, which PyTorch writes "
+                               "last, are not in it: record it again, fewer steps if the disk was "
+                               "full or the time up");
+    }
+    if (in->count == 1) return DL_OK;
+    const char *by = tells_apart(in, "rank") ? "rank" : tells_apart(in, "pid") ? "pid" : NULL;
+    char *list = NULL;
+    for (size_t i = 0; i < in->count; i++) {
+        const dl_trace *trace = in->traces[i];
+        char *one = by != NULL ? dl_format("%s %s", by[0] == 'r' ? "--rank" : "--process",
+                                           dl_trace_meta(trace, by))
+                               : dl_strdup(trace->path);
+        dl_join(&list, ", ", one);
+        free(one);
+    }
+    const dl_status status =
+        dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                        "it holds %zu processes that trained, costs are taken from one: "
+                        "%.300s",
+                        in->count, list);
+    free(list);
+    return status;
+}
+
+static void note_cut(const dl_trace *trace, const char *path, dl_notes *notes)
+{
+    if (trace->complete) return;
+    dl_notes_add(notes, "%s is cut (a run that was killed, a full disk): the steps before are used",
+                 dl_base_name(path));
+}
+
 static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch,
                            const settings *set, const dl_overlap_slowdown *slowdown,
                            dl_external external, dl_notes *notes, dl_error *err)
 {
     dl_trace_inputs in = {.cores = true};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
-    if (status == DL_OK && in.count != 1) {
-        status =
-            dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                            "%zu processes that trained: costs are taken from the trace of one "
-                            "rank, which --rank or --process chooses",
-                            in.count);
-    }
+    if (status == DL_OK) status = check_process(&in, path, err);
+    if (status == DL_OK) note_cut(in.traces[0], path, notes);
     if (status == DL_OK) status = check_batch(in.traces[0], path, batch, err);
     if (status == DL_OK) {
         status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, external,

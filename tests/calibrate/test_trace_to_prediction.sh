@@ -70,9 +70,21 @@ tested=$dlcal expect 0 "run: 32 samples" costs run --batch 32 -o run.ini
 tested=$dlcal expect 0 "run/9.json" info run
 diff <(sed 1d v100.ini) <(sed 1d run.ini) >/dev/null || fail "the costs of a folder are others: $(diff v100.ini run.ini)"
 cp v100.json run/10.json
-tested=$dlcal expect 1 "2 processes that trained" costs run --batch 32 -o run.ini
+tested=$dlcal expect 1 "2 processes that trained, costs are taken from one: run/10.json, run/9.json" \
+    costs run --batch 32 -o run.ini
 rm run/*.json
 tested=$dlcal expect 1 "is a folder: name the files in it, as in run/summary.txt" costs run --batch 32
+
+# PyTorch writes kernels last: a cut file without them is not of a program on cores, and one that still
+# has some is used with a word.
+grep -v '"cat":"kernel"' v100.json | head -c -60 >cut.json
+tested=$dlcal expect 1 "the GPU's operations, which PyTorch writes last, are not in it" \
+    costs cut.json --batch 32 -o cut.ini
+tested=$dlcal expect 0 "GPU's operations are not in it" info cut.json
+head -c -60 v100.json >cut.json
+tested=$dlcal expect 0 "cut.json is cut (a run that was killed, a full disk)" costs cut.json --batch 32 -o cut.ini
+echo '{"traceEvents":[]}' >none.json
+tested=$dlcal expect 1 "no process in it computed on a GPU" costs none.json --batch 32 -o cut.ini
 
 # A trace that does not name its GPU.
 write_trace "" >nameless.json

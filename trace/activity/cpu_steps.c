@@ -855,3 +855,17 @@ dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training,
     free(values);
     return groups;
 }
+
+bool dl_cpu_is_device_cut_off(const dl_trace *trace)
+{
+    static const char *const libraries[] = {"cudnn", "miopen", "nccl:", NULL};
+    bool of_device = dl_trace_meta(trace, "device.0.name") != NULL;
+    if (trace->complete) return false;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        if (dl_activity_is_device_work(&trace->activities[i])) return false;
+        of_device = of_device || trace->activities[i].kind == DL_ACTIVITY_CALL;
+    }
+    for (size_t i = 0; i < trace->string_count && !of_device; i++)
+        of_device = holds(trace->strings[i], libraries);
+    return of_device;
+}

@@ -37,6 +37,7 @@
 
 #include "trace/activity/steps.h"
 #include "trace/distribution.h"
+#include "trace/dlt/dlt.h"
 
 #define DL_CPU_FORWARD_FEWEST 4
 
@@ -156,6 +157,11 @@ typedef struct dl_cpu_training {
 void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activities, size_t count,
                           char *const *strings, size_t string_count, const dl_step_line *line);
 void dl_cpu_training_free(dl_cpu_training *training);
+
+/* Whether a trace that was cut, and holds no operation of a device, is of a program on one all the
+ * same: PyTorch's profiler writes kernels after operators. Seen by names of devices, calls of a
+ * device's runtime, or operators of its libraries. */
+bool dl_cpu_is_device_cut_off(const dl_trace *trace);
 
 /* A part over the regular steps. */
 dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_part part);

@@ -315,6 +315,10 @@ static void warn_about_quality(dl_activity_summary *summary)
                      " bytes after its last whole chunk are ignored",
                      summary->trace->bytes_ignored);
     }
+    if (dl_cpu_is_device_cut_off(summary->trace)) {
+        dl_notes_add(warnings, "the GPU's operations are not in it, which PyTorch writes last: the "
+                               "times are those of the host");
+    }
     if (q->takeover[0] != '\0') {
         dl_notes_add(warnings,
                      "another profiler took the recording over (%s): what follows it is "
