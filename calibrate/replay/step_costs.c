@@ -429,10 +429,74 @@ static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
     return sizes;
 }
 
-/* A model is copied to its device before its first regular step: without all-reduces these bytes are
- * taken for its parameters', unless the update is too short to touch as many, or too long. */
+/* A gradient that a backward pass adds to its parameter's. */
+typedef struct addition {
+    int64_t start_ns;
+    double bytes;
+} addition;
+
+DL_ORDER(by_addition, addition, DL_BY(start_ns));
+
+/* How far a period is from `runs` of it in all[count]: the logarithm of what is between. */
+static double far_from(size_t period, size_t count, double runs)
+{
+    return fabs(log((double)count / (double)period / runs));
+}
+
+/* The period of the bytes of all[count] of which these are most nearly `runs`; `count` if they do not
+ * repeat. By the lengths of the borders, each the next shorter one of the last (Knuth, Morris and Pratt
+ * 1977). */
+static size_t period_of(const addition *all, size_t count, double runs)
+{
+    size_t *border = dl_calloc(count + 1, sizeof *border, "gradients");
+    for (size_t i = 1, same = 0; i < count; i++) {
+        while (same > 0 && all[i].bytes != all[same].bytes)
+            same = border[same];
+        same += all[i].bytes == all[same].bytes;
+        border[i + 1] = same;
+    }
+    size_t period = count;
+    for (size_t same = border[count]; same > 0; same = border[same]) {
+        if (far_from(count - same, count, runs) < far_from(period, count, runs))
+            period = count - same;
+    }
+    free(border);
+    return period;
+}
+
+/* The gradients that AccumulateGrad adds, which a trace with shapes has, in a pass: the host is ahead of
+ * its device, so they belong to no step by their time, but repeat with every pass. 0 = unknown. */
+static double bytes_added_in_a_pass(const taking *t, size_t passes)
+{
+    addition *all = NULL;
+    size_t count = 0;
+    double bytes = 0;
+    for (size_t i = 0; i < t->trace->activity_count; i++) {
+        const dl_activity *a = &t->trace->activities[i];
+        if (a->kind != DL_ACTIVITY_RANGE || a->bytes == 0) continue;
+        DL_APPEND(all, count, "gradients") = (addition){a->start_ns, (double)a->bytes};
+    }
+    if (count > 0) dl_sort(all, count, sizeof *all, by_addition);
+    const double runs = (double)t->line->count * (double)(passes > 0 ? passes : 1);
+    const size_t period = count > 0 ? period_of(all, count, runs) : 0;
+    if (period > 0 && far_from(period, count, runs) <= log(2)) {
+        for (size_t i = 0; i < period; i++)
+            bytes += all[i].bytes;
+    }
+    free(all);
+    return bytes;
+}
+
+/* Without all-reduces the parameters are as large as the gradients that are added up. Else a model is
+ * copied to its device before its first regular step, and these bytes are taken for its parameters',
+ * unless the update is too short to touch as many, or too long. */
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
+    costs->parameter_bytes = bytes_added_in_a_pass(t, costs->passes);
+    if (costs->parameter_bytes > 0) {
+        dl_notes_add(t->notes, "parameter_bytes are those of the gradients that a pass adds");
+        return;
+    }
     double bytes = 0;
     size_t first = 0, size_count = 0;
     uint64_t *sizes = sizes_of_inputs(t, &size_count);

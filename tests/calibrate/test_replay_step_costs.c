@@ -466,6 +466,41 @@ static void model_is_what_was_copied_before(void **state)
     }
 }
 
+/* Gradients that backward passes add, whose host is ahead of the device: 1000 and 3000 bytes a step are 4000,
+ * two of 1000 bytes 2000, not 1000; sizes that do not repeat say nothing. What was copied before, 4 MB,
+ * is taken only then. */
+static void model_is_as_large_as_gradients_that_are_added(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t first, second, more; /* more with each step */
+        double parameters;
+    } cases[] = {{1000, 3000, 0, 4000}, {1000, 1000, 0, 2000}, {1000, 3000, 8, 4000000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rank_trace t;
+        rank_trace_init(&t, 0);
+        copy_to_device(&t, 4000000);
+        for (int s = 0; s < 4; s++) {
+            const int64_t step_ns = t.host_ns;
+            rank_trace_work(&t, RT_COMPUTE, FORWARD_NS);
+            const int64_t backward_ns = t.host_ns;
+            rank_trace_work(&t, RT_COMPUTE, SECOND_NS);
+            for (int g = 0; g < 2; g++) {
+                rank_trace_range(&t, RT_BACKWARD, backward_ns);
+                t.activities[t.trace.activity_count - 1].bytes =
+                    (g == 0 ? cases[i].first : cases[i].second) + cases[i].more * (uint64_t)s;
+            }
+            const int64_t update_ns = t.host_ns;
+            rank_trace_work(&t, RT_COMPUTE, UPDATE_NS);
+            rank_trace_range(&t, RT_OPTIMIZER, update_ns);
+            rank_trace_range(&t, RT_STEP, step_ns);
+        }
+        dl_step_costs c = take(&t, 8);
+        assert_float_equal(c.parameter_bytes, cases[i].parameters, 0);
+        dl_step_costs_free(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +516,7 @@ int main(void)
         cmocka_unit_test(recording_is_taken_off_the_host),
         cmocka_unit_test(host_is_that_of_the_usual_step),
         cmocka_unit_test(model_is_what_was_copied_before),
+        cmocka_unit_test(model_is_as_large_as_gradients_that_are_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

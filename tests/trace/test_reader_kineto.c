@@ -170,6 +170,33 @@ static void shapes_show_the_batch(void **state)
     }
 }
 
+/* A gradient of 20 x 4 numbers: floats where no type is given, as by PyTorch 1.8. */
+static void gradients_have_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *shapes;
+        uint64_t bytes;
+    } cases[] = {
+        {"\"Input Dims\": [[20, 4]], \"Input type\": [\"c10::BFloat16\"]", 160},
+        {"\"Input dims\": [[20, 4]], \"Input type\": []", 320},
+        {"\"Input dims\": [[20, 4]], \"Input type\": [\"float\"]", 320},
+        {"\"other\": 3", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[500];
+        snprintf(
+            text, sizeof text,
+            "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": "
+            "\"torch::autograd::AccumulateGrad\", \"pid\": 9, \"tid\": 9, \"ts\": 1, \"dur\": 2, "
+            "\"args\": {%s}}]}",
+            cases[i].shapes);
+        dl_read_trace item = read_text(text);
+        assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->bytes, cases[i].bytes);
+        free_item(&item);
+    }
+}
+
 /* PyTorch 1.12 to 2.2: External ids of calls are correlations; the collective is a range, its size
  * in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 a peer; what a group has is told
  * by distributedInfo only. */
@@ -580,6 +607,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generation_0_is_read),
+        cmocka_unit_test(gradients_have_bytes),
         cmocka_unit_test(generations_0b_and_1_are_read),
         cmocka_unit_test(shapes_show_the_batch),
         cmocka_unit_test(generation_2_is_read),

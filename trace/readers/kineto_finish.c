@@ -14,6 +14,7 @@
 
 /* Inputs of a call that are looked at. */
 #define INPUTS_MAX 64
+#define GRADIENT_NUMBER_BYTES 4 /* where a trace has no types: fp32, as autocast keeps gradients */
 
 /* Elements of a call's inputs and bytes of one of them. */
 typedef struct inputs {
@@ -108,15 +109,17 @@ static void add_type(void *context, dl_json_text key, dl_json_text value)
     in->type_bytes[in->type_count++] = dl_comm_type_bytes(in->kineto->builder.trace.strings[type]);
 }
 
-/* Bytes of all inputs by their "Input Dims" and "Input type"; 0 = unknown. */
-static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values)
+/* Bytes of all inputs by their "Input Dims" and "Input type"; where types are not given (PyTorch 1.8)
+ * a number is taken to have `untyped` bytes. 0 = unknown. */
+static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint64_t untyped)
 {
     inputs in = {.kineto = kineto};
     uint64_t sum = 0;
-    if (!dl_json_visit(values[KEY_INPUT_DIMS], add_dims, &in)) return 0;
+    const dl_json_text dims = dl_kineto_input_dims(values);
+    if (dims.at == NULL || !dl_json_visit(dims, add_dims, &in)) return 0;
     if (!dl_json_visit(values[KEY_INPUT_TYPE], add_type, &in)) return 0;
-    for (size_t i = 0; i < in.count && i < in.type_count; i++)
-        sum += times(in.elements[i], in.type_bytes[i]);
+    for (size_t i = 0; i < in.count && (in.type_count == 0 || i < in.type_count); i++)
+        sum += times(in.elements[i], in.type_count == 0 ? untyped : in.type_bytes[i]);
     return sum;
 }
 
@@ -145,11 +148,11 @@ void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_acti
 {
     const char *name = kineto->builder.trace.strings[activity->name];
     if (strcmp(name, "torch::autograd::AccumulateGrad") == 0)
-        activity->bytes = input_bytes(kineto, values);
+        activity->bytes = input_bytes(kineto, values, GRADIENT_NUMBER_BYTES);
     dl_kineto_count_samples(kineto, name, values);
     const char *collective = collective_of(kineto, activity->name);
     if (collective == NULL) return;
-    keep(kineto, TOLD_BY_RANGE, collective, activity)->in_bytes = input_bytes(kineto, values);
+    keep(kineto, TOLD_BY_RANGE, collective, activity)->in_bytes = input_bytes(kineto, values, 0);
 }
 
 /* Place of `rank` in "[0, 2, 4]", or -1. */

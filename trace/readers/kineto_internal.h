@@ -151,6 +151,12 @@ void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity);
 void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity);
 
+/* An operator's "Input Dims", which PyTorch 1.8 wrote as "Input dims"; .at NULL = not given. */
+static inline dl_json_text dl_kineto_input_dims(const dl_json_text *values)
+{
+    return values[values[KEY_INPUT_DIMS].at == NULL ? KEY_INPUT_DIMS_LOWER : KEY_INPUT_DIMS];
+}
+
 /* kineto_samples.c: counts the batch that the shapes of an operator's inputs show, if `name` is one
  * that has samples in rows; and leaves the most frequent one in the trace's meta data. */
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);

@@ -42,8 +42,7 @@ static void take_input(void *context, dl_json_text key, dl_json_text value)
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values)
 {
     if (strncmp(name, "aten::", strlen("aten::")) != 0) return;
-    const bool lower = values[KEY_INPUT_DIMS].at == NULL;
-    const dl_json_text dims = values[lower ? KEY_INPUT_DIMS_LOWER : KEY_INPUT_DIMS];
+    const dl_json_text dims = dl_kineto_input_dims(values);
     if (dims.at == NULL) return;
     for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {
         if (strcmp(name, operators[o].name) != 0) continue;
