@@ -6,7 +6,6 @@
 
 #include "common/alloc.h"
 #include "common/sort.h"
-#include "sim/event_queue.h"
 
 typedef struct device_work {
     uint64_t stream; /* device << 32 | stream */
@@ -35,33 +34,29 @@ static device_work *list_works(const dl_trace *trace, size_t *count)
     return works;
 }
 
-static void push_lane(dl_event_queue *queue, int64_t key, int lane)
-{
-    dl_event_queue_push(queue, key, NULL, NULL, lane);
-}
-
-/* Gives each of works[count], of one stream, the first lane that is free when it starts. */
+/* Gives each of works[count], of one stream, the first lane that is free when it starts. The lanes are
+ * the leaves of a tree, from `leaves` on: the end of a lane's last work, and above it the least of
+ * both children. */
 static void share_out(device_work *works, size_t count)
 {
-    dl_event_queue used, spare; /* lanes by the end of their last work, and by number */
-    int lanes = 0;
-    dl_event_queue_init(&used, (int)count);
-    dl_event_queue_init(&spare, (int)count);
+    size_t leaves = 1;
+    while (leaves < count)
+        leaves *= 2;
+    int64_t *least_ns = dl_calloc(2 * leaves, sizeof *least_ns, "replay lanes");
+    for (size_t node = 1; node < 2 * leaves; node++)
+        least_ns[node] = INT64_MIN;
     for (size_t i = 0; i < count; i++) {
-        dl_event lane;
-        while (dl_event_queue_pop(&used, &lane)) {
-            if (lane.time_ns > works[i].start_ns + DL_REPLAY_OVERLAP_NS) {
-                push_lane(&used, lane.time_ns, lane.index);
-                break;
-            }
-            push_lane(&spare, lane.index, lane.index);
-        }
-        if (!dl_event_queue_pop(&spare, &lane)) lane.index = lanes++;
-        works[i].slot = (uint32_t)lane.index;
-        push_lane(&used, works[i].end_ns, lane.index);
+        const int64_t free_ns = works[i].start_ns + DL_REPLAY_OVERLAP_NS;
+        size_t node = 1;
+        while (node < leaves)
+            node = least_ns[2 * node] <= free_ns ? 2 * node : 2 * node + 1;
+        works[i].slot = (uint32_t)(node - leaves);
+        least_ns[node] = works[i].end_ns;
+        while ((node /= 2) > 0)
+            least_ns[node] = least_ns[2 * node] < least_ns[2 * node + 1] ? least_ns[2 * node]
+                                                                         : least_ns[2 * node + 1];
     }
-    dl_event_queue_free(&used);
-    dl_event_queue_free(&spare);
+    free(least_ns);
 }
 
 static dl_replay_kind kind_of(const dl_activity *a, dl_kernel_class class)
