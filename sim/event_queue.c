@@ -6,128 +6,76 @@
 #include "common/alloc.h"
 #include "common/status.h"
 
-#define ARITY 4
 #define LINE_BYTES 64
-#define STALE_LEAST 64 /* cancelled events that are not worth clearing out */
-#define LARGE 4096     /* keys that the first-level cache does not hold */
-#define ROOM_MOST (1 << DL_EVENT_ID_BITS)
-#define NUMBERS ((uint64_t)1 << (64 - DL_EVENT_ID_BITS))
+#define CAPACITY_MOST (1 << 28)
+#define NEAR_MOST 64
+#define NEAR_ROOM (2 * NEAR_MOST)   /* at the end of it those that are near move to its start */
+#define FEW (NEAR_MOST / 2)         /* in a bucket that comes near */
+#define STALE_LEAST (2 * NEAR_MOST) /* cancelled events that are not worth clearing out */
+#define DIGIT_BITS 6
+#define DIGITS (1 << DIGIT_BITS)
+#define LEVELS 11 /* of 63 bits */
+#define CHUNK_KEYS 15
 
-/* Room for the keys, of which the second one starts a line of the cache. Pages that no key has come to
- * take no memory. */
-static void make_heap(dl_event_queue *queue, int room)
+typedef struct chunk {
+    _Alignas(LINE_BYTES) dl_event_key keys[CHUNK_KEYS];
+    int next; /* of the same bucket, where that has more; of the free ones, -1 = none */
+} chunk;
+
+/* Keys in the order in which they came, in a list of chunks that are full except for the last. */
+typedef struct bucket {
+    int first, last, count; /* no chunk where the count is 0 */
+} bucket;
+
+struct dl_event_far {
+    bucket buckets[LEVELS][DIGITS];
+    uint64_t digits[LEVELS]; /* bits of the buckets that are not empty */
+    unsigned levels;         /* bits of the levels that have one */
+    chunk *chunks;           /* [room], the first `used` of them used so far */
+    void *block;             /* that they lie in */
+    int room, used, free;
+};
+
+/* Room for chunks. Pages that no key has come to take no memory. */
+static void make_chunks(struct dl_event_far *far, int room)
 {
-    const size_t line = LINE_BYTES / sizeof(dl_event_key);
-    char *block = dl_calloc((size_t)room + 2 * line, sizeof(dl_event_key), "event heap");
-    const size_t off = (uintptr_t)block % LINE_BYTES;
-    dl_ask_for_huge_pages(block, (size_t)room * sizeof(dl_event_key));
-    queue->heap_block = block;
-    queue->heap = (dl_event_key *)(void *)(block + (LINE_BYTES - off)) + line - 1;
-    queue->room = room;
+    const size_t bytes = ((size_t)room + 1) * sizeof(chunk);
+    far->block = dl_calloc(bytes, 1, "event chunks");
+    dl_ask_for_huge_pages(far->block, bytes);
+    far->chunks = (chunk *)(((uintptr_t)far->block + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
+    far->room = room;
+}
+
+static struct dl_event_far *make_far(int capacity)
+{
+    const int buckets = LEVELS * DIGITS, partly_filled = capacity < buckets ? capacity : buckets;
+    struct dl_event_far *far = dl_calloc(1, sizeof *far, "event buckets");
+    far->free = -1;
+    make_chunks(far, capacity / CHUNK_KEYS + partly_filled);
+    return far;
 }
 
 void dl_event_queue_init(dl_event_queue *queue, int capacity)
 {
-    DL_ASSERT(capacity >= 1 && capacity <= ROOM_MOST, "capacity %d", capacity);
+    DL_ASSERT(capacity >= 1 && capacity <= CAPACITY_MOST, "capacity %d", capacity);
     *queue = (dl_event_queue){
         .capacity = capacity,
+        .room = capacity,
         .pool = dl_calloc((size_t)capacity, sizeof *queue->pool, "events"),
         .free = -1,
+        .near = dl_calloc(NEAR_ROOM, sizeof *queue->near, "near events"),
+        .near_until_ns = INT64_MAX,
     };
     dl_ask_for_huge_pages(queue->pool, (size_t)capacity * sizeof *queue->pool);
-    make_heap(queue, capacity);
 }
 
 void dl_event_queue_free(dl_event_queue *queue)
 {
+    if (queue->far != NULL) free(queue->far->block);
+    free(queue->far);
+    free(queue->near);
     free(queue->pool);
-    free(queue->heap_block);
     *queue = (dl_event_queue){0};
-}
-
-static int id_of(dl_event_key key)
-{
-    return (int)(key.order & (ROOM_MOST - 1));
-}
-
-/* As one number of twice as many bits, and without a branch: which key of four is the least cannot be
- * foreseen. */
-static inline bool before(const dl_event_key *a, const dl_event_key *b)
-{
-    __extension__ typedef __int128 both;
-    return ((both)a->time_ns << 64 | (both)a->order) < ((both)b->time_ns << 64 | (both)b->order);
-}
-
-/* Puts the key at `place`, or as far towards the root as it belongs. */
-static void sift_up(dl_event_queue *queue, int place, dl_event_key key)
-{
-    dl_event_key *heap = queue->heap;
-    while (place > 0) {
-        const int parent = (int)((unsigned)(place - 1) / ARITY);
-        if (!before(&key, &heap[parent])) break;
-        heap[place] = heap[parent];
-        place = parent;
-    }
-    heap[place] = key;
-}
-
-static inline unsigned lesser(const dl_event_key *heap, unsigned a, unsigned b)
-{
-    return before(&heap[b], &heap[a]) ? b : a;
-}
-
-/* The least of the children from `first` on; there is one at least. */
-static inline unsigned least_child(const dl_event_key *heap, unsigned first, unsigned count)
-{
-    if (first + ARITY <= count)
-        return lesser(heap, lesser(heap, first, first + 1), lesser(heap, first + 2, first + 3));
-    unsigned least = first;
-    for (unsigned child = first + 1; child < count; child++)
-        least = lesser(heap, least, child);
-    return least;
-}
-
-/* Fills the hole at `place` with what follows below it, down to a leaf, and puts the key there: it
- * comes from the end, so mostly belongs near it. In a large heap the next level's lines are asked for
- * before it is known which of them is needed. */
-static void fill_hole(dl_event_queue *queue, unsigned place, dl_event_key key)
-{
-    dl_event_key *heap = queue->heap;
-    const unsigned count = (unsigned)queue->count;
-    for (unsigned first; (first = place * ARITY + 1) < count;) {
-        const unsigned below = first * ARITY + 1;
-        if (count > LARGE && below < count) {
-            for (unsigned i = 0; i < ARITY; i++)
-                __builtin_prefetch(&heap[below + i * ARITY]);
-        }
-        const unsigned least = least_child(heap, first, count);
-        heap[place] = heap[least];
-        place = least;
-    }
-    sift_up(queue, (int)place, key);
-}
-
-static void sift_down(dl_event_queue *queue, int place, dl_event_key key)
-{
-    for (int first; (first = place * ARITY + 1) < queue->count;) {
-        const int least = (int)least_child(queue->heap, (unsigned)first, (unsigned)queue->count);
-        if (!before(&queue->heap[least], &key)) break;
-        queue->heap[place] = queue->heap[least];
-        place = least;
-    }
-    queue->heap[place] = key;
-}
-
-static void grow(dl_event_queue *queue)
-{
-    void *block = queue->heap_block;
-    const dl_event_key *heap = queue->heap;
-    const int room = queue->room < ROOM_MOST / 2 ? 2 * queue->room : ROOM_MOST;
-    DL_ASSERT(queue->room < ROOM_MOST, "%d events", queue->room);
-    queue->pool = dl_realloc(queue->pool, (size_t)room, sizeof *queue->pool, "events");
-    make_heap(queue, room);
-    memcpy(queue->heap, heap, (size_t)queue->count * sizeof *heap);
-    free(block);
 }
 
 /* A place in the pool for one event more. */
@@ -138,29 +86,110 @@ static int take_id(dl_event_queue *queue)
         queue->free = queue->pool[id].index;
         return id;
     }
-    if (queue->used == queue->room) grow(queue);
+    if (queue->used == queue->room) {
+        queue->room *= 2;
+        queue->pool = dl_realloc(queue->pool, (size_t)queue->room, sizeof *queue->pool, "events");
+    }
     return queue->used++;
 }
 
+/* For an event whose key is gone. */
 static void free_id(dl_event_queue *queue, int id)
 {
     queue->pool[id].handler = NULL;
     queue->pool[id].index = queue->free;
     queue->free = id;
+    queue->count--;
 }
 
-static int by_key(const void *a, const void *b)
+static void free_stale(dl_event_queue *queue, int id)
 {
-    return before(a, b) ? -1 : before(b, a);
+    free_id(queue, id);
+    queue->stale--;
 }
 
-/* From 0 on, in the order that they have. What is in order is a heap. */
-static void number_anew(dl_event_queue *queue)
+static void grow_chunks(struct dl_event_far *far)
 {
-    qsort(queue->heap, (size_t)queue->count, sizeof *queue->heap, by_key);
-    for (int i = 0; i < queue->count; i++)
-        queue->heap[i].order = (uint64_t)i << DL_EVENT_ID_BITS | (uint64_t)id_of(queue->heap[i]);
-    queue->next_number = (uint64_t)queue->count;
+    void *block = far->block;
+    const chunk *chunks = far->chunks;
+    make_chunks(far, 2 * far->room);
+    memcpy(far->chunks, chunks, (size_t)far->used * sizeof *chunks);
+    free(block);
+}
+
+static int take_chunk(struct dl_event_far *far)
+{
+    const int place = far->free;
+    if (place >= 0) {
+        far->free = far->chunks[place].next;
+        return place;
+    }
+    if (far->used == far->room) grow_chunks(far);
+    return far->used++;
+}
+
+/* Takes the first chunk of a bucket out and frees it: its content stays until another is taken.
+ * Returns how many keys it has. */
+static int drop_chunk(struct dl_event_far *far, bucket *of)
+{
+    const int place = of->first, count = of->count < CHUNK_KEYS ? of->count : CHUNK_KEYS;
+    of->first = far->chunks[place].next;
+    of->count -= count;
+    far->chunks[place].next = far->free;
+    far->free = place;
+    return count;
+}
+
+static int level_of(int64_t difference_ns)
+{
+    return (63 - __builtin_clzll((uint64_t)difference_ns | 1)) / DIGIT_BITS;
+}
+
+static void put_far(struct dl_event_far *far, int level, dl_event_key key)
+{
+    const int digit = (int)(key.time_ns >> level * DIGIT_BITS) & (DIGITS - 1);
+    bucket *to = &far->buckets[level][digit];
+    const int place = to->count++ % CHUNK_KEYS;
+    if (place == 0) {
+        const int taken = take_chunk(far);
+        if (to->count == 1) {
+            to->first = taken;
+            far->digits[level] |= UINT64_C(1) << digit;
+            far->levels |= 1U << level;
+        } else {
+            far->chunks[to->last].next = taken;
+        }
+        to->last = taken;
+    }
+    far->chunks[to->last].keys[place] = key;
+}
+
+/* That a bucket is empty. */
+static void clear_digit(struct dl_event_far *far, int level, int digit)
+{
+    far->digits[level] &= ~(UINT64_C(1) << digit);
+    if (far->digits[level] == 0) far->levels &= ~(1U << level);
+}
+
+static void put_near(dl_event_queue *queue, dl_event_key key)
+{
+    dl_event_key *near = queue->near;
+    int place = queue->near_end++;
+    for (; place > queue->near_first && near[place - 1].time_ns > key.time_ns; place--)
+        near[place] = near[place - 1];
+    near[place] = key;
+}
+
+/* All that are near become far. */
+static void spread_near(dl_event_queue *queue)
+{
+    if (queue->far == NULL) queue->far = make_far(queue->capacity);
+    for (int i = queue->near_first; i < queue->near_end; i++) {
+        const dl_event_key key = queue->near[i];
+        put_far(queue->far, level_of(key.time_ns ^ queue->now_ns), key);
+    }
+    queue->near_first = queue->near_end = 0;
+    queue->near_until_ns = queue->now_ns - 1;
 }
 
 int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
@@ -168,55 +197,131 @@ int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn hand
 {
     DL_ASSERT(queue->count - queue->stale < queue->capacity, "%d events pending",
               queue->count - queue->stale);
+    DL_ASSERT(time_ns >= queue->now_ns, "event at %lld ns, after one at %lld ns",
+              (long long)time_ns, (long long)queue->now_ns);
     const int id = take_id(queue);
+    const dl_event_key key = {time_ns, id};
     queue->pool[id] = (dl_event_call){handler, user, index, true};
-    if (queue->next_number == NUMBERS) number_anew(queue);
-    const uint64_t order = queue->next_number++ << DL_EVENT_ID_BITS | (uint64_t)id;
-    sift_up(queue, queue->count++, (dl_event_key){time_ns, order});
+    queue->count++;
+    if (time_ns > queue->near_until_ns) {
+        put_far(queue->far, level_of(time_ns ^ queue->now_ns), key);
+        return id;
+    }
+    if (queue->near_end == NEAR_ROOM) {
+        queue->near_end -= queue->near_first;
+        memmove(queue->near, queue->near + queue->near_first,
+                (size_t)queue->near_end * sizeof *queue->near);
+        queue->near_first = 0;
+    }
+    put_near(queue, key);
+    if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue);
     return id;
 }
 
-/* Removes the first key. */
-static void drop_first(dl_event_queue *queue)
+/* Puts what is in a bucket into those of the level `to`, its own or a lower one, in order. What was
+ * cancelled is freed. */
+static void spread(dl_event_queue *queue, int level, int digit, int to)
 {
-    const dl_event_key last = queue->heap[--queue->count];
-    if (queue->count > 0) fill_hole(queue, 0, last);
+    struct dl_event_far *far = queue->far;
+    bucket left = far->buckets[level][digit];
+    far->buckets[level][digit].count = 0;
+    clear_digit(far, level, digit);
+    while (left.count > 0) {
+        const chunk at_hand = far->chunks[left.first];
+        const int count = drop_chunk(far, &left);
+        if (left.count > 0) __builtin_prefetch(&far->chunks[left.first]);
+        for (int i = 0; i < count; i++) {
+            const dl_event_key key = at_hand.keys[i];
+            if (queue->stale == 0 || queue->pool[key.id].is_pending) {
+                put_far(far, to, key);
+            } else {
+                free_stale(queue, key.id);
+            }
+        }
+    }
+}
+
+/* The highest level at which times in the bucket differ; 0 where they are all equal. */
+static int level_within(const struct dl_event_far *far, const bucket *of)
+{
+    const int64_t some_ns = far->chunks[of->first].keys[0].time_ns;
+    int64_t difference_ns = 0;
+    for (int left = of->count, c = of->first; left > 0; left -= CHUNK_KEYS, c = far->chunks[c].next)
+        for (int i = 0; i < CHUNK_KEYS && i < left; i++)
+            difference_ns |= far->chunks[c].keys[i].time_ns ^ some_ns;
+    return level_of(difference_ns);
+}
+
+/* Brings the earliest bucket near, or down to a lower level. A bucket of level 0 has one time only: of
+ * many in it a chunk comes near; the others wait, and what is still scheduled for that time comes
+ * after them. */
+static void fetch(dl_event_queue *queue)
+{
+    struct dl_event_far *far = queue->far;
+    const int level = __builtin_ctz(far->levels), digit = __builtin_ctzll(far->digits[level]);
+    bucket *from = &far->buckets[level][digit];
+    const int64_t some_ns = far->chunks[from->first].keys[0].time_ns;
+    const bool few = from->count <= FEW;
+    if (!few && level > 0) {
+        spread(queue, level, digit, level_within(far, from));
+        return;
+    }
+    queue->near_first = queue->near_end = 0;
+    do {
+        const chunk *at_hand = &far->chunks[from->first];
+        const int count = drop_chunk(far, from);
+        for (int i = 0; i < count; i++) {
+            put_near(queue, at_hand->keys[i]);
+            __builtin_prefetch(&queue->pool[at_hand->keys[i].id]);
+        }
+    } while (few && from->count > 0);
+    if (few) {
+        clear_digit(far, level, digit);
+        queue->near_until_ns =
+            far->levels == 0 ? INT64_MAX : some_ns | ((INT64_C(1) << level * DIGIT_BITS) - 1);
+    } else {
+        queue->near_until_ns = some_ns - 1;
+    }
 }
 
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event)
 {
     while (queue->count > 0) {
-        const dl_event_key key = queue->heap[0];
-        const int id = id_of(key);
-        const dl_event_call call = queue->pool[id];
-        drop_first(queue);
-        if (queue->count > 0) __builtin_prefetch(&queue->pool[id_of(queue->heap[0])]);
-        free_id(queue, id);
-        if (call.is_pending) {
-            *event = (dl_event){key.time_ns, call.handler, call.user, call.index};
-            return true;
+        if (queue->near_first == queue->near_end) {
+            fetch(queue);
+            continue;
         }
-        queue->stale--;
+        const dl_event_key key = queue->near[queue->near_first++];
+        const dl_event_call call = queue->pool[key.id];
+        if (!call.is_pending) {
+            free_stale(queue, key.id);
+            continue;
+        }
+        free_id(queue, key.id);
+        queue->now_ns = key.time_ns;
+        *event = (dl_event){key.time_ns, call.handler, call.user, call.index};
+        return true;
     }
     return false;
 }
 
-/* Takes the keys of cancelled events out, and orders the others anew. */
-static void clear_stale(dl_event_queue *queue)
+static void remove_near(dl_event_queue *queue, int id)
 {
-    int kept = 0;
-    for (int i = 0; i < queue->count; i++) {
-        const dl_event_key key = queue->heap[i];
-        if (queue->pool[id_of(key)].is_pending) {
-            queue->heap[kept++] = key;
-        } else {
-            free_id(queue, id_of(key));
-        }
-    }
-    queue->count = kept;
-    queue->stale = 0;
-    for (int i = (kept - 2) / ARITY; i >= 0 && kept > 1; i--)
-        sift_down(queue, i, queue->heap[i]);
+    dl_event_key *near = queue->near;
+    int place = queue->near_first;
+    while (near[place].id != id)
+        place++;
+    queue->near_end--;
+    for (; place < queue->near_end; place++)
+        near[place] = near[place + 1];
+}
+
+/* Frees what was cancelled among those that are far. */
+static void clear_far(dl_event_queue *queue)
+{
+    for (int level = 0; level < LEVELS; level++)
+        for (uint64_t left = queue->far->digits[level]; left != 0; left &= left - 1)
+            spread(queue, level, __builtin_ctzll(left), level);
 }
 
 void dl_event_queue_cancel(dl_event_queue *queue, int id)
@@ -224,7 +329,13 @@ void dl_event_queue_cancel(dl_event_queue *queue, int id)
     DL_ASSERT(id >= 0 && id < queue->used && queue->pool[id].handler != NULL &&
                   queue->pool[id].is_pending,
               "event %d is not pending", id);
+    const bool all_near = queue->count == queue->near_end - queue->near_first;
     queue->pool[id].is_pending = false;
     queue->stale++;
-    if (queue->stale > STALE_LEAST && queue->stale > queue->count / 2) clear_stale(queue);
+    if (all_near) {
+        remove_near(queue, id);
+        free_stale(queue, id);
+    } else if (queue->stale > STALE_LEAST && queue->stale > queue->count / 2) {
+        clear_far(queue);
+    }
 }

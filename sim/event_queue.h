@@ -1,14 +1,22 @@
 /* The pending events of a simulation, earliest first; equal times leave in the order of scheduling.
  *
- * A 4-ary heap of keys (0's children are 1..4, 1's are 5..8, ...): half the depth of a binary heap,
- * and the four keys that one step looks at are one line of the cache. What an event calls lies in a
- * pool that is touched when it comes and when it leaves, not while keys move. A cancelled event stays until it
- * comes to the front, or until there are as many of them as of others. Nothing is allocated after init
- * but room for cancelled ones.
+ * A radix heap (Ahuja, Mehlhorn, Orlin & Tarjan, Journal of the ACM 37, 1990), which needs that no
+ * event is scheduled before now, the time of the last one that left. The earliest events are near: in
+ * an array, sorted. As long as there are few, that is all of them. The others are far, in buckets: a
+ * time is a number with digits of 6 bits, and the highest digit in which it differs from now (the
+ * level) and the value of that digit give the bucket. So a bucket stays the right one while now comes
+ * nearer, the lowest bucket of the lowest level has the earliest of the far events, and events of one
+ * time are always in one bucket, in the order in which they came. When all that are near have left, a
+ * bucket of few events comes near; a larger one is spread over the buckets of a lower level. Thus an
+ * event moves at most once per level, 11 times, however times are spread.
  *
- * Times are int64 ns. Invariant: key (time_ns, order) of a parent < that of its children. The upper
- * bits of order are the number of the event in the order of scheduling, so the order is total; when
- * they are used up, the events at hand are numbered anew.
+ * What an event calls lies in a pool that is touched when it comes and when it leaves, not while its
+ * key moves. A cancelled event stays until its turn comes, or until there are as many of them as of
+ * others; with all events near it leaves at once. Nothing is allocated after init but buckets when
+ * they are first needed and room for cancelled events.
+ *
+ * Invariant: times are int64 ns, 0 <= now <= each time; all that are near come before all that are
+ * far.
  */
 #ifndef DL_SIM_EVENT_QUEUE_H
 #define DL_SIM_EVENT_QUEUE_H
@@ -27,12 +35,10 @@ typedef struct dl_event {
     int index;
 } dl_event;
 
-#define DL_EVENT_ID_BITS 28 /* of order: the place in the pool */
-
-/* Of an event in the heap. */
+/* Of an event that waits. */
 typedef struct dl_event_key {
     int64_t time_ns;
-    uint64_t order; /* number in the order of scheduling, then the place in the pool */
+    int id; /* place in the pool */
 } dl_event_key;
 
 typedef struct dl_event_call {
@@ -44,23 +50,26 @@ typedef struct dl_event_call {
 
 typedef struct dl_event_queue {
     dl_event_call *pool; /* [room], the first `used` of them used so far */
-    dl_event_key *heap;  /* [room], the first `count` in use; all but the first in lines of four */
-    void *heap_block;    /* that the heap lies in */
-    int capacity, room, used, free, count;
-    int stale; /* of the heap: cancelled */
-    uint64_t next_number;
+    int capacity, room, used, free;
+    int count; /* keys, near and far */
+    int stale; /* of these: cancelled */
+    int near_first, near_end;
+    dl_event_key *near;       /* those in use are [near_first] up to [near_end] */
+    int64_t near_until_ns;    /* an event at this time or before is near */
+    struct dl_event_far *far; /* NULL: there were never more than fit near */
+    int64_t now_ns;
 } dl_event_queue;
 
 /* Makes an empty queue for at most `capacity` >= 1 pending events, 100 million or fewer. */
 void dl_event_queue_init(dl_event_queue *queue, int capacity);
 void dl_event_queue_free(dl_event_queue *queue); /* a zeroed queue is fine */
 
-/* Schedules. Returns an id that is valid until the event leaves
- * the queue. A full queue is a broken invariant. O(log n). */
+/* Schedules, at the time of the last event that left or later. Returns an id that is valid until the
+ * event leaves the queue. A full queue is a broken invariant. O(1) amortised. */
 int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
                         int index);
 
-/* Removes the earliest event into *event; false if there is none. O(log n) amortised. */
+/* Removes the earliest event into *event; false if there is none. O(1) amortised. */
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event);
 
 /* Removes the pending event `id`; an id that is not pending is a broken invariant. O(1) amortised. */

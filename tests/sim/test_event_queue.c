@@ -1,5 +1,6 @@
 #include "tests/check.h"
 
+#include "common/alloc.h"
 #include "common/random.h"
 #include "sim/event_queue.h"
 
@@ -29,65 +30,172 @@ static void earliest_first_and_ties_in_order_of_scheduling(void **state)
     dl_event_queue_free(&queue);
 }
 
-/* The queue against a plain list that is searched each time: random pushes, pops, cancels. */
+/* How far ahead of now the events of a test are, in its n-th draw. */
+typedef int64_t (*delay_fn)(dl_random *stream, int n);
+
+static int64_t often_equal(dl_random *stream, int n)
+{
+    (void)n;
+    return (int64_t)dl_random_below(stream, 4);
+}
+
+static int64_t even(dl_random *stream, int n)
+{
+    (void)n;
+    return (int64_t)dl_random_below(stream, 1000000);
+}
+
+/* Each number of bits up to 40 is as frequent as another. */
+static int64_t geometric(dl_random *stream, int n)
+{
+    (void)n;
+    return (int64_t)dl_random_below(stream, UINT64_C(1) << dl_random_below(stream, 41));
+}
+
+/* So what is near grows too large while others are far. */
+static int64_t mostly_soon(dl_random *stream, int n)
+{
+    return (int64_t)dl_random_below(stream, n % 16 == 0 ? 100000000 : 400);
+}
+
+static int64_t none(dl_random *stream, int n)
+{
+    (void)stream;
+    (void)n;
+    return 0;
+}
+
+static int64_t constant(dl_random *stream, int n)
+{
+    (void)stream;
+    (void)n;
+    return 1000;
+}
+
+/* Each one before all that were scheduled before it. */
+static int64_t ever_sooner(dl_random *stream, int n)
+{
+    (void)stream;
+    return 10000000 - n;
+}
+
+/* Ever one more at a time that many others have, and one between now and them. */
+static int64_t before_a_crowd(dl_random *stream, int n)
+{
+    (void)stream;
+    return n % 2 == 0 ? 64 : 1;
+}
+
+static const delay_fn delays[] = {often_equal, even,     geometric,   mostly_soon,
+                                  none,        constant, ever_sooner, before_a_crowd};
+
+/* The queue against a plain list that is searched each time: random pushes, pops, cancels, now more
+ * of the first than of the others and now fewer. */
 static void agrees_with_a_list(void **state)
 {
     (void)state;
-    enum { ROOM = 40 };
+    enum { ROOM = 500, ROUNDS = 20000 };
     typedef struct entry {
         int64_t time_ns;
         int number, id;
     } entry;
-    entry list[ROOM];
-    int count = 0, number = 0;
-    dl_random stream;
-    dl_random_init(&stream, 5, 0, 0, 0);
-    dl_event_queue queue;
-    dl_event_queue_init(&queue, ROOM);
-    for (int round = 0; round < 20000; round++) {
-        uint64_t what = dl_random_below(&stream, 5);
-        if (what < 2 && count < ROOM) {
-            entry *e = &list[count++];
-            *e = (entry){(int64_t)dl_random_below(&stream, 25), number++, 0};
-            e->id = dl_event_queue_push(&queue, e->time_ns, nothing, NULL, e->number);
-        } else if (what < 4 && count > 0) {
-            int least = 0;
-            for (int i = 1; i < count; i++) {
-                bool sooner = list[i].time_ns < list[least].time_ns;
-                bool tie = list[i].time_ns == list[least].time_ns;
-                if (sooner || (tie && list[i].number < list[least].number)) least = i;
+    for (size_t d = 0; d < DL_LENGTH(delays); d++) {
+        entry list[ROOM];
+        int count = 0, number = 0;
+        int64_t now_ns = 0;
+        dl_random stream;
+        dl_random_init(&stream, 5, 0, 0, 0);
+        dl_event_queue queue;
+        dl_event_queue_init(&queue, ROOM);
+        for (int round = 0; round < ROUNDS; round++) {
+            const uint64_t what = dl_random_below(&stream, 8);
+            const uint64_t pushes = round / 1000 % 2 == 0 ? 5 : 3;
+            if (what < pushes && count < ROOM) {
+                entry *e = &list[count++];
+                *e = (entry){now_ns + delays[d](&stream, number), number, 0};
+                e->id = dl_event_queue_push(&queue, e->time_ns, nothing, NULL, number++);
+            } else if (what < 7 && count > 0) {
+                int least = 0;
+                for (int i = 1; i < count; i++) {
+                    bool sooner = list[i].time_ns < list[least].time_ns;
+                    bool tie = list[i].time_ns == list[least].time_ns;
+                    if (sooner || (tie && list[i].number < list[least].number)) least = i;
+                }
+                dl_event event;
+                assert_true(dl_event_queue_pop(&queue, &event));
+                assert_int_equal(event.index, list[least].number);
+                assert_int_equal(event.time_ns, list[least].time_ns);
+                now_ns = event.time_ns;
+                list[least] = list[--count];
+            } else if (count > 0) {
+                int victim = (int)dl_random_below(&stream, (uint64_t)count);
+                dl_event_queue_cancel(&queue, list[victim].id);
+                list[victim] = list[--count];
             }
-            dl_event event;
-            assert_true(dl_event_queue_pop(&queue, &event));
-            assert_int_equal(event.index, list[least].number);
-            list[least] = list[--count];
-        } else if (count > 0) {
-            int victim = (int)dl_random_below(&stream, (uint64_t)count);
-            dl_event_queue_cancel(&queue, list[victim].id);
-            list[victim] = list[--count];
+            assert_int_equal(queue.count - queue.stale, count);
         }
-        assert_int_equal(queue.count - queue.stale, count);
+        dl_event_queue_free(&queue);
     }
+}
+
+/* 200,000 pending events, each of which schedules another one when it leaves: by time, then by number.
+ * A queue that moves all of a crowd for each event would be at it for minutes. With `cancels`, one that
+ * leaves also schedules a third one, which is cancelled when the next one leaves. */
+static void hold_many(delay_fn delay, bool cancels)
+{
+    enum { PENDING = 200000 };
+    dl_random stream;
+    dl_random_init(&stream, 7, 0, 0, 0);
+    dl_event_queue queue;
+    dl_event_queue_init(&queue, PENDING + 1);
+    int number = 0, left = 0, timer = -1;
+    for (; number < PENDING; number++)
+        dl_event_queue_push(&queue, delay(&stream, number), nothing, NULL, number);
+    dl_event event, last = {.time_ns = -1};
+    for (; dl_event_queue_pop(&queue, &event); last = event, left++) {
+        assert_true(event.time_ns > last.time_ns ||
+                    (event.time_ns == last.time_ns && event.index > last.index));
+        if (timer >= 0) dl_event_queue_cancel(&queue, timer);
+        timer = -1;
+        if (number == 2 * PENDING) continue;
+        dl_event_queue_push(&queue, event.time_ns + delay(&stream, number), nothing, NULL, number);
+        number++;
+        if (cancels) timer = dl_event_queue_push(&queue, INT64_MAX, nothing, NULL, -1);
+    }
+    assert_int_equal(left, 2 * PENDING);
+    assert_int_equal(queue.count, 0);
     dl_event_queue_free(&queue);
 }
 
-/* The last number is used up by the second of five events: they are numbered anew and keep their
- * order, ties too. */
-static void order_stays_when_numbers_run_out(void **state)
+static void many_leave_in_order(void **state)
 {
     (void)state;
-    static const int64_t times_ns[] = {7, 3, 7, 3, 7};
-    static const int order[] = {1, 3, 0, 2, 4};
+    for (size_t d = 0; d < DL_LENGTH(delays); d++) {
+        hold_many(delays[d], false);
+        hold_many(delays[d], true);
+    }
+}
+
+/* The one that remains of 100,000 is found; when it has left, an event may come before those that
+ * were cancelled. */
+static void cancelled_ones_do_not_stay(void **state)
+{
+    (void)state;
+    enum { PENDING = 100000 };
+    static int ids[PENDING];
     dl_event_queue queue;
-    dl_event_queue_init(&queue, 5);
-    queue.next_number = ((uint64_t)1 << (64 - DL_EVENT_ID_BITS)) - 2;
-    for (int i = 0; i < 5; i++)
-        dl_event_queue_push(&queue, times_ns[i], nothing, NULL, i);
-    assert_int_equal(queue.next_number, 5);
-    for (int i = 0; i < 5; i++) {
+    dl_event_queue_init(&queue, PENDING);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < PENDING; i++)
+            ids[i] = dl_event_queue_push(&queue, 10 * round + (int64_t)i * i, nothing, NULL, i);
+        for (int i = 0; i < PENDING; i++)
+            if (i != 3) dl_event_queue_cancel(&queue, ids[i]);
+        assert_in_range(queue.stale, 0, 200);
         dl_event event;
         assert_true(dl_event_queue_pop(&queue, &event));
-        assert_int_equal(event.index, order[i]);
+        assert_int_equal(event.index, 3);
+        assert_int_equal(event.time_ns, 10 * round + 9);
+        assert_false(dl_event_queue_pop(&queue, &event));
     }
     dl_event_queue_free(&queue);
 }
@@ -97,7 +205,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(earliest_first_and_ties_in_order_of_scheduling),
         cmocka_unit_test(agrees_with_a_list),
-        cmocka_unit_test(order_stays_when_numbers_run_out),
+        cmocka_unit_test(many_leave_in_order),
+        cmocka_unit_test(cancelled_ones_do_not_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
