@@ -156,6 +156,16 @@ static void add_copies(dl_costs *costs, const dl_step_costs *steps, size_t count
     dl_notes_add(notes, "copies to the device count as input, not as operations");
 }
 
+/* Of batches that other processes make: the least that any trace shows. */
+static void add_taking(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(steps[i].take_ns)) continue;
+        if (costs->input_copy_ns.known && costs->input_copy_ns.value <= steps[i].take_ns) continue;
+        costs->input_copy_ns = value_of(steps[i].take_ns, 0, steps[i].steps, DL_ORIGIN_MEASURED);
+    }
+}
+
 static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t count,
                           dl_notes *notes)
 {
@@ -263,6 +273,7 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
             costs->broadcast_calls =
                 value_of(fmax(1, steps[0].broadcast_calls), 0, steps[0].steps, DL_ORIGIN_MEASURED);
         }
+        add_taking(costs, steps, count);
         costs->slice_ns = value_of(4e6, 0, 0, DL_ORIGIN_ASSUMED);
         dl_notes_add(notes, "[sync] slice_ns, of processes that share a core, is assumed");
     } else {

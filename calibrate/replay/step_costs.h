@@ -189,12 +189,16 @@ typedef struct dl_step_costs {
     double parameter_bytes;   /* where gradients do not give them; 0 = unknown */
     /* Of buffers, a step, and in how many collectives; on cores only; 0 = none */
     double broadcast_bytes, broadcast_calls;
+    /* Where processes of a data loader make the batches, on cores: what taking one takes the
+     * training thread at least; NaN: where none do, or none was there at once. */
+    double take_ns;
 } dl_step_costs;
 
 /* Takes the costs of the line with most work of one rank's trace, or, of a process that used no
  * device, of its training on cores: then a step is the median one without what it waits for
- * collectives, in "input", "step.forward", "step.backward", "step.update", scaled to the
- * step without a profiler where the trace has it. Zero `costs` before.
+ * collectives and for processes of a data loader, in "input" (the time of such processes where the
+ * trace has it), "step.forward", "step.backward", "step.update", scaled to the step without a
+ * profiler where the trace has it. Zero `costs` before.
  * `slowdown` beside collectives is taken from elsewhere; NULL = from the trace. What the trace does
  * not give is a note. DL_ERR_DATA without a regular step, or with operations that name no work.
  *

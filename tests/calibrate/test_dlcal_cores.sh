@@ -59,6 +59,25 @@ holds transformer.ini ", 1110944"
 holds transformer.ini "[broadcast]"
 holds transformer.ini "bytes = 16384, n = 4, measured"
 holds transformer.ini "calls = 1, n = 4, measured"
+# A data loader's process makes the batches: what the step waits for them is left out, the processor time that
+# they take (recorded by dlprof run) is [op input], and taking a batch that is there takes the shortest wait.
+loaded=$traces/cnn_loader.json.gz
+expect 0 "7 steps of 7" info "$loaded"
+expect 0 "a step waits for processes of a data loader, 17.4 ms on average" costs "$loaded" -o loaded.ini
+holds loaded.ini "dlsim --set input.loaders=NUM_WORKERS"
+holds loaded.ini "per_sample_ns = 1015624.9375, n = 7, measured" # 16.25 ms of 16 samples
+grep -A1 '^\[input\]' loaded.ini | grep -q "^copy_ns = [1-9][0-9]*, n = 7, measured" ||
+    { echo "FAIL: taking a batch has no time: $(cat loaded.ini)"; failures=$((failures + 1)); }
+# A loader with a core to spare hides behind the step, but for taking its batches (8.4 ms of 230).
+"$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --set input.loaders=1 -o hidden.csv >hidden.txt
+"$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --without input -o without.csv >without.txt
+step_of() { grep -v '^#' "$1" | awk -F, '!at { for (i = 1; i <= NF; i++) if ($i == "step_mean_s") at = i; next } { print $at }'; }
+awk "BEGIN { exit !($(step_of without.csv) < $(step_of hidden.csv) && $(step_of hidden.csv) < 1.05 * $(step_of without.csv)) }" ||
+    { echo "FAIL: $(cat hidden.txt without.txt)"; failures=$((failures + 1)); }
+# Without dlprof run nothing says what its processes take.
+zcat "$loaded" | sed '/dlprof_children_ns/d' >unknown.json
+expect 0 "record with dlprof run, or with num_workers=0" costs unknown.json -o unknown.ini
+grep -q '^\[op input\]' unknown.ini && { echo "FAIL: waiting is input that a core makes"; failures=$((failures + 1)); }
 # Without --batch that of the shapes, where there are any; another one is doubted unless it is a multiple.
 expect 0 "4 samples, 4 steps" costs elsewhere.json -o shown.ini
 expect 0 "a batch of 4 samples is taken, as what aten::embedding gets shows" costs elsewhere.json -o shown.ini

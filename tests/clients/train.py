@@ -9,10 +9,15 @@ at the end "samples_per_s VALUE", counted from the common start to the end of th
 step; nobody starts a step after the first worker has done all of its steps. async also prints
 "staleness_mean VALUE": updates between a gradient's parameters and its own application.
 
+With --loaders N (of the model cnn) a DataLoader with N processes reads and decodes images of --side
+x --side pixels from files, at --storage-bytes-per-s for all processes together; else some batches that
+are in memory are trained in turn.
+
 --trace FILE records steps of rank 0 with torch.profiler.
 """
 
 import argparse
+import itertools
 import multiprocessing.connection
 import os
 import sys
@@ -26,6 +31,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
+import images
 import models
 
 RATE = 0.01
@@ -46,10 +52,16 @@ def arguments():
     p.add_argument("--interval", type=int, default=10, help="steps between two averages")
     p.add_argument("--log", type=int, default=0, help="print a line every so many steps; 0: none")
     p.add_argument("--repeats", type=int, default=1, help="measured runs, a line each")
+    p.add_argument("--loaders", type=int, help="processes of each worker's data loader; 0: its own")
+    p.add_argument("--side", type=int, default=64, help="pixels of a stored image's side")
+    p.add_argument("--storage-bytes-per-s", type=float, default=0, help="0: no limit")
     p.add_argument("--trace", help="file for a trace of rank 0")
     p.add_argument("--trace-steps", type=int, default=6)
     p.add_argument("--shapes", action="store_true", help="record shapes in the trace")
-    return p.parse_args()
+    args = p.parse_args()
+    if args.loaders is not None and (args.model != "cnn" or args.side < images.SIDE):
+        p.error(f"--loaders needs --model cnn and images of {images.SIDE} pixels at least")
+    return args
 
 
 class Flat:
@@ -106,11 +118,14 @@ def server_staleness():
 class Worker:
     """One process' training loop; what follows a step is the mode's."""
 
-    def __init__(self, rank, args):
+    def __init__(self, rank, args, shared):
         self.rank, self.args = rank, args
         self.model, make_batch = models.make(args.model)
         torch.manual_seed(rank + 2)
-        self.batches = [make_batch(args.batch) for _ in range(args.batches)]
+        if args.loaders is None:
+            self.batches = itertools.cycle([make_batch(args.batch) for _ in range(args.batches)])
+        else:
+            self.batches = images.loader(shared["folder"], args, shared["storage"], rank)
         self.loss = nn.CrossEntropyLoss()
         self.stopping, self.version, self.step_number = False, 0, 0
         self.flat = Flat(self.model) if args.mode in FLAT else None
@@ -121,7 +136,7 @@ class Worker:
 
     def step(self):
         self.step_number += 1
-        inputs, targets = self.batches[self.step_number % len(self.batches)]
+        inputs, targets = next(self.batches)
         self.optimizer.zero_grad(set_to_none=self.flat is None)
         self.loss(self.net(inputs), targets).backward()
         if self.args.mode == "async":
@@ -200,7 +215,7 @@ def process(rank, args, meeting, shared, barrier):
     elif args.mode not in ALONE:
         dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world)
     if rank < world:
-        worker = Worker(rank, args)
+        worker = Worker(rank, args, shared)
         if args.mode == "async":
             if rank == 0:
                 dist.rpc.rpc_sync("server", start_server, args=(worker.flat.values, 10**9))
@@ -227,6 +242,10 @@ def main():
         meeting = "file://" + os.path.join(folder, "meeting")
         shared = {name: context.Array("d", args.workers) for name in ("starts", "ends")}
         shared["done"] = context.Array("l", args.workers)
+        if args.loaders is not None:
+            shared["folder"] = folder
+            shared["storage"] = images.Storage(context, args.storage_bytes_per_s)
+            images.write(folder, args.side)
         barrier = context.Barrier(args.workers)
         count = args.workers + (args.mode == "async")
         if count == 1:

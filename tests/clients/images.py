@@ -1,0 +1,84 @@
+"""Compressed images in files, and a data loader that reads and decodes them.
+
+Storage may have a rate, which all processes that read share: one read after another, in the order of
+asking. Who reads sleeps until its bytes have come, as with a disk, and uses no processor."""
+
+import os
+import random
+import time
+import zlib
+
+import numpy
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+COUNT = 16      # files
+SIDE = 32       # pixels of what a sample is cut out
+BEHIND_S = 5e-3  # that storage makes up for when a process that slept was late to ask again
+
+
+def write(folder, side):
+    """Images of `side` x `side` pixels with little noise, which compress to about half."""
+    chance = numpy.random.default_rng(1)
+    slope = numpy.arange(side)[:, None, None] + numpy.arange(side)[None, :, None]
+    for i in range(COUNT):
+        pixels = (slope + i + chance.integers(0, 16, (side, side, 3))).astype(numpy.uint8)
+        with open(os.path.join(folder, f"{i}.z"), "wb") as file:
+            file.write(zlib.compress(pixels.tobytes(), 1))
+
+
+def stored_bytes(folder):
+    """Mean of a file."""
+    return sum(os.path.getsize(os.path.join(folder, f"{i}.z")) for i in range(COUNT)) / COUNT
+
+
+class Storage:
+    """A rate for all processes that are forked after this; 0: no limit."""
+
+    def __init__(self, context, bytes_per_s):
+        self.bytes_per_s = bytes_per_s
+        self.free_s = context.Value("d", 0)
+
+    def read(self, path):
+        with open(path, "rb") as file:
+            content = file.read()
+        if self.bytes_per_s > 0:
+            with self.free_s.get_lock():
+                start = max(time.monotonic() - BEHIND_S, self.free_s.value)
+                self.free_s.value = start + len(content) / self.bytes_per_s
+                until = self.free_s.value
+            time.sleep(max(0, until - time.monotonic()))
+        return content
+
+
+class Images(Dataset):
+    def __init__(self, folder, side, storage):
+        self.folder, self.side, self.storage = folder, side, storage
+
+    def __len__(self):
+        return COUNT
+
+    def __getitem__(self, i):
+        content = zlib.decompress(self.storage.read(os.path.join(self.folder, f"{i}.z")))
+        pixels = numpy.frombuffer(content, numpy.uint8).reshape(self.side, self.side, 3)
+        y, x = (random.randint(0, self.side - SIDE) for _ in range(2))
+        cut = torch.from_numpy(pixels[y:y + SIDE, x:x + SIDE].copy())
+        return cut.permute(2, 0, 1).float() / 255 - 0.5, i % 10
+
+
+class Endless(Sampler):
+    """All of them in random order, again and again."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+
+    def __iter__(self):
+        while True:
+            yield from self.chance.sample(range(COUNT), COUNT)
+
+
+def loader(folder, args, storage, rank):
+    """Batches without end; in the making or waiting are two for each of args.loaders processes."""
+    return iter(DataLoader(Images(folder, args.side, storage), args.batch, sampler=Endless(rank),
+                           num_workers=args.loaders,
+                           multiprocessing_context="fork" if args.loaders > 0 else None))
