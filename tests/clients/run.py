@@ -66,8 +66,8 @@ MODES = {
 }
 
 
-def arguments(seconds=1170):
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+def parser(about, seconds):
+    p = argparse.ArgumentParser(description=about, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--bin", required=True, help="folder of dlprof, dlcal and dlsim")
     p.add_argument("--output", default="out/clients")
     p.add_argument("--models", default=",".join(name for name in MODELS if name not in VARIED))
@@ -78,7 +78,15 @@ def arguments(seconds=1170):
     p.add_argument("--rounds", type=int, default=100, help="at most")
     p.add_argument("--rehearse", action="store_true",
                    help="two rounds of few steps, whose figures mean nothing")
-    args = p.parse_args()
+    return p
+
+
+def arguments(seconds=1170):
+    p = parser(__doc__, seconds)
+    return check(p, p.parse_args())
+
+
+def check(p, args):
     args.models, args.modes = args.models.split(","), args.modes.split(",")
     args.ranks = [int(n) for n in args.ranks.split(",")]
     if args.rehearse:
