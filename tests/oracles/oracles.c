@@ -90,7 +90,8 @@ int main(int argc, char **argv)
                   {"gpus", oracles_gpus},
                   {"monotone", oracles_monotone},
                   {"pipeline", oracles_pipeline},
-                  {"local_sgd", oracles_local_sgd}};
+                  {"local_sgd", oracles_local_sgd},
+                  {"input", oracles_input}};
     const size_t count = sizeof groups / sizeof *groups;
     printf("%-58s %14s %12s %11s %11s\n", "", "expected", "simulated", "error", "tolerance");
     int known = 0;
@@ -105,7 +106,7 @@ int main(int argc, char **argv)
     }
     if (known < argc - 1) {
         fprintf(stderr, "oracles: groups are staleness, softsync, ssp, time, amounts, gpus, "
-                        "monotone, pipeline, local_sgd\n");
+                        "monotone, pipeline, local_sgd, input\n");
         return 2;
     }
     printf("%d rows, %d failed\n", rows, failures);

@@ -30,6 +30,7 @@ void oracles_gpus(void);
 void oracles_monotone(void);
 void oracles_pipeline(void);
 void oracles_local_sgd(void);
+void oracles_input(void);
 
 typedef struct oracle_staleness {
     double count, mean, sd, max;
