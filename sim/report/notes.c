@@ -413,6 +413,11 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
         [DL_LIMITS_SERVER] = "averaging and the server's updates take",
     };
     const bool on_cores = variant->scenario.gpu == NULL;
+    if (limits == DL_LIMITS_NOISE && !on_cores)
+        return variant->costs.gpu_spread_frac.known
+                   ? "steps do not vary, so workers wait for slower GPUs only"
+                   : "steps do not vary and GPUs are equal ([spread] gpu_frac), so no worker waits "
+                     "for a slower one";
     if (limits == DL_LIMITS_INPUT_CORES && given)
         return "busy whenever batches can be made; GPUs wait for input";
     if (limits == DL_LIMITS_LOADERS && variant->scenario.input.loaders == 0)
