@@ -178,15 +178,15 @@ static void share_memory(dl_host *host, int open)
         for (int i = 0; i < host->running_count; i++) {
             const dl_thread *thread = &host->threads[host->running[i]];
             if (thread->rate > 0) left -= thread->rate;
-            if (thread->rate < 0) level = fmin(level, thread->bytes_per_ns);
+            if (thread->rate < 0 && thread->bytes_per_ns < level) level = thread->bytes_per_ns;
         }
-        level = fmin(level, left / open);
+        if (left / open < level) level = left / open;
         const double limit = level * (1 + RELATIVE_TOLERANCE);
         const bool is_full = left <= limit * open;
         for (int i = 0; i < host->running_count; i++) {
             dl_thread *thread = &host->threads[host->running[i]];
             if (thread->rate >= 0 || (thread->bytes_per_ns > limit && !is_full)) continue;
-            thread->rate = fmin(thread->bytes_per_ns, level);
+            thread->rate = thread->bytes_per_ns < level ? thread->bytes_per_ns : level;
             thread->speed = thread->rate / thread->bytes_per_ns;
             open--;
         }
@@ -195,12 +195,13 @@ static void share_memory(dl_host *host, int open)
 
 static void set_speeds(dl_host *host)
 {
+    const double computing = 1 / host->sharing[host->runnable];
     int moving = 0;
     for (int i = 0; i < host->running_count; i++) {
         dl_thread *thread = &host->threads[host->running[i]];
         const bool moves = thread->bytes_per_ns > 0;
         thread->rate = moves ? -1 : 0;
-        thread->speed = 1 / host->sharing[host->runnable];
+        thread->speed = computing;
         moving += moves;
     }
     share_memory(host, moving);
@@ -222,7 +223,9 @@ static void reschedule(dl_host *host)
     if (host->running_count == 0) return;
 
     set_speeds(host);
-    int64_t now = now_ns(host), next_ns = INT64_MAX, tick_ns = next_tick_ns(host);
+    const bool some_wait = host->runnable > host->running_count;
+    const int64_t tick_ns = some_wait ? next_tick_ns(host) : INT64_MAX;
+    int64_t now = now_ns(host), next_ns = INT64_MAX;
     for (int i = 0; i < host->running_count; i++) {
         dl_thread *thread = &host->threads[host->running[i]];
         DL_ASSERT(thread->speed > 0, "thread %d at speed %g", host->running[i], thread->speed);
