@@ -158,6 +158,8 @@ typedef struct wanted {
     int instance;                /* row; -1: a box */
     wanted_gpus parts[GPUS_MAX]; /* [part_count] of a node, one of an instance */
     int part_count;
+    double network_gbit_per_s; /* of a box's port; 0: it has none */
+    bool infiniband;
 } wanted;
 
 /* The count before an 'x', or 0; *rest is what comes after it, or all. */
@@ -206,12 +208,49 @@ static dl_status understand_box(const tables *t, const char *name, wanted *w, dl
     return status != DL_OK || w->part_count > 0 ? status : refuse_name(name, err);
 }
 
+/* "10gbe", "200ib": the network of boxes, in Gb/s. */
+static dl_status understand_network(const char *name, const char *network, wanted *w, dl_error *err)
+{
+    char *end = NULL;
+    w->network_gbit_per_s = isdigit((unsigned char)network[0]) ? strtod(network, &end) : 0;
+    w->infiniband = end != NULL && strcmp(end, "ib") == 0;
+    const bool known = w->infiniband || (end != NULL && strcmp(end, "gbe") == 0);
+    if (known && w->network_gbit_per_s >= 0.1 && w->network_gbit_per_s <= 10000) return DL_OK;
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': expected a network as 10gbe (Ethernet, by TCP) or 200ib "
+                        "(InfiniBand) behind '@', in Gb/s",
+                        name);
+}
+
+/* "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": boxes of which a network makes nodes. */
+static dl_status understand_boxes(const tables *t, const char *name, wanted *w, dl_error *err)
+{
+    const char *network = strchr(name, '@'), *box = NULL, *gpus = NULL;
+    char *boxes = dl_strndup(name, network != NULL ? (size_t)(network - name) : strlen(name));
+    const long count = count_before(boxes, &box);
+    if (count_before(box, &gpus) == 0) box = boxes; /* a single count, of GPUs */
+    const bool several = box != boxes;
+    dl_status status = understand_box(t, box, w, err);
+    if (status == DL_OK && network != NULL) {
+        status = understand_network(name, network + 1, w, err);
+    }
+    if (status == DL_OK && several && (count < 1 || count > NODES_MAX)) {
+        status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+    } else if (status == DL_OK && several && network == NULL) {
+        status =
+            dl_error_set(err, DL_ERR_NAME, "'%s': nodes need a network, as %s@10gbe", name, name);
+    }
+    if (several) w->nodes = count;
+    free(boxes);
+    return status;
+}
+
 static dl_status understand(const tables *t, const char *name, wanted *w, dl_error *err)
 {
     const char *rest = NULL;
     const long count = count_before(name, &rest);
     *w = (wanted){.nodes = 1, .instance = find_row(&t->instances, rest)};
-    if (w->instance < 0) return understand_box(t, name, w, err);
+    if (w->instance < 0) return understand_boxes(t, name, w, err);
     const size_t row = (size_t)w->instance;
     w->nodes = rest != name ? count : 1;
     w->gpus = strtol(cell(&t->instances, row, "gpus"), NULL, 10);
@@ -258,8 +297,9 @@ void dl_machines_hint(char *text, size_t bytes, const char *name)
 {
     tables t;
     char **files = NULL, **names = NULL;
+    char *machine = dl_strndup(name, strcspn(name, "@"));
     const char *rest = NULL;
-    const long boxes = count_before(name, &rest);
+    const long boxes = count_before(machine, &rest);
     size_t count = list_files(&files);
     int part = -1;
     names = files;
@@ -280,10 +320,15 @@ void dl_machines_hint(char *text, size_t bytes, const char *name)
             names[count++] = dl_format("%ldx%s", boxes > 0 ? boxes : 1, cell(&t.gpus, r, "name"));
         free_tables(&t);
     }
-    if (part < 0) dl_names_hint(text, bytes, name, (const char *const *)names, count);
+    if (part < 0) dl_names_hint(text, bytes, machine, (const char *const *)names, count);
+    if (strncmp(text, "; known: ", strlen("; known: ")) ==
+        0) { /* none is near, and they are many */
+        snprintf(text, bytes, "; dlsim --machines lists them");
+    }
     for (size_t i = 0; i < count; i++)
         free(names[i]);
     free(names);
+    free(machine);
 }
 
 /* --- the text -------------------------------------------------------------------------------- */
@@ -350,16 +395,27 @@ static void write_protocols(FILE *out, bool fabric)
         fprintf(out, "[protocol %s", rows[r]);
 }
 
-static void write_nics(FILE *out, const dl_csv *instances, size_t row, int sockets, const char *bus)
+/* A port of a box, or those of an instance. */
+static void write_nics(FILE *out, const dl_csv *instances, const wanted *w, int sockets,
+                       const char *bus)
 {
-    const long nics = strtol(cell(instances, row, "nics"), NULL, 10);
-    const char *rate = cell(instances, row, "nic_rate");
-    if (nics < 1 || rate[0] == '\0') return;
-    fprintf(out,
-            "\n; %s a port by the provider, of which nine tenths are assumed.\n[link network]\n"
-            "bytes_per_s = %gGb/s, assumed\nlatency_ns = %s, assumed\n",
-            rate, 0.9 * rate_of(instances, row, "nic_rate") * 8 / 1e9,
-            cell(instances, row, "nic_latency"));
+    const size_t row = w->instance >= 0 ? (size_t)w->instance : 0;
+    const bool made = w->instance < 0;
+    const long nics = made ? 1 : strtol(cell(instances, row, "nics"), NULL, 10);
+    const double rate =
+        made ? w->network_gbit_per_s * 1e9 / 8 : rate_of(instances, row, "nic_rate");
+    if (nics < 1 || !(rate > 0)) return;
+    if (made) {
+        fprintf(out, "\n; %g Gb/s, of which nine tenths are assumed.\n", w->network_gbit_per_s);
+    } else {
+        fprintf(out, "\n; %s a port by the provider, of which nine tenths are assumed.\n",
+                cell(instances, row, "nic_rate"));
+    }
+    fprintf(out, "[link network]\nbytes_per_s = %gGb/s, assumed\nlatency_ns = %s, assumed\n",
+            0.9 * rate * 8 / 1e9,
+            !made           ? cell(instances, row, "nic_latency")
+            : w->infiniband ? "1.3us"
+                            : "25us");
     for (long n = 0; n < nics; n++) {
         fprintf(out, "[nics %ld]\nparent = socket%ld\nlink = %s\nport = network\n", n,
                 n * sockets / nics, bus);
@@ -372,6 +428,10 @@ static void write_title(FILE *out, const dl_csv *gpus, const wanted *w)
     for (int p = 0; p < w->part_count; p++) {
         fprintf(out, "%s%ldx %s", p > 0 ? " + " : "", w->parts[p].count,
                 cell(gpus, (size_t)w->parts[p].gpu, "title"));
+    }
+    if (w->network_gbit_per_s > 0) {
+        fprintf(out, ", %g Gb/s %s", w->network_gbit_per_s,
+                w->infiniband ? "InfiniBand" : "Ethernet");
     }
 }
 
@@ -459,7 +519,7 @@ static void write_machine(FILE *out, const tables *t, const wanted *w, const cha
     if (!made) write_rate(out, "memory_bytes", cell(instances, row, "memory"), "catalogue");
     write_gpus(out, t, w, sockets);
     write_fabric(out, fabric, rate_of(gpus, gpu, "fabric_rate"), w->gpus);
-    if (!made) write_nics(out, instances, row, sockets, buses[bus].name);
+    write_nics(out, instances, w, sockets, buses[bus].name);
     write_protocols(out, fabric[0] != '\0' && w->gpus > 1);
 }
 
@@ -610,6 +670,10 @@ dl_status dl_machines_print(FILE *out, dl_error *err)
     if (status == DL_OK) {
         fputs("COUNTxINSTANCE, as 4xg5.12xlarge, is that many such nodes.\n", out);
         print_gpus(out, &t.gpus);
+        fputs("BOX@NETWORK, as 2xrtx3090@1gbe, is such a box with a port to a network, by which "
+              "nodes for more workers\nare added (4x2xrtx3090@1gbe: four nodes): NUMBERgbe is "
+              "Ethernet by TCP, NUMBERib InfiniBand, in Gb/s.\n",
+              out);
     }
     free(names);
     free(folder);

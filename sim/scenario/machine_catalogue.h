@@ -2,6 +2,8 @@
  *
  *   dgx_a100         a machine file of the folder scenarios/machines (common/install.h)
  *   4xrtx3090        a box of 4 GPUs of machines/gpus.csv; 2xt4+1xv100: a box of unlike ones
+ *   4x2xrtx3090@1gbe four such boxes on Ethernet of 1 Gb/s by TCP (200ib: InfiniBand); a single one,
+ *                    2xrtx3090@1gbe, has the port too, so that nodes can be added
  *   g5.12xlarge      an instance of machines/instances.csv; 4xg5.12xlarge: four such nodes
  *
  * Boxes and instances are made from the tables' rows as the text of a machine file. Rates of GPUs

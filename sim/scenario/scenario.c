@@ -187,8 +187,12 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                                 : dl_strdup("");
         dl_status status = dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
                                         "%.0f workers, but %d GPUs: %sgpus lists those that "
-                                        "workers share",
-                                        wanted, count, more);
+                                        "workers share%s",
+                                        wanted, count, more,
+                                        gpu->machine.nic_count > 0
+                                            ? ""
+                                            : "; a box with a network, as 2xrtx3090@10gbe, takes "
+                                              "more nodes");
         free(more);
         return status;
     }

@@ -76,6 +76,51 @@ static void boxes_may_have_unlike_gpus(void **state)
     }
 }
 
+/* Nine tenths of 1 Gb/s are 112.5 MB/s. Without a count of nodes there is one, with a port all the same. */
+static void boxes_may_have_a_network(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("4x2xrtx3090@1gbe");
+    assert_string_equal(m.name, "2x GeForce RTX 3090, 1 Gb/s Ethernet");
+    assert_int_equal(m.nodes, 4);
+    assert_int_equal(m.gpu_count, 2);
+    assert_int_equal(m.nic_count, 1);
+    const dl_link_class *port = &m.classes[m.nics[0].port];
+    assert_true(near_scaled(port->bytes_per_s.value, 112.5e6, 0, 1e-12));
+    assert_true(near_scaled(port->latency_ns.value, 25000, 0, 1e-12));
+    dl_machine_free(&m);
+    m = machine_called("2x1xt4+1xv100@200ib");
+    assert_int_equal(m.nodes, 2);
+    assert_int_equal(m.gpu_count, 2);
+    assert_true(near_scaled(m.classes[m.nics[0].port].latency_ns.value, 1300, 0, 1e-12));
+    dl_machine_free(&m);
+    m = machine_called("8xrtx3090@2.5gbe");
+    assert_int_equal(m.nodes, 1);
+    assert_int_equal(m.nic_count, 1);
+    dl_machine_free(&m);
+    static const struct {
+        const char *name, *error;
+    } bad[] = {
+        {"4x2xrtx3090", "nodes need a network, as 4x2xrtx3090@10gbe"},
+        {"2xrtx3090@1g", "expected a network as 10gbe (Ethernet, by TCP) or 200ib (InfiniBand)"},
+        {"2xrtx3090@-1gbe", "expected a network"},
+        {"2xrtx3090@0gbe", "expected a network"},
+        {"2xrtx3090@", "expected a network"},
+        {"0x2xrtx3090@1gbe", "expected 1 to 10000000 nodes"},
+        {"99999999x2xrtx3090@1gbe", "nodes"},
+        {"2x3090@1gbe", "did you mean '2xrtx3090'?"},
+        {"4xg5.12xlarge@1gbe", "did you mean '4xg5.12xlarge'?"},
+        {"@1gbe", "dlsim --machines lists them"},
+    };
+    for (size_t i = 0; i < DL_LENGTH(bad); i++) {
+        dl_machine none = {0};
+        dl_error error = {0};
+        if (dl_machine_open(&none, bad[i].name, &error) == DL_OK)
+            fail_msg("%s is a machine", bad[i].name);
+        if (strstr(error.text, bad[i].error) == NULL) fail_msg("%s: %s", bad[i].name, error.text);
+    }
+}
+
 static void boxes_are_as_the_table_says(void **state)
 {
     (void)state;
@@ -185,6 +230,7 @@ int main(void)
         cmocka_unit_test(every_row_makes_machines),
         cmocka_unit_test(boxes_may_have_unlike_gpus),
         cmocka_unit_test(boxes_are_as_the_table_says),
+        cmocka_unit_test(boxes_may_have_a_network),
         cmocka_unit_test(instances_have_price_and_network),
         cmocka_unit_test(errors_name_what_is_near),
     };
