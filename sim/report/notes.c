@@ -411,6 +411,9 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
         [DL_LIMITS_OVERLAP] = "exchange does not run during the backward pass: it takes",
         [DL_LIMITS_BUCKETS] = "exchange starts when all gradients are ready: it takes",
         [DL_LIMITS_SERVER] = "averaging and the server's updates take",
+        [DL_LIMITS_PLACE] = "averages go through the memory of the first node's host; with where = "
+                            "allreduce, as PyTorch's local SGD has it, through an all-reduce of "
+                            "the GPUs. Copies take",
     };
     const bool on_cores = variant->scenario.gpu == NULL;
     if (limits == DL_LIMITS_NOISE && !on_cores)
@@ -470,6 +473,12 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     case DL_LIMITS_SERVER:
         *column = "averaging_frac";
         return server && row->point.workers > 1 ? part[DL_PART_AVERAGING] : 0;
+    case DL_LIMITS_PLACE:
+        *column = "communication_frac";
+        return gpu != NULL && gpu->where == DL_WHERE_CPU && row->point.workers > 1 &&
+                       (mode == &dl_mode_average || mode == &dl_mode_bmuf)
+                   ? part[DL_PART_COMMUNICATION]
+                   : 0;
     default: return 0;
     }
 }

@@ -303,7 +303,7 @@ static const dl_key rows[] = {
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
      .help = "of each shard; on cores at most all workers of a point"},
     {"sync", "where", OWN, .form = "cpu, gpu:K, allreduce", .fallback = "cpu",
-     .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',',
+     .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',', .limits = DL_LIMITS_PLACE,
      .help = "of the server; on GPUs also gpu:K (K over all nodes) and, for averages, allreduce"},
     {"sync", "interval_by_speed", FLAG, .fallback = "no", SCENARIO(interval_by_speed),
      .group = DL_TAKE_OPTION(DL_SYNC_BY_SPEED), .sweep = ',',

@@ -31,7 +31,8 @@ enum {
     DL_LIMITS_SHARED_STORAGE, /* the same of the storage that all nodes share */
     DL_LIMITS_OVERLAP,        /* exchange that could run during the backward pass */
     DL_LIMITS_BUCKETS,        /* overlap without buckets */
-    DL_LIMITS_SERVER          /* its threads average and update */
+    DL_LIMITS_SERVER,         /* its threads average and update */
+    DL_LIMITS_PLACE           /* averages go through a server */
 };
 
 extern const dl_keys dl_scenario_keys;
