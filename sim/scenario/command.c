@@ -370,6 +370,12 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
         return dl_error_set(err, DL_ERR_USAGE,
                             "--workload needs --machine NAME (--machines lists them)");
     }
+    if (given(command, "samples-per-s") != NULL && machines == NULL &&
+        given(command, "cores") == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--samples-per-s needs --machine NAME (--machines lists them), or "
+                            "--cores COUNT for workers on a processor");
+    }
     if ((status = put_batch(text, command, err)) != DL_OK) return status;
     if (machines == NULL && given(command, "cores") == NULL) {
         dl_ini_text_set(text, "machine", "cores", "measured");
@@ -543,9 +549,15 @@ static const char *kind_of(const char *path)
     if (in == NULL) return NULL;
     const size_t bytes = fread(start, 1, sizeof start - 1, in);
     fclose(in);
+    const char *text = start + strspn(start, " \t\r\n");
+    if (*text == '[') { /* a list of events, as PyTorch 1.8 wrote */
+        const char *first = text + 1 + strspn(text + 1, " \t\r\n");
+        if (*first == '{') text = first;
+    }
+    const size_t left = bytes - (size_t)(text - start);
     for (size_t i = 0; i < DL_LENGTH(kinds); i++) {
         const size_t length = strlen(kinds[i].start);
-        if (bytes >= length && memcmp(start, kinds[i].start, length) == 0) return kinds[i].kind;
+        if (left >= length && memcmp(text, kinds[i].start, length) == 0) return kinds[i].kind;
     }
     return NULL;
 }

@@ -181,6 +181,13 @@ static const struct {
 } other_mode_names[] = {
     {"ddp", "allreduce"},
     {"distributeddataparallel", "allreduce"},
+    {"fsdp", "allreduce' with [exchange] sharded = 'parameters"},
+    {"fsdp2", "allreduce' with [exchange] sharded = 'parameters"},
+    {"zero", "allreduce' with [exchange] sharded = 'optimizer"},
+    {"zero1", "allreduce' with [exchange] sharded = 'optimizer"},
+    {"zero2", "allreduce' with [exchange] sharded = 'gradients"},
+    {"zero3", "allreduce' with [exchange] sharded = 'parameters"},
+    {"deepspeed", "allreduce' with [exchange] sharded = 'optimizer"},
     {"dp", "allreduce"},
     {"horovod", "allreduce"},
     {"nccl", "allreduce"},
@@ -624,7 +631,9 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, d
     for (size_t i = 0; i < count; i++) {
         if (scenario->points[i].cores != DL_CORES_MEASURED || cores > 0) continue;
         return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
-                               "[machine] cores = measured, but %s lacks [costs] cores",
+                               "[machine] cores = measured, but %s lacks [costs] cores: --cores "
+                               "COUNT gives them; costs of a GPU need --machine NAME (--machines "
+                               "lists them)",
                                scenario->costs_path != NULL ? scenario->costs_path
                                                             : "[workload] samples_per_s");
     }

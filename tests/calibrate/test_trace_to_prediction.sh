@@ -89,6 +89,7 @@ tested=$dlcal expect 1 "no process in it computed on a GPU" costs none.json --ba
 # A trace that does not name its GPU.
 write_trace "" >nameless.json
 tested=$dlcal expect 0 "does not name its GPU, which --device gives" costs nameless.json --batch 32 -o nameless.ini
+tested=$dlsim expect 1 "costs of a GPU need --machine NAME" --costs nameless.ini --workers 2
 tested=$dlcal expect 0 "costs written" costs nameless.json --batch 32 --device V100 -o named.ini
 predict "scaled from v100 to h100" named.ini
 

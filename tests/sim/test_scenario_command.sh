@@ -125,6 +125,12 @@ expect 0 "from the command line
 expect 2 "4 workers, but 2 GPUs: gpus lists those that workers share" \
     --samples-per-s 334 --parameters 25.6M --batch-per-worker 32 --machine z10pe_2x1080ti --workers 4
 
+# Averages go through a server unless the scenario says otherwise, which is said where it takes time.
+expect 0 "default [sync] where = cpu: averages go through the memory of the first node's host" "${number[@]}" \
+    --workers 32 --mode average --interval 10
+averaged=$("$tested" "${number[@]}" --workers 32 --mode average --set sync.where=allreduce)
+[[ $averaged == *"[sync] where"* ]] && { echo "FAIL: a default that is given: $averaged"; failures=$((failures + 1)); }
+
 # A processor's times are none of a GPU's, unless they are said to be.
 sed 's/^device = .*/device = AMD EPYC/' "$costs" >epyc.ini
 expect 1 "epyc.ini: times of a processor, AMD EPYC, say nothing about those of a GPU, k80" \
@@ -159,13 +165,18 @@ expect 2 "dlsim: --interval 10: it is for mode average, easgd, bmuf, async_avera
 expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set exchange.overlap=maybe
 expect 2 "dlsim: unknown key 'overlp' in [exchange]; did you mean" "${one[@]}" --set exchange.overlp=yes
 expect 2 "unknown mode 'ddp'; here it is called 'allreduce'" "${one[@]}" --mode ddp
+expect 2 "here it is called 'allreduce' with [exchange] sharded = 'parameters'" "${one[@]}" --mode FSDP
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine P2.8XLARGE --batch 128
+expect 2 "--samples-per-s needs --machine NAME (--machines lists them), or --cores COUNT" \
+    --samples-per-s 334 --parameters 25.6e6 --batch 32
 sed 's/^parameter_bytes/paramter_bytes/' "$costs" >wrong.ini
 expect 1 "did you mean 'parameter_bytes'" --costs wrong.ini --machine p2.8xlarge --batch 128
 expect 1 "costs.ini: it is a cost file, not a scenario: give it with --costs" costs.ini
 printf '{"traceEvents": []}' >trace.json
+printf '\n {\n"traceEvents": []}' >blank.json
+printf '[\n\n  {"ph": "X"}]' >list.json
 gzip -k trace.json
-for trace in trace.json trace.json.gz; do
+for trace in trace.json blank.json list.json trace.json.gz; do
     expect 1 "$trace: it is " "$trace"
     expect 1 "dlcal costs makes a cost file of" --costs "$trace" --machine p2.8xlarge --batch 128
     expect 1 "dlcal costs makes a cost file of" --costs "$trace" --cores 2
