@@ -10,7 +10,7 @@ if (!exists("table") || !exists("output")) {
 }
 set datafile separator ","
 set datafile commentschars "#"
-modes = "none allreduce async"
+modes = "none allreduce average async"
 panel_count = 2
 series_count = words(modes)
 canvas_width = 1150
