@@ -31,11 +31,9 @@ double dl_compress_bytes(const dl_compression *compression, double bytes);
 double dl_compress_traffic(const dl_compression *compression, double bytes);
 double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages);
 
-/* What making a message takes on a GPU, as bytes at the rate of its memory: the traffic above, which
- * topk's selection takes DL_COMPRESS_SELECTION times. On an H200 (4.8 TB/s) torch.topk with error
- * feedback took 2.80 ms of 100 million numbers for 1 % of them, in place of 0.25. Kernels of the other
- * kinds reached 0.4 to 0.85 of the memory's rate there. */
-#define DL_COMPRESS_SELECTION 11
-double dl_compress_gpu_traffic(const dl_compression *compression, double bytes);
+/* What they take on a GPU, as bytes at the rate of its memory: the traffic above, divided by the share of
+ * that rate which kernels reached on an H200 (4.8 TB/s) with 100 million numbers (docs/local_sgd.md). */
+double dl_compress_gpu_bytes(const dl_compression *compression, double bytes);
+double dl_decompress_gpu_bytes(const dl_compression *compression, double bytes, int messages);
 
 #endif

@@ -205,7 +205,7 @@ static double compress_ns(const dl_gpus *gpus, int worker)
     const dl_gpu_options *options = gpus->config.options;
     const dl_place place = gpus->places[worker];
     const dl_gpu_model *model = dl_machine_model(&options->machine, place.node, place.index);
-    return dl_compress_gpu_traffic(&options->compression, gpus->config.content_bytes) /
+    return dl_compress_gpu_bytes(&options->compression, gpus->config.content_bytes) /
            (model->memory_bytes_per_s.value / 1e9);
 }
 

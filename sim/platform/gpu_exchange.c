@@ -369,7 +369,7 @@ static void push(dl_gpus *gpus, int worker, double bytes)
     } else if (gpus->server != NULL) {
         dl_server_push(gpus, worker);
     } else if (options->compression.kind != DL_COMPRESS_NONE) {
-        touch(gpus, worker, dl_compress_gpu_traffic(&options->compression, bytes), push_now);
+        touch(gpus, worker, dl_compress_gpu_bytes(&options->compression, bytes), push_now);
     } else {
         push_now(gpus, worker);
     }

@@ -64,7 +64,7 @@ static void unpack(void *user, int worker)
     const int messages = gathers ? dl_gpus_present(gpus) : 1;
     dl_gpus_touch(
         gpus, worker,
-        dl_decompress_traffic(&options->compression, gpus->config.content_bytes, messages),
+        dl_decompress_gpu_bytes(&options->compression, gpus->config.content_bytes, messages),
         exchanged, worker);
 }
 
@@ -266,7 +266,7 @@ void dl_reduction_join(dl_gpus *gpus, int worker)
         on_made(gpus, worker);
     } else {
         dl_gpus_touch(gpus, worker,
-                      dl_compress_gpu_traffic(&options->compression, gpus->config.content_bytes),
+                      dl_compress_gpu_bytes(&options->compression, gpus->config.content_bytes),
                       on_made, worker);
     }
 }

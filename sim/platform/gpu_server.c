@@ -540,7 +540,7 @@ void dl_server_push(dl_gpus *gpus, int worker)
         all_ready(gpus, worker);
     } else {
         dl_gpus_touch(gpus, worker,
-                      dl_compress_gpu_traffic(&options->compression, gpus->config.content_bytes),
+                      dl_compress_gpu_bytes(&options->compression, gpus->config.content_bytes),
                       all_ready, worker);
     }
 }
