@@ -187,11 +187,18 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     const dl_arithmetic arithmetic = (dl_arithmetic)scenario->arithmetic;
     const dl_model_class class = dl_architecture_class(scenario->model);
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, arithmetic);
+    dl_architecture network = {0};
+    const bool unfused =
+        dl_architecture_make(&network, scenario->model, NULL) == DL_OK && network.unfused;
+    dl_architecture_free(&network);
     add(list,
         dl_format("times of %s are estimated from %.3g of the %s flop rate and %.3g of the memory "
-                  "rate of %s; 95 %% interval: up to %.2g times faster or slower",
+                  "rate of %s; 95 %% interval: up to %.2g times faster or slower%s",
                   costs->workload, efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
-                  efficiency->memory_frac, gpu->name, exp(2 * costs->compute_spread_frac.value)));
+                  efficiency->memory_frac, gpu->name, exp(2 * costs->compute_spread_frac.value),
+                  unfused ? "; norms, rotation, gates and scores are assumed to run operation by "
+                            "operation, as in plain PyTorch: fused=yes if compiled or fused"
+                          : ""));
 }
 
 /* Buffers that a framework broadcasts before each step, where that is not simulated. */

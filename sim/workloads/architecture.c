@@ -78,20 +78,28 @@ double dl_architecture_kept_wide(const dl_architecture *architecture)
     return sum;
 }
 
-static int pass_kernels(const dl_layer_pass *pass)
+double dl_architecture_kept_in_half(const dl_architecture *architecture)
 {
-    int sum = 0;
-    for (int p = 0; p < pass->count; p++)
-        sum += pass->parts[p].kernels;
+    double sum = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += architecture->layers[l].kept_in_half;
     return sum;
 }
 
-int dl_architecture_kernels(const dl_architecture *architecture)
+static int pass_kernels(const dl_layer_pass *pass, bool in_half)
+{
+    int sum = 0;
+    for (int p = 0; p < pass->count; p++)
+        sum += pass->parts[p].kernels + (in_half ? pass->parts[p].kernels_in_half : 0);
+    return sum;
+}
+
+int dl_architecture_kernels(const dl_architecture *architecture, bool in_half)
 {
     int sum = 0;
     for (size_t l = 0; l < architecture->layer_count; l++) {
         const dl_architecture_layer *layer = &architecture->layers[l];
-        sum += pass_kernels(&layer->forward) + pass_kernels(&layer->backward);
+        sum += pass_kernels(&layer->forward, in_half) + pass_kernels(&layer->backward, in_half);
     }
     return sum;
 }

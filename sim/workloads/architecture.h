@@ -25,7 +25,10 @@
  *   weights      parameters read and gradients written, once a step whatever the batch
  *   kept         numbers that stay for the backward pass, with rectifiers and sums in place; of the
  *                loss, those at its start
- *   kernels      that the host launches, one after the other, without fusion
+ *   kernels      that the host launches, one after the other
+ *
+ * Transformers are counted operation by operation, as plain PyTorch runs them (transformers.c), or with
+ * norms, rotation, gates and dropout of one kernel each, where `fused` says so.
  */
 #ifndef DL_SIM_ARCHITECTURE_H
 #define DL_SIM_ARCHITECTURE_H
@@ -37,17 +40,17 @@
 
 #include "common/status.h"
 
-#define DL_PARTS_MAX 20
+#define DL_PARTS_MAX 40
 
 /* Kernels of one sort in a layer's pass; of one sample but for `weights`. */
 typedef struct dl_layer_part {
     double flop, numbers, weights;
-    int kernels;
-    bool small_windows; /* convolutions with 3x3 windows at every pixel */
-    double wide, casts; /* of the numbers; other ones */
-    double turned;      /* further numbers, on tensor cores only: to another order in memory */
-    double in_half;     /* further numbers, in fp16 only */
-    int odd_columns;    /* of a product, where they may be any number: 50257; else 0 */
+    int kernels, kernels_in_half; /* the latter besides, in fp16 only */
+    bool small_windows;           /* convolutions with 3x3 windows at every pixel */
+    double wide, casts;           /* of the numbers; other ones */
+    double turned;   /* further numbers, on tensor cores only: to another order in memory */
+    double in_half;  /* further numbers, in fp16 only */
+    int odd_columns; /* of a product, where they may be any number: 50257; else 0 */
 } dl_layer_part;
 
 typedef struct dl_layer_pass {
@@ -67,6 +70,7 @@ typedef struct dl_architecture_layer {
     int tensors;                         /* of parameters: weights and biases apart */
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
+    double kept_in_half;                 /* further ones, of 2 bytes, in fp16 only */
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 
@@ -75,6 +79,7 @@ typedef struct dl_architecture {
     dl_model_class class;
     double input_numbers;          /* of one sample: 0 where they are indices of tokens */
     int64_t sequence;              /* tokens of a sample; 0: a sample is an image */
+    bool unfused;                  /* counted operation by operation, where `fused` could be said */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;
 } dl_architecture;
@@ -95,7 +100,9 @@ int64_t dl_architecture_parameters(const dl_architecture *architecture);
 int dl_architecture_tensors(const dl_architecture *architecture);
 double dl_architecture_kept_numbers(const dl_architecture *architecture);
 double dl_architecture_kept_wide(const dl_architecture *architecture);
-int dl_architecture_kernels(const dl_architecture *architecture); /* forward and backward */
+double dl_architecture_kept_in_half(const dl_architecture *architecture);
+/* Forward and backward; `in_half`: in fp16. */
+int dl_architecture_kernels(const dl_architecture *architecture, bool in_half);
 double dl_pass_flop(const dl_layer_pass *pass);
 double dl_pass_numbers(const dl_layer_pass *pass);
 

@@ -23,9 +23,9 @@ static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_ARITHMETICS] = {
     [DL_MODEL_CONVOLUTION] = {{0.54, 0.54, 0.22, 26},
                               {0.98, 0.60, 0.13, 8},
                               {0.87, 0.50, 0.19, 10}},
-    [DL_MODEL_TRANSFORMER] = {{0.68, 0.56, 0.18, 4},
+    [DL_MODEL_TRANSFORMER] = {{0.68, 0.56, 0.15, 4},
                               {0.87, 0.46, 0.11, 16},
-                              {0.94, 0.54, 0.21, 20}},
+                              {0.94, 0.54, 0.16, 20}},
 };
 static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
 
@@ -82,9 +82,14 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
     return DL_OK;
 }
 
+static bool in_half(const dl_roofline *roofline)
+{
+    return roofline->bytes_per_number < 4;
+}
+
 static double part_bytes(const dl_roofline *roofline, const dl_layer_part *part)
 {
-    const bool halves = roofline->bytes_per_number < 4;
+    const bool halves = in_half(roofline);
     const double narrow = part->numbers - part->wide + (roofline->tensor_cores ? part->turned : 0) +
                           (halves ? part->in_half : 0);
     return narrow * roofline->bytes_per_number + part->wide * 4 + (halves ? part->casts * 6 : 0);
@@ -98,9 +103,10 @@ static double pass_bytes(const dl_roofline *roofline, const dl_layer_pass *pass)
     return sum;
 }
 
-static double kept_bytes(const dl_roofline *roofline, double numbers, double wide)
+static double kept_bytes(const dl_roofline *roofline, double numbers, double wide, double half)
 {
-    return (numbers - wide) * roofline->bytes_per_number + wide * 4;
+    return (numbers - wide + (in_half(roofline) ? half : 0)) * roofline->bytes_per_number +
+           wide * 4;
 }
 
 static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
@@ -119,8 +125,9 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
         const dl_layer_part *part = &pass->parts[p];
         time.per_sample_ns += fmax(DL_NS_PER_S * part->flop / flop_rate(roofline, part),
                                    part_bytes(roofline, part) * byte_ns);
-        time.fixed_ns += part->weights * roofline->bytes_per_weight * byte_ns +
-                         part->kernels * roofline->kernel_ns;
+        time.fixed_ns +=
+            part->weights * roofline->bytes_per_weight * byte_ns +
+            (part->kernels + (in_half(roofline) ? part->kernels_in_half : 0)) * roofline->kernel_ns;
     }
     return time;
 }
@@ -220,10 +227,12 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .op_count = 2 * layers + 2,
         .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),
         .layer_count = layers,
-        .dispatch = {assumed(0), assumed((double)dl_architecture_kernels(architecture) *
-                                         DL_ROOFLINE_LAUNCH_NS)},
+        .dispatch = {assumed(0),
+                     assumed((double)dl_architecture_kernels(architecture, in_half(&roofline)) *
+                             DL_ROOFLINE_LAUNCH_NS)},
         .gpu_memory = {assumed(kept_bytes(&roofline, dl_architecture_kept_numbers(architecture),
-                                          dl_architecture_kept_wide(architecture))),
+                                          dl_architecture_kept_wide(architecture),
+                                          dl_architecture_kept_in_half(architecture))),
                        assumed(WORKSPACE_BYTES)},
         .input_bytes_per_sample = assumed(input_bytes(architecture)),
         .compute_spread_frac = assumed(efficiency->log_sd),
@@ -236,8 +245,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
             .name = dl_strdup(layer->name),
             .output_bytes_per_sample = assumed(layer->output_numbers * roofline.bytes_per_number),
             .parameter_bytes = assumed((double)layer->parameters * PARAMETER_BYTES),
-            .activation_bytes_per_sample =
-                assumed(kept_bytes(&roofline, layer->kept_numbers, layer->kept_wide)),
+            .activation_bytes_per_sample = assumed(
+                kept_bytes(&roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half)),
         };
     }
     costs->ops[2 * layers] = (dl_op_cost){

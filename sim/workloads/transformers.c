@@ -20,6 +20,8 @@ enum {
     NORM,
     BIAS,
     TIED,
+    FUSE,
+    DROPOUT,
     KEYS
 };
 enum { NO, YES };
@@ -50,14 +52,35 @@ static const dl_network_key keys[KEYS] = {
     [NORM] = {"norm", norms, 0, 0, "rms has no shift"},
     [BIAS] = {"bias", no_yes, 0, 0, "of the matrix products"},
     [TIED] = {"tied", no_yes, 0, 0, "the head's weights are the embedding's"},
+    [FUSE] = {"fused", no_yes, 0, 0,
+              "yes: norms, rotation, gates in one kernel each, as compiled or in Megatron; no: as "
+              "plain PyTorch runs them"},
+    [DROPOUT] = {"dropout", no_yes, 0, 0,
+                 "after attention and feed-forward, and of plain scores; with fused=no"},
 };
 
 /* All numbers are of one sample. */
 typedef struct sizes {
     double tokens, width, kv_width, inside, vocabulary, heads;
     double norm_parameters;
-    bool bias, gated, causal, plain, rotary;
+    bool bias, gated, causal, plain, rotary, rms, fused, dropout;
 } sizes;
+
+/* Of a pass that only moves data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and each
+ * of `casts` is converted from the one to the other, by kernels_in_half. A mask of dropout has a byte
+ * a number: a quarter of a wide one. */
+typedef struct moves {
+    double narrow, wide, casts;
+    int kernels, kernels_in_half;
+} moves;
+
+static void add_moves(dl_layer_pass *pass, moves m)
+{
+    dl_layer_part *part = dl_pass_add(pass, 0, m.narrow + m.wide, 0, m.kernels);
+    part->wide = m.wide;
+    part->casts = m.casts;
+    part->kernels_in_half = m.kernels_in_half;
+}
 
 static void add_wide(dl_layer_pass *pass, double numbers, double casts, double weights)
 {
@@ -66,12 +89,52 @@ static void add_wide(dl_layer_pass *pass, double numbers, double casts, double w
     part->casts = casts;
 }
 
-/* Backward, two kernels read both inputs: for the input's gradient, and for the parameters'. */
-static void add_norm(dl_architecture_layer *layer, const sizes *s)
+/* Products that read the result of a block's norm, or of the one before it. */
+static int projections(const sizes *s)
+{
+    return s->causal && s->bias ? 1 : 3; /* GPT-2's queries, keys and values are one product */
+}
+
+/* Plain PyTorch under autocast; x is the stream in 32 bits, n its numbers, k the products that read
+ * the result, each of which converts it, and its gradient back:
+ *
+ *   layer norm   a kernel (2 n); backward two that read both inputs (5 n)
+ *   RMS norm     x.pow(2), its mean, + epsilon, rsqrt, x times that, times the weight: 2 + 1 + 2 + 2 n.
+ *                Backward of the two products 2 + 2 n for inputs, 3 + 1 and 3 + 1 n for what is summed
+ *                (a product, its sum), of rsqrt three small ones, of the mean 1 n, of the power three
+ *                (a copy, times 2, times the gradient: 2 + 2 + 3 n), and the sum of both ways to x, 3 n
+ *
+ * and the sum of k gradients, 3 n each but for the first (huggingface/transformers at 5dd4a635,
+ * models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml). */
+static void add_plain_norm(dl_architecture_layer *layer, const sizes *s, int k)
+{
+    const double n = s->tokens * s->width, forward = s->rms ? 7 : 2, backward = s->rms ? 23 : 5;
+    add_moves(&layer->forward, (moves){.wide = forward * n,
+                                       .casts = k * n,
+                                       .kernels = s->rms ? 6 : 1,
+                                       .kernels_in_half = k});
+    add_moves(&layer->backward, (moves){.wide = (backward + 3 * (k - 1)) * n,
+                                        .casts = k * n,
+                                        .kernels = (s->rms ? 14 : 2) + k - 1,
+                                        .kernels_in_half = k});
+    layer->forward.parts[layer->forward.count - 1].weights = s->norm_parameters;
+    layer->backward.parts[layer->backward.count - 1].weights = s->norm_parameters;
+    layer->kept_numbers += (s->rms ? 3 : 2) * n;
+    layer->kept_wide += (s->rms ? 2 : 1) * n;
+    layer->kept_in_half += (k - 1) * n;
+}
+
+/* In one kernel; backward, two kernels read both inputs: for the input's gradient, and for the
+ * parameters'. */
+static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
 {
     const double stream = s->tokens * s->width;
     layer->parameters += (int64_t)s->norm_parameters;
     layer->tensors += s->norm_parameters > s->width ? 2 : 1;
+    if (!s->fused) {
+        add_plain_norm(layer, s, readers);
+        return;
+    }
     add_wide(&layer->forward, 2 * stream, stream, s->norm_parameters);
     add_wide(&layer->backward, 5 * stream, stream, s->norm_parameters);
     layer->kept_numbers += 2 * stream;
@@ -79,25 +142,42 @@ static void add_norm(dl_architecture_layer *layer, const sizes *s)
 }
 
 /* `rows` times a matrix of `inputs` to `outputs`, whose weights are `matrices` tensors; 0: another
- * layer's. */
+ * layer's. Without fusion each is a product of its own, and in fp16 its weights are converted, and
+ * their gradients. */
 static void add_product(dl_architecture_layer *layer, const sizes *s, double rows, double inputs,
                         double outputs, int matrices)
 {
-    const double flop = 2 * rows * inputs * outputs, numbers = rows * (inputs + outputs);
+    const double flop = 2 * rows * inputs * outputs;
     const double weights = outputs * (inputs + s->bias);
+    const int products = s->fused || matrices == 0 ? 1 : matrices;
+    const double numbers = rows * (products * inputs + outputs);
     if (matrices > 0) layer->parameters += (int64_t)weights;
     layer->tensors += matrices * (1 + s->bias);
-    dl_pass_add(&layer->forward, flop, numbers, weights, 1);
-    dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2);
-    if (s->bias) dl_pass_add(&layer->backward, 0, rows * outputs, 0, 1); /* its gradient */
+    dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
+    dl_layer_part *backward =
+        dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2 * products);
+    if (!s->fused) {
+        forward->kernels_in_half = backward->kernels_in_half = products * (1 + s->bias);
+    }
+    if (s->bias) { /* its gradient */
+        dl_pass_add(&layer->backward, 0, rows * outputs, 0, products);
+    }
 }
 
 /* A block's output to the sum of all before, which gives both its gradient. */
 static void add_sum(dl_architecture_layer *layer, const sizes *s)
 {
     const double stream = s->tokens * s->width;
+    if (s->dropout) {
+        const moves one = {.narrow = 2 * stream, .wide = stream / 4, .kernels = 1};
+        add_moves(&layer->forward, one);
+        add_moves(&layer->backward, one);
+        layer->kept_numbers += stream / 4;
+        layer->kept_wide += stream / 4;
+    }
     dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = 2 * stream;
     add_wide(&layer->backward, 3 * stream, stream, 0);
+    if (!s->fused) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
 }
 
 static void add_elementwise(dl_architecture_layer *layer, double forward, double backward,
@@ -105,6 +185,70 @@ static void add_elementwise(dl_architecture_layer *layer, double forward, double
 {
     dl_pass_add(&layer->forward, 0, forward, 0, kernels);
     dl_pass_add(&layer->backward, 0, backward, 0, kernels);
+}
+
+/* The gate's activation and its product with the other half: 2 + 3 numbers each, backward 3 of the
+ * activation and 3 of each factor. */
+static void add_activation(dl_architecture_layer *layer, const sizes *s)
+{
+    const double inside = s->tokens * s->inside;
+    if (s->fused || !s->gated) {
+        add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, 1);
+        layer->kept_numbers += (s->gated ? 3 : 2) * inside;
+        return;
+    }
+    add_moves(&layer->forward, (moves){.narrow = 5 * inside, .kernels = 2});
+    add_moves(&layer->backward, (moves){.narrow = 9 * inside, .kernels = 3});
+    layer->kept_numbers += 4 * inside;
+}
+
+/* x cos + (-x2, x1) sin, of queries and keys; cos and sin have 32 bits, so has the result, which
+ * attention converts. Forward the two products read 1 + 1 narrow numbers and write wide ones, as many
+ * are read and written by a sum, and -x2 and joining the halves move 1 + 2 narrow ones. Backward: two
+ * products (2 + 2 wide), each converted; -x2's 1; each half's gradient in a tensor of zeros (1 + 1),
+ * the two summed, that and the other product's summed (3 + 3), and a copy in the order of the product
+ * before (2) (modeling_llama.py, apply_rotary_pos_emb). */
+static void add_rotation(dl_architecture_layer *layer, const sizes *s)
+{
+    const double n = s->tokens * (s->width + s->kv_width);
+    if (s->fused) {
+        add_elementwise(layer, 2 * n, 2 * n, 2);
+        return;
+    }
+    add_moves(&layer->forward, (moves){.narrow = 5 * n,
+                                       .wide = 5 * n,
+                                       .casts = n,
+                                       .kernels = 2 * 5,
+                                       .kernels_in_half = 2 * 1});
+    add_moves(&layer->backward, (moves){.narrow = 13 * n,
+                                        .wide = 4 * n,
+                                        .casts = 3 * n,
+                                        .kernels = 2 * 10,
+                                        .kernels_in_half = 2 * 3});
+}
+
+/* What plain PyTorch does to the scores between the two products, under autocast: times a factor (2
+ * narrow), a mask added (1 narrow, 1 wide), softmax (2 wide), dropout (2 wide and its mask), converted
+ * for the product. Backward the same in turn, softmax reading both its result and the gradient; the
+ * mask's sum only converts. Queries, keys, values and the result are put in another order, and their
+ * gradients (models/bert/modeling_bert.py, eager_attention_forward). */
+static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
+{
+    const double n = s->heads * s->tokens * s->tokens, dropout = s->dropout ? 2.25 : 0;
+    const double orders = 2 * s->tokens * (2 * s->width + 2 * s->kv_width);
+    add_moves(&layer->forward, (moves){.narrow = 3 * n + orders,
+                                       .wide = (3 + dropout) * n,
+                                       .casts = n,
+                                       .kernels = 3 + s->dropout + 4,
+                                       .kernels_in_half = 1});
+    add_moves(&layer->backward, (moves){.narrow = 2 * n + orders,
+                                        .wide = (3 + dropout) * n,
+                                        .casts = 2 * n,
+                                        .kernels = 2 + s->dropout + 4,
+                                        .kernels_in_half = 2});
+    layer->kept_numbers += s->dropout ? 2.25 * n : n;
+    layer->kept_wide += s->dropout ? 1.25 * n : n;
+    layer->kept_in_half += s->dropout ? 0 : n;
 }
 
 /* Scores, their softmax, and the weighted sum of the values. */
@@ -120,36 +264,35 @@ static void add_attention(dl_architecture_layer *layer, const sizes *s)
         return;
     }
     dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
-    add_elementwise(layer, 6 * scores, 7 * scores, 3); /* mask, softmax, dropout */
+    if (s->fused) {
+        add_elementwise(layer, 6 * scores, 7 * scores, 3); /* mask, softmax, dropout */
+        layer->kept_numbers += 2 * scores;
+    } else {
+        add_plain_scores(layer, s);
+    }
     dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
     dl_pass_add(&layer->backward, 2 * flop, 4 * (query + key + scores), 0, 4);
-    layer->kept_numbers += 2 * scores;
 }
 
 static void add_block(dl_architecture *architecture, const sizes *s, char *name)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, name);
-    const double stream = s->tokens * s->width, inside = s->tokens * s->inside;
-    const double qkv = s->width + 2 * s->kv_width;
-    add_norm(layer, s);
-    add_product(layer, s, s->tokens, s->width, qkv,
-                s->causal && s->bias ? 1 : 3); /* GPT-2 has one */
-    if (s->rotary) {
-        const double turned = 2 * s->tokens * (s->width + s->kv_width);
-        add_elementwise(layer, turned, turned, 2);
-    }
+    const double stream = s->tokens * s->width, qkv = s->width + 2 * s->kv_width;
+    const int gates = s->gated ? 2 : 1;
+    add_norm(layer, s, projections(s));
+    add_product(layer, s, s->tokens, s->width, qkv, projections(s));
+    if (s->rotary) add_rotation(layer, s);
     add_attention(layer, s);
     add_product(layer, s, s->tokens, s->width, s->width, 1);
     add_sum(layer, s);
-    add_norm(layer, s);
-    add_product(layer, s, s->tokens, s->width, s->inside * (s->gated ? 2 : 1), s->gated ? 2 : 1);
-    add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, 1);
+    add_norm(layer, s, gates);
+    add_product(layer, s, s->tokens, s->width, s->inside * gates, gates);
+    add_activation(layer, s);
     add_product(layer, s, s->tokens, s->inside, s->width, 1);
     add_sum(layer, s);
     layer->output_numbers = stream;
-    /* Beside what norms keep: queries, keys and values, what attention gives, and the inner layer
-     * before and after its activation. */
-    layer->kept_numbers += stream + s->tokens * qkv + inside * (s->gated ? 3 : 2);
+    /* Beside what these keep: queries, keys and values, what attention gives. */
+    layer->kept_numbers += stream + s->tokens * qkv;
 }
 
 static void add_embedding(dl_architecture *architecture, const sizes *s, double rows, int tables,
@@ -165,8 +308,14 @@ static void add_embedding(dl_architecture *architecture, const sizes *s, double 
         add_wide(&layer->forward, 3 * stream, 0, 0);
         add_wide(&layer->backward, stream, 0, 0);
     }
+    if (s->dropout) {
+        add_wide(&layer->forward, 2.25 * stream, 0, 0);
+        add_wide(&layer->backward, 2.25 * stream, 0, 0);
+        layer->kept_numbers += stream / 4;
+        layer->kept_wide += stream / 4;
+    }
     layer->output_numbers = stream;
-    if (norm) add_norm(layer, s);
+    if (norm) add_norm(layer, s, 1); /* its result is the first block's input */
 }
 
 /* The last norm, the scores of all tokens, and the loss: their log-softmax reads them for the
@@ -179,7 +328,7 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
     sizes plain = *s;
     const double scores = s->tokens * s->vocabulary;
     plain.bias = false;
-    add_norm(layer, s);
+    add_norm(layer, s, 1);
     add_product(layer, &plain, s->tokens, s->width, s->vocabulary, tied ? 0 : 1);
     layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
     layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
@@ -239,8 +388,12 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .causal = !encoder,
         .plain = values[ATTENTION] == PLAIN,
         .rotary = values[POSITIONS] == 0,
+        .rms = values[NORM] == RMS_NORM,
+        .fused = values[FUSE] == YES,
+        .dropout = values[FUSE] == NO && values[DROPOUT] == YES,
     };
     architecture->sequence = values[SEQUENCE];
+    architecture->unfused = !s.fused;
     add_embedding(architecture, &s,
                   (double)(values[VOCABULARY] + values[POSITIONS] + values[SEGMENTS]),
                   1 + (values[POSITIONS] > 0) + (values[SEGMENTS] > 0), encoder);
@@ -266,7 +419,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [SEGMENTS] = 2,                      \
             [KIND] = ENCODER,                    \
             [BIAS] = YES,                        \
-            [TIED] = YES                         \
+            [TIED] = YES,                        \
+            [DROPOUT] = YES                      \
         }                                        \
     }
 #define GPT2(title, deep, wide, count, text)     \
@@ -279,7 +433,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [VOCABULARY] = 50257,                \
             [POSITIONS] = 1024,                  \
             [BIAS] = YES,                        \
-            [TIED] = YES                         \
+            [TIED] = YES,                        \
+            [DROPOUT] = YES                      \
         }                                        \
     }
 #define LLAMA(title, kv, inner, length, vocabulary_, text) \

@@ -84,9 +84,9 @@ static void a_block_by_hand(void **state)
 {
     (void)state;
     dl_architecture plain = make("transformer:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
-                                 "vocabulary=5,positions=0,bias=no,attention=plain");
+                                 "vocabulary=5,positions=0,bias=no,attention=plain,fused=yes");
     dl_architecture fused = make("transformer:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
-                                 "vocabulary=5,positions=0,bias=no");
+                                 "vocabulary=5,positions=0,bias=no,fused=yes");
     const dl_architecture_layer *block = &plain.layers[1];
     assert_string_equal(block->name, "block1");
     assert_int_equal(block->parameters, 144);
@@ -133,6 +133,85 @@ static void llama_like_blocks(void **state)
     assert_int_equal(a.layers[0].parameters, 80);
     assert_int_equal(a.layers[3].parameters, 80 + 8);
     dl_architecture_free(&a);
+}
+
+/* Bytes in fp16 and kernels of all but the products. */
+static double moved_bytes(const dl_layer_pass *pass, int *kernels)
+{
+    double bytes = 0;
+    *kernels = 0;
+    for (int i = 0; i < pass->count; i++) {
+        const dl_layer_part *part = &pass->parts[i];
+        if (part->flop > 0) continue;
+        bytes += 2 * (part->numbers - part->wide) + 4 * part->wide + 6 * part->casts;
+        *kernels += part->kernels + part->kernels_in_half;
+    }
+    return bytes;
+}
+
+/* What PyTorch 2.15 dispatched for one block (TorchDispatchMode, tensors without data; linear, matmul,
+ * attention converted to 16 bits and pow, rsqrt, softmax, layer_norm to 32 as autocast's lists say),
+ * in bytes a number of the stream, 16, without the products, their weights and what one number a token
+ * moves. Llama, inside four times as wide, as many keys as queries: forward 218 in 33 kernels;
+ * backward 474, and 4 more, in 69 kernels, as the gradient of half a tensor is two kernels, zeros and a
+ * copy. Kept: x and x / its norm in 32 bits, k copies of 16, of each norm (2 + 3); queries, keys,
+ * values, what attention gives; four times the inner layer. */
+static void a_llama_block_as_pytorch_runs_it(void **state)
+{
+    (void)state;
+    dl_architecture a = make("llama:layers=1,width=8,heads=2,feed_forward=32,sequence=2");
+    dl_architecture fused = make("llama:layers=1,width=8,heads=2,feed_forward=32,sequence=2,"
+                                 "fused=yes");
+    const dl_architecture_layer *block = &a.layers[1];
+    int kernels = 0;
+    assert_true(a.unfused);
+    assert_false(fused.unfused);
+    assert_true(near_scaled(moved_bytes(&block->forward, &kernels), 218 * 16, 0, 1e-12));
+    assert_int_equal(kernels, 33);
+    assert_true(near_scaled(moved_bytes(&block->backward, &kernels), 478 * 16, 0, 1e-12));
+    assert_int_equal(kernels, 69);
+    assert_true(near_scaled(block->kept_numbers, 16 * (3 + 3 + 4 + 16), 0, 1e-12));
+    assert_true(near_scaled(block->kept_wide, 16 * 4, 0, 1e-12));
+    assert_true(near_scaled(block->kept_in_half, 16 * (2 + 1), 0, 1e-12));
+    /* Seven matrices, 7 and 14 products and 7 conversions each way; attention is 1 and 2. */
+    assert_int_equal(dl_architecture_kernels(&a, true) - dl_architecture_kernels(&a, false),
+                     5 + 2 + 5 + 6 + 2 + 14 + 2 * (1 + 1));
+    assert_true(
+        near_scaled(dl_pass_flop(&block->forward), dl_pass_flop(&fused.layers[1].forward), 0, 0));
+    assert_int_equal(block->tensors, fused.layers[1].tensors);
+    assert_true(moved_bytes(&fused.layers[1].forward, &kernels) < 100 * 16);
+    dl_architecture_free(&a);
+    dl_architecture_free(&fused);
+}
+
+/* The same of BERT, with six scores a number of the stream: forward 300 in 20 kernels; backward 398 in
+ * 30, and of each of two layer norms 8 more in one more, as its gradient reads its inputs twice. */
+static void a_bert_block_as_pytorch_runs_it(void **state)
+{
+    (void)state;
+    dl_architecture a = make("bert_base:layers=1,width=8,heads=4,feed_forward=32,sequence=12,"
+                             "attention=plain");
+    dl_architecture none = make("bert_base:layers=1,width=8,heads=4,feed_forward=32,sequence=12,"
+                                "attention=plain,dropout=no");
+    const dl_architecture_layer *block = &a.layers[1];
+    const double n = 12 * 8, scores = 6 * n;
+    int kernels = 0;
+    assert_true(near_scaled(moved_bytes(&block->forward, &kernels), 300 * n, 0, 1e-12));
+    assert_int_equal(kernels, 20);
+    assert_true(near_scaled(moved_bytes(&block->backward, &kernels), 414 * n, 0, 1e-12));
+    assert_int_equal(kernels, 32);
+    /* Dropout is 9 bytes of each score and 5 of each of two sums, and as many backward. It keeps a
+     * byte of each, and its result for the product, which softmax's takes the place of. */
+    const double dropout = 9 * scores + 2 * 5 * n;
+    assert_true(
+        near_scaled(moved_bytes(&none.layers[1].forward, &kernels), 300 * n - dropout, 0, 1e-12));
+    assert_true(
+        near_scaled(moved_bytes(&none.layers[1].backward, &kernels), 414 * n - dropout, 0, 1e-12));
+    assert_true(
+        near_scaled(block->kept_wide - none.layers[1].kept_wide, (scores + 2 * n) / 4, 0, 1e-12));
+    assert_true(near_scaled(none.layers[1].kept_in_half - block->kept_in_half, scores, 0, 1e-12));
+    dl_architecture_free(&a);
+    dl_architecture_free(&none);
 }
 
 /* Kept for the backward pass of ResNet-50: outputs of convolutions and of batch norms, each 11.1 M
@@ -187,7 +266,7 @@ static void images_in_the_default_order_are_converted(void **state)
     assert_true(near_scaled(norm->backward.parts[0].in_half, 1.5 * 5 * 65536, 0, 0));
     assert_int_equal(last.layers[3].forward.count, 1);
     assert_true(near_scaled(last.layers[4].forward.parts[0].in_half, 0, 0, 0));
-    assert_int_equal(dl_architecture_kernels(&a), dl_architecture_kernels(&last));
+    assert_int_equal(dl_architecture_kernels(&a, true), dl_architecture_kernels(&last, true));
     dl_architecture_free(&a);
     dl_architecture_free(&last);
 }
@@ -231,6 +310,8 @@ int main(void)
         cmocka_unit_test(tensors_are_counted),
         cmocka_unit_test(a_block_by_hand),
         cmocka_unit_test(llama_like_blocks),
+        cmocka_unit_test(a_llama_block_as_pytorch_runs_it),
+        cmocka_unit_test(a_bert_block_as_pytorch_runs_it),
         cmocka_unit_test(resnet50_sums),
         cmocka_unit_test(a_convolution_by_hand),
         cmocka_unit_test(images_in_the_default_order_are_converted),
