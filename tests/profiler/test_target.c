@@ -166,6 +166,10 @@ static void other_children_do_not_matter(void **state)
 
 int main(void)
 {
+    /* A shell's background jobs ignore these, and what ignores a signal from its start cannot trap
+     * it. */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
     const struct CMUnitTest tests[] = {cmocka_unit_test(exit_codes_pass),
                                        cmocka_unit_test(arguments_and_environment_pass),
                                        cmocka_unit_test(says_what_cannot_run),
