@@ -44,7 +44,7 @@ static void make_step(step_template *step, dl_trace_writer *writer)
     add(step, (dl_record){.kind = DL_RECORD_INPUT, .samples = batch, .bytes = 200704}, 21000);
     for (int phase = DL_PHASE_FORWARD; phase <= DL_PHASE_UPDATE; phase++) {
         for (int i = 0; i < LAYERS; i++) {
-            char name[16];
+            char name[32];
             snprintf(name, sizeof name, "layer%d", i);
             dl_record compute = {.kind = DL_RECORD_COMPUTE,
                                  .phase = (dl_phase)phase,
