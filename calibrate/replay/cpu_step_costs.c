@@ -15,21 +15,16 @@
 /* Of a median of normal samples over that of their mean. */
 #define MEDIAN_ERROR 1.2533
 
-/* Training on cores, and whether a data loader's processes make its batches: then the thread that
- * trains waits for these in its input. */
-typedef struct training {
-    dl_cpu_training cpu;
-    bool loaded;
-} training;
-
-static int64_t waiting_ns(const training *t, const dl_cpu_step *step)
+/* For collectives, and for processes of a data loader. */
+static int64_t waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step *step)
 {
-    return step->part_ns[DL_CPU_PART_WAIT] + (t->loaded ? step->part_ns[DL_CPU_PART_INPUT] : 0);
+    return step->part_ns[DL_CPU_PART_WAIT] +
+           (cpu->waits_for_loaders ? step->part_ns[DL_CPU_PART_INPUT] : 0);
 }
 
-static int64_t without_waiting_ns(const training *t, const dl_cpu_step *step)
+static int64_t without_waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step *step)
 {
-    return step->duration_ns - waiting_ns(t, step);
+    return step->duration_ns - waiting_ns(cpu, step);
 }
 
 /* Steps beyond this many medians say nothing of how a usual one is split: a single one of ten times
@@ -37,15 +32,14 @@ static int64_t without_waiting_ns(const training *t, const dl_cpu_step *step)
 #define OUTLIER_FACTOR 2
 
 /* The part over the regular steps without outliers. */
-static dl_distribution usual_part(const training *t, dl_cpu_part part, double median_ns)
+static dl_distribution usual_part(const dl_cpu_training *cpu, dl_cpu_part part, double median_ns)
 {
-    const dl_cpu_training *cpu = &t->cpu;
     double *values = dl_calloc(cpu->step_count, sizeof *values, "steps");
     size_t count = 0;
     for (size_t s = 0; s < cpu->step_count; s++) {
         const dl_cpu_step *step = &cpu->steps[s];
         if (step->label != DL_STEP_REGULAR) continue;
-        if ((double)without_waiting_ns(t, step) > OUTLIER_FACTOR * median_ns) continue;
+        if ((double)without_waiting_ns(cpu, step) > OUTLIER_FACTOR * median_ns) continue;
         values[count++] = (double)step->part_ns[part];
     }
     const dl_distribution usual = dl_distribution_of(values, count);
@@ -59,22 +53,21 @@ static const char *const op_names[DL_CPU_PARTS] = {[DL_CPU_PART_INPUT] = "input"
                                                    [DL_CPU_PART_BACKWARD] = "step.backward",
                                                    [DL_CPU_PART_UPDATE] = "step.update"};
 
-static const char *op_name(const training *t, int part)
+static const char *op_name(const dl_cpu_training *cpu, int part)
 {
-    return t->loaded && part == DL_CPU_PART_INPUT ? NULL : op_names[part];
+    return cpu->waits_for_loaders && part == DL_CPU_PART_INPUT ? NULL : op_names[part];
 }
 
 /* The median step without its waiting, split as the parts' means are; and the noise. */
-static void take_parts(dl_step_costs *costs, const training *t)
+static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
 {
-    const dl_cpu_training *cpu = &t->cpu;
     const size_t count = cpu->regular_count;
     double *values = dl_calloc(count, sizeof *values, "steps");
     costs->factors = dl_calloc(count, sizeof *costs->factors, "steps");
     size_t kept = 0;
     for (size_t s = 0; s < cpu->step_count; s++) {
         if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
-        const double ns = (double)without_waiting_ns(t, &cpu->steps[s]);
+        const double ns = (double)without_waiting_ns(cpu, &cpu->steps[s]);
         costs->factors[kept] = (float)ns;
         values[kept++] = ns;
     }
@@ -88,10 +81,10 @@ static void take_parts(dl_step_costs *costs, const training *t)
     costs->ops = dl_calloc(DL_CPU_PARTS, sizeof *costs->ops, "operations");
     double usual_ns = 0;
     for (int p = 0; p < DL_CPU_PARTS; p++)
-        if (op_name(t, p) != NULL) usual_ns += usual_part(t, (dl_cpu_part)p, all.p50).mean;
+        if (op_name(cpu, p) != NULL) usual_ns += usual_part(cpu, (dl_cpu_part)p, all.p50).mean;
     for (int p = 0; p < DL_CPU_PARTS && usual_ns > 0; p++) {
-        if (op_name(t, p) == NULL) continue;
-        const dl_distribution part = usual_part(t, (dl_cpu_part)p, all.p50);
+        if (op_name(cpu, p) == NULL) continue;
+        const dl_distribution part = usual_part(cpu, (dl_cpu_part)p, all.p50);
         const double scale = all.p50 / usual_ns;
         const dl_step_mean ns = {part.mean * scale,
                                  MEDIAN_ERROR * part.sd * scale / sqrt((double)part.count)};
@@ -269,23 +262,23 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
 #define PROFILED_FASTER_MAX 1.1
 #define PROFILED_SLOWER_MAX 0.4
 
-static double mean_waiting_ns(const training *t)
+static double mean_waiting_ns(const dl_cpu_training *cpu)
 {
-    const double of_loader = t->loaded ? dl_cpu_training_part(&t->cpu, DL_CPU_PART_INPUT).mean : 0;
-    return dl_cpu_training_part(&t->cpu, DL_CPU_PART_WAIT).mean + of_loader;
+    const double of_loader =
+        cpu->waits_for_loaders ? dl_cpu_training_part(cpu, DL_CPU_PART_INPUT).mean : 0;
+    return dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean + of_loader;
 }
 
 /* Makes the operations' step what it took without the profiler, where the trace says that: PyTorch's
  * profiler makes every operator a few microseconds longer. */
-static void scale_to_unprofiled(dl_step_costs *costs, const training *t, const dl_trace *trace,
-                                dl_notes *notes)
+static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
+                                const dl_trace *trace, dl_notes *notes)
 {
-    const dl_cpu_training *cpu = &t->cpu;
     const char *text = dl_trace_meta(trace, "unprofiled_step_ns");
     const dl_distribution steps = dl_cpu_training_steps(cpu);
     int64_t ns = 0;
     if (text == NULL || dl_parse_int(text, 1, INT64_MAX, &ns, NULL) != DL_OK ||
-        mean_waiting_ns(t) > WAITING_FRAC_MAX * steps.mean) {
+        mean_waiting_ns(cpu) > WAITING_FRAC_MAX * steps.mean) {
         take_off_profiler(costs, cpu, trace, notes);
         return;
     }
@@ -322,24 +315,17 @@ static void take_phases(dl_step_costs *costs)
 /* Processor time of child processes that is worth a note, of a step. */
 #define CHILDREN_FRAC_MIN 0.01
 
-/* Whether a data loader of PyTorch's has processes of its own. */
-static bool loads_in_processes(const dl_trace *trace)
-{
-    for (size_t i = 0; i < trace->string_count; i++) {
-        if (strstr(trace->strings[i], "_MultiProcessingDataLoaderIter") != NULL) return true;
-    }
-    return false;
-}
-
 /* What other processes do for a step is in no trace of the one that trains. */
 static void take_children(const dl_step_costs *costs, int64_t ns, dl_notes *notes)
 {
     if ((double)ns <= CHILDREN_FRAC_MIN * costs->step_ns) return;
-    dl_notes_add(notes,
-                 "processes that the program started take %s of processor time a step, which the "
-                 "costs leave out: where cores are short, measure copies of the program with "
-                 "dlprof bench --of, and give them to --copies",
-                 DL_NS_TEXT(ns));
+    dl_notes_add(
+        notes,
+        "processes that the program started (a data loader's workers?) take %s of processor "
+        "time a step, which the costs leave out: where cores are short, measure copies of the "
+        "program with "
+        "dlprof bench --of, and give them to --copies",
+        DL_NS_TEXT(ns));
 }
 
 /* The shortest input of a regular step that has one. */
@@ -355,9 +341,9 @@ static double least_input_ns(const dl_cpu_training *cpu)
 
 /* Puts "input", which processes of a data loader make, before the step's own operations: its time
  * is part of none of the step's. */
-static void take_loaders(dl_step_costs *costs, const training *t, int64_t ns, dl_notes *notes)
+static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, int64_t ns,
+                         dl_notes *notes)
 {
-    const dl_cpu_training *cpu = &t->cpu;
     const dl_distribution waits = dl_cpu_training_part(cpu, DL_CPU_PART_INPUT);
     const double mean_ns = dl_cpu_training_steps(cpu).mean;
     const double least_ns = least_input_ns(cpu);
@@ -407,34 +393,34 @@ static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes
 dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes, dl_error *err)
 {
-    training t = {.loaded = loads_in_processes(trace)};
+    dl_cpu_training cpu = {0};
     const int64_t children_ns = dl_trace_meta_int(trace, "children_step_ns", 1, INT64_MAX, 0);
-    dl_cpu_training_find(&t.cpu, trace->activities, trace->activity_count, trace->strings,
+    dl_cpu_training_find(&cpu, trace->activities, trace->activity_count, trace->strings,
                          trace->string_count, line);
     dl_status status = DL_OK;
-    if (t.cpu.regular_count < 2) {
+    if (cpu.regular_count < 2) {
         status =
             dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
                             "%zu regular steps of operators on cores%s%s: costs need at least two",
-                            t.cpu.regular_count, line->reason != NULL ? ", " : "",
+                            cpu.regular_count, line->reason != NULL ? ", " : "",
                             line->reason != NULL ? line->reason : "");
     } else {
         const char *framework = dl_trace_meta(trace, "framework");
         costs->on_cores = true;
-        costs->passes = t.cpu.passes;
+        costs->passes = cpu.passes;
         costs->take_ns = (double)NAN;
-        take_parts(costs, &t);
-        scale_to_unprofiled(costs, &t, trace, notes);
+        take_parts(costs, &cpu);
+        scale_to_unprofiled(costs, &cpu, trace, notes);
         take_phases(costs);
-        if (t.loaded) {
-            take_loaders(costs, &t, children_ns, notes);
+        if (cpu.waits_for_loaders) {
+            take_loaders(costs, &cpu, children_ns, notes);
         } else {
             take_children(costs, children_ns, notes);
         }
-        take_gradients(costs, &t.cpu);
-        take_added(costs, &t.cpu);
-        take_parameters(costs, &t.cpu, trace, notes);
-        take_others(costs, &t.cpu, notes);
+        take_gradients(costs, &cpu);
+        take_added(costs, &cpu);
+        take_parameters(costs, &cpu, trace, notes);
+        take_others(costs, &cpu, notes);
         take_processor(costs, trace, notes);
         costs->framework = framework != NULL ? dl_strdup(framework) : NULL;
         if (costs->backward_ns.value <= 0) {
@@ -443,6 +429,6 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                 "not what training costs");
         }
     }
-    dl_cpu_training_free(&t.cpu);
+    dl_cpu_training_free(&cpu);
     return status;
 }

@@ -740,6 +740,15 @@ static void find_gradients(dl_cpu_training *training, const addition *all, size_
         training->gradients[i].ready_frac /= (double)alike;
 }
 
+/* Whether a data loader of PyTorch's has processes of its own. */
+static bool loads_in_processes(char *const *strings, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strstr(strings[i], "_MultiProcessingDataLoaderIter") != NULL) return true;
+    }
+    return false;
+}
+
 void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activities, size_t count,
                           char *const *strings, size_t string_count, const dl_step_line *line)
 {
@@ -748,6 +757,7 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activiti
     dl_cpu_operators_find(&operators, activities, count, strings, string_count);
     if (operators.count == 0) return;
     training->thread = operators.thread;
+    training->waits_for_loaders = loads_in_processes(strings, string_count);
     take_collectives(training, activities, count, strings, &operators);
     training->steps = dl_calloc(line->count, sizeof *training->steps, "steps");
     training->step_count = line->count;

@@ -141,6 +141,7 @@ typedef struct dl_cpu_training {
     uint32_t thread;
     dl_cpu_step *steps; /* [step_count], 0: no training on cores */
     size_t step_count, regular_count;
+    bool waits_for_loaders;         /* for processes of a data loader: that is its input */
     dl_cpu_collective *collectives; /* [collective_count] by called_ns */
     size_t collective_count;
     size_t passes; /* of most regular steps: micro-batches whose gradients are accumulated; 1 where

@@ -251,8 +251,10 @@ static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
     for (int p = 0; p < DL_CPU_PARTS; p++) {
         const dl_distribution part = dl_cpu_training_part(cpu, (dl_cpu_part)p);
         if (part.high <= 0) continue;
-        fprintf(out, "%-42s%12s%12s%8.1f\n", dl_cpu_part_names[p], DL_NS_TEXT(part.mean),
-                DL_NS_TEXT(part.sd), percent(part.mean, steps.mean));
+        const bool waits = p == DL_CPU_PART_INPUT && cpu->waits_for_loaders;
+        fprintf(out, "%-42s%12s%12s%8.1f\n",
+                waits ? "waiting for input of loader processes" : dl_cpu_part_names[p],
+                DL_NS_TEXT(part.mean), DL_NS_TEXT(part.sd), percent(part.mean, steps.mean));
     }
     snprintf(text, sizeof text, "%zu steps of %zu, by %s", steps.count, cpu->step_count,
              dl_step_method_name(summary->cpu_method));
