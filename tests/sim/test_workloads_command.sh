@@ -46,6 +46,12 @@ expect 0 "25557032        8.178" --workloads
 expect 0 "kv_heads       0 to 65536" --workloads
 expect 2 "no network is called 'resnt50'; did you mean 'resnet50'" "${run[@]}" --workload resnt50
 expect 2 "have no key 'layer'" "${run[@]}" --workload llama:layer=3
+
+# How transformers are taken to run is said, and can be changed.
+small=llama:layers=2,width=256,heads=4,sequence=128,vocabulary=1000
+expect 0 "fused=yes if compiled" --workload $small --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2
+"$tested" --workload $small,fused=yes --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2 2>&1 |
+    grep -q 'operation by operation' && fail "a fused network is called plain"
 expect 2 "--workload needs --machine" --workload lenet --batch 64
 expect 1 "costs is given too" "${run[@]}" --costs "$scenarios/costs/resnet50_t4.ini"
 expect 1 "tf32_flop_per_s of v100 is not known" "${run[@]:0:2}" --machine dgx1_v100 \
