@@ -323,8 +323,7 @@ static void take_children(const dl_step_costs *costs, int64_t ns, dl_notes *note
         notes,
         "processes that the program started (a data loader's workers?) take %s of processor "
         "time a step, which the costs leave out: where cores are short, measure copies of the "
-        "program with "
-        "dlprof bench --of, and give them to --copies",
+        "program with dlprof bench --of, and give them to --copies",
         DL_NS_TEXT(ns));
 }
 
