@@ -63,7 +63,7 @@ static dl_status check_sum(dl_rank_group *group, int n, size_t count, dl_precisi
 }
 
 /* No number, fewer numbers than ranks, blocks that are not whole, more than one block of a sum
- * (2^20 numbers). */
+ * (2^20 numbers). Several long vectors in one precision only. */
 static dl_status sums(dl_rank_group *group, dl_error *err)
 {
     static const size_t counts[] = {0, 1, 3, 100003, (1 << 20) - 1, (1 << 20), (5 << 19) + 7};
@@ -71,6 +71,7 @@ static dl_status sums(dl_rank_group *group, dl_error *err)
     for (int n = 1; n <= VECTORS_MAX; n += 2) {
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             if (status == DL_OK) status = check_sum(group, n, counts[c], DL_FLOAT, err);
+            if (n > 1 && counts[c] > 1 << 20) continue;
             if (status == DL_OK) status = check_sum(group, n, counts[c], DL_DOUBLE, err);
         }
     }
@@ -98,7 +99,7 @@ static dl_status talk(dl_rank_group *group, dl_error *err)
     return DL_OK;
 }
 
-/* 20 steps with an average every third: the run ends between two averages. Rank 0 compares. */
+/* 11 steps with an average every third: the run ends between two averages. Rank 0 compares. */
 static dl_status check_run(dl_rank_group *group, dl_train_config *config, dl_error *err)
 {
     dl_train_result expected = {0}, actual = {0};
@@ -126,6 +127,7 @@ static dl_status train(dl_rank_group *group, dl_error *err)
         for (int precision = DL_FLOAT; precision <= DL_DOUBLE; precision++) {
             dl_train_config config = small_config();
             config.precision = (dl_precision)precision;
+            config.steps = 11;
             config.optimizer.momentum = 0.5;
             config.workers = group->size * threads;
             config.batch = config.workers * 2;

@@ -118,34 +118,34 @@ static dl_model *make_model(const char *name, int side, dl_precision precision)
     return model;
 }
 
-static void check_model(const char *name, int side, dl_precision precision)
+static void check_model(const char *name, int side, dl_precision precision, int threads)
 {
     dl_model *model = make_model(name, side, precision);
     const size_t bytes = dl_model_parameter_bytes(model);
     void *expected = dl_alloc_aligned(bytes, "gradients");
     dl_model_pass(model, 1);
     memcpy(expected, dl_model_gradients(model), bytes);
-    for (int threads = 2; threads <= 3; threads++) {
-        memset(dl_model_gradients(model), 0, bytes);
-        run_team(threads, DL_WAIT_BLOCK, lead_pass, model);
-        if (memcmp(dl_model_gradients(model), expected, bytes) != 0) {
-            fail_msg("%s with %d threads differs", name, threads);
-        }
+    memset(dl_model_gradients(model), 0, bytes);
+    run_team(threads, DL_WAIT_BLOCK, lead_pass, model);
+    if (memcmp(dl_model_gradients(model), expected, bytes) != 0) {
+        fail_msg("%s with %d threads differs", name, threads);
     }
     free(expected);
     dl_model_destroy(model);
 }
 
 /* Of 32 pixels, vgg19_bn has layers of Winograd's, of few pixels and of OpenBLAS; resnet50 of 64
- * has the strides, the pooling over the edge and the means besides, and products of several parts. */
+ * has the strides, the pooling over the edge and the means besides, and products of several parts.
+ * Both precisions divide loops by the same source: two threads in one, three in the other. */
 static void passes_have_the_bits_of_one_thread(void **state)
 {
     (void)state;
     assert_int_equal(dl_blas_reserve(3, NULL), DL_OK);
     for (int precision = DL_FLOAT; precision <= DL_DOUBLE; precision++) {
-        check_model("lenet", 0, (dl_precision)precision);
-        check_model("vgg19_bn", 32, (dl_precision)precision);
-        check_model("resnet50", 64, (dl_precision)precision);
+        const int threads = precision == DL_FLOAT ? 2 : 3;
+        check_model("lenet", 0, (dl_precision)precision, threads);
+        check_model("vgg19_bn", 32, (dl_precision)precision, threads);
+        check_model("resnet50", 64, (dl_precision)precision, threads);
     }
 }
 

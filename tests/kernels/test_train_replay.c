@@ -166,7 +166,7 @@ static void averages_are_the_real_modes(void **state)
     dl_schedule_free(&schedule);
 }
 
-enum { LATE_WORKERS = 3, LATE_INTERVAL = 6, LATE_FRAGMENTS = 3, LATE_STEPS = 18 };
+enum { LATE_WORKERS = 3, LATE_INTERVAL = 6, LATE_FRAGMENTS = 3, LATE_STEPS = 12 };
 enum { LATE_PERIOD = LATE_INTERVAL / LATE_FRAGMENTS };
 
 /* Fragments that are sent every second step and received `lag` steps later, or all at the end, by
@@ -285,13 +285,15 @@ static void sites_are_the_real_mode(void **state)
             dl_train_result threads = run(&config, NULL);
             assert_true(
                 near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
-            config.sites = 0;
-            dl_train_result others = run(&config, NULL);
-            assert_false(
-                near_all(again.parameters, others.parameters, threads.parameter_count, 1e-6));
+            if (kind == DL_QUANTISE_NONE) {
+                config.sites = 0;
+                dl_train_result others = run(&config, NULL);
+                assert_false(
+                    near_all(again.parameters, others.parameters, threads.parameter_count, 1e-6));
+                dl_train_result_free(&others);
+            }
             dl_train_result_free(&again);
             dl_train_result_free(&threads);
-            dl_train_result_free(&others);
         }
         dl_schedule_free(&schedule);
     }
