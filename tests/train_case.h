@@ -36,6 +36,7 @@ static inline dl_train_config small_config(void)
     config.batch = 12;
     config.steps = 20;
     config.seed = 11;
+    config.wait = DL_WAIT_BLOCK; /* other tests run beside this one */
     return config;
 }
 
