@@ -79,8 +79,8 @@ within() {
         $1 == group && NF == 10 { seen = $(1 + 2 * kind) <= mean && $(2 + 2 * kind) <= most }
         END { exit !seen }' <<<"$text" || fail "$1: over $3, $4: $text"
 }
-within localsgd 2 2 5
+within localsgd 2 3 7
 within diloco 2 5 10
-within localsgd 3 2 5
+within localsgd 3 3 7
 within diloco 3 1.5 5
 within diloco 4 3 7

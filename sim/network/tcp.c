@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/random.h"
 #include "common/units.h"
 #include "sim/engine.h"
 
@@ -14,26 +15,31 @@
 #define HEADER_BYTES 52.0
 #define ACK_BYTES (LINK_HEADER_BYTES + HEADER_BYTES)
 
-#define INITIAL_WINDOW 10.0   /* packets: RFC 6928 */
-#define LEAST_WINDOW 2.0      /* after a loss */
-#define MOST_WINDOW 1e6       /* without a limit: more than any socket here has to send */
-#define TIMEOUT_MIN_NS 200e6  /* beyond the round trip: TCP_RTO_MIN */
-#define TIMEOUT_FIRST_NS 1e9  /* before a round trip is known: TCP_TIMEOUT_INIT */
-#define TIMEOUT_MAX_NS 120e9  /* TCP_RTO_MAX */
-#define RETRY_NS 500e6        /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
-#define REORDER_PACKETS 2     /* sent later and there before: the packet is lost */
-#define BURST_PACKETS 7       /* of a segment of 64 KiB, which the host sends at once */
-#define SEND_BUFFER 4194304.0 /* largest of a socket: tcp_wmem */
-#define BUFFER_HEADERS 640.0  /* of a packet in it, rounded up to a power of two with it */
-#define CUBIC_SHRINK 0.7      /* RFC 9438, as the next */
-#define CUBIC_GROWTH 0.4      /* packets / s^3 */
+#define INITIAL_WINDOW 10.0     /* packets: RFC 6928 */
+#define LEAST_WINDOW 2.0        /* after a loss */
+#define MOST_WINDOW 1e6         /* without a limit: more than any socket here has to send */
+#define TIMEOUT_MIN_NS 200e6    /* beyond the round trip: TCP_RTO_MIN */
+#define TIMEOUT_FIRST_NS 1e9    /* before a round trip is known: TCP_TIMEOUT_INIT */
+#define TIMEOUT_MAX_NS 120e9    /* TCP_RTO_MAX */
+#define PROBE_SLACK_NS 2e6      /* TCP_TIMEOUT_MIN: two ticks of 1 ms */
+#define ACK_DELAY_NS 40e6       /* TCP_DELACK_MIN */
+#define RETRY_NS 500e6          /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
+#define BURST_PACKETS 7         /* of a segment of 64 KiB, which the host sends at once */
+#define SEND_BUFFER 4194304.0   /* largest of a socket: tcp_wmem */
+#define RECEIVED_FIRST 65536.0  /* window of a receiver: half of tcp_rmem's middle value ... */
+#define RECEIVED_MOST 6291456.0 /* ... and its largest value */
+#define BUFFER_HEADERS 640.0    /* of a packet in it, rounded up to a power of two with it */
+#define CUBIC_SHRINK 0.7        /* RFC 9438, as the next */
+#define CUBIC_GROWTH 0.4        /* packets / s^3 */
 
 #define STEP_BYTES 524288.0     /* NCCL_BUFFSIZE / NCCL_STEPS */
-#define STEPS_BUFFERED 8        /* NCCL_STEPS */
 #define PIECE_MIN_BYTES 65536.0 /* net_socket.cc: MIN_CHUNKSIZE */
 
 #define SEGMENT_BYTES 1048576.0 /* gloo/allreduce.h: kMaxSegmentSize */
 #define SEGMENTS_POSTED 2       /* gloo/allreduce.cc */
+
+/* Nodes start a collective at times that differ by so much: assumed, as a kernel's launch varies. */
+#define START_SPREAD_NS 100e3
 
 #define SIMULATED_BYTES (96 * 1048576.0)
 #define REPEATS 3        /* beside the first one, on new connections, which is not counted ... */
@@ -47,8 +53,10 @@ typedef enum segment_state { SEGMENT_NEW, SEGMENT_SENT, SEGMENT_LOST, SEGMENT_DO
 
 typedef struct segment {
     double wire_bytes;
+    double end;             /* in its socket's stream, bytes */
     int64_t sent_ns, order; /* order: of sending, on its socket */
-    int piece;              /* -1: it has been there */
+    int64_t there_ns;       /* -1: not yet */
+    int piece;
     segment_state state;
     bool again;      /* it was lost, and sent once more at least */
     bool ends_piece; /* the last one of a piece */
@@ -58,24 +66,46 @@ typedef struct tcp_socket {
     int node;
     segment *segments; /* [room] */
     int count, room;
-    int buffered;    /* of them, in the socket's buffer or beyond */
+    double posted_bytes;
+    int buffered;    /* of the segments, in the socket's buffer or beyond */
     int first, next; /* the oldest that is not acknowledged; the next that was never sent */
     int in_flight, lost;
     int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing yet */
     double window, threshold;     /* packets */
+    double most_window;           /* ever, which the buffer has room for */
     double window_max;            /* before the last loss */
     double reno_window;           /* that an additive increase would have */
     int64_t loss_ns;              /* of the last loss; -1 = none */
+    int64_t epoch_ns;             /* since when CUBIC grows, less pauses; -1 = not since the loss */
+    double flat_s;                /* after that time CUBIC is at window_max again */
+    bool limited;                 /* by the window, when packets were sent last */
+    int most_out, most_until;     /* most packets on their way, of those up to most_until */
     double trip_ns, deviation_ns; /* smoothed; trip_ns 0: not known */
     int backoff, recover_until;
-    bool recovers, refused;
-    int timer; /* pending event, -1 = none */
+    bool recovers, repairs; /* after a refusal or a loss; a loss */
+    bool probes, probed;    /* the timer is that of a probe; one was sent */
+    int timer;              /* pending event, -1 = none */
+    int queued;             /* packets before the own port, as the socket counts them */
+    bool throttled;         /* by them */
+    double edge, widest;    /* where the receiver's window ends, in bytes; the widest so far */
+    /* The receiver's: */
+    int in_order, read;           /* packets there without a gap; of them, taken by the program */
+    int unacknowledged;           /* packets */
+    double window_bytes;          /* its window */
+    double told_edge, told_bytes; /* where that ended when the sender was told, and its width */
+    double space_bytes;           /* most taken in a round trip */
+    double read_bytes;            /* taken until read_ns */
+    int64_t read_ns;
+    int ack_timer; /* pending event, -1 = none */
 } tcp_socket;
 
 typedef struct packet {
     int socket, segment;
     bool is_ack;
-    int64_t due_ns; /* on a line: its arrival */
+    int ends_burst;  /* packets of the burst whose last one it is; else 0 */
+    int64_t made_ns; /* acknowledgement: when */
+    double edge;     /* acknowledgement: where the window ends */
+    int64_t due_ns;  /* on a line: its arrival */
 } packet;
 
 typedef struct packet_queue {
@@ -112,6 +142,8 @@ typedef struct ring_run {
     int slices, slices_a_step, steps, most_posted; /* slices: of a channel */
     double *slice_bytes;                           /* [slices] at least one each */
     int unfinished;                                /* channels of all nodes that send */
+    dl_random random;
+    bool started[DL_TCP_NODES_MAX];
 } ring_run;
 
 static void queue_push(packet_queue *q, packet p)
@@ -166,6 +198,7 @@ static bool enqueue(ring_run *r, int node, packet p)
     return true;
 }
 
+static void push_out(ring_run *r, tcp_socket *s);
 static void on_forth(void *user, int node);
 static void on_back(void *user, int node);
 
@@ -185,6 +218,10 @@ static void on_served(void *user, int node)
     if (line->count == 1)
         dl_engine_after(&r->engine, delay_ns, p.is_ack ? on_back : on_forth, r, edge);
     if (port->count > 0) serve(r, node);
+    if (!p.is_ack && p.ends_burst > 0) {
+        r->all[p.socket].queued -= p.ends_burst;
+        if (r->all[p.socket].throttled) push_out(r, &r->all[p.socket]);
+    }
 }
 
 /* The first packet of a line; the next one's arrival is due. */
@@ -225,24 +262,32 @@ static void set_timer(ring_run *r, tcp_socket *s, double ns)
 static void shrink(const ring_run *r, tcp_socket *s)
 {
     if (s->recovers) return;
-    s->window_max = s->window;
+    s->window_max = s->window < s->window_max ? s->window * (1 + CUBIC_SHRINK) / 2 : s->window;
     s->loss_ns = r->engine.now_ns;
-    s->threshold = s->window = s->reno_window = fmax(LEAST_WINDOW, s->window * CUBIC_SHRINK);
+    s->epoch_ns = -1;
+    s->threshold = s->window = s->reno_window =
+        fmax(LEAST_WINDOW, floor(floor(s->window) * CUBIC_SHRINK));
     s->recovers = true;
     s->recover_until = s->next;
 }
 
 static void grow(const ring_run *r, tcp_socket *s)
 {
-    if (s->recovers || s->in_flight + 1 < (int)s->window) return; /* it is not what limits */
+    if (s->recovers) return;
+    if (s->window < s->threshold ? s->window >= 2 * s->most_out : !s->limited) return;
     if (s->window < s->threshold || s->loss_ns < 0) {
         s->window += 1;
     } else {
-        const double t_s = dl_ns_to_s((double)(r->engine.now_ns - s->loss_ns));
-        const double flat_s = cbrt(s->window_max * (1 - CUBIC_SHRINK) / CUBIC_GROWTH);
-        const double cubic = CUBIC_GROWTH * pow(t_s - flat_s, 3) + s->window_max;
+        if (s->epoch_ns < 0) {
+            s->epoch_ns = r->engine.now_ns;
+            s->window_max = fmax(s->window_max, s->window);
+            s->flat_s = cbrt((s->window_max - s->window) / CUBIC_GROWTH);
+            s->reno_window = s->window;
+        }
+        const double t_s = dl_ns_to_s((double)(r->engine.now_ns - s->epoch_ns));
+        const double cubic = CUBIC_GROWTH * pow(t_s - s->flat_s, 3) + s->window_max;
         s->reno_window += 3 * (1 - CUBIC_SHRINK) / (1 + CUBIC_SHRINK) / s->window;
-        if (cubic > s->window) s->window += (cubic - s->window) / s->window;
+        if (cubic > s->window) s->window += fmin(0.5, (cubic - s->window) / s->window);
         s->window = fmax(s->window, s->reno_window);
     }
     const double most = r->ring->tcp->window_bytes.known
@@ -255,7 +300,8 @@ static void grow(const ring_run *r, tcp_socket *s)
  * need not keep. */
 static void fill_buffer(ring_run *r, tcp_socket *s)
 {
-    const double bytes = fmin(SEND_BUFFER, 2 * fmax(INITIAL_WINDOW, s->window) * r->buffer_bytes);
+    s->most_window = fmax(s->most_window, s->window);
+    const double bytes = fmin(SEND_BUFFER, 2 * s->most_window * r->buffer_bytes);
     const int most = s->first + (int)(bytes / r->payload_bytes);
     for (; s->buffered < s->count && s->buffered < most; s->buffered++) {
         const segment *g = &s->segments[s->buffered];
@@ -276,6 +322,7 @@ static void note_sent(const ring_run *r, tcp_socket *s, int number)
 {
     segment *g = &s->segments[number];
     g->state = SEGMENT_SENT;
+    if (s->in_flight == 0 && s->epoch_ns >= 0) s->epoch_ns += r->engine.now_ns - s->last_sent_ns;
     g->sent_ns = s->last_sent_ns = r->engine.now_ns;
     g->order = s->orders++;
     s->in_flight++;
@@ -297,28 +344,84 @@ static bool send_lost(ring_run *r, tcp_socket *s)
     return true;
 }
 
-/* Up to a burst of new packets; of one that finds room in part, the rest is lost without a sign. */
-static bool send_burst(ring_run *r, tcp_socket *s)
+/* How many new packets the socket hands down at once: of a message of 64 KiB, or half of the widest
+ * window of the receiver (tcp_bound_to_half_wnd()), at most half of its own (tcp_cwnd_test()). */
+static int burst_packets(const ring_run *r, const tcp_socket *s)
 {
-    int most = (int)s->window - s->in_flight, taken = 0;
-    if (most > BURST_PACKETS) most = BURST_PACKETS;
+    const double half = fmin(floor(s->widest / 2 / r->payload_bytes), floor(s->window / 2));
+    int most = (int)fmin(BURST_PACKETS, fmax(1, half));
+    if (most > (int)s->window - s->in_flight) most = (int)s->window - s->in_flight;
     if (most > s->buffered - s->next) most = s->buffered - s->next;
-    for (int k = 0; k < most; k++)
-        taken += send_segment(r, s, s->next + k);
-    if (taken == 0) {
+    while (most > 0 && s->segments[s->next + most - 1].end > s->edge)
+        most--;
+    return most;
+}
+
+/* A burst into the port's queue: as a whole, or packet by packet if it is more than tc's bucket holds
+ * (tbf_enqueue()). Returns how many found room. */
+static int enqueue_burst(ring_run *r, tcp_socket *s, int packets)
+{
+    double bytes = 0;
+    int taken = 0;
+    for (int k = 0; k < packets; k++)
+        bytes += s->segments[s->next + k].wire_bytes;
+    if (bytes <= r->ring->tcp->queue_bytes.value &&
+        r->port[s->node].bytes + bytes > r->queue_limit[s->node])
+        return 0;
+    for (int k = 0; k < packets; k++) {
+        const int last_of = k == packets - 1 ? packets : 0;
+        if (!enqueue(r, s->node,
+                     (packet){.socket = (int)(s - r->all),
+                              .segment = s->next + k,
+                              .ends_burst = last_of}))
+            continue;
+        taken++;
+        s->queued += last_of;
+    }
+    return taken;
+}
+
+/* New packets; of those that find room in part, the rest is lost without a sign. False if none was
+ * sent. At most two bursts of a socket wait before the port (tcp_small_queue_check()). */
+static bool send_burst(ring_run *r, tcp_socket *s, int packets)
+{
+    s->throttled = packets > 0 && s->in_flight > 0 && s->queued >= 2 * packets;
+    if (packets <= 0 || s->throttled) return false;
+    if (enqueue_burst(r, s, packets) == 0) {
         shrink(r, s);
-        if (s->in_flight == 0) set_timer(r, s, s->refused ? RETRY_NS : timeout_ns(s));
-        s->refused = true;
         return false;
     }
-    s->refused = false;
-    for (int k = 0; k < most; k++)
+    for (int k = 0; k < packets; k++)
         note_sent(r, s, s->next + k);
-    s->next += most;
+    s->next += packets;
     return true;
 }
 
-/* Sends what the window allows. After a pause of more than a timeout the window starts anew. */
+/* Until all is taken for lost, or until the last packet is sent again to hear of what is (a tail loss
+ * probe, RFC 8985), one of which is on its way at most. */
+static void await_ack(ring_run *r, tcp_socket *s)
+{
+    const double lost_ns = timeout_ns(s);
+    const bool is_alone = s->next - s->first == 1;
+    const double probe_ns = 2 * s->trip_ns + (is_alone ? TIMEOUT_MIN_NS : PROBE_SLACK_NS);
+    s->probes =
+        !s->repairs && !s->probed && s->trip_ns > 0 && s->backoff == 0 && probe_ns < lost_ns;
+    set_timer(r, s, s->probes ? probe_ns : lost_ns);
+}
+
+/* Whether the window is what limits (tcp_cwnd_validate()). */
+static void note_limit(tcp_socket *s)
+{
+    const bool limited = s->in_flight >= (int)s->window;
+    if (s->first < s->most_until && !limited && (s->limited || s->in_flight <= s->most_out)) return;
+    s->limited = limited;
+    s->most_out = s->in_flight;
+    s->most_until = s->next;
+}
+
+/* Sends what the window allows. After a pause of more than a timeout the window starts anew. A socket
+ * with nothing on its way, which the port has refused or the receiver's window has no room for, asks again after its
+ * timeout. */
 static void push_out(ring_run *r, tcp_socket *s)
 {
     const bool paused = s->in_flight == 0 && s->last_sent_ns >= 0 &&
@@ -326,31 +429,65 @@ static void push_out(ring_run *r, tcp_socket *s)
     const int64_t before = s->orders;
     if (paused && s->window > INITIAL_WINDOW) s->window = INITIAL_WINDOW;
     bool has_room = send_lost(r, s);
-    while (has_room && s->next < s->buffered && s->lost == 0 && s->in_flight < (int)s->window)
-        has_room = send_burst(r, s);
-    if (s->orders > before && s->timer < 0) set_timer(r, s, timeout_ns(s));
+    while (has_room && s->lost == 0)
+        has_room = send_burst(r, s, burst_packets(r, s));
+    note_limit(s);
+    if (s->orders > before && (s->timer < 0 || s->probes)) await_ack(r, s);
+    if (s->timer < 0 && s->in_flight == 0 && s->next < s->buffered) set_timer(r, s, timeout_ns(s));
 }
 
-/* Nothing has come back in time: all is lost; or the port had no room. */
+/* A new packet, or the last one again. */
+static void probe_tail(ring_run *r, tcp_socket *s)
+{
+    const double since_first_ns = (double)(r->engine.now_ns - s->segments[s->first].sent_ns);
+    segment *last = &s->segments[s->next - 1];
+    s->probes = false;
+    s->probed = true;
+    if (s->next < s->buffered && s->segments[s->next].end <= s->edge) {
+        (void)send_burst(r, s, 1);
+    } else if (last->state == SEGMENT_SENT && send_segment(r, s, s->next - 1)) {
+        last->order = s->orders++;
+        last->sent_ns = r->engine.now_ns;
+        last->again = true;
+    }
+    set_timer(r, s, fmax(PROBE_SLACK_NS, timeout_ns(s) - since_first_ns));
+}
+
+/* Nothing has come back in time: all is lost. */
+static void lose_all(ring_run *r, tcp_socket *s)
+{
+    for (int k = s->first; k < s->next; k++) {
+        if (s->segments[k].state != SEGMENT_SENT) continue;
+        s->segments[k].state = SEGMENT_LOST;
+        s->lost++;
+    }
+    s->in_flight = 0;
+    s->recovers = false;
+    shrink(r, s);
+    s->repairs = true;
+    s->window = 1;
+    s->backoff++;
+}
+
 static void on_timer(void *user, int number)
 {
     ring_run *r = user;
     tcp_socket *s = &r->all[number];
     s->timer = -1;
-    if (s->in_flight > 0) {
-        for (int k = s->first; k < s->next; k++) {
-            if (s->segments[k].state != SEGMENT_SENT) continue;
-            s->segments[k].state = SEGMENT_LOST;
-            s->lost++;
-        }
-        s->in_flight = 0;
-        s->recovers = false;
-        shrink(r, s);
-        s->window = 1;
-        s->backoff++;
+    if (s->in_flight > 0 && s->probes) {
+        probe_tail(r, s);
+        return;
     }
-    push_out(r, s);
-    if (s->timer < 0 && (s->in_flight > 0 || s->lost > 0)) set_timer(r, s, timeout_ns(s));
+    s->probes = false;
+    if (s->in_flight > 0) lose_all(r, s);
+    if (s->lost > 0) {
+        push_out(r, s);
+        if (s->timer < 0) set_timer(r, s, timeout_ns(s));
+        return;
+    }
+    s->edge = fmax(s->edge, s->told_edge);
+    const bool sent = send_burst(r, s, burst_packets(r, s) > 0 ? 1 : 0);
+    set_timer(r, s, sent ? timeout_ns(s) : RETRY_NS);
 }
 
 static void take_trip(tcp_socket *s, double ns)
@@ -367,37 +504,96 @@ static void take_trip(tcp_socket *s, double ns)
 
 static void post(ring_run *r, int node, int number);
 
-/* An acknowledgement of one packet: those that were sent well before it are lost. */
+/* --- its receiver ---------------------------------------------------------------------------- */
+
+static double in_order_bytes(const tcp_socket *s)
+{
+    return s->in_order > 0 ? s->segments[s->in_order - 1].end : 0;
+}
+
+static double edge_now(const tcp_socket *s)
+{
+    return fmax(s->told_edge, (s->read > 0 ? s->segments[s->read - 1].end : 0) + s->window_bytes);
+}
+
+static void send_ack(ring_run *r, tcp_socket *s)
+{
+    s->unacknowledged = 0;
+    s->told_edge = edge_now(s);
+    s->told_bytes = s->told_edge - in_order_bytes(s);
+    if (s->ack_timer >= 0) dl_engine_cancel(&r->engine, s->ack_timer);
+    s->ack_timer = -1;
+    (void)enqueue(r, (s->node + 1) % r->nodes,
+                  (packet){.socket = (int)(s - r->all),
+                           .is_ack = true,
+                           .made_ns = r->engine.now_ns,
+                           .edge = s->told_edge});
+}
+
+static void on_ack_timer(void *user, int number)
+{
+    ring_run *r = user;
+    r->all[number].ack_timer = -1;
+    send_ack(r, &r->all[number]);
+}
+
+/* What was sent before the packet of order `order`, which has arrived, and has not, is lost. */
+static void find_lost(ring_run *r, tcp_socket *s, int64_t order)
+{
+    const int before = s->lost;
+    for (int k = s->first; k < s->next; k++) {
+        segment *g = &s->segments[k];
+        if (g->state != SEGMENT_SENT || g->order >= order) continue;
+        g->state = SEGMENT_LOST;
+        s->in_flight--;
+        s->lost++;
+    }
+    if (s->lost == before) return;
+    shrink(r, s);
+    s->repairs = true;
+}
+
+/* All that had arrived when the acknowledgement was made (selective acknowledgements); returns how many
+ * packets are new to the sender, the order of the one sent last, and when the first that was sent once was. */
+static int take_ack(tcp_socket *s, packet p, int64_t *order, int64_t *sent_ns)
+{
+    int count = 0;
+    *order = *sent_ns = -1;
+    for (int k = s->first; k < s->next; k++) {
+        segment *g = &s->segments[k];
+        if (g->state == SEGMENT_DONE || g->there_ns < 0 || g->there_ns > p.made_ns) continue;
+        if (g->state == SEGMENT_SENT) s->in_flight--;
+        if (g->state == SEGMENT_LOST) s->lost--;
+        g->state = SEGMENT_DONE;
+        if (g->order > *order) *order = g->order;
+        if (!g->again && *sent_ns < 0) *sent_ns = g->sent_ns;
+        count++;
+    }
+    while (s->first < s->next && s->segments[s->first].state == SEGMENT_DONE)
+        s->first++;
+    s->edge = fmax(s->edge, p.edge);
+    s->widest = fmax(s->widest, s->edge - (s->first > 0 ? s->segments[s->first - 1].end : 0));
+    return count;
+}
+
 static void on_back(void *user, int edge)
 {
     ring_run *r = user;
     const packet p = leave_line(r, &r->back[edge], on_back, edge);
     tcp_socket *s = &r->all[p.socket];
-    segment *g = &s->segments[p.segment];
-    if (g->state == SEGMENT_DONE) return;
-    if (g->state == SEGMENT_SENT) s->in_flight--;
-    if (g->state == SEGMENT_LOST) s->lost--;
-    g->state = SEGMENT_DONE;
-    take_trip(s, (double)(r->engine.now_ns - g->sent_ns));
-    while (s->first < s->next && s->segments[s->first].state == SEGMENT_DONE)
-        s->first++;
-    if (s->recovers && s->first >= s->recover_until) s->recovers = false;
-    grow(r, s);
-    const int lost_before = s->lost;
-    for (int k = s->first; k < s->next; k++) {
-        segment *other = &s->segments[k];
-        if (other->state != SEGMENT_SENT) continue;
-        if (other->order >= g->order - REORDER_PACKETS) {
-            if (other->again) continue;
-            break; /* all after it were sent after it */
-        }
-        other->state = SEGMENT_LOST;
-        s->in_flight--;
-        s->lost++;
+    int64_t order, sent_ns;
+    const int count = take_ack(s, p, &order, &sent_ns);
+    if (count > 0) {
+        s->probed = false;
+        if (sent_ns >= 0) take_trip(s, (double)(r->engine.now_ns - sent_ns));
+        if (s->recovers && s->first >= s->recover_until) s->recovers = s->repairs = false;
+        for (int k = 0; k < count; k++)
+            grow(r, s);
+        find_lost(r, s, order);
+        s->probes = false;
     }
-    if (s->lost > lost_before) shrink(r, s);
-    stop_timer(r, s);
-    if (s->in_flight > 0 || s->lost > 0) set_timer(r, s, timeout_ns(s));
+    if (count > 0 || s->in_flight == 0) stop_timer(r, s);
+    if (count > 0 && (s->in_flight > 0 || s->lost > 0)) await_ack(r, s);
     fill_buffer(r, s);
     push_out(r, s);
     post(r, s->node, p.socket / r->sockets % r->channels);
@@ -443,6 +639,8 @@ static void post_piece(ring_run *r, int node, int number, int slice, double byte
     for (int k = 0; k < packets; k++) {
         const double content = fmin(r->payload_bytes, bytes - k * r->payload_bytes);
         s->segments[s->count++] = (segment){.wire_bytes = content + ACK_BYTES,
+                                            .end = s->posted_bytes += content,
+                                            .there_ns = -1,
                                             .piece = r->piece_count,
                                             .state = SEGMENT_NEW,
                                             .ends_piece = k == packets - 1};
@@ -466,7 +664,7 @@ static int slices_held(const ring_run *r, channel *c)
 static void post(ring_run *r, int node, int number)
 {
     channel *c = way(r, node, number);
-    if (!sends(r, node)) return;
+    if (!sends(r, node) || !r->started[node]) return;
     while (c->posted < r->slices && slices_held(r, c) < r->most_posted &&
            has_slice(r, node, number, c->posted)) {
         const int slice = c->posted++;
@@ -477,28 +675,88 @@ static void post(ring_run *r, int node, int number)
     }
 }
 
+/* The receiver's window grows with what the program takes in a round trip, less what it leaves there
+ * (tcp_rcv_space_adjust(), tcp_rcvbuf_grow()). */
+static void measure_reads(ring_run *r, tcp_socket *s)
+{
+    const dl_quantity *limit = &r->ring->tcp->window_bytes;
+    const double bytes = s->segments[s->read - 1].end;
+    if (s->trip_ns <= 0 || (double)(r->engine.now_ns - s->read_ns) < s->trip_ns) return;
+    const double taken = bytes - s->read_bytes - (in_order_bytes(s) - bytes);
+    if (taken > s->space_bytes) {
+        const double window = 2 * taken * (1 + 2 * (taken - s->space_bytes) / s->space_bytes);
+        s->space_bytes = taken;
+        s->window_bytes =
+            fmax(s->window_bytes, fmin(limit->known ? limit->value : RECEIVED_MOST, window));
+    }
+    s->read_bytes = bytes;
+    s->read_ns = r->engine.now_ns;
+}
+
+/* The program takes what is there of slices up to `slice`: NCCL takes one slice after another. */
+static void read_socket(ring_run *r, tcp_socket *s, channel *c, int slice)
+{
+    const int before = s->read;
+    for (; s->read < s->in_order; s->read++) {
+        piece *whole = &r->pieces[s->segments[s->read].piece];
+        if (!r->ring->gloo && whole->slice > slice) break;
+        if (--whole->left == 0) c->left[whole->slice]--;
+    }
+    if (s->read == before) return;
+    measure_reads(r, s);
+    const double told = s->told_edge - in_order_bytes(s), now = edge_now(s) - in_order_bytes(s);
+    const bool wider = 2 * told <= s->window_bytes && now >= 2 * told;
+    const bool is_end = s->read == s->in_order && s->segments[s->read - 1].ends_piece;
+    if (s->unacknowledged >= 2 || (s->unacknowledged == 1 && is_end) || wider) send_ack(r, s);
+}
+
+/* Slices that are there as a whole, in order; true if there was one. */
+static bool read_slices(ring_run *r, int node, int number)
+{
+    channel *c = way(r, node, number);
+    const int before = c->arrived;
+    tcp_socket *sockets = &r->all[(node * r->channels + number) * r->sockets];
+    while (c->arrived < c->posted && c->left[c->arrived] == 0) {
+        c->arrived++;
+        for (int i = 0; i < r->sockets; i++)
+            read_socket(r, &sockets[i], c, c->arrived);
+    }
+    return c->arrived > before;
+}
+
+/* A packet out of order is acknowledged at once; others by twos, unless that would narrow the window
+ * (__tcp_ack_snd_check()), or after a while. */
+static void receive(ring_run *r, tcp_socket *s, int number, channel *c)
+{
+    segment *g = &s->segments[number];
+    const int expected = s->in_order;
+    const bool is_new = g->there_ns < 0;
+    if (is_new) g->there_ns = r->engine.now_ns;
+    while (s->in_order < s->next && s->segments[s->in_order].there_ns >= 0)
+        s->in_order++;
+    const bool in_order = is_new && s->in_order == expected + 1;
+    s->unacknowledged++;
+    read_socket(r, s, c, c->arrived);
+    const bool is_wide = edge_now(s) - in_order_bytes(s) >= s->told_bytes;
+    if (!in_order || (s->unacknowledged >= 2 && is_wide)) {
+        send_ack(r, s);
+    } else if (s->unacknowledged > 0 && s->ack_timer < 0) {
+        s->ack_timer =
+            dl_engine_after(&r->engine, (int64_t)ACK_DELAY_NS, on_ack_timer, r, (int)(s - r->all));
+    }
+}
+
 static void on_forth(void *user, int edge)
 {
     ring_run *r = user;
     const packet p = leave_line(r, &r->forth[edge], on_forth, edge);
-    const int node = (edge + 1) % r->nodes;
-    segment *g = &r->all[p.socket].segments[p.segment];
-    (void)enqueue(r, node, (packet){.socket = p.socket, .segment = p.segment, .is_ack = true});
-    if (g->piece < 0) return;
-    const piece *whole = &r->pieces[g->piece];
-    const bool ended = --r->pieces[g->piece].left == 0;
-    g->piece = -1;
-    if (!ended) return;
-    channel *c = way(r, whole->node, whole->channel);
-    const int number = whole->channel;
-    c->left[whole->slice]--;
-    const int before = c->arrived;
-    while (c->arrived < c->posted && c->left[c->arrived] == 0)
-        c->arrived++;
-    if (c->arrived == before) return;
+    const int number = p.socket / r->sockets % r->channels;
+    channel *c = way(r, edge, number);
+    receive(r, &r->all[p.socket], p.segment, c);
+    if (!read_slices(r, edge, number)) return;
     if (c->arrived == r->slices) r->unfinished--;
     post(r, edge, number);
-    post(r, node, number);
+    post(r, (edge + 1) % r->nodes, number);
 }
 
 /* gloo's: a node's part of an all-reduce in equal segments; all else as one. */
@@ -528,7 +786,7 @@ static void cut_slices(ring_run *r, double bytes)
     const int parts = (ring->broadcast ? 1 : r->nodes) * r->channels;
     r->slices_a_step = ring->broadcast ? 1 : 2;
     r->steps = ring->broadcast ? 1 : 2 * (r->nodes - 1);
-    r->most_posted = (int)(STEPS_BUFFERED * STEP_BYTES / slice);
+    r->most_posted = 1;
     const double chunk = r->slices_a_step * slice;
     const int loops = (int)ceil(bytes / (chunk * parts));
     r->slices = loops * r->steps * r->slices_a_step;
@@ -540,6 +798,14 @@ static void cut_slices(ring_run *r, double bytes)
         const double here = fmin(chunk, fmax(1, left));
         r->slice_bytes[s] = s % r->slices_a_step == 0 ? fmin(here, slice) : fmax(1, here - slice);
     }
+}
+
+static void on_start(void *user, int node)
+{
+    ring_run *r = user;
+    r->started[node] = true;
+    for (int c = 0; c < r->channels; c++)
+        post(r, node, c);
 }
 
 /* One collective from now on; returns its time in ns. Packets of it may still be on their way when
@@ -562,8 +828,9 @@ static double run_once(ring_run *r, double bytes)
         }
     }
     for (int node = 0; node < r->nodes; node++) {
-        for (int c = 0; c < r->channels; c++)
-            post(r, node, c);
+        r->started[node] = false;
+        const double after_ns = START_SPREAD_NS * dl_random_uniform(&r->random);
+        (void)dl_engine_after(&r->engine, dl_ns_ceil(after_ns), on_start, r, node);
     }
     dl_event event;
     while (r->unfinished > 0 && dl_event_queue_pop(&r->engine.queue, &event)) {
@@ -585,13 +852,15 @@ static void run_init(ring_run *r, const dl_tcp_ring *ring)
     const int channels = ring->gloo ? 1 : tcp->channels;
     const int of_channel = ring->gloo ? 1 : tcp->sockets;
     const int sockets = ring->nodes * channels * of_channel;
+    const double window_bytes = ring->gloo ? (double)INFINITY : RECEIVED_FIRST;
     *r = (ring_run){.ring = ring,
                     .nodes = ring->nodes,
                     .channels = channels,
                     .sockets = of_channel,
                     .payload_bytes = tcp->mtu_bytes.value - HEADER_BYTES};
     r->buffer_bytes = exp2(ceil(log2(r->payload_bytes + BUFFER_HEADERS)));
-    dl_engine_init(&r->engine, 3 * ring->nodes + sockets);
+    dl_engine_init(&r->engine, 4 * ring->nodes + 2 * sockets);
+    dl_random_init(&r->random, 1, 0, 0, 0);
     r->all = dl_calloc((size_t)sockets, sizeof *r->all, "sockets");
     r->ways = dl_calloc((size_t)(ring->nodes * channels), sizeof *r->ways, "channels");
     for (int i = 0; i < sockets; i++) {
@@ -600,7 +869,16 @@ static void run_init(ring_run *r, const dl_tcp_ring *ring)
                                  .threshold = INFINITY,
                                  .last_sent_ns = -1,
                                  .loss_ns = -1,
-                                 .timer = -1};
+                                 .epoch_ns = -1,
+                                 .timer = -1,
+                                 .ack_timer = -1,
+                                 .most_window = INITIAL_WINDOW,
+                                 .window_bytes = window_bytes,
+                                 .space_bytes = window_bytes,
+                                 .edge = window_bytes,
+                                 .widest = window_bytes,
+                                 .told_edge = window_bytes,
+                                 .told_bytes = window_bytes};
     }
     for (int n = 0; n < ring->nodes; n++) {
         r->queue_limit[n] =

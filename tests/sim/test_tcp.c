@@ -114,8 +114,30 @@ static void many_sockets_overflow_a_short_queue(void **state)
     tcp.sockets = 1;
     assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), least_s * 1e9, 0.015);
     tcp.sockets = 16;
-    assert_true(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes) > 1.2 * least_s * 1e9);
+    assert_true(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes) > 1.15 * least_s * 1e9);
     assert_within(ring_ns(&tcp, 1e9, 50e3, 4, false, bytes), least_s / 20 * 1e9, 0.015);
+}
+
+/* Where packets are lost, nodes whose delays differ by microseconds take what equal nodes take: nothing
+ * depends on nodes that act in step. Slack: the spread of means of 24 rings. */
+static void microseconds_do_not_matter(void **state)
+{
+    (void)state;
+    const dl_tcp tcp = {.sockets = 16,
+                        .channels = 2,
+                        .mtu_bytes = KNOWN(9001),
+                        .queue_ns = KNOWN(50e6),
+                        .queue_bytes = KNOWN(32768)};
+    for (double rate = 50e6; rate <= 200e6; rate *= 4) {
+        const double equal_ns = ring_ns(&tcp, rate, 25e3, 4, false, 51463168);
+        for (double apart_ns = 1e3; apart_ns <= 100e3; apart_ns *= 10) {
+            dl_tcp_edge edges[4];
+            for (int n = 0; n < 4; n++)
+                edges[n] = (dl_tcp_edge){rate / 8, 25e3 + n * apart_ns};
+            const dl_tcp_ring ring = {.tcp = &tcp, .edges = edges, .nodes = 4, .bytes = 51463168};
+            assert_within(dl_tcp_ring_ns(&ring), equal_ns, 0.03);
+        }
+    }
 }
 
 /* 64 and 128 MB between two p3.2xlarge by gloo and by NCCL, each a second after the one before, ports of 10
@@ -158,12 +180,12 @@ static void transfers_take_what_was_measured(void **state)
                                                          .gloo = gloo,
                                                          .pause_ns = 1e9});
                 const double error = fabs(ms / measured - 1);
-                if (error > (gloo ? 0.065 : 0.17))
+                if (error > (gloo ? 0.065 : 0.22))
                     fail_msg("row %zu: %.1f ms, measured %.0f", i, ms, measured);
                 sum += error;
             }
         }
-        if (sum / 20 > (gloo ? 0.02 : 0.03)) fail_msg("mean %.1f %%", 100 * sum / 20);
+        if (sum / 20 > (gloo ? 0.02 : 0.04)) fail_msg("mean %.1f %%", 100 * sum / 20);
     }
 }
 
@@ -254,6 +276,7 @@ int main(void)
         cmocka_unit_test(a_broadcast_moves_its_bytes_once),
         cmocka_unit_test(a_window_a_round_trip),
         cmocka_unit_test(many_sockets_overflow_a_short_queue),
+        cmocka_unit_test(microseconds_do_not_matter),
         cmocka_unit_test(a_send_buffer_a_round_trip),
         cmocka_unit_test(transfers_take_what_was_measured),
         cmocka_unit_test(windows_start_anew_after_a_pause),
