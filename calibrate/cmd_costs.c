@@ -17,6 +17,7 @@
 #include "trace/activity/cpu_steps.h"
 
 #define PROGRAM "dlcal costs"
+#define PARAMETER_NUMBER_BYTES 4 /* of --parameters: fp32 */
 
 enum { GRADIENTS_DDP, GRADIENTS_NONE };
 static const char *const gradient_kinds[] = {"ddp", "none", NULL};
@@ -27,6 +28,7 @@ typedef struct settings {
     dl_text_list copies;                  /* traces of dlprof bench --of */
     const char *device;                   /* NULL: as the traces say */
     int64_t state_bytes, parameter_bytes; /* -1 = unknown, as the traces say */
+    const char *parameters;               /* their number; NULL: not given */
     int64_t cores;                        /* 0: as the traces say */
     int gradients;                        /* index in gradient_kinds */
     int external;                         /* dl_external */
@@ -67,9 +69,44 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
     return DL_OK;
 }
 
-static dl_status check_batch(const dl_trace *trace, const char *path, int64_t batch, dl_error *err)
+/* How many images of a usual size, each with its label of 8 bytes, are exactly `bytes`, which a step
+ * copies to its GPU; what they are goes to text[size]. 0: none are. */
+static int64_t images_of(double bytes, char *text, size_t size)
 {
-    if (batch > 0 || dl_trace_meta(trace, DL_META_SAMPLES) != NULL) return DL_OK;
+    static const struct {
+        int channels, pixels, number_bytes;
+        const char *numbers;
+    } kinds[] = {{3, 224, 4, "floats"}, {3, 224, 2, "halves"}, {3, 224, 1, "bytes"},
+                 {3, 32, 4, "floats"},  {3, 32, 1, "bytes"},   {1, 28, 4, "floats"}};
+    for (size_t i = 0; i < DL_LENGTH(kinds); i++) {
+        const double each = kinds[i].channels * pow(kinds[i].pixels, 2) * kinds[i].number_bytes + 8;
+        const double images = round(bytes / each);
+        if (images < 1 || images > INT32_MAX || fabs(bytes - images * each) >= 0.5) continue;
+        snprintf(text, size, "%.0f images of %d x %d x %d %s with their labels", images,
+                 kinds[i].channels, kinds[i].pixels, kinds[i].pixels, kinds[i].numbers);
+        return (int64_t)images;
+    }
+    return 0;
+}
+
+static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, const char *path,
+                             int64_t batch, dl_notes *notes, dl_error *err)
+{
+    char images[120];
+    const bool shown = dl_trace_meta(trace, DL_META_SAMPLES) != NULL;
+    const int64_t count = shown ? 0 : images_of(costs->input_bytes.value, images, sizeof images);
+    if (batch > 0 && count > 0 && batch != count) {
+        dl_notes_add(notes, "a step copies %s to the GPU, exactly %s: is --batch %lld right?",
+                     DL_BYTES_TEXT(costs->input_bytes.value), images, (long long)batch);
+    }
+    if (batch > 0 || shown) return DL_OK;
+    if (count > 0) {
+        return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
+                               "--batch is missing, the samples of a step, and the trace has no "
+                               "shapes that show it; a step copies %s to the GPU, exactly %s: "
+                               "--batch %lld",
+                               DL_BYTES_TEXT(costs->input_bytes.value), images, (long long)count);
+    }
     return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
                            "--batch is missing, the samples of a step, and the trace does not "
                            "show it: it has no shapes (record_shapes=True of PyTorch's "
@@ -168,11 +205,11 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
     if (status == DL_OK) status = check_process(&in, path, err);
     if (status == DL_OK) note_cut(in.traces[0], path, notes);
-    if (status == DL_OK) status = check_batch(in.traces[0], path, batch, err);
     if (status == DL_OK) {
         status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, external,
                                     notes, err);
     }
+    if (status == DL_OK) status = check_batch(costs, in.traces[0], path, batch, notes, err);
     if (status == DL_OK) take_batch(costs, in.traces[0], batch, notes);
     dl_trace_inputs_free(&in);
     return status;
@@ -366,9 +403,25 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
     return status;
 }
 
+/* --parameters as bytes. */
+static dl_status take_count(settings *set, dl_error *err)
+{
+    double count = 0;
+    dl_error inner = {0};
+    if (set->parameters == NULL) return DL_OK;
+    if (set->parameter_bytes >= 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--parameters and --parameter-bytes: give only one of them");
+    }
+    if (dl_parse_count(set->parameters, &count, &inner) != DL_OK)
+        return dl_error_set(err, DL_ERR_USAGE, "--parameters: %s", inner.text);
+    set->parameter_bytes = (int64_t)(count * PARAMETER_NUMBER_BYTES);
+    return DL_OK;
+}
+
 static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
 {
-    const settings *set = user;
+    settings *set = user;
     int64_t *batches = dl_calloc(paths->count, sizeof *batches, "batch sizes");
     dl_step_costs *steps = dl_calloc(paths->count, sizeof *steps, "costs");
     dl_notes notes = {0};
@@ -377,7 +430,9 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     dl_overlap_slowdown slowdown = {.factor = 1};
     const dl_overlap_slowdown *given = set->overlap_trace != NULL ? &slowdown : NULL;
     dl_status status = DL_OK;
-    if (set->batches != NULL) status = parse_batches(set->batches, batches, paths->count, err);
+    status = take_count(set, err);
+    if (status == DL_OK && set->batches != NULL)
+        status = parse_batches(set->batches, batches, paths->count, err);
     if (status == DL_OK) status = check_output(paths, set, err);
     if (status == DL_OK && given != NULL) status = find_slowdown(&slowdown, set, &notes, err);
     while (taken < paths->count && status == DL_OK) {
@@ -429,6 +484,9 @@ int dl_calibrate_costs(int argc, char **argv)
         DL_OPT_INT("parameter-bytes", 0, &set.parameter_bytes, -1, INT64_MAX / 4, "BYTES",
                    "Bytes of the parameters (default: those of the collectives, or of the "
                    "gradients where the trace has shapes)."),
+        DL_OPT_TEXT("parameters", 0, &set.parameters, "COUNT",
+                    "Number of the parameters, of 4 bytes each, in place of --parameter-bytes "
+                    "(25.6e6, 25.6M)."),
         DL_OPT_TEXT("device", 0, &set.device, "NAME",
                     "Name of the device (default: what the trace says)."),
         DL_OPT_INT(

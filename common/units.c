@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/alloc.h"
 #include "common/names.h"
 
 static int64_t read_clock(clockid_t id)
@@ -132,6 +133,26 @@ dl_status dl_parse_double(const char *text, double low, double high, double *val
     }
     *value = number;
     return DL_OK;
+}
+
+dl_status dl_parse_count(const char *text, double *count, dl_error *err)
+{
+    static const struct {
+        char letter;
+        double factor;
+    } suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}};
+    const size_t length = strlen(text);
+    double factor = 1;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && length > 1; i++)
+        if (text[length - 1] == suffixes[i].letter) factor = suffixes[i].factor;
+    char *number = dl_strndup(text, length - (factor > 1));
+    dl_status status = dl_parse_double(number, 0, 1e14, count, err);
+    free(number);
+    if (status == DL_ERR_PARSE) return dl_error_set(err, status, "'%s' is not a number", text);
+    if (status != DL_OK) return status;
+    *count *= factor;
+    if (*count >= 1 && *count <= 1e14) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "%s is not in 1..1e14", text);
 }
 
 const char *dl_format_double(char text[DL_DOUBLE_TEXT_BYTES], double value)

@@ -393,27 +393,6 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     return status;
 }
 
-/* "25.6M": a count, in thousands (k), millions (M) or billions (B, G) where it says so. */
-static dl_status parse_count(const char *text, double *count, dl_error *err)
-{
-    static const struct {
-        char letter;
-        double factor;
-    } suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}};
-    const size_t length = strlen(text);
-    double factor = 1;
-    for (size_t i = 0; i < DL_LENGTH(suffixes) && length > 1; i++)
-        if (text[length - 1] == suffixes[i].letter) factor = suffixes[i].factor;
-    char *number = dl_strndup(text, length - (factor > 1));
-    dl_status status = dl_parse_double(number, 0, 1e14, count, err);
-    free(number);
-    if (status == DL_ERR_PARSE) return dl_error_set(err, status, "'%s' is not a number", text);
-    if (status != DL_OK) return status;
-    *count *= factor;
-    if (*count >= 1 && *count <= 1e14) return DL_OK;
-    return dl_error_set(err, DL_ERR_RANGE, "%s is not in 1..1e14", text);
-}
-
 /* --parameters as bytes. */
 static dl_status put_parameters(char **text, const dl_scenario_command *command, dl_error *err)
 {
@@ -424,7 +403,7 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
         return dl_error_set(err, DL_ERR_USAGE,
                             "--parameters and --parameter-bytes: give only one of them");
     }
-    if (parse_count(command->parameters, &count, &inner) != DL_OK) {
+    if (dl_parse_count(command->parameters, &count, &inner) != DL_OK) {
         return dl_error_set(err, DL_ERR_USAGE, "--parameters: %s", inner.text);
     }
     char *bytes = dl_format("%.0f", count * parameter_type_bytes[command->parameter_type]);

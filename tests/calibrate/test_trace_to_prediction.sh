@@ -52,6 +52,20 @@ awk -v step="$(step v100.csv 1 allreduce)" 'BEGIN { exit !(step > 6.9 && step < 
 # With the bytes of the parameters: DDP's buckets, beside the backward pass.
 tested=$dlcal expect 0 "a bucket of 1 MiB, then of 25 MiB" costs v100.json --batch 32 \
     --parameter-bytes 102400000 -o ddp.ini
+tested=$dlcal expect 0 "costs written" costs v100.json --batch 32 --parameters 25.6M -o count.ini
+diff ddp.ini count.ini >/dev/null || fail "25.6M parameters are not 102.4 MB: $(diff ddp.ini count.ini)"
+tested=$dlcal expect 2 "--parameters: 'many' is not a number" costs v100.json --batch 32 --parameters many
+tested=$dlcal expect 2 "give only one of them" costs v100.json --batch 32 --parameters 1 --parameter-bytes 4
+
+# Each step copies 1,204,240 bytes: two images with their labels.
+awk '{ print } /ProfilerStep/ { match($0, /"ts":[0-9]+/); at = substr($0, RSTART + 5, RLENGTH - 5)
+    printf "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy HtoD (Pageable -> Device)\",\"pid\":0,\"tid\":7,"
+    printf "\"ts\":%d,\"dur\":5,\"args\":{\"device\":0,\"stream\":7,\"correlation\":%d,\"bytes\":1204240}},\n", at + 12, at + 5 }' \
+    v100.json >images.json
+tested=$dlcal expect 2 "exactly 2 images of 3 x 224 x 224 floats with their labels: --batch 2" costs images.json
+tested=$dlcal expect 0 "is --batch 32 right?" costs images.json --batch 32 -o images.ini
+tested=$dlcal expect 0 "costs written" costs images.json --batch 2 -o images.ini
+grep -q "right" images.ini && fail "--batch 2 is right: $(cat images.ini)"
 grep -q '^overlap = yes$' ddp.ini || fail "no overlap in the cost file"
 grep -q '^ready_1 = 0.01024, 1048576$' ddp.ini || fail "no first bucket: $(grep ready_ ddp.ini)"
 predict "overlap the backward pass: [costs] overlap = yes" ddp.ini
