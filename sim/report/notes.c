@@ -83,6 +83,30 @@ static void add_external(note_list *list, const dl_variant *variant)
                         DL_NS_TEXT(wait->value), file_of(&variant->costs)));
 }
 
+/* Where the host's launches, which no other machine's GPU makes shorter, take longer than the GPU. */
+static void add_host(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_value *launch = &variant->costs.dispatch.per_worker_ns;
+    double gpu_ns = INFINITY, samples = 0;
+    if (scenario->gpu == NULL || !launch->known || launch->origin == DL_ORIGIN_ASSUMED) return;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        const double each = (double)point->batch / point->workers;
+        const double ns = dl_costs_step_ns(&variant->costs, each, NULL);
+        if (point->stages > 1 || ns >= gpu_ns) continue;
+        gpu_ns = ns;
+        samples = each;
+    }
+    if (launch->value <= gpu_ns) return;
+    add(list, dl_format("the host bounds steps: launching one takes it %s ([dispatch] "
+                        "per_worker_ns in %s, of the host that was measured), the GPU computes for "
+                        "%s (batch %.4g). Larger batches, a faster host or fewer launches (CUDA "
+                        "graphs) help; --without dispatch shows the GPUs alone",
+                        DL_NS_TEXT(launch->value), file_of(&variant->costs), DL_NS_TEXT(gpu_ns),
+                        samples));
+}
+
 /* What was made of one number. */
 static void add_throughput(note_list *list, const dl_scenario *scenario)
 {
@@ -261,6 +285,7 @@ char **dl_study_notes(const dl_study *study, size_t *count)
         add_shares(&list, variant);
         add_estimate(&list, variant);
         add_external(&list, variant);
+        add_host(&list, variant);
         add_overlap(&list, variant);
         add_turns(&list, variant);
         add_buffers(&list, variant);

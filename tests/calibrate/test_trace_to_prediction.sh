@@ -76,6 +76,12 @@ predict "12 points" plain.ini
 awk -v with="$(step ddp.csv 8 allreduce)" -v without="$(step plain.csv 8 allreduce)" \
     'BEGIN { exit !(with < without) }' || fail "overlap does not pay"
 
+# A host that takes longer to launch a step, 9 ms, than an H100 to compute it.
+sed 's/^per_worker_ns = .*/per_worker_ns = 9000000, n = 5, measured/' ddp.ini >host.ini
+predict "the host bounds steps: launching one takes it 9.00 ms" host.ini
+host=$("$dlsim" --costs host.ini --machine dgx_h100 --workers 8 --without dispatch -o host.csv)
+[[ $host == *"host bounds"* ]] && fail "a host that takes no time bounds steps: $host"
+
 # A folder is read as one file with all its processes, of which costs take the one that trained.
 mkdir run
 cp v100.json run/9.json
