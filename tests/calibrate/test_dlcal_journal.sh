@@ -19,7 +19,7 @@ steps = 400
 [machine]
 file = machine.ini
 nodes = 2
-workers = 1, 2, 4, 8
+workers = 1, 2, 8
 [workload]
 costs = costs.ini
 batch = 96, 192, 384
@@ -75,15 +75,15 @@ resume() {
 "$dlcal" "${fit[@]}" --journal off >report.txt || fail "the fit does not run"
 keep whole
 
-# Killed twice, on other numbers of threads.
+# Killed twice, on other numbers of threads. The journal starts after two seconds; with three times as
+# much the fits that go on from it have less left to do.
 kill_at 1 "$dlcal" "${fit[@]}" --threads 1
 first=$(stat -c %s fitted.ini.journal)
-kill_at $((first + 1)) "$dlcal" "${fit[@]}" --threads 2
+kill_at $((3 * first)) "$dlcal" "${fit[@]}" --threads 2
+head -c -20 fitted.ini.journal >torn && printf 'garbage' >>torn
 resume threads "$dlcal"
 
 # The journal of another fit is refused, unless the fit starts anew; a torn end is not.
-kill_at 1 "$dlcal" "${fit[@]}" --threads 1
-head -c -20 fitted.ini.journal >torn && printf 'garbage' >>torn
 cp torn fitted.ini.journal
 expect 1 "fitted.ini.journal: was written by another run" "${fit[@]}" --near
 cp table.csv table.kept
@@ -93,7 +93,8 @@ mv table.kept table.csv
 cmp torn fitted.ini.journal || fail "a refused journal was changed"
 resume torn_end "$dlcal"
 cp torn fitted.ini.journal
-expect 0 "costs written to fitted.ini" "${fit[@]}" --near --journal restart
+grep -v ',192,' table.csv >small.csv
+expect 0 "costs written to fitted.ini" table small.csv "${fit[@]:2}" --journal restart
 [ -e fitted.ini.journal ] && fail "restart: the journal is still there"
 rm -f fitted.ini
 
