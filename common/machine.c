@@ -46,13 +46,13 @@ static dl_status machine_read_class(const dl_machine_reader *r, const char *sect
 /* The key "parent": socketN or the name of a switch. */
 static dl_status machine_read_parent(const dl_machine_reader *r, const char *section, int *place)
 {
-    const dl_machine *m = r->machine;
-    size_t sockets = (size_t)m->sockets, count = sockets + (size_t)m->switch_count;
+    const dl_node_kind *n = r->node;
+    size_t sockets = (size_t)n->sockets, count = sockets + (size_t)n->switch_count;
     char **names = dl_calloc(count, sizeof *names, "places");
     for (size_t i = 0; i < sockets; i++)
         names[i] = dl_format("socket%zu", i);
     for (size_t i = sockets; i < count; i++)
-        names[i] = m->switches[i - sockets].name;
+        names[i] = n->switches[i - sockets].name;
     dl_status status =
         dl_machine_read_name(r, section, "parent", names, (int)count, sizeof *names, place);
     for (size_t i = 0; i < sockets; i++)
@@ -74,18 +74,16 @@ bool dl_machine_parse_range(const char *text, int count, int *first, int *last)
     return good;
 }
 
-/* DL_ERR_RANGE about a section. */
-static dl_status machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
-                              const char *text)
+dl_status dl_machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
+                          const char *text)
 {
     return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line, "[%s]: %s",
                            section->name, text);
 }
 
-/* Calls read(r, section, name) for each section "KIND NAME", once where it comes again. */
-static dl_status machine_each_section(const dl_machine_reader *r, const char *kind,
-                                      dl_status (*read)(const dl_machine_reader *,
-                                                        const dl_ini_section *, const char *))
+dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
+                                  dl_status (*read)(const dl_machine_reader *,
+                                                    const dl_ini_section *, const char *))
 {
     size_t length = strlen(kind), count = 0;
     for (size_t i = 0; i < r->ini->section_count; i++) {
@@ -96,7 +94,7 @@ static dl_status machine_each_section(const dl_machine_reader *r, const char *ki
             again = strcmp(r->ini->sections[j].name, section->name) == 0;
         if (again) continue;
         if (count++ == DL_MACHINE_MAX_PARTS) {
-            return machine_fail(r, section, "too many sections of this sort");
+            return dl_machine_fail(r, section, "too many sections of this sort");
         }
         dl_status status = read(r, section, section->name + length + 1);
         if (status != DL_OK) return status;
@@ -109,91 +107,55 @@ static dl_status machine_each_section(const dl_machine_reader *r, const char *ki
 /* A switch may not be above itself. */
 static dl_status check_switches(const dl_machine_reader *r)
 {
-    const dl_machine *m = r->machine;
-    for (int i = 0; i < m->switch_count; i++) {
-        int place = m->sockets + i, depth = 0;
-        while (place >= m->sockets && depth <= m->switch_count) {
-            place = dl_machine_parent(m, place);
+    const dl_node_kind *n = r->node;
+    for (int i = 0; i < n->switch_count; i++) {
+        int place = n->sockets + i, depth = 0;
+        while (place >= n->sockets && depth <= n->switch_count) {
+            place = dl_machine_parent(n, place);
             depth++;
         }
-        if (place < m->sockets && depth <= DL_MACHINE_MAX_DEPTH) continue;
+        if (place < n->sockets && depth <= DL_MACHINE_MAX_DEPTH) continue;
         return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, 0,
-                               place >= m->sockets
+                               place >= n->sockets
                                    ? "[switch %s] is not connected to a socket: its parents form a "
                                      "ring"
                                    : "[switch %s] lies too deep in the tree",
-                               m->switches[i].name);
+                               n->switches[i].name);
     }
     return DL_OK;
 }
 
-/* Whether all parts that were read are connected. DL_ERR_RANGE, DL_ERR_DATA. */
-static dl_status machine_check_whole(const dl_machine_reader *r)
+/* Whether all parts of a node that were read are connected. DL_ERR_RANGE, DL_ERR_DATA. */
+static dl_status check_node(const dl_machine_reader *r)
 {
-    const dl_machine *m = r->machine;
+    const dl_node_kind *n = r->node;
     dl_status status = check_switches(r);
     if (status != DL_OK) return status;
-    if (m->gpu_count == 0) {
+    if (n->gpu_count == 0) {
         return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, 0,
                                "the machine has no [gpus ..]");
     }
-    if (m->price_usd_per_hour.known && m->gpu_price_usd_per_hour.known) {
+    if (n->price_usd_per_hour.known && n->gpu_price_usd_per_hour.known) {
         const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "gpu_price_usd_per_hour");
         return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
                             "price_usd_per_hour is given too: only one of both");
     }
-    if (m->nodes > 1 && m->nic_count == 0) {
+    if (r->machine->nodes > 1 && n->nic_count == 0) {
         const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "nodes");
         return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
                             "the nodes are not connected: no [nics ..]");
     }
+    return DL_OK;
+}
+
+/* The switches between nodes. */
+static dl_status check_fabric(const dl_machine_reader *r)
+{
     dl_error why = {0};
-    status = dl_machine_check_fabric(m, &why);
+    const dl_status status = dl_machine_check_fabric(r->machine, &why);
     return status == DL_OK ? DL_OK
                            : dl_error_set_at(r->err, status, r->ini->path,
                                              dl_ini_section_line(r->ini, "fabric"), "%s", why.text);
-}
-
-int dl_machine_model_number(const dl_machine *machine, int node, int index)
-{
-    for (int o = 0; o < machine->other_count; o++) {
-        const dl_other_nodes *other = &machine->others[o];
-        if (node >= other->first && node <= other->last) return other->model;
-    }
-    return machine->gpus[index].model;
-}
-
-const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int index)
-{
-    return &machine->models[dl_machine_model_number(machine, node, index)];
-}
-
-bool dl_machine_has_model(const dl_machine *machine, int model)
-{
-    int plain = machine->nodes; /* with the GPUs of [gpus ..] */
-    bool found = false;
-    for (int o = 0; o < machine->other_count; o++) {
-        const dl_other_nodes *other = &machine->others[o];
-        const int last = other->last < machine->nodes ? other->last : machine->nodes - 1;
-        if (other->first > last) continue;
-        plain -= last - other->first + 1;
-        found |= other->model == model;
-    }
-    for (int g = 0; g < machine->gpu_count && plain > 0; g++)
-        found |= machine->gpus[g].model == model;
-    return found;
-}
-
-int dl_machine_parent(const dl_machine *machine, int place)
-{
-    return place < machine->sockets ? -1 : machine->switches[place - machine->sockets].parent;
-}
-
-int dl_machine_socket(const dl_machine *machine, int place)
-{
-    while (place >= machine->sockets)
-        place = dl_machine_parent(machine, place);
-    return place;
 }
 
 int dl_machine_site(const dl_machine *machine, int node)
@@ -213,21 +175,15 @@ int dl_machine_domain(const dl_machine *machine, int node)
 
 void dl_machine_free(dl_machine *machine)
 {
+    dl_machine_free_kinds(machine);
     for (int i = 0; i < machine->model_count; i++)
         free(machine->models[i].name);
     for (int i = 0; i < machine->class_count; i++)
         free(machine->classes[i].name);
-    for (int i = 0; i < machine->switch_count; i++)
-        free(machine->switches[i].name);
     for (int i = 0; i < machine->protocol_count; i++)
         free(machine->protocols[i].name);
     free(machine->models);
     free(machine->classes);
-    free(machine->switches);
-    free(machine->gpus);
-    free(machine->others);
-    free(machine->nics);
-    free(machine->nvlinks);
     for (int i = 0; i < machine->site_count; i++)
         free(machine->sites[i].name);
     free(machine->sites);
@@ -284,10 +240,10 @@ static const char *const libraries[] = {"other", "nccl", NULL};
         section, name, DL_KEY_QUANTITY, dimension, low, high, NULL, NULL, NULL, required, owner, \
             offsetof(type, member), 0, .help = words                                             \
     }
-#define WHOLE(section, name, owner, member, low, high, fallback, required, words)                \
+#define WHOLE(section, name, owner, type, member, low, high, fallback, required, words)          \
     {                                                                                            \
         section, name, DL_KEY_INT, DL_DIMENSION_PURE, low, high, NULL, NULL, fallback, required, \
-            owner, offsetof(dl_machine, member), 0, .help = words                                \
+            owner, offsetof(type, member), 0, .help = words                                      \
     }
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
 /* A key that its section's reader looks up. */
@@ -301,20 +257,21 @@ static const dl_key rows[] = {
     OWN("machine", "schema", "1", true, "version of this format"),
     {"machine", "name", DL_KEY_TEXT, .required = true, .owner = OF_MACHINE,
      .offset = offsetof(dl_machine, name), .form = "text", .help = "as results call it"},
-    WHOLE("machine", "nodes", OF_MACHINE, nodes, 1, DL_MACHINE_MAX_NODES, "1", false, "all alike"),
-    QUANTITY("machine", "price_usd_per_hour", OF_MACHINE, dl_machine, price_usd_per_hour, PRICE,
+    WHOLE("machine", "nodes", OF_MACHINE, dl_machine, nodes, 1, DL_MACHINE_MAX_NODES, "1", false,
+          "alike but for those of [nodes ..]"),
+    QUANTITY("machine", "price_usd_per_hour", OF_KIND, dl_node_kind, price_usd_per_hour, PRICE,
              false, "of a node"),
-    QUANTITY("machine", "gpu_price_usd_per_hour", OF_MACHINE, dl_machine, gpu_price_usd_per_hour,
+    QUANTITY("machine", "gpu_price_usd_per_hour", OF_KIND, dl_node_kind, gpu_price_usd_per_hour,
              PRICE, false, "of each GPU that is used, in place of the node's"),
-    {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_MACHINE,
-     .offset = offsetof(dl_machine, peer),
+    {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_KIND,
+     .offset = offsetof(dl_node_kind, peer),
      .help = "GPUs of a node between which copies need not go through host memory"},
-    QUANTITY("machine", "staged_bytes_per_s", OF_MACHINE, dl_machine, staged_bytes_per_s, RATES,
+    QUANTITY("machine", "staged_bytes_per_s", OF_KIND, dl_node_kind, staged_bytes_per_s, RATES,
              false,
              "of one copy between GPUs that goes through host memory, at most; default: what its "
              "links let through"),
-    {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_MACHINE,
-     .offset = offsetof(dl_machine, gpudirect), .help = "NICs and GPUs copy without host memory"},
+    {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
+     .offset = offsetof(dl_node_kind, gpudirect), .help = "NICs and GPUs copy without host memory"},
     {"machine", "collectives", DL_KEY_CHOICE, .choices = libraries, .fallback = "other",
      .owner = OF_MACHINE, .offset = offsetof(dl_machine, library),
      .help =
@@ -341,14 +298,16 @@ static const dl_key rows[] = {
              false, "both directions together; without it there is no such limit"),
     QUANTITY("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true,
              "of a message"),
-    WHOLE("host", "sockets", OF_HOST, sockets, 1, 64, "1", false, "of a node"),
-    {"host", "amd", DL_KEY_FLAG, .fallback = "no", .owner = OF_HOST,
-     .offset = offsetof(dl_machine, amd), .help = "processors, for which NCCL has other constants"},
-    WHOLE("host", "cores", OF_HOST, cores, 1, 4096, NULL, false, "of a node"),
-    QUANTITY("host", "memory_bytes", OF_HOST, dl_machine, memory_bytes, SIZES, false, "of a node"),
-    QUANTITY("host", "memory_bytes_per_s", OF_HOST, dl_machine, memory_bytes_per_s, RATES, true,
+    WHOLE("host", "sockets", OF_KIND, dl_node_kind, sockets, 1, 64, "1", false, "of a node"),
+    {"host", "amd", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
+     .offset = offsetof(dl_node_kind, amd),
+     .help = "processors, for which NCCL has other constants"},
+    WHOLE("host", "cores", OF_KIND, dl_node_kind, cores, 1, 4096, NULL, false, "of a node"),
+    QUANTITY("host", "memory_bytes", OF_KIND, dl_node_kind, memory_bytes, SIZES, false,
+             "of a node"),
+    QUANTITY("host", "memory_bytes_per_s", OF_KIND, dl_node_kind, memory_bytes_per_s, RATES, true,
              "of a socket, reads and writes together"),
-    QUANTITY("host", "root_bytes_per_s", OF_HOST, dl_machine, root_bytes_per_s, RATES, false,
+    QUANTITY("host", "root_bytes_per_s", OF_KIND, dl_node_kind, root_bytes_per_s, RATES, false,
              "all devices of a socket, each direction; without it there is no such limit"),
     OWN("host", "socket_link", "name of a [link]", false,
         "between sockets; needed where there are several"),
@@ -359,9 +318,12 @@ static const dl_key rows[] = {
         "of the GPUs that the section numbers ([gpus 0-3])"),
     OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "what is above them"),
     OWN("gpus *", "link", "name of a [link]", true, "to the parent"),
-    OWN("nodes *", "model", "name of a [gpu_model]", true,
-        "of all GPUs of the nodes that the section numbers ([nodes 2-3], from 0), in place of "
-        "the model of their [gpus]"),
+    OWN("nodes *", "kind", "name", false,
+        "of the nodes that the section numbers ([nodes 0, 2-3], from 0): sections such as [gpus "
+        "0-3 "
+        "of NAME] say what is inside of them; or model"),
+    OWN("nodes *", "model", "name of a [gpu_model]", false,
+        "of all their GPUs, where nothing else is different about these nodes"),
     OWN("nics *", "parent", "socketN, or name of a [switch]", true, "what is above the NICs"),
     OWN("nics *", "link", "name of a [link]", true, "to the parent"),
     OWN("nics *", "port", "name of a [link]", true, "to the network"),
@@ -371,11 +333,11 @@ static const dl_key rows[] = {
     OWN("nvlinks *", "pairs", "a-b, c-d, ...", true, "GPUs that the lanes join"),
     OWN("nvswitch", "link", "name of a [link]", true, "of each GPU to the crossbar"),
     QUANTITY(
-        "nvswitch", "sum_frac", OF_MACHINE, dl_machine, nvswitch_sum_frac, SHARE, false,
+        "nvswitch", "sum_frac", OF_KIND, dl_node_kind, nvswitch_sum_frac, SHARE, false,
         "part of the link's rate at which the crossbar sums (NVLink SHARP); without it, it cannot"),
-    QUANTITY("network", "bytes_per_s", OF_HOST, dl_machine, network_bytes_per_s, RATES, false,
+    QUANTITY("network", "bytes_per_s", OF_NETWORK, dl_machine, network_bytes_per_s, RATES, false,
              "of the core that joins the nodes; without it, it never limits"),
-    QUANTITY("network", "first_use_ns", OF_HOST, dl_machine, first_use_ns, LONG_TIMES, false,
+    QUANTITY("network", "first_use_ns", OF_NETWORK, dl_machine, first_use_ns, LONG_TIMES, false,
              "added to the first average of a run: the collectives library connects, allocates "
              "buffers and loads kernels; allreduce does so before its first step"),
     DL_FABRIC_ROWS(FABRIC, 0),
@@ -417,24 +379,24 @@ static const dl_key rows[] = {
              "addition to the sites' own limits; default: no limit"),
     QUANTITY("between *", "latency_ns", OF_SITE_PAIR, dl_site_pair, latency_ns, TIMES, false,
              "one way; default: 0"),
-    WHOLE("tcp", "sockets", OF_HOST, tcp.sockets, 1, 64, "1", false,
+    WHOLE("tcp", "sockets", OF_NETWORK, dl_machine, tcp.sockets, 1, 64, "1", false,
           "in parallel, of a channel between two nodes; with this section the nodes exchange over "
           "TCP, and the rates of ports are those of the wire"),
-    WHOLE("tcp", "channels", OF_HOST, tcp.channels, 1, 32, "1", false,
+    WHOLE("tcp", "channels", OF_NETWORK, dl_machine, tcp.channels, 1, 32, "1", false,
           "that share the bytes of a collective, each with its sockets"),
-    QUANTITY("tcp", "mtu_bytes", OF_HOST, dl_machine, tcp.mtu_bytes, PACKET, false,
+    QUANTITY("tcp", "mtu_bytes", OF_NETWORK, dl_machine, tcp.mtu_bytes, PACKET, false,
              "largest packet from its IP header on; default: 1500"),
-    QUANTITY("tcp", "window_bytes", OF_HOST, dl_machine, tcp.window_bytes, WINDOW, false,
+    QUANTITY("tcp", "window_bytes", OF_NETWORK, dl_machine, tcp.window_bytes, WINDOW, false,
              "that a socket may have in flight; default: no limit"),
     QUANTITY(
-        "tcp", "socket_bytes_per_s", OF_HOST, dl_machine, tcp.socket_bytes_per_s, RATES, false,
+        "tcp", "socket_bytes_per_s", OF_NETWORK, dl_machine, tcp.socket_bytes_per_s, RATES, false,
         "that a socket gets at most (5 Gb/s between EC2 instances outside of a placement group); "
         "default: no limit"),
     QUANTITY(
-        "tcp", "queue_ns", OF_HOST, dl_machine, tcp.queue_ns, TIMES, false,
+        "tcp", "queue_ns", OF_NETWORK, dl_machine, tcp.queue_ns, TIMES, false,
         "what the queue before a port holds, as time at the port's rate (latency of tc's token "
         "bucket); without queue_ns and queue_bytes there is no limit"),
-    QUANTITY("tcp", "queue_bytes", OF_HOST, dl_machine, tcp.queue_bytes, WINDOW, false,
+    QUANTITY("tcp", "queue_bytes", OF_NETWORK, dl_machine, tcp.queue_bytes, WINDOW, false,
              "what it holds in addition (burst of tc's token bucket)"),
     QUANTITY("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
              "of a call of the collectives library"),
@@ -447,7 +409,7 @@ static const dl_key rows[] = {
 };
 const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows};
 
-static bool times_depend_on(const dl_key *key)
+bool dl_machine_times_depend_on(const dl_key *key)
 {
     return key->type == DL_KEY_QUANTITY &&
            (key->dimension == DL_DIMENSION_BYTES_PER_S || key->dimension == DL_DIMENSION_NS ||
@@ -460,7 +422,7 @@ static void visit_part(void *part, int owner, const char *name, dl_machine_visit
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const dl_key *key = &rows[i];
-        if (key->owner != owner || !times_depend_on(key)) continue;
+        if (key->owner != owner || !dl_machine_times_depend_on(key)) continue;
         const size_t kind = strcspn(key->section, " ");
         char *section = name != NULL ? dl_format("%.*s %s", (int)kind, key->section, name)
                                      : dl_strdup(key->section);
@@ -475,8 +437,9 @@ void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user)
         visit_part(&machine->models[i], OF_MODEL, machine->models[i].name, visit, user);
     for (int i = 0; i < machine->class_count; i++)
         visit_part(&machine->classes[i], OF_CLASS, machine->classes[i].name, visit, user);
-    visit_part(machine, OF_HOST, NULL, visit, user);
-    visit_part(machine, OF_MACHINE, NULL, visit, user);
+    for (int i = 0; i < machine->kind_count; i++)
+        dl_machine_visit_kind(&machine->kinds[i], visit, user);
+    visit_part(machine, OF_NETWORK, NULL, visit, user);
     for (int i = 0; i < machine->protocol_count; i++)
         visit_part(&machine->protocols[i], OF_PROTOCOL, machine->protocols[i].name, visit, user);
 }
@@ -505,11 +468,11 @@ static dl_status read_protocol(const dl_machine_reader *r, const dl_ini_section 
     dl_machine *m = r->machine;
     const char *space = strchr(name, ' ');
     if (space != NULL && strcmp(space + 1, "ring") != 0 && strcmp(space + 1, "tree") != 0) {
-        return machine_fail(r, section,
-                            "expected a name, and 'ring' or 'tree' if it is for one of them");
+        return dl_machine_fail(r, section,
+                               "expected a name, and 'ring' or 'tree' if it is for one of them");
     }
     if (strlen(name) >= DL_PROTOCOL_NAME_BYTES)
-        return machine_fail(r, section, "the name is too long");
+        return dl_machine_fail(r, section, "the name is too long");
     dl_protocol *part = &DL_APPEND(m->protocols, m->protocol_count, "protocols");
     *part = (dl_protocol){.name = dl_strdup(name)};
     return dl_keys_read(&dl_machine_keys, OF_PROTOCOL, r->ini, section->name, part, r->err);
@@ -521,7 +484,8 @@ static dl_status read_site(const dl_machine_reader *r, const dl_ini_section *sec
     dl_machine *m = r->machine;
     dl_site *site = &DL_APPEND(m->sites, m->site_count, "sites");
     *site = (dl_site){.name = dl_strdup(name)};
-    if (strchr(name, ' ') != NULL) return machine_fail(r, section, "a site's name has no spaces");
+    if (strchr(name, ' ') != NULL)
+        return dl_machine_fail(r, section, "a site's name has no spaces");
     return dl_keys_read(&dl_machine_keys, OF_SITE, r->ini, section->name, site, r->err);
 }
 
@@ -541,17 +505,17 @@ static dl_status read_site_pair(const dl_machine_reader *r, const dl_ini_section
 {
     dl_machine *m = r->machine;
     const char *space = strchr(name, ' ');
-    if (space == NULL) return machine_fail(r, section, "expected the names of two sites");
+    if (space == NULL) return dl_machine_fail(r, section, "expected the names of two sites");
     const int one = find_site(m, name, (size_t)(space - name));
     const int other = find_site(m, space + 1, strlen(space + 1));
     if (one < 0 || other < 0 || one == other) {
-        return machine_fail(r, section, "the two names are not those of two [site]s");
+        return dl_machine_fail(r, section, "the two names are not those of two [site]s");
     }
     dl_site_pair *pair = &DL_APPEND(m->site_pairs, m->site_pair_count, "pairs of sites");
     *pair = (dl_site_pair){.a = one < other ? one : other, .b = one < other ? other : one};
     for (int i = 0; i + 1 < m->site_pair_count; i++) {
         if (m->site_pairs[i].a == pair->a && m->site_pairs[i].b == pair->b) {
-            return machine_fail(r, section, "these two sites have a section already");
+            return dl_machine_fail(r, section, "these two sites have a section already");
         }
     }
     return dl_keys_read(&dl_machine_keys, OF_SITE_PAIR, r->ini, section->name, pair, r->err);
@@ -560,11 +524,11 @@ static dl_status read_site_pair(const dl_machine_reader *r, const dl_ini_section
 static dl_status name_switch(const dl_machine_reader *r, const dl_ini_section *section,
                              const char *name)
 {
-    dl_machine *m = r->machine;
+    dl_node_kind *n = r->node;
     if (strncmp(name, "socket", strlen("socket")) == 0) {
-        return machine_fail(r, section, "names that begin with 'socket' are of sockets");
+        return dl_machine_fail(r, section, "names that begin with 'socket' are of sockets");
     }
-    DL_APPEND(m->switches, m->switch_count, "PCIe switches") =
+    DL_APPEND(n->switches, n->switch_count, "PCIe switches") =
         (dl_pcie_switch){.name = dl_strdup(name)};
     return DL_OK;
 }
@@ -572,13 +536,13 @@ static dl_status name_switch(const dl_machine_reader *r, const dl_ini_section *s
 static dl_status read_switch(const dl_machine_reader *r, const dl_ini_section *section,
                              const char *name)
 {
-    dl_machine *m = r->machine;
+    dl_node_kind *n = r->node;
     int i = 0;
-    while (strcmp(m->switches[i].name, name) != 0)
+    while (strcmp(n->switches[i].name, name) != 0)
         i++;
-    dl_status status = machine_read_parent(r, section->name, &m->switches[i].parent);
+    dl_status status = machine_read_parent(r, section->name, &n->switches[i].parent);
     return status != DL_OK ? status
-                           : machine_read_class(r, section->name, "link", &m->switches[i].link);
+                           : machine_read_class(r, section->name, "link", &n->switches[i].link);
 }
 
 /* Reads the numbers of a section [gpus 0-3] or [nics 0-3], which follow those of the sections
@@ -590,85 +554,66 @@ static dl_status read_numbers(const dl_machine_reader *r, const dl_ini_section *
     char text[80];
     if (!dl_machine_parse_range(name, DL_MACHINE_MAX_PARTS, &first, last)) {
         snprintf(text, sizeof text, "expected the number of a %s or a range such as 0-3", part);
-        return machine_fail(r, section, text);
+        return dl_machine_fail(r, section, text);
     }
     if (first == count) return DL_OK;
     snprintf(text, sizeof text, "%ss must be numbered from 0 on without gaps", part);
-    return machine_fail(r, section, text);
+    return dl_machine_fail(r, section, text);
 }
 
 static dl_status read_gpus(const dl_machine_reader *r, const dl_ini_section *section,
                            const char *name)
 {
-    dl_machine *m = r->machine;
+    const dl_machine *m = r->machine;
+    dl_node_kind *n = r->node;
     int last = 0;
     dl_gpu gpu = {0};
     dl_status status;
-    if ((status = read_numbers(r, section, name, "GPU", m->gpu_count, &last)) ||
+    if ((status = read_numbers(r, section, name, "GPU", n->gpu_count, &last)) ||
         (status = dl_machine_read_name(r, section->name, "model", m->models, m->model_count,
                                        sizeof *m->models, &gpu.model)) ||
         (status = machine_read_parent(r, section->name, &gpu.parent)) ||
         (status = machine_read_class(r, section->name, "link", &gpu.link))) {
         return status;
     }
-    while (m->gpu_count <= last)
-        DL_APPEND(m->gpus, m->gpu_count, "GPUs") = gpu;
+    while (n->gpu_count <= last)
+        DL_APPEND(n->gpus, n->gpu_count, "GPUs") = gpu;
     return DL_OK;
-}
-
-/* A node may be in one section only. */
-static dl_status read_nodes(const dl_machine_reader *r, const dl_ini_section *section,
-                            const char *name)
-{
-    dl_machine *m = r->machine;
-    dl_other_nodes nodes = {0};
-    if (!dl_machine_parse_range(name, DL_MACHINE_MAX_NODES, &nodes.first, &nodes.last)) {
-        return machine_fail(r, section, "expected the number of a node or a range such as 2-3");
-    }
-    if (nodes.last >= m->nodes) return machine_fail(r, section, "there are fewer nodes");
-    for (int o = 0; o < m->other_count; o++) {
-        if (nodes.last < m->others[o].first || nodes.first > m->others[o].last) continue;
-        return machine_fail(r, section, "another section names some of these nodes too");
-    }
-    dl_status status = dl_machine_read_name(r, section->name, "model", m->models, m->model_count,
-                                            sizeof *m->models, &nodes.model);
-    if (status == DL_OK) DL_APPEND(m->others, m->other_count, "nodes") = nodes;
-    return status;
 }
 
 static dl_status read_nics(const dl_machine_reader *r, const dl_ini_section *section,
                            const char *name)
 {
-    dl_machine *m = r->machine;
+    dl_node_kind *n = r->node;
     int last = 0;
     dl_nic nic = {0};
     dl_status status;
-    if ((status = read_numbers(r, section, name, "NIC", m->nic_count, &last)) ||
+    if ((status = read_numbers(r, section, name, "NIC", n->nic_count, &last)) ||
         (status = machine_read_parent(r, section->name, &nic.parent)) ||
         (status = machine_read_class(r, section->name, "link", &nic.link)) ||
         (status = machine_read_class(r, section->name, "port", &nic.port))) {
         return status;
     }
-    while (m->nic_count <= last)
-        DL_APPEND(m->nics, m->nic_count, "NICs") = nic;
+    while (n->nic_count <= last)
+        DL_APPEND(n->nics, n->nic_count, "NICs") = nic;
     return DL_OK;
 }
 
 static dl_status add_nvlink(const dl_machine_reader *r, const dl_ini_entry *entry, const char *pair,
                             dl_nvlink nvlink)
 {
-    dl_machine *m = r->machine;
+    dl_node_kind *n = r->node;
     bool good = strchr(pair, '-') != NULL &&
                 dl_machine_parse_range(pair, DL_MACHINE_MAX_PARTS, &nvlink.a, &nvlink.b);
-    if (!good || nvlink.a == nvlink.b || nvlink.b >= m->gpu_count) {
+    if (!good || nvlink.a == nvlink.b || nvlink.b >= n->gpu_count) {
         return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err,
-                            "'%s' is no pair of GPUs a-b with a < b < %d", pair, m->gpu_count);
+                            "'%s' is no pair of GPUs a-b with a < b < %d", pair, n->gpu_count);
     }
-    for (int i = 0; i < m->nvlink_count; i++) {
-        if (m->nvlinks[i].a != nvlink.a || m->nvlinks[i].b != nvlink.b) continue;
+    for (int i = 0; i < n->nvlink_count; i++) {
+        if (n->nvlinks[i].a != nvlink.a || n->nvlinks[i].b != nvlink.b) continue;
         return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "the pair %s comes twice", pair);
     }
-    DL_APPEND(m->nvlinks, m->nvlink_count, "NVLinks") = nvlink;
+    DL_APPEND(n->nvlinks, n->nvlink_count, "NVLinks") = nvlink;
     return DL_OK;
 }
 
@@ -697,52 +642,66 @@ static dl_status read_nvlinks(const dl_machine_reader *r, const dl_ini_section *
 
 static dl_status read_host(const dl_machine_reader *r)
 {
-    dl_machine *m = r->machine;
+    dl_node_kind *n = r->node;
     const bool given = dl_ini_find(r->ini, "host", "socket_link") != NULL;
-    dl_status status = dl_keys_read(&dl_machine_keys, OF_HOST, r->ini, NULL, m, r->err);
+    n->socket_link = n->nvswitch_link = -1;
+    dl_status status = dl_keys_read(&dl_machine_keys, OF_KIND, r->ini, NULL, n, r->err);
+    if (status != DL_OK || (n->sockets <= 1 && !given)) return status;
+    return machine_read_class(r, "host", "socket_link", &n->socket_link);
+}
+
+dl_status dl_machine_read_node(const dl_machine_reader *r)
+{
+    dl_status status;
+    if ((status = read_host(r)) || (status = dl_machine_each_section(r, "switch", name_switch)) ||
+        (status = dl_machine_each_section(r, "switch", read_switch)) ||
+        (status = dl_machine_each_section(r, "gpus", read_gpus)) ||
+        (status = dl_machine_each_section(r, "nics", read_nics)) ||
+        (status = dl_machine_each_section(r, "nvlinks", read_nvlinks))) {
+        return status;
+    }
+    if (dl_ini_section_line(r->ini, "nvswitch") > 0) {
+        status = machine_read_class(r, "nvswitch", "link", &r->node->nvswitch_link);
+        if (status != DL_OK) return status;
+    }
+    return check_node(r);
+}
+
+static dl_status read_network(const dl_machine_reader *r)
+{
+    dl_machine *m = r->machine;
+    const dl_status status = dl_keys_read(&dl_machine_keys, OF_NETWORK, r->ini, NULL, m, r->err);
     m->tcp.given = dl_ini_section_line(r->ini, "tcp") > 0;
     m->tcp.time_factor = 1;
     if (m->tcp.given && !m->tcp.mtu_bytes.known) {
         m->tcp.mtu_bytes =
             (dl_quantity){.value = MTU_BYTES, .known = true, .origin = DL_ORIGIN_ASSUMED};
     }
-    if (status != DL_OK || (m->sockets <= 1 && !given)) return status;
-    return machine_read_class(r, "host", "socket_link", &m->socket_link);
+    return status;
 }
 
 static dl_status read_all(const dl_machine_reader *r)
 {
     dl_machine *m = r->machine;
-    m->socket_link = m->nvswitch_link = -1;
     dl_status status;
     int64_t schema = 0;
     if ((status = dl_keys_check(&dl_machine_keys, r->ini, r->err)) ||
         (status = dl_ini_get_int(r->ini, "machine", "schema", DL_MACHINE_SCHEMA, DL_MACHINE_SCHEMA,
                                  NULL, &schema, r->err)) ||
         (status = dl_keys_read(&dl_machine_keys, OF_MACHINE, r->ini, NULL, m, r->err)) ||
-        (status = machine_each_section(r, "link", read_link)) ||
-        (status = machine_each_section(r, "gpu_model", read_model)) ||
-        (status = machine_each_section(r, "protocol", read_protocol)) ||
-        (status = machine_each_section(r, "site", read_site)) ||
-        (status = machine_each_section(r, "between", read_site_pair)) || (status = read_host(r)) ||
-        (status = dl_machine_read_fabric(r)) ||
-        (status = machine_each_section(r, "netswitch", dl_machine_name_net_switch)) ||
-        (status = machine_each_section(r, "netswitch", dl_machine_read_net_switch)) ||
-        (status = machine_each_section(r, "traffic", dl_machine_read_traffic)) ||
-        (status = machine_each_section(r, "switch", name_switch)) ||
-        (status = machine_each_section(r, "switch", read_switch)) ||
-        (status = machine_each_section(r, "gpus", read_gpus)) ||
-        (status = machine_each_section(r, "nodes", read_nodes)) ||
-        (status = machine_each_section(r, "nics", read_nics)) ||
-        (status = dl_machine_check_net_switches(r)) ||
-        (status = machine_each_section(r, "nvlinks", read_nvlinks))) {
+        (status = dl_machine_each_section(r, "link", read_link)) ||
+        (status = dl_machine_each_section(r, "gpu_model", read_model)) ||
+        (status = dl_machine_each_section(r, "protocol", read_protocol)) ||
+        (status = dl_machine_each_section(r, "site", read_site)) ||
+        (status = dl_machine_each_section(r, "between", read_site_pair)) ||
+        (status = read_network(r)) || (status = dl_machine_read_fabric(r)) ||
+        (status = dl_machine_each_section(r, "netswitch", dl_machine_name_net_switch)) ||
+        (status = dl_machine_each_section(r, "netswitch", dl_machine_read_net_switch)) ||
+        (status = dl_machine_each_section(r, "traffic", dl_machine_read_traffic)) ||
+        (status = dl_machine_read_kinds(r)) || (status = dl_machine_check_net_switches(r))) {
         return status;
     }
-    if (dl_ini_section_line(r->ini, "nvswitch") > 0) {
-        status = machine_read_class(r, "nvswitch", "link", &m->nvswitch_link);
-        if (status != DL_OK) return status;
-    }
-    return machine_check_whole(r);
+    return check_fabric(r);
 }
 
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
@@ -752,7 +711,10 @@ dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     dl_machine read = {.path = dl_strdup(name)};
-    status = read_all(&(dl_machine_reader){&read, &ini, err});
+    dl_ini common = dl_machine_view(&ini, NULL);
+    status =
+        read_all(&(dl_machine_reader){.machine = &read, .ini = &common, .whole = &ini, .err = err});
+    dl_machine_free_view(&common);
     if (status == DL_OK) {
         *machine = read;
     } else {

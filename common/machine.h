@@ -1,6 +1,5 @@
-/* A machine file: one kind of node (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and
- * the network between them. The GPUs of a node may be of several models, and those of some nodes of
- * another model than the file's; all else of the nodes is equal.
+/* A machine file: nodes (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and the network
+ * between them. Nodes are of one kind or of several, which may differ in all that is inside of them.
  *
  * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md,
  * dlsim --keys.
@@ -14,11 +13,12 @@
  *      /  \    /  \
  *    gpu0 gpu1 2   3
  *
- * What it leaves out: nodes with unlike links or numbers of GPUs, more than one NVSwitch plane, trees
- * of network switches.
+ * What it leaves out: more than one NVSwitch plane.
  */
 #ifndef DL_COMMON_MACHINE_H
 #define DL_COMMON_MACHINE_H
+
+#include <stdint.h>
 
 #include "common/keys.h"
 
@@ -58,12 +58,6 @@ typedef struct dl_gpu {
     int model, parent, link;
 } dl_gpu;
 
-/* Nodes whose GPUs are all of another model than the file's. */
-typedef struct dl_other_nodes {
-    int first, last;
-    int model;
-} dl_other_nodes;
-
 typedef struct dl_nic {
     int parent, link;
     int port; /* class of the link to the network */
@@ -74,6 +68,41 @@ typedef struct dl_nvlink {
     int link; /* class of one lane */
     int lanes;
 } dl_nvlink;
+
+/* What is inside of a node. Kind 0 is that of the nodes that no [nodes] section gives another one. */
+typedef struct dl_node_kind {
+    char *name;                         /* NULL of kind 0, and of one with but other GPU models */
+    uint64_t own;                       /* numbers that its own sections give: dl_machine_each */
+    dl_quantity price_usd_per_hour;     /* of a node; or */
+    dl_quantity gpu_price_usd_per_hour; /* of each GPU that is used */
+    dl_peer peer;
+    dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
+                                       memory; unknown = what its links let through */
+    bool gpudirect;                 /* NICs and GPUs copy without host memory */
+
+    int sockets;
+    bool amd;                       /* processors */
+    int cores;                      /* 0 = not given */
+    dl_quantity memory_bytes;       /* of the host */
+    dl_quantity memory_bytes_per_s; /* of a socket, reads and writes together */
+    dl_quantity root_bytes_per_s;  /* all devices of a socket, each direction; unknown = no limit */
+    int socket_link;               /* class; -1 with one socket */
+    int nvswitch_link;             /* class; -1 = no NVSwitch */
+    dl_quantity nvswitch_sum_frac; /* of the link's rate, by sums that the NVSwitch makes, 0 < frac
+                                     * <= 1; unknown = it cannot sum */
+    dl_pcie_switch *switches;
+    dl_gpu *gpus; /* [gpu_count], >= 1 */
+    dl_nic *nics;
+    dl_nvlink *nvlinks;
+    int switch_count, gpu_count, nic_count, nvlink_count;
+} dl_node_kind;
+
+/* Consecutive nodes of one kind, up to the next run's first one; the last run has no end, so that a
+ * caller may change the number of nodes. */
+typedef struct dl_node_run {
+    int first, kind;
+    int first_gpu; /* how many GPUs the nodes before have */
+} dl_node_run;
 
 /* Of collectives. Of NCCL its own constants and choice are known (sim/collective/nccl.h); of another
  * one what the [protocol]s say. */
@@ -302,24 +331,7 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 typedef struct dl_machine {
     char *path, *name;
     int nodes;
-    dl_quantity price_usd_per_hour;     /* of a node; or */
-    dl_quantity gpu_price_usd_per_hour; /* of each GPU that is used */
-    dl_peer peer;
-    dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
-                                       memory; unknown = what its links let through */
-    bool gpudirect;                 /* NICs and GPUs copy without host memory */
     dl_library library;
-
-    int sockets;
-    bool amd;                       /* processors */
-    int cores;                      /* of a node; 0 = not given */
-    dl_quantity memory_bytes;       /* of a node's host */
-    dl_quantity memory_bytes_per_s; /* of a socket, reads and writes together */
-    dl_quantity root_bytes_per_s;  /* all devices of a socket, each direction; unknown = no limit */
-    int socket_link;               /* class; -1 with one socket */
-    int nvswitch_link;             /* class; -1 = no NVSwitch */
-    dl_quantity nvswitch_sum_frac; /* of the link's rate, by sums that the NVSwitch makes, 0 < frac
-                                    * <= 1; unknown = it cannot sum */
     dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
     dl_quantity first_use_ns; /* of the first exchange of a run beyond its own time; unknown = 0 */
     dl_tcp tcp;
@@ -330,18 +342,17 @@ typedef struct dl_machine {
 
     dl_gpu_model *models;
     dl_link_class *classes;
-    dl_pcie_switch *switches;
-    dl_gpu *gpus;           /* of a node */
-    dl_other_nodes *others; /* they may be beyond the nodes that there are */
-    dl_nic *nics;
-    dl_nvlink *nvlinks;
+    dl_node_kind *kinds; /* [kind_count], >= 1 */
+    dl_node_run *runs;   /* [run_count], >= 1, ascending; the first starts with node 0 */
     dl_protocol *protocols;
-    int model_count, class_count, switch_count, gpu_count, nic_count, nvlink_count, protocol_count;
-    int other_count;
+    int model_count, class_count, kind_count, run_count, protocol_count;
 } dl_machine;
 
 /* Every key that a machine file may have. */
 extern const dl_keys dl_machine_keys;
+
+/* The row of a key, in a section of a kind of nodes ("host of t4") too. NULL: there is none. */
+const dl_key *dl_machine_find_key(const char *section, const char *name);
 
 /* Reads `path`, checks names, ranges, and that everything is connected. The caller zeroes `machine`
  * before and frees it after success. */
@@ -372,6 +383,34 @@ dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
 /* Releases everything; a zeroed object is fine. */
 void dl_machine_free(dl_machine *machine);
 
+/* The kind of a node: its number, and the kind itself. O(log(runs)). */
+int dl_machine_kind(const dl_machine *machine, int node);
+const dl_node_kind *dl_machine_node(const dl_machine *machine, int node);
+
+/* The first kind that has the same links as that of a node, in which GPU models may differ. */
+int dl_machine_links_kind(const dl_machine *machine, int node);
+
+/* Whether links differ between nodes. */
+bool dl_machine_has_unlike_nodes(const dl_machine *machine);
+
+/* Whether a port of some node is of a class that the first node's ports are not of. */
+bool dl_machine_has_unlike_ports(const dl_machine *machine);
+
+/* Number of GPUs of the first `nodes` nodes, which may be more than there are; of all. */
+int dl_machine_gpus_before(const dl_machine *machine, int nodes);
+int dl_machine_gpus(const dl_machine *machine);
+
+/* GPU `number`, counted from 0 over all nodes: its node, whose GPU `*index` it is. */
+int dl_machine_find_gpu(const dl_machine *machine, int number, int *index);
+
+/* How many nodes have as many GPUs together, if more nodes of kind 0 may be added; the machine's
+ * number at least. */
+int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus);
+
+/* Most GPUs, fewest NICs that a node of the machine has. */
+int dl_machine_most_gpus(const dl_machine *machine);
+int dl_machine_fewest_nics(const dl_machine *machine);
+
 /* The model of GPU `index` of a node: its number, and the model itself. */
 int dl_machine_model_number(const dl_machine *machine, int node, int index);
 const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int index);
@@ -386,9 +425,9 @@ typedef void (*dl_machine_visit_fn)(void *user, const char *section, const dl_ke
 void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user);
 
 /* The place above `place` in the PCIe tree, -1 above a socket. */
-int dl_machine_parent(const dl_machine *machine, int place);
+int dl_machine_parent(const dl_node_kind *node, int place);
 
 /* The socket over (or at) `place`. */
-int dl_machine_socket(const dl_machine *machine, int place);
+int dl_machine_socket(const dl_node_kind *node, int place);
 
 #endif

@@ -114,7 +114,7 @@ static void count_uplinks(dl_fabric *f)
 static void add_up_uplinks(const dl_machine *m, dl_fabric *f)
 {
     for (int slot = 0; slot < f->switch_slots; slot++)
-        f->switches[f->switch_of[slot]].uplink_ports += m->nic_count;
+        f->switches[f->switch_of[slot]].uplink_ports += m->kinds[0].nic_count;
     for (int depth = DL_FABRIC_DEPTH_MAX; depth > 0; depth--) {
         for (int i = 0; i < f->switch_count; i++) {
             dl_net_switch *s = &f->switches[i];
@@ -315,8 +315,16 @@ dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err)
         return dl_error_set(err, DL_ERR_DATA, "[fabric] topology = %s needs %s",
                             dl_fabric_kind_names[fabric->kind], lacks);
     }
+    for (int k = 1; k < machine->kind_count && fabric->kind == DL_FABRIC_RAIL; k++) {
+        if (machine->kinds[k].nic_count <= machine->kinds[0].nic_count) continue;
+        return dl_error_set(
+            err, DL_ERR_UNSUPPORTED,
+            "[fabric] topology = rail has a leaf for each of the %d NICs of the nodes "
+            "without a kind; those of kind %s have %d: swap the kinds",
+            machine->kinds[0].nic_count, machine->kinds[k].name, machine->kinds[k].nic_count);
+    }
     if (fabric->rank_order == DL_FABRIC_BY_SWITCHES &&
-        (machine->other_count > 0 || machine->site_count > 0)) {
+        (machine->kind_count > 1 || machine->site_count > 0)) {
         return dl_error_set(
             err, DL_ERR_RANGE,
             "[fabric] rank_order = switches needs nodes that are all alike: without "

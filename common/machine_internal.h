@@ -15,7 +15,8 @@
 /* What keeps a key: its offset is in this struct. */
 enum {
     OF_MACHINE,
-    OF_HOST,
+    OF_KIND,
+    OF_NETWORK,
     OF_MODEL,
     OF_CLASS,
     OF_PROTOCOL,
@@ -30,8 +31,11 @@ enum {
 /* What the reader carries from function to function. */
 typedef struct dl_machine_reader {
     dl_machine *machine;
-    const dl_ini *ini;
+    dl_node_kind *node;  /* that is being read */
+    const dl_ini *ini;   /* without the sections of kinds of nodes */
+    const dl_ini *whole; /* with them */
     dl_error *err;
+    struct dl_node_ranges *ranges; /* that [nodes ..] have given a kind so far */
 } dl_machine_reader;
 
 /* The index of the key's value among the names of `count` structs of `size` bytes that start with a
@@ -39,8 +43,36 @@ typedef struct dl_machine_reader {
 dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, const char *key,
                                const void *parts, int count, size_t size, int *index);
 
+/* DL_ERR_RANGE about a section. */
+dl_status dl_machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
+                          const char *text);
+
+/* Calls read(r, section, name) for each section "KIND NAME", once where it comes again. */
+dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
+                                  dl_status (*read)(const dl_machine_reader *,
+                                                    const dl_ini_section *, const char *));
+
 /* Reads "3" or "0-7", numbers below `count`; false if the text is neither. */
 bool dl_machine_parse_range(const char *text, int count, int *first, int *last);
+
+/* The sections for nodes of a kind, with those in `SECTION of KIND` in place of what these replace, as
+ * a file of its own: [gpus 0-3 of t4] is its [gpus 0-3]. NULL: all sections that are of no kind. It
+ * borrows keys and values; dl_machine_free_view releases the rest. */
+dl_ini dl_machine_view(const dl_ini *ini, const char *kind);
+void dl_machine_free_view(dl_ini *view);
+
+/* Reads all that is inside of a node into r->node, and checks it. */
+dl_status dl_machine_read_node(const dl_machine_reader *r);
+
+/* Reads the kinds of nodes, and [nodes ..]. */
+dl_status dl_machine_read_kinds(const dl_machine_reader *r);
+void dl_machine_free_kinds(dl_machine *machine);
+
+/* Whether times depend on the key's number: a rate, a latency, a part of a rate. */
+bool dl_machine_times_depend_on(const dl_key *key);
+
+/* dl_machine_each for a kind's numbers: those of its own in "host of t4", the others in "host". */
+void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user);
 
 /* [fabric] but for the keys that are plain numbers and names, which are read already. */
 dl_status dl_machine_read_fabric(const dl_machine_reader *r);

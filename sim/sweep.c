@@ -386,7 +386,7 @@ static int fastest_gpu(const part *p, const dl_point *baseline)
 {
     const dl_place place = dl_gpu_options_place(
         p->scenario->gpu, dl_fastest_gpu(p->scenario, p->costs, (double)baseline->batch));
-    return place.node * p->scenario->gpu->machine.gpu_count + place.index;
+    return dl_place_gpu_number(&p->scenario->gpu->machine, place);
 }
 
 static void list_points(part *p)
@@ -426,8 +426,8 @@ static void draw_compute(part *p)
     const double sd = p->compute_log / gsl_cdf_ugaussian_Pinv(0.975);
     const dl_gpu_options *gpu = p->scenario->gpu;
     unsigned long seed = (unsigned long)p->scenario->seed;
-    for (const char *c = gpu != NULL ? gpu->machine.models[gpu->machine.gpus[0].model].name : "";
-         *c != '\0'; c++) {
+    for (const char *c = gpu != NULL ? dl_machine_model(&gpu->machine, 0, 0)->name : ""; *c != '\0';
+         c++) {
         seed = 31 * seed + (unsigned char)*c;
     }
     p->compute_draws = dl_calloc((size_t)p->drawn, sizeof *p->compute_draws, "draws");

@@ -20,8 +20,7 @@
 static dl_place place_of(const dl_table_row *row, const dl_scenario *scenario, int worker)
 {
     if (row->gpus == NULL) return dl_gpu_options_place(scenario->gpu, worker);
-    const int per_node = scenario->gpu->machine.gpu_count;
-    return (dl_place){DL_PLACE_GPU, row->gpus[worker] / per_node, row->gpus[worker] % per_node};
+    return dl_place_of_gpu(&scenario->gpu->machine, row->gpus[worker]);
 }
 
 dl_table_shape dl_table_shape_of(const dl_table_row *row, const dl_scenario *scenario)

@@ -158,7 +158,7 @@ static char *full_name(const char *name)
 static double link_rate(const dl_scenario *scenario)
 {
     const dl_machine *m = &scenario->gpu->machine;
-    return m->classes[m->gpus[0].link].bytes_per_s.value;
+    return m->classes[dl_machine_node(m, 0)->gpus[0].link].bytes_per_s.value;
 }
 
 static dl_status add(dl_table_costs *list, const candidates *all, size_t index,

@@ -49,7 +49,7 @@ static double fit_with(dl_table_model *from, const double *x, dl_machine_value *
                        double *value)
 {
     const dl_machine *m = &from->scenario->gpu->machine;
-    const double link = m->classes[m->gpus[0].link].bytes_per_s.value;
+    const double link = m->classes[dl_machine_node(m, 0)->gpus[0].link].bytes_per_s.value;
     dl_table_costs list;
     dl_table_model model = {0};
     extend(&model, &list, from, extra, link);
@@ -84,7 +84,8 @@ static bool shares_nodes(const dl_table_model *model)
     const dl_scenario *scenario = model->scenario;
     if (scenario->gpu == NULL || model->unknown->count == DL_TABLE_COSTS_MAX) return false;
     for (size_t p = 0; p < scenario->point_count; p++)
-        if (scenario->points[p].workers > 1) return scenario->gpu->machine.gpu_count > 1;
+        if (scenario->points[p].workers > 1)
+            return dl_machine_most_gpus(&scenario->gpu->machine) > 1;
     return false;
 }
 

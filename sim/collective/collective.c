@@ -68,7 +68,7 @@ static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *lin
                    const dl_collective_config *config)
 {
     return algorithm->supports(config) &&
-           (algorithm->available == NULL || algorithm->available(links));
+           (algorithm->available == NULL || algorithm->available(links, config));
 }
 
 static dl_status find_algorithm(const dl_links *links, const dl_collective_config *config,
@@ -264,28 +264,46 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
 
 /* --- over TCP -------------------------------------------------------------------------------- */
 
+/* The edge after `count` others, of which the fastest gives way where there are too many. */
+static void keep_edge(dl_tcp_edge *edges, int count, const dl_tcp_edge *edge)
+{
+    int at = count;
+    if (count >= DL_TCP_NODES_MAX) {
+        at = 0;
+        for (int e = 1; e < DL_TCP_NODES_MAX; e++)
+            if (edges[e].bytes_per_s > edges[at].bytes_per_s) at = e;
+        if (edges[at].bytes_per_s <= edge->bytes_per_s) return;
+    }
+    edges[at] = *edge;
+}
+
 /* Ways between the nodes of the ranks, one after another, as they are without the factor on TCP's
- * times, at most DL_TCP_NODES_MAX of them, and how many rings share the bytes; returns how many
+ * times, at most DL_TCP_NODES_MAX of them, of unlike nodes the slowest, and how many rings share the bytes; returns how many
  * nodes there are. */
 static int tcp_edges(const dl_links *links, const dl_collective_config *config, dl_tcp_edge *edges,
                      int *rings)
 {
     const int count = config->rank_count;
-    int nodes = 0, of_first = 0;
+    const dl_machine *m = links->machine;
+    const bool unlike = dl_machine_has_unlike_nodes(m);
+    int nodes = 0, of_first = 0, nics = INT32_MAX;
     for (int r = 0; r < count; r++) {
         const dl_place from = config->ranks[r], to = config->ranks[(r + 1) % count];
         of_first += from.node == config->ranks[0].node;
+        const int of_node = dl_machine_node(m, from.node)->nic_count;
+        if (of_node < nics) nics = of_node;
         if (from.node == to.node) continue;
-        if (nodes < DL_TCP_NODES_MAX) {
+        if (nodes < DL_TCP_NODES_MAX || unlike) {
             dl_route route;
             dl_links_route(links, from, to, &route);
-            const double factor = links->machine->tcp.time_factor;
-            edges[nodes] = (dl_tcp_edge){dl_links_route_rate(links, &route) * factor,
-                                         route.latency_ns / factor};
+            const double factor = m->tcp.time_factor;
+            const dl_tcp_edge edge = {dl_links_route_rate(links, &route) * factor,
+                                      route.latency_ns / factor};
+            keep_edge(edges, nodes, &edge);
         }
         nodes++;
     }
-    *rings = links->machine->nic_count < of_first ? links->machine->nic_count : of_first;
+    *rings = nics < of_first ? nics : of_first;
     return nodes;
 }
 

@@ -106,7 +106,7 @@ typedef struct dl_collective_algorithm {
     /* Adds its transfers to an empty plan. At least two ranks. */
     void (*plan)(dl_plan *plan, const dl_collective_config *config);
     /* Whether the machine can do it; NULL = any can. */
-    bool (*available)(const dl_links *links);
+    bool (*available)(const dl_links *links, const dl_collective_config *config);
     /* Whether "auto" considers it: what NCCL has; NULL = always. */
     bool (*automatic)(const dl_collective_config *config);
     bool simple_only; /* takes no protocol "ll" or "ll128" of a machine that has another */

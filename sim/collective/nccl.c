@@ -60,13 +60,13 @@ static const nvlink_rate nvlink_rates[] = {
 /* --- the group ---------------------------------------------------------------------------------
  * */
 
-static bool joined_by_nvlink(const dl_machine *m, int a, int b)
+static bool joined_by_nvlink(const dl_node_kind *n, int a, int b)
 {
-    for (int i = 0; i < m->nvlink_count; i++) {
-        const dl_nvlink *l = &m->nvlinks[i];
+    for (int i = 0; i < n->nvlink_count; i++) {
+        const dl_nvlink *l = &n->nvlinks[i];
         if ((l->a == a && l->b == b) || (l->a == b && l->b == a)) return true;
     }
-    return m->nvswitch_link >= 0;
+    return n->nvswitch_link >= 0;
 }
 
 /* What all rings over the ranks get together while all of their edges send. */
@@ -100,73 +100,108 @@ static double rings_rate(const dl_links *links, const dl_place *ranks, int count
 }
 
 /* Lowers an NVLink's rates, or those of a GPU to the switch, to what NCCL counts on. */
-static void lower(dl_links *links, dl_edge edge, double bytes_per_s)
+static void lower(dl_node_links *links, dl_edge edge, double bytes_per_s)
 {
     links->capacity[edge.up] = fmin(links->capacity[edge.up], bytes_per_s);
     links->capacity[edge.down] = fmin(links->capacity[edge.down], bytes_per_s);
 }
 
-static void lower_nvlinks(dl_links *links, double capability)
+static void lower_nvlinks(dl_node_links *links, double capability)
 {
-    const dl_machine *m = links->machine;
+    const dl_node_kind *n = links->kind;
     for (size_t i = 0; i < sizeof nvlink_rates / sizeof *nvlink_rates; i++) {
         const nvlink_rate *known = &nvlink_rates[i];
         const double rate = known->gb_per_s * 1e9;
         if (known->capability != capability) continue;
-        for (int l = 0; l < m->nvlink_count; l++)
-            lower(links, links->nvlink[l], rate * m->nvlinks[l].lanes);
-        for (int g = 0; g < m->gpu_count && links->nvswitch != NULL && known->to_switch > 0; g++)
+        for (int l = 0; l < n->nvlink_count; l++)
+            lower(links, links->nvlink[l], rate * n->nvlinks[l].lanes);
+        for (int g = 0; g < n->gpu_count && links->nvswitch != NULL && known->to_switch > 0; g++)
             lower(links, links->nvswitch[g], rate * known->to_switch);
     }
 }
 
-static bool below_one_switch(const dl_machine *m, int a, int b)
+static bool below_one_switch(const dl_node_kind *n, int a, int b)
 {
-    for (int place = a; place >= m->sockets; place = dl_machine_parent(m, place)) {
-        for (int other = b; other >= m->sockets; other = dl_machine_parent(m, other))
+    for (int place = a; place >= n->sockets; place = dl_machine_parent(n, place)) {
+        for (int other = b; other >= n->sockets; other = dl_machine_parent(n, other))
             if (other == place) return true;
     }
     return false;
 }
 
-/* Of the ranks of the first node: over NVLink between themselves, and a NIC below their switch;
- * from Hopper on its data may come over NVLink from another GPU. */
-static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const dl_place *ranks,
-                         int first_node)
+/* Ranks of a node whose kind no node before has. NCCL lets every rank look at its own node, and all take
+ * the least of what these find (src/init.cc, initTransportsRank: channels, bandwidths). */
+typedef struct one_node {
+    const dl_node_kind *kind;
+    const dl_place *ranks;
+    int count;
+} one_node;
+
+/* The first node of each kind among the ranks, in nodes[count]; returns their number. */
+static int find_kinds(const dl_machine *m, const dl_place *ranks, int count, one_node *nodes)
 {
-    const dl_machine *m = links->machine;
-    const double of_first =
-        dl_machine_model(m, ranks[0].node, ranks[0].index)->compute_capability.value;
-    if (of_first != 7.0 && of_first != 8.0 && of_first != 9.0) return false;
-    for (int r = 1; r < g->ranks; r++) {
-        const dl_gpu_model *model = dl_machine_model(m, ranks[r].node, ranks[r].index);
-        if (model->compute_capability.value != of_first) return false;
+    int found = 0, last_kind = -1;
+    for (int r = 0; r < count; r++) {
+        const int kind = dl_machine_links_kind(m, ranks[r].node);
+        if (r > 0 && (ranks[r].node == ranks[r - 1].node || kind == last_kind)) continue;
+        last_kind = kind;
+        bool seen = false;
+        for (int n = 0; n < found && !seen; n++)
+            seen = dl_machine_links_kind(m, nodes[n].ranks[0].node) == kind;
+        if (seen) continue;
+        one_node *node = &nodes[found++];
+        *node = (one_node){dl_machine_node(m, ranks[r].node), &ranks[r], 0};
+        while (r + node->count < count && ranks[r + node->count].node == ranks[r].node)
+            node->count++;
     }
-    if (first_node > 1 && !g->nvlink) return false;
+    return found;
+}
+
+/* Over NVLink between the node's ranks, and a NIC below their switch; from Hopper on its data may come
+ * over NVLink from another GPU. */
+static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const one_node *node,
+                         double capability)
+{
+    const dl_node_kind *kind = node->kind;
+    if (node->count > 1 && !g->nvlink) return false;
     if (g->nodes == 1) return true;
-    if (!m->gpudirect) return false;
-    for (int r = 0; r < first_node && of_first < 9; r++) {
-        const int nic = dl_links_nic(links, ranks[r]);
-        if (!below_one_switch(m, m->gpus[ranks[r].index].parent, m->nics[nic].parent)) return false;
+    if (!kind->gpudirect) return false;
+    for (int r = 0; r < node->count && capability < 9; r++) {
+        const int nic = dl_links_nic(links, node->ranks[r]);
+        if (!below_one_switch(kind, kind->gpus[node->ranks[r].index].parent,
+                              kind->nics[nic].parent))
+            return false;
     }
     return true;
+}
+
+/* The capability of all ranks, if LL128 may be used with it; else 0. */
+static double ll128_capability(const dl_machine *m, const dl_place *ranks, int count)
+{
+    const double of_first =
+        dl_machine_model(m, ranks[0].node, ranks[0].index)->compute_capability.value;
+    if (of_first != 7.0 && of_first != 8.0 && of_first != 9.0) return 0;
+    for (int r = 1; r < count; r++) {
+        const dl_gpu_model *model = dl_machine_model(m, ranks[r].node, ranks[r].index);
+        if (model->compute_capability.value != of_first) return 0;
+    }
+    return of_first;
 }
 
 /* Whether a tree's NIC sends to and from the same GPU. From Hopper on NCCL looks for such a tree
  * where no second GPU is below the NIC's switch, before it lets data come from further away
  * (search.cc, "Try a simpler tree"). */
-static bool has_simple_tree(const dl_nccl_group *g, const dl_links *links, const dl_place *ranks,
-                            int first_node)
+static bool has_simple_tree(const dl_nccl_group *g, const dl_links *links, const one_node *node)
 {
-    const dl_machine *m = links->machine;
+    const dl_node_kind *kind = node->kind;
     if (g->nodes == 1) return false;
     if (g->ranks == g->nodes) return true;
     if (g->generation < 2) return false;
-    for (int r = 0; r < first_node; r++) {
-        const int nic = dl_links_nic(links, ranks[r]);
-        for (int other = 0; other < first_node; other++) {
-            if (other != r &&
-                below_one_switch(m, m->gpus[ranks[other].index].parent, m->nics[nic].parent))
+    for (int r = 0; r < node->count; r++) {
+        const int nic = dl_links_nic(links, node->ranks[r]);
+        for (int other = 0; other < node->count; other++) {
+            if (other != r && below_one_switch(kind, kind->gpus[node->ranks[other].index].parent,
+                                               kind->nics[nic].parent))
                 return false;
         }
     }
@@ -185,44 +220,110 @@ static int channel_count(const dl_nccl_group *g, int rings)
     return 2 * count;
 }
 
+/* Whether some node has several ranks, and all that do join them by NVLink. */
+static bool all_by_nvlink(const one_node *nodes, int count)
+{
+    bool several = false;
+    for (int n = 0; n < count; n++) {
+        const one_node *node = &nodes[n];
+        several |= node->count > 1;
+        for (int r = 1; r < node->count; r++)
+            if (!joined_by_nvlink(node->kind, node->ranks[r - 1].index, node->ranks[r].index))
+                return false;
+    }
+    return several;
+}
+
+/* The rate of the slowest node, and what part it is of the rate in the machine file: nodes of one rank
+ * do not count. Lowers NVLinks to what NCCL counts on. */
+static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node *nodes, int count,
+                           double capability, int *rings)
+{
+    double *in_file = dl_calloc((size_t)count, sizeof *in_file, "rates of nodes");
+    for (int n = 0; n < count; n++)
+        if (nodes[n].count > 1)
+            in_file[n] = rings_rate(links, nodes[n].ranks, nodes[n].count, rings);
+    bool lowered = false;
+    for (int n = 0; n < count; n++) {
+        if (nodes[n].count == 1) continue;
+        for (int k = 0; k < links->machine->kind_count && !lowered; k++)
+            lower_nvlinks(&links->kinds[k], capability);
+        lowered = true;
+        const double rate = rings_rate(links, nodes[n].ranks, nodes[n].count, rings);
+        if (rate >= group->inside_bytes_per_s) continue;
+        group->inside_bytes_per_s = rate;
+        group->inside_frac = rate / in_file[n];
+    }
+    free(in_file);
+}
+
+/* Ranks of the nodes, or of the first two where all are of one kind, in *some; how many they are. */
+static int ranks_of(const one_node *nodes, int count, const dl_place *ranks, int two_nodes,
+                    dl_place **some)
+{
+    int all = 0;
+    for (int n = 0; n < count; n++)
+        all += nodes[n].count;
+    if (count == 1) all = two_nodes;
+    *some = dl_calloc((size_t)all, sizeof **some, "ranks of kinds of nodes");
+    int found = 0;
+    for (int n = 0; n < count && count > 1; n++) {
+        for (int r = 0; r < nodes[n].count; r++)
+            (*some)[found++] = nodes[n].ranks[r];
+    }
+    for (int r = found; r < all; r++)
+        (*some)[r] = ranks[r];
+    return all;
+}
+
 void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_place *ranks,
                         int count)
 {
     const dl_machine *m = links->machine;
     dl_links nominal;
     dl_links_init(&nominal, m);
-    *group = (dl_nccl_group){.ranks = count, .nodes = 1, .nvlink = true, .amd = m->amd};
-    int first_node = 0, two_nodes = 0, rings = 1;
+    one_node *nodes = dl_calloc((size_t)m->kind_count, sizeof *nodes, "kinds of nodes");
+    const int kinds = find_kinds(m, ranks, count, nodes);
+    *group = (dl_nccl_group){.ranks = count,
+                             .nodes = 1,
+                             .amd = nodes[0].kind->amd,
+                             .sums = true,
+                             .inside_bytes_per_s = INFINITY,
+                             .inside_frac = 1};
+    int two_nodes = 0, rings = 1;
     double capability = INFINITY;
     for (int r = 0; r < count; r++) {
         if (r > 0 && ranks[r].node != ranks[r - 1].node) group->nodes++;
-        first_node += group->nodes == 1;
         two_nodes += group->nodes <= 2;
         capability =
             fmin(capability,
                  dl_machine_model(m, ranks[r].node, ranks[r].index)->compute_capability.value);
     }
-    for (int r = 1; r < first_node; r++)
-        group->nvlink &= joined_by_nvlink(m, ranks[r - 1].index, ranks[r].index);
-    group->nvlink &= first_node > 1;
+    group->nvlink = all_by_nvlink(nodes, kinds);
     group->generation = capability >= 9 ? 2 : capability >= 8 ? 1 : 0;
-    group->sums = nominal.nvswitch != NULL && m->nvswitch_sum_frac.known;
-    double inside = INFINITY;
-    group->inside_frac = 1;
-    if (first_node > 1) {
-        const double in_file = rings_rate(&nominal, ranks, first_node, &rings);
-        lower_nvlinks(&nominal, capability);
-        inside = rings_rate(&nominal, ranks, first_node, &rings);
-        group->inside_frac = inside / in_file;
+    for (int n = 0; n < kinds; n++)
+        group->sums &= nodes[n].kind->nvswitch_link >= 0 && nodes[n].kind->nvswitch_sum_frac.known;
+    measure_inside(group, &nominal, nodes, kinds, capability, &rings);
+    group->ring_bytes_per_s = group->inside_bytes_per_s;
+    if (group->nodes > 1) {
+        dl_place *some = NULL;
+        const int some_count = ranks_of(nodes, kinds, ranks, two_nodes, &some);
+        group->ring_bytes_per_s = rings_rate(&nominal, some, some_count, &rings);
+        free(some);
     }
-    group->inside_bytes_per_s = inside;
-    group->ring_bytes_per_s =
-        group->nodes > 1 ? rings_rate(&nominal, ranks, two_nodes, &rings) : inside;
     group->tree_bytes_per_s = group->ring_bytes_per_s;
-    if (group->nodes == 2) group->tree_bytes_per_s = fmin(inside, 2 * group->ring_bytes_per_s);
+    if (group->nodes == 2) {
+        group->tree_bytes_per_s = fmin(group->inside_bytes_per_s, 2 * group->ring_bytes_per_s);
+    }
     group->channels = channel_count(group, rings);
-    group->simple_tree = has_simple_tree(group, &nominal, ranks, first_node);
-    group->ll128 = allows_ll128(group, &nominal, ranks, first_node);
+    const double alike = ll128_capability(m, ranks, count);
+    group->simple_tree = true;
+    group->ll128 = alike > 0;
+    for (int n = 0; n < kinds; n++) {
+        group->simple_tree &= has_simple_tree(group, &nominal, &nodes[n]);
+        group->ll128 = group->ll128 && allows_ll128(group, &nominal, &nodes[n], alike);
+    }
+    free(nodes);
     dl_links_free(&nominal);
 }
 

@@ -47,9 +47,31 @@ static bool supports(const dl_collective_config *config)
            dl_ranks_per_node(config->ranks, config->rank_count) == config->rank_count;
 }
 
-static bool available(const dl_links *links)
+static const dl_node_links *node_of(const dl_links *links, dl_place rank)
 {
-    return links->nvswitch != NULL && links->machine->nvswitch_sum_frac.known;
+    return dl_links_node(links, rank.node);
+}
+
+static bool available(const dl_links *links, const dl_collective_config *config)
+{
+    for (int r = 0; r < config->rank_count; r++) {
+        const dl_node_kind *node = node_of(links, config->ranks[r])->kind;
+        if (node->nvswitch_link < 0 || !node->nvswitch_sum_frac.known) return false;
+    }
+    return true;
+}
+
+/* At which the slowest NVSwitch of the ranks' nodes sums, in bytes a second. */
+static double sum_rate(const dl_links *links, const dl_collective_config *config)
+{
+    double least = INFINITY;
+    for (int r = 0; r < config->rank_count; r++) {
+        const dl_place rank = config->ranks[r];
+        const dl_node_links *node = node_of(links, rank);
+        least = fmin(least, node->capacity[node->nvswitch[rank.index].up] *
+                                node->kind->nvswitch_sum_frac.value);
+    }
+    return least;
 }
 
 /* One of the two stages, or both of them together: what leaves each rank and what comes to it. */
@@ -57,10 +79,11 @@ static void add_stage(dl_plan *plan, const dl_collective_config *config, double 
                       int after, int join)
 {
     const dl_links *links = plan->links;
-    double scale = plan->costs.bandwidth_frac / links->machine->nvswitch_sum_frac.value;
     for (int r = 0; r < config->rank_count; r++) {
         const dl_place *rank = &config->ranks[r];
-        const dl_edge *edge = &links->nvswitch[rank->index];
+        const dl_node_links *node = node_of(links, *rank);
+        const double scale = plan->costs.bandwidth_frac / node->kind->nvswitch_sum_frac.value;
+        const dl_edge *edge = &node->nvswitch[rank->index];
         int base = rank->node * links->per_node, both = edge->both >= 0 ? base + edge->both : -1;
         int up = dl_plan_add_link(plan, base + edge->up, both, out * scale);
         int down = dl_plan_add_link(plan, base + edge->down, both, in * scale);
@@ -74,9 +97,7 @@ static void add_stage(dl_plan *plan, const dl_collective_config *config, double 
 /* Time in which the first piece's sums are made, beyond its share of the steady flow. */
 static double fill_ns(const dl_plan *plan, const dl_collective_config *config, double piece)
 {
-    const dl_edge *edge = &plan->links->nvswitch[config->ranks[0].index];
-    double rate =
-        dl_links_capacity(plan->links, edge->up) * plan->links->machine->nvswitch_sum_frac.value;
+    const double rate = sum_rate(plan->links, config);
     return piece * (1 - 1.0 / config->rank_count) / rate * 1e9;
 }
 
@@ -277,9 +298,7 @@ static double pieces_ns(const node_trees *all, const piece_times *t, double swit
 static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, const node_trees *all)
 {
     const double parts = 1 + 1.0 / all->per_node;
-    const dl_edge *edge = &plan->links->nvswitch[config->ranks[0].index];
-    const double rate =
-        dl_links_capacity(plan->links, edge->up) * plan->links->machine->nvswitch_sum_frac.value;
+    const double rate = sum_rate(plan->links, config);
     const double switch_ns = config->bytes / all->pieces / rate * 1e9;
     double lead_ns = 2 * dl_plan_hop_ns(plan, config->ranks[0], config->ranks[1]);
     if (!plan->counts_only && config->bytes > 0) {

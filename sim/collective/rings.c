@@ -69,15 +69,15 @@ static bool extend(search *s, int place, unsigned used)
 }
 
 /* Fills the lanes between the ranks; the goal is what the rank with the fewest lanes allows. */
-static void count_lanes(search *s, const dl_machine *m, const dl_place *ranks, int count)
+static void count_lanes(search *s, const dl_node_kind *n, const dl_place *ranks, int count)
 {
     s->size = count;
     s->goal = CYCLES_MAX;
     for (int a = 0; a < count; a++) {
         int sum = 0;
         for (int b = 0; b < count; b++) {
-            for (int i = 0; i < m->nvlink_count; i++) {
-                const dl_nvlink *l = &m->nvlinks[i];
+            for (int i = 0; i < n->nvlink_count; i++) {
+                const dl_nvlink *l = &n->nvlinks[i];
                 if ((l->a == ranks[a].index && l->b == ranks[b].index) ||
                     (l->b == ranks[a].index && l->a == ranks[b].index)) {
                     s->lanes[a][b] = l->lanes;
@@ -99,9 +99,10 @@ static void allocate(dl_rings *rings, int count, int size)
 /* Two rings for each cycle, there and back; false if there is no cycle. */
 static bool find_cycles(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
 {
-    if (count < 3 || count > SEARCH_MAX || links->machine->nvlink_count == 0) return false;
+    const dl_node_kind *node = dl_machine_node(links->machine, ranks[0].node);
+    if (count < 3 || count > SEARCH_MAX || node->nvlink_count == 0) return false;
     search *s = dl_calloc(1, sizeof *s, "search of rings");
-    count_lanes(s, links->machine, ranks, count);
+    count_lanes(s, node, ranks, count);
     if (s->goal > 0) (void)extend(s, 1, 1);
     if (s->best > 0) allocate(rings, 2 * s->best, count);
     for (int c = 0; c < s->best; c++) {
@@ -153,7 +154,7 @@ static int load_nics(const dl_links *links, const dl_place *order, int size, int
 static void choose_shifts(const dl_links *links, const dl_place *const *orders, int size, int rings,
                           int *shifts)
 {
-    size_t nics = (size_t)links->machine->nic_count;
+    size_t nics = (size_t)dl_machine_node(links->machine, orders[0][0].node)->nic_count;
     nic_load load = {dl_calloc(nics, sizeof(int), "rings on NICs"),
                      dl_calloc(nics, sizeof(int), "rings on NICs")};
     for (int r = 0; r < rings; r++) {
@@ -177,24 +178,46 @@ static void choose_shifts(const dl_links *links, const dl_place *const *orders, 
     free(load.in);
 }
 
+/* Ranks of one node that stand one after another from `start` on. */
+static int ranks_from(const dl_place *ranks, int count, int start)
+{
+    int end = start + 1;
+    while (end < count && ranks[end].node == ranks[start].node)
+        end++;
+    return end - start;
+}
+
+/* As many as the node with the fewest NICs and ranks has: NCCL takes the least of what the nodes find. */
+static int count_lines(const dl_links *links, const dl_place *ranks, int count)
+{
+    int lines = count;
+    for (int start = 0, size; start < count; start += size) {
+        const int nics = dl_machine_node(links->machine, ranks[start].node)->nic_count;
+        size = ranks_from(ranks, count, start);
+        if (size < lines) lines = size;
+        if (nics < lines) lines = nics;
+    }
+    return lines;
+}
+
 /* Rings go through a node by its own rings, one after another, so that each has lanes of its own
  * where there are enough of them. */
-static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count,
-                       int per_node)
+static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
 {
-    int nics = links->machine->nic_count, lines = nics < per_node ? nics : per_node;
+    const int lines = count_lines(links, ranks, count);
     const dl_place **orders = dl_calloc((size_t)lines, sizeof *orders, "rings through a node");
     int *shifts = dl_calloc((size_t)lines, sizeof *shifts, "rings through a node");
     allocate(rings, lines, count);
-    for (int start = 0; start < count; start += per_node) {
+    for (int start = 0, size; start < count; start += size) {
+        size = ranks_from(ranks, count, start);
         dl_rings local = {0};
-        if (per_node > 1) dl_rings_init(&local, links, ranks + start, per_node);
+        if (size > 1) dl_rings_init(&local, links, ranks + start, size);
         for (int r = 0; r < lines; r++)
-            orders[r] = per_node > 1 ? local.order + r % local.count * per_node : ranks + start;
-        choose_shifts(links, orders, per_node, lines, shifts);
+            orders[r] = size > 1 ? local.order + r % local.count * size : ranks + start;
+        choose_shifts(links, orders, size, lines, shifts);
         for (int r = 0; r < lines; r++) {
-            for (int i = 0; i < per_node; i++)
-                rings->order[r * count + start + i] = orders[r][(shifts[r] + i) % per_node];
+            for (int i = 0; i < size; i++)
+                rings->order[r * count + start + i] = orders[r][(shifts[r] + i) % size];
         }
         dl_rings_free(&local);
     }
@@ -202,13 +225,25 @@ static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *r
     free(orders);
 }
 
+bool dl_ranks_stand_by_nodes(const dl_place *ranks, int count)
+{
+    bool ascend = true;
+    for (int i = 1; i < count; i++)
+        ascend &= ranks[i].node >= ranks[i - 1].node;
+    for (int i = 1; i < count && !ascend; i++) {
+        for (int later = i + 1; later < count && ranks[i].node != ranks[i - 1].node; later++)
+            if (ranks[later].node == ranks[i - 1].node) return false;
+    }
+    return true;
+}
+
 void dl_rings_init(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
 {
     *rings = (dl_rings){0};
-    int per_node = dl_ranks_per_node(ranks, count);
-    if (per_node == count && find_cycles(rings, links, ranks, count)) return;
-    if (per_node > 0 && per_node < count) {
-        join_nodes(rings, links, ranks, count, per_node);
+    const bool in_one_node = ranks_from(ranks, count, 0) == count;
+    if (in_one_node && find_cycles(rings, links, ranks, count)) return;
+    if (!in_one_node && dl_ranks_stand_by_nodes(ranks, count)) {
+        join_nodes(rings, links, ranks, count);
         return;
     }
     allocate(rings, 1, count);
@@ -355,8 +390,9 @@ static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, in
         for (int i = 0; i < size && !plan->counts_only; i++) {
             edges[i] = measure_edge(plan, order[i], order[(i + 1) % size], all->piece, crossings);
         }
-        const bool alike =
-            per_node > 0 && plan->links->machine->site_count == 0 && plan->links->fabric < 0;
+        const dl_machine *m = plan->links->machine;
+        const bool alike = per_node > 0 && m->site_count == 0 && plan->links->fabric < 0 &&
+                           !dl_machine_has_unlike_nodes(m);
         const double lead_ns = rounds_lead_ns(edges, size, alike ? per_node : size, all->count,
                                               come_together(edges, all->rings));
         for (int i = 0; i < size; i++) {

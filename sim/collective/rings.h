@@ -11,12 +11,15 @@ typedef struct dl_rings {
 } dl_rings;
 
 /* Rings over ranks[count], count >= 2. In one node with NVLinks: as many cycles that have a lane of
- * their own on each edge as a bounded search finds, each in both directions. Over several nodes
- * with equal parts: one for each NIC of a node, by which it enters and leaves where that is
- * possible; through each node by the rings that were found in it, in turn. Else one, in the given
- * order. */
+ * their own on each edge as a bounded search finds, each in both directions. Over several nodes:
+ * as many as the node with the fewest NICs and ranks has of these, which enter and leave by different
+ * NICs where that is possible; through each node by the rings that were found in it, in turn. Where a
+ * node's ranks do not stand together, one in the given order. */
 void dl_rings_init(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count);
 void dl_rings_free(dl_rings *rings);
+
+/* Whether the ranks of each node stand one after another. */
+bool dl_ranks_stand_by_nodes(const dl_place *ranks, int count);
 
 /* Number of ranks of each node if it is the same for all (ranks stand node by node), else 0. */
 int dl_ranks_per_node(const dl_place *ranks, int count);

@@ -248,15 +248,8 @@ static void plan_tree(dl_plan *plan, const dl_collective_config *config)
 /* Each node's ranks one after another. */
 static bool supports_nodes(const dl_collective_config *config)
 {
-    const dl_place *ranks = config->ranks;
-    const int n = config->rank_count;
-    if (config->kind != DL_ALLREDUCE) return false;
-    if (dl_ranks_per_node(ranks, n) > 0) return true;
-    for (int i = 1; i < n; i++) {
-        for (int later = i + 1; later < n && ranks[i].node != ranks[i - 1].node; later++)
-            if (ranks[later].node == ranks[i - 1].node) return false;
-    }
-    return true;
+    return config->kind == DL_ALLREDUCE &&
+           dl_ranks_stand_by_nodes(config->ranks, config->rank_count);
 }
 
 /* Else it is a single chain, or the tree over ranks; over nodes with unequally many ranks it is taken

@@ -48,9 +48,10 @@ static bool core_rate(const basis *b, double in_cache, guess *g)
         return true;
     }
     g->value = 10e9;
-    if (b->machine != NULL && b->machine->memory_bytes_per_s.known &&
-        b->machine->memory_bytes_per_s.value < g->value) {
-        g->value = b->machine->memory_bytes_per_s.value;
+    const dl_quantity *memory =
+        b->machine != NULL ? &dl_machine_node(b->machine, 0)->memory_bytes_per_s : NULL;
+    if (memory != NULL && memory->known && memory->value < g->value) {
+        g->value = memory->value;
         SAY(g, "the machine file's memory rate of the host");
     } else {
         SAY(g, "one core streaming from memory, typical of servers");
@@ -103,7 +104,7 @@ static bool exchange_latency(const basis *b, guess *g)
 static bool pageable_rate(const basis *b, guess *g)
 {
     if (b->machine == NULL) return false;
-    const dl_link_class *link = &b->machine->classes[b->machine->gpus[0].link];
+    const dl_link_class *link = &b->machine->classes[dl_machine_node(b->machine, 0)->gpus[0].link];
     g->value = link->bytes_per_s.value / 2;
     SAY(g, "half of the rate of the GPU's link %s; traces of PCIe 3 x16 have 3.7 to 8.3 GB/s",
         link->name);
@@ -258,8 +259,7 @@ static bool parameter_bytes(const basis *b, guess *g)
     }
     const double update_ns = dl_costs_step_ns(b->costs, 1, "update");
     const double bytes_per_s =
-        b->machine != NULL ? b->machine->models[b->machine->gpus[0].model].memory_bytes_per_s.value
-                           : 10e9;
+        b->machine != NULL ? dl_machine_model(b->machine, 0, 0)->memory_bytes_per_s.value : 10e9;
     g->value = floor(update_ns * 1e-9 * bytes_per_s / (UPDATE_VECTORS * UPDATE_SLOWER));
     if (!(g->value >= 1) || !(g->value < 1e15)) return false;
     SAY(g, "from the update's %s: momentum moves 5 vectors, at a third of the memory's rate",

@@ -341,6 +341,14 @@ static void look_for(void *user, const char *section, const dl_key *key, dl_quan
 
 dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine, dl_error *err)
 {
+    const bool all_ports = costs->network.bytes_per_s.known || costs->network.latency_ns.known;
+    if (machine != NULL && all_ports && dl_machine_has_unlike_ports(machine)) {
+        return dl_error_set_at(err, DL_ERR_UNSUPPORTED, costs->path, 0,
+                               "[network] bytes_per_s and latency_ns are of all ports alike, but "
+                               "those of %s differ: [machine link NAME] gives a class of links "
+                               "its rate and latency",
+                               machine->path);
+    }
     for (size_t i = 0; i < costs->machine_value_count; i++) {
         machine_check check = {.value = &costs->machine_values[i]};
         if (machine != NULL) dl_machine_each(machine, look_for, &check);

@@ -34,7 +34,7 @@ static dl_status read_machine(dl_costs *costs, const dl_ini *ini, const dl_ini_e
                               dl_error *err)
 {
     const char *section = entry->section + strlen("machine ");
-    const dl_key *key = dl_keys_find(&dl_machine_keys, section, entry->key);
+    const dl_key *key = dl_machine_find_key(section, entry->key);
     if (key == NULL || key->type != DL_KEY_QUANTITY) {
         return dl_ini_error(ini, entry, DL_ERR_NAME, err,
                             "a machine file has no rate or latency %s in [%s]", entry->key,

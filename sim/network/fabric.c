@@ -80,7 +80,7 @@ static bool is_tree(const dl_machine *m)
 
 static int leaves_of_group(const dl_machine *m)
 {
-    return m->fabric.kind == DL_FABRIC_RAIL ? m->nic_count : 1;
+    return m->fabric.kind == DL_FABRIC_RAIL ? m->kinds[0].nic_count : 1;
 }
 
 static int leaves_of(const dl_machine *m)
@@ -90,7 +90,7 @@ static int leaves_of(const dl_machine *m)
 
 static int ports_of_leaf(const dl_machine *m)
 {
-    return m->fabric.group_nodes * m->nic_count / leaves_of_group(m);
+    return m->fabric.group_nodes * m->kinds[0].nic_count / leaves_of_group(m);
 }
 
 /* That are told apart: all as one, or as many as carry the ports' rate over the oversubscription. */
@@ -114,7 +114,7 @@ static int leaf_links(const dl_machine *m)
 static int leaf_of(const dl_machine *m, int slot, int nic)
 {
     const int group = slot / m->fabric.group_nodes;
-    return m->fabric.kind == DL_FABRIC_RAIL ? group * m->nic_count + nic : group;
+    return m->fabric.kind == DL_FABRIC_RAIL ? group * m->kinds[0].nic_count + nic : group;
 }
 
 static double leaf_rate(const dl_machine *m, double port_bytes_per_s)

@@ -9,10 +9,10 @@
 #include "common/alloc.h"
 #include "sim/network/fabric.h"
 
-static int add_link(dl_links *links, double capacity, double latency_ns, const char *name,
+static int add_link(dl_node_links *links, double capacity, double latency_ns, const char *name,
                     const char *direction)
 {
-    size_t i = (size_t)links->per_node++;
+    size_t i = (size_t)links->count++;
     links->capacity = dl_realloc(links->capacity, i + 1, sizeof(double), "link capacities");
     links->latency_ns = dl_realloc(links->latency_ns, i + 1, sizeof(double), "link latencies");
     links->name = dl_realloc(links->name, i + 1, sizeof *links->name, "link names");
@@ -23,9 +23,10 @@ static int add_link(dl_links *links, double capacity, double latency_ns, const c
 }
 
 /* `lanes` links of a class side by side. */
-static dl_edge add_edge(dl_links *links, int class, int lanes, const char *name)
+static dl_edge add_edge(dl_node_links *links, const dl_link_class *classes, int class, int lanes,
+                        const char *name)
 {
-    const dl_link_class *c = &links->machine->classes[class];
+    const dl_link_class *c = &classes[class];
     dl_edge edge = {.both = -1};
     edge.up = add_link(links, lanes * c->bytes_per_s.value, c->latency_ns.value, name, "up");
     edge.down = add_link(links, lanes * c->bytes_per_s.value, c->latency_ns.value, name, "down");
@@ -40,135 +41,144 @@ static dl_edge *new_edges(int count)
     return dl_calloc((size_t)count, sizeof(dl_edge), "edges of a machine");
 }
 
-static void add_sockets(dl_links *links)
+static void add_sockets(dl_node_links *links, const dl_link_class *classes)
 {
-    const dl_machine *m = links->machine;
+    const dl_node_kind *n = links->kind;
     char name[DL_LINK_NAME_BYTES];
-    links->memory = dl_calloc((size_t)m->sockets, sizeof(int), "memory links");
-    links->root = new_edges(m->sockets);
-    links->socket_pair = new_edges(m->sockets * m->sockets);
-    for (int a = 0; a < m->sockets; a++) {
+    links->memory = dl_calloc((size_t)n->sockets, sizeof(int), "memory links");
+    links->root = new_edges(n->sockets);
+    links->socket_pair = new_edges(n->sockets * n->sockets);
+    for (int a = 0; a < n->sockets; a++) {
         snprintf(name, sizeof name, "socket%d", a);
-        links->memory[a] = add_link(links, m->memory_bytes_per_s.value, 0, name, "memory");
+        links->memory[a] = add_link(links, n->memory_bytes_per_s.value, 0, name, "memory");
         links->root[a] = (dl_edge){-1, -1, -1};
-        if (m->root_bytes_per_s.known) {
-            links->root[a].up = add_link(links, m->root_bytes_per_s.value, 0, name, "root up");
-            links->root[a].down = add_link(links, m->root_bytes_per_s.value, 0, name, "root down");
+        if (n->root_bytes_per_s.known) {
+            links->root[a].up = add_link(links, n->root_bytes_per_s.value, 0, name, "root up");
+            links->root[a].down = add_link(links, n->root_bytes_per_s.value, 0, name, "root down");
         }
-        for (int b = a + 1; b < m->sockets; b++) {
+        for (int b = a + 1; b < n->sockets; b++) {
             snprintf(name, sizeof name, "socket%d-socket%d", a, b);
-            links->socket_pair[a * m->sockets + b] = add_edge(links, m->socket_link, 1, name);
+            links->socket_pair[a * n->sockets + b] =
+                add_edge(links, classes, n->socket_link, 1, name);
         }
     }
 }
 
-static void add_devices(dl_links *links)
+static void add_devices(dl_node_links *links, const dl_link_class *classes)
 {
-    const dl_machine *m = links->machine;
+    const dl_node_kind *n = links->kind;
     char name[DL_LINK_NAME_BYTES];
-    links->pcie_switch = new_edges(m->switch_count);
-    links->gpu = new_edges(m->gpu_count);
-    links->nic = new_edges(m->nic_count);
-    links->port = new_edges(m->nic_count);
-    for (int i = 0; i < m->switch_count; i++) {
-        links->pcie_switch[i] = add_edge(links, m->switches[i].link, 1, m->switches[i].name);
+    links->pcie_switch = new_edges(n->switch_count);
+    links->gpu = new_edges(n->gpu_count);
+    links->nic = new_edges(n->nic_count);
+    links->port = new_edges(n->nic_count);
+    for (int i = 0; i < n->switch_count; i++) {
+        links->pcie_switch[i] =
+            add_edge(links, classes, n->switches[i].link, 1, n->switches[i].name);
     }
-    for (int i = 0; i < m->gpu_count; i++) {
+    for (int i = 0; i < n->gpu_count; i++) {
         snprintf(name, sizeof name, "gpu%d", i);
-        links->gpu[i] = add_edge(links, m->gpus[i].link, 1, name);
+        links->gpu[i] = add_edge(links, classes, n->gpus[i].link, 1, name);
     }
-    for (int i = 0; i < m->nic_count; i++) {
+    for (int i = 0; i < n->nic_count; i++) {
         snprintf(name, sizeof name, "nic%d", i);
-        links->nic[i] = add_edge(links, m->nics[i].link, 1, name);
+        links->nic[i] = add_edge(links, classes, n->nics[i].link, 1, name);
         snprintf(name, sizeof name, "port%d", i);
-        links->port[i] = add_edge(links, m->nics[i].port, 1, name);
+        links->port[i] = add_edge(links, classes, n->nics[i].port, 1, name);
     }
 }
 
-static void add_nvlinks(dl_links *links)
+static void add_nvlinks(dl_node_links *links, const dl_link_class *classes)
 {
-    const dl_machine *m = links->machine;
+    const dl_node_kind *n = links->kind;
     char name[DL_LINK_NAME_BYTES];
-    links->nvlink = new_edges(m->nvlink_count);
-    for (int i = 0; i < m->nvlink_count; i++) {
-        snprintf(name, sizeof name, "gpu%d-gpu%d", m->nvlinks[i].a, m->nvlinks[i].b);
-        links->nvlink[i] = add_edge(links, m->nvlinks[i].link, m->nvlinks[i].lanes, name);
+    links->nvlink = new_edges(n->nvlink_count);
+    for (int i = 0; i < n->nvlink_count; i++) {
+        snprintf(name, sizeof name, "gpu%d-gpu%d", n->nvlinks[i].a, n->nvlinks[i].b);
+        links->nvlink[i] = add_edge(links, classes, n->nvlinks[i].link, n->nvlinks[i].lanes, name);
     }
-    if (m->nvswitch_link < 0) return;
-    links->nvswitch = new_edges(m->gpu_count);
-    for (int i = 0; i < m->gpu_count; i++) {
+    if (n->nvswitch_link < 0) return;
+    links->nvswitch = new_edges(n->gpu_count);
+    for (int i = 0; i < n->gpu_count; i++) {
         snprintf(name, sizeof name, "gpu%d nvswitch", i);
-        links->nvswitch[i] = add_edge(links, m->nvswitch_link, 1, name);
+        links->nvswitch[i] = add_edge(links, classes, n->nvswitch_link, 1, name);
     }
 }
 
-static bool is_above(const dl_machine *m, int above, int place)
+static bool is_above(const dl_node_kind *n, int above, int place)
 {
     while (place >= 0 && place != above)
-        place = dl_machine_parent(m, place);
+        place = dl_machine_parent(n, place);
     return place == above;
 }
 
 /* The lowest place over both, -1 if they are on different sockets. */
-static int common_place(const dl_machine *m, int a, int b)
+static int common_place(const dl_node_kind *n, int a, int b)
 {
-    while (a >= 0 && !is_above(m, a, b))
-        a = dl_machine_parent(m, a);
+    while (a >= 0 && !is_above(n, a, b))
+        a = dl_machine_parent(n, a);
     return a;
 }
 
 /* Distance in edges between two places; other sockets are further than any place of the own. */
-static int distance(const dl_machine *m, int a, int b)
+static int distance(const dl_node_kind *n, int a, int b)
 {
-    int top = common_place(m, a, b);
+    int top = common_place(n, a, b);
     if (top < 0) return 2 * DL_MACHINE_MAX_DEPTH + 2;
     int edges = 0;
-    for (int place = a; place != top; place = dl_machine_parent(m, place))
+    for (int place = a; place != top; place = dl_machine_parent(n, place))
         edges++;
-    for (int place = b; place != top; place = dl_machine_parent(m, place))
+    for (int place = b; place != top; place = dl_machine_parent(n, place))
         edges++;
     return edges;
 }
 
 /* The nearest NIC of GPU or host `index`; in turn for GPUs at one place to which some are equally near. */
-static int nearest_nic(const dl_machine *m, bool is_gpu, int index)
+static int nearest_nic(const dl_node_kind *n, bool is_gpu, int index)
 {
-    const int at = is_gpu ? m->gpus[index].parent : index;
+    const int at = is_gpu ? n->gpus[index].parent : index;
     int rank = 0; /* of the GPU among those at the same place */
     for (int i = 0; is_gpu && i < index; i++)
-        rank += m->gpus[i].parent == at;
+        rank += n->gpus[i].parent == at;
     int nearest = INT32_MAX, equal = 0;
-    for (int i = 0; i < m->nic_count; i++) {
-        int far = distance(m, at, m->nics[i].parent);
+    for (int i = 0; i < n->nic_count; i++) {
+        int far = distance(n, at, n->nics[i].parent);
         equal = far < nearest ? 1 : equal + (far == nearest);
         if (far < nearest) nearest = far;
     }
     int left = equal > 0 ? rank % equal : 0;
-    for (int i = 0; i < m->nic_count; i++) {
-        if (distance(m, at, m->nics[i].parent) == nearest && left-- == 0) return i;
+    for (int i = 0; i < n->nic_count; i++) {
+        if (distance(n, at, n->nics[i].parent) == nearest && left-- == 0) return i;
     }
     return -1;
 }
 
-static void find_nics(dl_links *links)
+static void find_nics(dl_node_links *links)
 {
-    const dl_machine *m = links->machine;
-    links->gpu_nic = dl_calloc((size_t)m->gpu_count, sizeof *links->gpu_nic, "NICs of GPUs");
-    links->host_nic = dl_calloc((size_t)m->sockets, sizeof *links->host_nic, "NICs of hosts");
-    for (int g = 0; g < m->gpu_count; g++)
-        links->gpu_nic[g] = nearest_nic(m, true, g);
-    for (int h = 0; h < m->sockets; h++)
-        links->host_nic[h] = nearest_nic(m, false, h);
+    const dl_node_kind *n = links->kind;
+    links->gpu_nic = dl_calloc((size_t)n->gpu_count, sizeof *links->gpu_nic, "NICs of GPUs");
+    links->host_nic = dl_calloc((size_t)n->sockets, sizeof *links->host_nic, "NICs of hosts");
+    for (int g = 0; g < n->gpu_count; g++)
+        links->gpu_nic[g] = nearest_nic(n, true, g);
+    for (int h = 0; h < n->sockets; h++)
+        links->host_nic[h] = nearest_nic(n, false, h);
 }
 
 void dl_links_init(dl_links *links, const dl_machine *machine)
 {
     *links = (dl_links){.machine = machine, .core = -1, .sites = -1, .fabric = -1, .pairs = -1};
     links->site_capacity = (double)NAN;
-    add_sockets(links);
-    add_devices(links);
-    add_nvlinks(links);
-    find_nics(links);
+    links->kinds =
+        dl_calloc((size_t)machine->kind_count, sizeof *links->kinds, "links of kinds of nodes");
+    for (int k = 0; k < machine->kind_count; k++) {
+        dl_node_links *node = &links->kinds[k];
+        node->kind = &machine->kinds[k];
+        add_sockets(node, machine->classes);
+        add_devices(node, machine->classes);
+        add_nvlinks(node, machine->classes);
+        find_nics(node);
+        if (node->count > links->per_node) links->per_node = node->count;
+    }
     links->count = machine->nodes * links->per_node;
     if (machine->network_bytes_per_s.known) links->core = links->count++;
     if (machine->site_count > 0) {
@@ -182,31 +192,51 @@ void dl_links_init(dl_links *links, const dl_machine *machine)
     dl_fabric_slots(machine, links->slots);
 }
 
+static void free_node(dl_node_links *node)
+{
+    free(node->capacity);
+    free(node->latency_ns);
+    free(node->name);
+    free(node->gpu);
+    free(node->pcie_switch);
+    free(node->nic);
+    free(node->port);
+    free(node->root);
+    free(node->socket_pair);
+    free(node->nvlink);
+    free(node->nvswitch);
+    free(node->memory);
+    free(node->gpu_nic);
+    free(node->host_nic);
+}
+
 void dl_links_free(dl_links *links)
 {
-    free(links->capacity);
-    free(links->latency_ns);
-    free(links->name);
-    free(links->gpu);
-    free(links->pcie_switch);
-    free(links->nic);
-    free(links->port);
-    free(links->root);
-    free(links->socket_pair);
-    free(links->nvlink);
-    free(links->nvswitch);
-    free(links->memory);
-    free(links->gpu_nic);
-    free(links->host_nic);
+    for (int k = 0; links->kinds != NULL && k < links->machine->kind_count; k++)
+        free_node(&links->kinds[k]);
+    free(links->kinds);
     free(links->slots);
     *links = (dl_links){0};
 }
 
-static double *copy_of(const double *values, int count)
+static void *copy_of(const void *values, int count, size_t size)
 {
-    double *copy = dl_calloc((size_t)count, sizeof *copy, "link limits");
-    memcpy(copy, values, (size_t)count * sizeof *copy);
+    void *copy = dl_calloc((size_t)count, size, "link limits");
+    memcpy(copy, values, (size_t)count * size);
     return copy;
+}
+
+static void limit_ports(dl_node_links *node, const dl_network_limits *limits)
+{
+    node->capacity = copy_of(node->capacity, node->count, sizeof *node->capacity);
+    node->latency_ns = copy_of(node->latency_ns, node->count, sizeof *node->latency_ns);
+    for (int i = 0; i < node->kind->nic_count; i++) {
+        const int ways[] = {node->port[i].up, node->port[i].down};
+        for (int w = 0; w < 2; w++) {
+            if (!isnan(limits->bytes_per_s)) node->capacity[ways[w]] = limits->bytes_per_s;
+            if (!isnan(limits->latency_ns)) node->latency_ns[ways[w]] = limits->latency_ns / 2;
+        }
+    }
 }
 
 void dl_links_limit_network(const dl_links *links, const dl_network_limits *limits,
@@ -214,15 +244,9 @@ void dl_links_limit_network(const dl_links *links, const dl_network_limits *limi
 {
     const dl_machine *m = links->machine;
     *limited = *links;
-    limited->capacity = copy_of(links->capacity, links->per_node);
-    limited->latency_ns = copy_of(links->latency_ns, links->per_node);
-    for (int i = 0; i < m->nic_count; i++) {
-        const int ways[] = {links->port[i].up, links->port[i].down};
-        for (int w = 0; w < 2; w++) {
-            if (!isnan(limits->bytes_per_s)) limited->capacity[ways[w]] = limits->bytes_per_s;
-            if (!isnan(limits->latency_ns)) limited->latency_ns[ways[w]] = limits->latency_ns / 2;
-        }
-    }
+    limited->kinds = copy_of(links->kinds, m->kind_count, sizeof *links->kinds);
+    for (int k = 0; k < m->kind_count; k++)
+        limit_ports(&limited->kinds[k], limits);
     limited->site_capacity = limits->site_bytes_per_s;
     if (!isnan(limits->message_ns)) limited->message_ns = limits->message_ns;
     if (isnan(limits->pair_bytes_per_s)) return;
@@ -233,9 +257,35 @@ void dl_links_limit_network(const dl_links *links, const dl_network_limits *limi
 
 void dl_links_free_limited(dl_links *limited)
 {
-    free(limited->capacity);
-    free(limited->latency_ns);
+    for (int k = 0; limited->kinds != NULL && k < limited->machine->kind_count; k++) {
+        free(limited->kinds[k].capacity);
+        free(limited->kinds[k].latency_ns);
+    }
+    free(limited->kinds);
     *limited = (dl_links){0};
+}
+
+const dl_node_links *dl_links_node(const dl_links *links, int node)
+{
+    return &links->kinds[dl_machine_kind(links->machine, node)];
+}
+
+int dl_links_socket(const dl_links *links, dl_place gpu)
+{
+    const dl_node_kind *node = dl_machine_node(links->machine, gpu.node);
+    return dl_machine_socket(node, node->gpus[gpu.index].parent);
+}
+
+dl_place dl_place_of_gpu(const dl_machine *machine, int number)
+{
+    dl_place place = {.kind = DL_PLACE_GPU};
+    place.node = dl_machine_find_gpu(machine, number, &place.index);
+    return place;
+}
+
+int dl_place_gpu_number(const dl_machine *machine, dl_place gpu)
+{
+    return dl_machine_gpus_before(machine, gpu.node) + gpu.index;
 }
 
 /* The rate of the site, or pair of sites, whose link it is. */
@@ -261,11 +311,13 @@ double dl_links_capacity(const dl_links *links, int link)
     if (link == links->core) return links->machine->network_bytes_per_s.value;
     if (links->pairs >= 0 && link >= links->pairs) return links->pair_capacity;
     if (links->fabric >= 0 && link >= links->fabric) {
-        const double port = links->capacity[links->port[0].up];
+        const double port = links->kinds[0].capacity[links->kinds[0].port[0].up];
         return dl_fabric_capacity(links->machine, port, link - links->fabric);
     }
     if (links->sites >= 0 && link >= links->sites) return site_capacity(links, link);
-    return links->capacity[link % links->per_node];
+    const dl_node_links *node = dl_links_node(links, link / links->per_node);
+    const int own = link % links->per_node;
+    return own < node->count ? node->capacity[own] : UNLIMITED_BYTES_PER_S;
 }
 
 const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAME_BYTES])
@@ -290,10 +342,12 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
     } else if (links->pairs >= 0 && link >= links->pairs) {
         snprintf(text, DL_LINK_NAME_BYTES, "network between two nodes");
     } else if (links->machine->nodes == 1) {
-        snprintf(text, DL_LINK_NAME_BYTES, "%s", links->name[link]);
+        snprintf(text, DL_LINK_NAME_BYTES, "%s", dl_links_node(links, 0)->name[link]);
     } else {
+        const dl_node_links *node = dl_links_node(links, link / links->per_node);
+        const int own = link % links->per_node;
         snprintf(text, DL_LINK_NAME_BYTES, "node%d %.80s", link / links->per_node,
-                 links->name[link % links->per_node]);
+                 own < node->count ? node->name[own] : "without this link");
     }
     return text;
 }
@@ -307,30 +361,42 @@ static void add_link_to(dl_route *route, int link)
     route->uses[route->count++] = 1;
 }
 
+/* The part of a route that is in one node. */
+typedef struct path {
+    const dl_node_links *node;
+    int first; /* number of its first link */
+    dl_route *route;
+} path;
+
+static path path_in(const dl_links *links, int node, dl_route *route)
+{
+    return (path){dl_links_node(links, node), node * links->per_node, route};
+}
+
 /* One use more of a link of a node; -1 = there is none. */
-static void cross(const dl_links *links, dl_route *route, int node, int link)
+static void cross(const path *p, int link)
 {
     if (link < 0) return;
-    int number = node * links->per_node + link;
-    route->latency_ns += links->latency_ns[link];
-    for (int i = 0; i < route->count; i++) {
-        if (route->links[i] != number) continue;
-        route->uses[i]++;
+    int number = p->first + link;
+    p->route->latency_ns += p->node->latency_ns[link];
+    for (int i = 0; i < p->route->count; i++) {
+        if (p->route->links[i] != number) continue;
+        p->route->uses[i]++;
         return;
     }
-    add_link_to(route, number);
+    add_link_to(p->route, number);
 }
 
-static void go_up(const dl_links *links, dl_route *route, int node, dl_edge edge)
+static void go_up(const path *p, dl_edge edge)
 {
-    cross(links, route, node, edge.up);
-    cross(links, route, node, edge.both);
+    cross(p, edge.up);
+    cross(p, edge.both);
 }
 
-static void go_down(const dl_links *links, dl_route *route, int node, dl_edge edge)
+static void go_down(const path *p, dl_edge edge)
 {
-    cross(links, route, node, edge.down);
-    cross(links, route, node, edge.both);
+    cross(p, edge.down);
+    cross(p, edge.both);
 }
 
 /* A device of a node: its own edge, and the place that it hangs on. */
@@ -339,82 +405,82 @@ typedef struct device {
     int parent;
 } device;
 
-static device gpu_device(const dl_links *links, int gpu)
+static device gpu_device(const path *p, int gpu)
 {
-    return (device){links->gpu[gpu], links->machine->gpus[gpu].parent};
+    return (device){p->node->gpu[gpu], p->node->kind->gpus[gpu].parent};
 }
 
-static device nic_device(const dl_links *links, int nic)
+static device nic_device(const path *p, int nic)
 {
-    return (device){links->nic[nic], links->machine->nics[nic].parent};
+    return (device){p->node->nic[nic], p->node->kind->nics[nic].parent};
 }
 
 /* Between the device and the place `top` over it. */
-static void climb(const dl_links *links, dl_route *route, int node, device d, int top)
+static void climb(const path *p, device d, int top)
 {
-    const dl_machine *m = links->machine;
-    go_up(links, route, node, d.edge);
-    for (int place = d.parent; place != top; place = dl_machine_parent(m, place))
-        go_up(links, route, node, links->pcie_switch[place - m->sockets]);
+    const dl_node_kind *n = p->node->kind;
+    go_up(p, d.edge);
+    for (int place = d.parent; place != top; place = dl_machine_parent(n, place))
+        go_up(p, p->node->pcie_switch[place - n->sockets]);
 }
 
-static void descend(const dl_links *links, dl_route *route, int node, device d, int top)
+static void descend(const path *p, device d, int top)
 {
-    const dl_machine *m = links->machine;
-    for (int place = d.parent; place != top; place = dl_machine_parent(m, place))
-        go_down(links, route, node, links->pcie_switch[place - m->sockets]);
-    go_down(links, route, node, d.edge);
+    const dl_node_kind *n = p->node->kind;
+    for (int place = d.parent; place != top; place = dl_machine_parent(n, place))
+        go_down(p, p->node->pcie_switch[place - n->sockets]);
+    go_down(p, d.edge);
 }
 
-static void change_socket(const dl_links *links, dl_route *route, int node, int from, int to)
+static void change_socket(const path *p, int from, int to)
 {
-    int sockets = links->machine->sockets;
-    if (from < to) go_up(links, route, node, links->socket_pair[from * sockets + to]);
-    if (from > to) go_down(links, route, node, links->socket_pair[to * sockets + from]);
+    int sockets = p->node->kind->sockets;
+    if (from < to) go_up(p, p->node->socket_pair[from * sockets + to]);
+    if (from > to) go_down(p, p->node->socket_pair[to * sockets + from]);
 }
 
-static void device_to_memory(const dl_links *links, dl_route *route, int node, device d, int socket)
+static void device_to_memory(const path *p, device d, int socket)
 {
-    int own = dl_machine_socket(links->machine, d.parent);
-    climb(links, route, node, d, own);
-    go_up(links, route, node, links->root[own]);
-    change_socket(links, route, node, own, socket);
-    cross(links, route, node, links->memory[socket]);
+    int own = dl_machine_socket(p->node->kind, d.parent);
+    climb(p, d, own);
+    go_up(p, p->node->root[own]);
+    change_socket(p, own, socket);
+    cross(p, p->node->memory[socket]);
 }
 
-static void memory_to_device(const dl_links *links, dl_route *route, int node, int socket, device d)
+static void memory_to_device(const path *p, int socket, device d)
 {
-    int own = dl_machine_socket(links->machine, d.parent);
-    cross(links, route, node, links->memory[socket]);
-    change_socket(links, route, node, socket, own);
-    go_down(links, route, node, links->root[own]);
-    descend(links, route, node, d, own);
+    int own = dl_machine_socket(p->node->kind, d.parent);
+    cross(p, p->node->memory[socket]);
+    change_socket(p, socket, own);
+    go_down(p, p->node->root[own]);
+    descend(p, d, own);
 }
 
 /* Through the tree without host memory. */
-static void device_to_device(const dl_links *links, dl_route *route, int node, device a, device b)
+static void device_to_device(const path *p, device a, device b)
 {
-    const dl_machine *m = links->machine;
-    int top = common_place(m, a.parent, b.parent);
-    if (top >= m->sockets) {
-        climb(links, route, node, a, top);
-        descend(links, route, node, b, top);
+    const dl_node_kind *n = p->node->kind;
+    int top = common_place(n, a.parent, b.parent);
+    if (top >= n->sockets) {
+        climb(p, a, top);
+        descend(p, b, top);
         return;
     }
-    int from = dl_machine_socket(m, a.parent), to = dl_machine_socket(m, b.parent);
-    climb(links, route, node, a, from);
-    go_up(links, route, node, links->root[from]);
-    change_socket(links, route, node, from, to);
-    go_down(links, route, node, links->root[to]);
-    descend(links, route, node, b, to);
+    int from = dl_machine_socket(n, a.parent), to = dl_machine_socket(n, b.parent);
+    climb(p, a, from);
+    go_up(p, p->node->root[from]);
+    change_socket(p, from, to);
+    go_down(p, p->node->root[to]);
+    descend(p, b, to);
 }
 
-static bool peers(const dl_machine *m, int a, int b)
+static bool peers(const dl_node_kind *n, int a, int b)
 {
-    int top = common_place(m, m->gpus[a].parent, m->gpus[b].parent);
-    switch (m->peer) {
+    int top = common_place(n, n->gpus[a].parent, n->gpus[b].parent);
+    switch (n->peer) {
     case DL_PEER_NONE: return false;
-    case DL_PEER_SWITCH: return top >= m->sockets;
+    case DL_PEER_SWITCH: return top >= n->sockets;
     case DL_PEER_SOCKET: return top >= 0;
     case DL_PEER_ALL: return true;
     }
@@ -422,82 +488,81 @@ static bool peers(const dl_machine *m, int a, int b)
 }
 
 /* Takes the NVLink between two GPUs, or the NVSwitch; false if there is neither. */
-static bool route_nvlink(const dl_links *links, dl_route *route, int node, int a, int b)
+static bool route_nvlink(const path *p, int a, int b)
 {
-    const dl_machine *m = links->machine;
-    for (int i = 0; i < m->nvlink_count; i++) {
-        if (m->nvlinks[i].a == a && m->nvlinks[i].b == b) {
-            go_up(links, route, node, links->nvlink[i]);
+    const dl_node_kind *n = p->node->kind;
+    for (int i = 0; i < n->nvlink_count; i++) {
+        if (n->nvlinks[i].a == a && n->nvlinks[i].b == b) {
+            go_up(p, p->node->nvlink[i]);
             return true;
         }
-        if (m->nvlinks[i].a == b && m->nvlinks[i].b == a) {
-            go_down(links, route, node, links->nvlink[i]);
+        if (n->nvlinks[i].a == b && n->nvlinks[i].b == a) {
+            go_down(p, p->node->nvlink[i]);
             return true;
         }
     }
-    if (links->nvswitch == NULL) return false;
-    go_up(links, route, node, links->nvswitch[a]);
-    go_down(links, route, node, links->nvswitch[b]);
+    if (p->node->nvswitch == NULL) return false;
+    go_up(p, p->node->nvswitch[a]);
+    go_down(p, p->node->nvswitch[b]);
     return true;
 }
 
-static void route_gpus(const dl_links *links, dl_route *route, int node, int a, int b)
+static void route_gpus(const path *p, int a, int b)
 {
-    const dl_machine *m = links->machine;
-    if (a == b || route_nvlink(links, route, node, a, b)) return;
-    device from = gpu_device(links, a), to = gpu_device(links, b);
-    if (peers(m, a, b)) {
-        device_to_device(links, route, node, from, to);
+    const dl_node_kind *n = p->node->kind;
+    if (a == b || route_nvlink(p, a, b)) return;
+    device from = gpu_device(p, a), to = gpu_device(p, b);
+    if (peers(n, a, b)) {
+        device_to_device(p, from, to);
         return;
     }
-    int socket = dl_machine_socket(m, from.parent);
-    route->staged = true;
-    device_to_memory(links, route, node, from, socket);
-    memory_to_device(links, route, node, socket, to);
+    int socket = dl_machine_socket(n, from.parent);
+    p->route->staged = true;
+    device_to_memory(p, from, socket);
+    memory_to_device(p, socket, to);
 }
 
 int dl_links_nic(const dl_links *links, dl_place place)
 {
+    const dl_node_links *node = dl_links_node(links, place.node);
     const int nic =
-        place.kind == DL_PLACE_GPU ? links->gpu_nic[place.index] : links->host_nic[place.index];
-    DL_ASSERT(nic >= 0, "%d NICs", links->machine->nic_count);
+        place.kind == DL_PLACE_GPU ? node->gpu_nic[place.index] : node->host_nic[place.index];
+    DL_ASSERT(nic >= 0, "%d NICs", node->kind->nic_count);
     return nic;
 }
 
 /* Between a place and the network: by its NIC, with host memory between them where needed. */
-static void route_out(const dl_links *links, dl_route *route, dl_place from)
+static void route_out(const path *p, int nic, dl_place from)
 {
-    const dl_machine *m = links->machine;
-    int nic = dl_links_nic(links, from);
-    device out = nic_device(links, nic);
+    const dl_node_kind *n = p->node->kind;
+    device out = nic_device(p, nic);
     if (from.kind == DL_PLACE_HOST) {
-        memory_to_device(links, route, from.node, from.index, out);
-    } else if (m->gpudirect) {
-        device_to_device(links, route, from.node, gpu_device(links, from.index), out);
+        memory_to_device(p, from.index, out);
+    } else if (n->gpudirect) {
+        device_to_device(p, gpu_device(p, from.index), out);
     } else {
-        int socket = dl_machine_socket(m, out.parent);
-        route->staged = true;
-        device_to_memory(links, route, from.node, gpu_device(links, from.index), socket);
-        memory_to_device(links, route, from.node, socket, out);
+        int socket = dl_machine_socket(n, out.parent);
+        p->route->staged = true;
+        device_to_memory(p, gpu_device(p, from.index), socket);
+        memory_to_device(p, socket, out);
     }
-    go_up(links, route, from.node, links->port[nic]);
+    go_up(p, p->node->port[nic]);
 }
 
-static void route_in(const dl_links *links, dl_route *route, dl_place to)
+static void route_in(const path *p, int nic, dl_place to)
 {
-    const dl_machine *m = links->machine;
-    int nic = dl_links_nic(links, to);
-    device in = nic_device(links, nic);
-    go_down(links, route, to.node, links->port[nic]);
+    const dl_node_kind *n = p->node->kind;
+    device in = nic_device(p, nic);
+    go_down(p, p->node->port[nic]);
     if (to.kind == DL_PLACE_HOST) {
-        device_to_memory(links, route, to.node, in, to.index);
-    } else if (m->gpudirect) {
-        device_to_device(links, route, to.node, in, gpu_device(links, to.index));
+        device_to_memory(p, in, to.index);
+    } else if (n->gpudirect) {
+        device_to_device(p, in, gpu_device(p, to.index));
     } else {
-        int socket = dl_machine_socket(m, in.parent);
-        route->staged = true;
-        device_to_memory(links, route, to.node, in, socket);
-        memory_to_device(links, route, to.node, socket, gpu_device(links, to.index));
+        int socket = dl_machine_socket(n, in.parent);
+        p->route->staged = true;
+        device_to_memory(p, in, socket);
+        memory_to_device(p, socket, gpu_device(p, to.index));
     }
 }
 
@@ -545,30 +610,32 @@ static void cross_fabric(const dl_links *links, dl_route *route, dl_place from, 
 
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
 {
+    const path p = path_in(links, from.node, route);
     route->count = 0;
     route->latency_ns = route->message_ns = 0;
     route->staged = route->leaves_node = false;
     if (from.node != to.node) {
         /* A NIC sends down the tree's edge towards itself, like a GPU. */
+        const path in = path_in(links, to.node, route);
         route->leaves_node = true;
         route->message_ns = links->message_ns;
-        route_out(links, route, from);
+        route_out(&p, dl_links_nic(links, from), from);
         if (links->core >= 0) add_link_to(route, links->core);
         if (links->fabric >= 0) cross_fabric(links, route, from, to);
         cross_sites(links, route, dl_machine_site(links->machine, from.node),
                     dl_machine_site(links->machine, to.node));
         if (links->pairs >= 0) add_link_to(route, pair_link(links, from.node, to.node));
-        route_in(links, route, to);
+        route_in(&in, dl_links_nic(links, to), to);
     } else if (from.kind == DL_PLACE_GPU && to.kind == DL_PLACE_GPU) {
-        route_gpus(links, route, from.node, from.index, to.index);
+        route_gpus(&p, from.index, to.index);
     } else if (from.kind == DL_PLACE_GPU) {
-        device_to_memory(links, route, from.node, gpu_device(links, from.index), to.index);
+        device_to_memory(&p, gpu_device(&p, from.index), to.index);
     } else if (to.kind == DL_PLACE_GPU) {
-        memory_to_device(links, route, from.node, from.index, gpu_device(links, to.index));
+        memory_to_device(&p, from.index, gpu_device(&p, to.index));
     } else {
-        cross(links, route, from.node, links->memory[from.index]);
-        change_socket(links, route, from.node, from.index, to.index);
-        cross(links, route, from.node, links->memory[to.index]);
+        cross(&p, p.node->memory[from.index]);
+        change_socket(&p, from.index, to.index);
+        cross(&p, p.node->memory[to.index]);
     }
 }
 

@@ -16,8 +16,8 @@
  * latencies of both. What it leaves out: two hops over NVLink, and the GPUs' own memory, which is
  * faster than any link to it.
  *
- * All nodes are equal, so that link l of node k is number k * per_node + l; the network's core, if
- * the file limits it, comes after them, then two links of each site (up, down) and two of each pair of
+ * Link l of node k is number k * per_node + l, where per_node is that of the kind of node with the
+ * most links: the others leave numbers out. The network's core, if the file limits it, comes after them, then two links of each site (up, down) and two of each pair of
  * sites (from the first to the second, back), then those of the fabric (sim/network/fabric.h), and
  * then a link for each pair of nodes, if what two nodes
  * send each other is limited (dl_links_limit_network). Rates are bytes a second, latencies ns.
@@ -37,28 +37,35 @@ typedef struct dl_edge {
     int both;
 } dl_edge;
 
-typedef struct dl_links {
-    const dl_machine *machine; /* borrowed */
-    int count;                 /* of all nodes */
-    int per_node;
-    int core;                                /* number, -1 = not limited */
-    int sites;                               /* first of the sites' links; -1 = there are none */
-    double site_capacity;                    /* of all of them; NAN: as the machine file says */
-    int fabric;                              /* first link between switches; -1 likewise */
-    int pairs;                               /* of nodes 0 and 1, then 0 and 2, ...; -1 likewise */
-    double pair_capacity;                    /* of both directions together */
-    double message_ns;                       /* of the sender, for each message between nodes */
-    double *capacity;                        /* [per_node] bytes a second */
-    double *latency_ns;                      /* [per_node] */
-    char (*name)[DL_LINK_NAME_BYTES];        /* [per_node] "gpu3 up" */
+/* The links of a node of one kind. */
+typedef struct dl_node_links {
+    const dl_node_kind *kind; /* borrowed */
+    int count;
+    double *capacity;                        /* [count] bytes a second */
+    double *latency_ns;                      /* [count] */
+    char (*name)[DL_LINK_NAME_BYTES];        /* [count] "gpu3 up" */
     dl_edge *gpu, *pcie_switch, *nic, *port; /* of each GPU, switch, NIC; port: NIC to network */
     dl_edge *root;                           /* [sockets] */
     dl_edge *socket_pair;                    /* [sockets * sockets], used for a < b */
     dl_edge *nvlink;                         /* as in the machine */
-    dl_edge *nvswitch;                       /* of each GPU */
+    dl_edge *nvswitch;                       /* of each GPU; NULL without one */
     int *memory;                             /* [sockets] link numbers */
     int *gpu_nic, *host_nic; /* [GPUs], [sockets] that they copy to other nodes by; -1: none */
-    int *slots;              /* [nodes] of the fabric; NULL without one */
+} dl_node_links;
+
+typedef struct dl_links {
+    const dl_machine *machine; /* borrowed */
+    int count;                 /* of all nodes */
+    int per_node;              /* numbers of a node's links; no kind has more */
+    int core;                  /* number, -1 = not limited */
+    int sites;                 /* first of the sites' links; -1 = there are none */
+    double site_capacity;      /* of all of them; NAN: as the machine file says */
+    int fabric;                /* first link between switches; -1 likewise */
+    int pairs;                 /* of nodes 0 and 1, then 0 and 2, ...; -1 likewise */
+    double pair_capacity;      /* of both directions together */
+    double message_ns;         /* of the sender, for each message between nodes */
+    dl_node_links *kinds;      /* as in the machine */
+    int *slots;                /* [nodes] of the fabric; NULL without one */
 } dl_links;
 
 typedef enum dl_place_kind { DL_PLACE_GPU, DL_PLACE_HOST } dl_place_kind;
@@ -68,6 +75,10 @@ typedef struct dl_place {
     dl_place_kind kind;
     int node, index;
 } dl_place;
+
+/* GPU `number`, counted over all nodes, and back. */
+dl_place dl_place_of_gpu(const dl_machine *machine, int number);
+int dl_place_gpu_number(const dl_machine *machine, dl_place gpu);
 
 typedef struct dl_route {
     int count;
@@ -97,6 +108,12 @@ typedef struct dl_network_limits {
 void dl_links_limit_network(const dl_links *links, const dl_network_limits *limits,
                             dl_links *limited);
 void dl_links_free_limited(dl_links *limited);
+
+/* The links of a node. */
+const dl_node_links *dl_links_node(const dl_links *links, int node);
+
+/* The socket that a GPU is attached to. */
+int dl_links_socket(const dl_links *links, dl_place gpu);
 
 /* Capacity of link number `link` in bytes a second, > 0. */
 double dl_links_capacity(const dl_links *links, int link);

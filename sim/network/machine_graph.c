@@ -25,98 +25,158 @@ static void write_link(FILE *out, const dl_link_class *class, int lanes)
     fprintf(out, "\"%s];\n", assumed ? ", style=dashed" : "");
 }
 
+/* One node, whose parts are named with the prefix. */
+typedef struct drawing {
+    const dl_machine *machine;
+    const dl_node_kind *node;
+    char prefix[16]; /* "" where one kind of nodes is drawn */
+    FILE *out;
+} drawing;
+
 /* Sockets, each with its memory, and the links between them. */
-static void write_sockets(const dl_machine *m, FILE *out)
+static void write_sockets(const drawing *d)
 {
-    for (int s = 0; s < m->sockets; s++) {
-        fprintf(out, "  socket%d [shape=box, label=\"socket %d", s, s);
-        if (m->root_bytes_per_s.known) {
-            fprintf(out, "\\nroot %.4g GB/s", m->root_bytes_per_s.value / 1e9);
+    const dl_node_kind *n = d->node;
+    const char *in = d->prefix;
+    FILE *out = d->out;
+    for (int s = 0; s < n->sockets; s++) {
+        fprintf(out, "  %ssocket%d [shape=box, label=\"socket %d", in, s, s);
+        if (n->root_bytes_per_s.known) {
+            fprintf(out, "\\nroot %.4g GB/s", n->root_bytes_per_s.value / 1e9);
         }
-        fprintf(out, "\"];\n  memory%d [shape=cylinder, label=\"memory %d\"];\n", s, s);
-        bool assumed = m->memory_bytes_per_s.origin == DL_ORIGIN_ASSUMED;
-        fprintf(out, "  memory%d -- socket%d [label=\"%.4g GB/s\"%s];\n", s, s,
-                m->memory_bytes_per_s.value / 1e9, assumed ? ", style=dashed" : "");
+        fprintf(out, "\"];\n  %smemory%d [shape=cylinder, label=\"memory %d\"];\n", in, s, s);
+        bool assumed = n->memory_bytes_per_s.origin == DL_ORIGIN_ASSUMED;
+        fprintf(out, "  %smemory%d -- %ssocket%d [label=\"%.4g GB/s\"%s];\n", in, s, in, s,
+                n->memory_bytes_per_s.value / 1e9, assumed ? ", style=dashed" : "");
         for (int other = 0; other < s; other++) {
-            fprintf(out, "  socket%d -- socket%d", other, s);
-            write_link(out, &m->classes[m->socket_link], 1);
+            fprintf(out, "  %ssocket%d -- %ssocket%d", in, other, in, s);
+            write_link(out, &d->machine->classes[n->socket_link], 1);
         }
     }
 }
 
-/* The upper end of an edge: a socket or a switch, and what hangs below it. */
-static void write_up(const dl_machine *m, FILE *out, int parent)
+/* An edge from a socket or a switch down to what hangs below it. */
+static void write_edge(const drawing *d, int parent, const char *part, int number, int link)
 {
-    const char *kind = parent < m->sockets ? "socket" : "switch";
-    fprintf(out, "  %s%d -- ", kind, parent < m->sockets ? parent : parent - m->sockets);
+    const int sockets = d->node->sockets;
+    fprintf(d->out, "  %s%s%d -- %s%s%d", d->prefix, parent < sockets ? "socket" : "switch",
+            parent < sockets ? parent : parent - sockets, d->prefix, part, number);
+    write_link(d->out, &d->machine->classes[link], 1);
 }
 
-static void write_tree(const dl_machine *m, FILE *out)
+static void write_tree(const drawing *d)
 {
-    for (int i = 0; i < m->switch_count; i++) {
-        fprintf(out, "  switch%d [shape=diamond, label=\"", i);
-        write_quoted(out, m->switches[i].name);
+    const dl_node_kind *n = d->node;
+    const char *in = d->prefix;
+    FILE *out = d->out;
+    for (int i = 0; i < n->switch_count; i++) {
+        fprintf(out, "  %sswitch%d [shape=diamond, label=\"", in, i);
+        write_quoted(out, n->switches[i].name);
         fprintf(out, "\"];\n");
-        write_up(m, out, m->switches[i].parent);
-        fprintf(out, "switch%d", i);
-        write_link(out, &m->classes[m->switches[i].link], 1);
+        write_edge(d, n->switches[i].parent, "switch", i, n->switches[i].link);
     }
-    for (int i = 0; i < m->gpu_count; i++) {
-        fprintf(out, "  gpu%d [shape=box, style=rounded, label=\"gpu %d\\n", i, i);
-        write_quoted(out, m->models[m->gpus[i].model].name);
+    for (int i = 0; i < n->gpu_count; i++) {
+        fprintf(out, "  %sgpu%d [shape=box, style=rounded, label=\"gpu %d\\n", in, i, i);
+        write_quoted(out, d->machine->models[n->gpus[i].model].name);
         fprintf(out, "\"];\n");
-        write_up(m, out, m->gpus[i].parent);
-        fprintf(out, "gpu%d", i);
-        write_link(out, &m->classes[m->gpus[i].link], 1);
+        write_edge(d, n->gpus[i].parent, "gpu", i, n->gpus[i].link);
     }
-    for (int i = 0; i < m->nic_count; i++) {
-        fprintf(out, "  nic%d [shape=component, label=\"nic %d\"];\n", i, i);
-        write_up(m, out, m->nics[i].parent);
-        fprintf(out, "nic%d", i);
-        write_link(out, &m->classes[m->nics[i].link], 1);
+    for (int i = 0; i < n->nic_count; i++) {
+        fprintf(out, "  %snic%d [shape=component, label=\"nic %d\"];\n", in, i, i);
+        write_edge(d, n->nics[i].parent, "nic", i, n->nics[i].link);
     }
 }
 
-static void write_nvlinks(const dl_machine *m, FILE *out)
+static void write_nvlinks(const drawing *d)
 {
-    for (int i = 0; i < m->nvlink_count; i++) {
-        fprintf(out, "  gpu%d -- gpu%d", m->nvlinks[i].a, m->nvlinks[i].b);
-        write_link(out, &m->classes[m->nvlinks[i].link], m->nvlinks[i].lanes);
+    const dl_node_kind *n = d->node;
+    const char *in = d->prefix;
+    const dl_link_class *classes = d->machine->classes;
+    for (int i = 0; i < n->nvlink_count; i++) {
+        fprintf(d->out, "  %sgpu%d -- %sgpu%d", in, n->nvlinks[i].a, in, n->nvlinks[i].b);
+        write_link(d->out, &classes[n->nvlinks[i].link], n->nvlinks[i].lanes);
     }
-    if (m->nvswitch_link < 0) return;
-    fprintf(out, "  nvswitch [shape=hexagon, label=\"NVSwitch%s\"];\n",
-            m->nvswitch_sum_frac.known ? "\\nsums" : "");
-    for (int i = 0; i < m->gpu_count; i++) {
-        fprintf(out, "  gpu%d -- nvswitch", i);
-        write_link(out, &m->classes[m->nvswitch_link], 1);
+    if (n->nvswitch_link < 0) return;
+    fprintf(d->out, "  %snvswitch [shape=hexagon, label=\"NVSwitch%s\"];\n", in,
+            n->nvswitch_sum_frac.known ? "\\nsums" : "");
+    for (int i = 0; i < n->gpu_count; i++) {
+        fprintf(d->out, "  %sgpu%d -- %snvswitch", in, i, in);
+        write_link(d->out, &classes[n->nvswitch_link], 1);
     }
 }
 
-/* Ports of the NICs; the network is outside of the node. */
+static void write_ports(const drawing *d)
+{
+    for (int i = 0; i < d->node->nic_count; i++) {
+        fprintf(d->out, "  %snic%d -- network", d->prefix, i);
+        write_link(d->out, &d->machine->classes[d->node->nics[i].port], 1);
+    }
+}
+
+/* The network is outside of the nodes. */
 static void write_network(const dl_machine *m, FILE *out)
 {
-    if (m->nic_count == 0) return;
     fprintf(out, "  network [shape=ellipse, label=\"network");
     if (m->network_bytes_per_s.known) {
         fprintf(out, "\\n%.4g GB/s", m->network_bytes_per_s.value / 1e9);
     }
     fprintf(out, "\"];\n");
-    for (int i = 0; i < m->nic_count; i++) {
-        fprintf(out, "  nic%d -- network", i);
-        write_link(out, &m->classes[m->nics[i].port], 1);
+}
+
+static void write_node(const drawing *d)
+{
+    write_sockets(d);
+    write_tree(d);
+    write_nvlinks(d);
+}
+
+static int nodes_of(const dl_machine *m, int kind)
+{
+    int nodes = 0;
+    for (int r = 0; r < m->run_count && m->runs[r].first < m->nodes; r++) {
+        const int next = r + 1 < m->run_count ? m->runs[r + 1].first : m->nodes;
+        const int end = next < m->nodes ? next : m->nodes;
+        nodes += m->runs[r].kind == kind ? end - m->runs[r].first : 0;
+    }
+    return nodes;
+}
+
+/* A node of each kind that there is, in a box of its own. */
+static void write_kinds(const dl_machine *m, FILE *out)
+{
+    for (int k = 0; k < m->kind_count; k++) {
+        drawing d = {.machine = m, .node = &m->kinds[k], .out = out};
+        const int nodes = nodes_of(m, k);
+        if (nodes == 0) continue;
+        snprintf(d.prefix, sizeof d.prefix, "kind%d_", k);
+        fprintf(out, "  subgraph cluster_kind%d {\n  label=\"", k);
+        if (d.node->name != NULL) {
+            write_quoted(out, d.node->name);
+            fprintf(out, ": ");
+        }
+        fprintf(out, "%s%d node%s\";\n", nodes > 1 ? "one of " : "", nodes, nodes > 1 ? "s" : "");
+        write_node(&d);
+        fprintf(out, "  }\n");
+        write_ports(&d);
     }
 }
 
 void dl_machine_graph_write(const dl_machine *machine, FILE *out)
 {
+    const int first = dl_machine_kind(machine, 0);
+    const bool several = nodes_of(machine, first) < machine->nodes;
+    const drawing d = {.machine = machine, .node = &machine->kinds[first], .out = out};
     fprintf(out, "graph machine {\n  label=\"");
     write_quoted(out, machine->name);
-    if (machine->nodes > 1) fprintf(out, ", one of %d nodes", machine->nodes);
+    if (machine->nodes > 1 && !several) fprintf(out, ", one of %d nodes", machine->nodes);
     fprintf(out, "\";\n");
-    write_sockets(machine, out);
-    write_tree(machine, out);
-    write_nvlinks(machine, out);
-    write_network(machine, out);
+    if (!several) write_node(&d);
+    if (several || d.node->nic_count > 0) write_network(machine, out);
+    if (several) {
+        write_kinds(machine, out);
+    } else {
+        write_ports(&d);
+    }
     fprintf(out, "}\n");
 }
 

@@ -6,8 +6,8 @@
  *                            /    \
  *                        gpu 0    gpu 1       an edge is a link: its class, and GB/s of a direction
  *
- * One node is drawn, whatever their number, since all are equal; the network stands beside it. What
- * is assumed, not measured or from a catalogue, is dashed.
+ * One node of each kind is drawn, whatever their number; the network stands beside it. What is
+ * assumed, not measured or from a catalogue, is dashed.
  */
 #ifndef DL_SIM_MACHINE_GRAPH_H
 #define DL_SIM_MACHINE_GRAPH_H

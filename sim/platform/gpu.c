@@ -42,8 +42,7 @@ static void init_sharing(dl_gpus *gpus)
     const dl_machine *m = &options->machine;
     gpus->shared = gpus->config.workers > dl_gpu_options_count(options);
     if (!gpus->shared) return;
-    gpus->computing =
-        dl_calloc((size_t)m->nodes * (size_t)m->gpu_count, sizeof(int), "workers of GPUs");
+    gpus->computing = dl_calloc((size_t)dl_machine_gpus(m), sizeof(int), "workers of GPUs");
     gpus->share = dl_calloc((size_t)gpus->config.workers + 1, sizeof(double), "shares of GPUs");
     for (int k = 1; k <= gpus->config.workers; k++)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.costs, k));
@@ -142,7 +141,7 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
 double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu)
 {
     if (!gpus->shared || gpu.kind != DL_PLACE_GPU) return 1;
-    const int number = gpu.node * gpus->config.options->machine.gpu_count + gpu.index;
+    const int number = dl_place_gpu_number(&gpus->config.options->machine, gpu);
     const int most = gpus->config.workers;
     int others = gpus->computing[number];
     if (worker >= 0 && gpus->workers[worker].phase == DL_GPU_COMPUTES &&

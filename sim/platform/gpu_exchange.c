@@ -34,7 +34,7 @@ static void add_to_route(dl_route *route, int link)
 
 static int memory_link(const dl_links *links, dl_place host)
 {
-    return host.node * links->per_node + links->memory[host.index];
+    return host.node * links->per_node + dl_links_node(links, host.node)->memory[host.index];
 }
 
 int dl_gpus_memory_link(const dl_gpus *gpus, dl_place host)
@@ -105,7 +105,7 @@ static int class_over(dl_gpus *gpus, int first, int second)
 static int memory_class(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
-    int *number = &gpus->memory_class[gpu.node * m->gpu_count + gpu.index];
+    int *number = &gpus->memory_class[dl_place_gpu_number(m, gpu)];
     if (*number > 0) return *number - 1;
     const double rate = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes_per_s.value;
     char name[DL_LINK_NAME_BYTES];
@@ -151,11 +151,12 @@ void dl_gpus_add_storage(dl_gpus *gpus)
 static int driver_link(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
-    if (!m->staged_bytes_per_s.known) return -1;
-    int *number = &gpus->staging[gpu.node * m->gpu_count + gpu.index];
+    const dl_quantity *rate = &dl_machine_node(m, gpu.node)->staged_bytes_per_s;
+    if (!rate->known) return -1;
+    int *number = &gpus->staging[dl_place_gpu_number(m, gpu)];
     if (*number == 0) {
-        const int link = dl_gpus_add_own_link(gpus, m->staged_bytes_per_s.value,
-                                              "staged copies of node%d gpu%d", gpu.node, gpu.index);
+        const int link = dl_gpus_add_own_link(gpus, rate->value, "staged copies of node%d gpu%d",
+                                              gpu.node, gpu.index);
         *number = link + 1;
     }
     return *number - 1;
@@ -197,8 +198,8 @@ dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagi
     return (dl_gpu_copy){.class = dl_network_route_class(&gpus->network, &route),
                          .latency_ns =
                              dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
-                         .holds = {holds ? from.node * m->gpu_count + from.index : -1,
-                                   holds ? to.node * m->gpu_count + to.index : -1},
+                         .holds = {holds ? dl_place_gpu_number(m, from) : -1,
+                                   holds ? dl_place_gpu_number(m, to) : -1},
                          .domain = domain != dl_machine_domain(m, to.node) ? domain : -1};
 }
 
@@ -482,7 +483,7 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
 {
     const dl_gpus_config *config = &gpus->config;
     const dl_machine *m = &config->options->machine;
-    const size_t gpu_count = (size_t)m->nodes * (size_t)m->gpu_count;
+    const size_t gpu_count = (size_t)dl_machine_gpus(m);
     gpus->sent_bytes =
         dl_calloc((size_t)dl_machine_domains(m), sizeof *gpus->sent_bytes, "bytes of sites");
     gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");

@@ -34,7 +34,7 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
         input->idle_cores[n] = config->options->input_cores;
     for (size_t w = 0; w < workers; w++) {
         dl_place gpu = config->places[w];
-        dl_place host = {DL_PLACE_HOST, gpu.node, dl_machine_socket(m, m->gpus[gpu.index].parent)};
+        dl_place host = {DL_PLACE_HOST, gpu.node, dl_links_socket(&config->options->links, gpu)};
         dl_route route;
         dl_links_route(&config->options->links, host, gpu, &route);
         input->workers[w].class = dl_network_route_class(config->network, &route);

@@ -166,8 +166,7 @@ double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu);
 /* The worker's GPU over all nodes, as in dl_gpus.computing and .held. */
 static inline int dl_gpus_number(const dl_gpus *gpus, int worker)
 {
-    const dl_place place = gpus->places[worker];
-    return place.node * gpus->config.options->machine.gpu_count + place.index;
+    return dl_place_gpu_number(&gpus->config.options->machine, gpus->places[worker]);
 }
 
 /* The shard is not on the worker's own GPU. */

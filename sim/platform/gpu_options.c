@@ -31,9 +31,12 @@ static void quicken(double *bytes_per_s, double factor)
 
 static void scale_links(dl_links *links, double factor)
 {
-    for (int l = 0; l < links->per_node; l++) {
-        quicken(&links->capacity[l], factor);
-        links->latency_ns[l] *= factor;
+    for (int k = 0; k < links->machine->kind_count; k++) {
+        dl_node_links *node = &links->kinds[k];
+        for (int l = 0; l < node->count; l++) {
+            quicken(&node->capacity[l], factor);
+            node->latency_ns[l] *= factor;
+        }
     }
 }
 
@@ -41,7 +44,10 @@ static void scale_links(dl_links *links, double factor)
 static void scale_memories(dl_machine *m, double factor)
 {
     if (m->network_bytes_per_s.known) quicken(&m->network_bytes_per_s.value, factor);
-    if (m->staged_bytes_per_s.known) quicken(&m->staged_bytes_per_s.value, factor);
+    for (int k = 0; k < m->kind_count; k++) {
+        dl_quantity *rate = &m->kinds[k].staged_bytes_per_s;
+        if (rate->known) quicken(&rate->value, factor);
+    }
     for (int i = 0; i < m->model_count; i++)
         quicken(&m->models[i].memory_bytes_per_s.value, factor);
     for (int i = 0; i < m->site_count; i++) {
@@ -69,15 +75,14 @@ void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor)
 int dl_gpu_options_count(const dl_gpu_options *options)
 {
     if (options->gpus != NULL) return options->gpu_count;
-    return options->machine.nodes * options->machine.gpu_count;
+    return dl_machine_gpus(&options->machine);
 }
 
 dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
 {
     const int number = worker % dl_gpu_options_count(options);
-    int gpu = options->gpus != NULL ? options->gpus[number] : number;
-    int per_node = options->machine.gpu_count;
-    return (dl_place){DL_PLACE_GPU, gpu / per_node, gpu % per_node};
+    return dl_place_of_gpu(&options->machine,
+                           options->gpus != NULL ? options->gpus[number] : number);
 }
 
 /* Shards of the server of `workers` workers, >= 1. */
@@ -101,10 +106,10 @@ dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
 {
     const dl_machine *m = &options->machine;
     if (options->where == DL_WHERE_GPU) {
-        int gpu = (options->where_gpu + shard) % (m->nodes * m->gpu_count);
-        return (dl_place){DL_PLACE_GPU, gpu / m->gpu_count, gpu % m->gpu_count};
+        return dl_place_of_gpu(m, (options->where_gpu + shard) % dl_machine_gpus(m));
     }
-    return (dl_place){DL_PLACE_HOST, shard % m->nodes, shard / m->nodes % m->sockets};
+    const int node = shard % m->nodes, sockets = dl_machine_node(m, node)->sockets;
+    return (dl_place){DL_PLACE_HOST, node, shard / m->nodes % sockets};
 }
 
 static void worst(dl_origin *origin, const dl_quantity *quantity)
@@ -123,8 +128,10 @@ dl_origin dl_gpu_options_origin(const dl_gpu_options *options)
     }
     for (int g = 0; g < m->model_count && options->where == DL_WHERE_GPU; g++)
         worst(&origin, &m->models[g].memory_bytes_per_s);
-    worst(&origin, &m->memory_bytes_per_s);
-    worst(&origin, &m->root_bytes_per_s);
+    for (int k = 0; k < m->kind_count; k++) {
+        worst(&origin, &m->kinds[k].memory_bytes_per_s);
+        worst(&origin, &m->kinds[k].root_bytes_per_s);
+    }
     worst(&origin, &m->network_bytes_per_s);
     if (m->library == DL_LIBRARY_NCCL && origin > DL_ORIGIN_CATALOGUE) origin = DL_ORIGIN_CATALOGUE;
     for (int p = 0; p < m->protocol_count; p++) {
@@ -159,6 +166,7 @@ static void take_machine(const dl_costs *costs, dl_gpu_options *at)
     m->models = copy_parts(m->models, m->model_count, sizeof *m->models);
     m->classes = copy_parts(m->classes, m->class_count, sizeof *m->classes);
     m->protocols = copy_parts(m->protocols, m->protocol_count, sizeof *m->protocols);
+    m->kinds = copy_parts(m->kinds, m->kind_count, sizeof *m->kinds);
     /* What scale_copies made of the machine file's numbers is undone, and then made of all. */
     if (at->copies_scaled && at->copies_factor > 0) scale_memories(m, 1 / at->copies_factor);
     dl_costs_set_machine(costs, m);
@@ -201,6 +209,7 @@ void dl_gpu_options_free_at_point(dl_gpu_options *at)
         free(at->machine.models);
         free(at->machine.classes);
         free(at->machine.protocols);
+        free(at->machine.kinds);
     }
     *at = (dl_gpu_options){0};
 }
@@ -227,14 +236,14 @@ void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow)
 /* Whether another worker is on a GPU below the same switch. */
 static bool shares_board(const dl_gpu_options *options, int worker, int workers)
 {
-    const dl_machine *m = &options->machine;
     const dl_place own = dl_gpu_options_place(options, worker);
-    const int parent = m->gpus[own.index].parent;
-    if (parent < m->sockets) return false;
+    const dl_node_kind *node = dl_machine_node(&options->machine, own.node);
+    const int parent = node->gpus[own.index].parent;
+    if (parent < node->sockets) return false;
     for (int w = 0; w < workers; w++) {
         const dl_place other = dl_gpu_options_place(options, w);
         if (other.index != own.index && other.node == own.node &&
-            m->gpus[other.index].parent == parent) {
+            node->gpus[other.index].parent == parent) {
             return true;
         }
     }
@@ -322,16 +331,28 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     return most;
 }
 
+/* Of the first GPUs of the options, those on nodes of one kind. */
+static double usd_of_kind(const dl_gpu_options *options, int gpus, int kind)
+{
+    const dl_node_kind *node = &options->machine.kinds[kind];
+    const dl_quantity *each = &node->gpu_price_usd_per_hour, *all = &node->price_usd_per_hour;
+    int nodes = 0, used = 0, last = -1;
+    for (int g = 0; g < gpus; g++) { /* GPUs ascend, so nodes do */
+        const int at = dl_gpu_options_place(options, g).node;
+        if (dl_machine_kind(&options->machine, at) != kind) continue;
+        used++;
+        nodes += at != last;
+        last = at;
+    }
+    if (used == 0) return 0;
+    if (each->known) return used * each->value;
+    return all->known ? nodes * all->value : (double)NAN;
+}
+
 double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus)
 {
-    const dl_quantity *each = &options->machine.gpu_price_usd_per_hour;
-    if (each->known) return gpus * each->value;
-    if (!options->machine.price_usd_per_hour.known) return (double)NAN;
-    int nodes = 0, last = -1;
-    for (int g = 0; g < gpus; g++) { /* GPUs ascend, so nodes do */
-        int node = dl_gpu_options_place(options, g).node;
-        nodes += node != last;
-        last = node;
-    }
-    return nodes * options->machine.price_usd_per_hour.value;
+    double usd = 0;
+    for (int k = 0; k < options->machine.kind_count; k++)
+        usd += usd_of_kind(options, gpus, k);
+    return usd;
 }

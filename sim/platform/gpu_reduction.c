@@ -18,8 +18,7 @@ static void make_collectives_again(dl_gpus *gpus);
 /* The memory that the GPU is attached to. */
 static dl_place host_of(const dl_gpus *gpus, dl_place gpu)
 {
-    const dl_machine *m = &gpus->config.options->machine;
-    return (dl_place){DL_PLACE_HOST, gpu.node, dl_machine_socket(m, m->gpus[gpu.index].parent)};
+    return (dl_place){DL_PLACE_HOST, gpu.node, dl_links_socket(&gpus->config.options->links, gpu)};
 }
 
 /* Copies of a worker to and from its host; made twice where the memory is pageable. */

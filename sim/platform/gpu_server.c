@@ -268,7 +268,7 @@ static int lane_of(const dl_gpus *gpus, sending one)
         const dl_place server = gpus->servers[s->messages[one.what].shard];
         if (server.kind == DL_PLACE_GPU) at = server;
     }
-    return at.node * gpus->config.options->machine.gpu_count + at.index;
+    return dl_place_gpu_number(&gpus->config.options->machine, at);
 }
 
 static dl_gpu_copy copy_of(const dl_gpus *gpus, sending one)
@@ -723,8 +723,7 @@ static void make_queues(dl_gpus *gpus, dl_server *s)
 {
     const dl_machine *m = &gpus->config.options->machine;
     const bool by_gpu = gpus->config.options->copies == DL_COPIES_GPU;
-    s->lane_count =
-        by_gpu ? m->nodes * m->gpu_count : 2 * (s->group_count * s->shards + s->workers);
+    s->lane_count = by_gpu ? dl_machine_gpus(m) : 2 * (s->group_count * s->shards + s->workers);
     int *rooms = dl_calloc((size_t)s->lane_count, sizeof *rooms, "connections");
     int *of_shard = dl_calloc((size_t)s->shards, sizeof *of_shard, "messages");
     for (int i = 0; i < s->count; i++)

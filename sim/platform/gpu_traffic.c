@@ -26,7 +26,7 @@ int dl_gpus_traffic_flows(const dl_gpus *gpus)
     return gpus->traffic != NULL ? gpus->traffic->count : 0;
 }
 
-static sender sender_of(dl_gpus *gpus, const dl_traffic *job, int pair, int gpu)
+static sender sender_of(dl_gpus *gpus, const dl_traffic *job, int pair, int gpu, int pairs)
 {
     const dl_gpu_options *options = gpus->config.options;
     const dl_place from = {DL_PLACE_GPU, job->from[pair], gpu};
@@ -37,7 +37,7 @@ static sender sender_of(dl_gpus *gpus, const dl_traffic *job, int pair, int gpu)
                     .latency_ns = dl_ns_ceil(route.latency_ns),
                     .every_ns = (int64_t)job->every_ns.value,
                     .start_ns = job->start_ns.known ? (int64_t)job->start_ns.value : 0,
-                    .bytes = job->bytes.value / options->machine.gpu_count};
+                    .bytes = job->bytes.value / pairs};
 }
 
 void dl_gpus_traffic_init(dl_gpus *gpus)
@@ -48,9 +48,12 @@ void dl_gpus_traffic_init(dl_gpus *gpus)
     for (int j = 0; j < m->fabric.traffic_count; j++) {
         const dl_traffic *job = &m->fabric.traffic[j];
         for (int p = 0; p < job->count; p++) {
-            for (int g = 0; g < m->gpu_count; g++)
+            const int from = dl_machine_node(m, job->from[p])->gpu_count;
+            const int to = dl_machine_node(m, job->to[p])->gpu_count;
+            const int pairs = from < to ? from : to;
+            for (int g = 0; g < pairs; g++)
                 DL_APPEND(traffic->senders, traffic->count, "senders of other jobs") =
-                    sender_of(gpus, job, p, g);
+                    sender_of(gpus, job, p, g, pairs);
         }
     }
 }

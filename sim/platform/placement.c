@@ -28,8 +28,7 @@ dl_status dl_placement_gpus(const char *text, const dl_machine *machine, int **g
                             "expected the workers of each node, as 431 or 16+8, not '%s'", text);
     }
     const bool in_digits = strchr(text, '+') == NULL;
-    int *all = dl_calloc((size_t)machine->nodes * (size_t)machine->gpu_count, sizeof *all,
-                         "GPUs of a placement");
+    int *all = dl_calloc((size_t)dl_machine_gpus(machine), sizeof *all, "GPUs of a placement");
     int found = 0;
     dl_status status = DL_OK;
     for (int node = 0; *text != '\0' && status == DL_OK; node++) {
@@ -38,9 +37,10 @@ dl_status dl_placement_gpus(const char *text, const dl_machine *machine, int **g
             status = dl_error_set(err, DL_ERR_RANGE, "more nodes than the machine's %d", node);
             break;
         }
-        status = next_node(&text, in_digits, machine->gpu_count, &workers, err);
+        status =
+            next_node(&text, in_digits, dl_machine_node(machine, node)->gpu_count, &workers, err);
         for (int g = 0; g < workers && status == DL_OK; g++)
-            all[found++] = node * machine->gpu_count + g;
+            all[found++] = dl_machine_gpus_before(machine, node) + g;
     }
     if (status == DL_OK) {
         *gpus = all;

@@ -592,8 +592,8 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
     const bool needs_price = config->goal == DL_GOAL_COST || !isnan(config->budget_usd);
     for (size_t v = 0; v < s->study->variant_count && needs_price; v++) {
         const dl_scenario *scenario = &s->study->variants[v].scenario;
-        if (scenario->gpu != NULL && (scenario->gpu->machine.price_usd_per_hour.known ||
-                                      scenario->gpu->machine.gpu_price_usd_per_hour.known)) {
+        if (scenario->gpu != NULL && !isnan(dl_gpu_options_usd_per_hour(
+                                         scenario->gpu, dl_gpu_options_count(scenario->gpu)))) {
             continue;
         }
         return dl_error_set(err, DL_ERR_DATA,

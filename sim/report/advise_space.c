@@ -177,12 +177,21 @@ static void add_batches(const dl_advice_search *s, dl_advice_axis *axis)
     axis->start = axis->count - 1;
 }
 
+/* Of the GPU with the least. */
+static double least_memory(const dl_machine *m)
+{
+    double least = INFINITY;
+    for (int i = 0; i < m->model_count; i++)
+        if (dl_machine_has_model(m, i)) least = fmin(least, m->models[i].memory_bytes.value);
+    return least;
+}
+
 /* Where the vectors that can be divided among workers are a large part of a GPU's memory. */
 static void add_sharded(const dl_advice_search *s)
 {
     dl_advice_axis *axis = &s->advice->axes[SHARDED];
     const dl_costs *costs = &s->study->variants[0].costs;
-    const double memory_bytes = s->scenario->gpu->machine.models[0].memory_bytes.value;
+    const double memory_bytes = least_memory(&s->scenario->gpu->machine);
     const double divided_bytes = 2 * (double)costs->parameter_bytes + (double)costs->state_bytes;
     dl_advice_add_value(axis, "none");
     add_given(s, axis, NULL);

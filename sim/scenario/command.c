@@ -243,15 +243,14 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
 
 /* GPUs of the smallest of the machines, and what a number of workers needs: */
 typedef struct machine_room {
-    int64_t gpus;     /* of the machine with fewest; INT64_MAX before the first */
-    int64_t per_node; /* of the nodes with fewest */
-    int64_t nodes;    /* most of a machine */
-    bool connected;   /* all machines' nodes have network cards: there may be more of them */
+    int64_t gpus;   /* of the machine with fewest; INT64_MAX before the first */
+    int64_t nodes;  /* most of a machine, so that its GPUs are enough */
+    bool connected; /* all machines' nodes have network cards: there may be more of them */
 } machine_room;
 
-static dl_status find_room(const char *machines, machine_room *room, dl_error *err)
+static dl_status find_room(const char *machines, int64_t workers, machine_room *room, dl_error *err)
 {
-    *room = (machine_room){INT64_MAX, INT64_MAX, 1, true};
+    *room = (machine_room){INT64_MAX, 1, true};
     char *files = NULL, *rest = NULL;
     dl_status status = list_files(&(file_rule){.machines = true}, machines, &files, err);
     if (status != DL_OK) return status;
@@ -260,11 +259,11 @@ static dl_status find_room(const char *machines, machine_room *room, dl_error *e
         dl_machine machine = {0};
         status = dl_machine_open(&machine, file + strspn(file, " "), err);
         if (status != DL_OK) break;
-        const int64_t gpus = (int64_t)machine.nodes * machine.gpu_count;
+        const int64_t gpus = dl_machine_gpus(&machine);
+        const int64_t nodes = dl_machine_nodes_for(&machine, workers);
         if (gpus < room->gpus) room->gpus = gpus;
-        if (machine.gpu_count < room->per_node) room->per_node = machine.gpu_count;
-        if (machine.nodes > room->nodes) room->nodes = machine.nodes;
-        room->connected = room->connected && machine.nic_count > 0;
+        if (nodes > room->nodes) room->nodes = nodes;
+        room->connected = room->connected && dl_machine_fewest_nics(&machine) > 0;
         dl_machine_free(&machine);
     }
     free(files);
@@ -275,7 +274,7 @@ static dl_status find_room(const char *machines, machine_room *room, dl_error *e
 static dl_status default_workers(const char *machines, char **list, dl_error *err)
 {
     machine_room room;
-    dl_status status = find_room(machines, &room, err);
+    dl_status status = find_room(machines, 1, &room, err);
     if (status != DL_OK) return status;
     const int64_t most = room.gpus < 64 ? room.gpus : 64;
     *list = dl_strdup("1");
@@ -310,10 +309,9 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
 {
     machine_room room;
     const int64_t wanted = largest_of(workers);
-    dl_status status = wanted > 0 ? find_room(machines, &room, err) : DL_OK;
+    dl_status status = wanted > 0 ? find_room(machines, wanted, &room, err) : DL_OK;
     if (status != DL_OK || wanted == 0 || wanted <= room.gpus || !room.connected) return status;
-    const int64_t needed = (wanted + room.per_node - 1) / room.per_node;
-    char *nodes = dl_format("%lld", (long long)(needed > room.nodes ? needed : room.nodes));
+    char *nodes = dl_format("%lld", (long long)room.nodes);
     char *name = dl_format("from the command line, with %s nodes for %lld workers", nodes,
                            (long long)wanted);
     dl_ini_text_set(text, "scenario", "name", name);

@@ -601,16 +601,17 @@ static char *models_text(const dl_machine *m)
 static void print_machine(FILE *out, const char *name, const dl_machine *m, const char *date)
 {
     char price[48] = "-";
-    const int link = m->nvlink_count > 0 ? m->nvlinks[0].link : m->gpus[0].link;
-    const char *links = m->nvswitch_link >= 0 ? "NVSwitch" : m->classes[link].name;
-    const dl_quantity *each = &m->gpu_price_usd_per_hour;
-    if (m->price_usd_per_hour.known || each->known) {
+    const dl_node_kind *n = dl_machine_node(m, 0);
+    const int link = n->nvlink_count > 0 ? n->nvlinks[0].link : n->gpus[0].link;
+    const char *links = n->nvswitch_link >= 0 ? "NVSwitch" : m->classes[link].name;
+    const dl_quantity *each = &n->gpu_price_usd_per_hour;
+    if (n->price_usd_per_hour.known || each->known) {
         snprintf(price, sizeof price, "%.2f%s%s%s",
-                 each->known ? each->value : m->price_usd_per_hour.value,
+                 each->known ? each->value : n->price_usd_per_hour.value,
                  each->known ? " a GPU" : "", date[0] != '\0' ? " in " : "", date);
     }
     char *gpus = models_text(m);
-    fprintf(out, "%-24s %5d %5d %-15s %-9s %-17s %s\n", name, m->nodes, m->gpu_count, gpus,
+    fprintf(out, "%-24s %5d %5d %-15s %-9s %-17s %s\n", name, m->nodes, n->gpu_count, gpus,
             links != NULL ? links : "-", price, m->name);
     free(gpus);
 }

@@ -294,7 +294,7 @@ static dl_status read_place(dl_gpu_options *gpu, const dl_sweep_list *modes, con
     }
     if (strncmp(text, "gpu:", 4) == 0) {
         int64_t number = 0;
-        const int gpus = gpu->machine.nodes * gpu->machine.gpu_count;
+        const int gpus = dl_machine_gpus(&gpu->machine);
         dl_status status = dl_parse_int(text + 4, 0, gpus - 1, &number, err);
         gpu->where = DL_WHERE_GPU;
         gpu->where_gpu = (int)number;

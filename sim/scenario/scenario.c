@@ -82,21 +82,21 @@ static dl_status read_nodes(dl_machine *machine, const dl_ini *ini, dl_error *er
     int64_t nodes = own;
     dl_status status =
         dl_ini_get_int(ini, "machine", "nodes", 1, DL_WORKERS_MAX, &own, &nodes, err);
-    if (status == DL_OK && nodes > 1 && machine->nic_count == 0) {
+    if (status != DL_OK) return status;
+    machine->nodes = (int)nodes;
+    if (nodes > 1 && dl_machine_fewest_nics(machine) == 0) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "the nodes of %s are not connected: it has no [nics ..]",
                             machine->path);
     }
-    machine->nodes = (int)nodes;
-    return status;
+    return DL_OK;
 }
 
 /* A GPU of [machine] gpus or [sync] where. */
 static dl_status read_gpu(const dl_gpu_options *gpu, const char *text, int64_t *number,
                           dl_error *err)
 {
-    int count = gpu->machine.nodes * gpu->machine.gpu_count;
-    return dl_parse_int(text, 0, count - 1, number, err);
+    return dl_parse_int(text, 0, dl_machine_gpus(&gpu->machine) - 1, number, err);
 }
 
 static dl_status read_gpus(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
@@ -179,20 +179,21 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                const dl_sweep_list *workers, dl_error *err)
 {
     const int count = dl_gpu_options_count(gpu);
+    const bool is_connected = dl_machine_fewest_nics(&gpu->machine) > 0;
     for (size_t i = 0; i < workers->count; i++) {
         const double wanted = workers->values[i];
         if (wanted <= count || gpu->gpus != NULL) continue;
-        char *more = gpu->machine.nic_count > 0 ? dl_format("[machine] nodes = %.0f adds nodes; ",
-                                                            ceil(wanted / gpu->machine.gpu_count))
-                                                : dl_strdup("");
-        dl_status status = dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
-                                        "%.0f workers, but %d GPUs: %sgpus lists those that "
-                                        "workers share%s",
-                                        wanted, count, more,
-                                        gpu->machine.nic_count > 0
-                                            ? ""
-                                            : "; a box with a network, as 2xrtx3090@10gbe, takes "
-                                              "more nodes");
+        const long long nodes = dl_machine_nodes_for(&gpu->machine, (int64_t)wanted);
+        char *more =
+            is_connected ? dl_format("[machine] nodes = %lld adds nodes; ", nodes) : dl_strdup("");
+        dl_status status =
+            dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
+                         "%.0f workers, but %d GPUs: %sgpus lists those that "
+                         "workers share%s",
+                         wanted, count, more,
+                         is_connected ? ""
+                                      : "; a box with a network, as 2xrtx3090@10gbe, takes "
+                                        "more nodes");
         free(more);
         return status;
     }
@@ -218,9 +219,6 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     free(path);
     if (status == DL_OK) status = read_nodes(&gpu->machine, ini, err);
     if (status != DL_OK) return status;
-    if (gpu->machine.gpu_count == 0) {
-        return dl_ini_error(ini, file, DL_ERR_DATA, err, "the machine has no GPUs");
-    }
     if ((status = read_gpus(gpu, ini, err)) ||
         (status = read_placement(gpu, ini, &lists->workers, err)) ||
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_GPU, ini, NULL, gpu, err)) ||
@@ -228,6 +226,11 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
         (status = check_fabric(&gpu->machine, ini, err)) || (status = read_shards(gpu, ini, err)) ||
         (status = read_algorithm(gpu, ini, err))) {
         return status;
+    }
+    if (gpu->port_bytes_per_s.known && dl_machine_has_unlike_ports(&gpu->machine)) {
+        return dl_ini_error(
+            ini, dl_ini_find(ini, "machine", "port_bytes_per_s"), DL_ERR_UNSUPPORTED, err,
+            "the ports of %s differ between nodes: change their [link]s there", gpu->machine.path);
     }
     gpu->compression = scenario->compression;
     gpu->prefetch = scenario->input.prefetch;

@@ -39,25 +39,62 @@ static void a_file_is_read(void **state)
     }
     assert_string_equal(m.name, "box");
     assert_int_equal(m.nodes, 1);
-    assert_int_equal(m.peer, DL_PEER_SWITCH);
-    assert_int_equal(m.gpu_count, 3);
-    assert_string_equal(m.models[m.gpus[2].model].name, "k80");
+    assert_int_equal(m.kinds[0].peer, DL_PEER_SWITCH);
+    assert_int_equal(m.kinds[0].gpu_count, 3);
+    assert_string_equal(m.models[m.kinds[0].gpus[2].model].name, "k80");
     assert_true(m.models[0].fp32_flop_per_s.value == 4.4e12);
     assert_false(m.models[0].tf32_flop_per_s.known);
-    assert_string_equal(m.switches[m.gpus[0].parent - m.sockets].name, "low");
-    assert_int_equal(dl_machine_parent(&m, m.gpus[0].parent), 3);
-    assert_int_equal(dl_machine_socket(&m, m.gpus[0].parent), 0);
-    assert_int_equal(dl_machine_socket(&m, m.gpus[2].parent), 1);
-    assert_int_equal(dl_machine_parent(&m, 1), -1);
-    assert_string_equal(m.classes[m.socket_link].name, "qpi");
-    assert_string_equal(m.classes[m.nics[0].port].name, "qpi");
-    assert_int_equal(m.nvswitch_link, -1);
-    assert_int_equal(m.nvlink_count, 2);
-    assert_true(m.nvlinks[1].a == 1 && m.nvlinks[1].b == 2 && m.nvlinks[1].lanes == 2);
+    assert_string_equal(m.kinds[0].switches[m.kinds[0].gpus[0].parent - m.kinds[0].sockets].name,
+                        "low");
+    assert_int_equal(dl_machine_parent(&m.kinds[0], m.kinds[0].gpus[0].parent), 3);
+    assert_int_equal(dl_machine_socket(&m.kinds[0], m.kinds[0].gpus[0].parent), 0);
+    assert_int_equal(dl_machine_socket(&m.kinds[0], m.kinds[0].gpus[2].parent), 1);
+    assert_int_equal(dl_machine_parent(&m.kinds[0], 1), -1);
+    assert_string_equal(m.classes[m.kinds[0].socket_link].name, "qpi");
+    assert_string_equal(m.classes[m.kinds[0].nics[0].port].name, "qpi");
+    assert_int_equal(m.kinds[0].nvswitch_link, -1);
+    assert_int_equal(m.kinds[0].nvlink_count, 2);
+    assert_true(m.kinds[0].nvlinks[1].a == 1 && m.kinds[0].nvlinks[1].b == 2 &&
+                m.kinds[0].nvlinks[1].lanes == 2);
     assert_true(m.protocols[0].bandwidth_frac.value == 0.9);
     assert_true(m.classes[0].latency_ns.value == 1000);
     assert_int_equal(m.classes[0].bytes_per_s.origin, DL_ORIGIN_MEASURED);
     dl_machine_free(&m);
+    dl_machine_free(&m);
+}
+
+#define MIXED                                                                           \
+    "[machine]\nschema = 1\nname = x\npeer = all\nnodes = 4\n" PARTS HOST SWITCHES GPUS \
+    "[nics 0]\nparent = top\nlink = x16\nport = qpi\n"
+
+/* Node 1 and node 3 are of a kind with but one socket, other GPUs and no switch; node 2 has other GPUs
+ * where the first has them. */
+static void nodes_are_of_kinds(void **state)
+{
+    (void)state;
+    static const char text[] = MIXED
+        "[gpu_model t4]\nmemory_bytes = 16GB\nmemory_bytes_per_s = 300GB/s\n"
+        "fp32_flop_per_s = 8Tflop/s\n[nodes 1, 3]\nkind = t4\n[host of t4]\nsockets = 1\n"
+        "[gpus 0 of t4]\nmodel = t4\nparent = socket0\nlink = x16\n[nodes 2]\nmodel = t4\n"
+        "[machine of t4]\npeer = none\n[nics 0 of t4]\nparent = socket0\nlink = x16\nport = qpi\n";
+    dl_machine m = {0};
+    dl_error err = {0};
+    if (dl_machine_read_text(&m, "m.ini", text, sizeof text - 1, &err) != DL_OK) {
+        fail_msg("line %d: %s", err.line, err.text);
+    }
+    const dl_node_kind *t4 = dl_machine_node(&m, 1);
+    assert_string_equal(t4->name, "t4");
+    assert_ptr_equal(dl_machine_node(&m, 3), t4);
+    assert_int_equal(t4->sockets, 1);
+    assert_int_equal(t4->gpu_count, 1);
+    assert_int_equal(t4->peer, DL_PEER_NONE);
+    assert_true(t4->memory_bytes_per_s.value == 60e9);
+    assert_int_equal(dl_machine_node(&m, 0)->gpu_count, 3);
+    assert_int_equal(dl_machine_node(&m, 0)->peer, DL_PEER_ALL);
+    assert_string_equal(dl_machine_model(&m, 2, 0)->name, "t4");
+    assert_string_equal(dl_machine_model(&m, 0, 0)->name, "k80");
+    assert_int_equal(dl_machine_gpus(&m), 8);
+    assert_int_equal(dl_machine_links_kind(&m, 2), 0);
     dl_machine_free(&m);
 }
 
@@ -124,6 +161,23 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {BOX "[nvswitch]\nlink = x16\nsum_frac = 1.5\n", DL_ERR_RANGE, 36, "sum_frac"},
         {"[machine]\nschema = 1\nname = x\npeer = all\nnodes = 2\n" PARTS HOST SWITCHES GPUS,
          DL_ERR_DATA, 5, "not connected"},
+        {MIXED "[nodes 4]\nmodel = k80\n", DL_ERR_RANGE, 39, "fewer nodes"},
+        {MIXED "[nodes 0-1, 1]\nmodel = k80\n", DL_ERR_RANGE, 39, "some of these nodes"},
+        {MIXED "[nodes 0,]\nmodel = k8\n", DL_ERR_NAME, 40, "'k80'"},
+        {MIXED "[nodes 0, x]\nmodel = k80\n", DL_ERR_RANGE, 39, "0, 4-5"},
+        {MIXED "[nodes 0]\n", DL_ERR_RANGE, 39, "kind or model"},
+        {MIXED "[nodes 0]\nkind = a\nmodel = k80\n", DL_ERR_RANGE, 39, "kind or model"},
+        {MIXED "[nodes 0]\nkind = a\n", DL_ERR_NAME, 40, "[nics 0 of a]"},
+        {MIXED "[host of a]\n", DL_ERR_NAME, 39, "no [nodes ..] has kind = a"},
+        {MIXED "[nodes 0]\nkind = fat\n[host of fat]\n[host of far]\n", DL_ERR_NAME, 42, "'fat'"},
+        {MIXED "[nodes 0]\nkind = a\n[host of a]\nsockets = 1\n", DL_ERR_NAME, 33,
+         "(nodes of kind a)"},
+        {MIXED "[nodes 0]\nkind = a\n[gpus 1 of a]\n", DL_ERR_RANGE, 41, "without gaps"},
+        {MIXED "[nodes 0]\nkind = a\n[nics 0 of a]\nspeed = 1\n", DL_ERR_NAME, 42, "speed"},
+        {MIXED "[nodes 0]\nkind = a\n[machine of a]\nnodes = 1\n", DL_ERR_NAME, 42,
+         "of the whole machine"},
+        {MIXED "[nodes 0]\nkind = a\n[host of a]\n[link x of a]\n", DL_ERR_DATA, 42, "bytes_per_s"},
+        {MIXED "[fabric of a]\n", DL_ERR_NAME, 39, "unknown section"},
     };
     assert_all_refused(cases, "m.ini", read_wrong);
 }
@@ -184,8 +238,8 @@ static void the_shipped_files_are_read(void **state)
             fail_msg("%s:%d: %s", path, err.line, err.text);
         }
         assert_int_equal(m.nodes, shipped[i].nodes);
-        assert_int_equal(m.gpu_count, shipped[i].gpus);
-        assert_string_equal(m.models[m.gpus[0].model].name, shipped[i].model);
+        assert_int_equal(m.kinds[0].gpu_count, shipped[i].gpus);
+        assert_string_equal(m.models[m.kinds[0].gpus[0].model].name, shipped[i].model);
         dl_machine_free(&m);
     }
     glob_t files = {0};
@@ -217,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sites_share_the_nodes),
         cmocka_unit_test(a_file_is_read),
+        cmocka_unit_test(nodes_are_of_kinds),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(a_missing_file_is_an_error),
         cmocka_unit_test(the_shipped_files_are_read),

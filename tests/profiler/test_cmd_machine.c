@@ -67,13 +67,13 @@ static void the_reader_takes_what_the_command_calls_whole(void **state)
     if ((status == DL_OK) != whole) fail_msg("%s (line %d)\n%s", err.text, err.line, text);
     assert_contains(text, machine_file);
     if (whole) {
-        assert_true(m.gpu_count >= 2);
-        assert_true(m.nvlink_count == 1 || m.gpu_count > 2);
+        assert_true(m.kinds[0].gpu_count >= 2);
+        assert_true(m.kinds[0].nvlink_count == 1 || m.kinds[0].gpu_count > 2);
         const dl_gpu_model *model = find_model(&m, "a100-sxm4-40gb");
         assert_float_equal((float)(model->fp16_flop_per_s.value / 1e12), 312, 1);
         assert_float_equal((float)(model->memory_bytes_per_s.value / 1e9), 1555, 1);
-        assert_true(m.memory_bytes_per_s.value > 0);
-        assert_int_equal(m.memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
+        assert_true(m.kinds[0].memory_bytes_per_s.value > 0);
+        assert_int_equal(m.kinds[0].memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
     }
     dl_machine_free(&m);
     free(text);

@@ -123,12 +123,12 @@ static void links_and_memories_are_measured(void **state)
     dl_error err = {0};
     if (dl_machine_read_text(&machine, "m.ini", text, strlen(text), &err) != DL_OK)
         fail_msg("%s\n%s", err.text, text);
-    const dl_link_class *link = &machine.classes[machine.gpus[0].link];
+    const dl_link_class *link = &machine.classes[machine.kinds[0].gpus[0].link];
     NEAR(link->bytes_per_s.value, 25 * GB);
     assert_int_equal(link->bytes_per_s.origin, DL_ORIGIN_MEASURED);
     NEAR(link->duplex_bytes_per_s.value, 37.5 * GB);
-    NEAR(machine.root_bytes_per_s.value, 40 * GB);
-    const dl_gpu_model *model = &machine.models[machine.gpus[0].model];
+    NEAR(machine.kinds[0].root_bytes_per_s.value, 40 * GB);
+    const dl_gpu_model *model = &machine.models[machine.kinds[0].gpus[0].model];
     assert_int_equal(model->memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
     NEAR(model->memory_bytes_per_s.value, 1230 * GB);
     dl_machine_free(&machine);

@@ -98,22 +98,23 @@ static void a_dgx1_is_the_one_that_ships(void **state)
     if (dl_machine_read(&shipped, DL_MACHINES "/dgx1_v100.ini", &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
-    assert_int_equal(found.gpu_count, shipped.gpu_count);
-    assert_int_equal(found.switch_count, shipped.switch_count);
-    assert_int_equal(found.nic_count, shipped.nic_count);
-    assert_int_equal(found.nvlink_count, shipped.nvlink_count);
-    for (int i = 0; i < found.gpu_count; i++)
-        assert_int_equal(found.gpus[i].parent, shipped.gpus[i].parent);
-    for (int i = 0; i < found.nic_count; i++)
-        assert_int_equal(found.nics[i].parent, shipped.nics[i].parent);
+    assert_int_equal(found.kinds[0].gpu_count, shipped.kinds[0].gpu_count);
+    assert_int_equal(found.kinds[0].switch_count, shipped.kinds[0].switch_count);
+    assert_int_equal(found.kinds[0].nic_count, shipped.kinds[0].nic_count);
+    assert_int_equal(found.kinds[0].nvlink_count, shipped.kinds[0].nvlink_count);
+    for (int i = 0; i < found.kinds[0].gpu_count; i++)
+        assert_int_equal(found.kinds[0].gpus[i].parent, shipped.kinds[0].gpus[i].parent);
+    for (int i = 0; i < found.kinds[0].nic_count; i++)
+        assert_int_equal(found.kinds[0].nics[i].parent, shipped.kinds[0].nics[i].parent);
     int lanes[8][8] = {{0}};
-    for (int i = 0; i < found.nvlink_count; i++)
-        lanes[found.nvlinks[i].a][found.nvlinks[i].b] = found.nvlinks[i].lanes;
-    for (int i = 0; i < shipped.nvlink_count; i++)
-        assert_int_equal(lanes[shipped.nvlinks[i].a][shipped.nvlinks[i].b],
-                         shipped.nvlinks[i].lanes);
-    NEAR(found.classes[found.nvlinks[0].link].bytes_per_s.value, 23.976e9);
-    assert_int_equal(found.peer, shipped.peer);
+    for (int i = 0; i < found.kinds[0].nvlink_count; i++)
+        lanes[found.kinds[0].nvlinks[i].a][found.kinds[0].nvlinks[i].b] =
+            found.kinds[0].nvlinks[i].lanes;
+    for (int i = 0; i < shipped.kinds[0].nvlink_count; i++)
+        assert_int_equal(lanes[shipped.kinds[0].nvlinks[i].a][shipped.kinds[0].nvlinks[i].b],
+                         shipped.kinds[0].nvlinks[i].lanes);
+    NEAR(found.classes[found.kinds[0].nvlinks[0].link].bytes_per_s.value, 23.976e9);
+    assert_int_equal(found.kinds[0].peer, shipped.kinds[0].peer);
     assert_int_equal(found.nodes, 1);
     dl_machine_free(&found);
     dl_machine_free(&shipped);
@@ -137,14 +138,14 @@ static void a_box_with_two_switches_is_read(void **state)
     memset(nvml_double.peer, 1, sizeof nvml_double.peer);
     dl_box box = probe_fixture("two_switches", NULL);
     dl_machine found = write_and_read(&box);
-    assert_int_equal(found.peer, DL_PEER_NONE);
-    assert_int_equal(found.gpu_count, 8);
+    assert_int_equal(found.kinds[0].peer, DL_PEER_NONE);
+    assert_int_equal(found.kinds[0].gpu_count, 8);
     for (int i = 0; i < 8; i++)
-        assert_int_equal(found.gpus[i].parent, found.sockets + i / 4);
+        assert_int_equal(found.kinds[0].gpus[i].parent, found.kinds[0].sockets + i / 4);
     assert_string_equal(found.models[0].name, "geforce_rtx_3090");
     NEAR(found.models[0].memory_bytes_per_s.value, 936.1e9);
-    assert_int_equal(found.nvlink_count, 0);
-    assert_int_equal(found.nic_count, 0); /* no rate of its port is known */
+    assert_int_equal(found.kinds[0].nvlink_count, 0);
+    assert_int_equal(found.kinds[0].nic_count, 0); /* no rate of its port is known */
     dl_machine_free(&found);
 }
 

@@ -90,21 +90,21 @@ static dl_machine read_back(const char *text)
 static void check_host(const dl_machine *m)
 {
     assert_string_equal(m->name, "box, one"); /* a semicolon would begin a comment */
-    assert_int_equal(m->peer, DL_PEER_SOCKET);
-    assert_true(m->gpudirect);
-    assert_int_equal(m->sockets, 2);
-    assert_int_equal(m->cores, 40);
-    NEAR(m->memory_bytes.value, 512e9);
-    NEAR(m->memory_bytes_per_s.value, 60e9);
-    assert_int_equal(m->memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
-    NEAR(m->classes[m->socket_link].bytes_per_s.value, 17e9);
-    NEAR(m->classes[m->socket_link].latency_ns.value, 500.0);
+    assert_int_equal(m->kinds[0].peer, DL_PEER_SOCKET);
+    assert_true(m->kinds[0].gpudirect);
+    assert_int_equal(m->kinds[0].sockets, 2);
+    assert_int_equal(m->kinds[0].cores, 40);
+    NEAR(m->kinds[0].memory_bytes.value, 512e9);
+    NEAR(m->kinds[0].memory_bytes_per_s.value, 60e9);
+    assert_int_equal(m->kinds[0].memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
+    NEAR(m->classes[m->kinds[0].socket_link].bytes_per_s.value, 17e9);
+    NEAR(m->classes[m->kinds[0].socket_link].latency_ns.value, 500.0);
 }
 
 static void check_devices(const dl_machine *m)
 {
-    assert_int_equal(m->switch_count, 2);
-    assert_int_equal(m->gpu_count, 3);
+    assert_int_equal(m->kinds[0].switch_count, 2);
+    assert_int_equal(m->kinds[0].gpu_count, 3);
     assert_int_equal(m->model_count, 1);
     assert_string_equal(m->models[0].name, "tesla_v100-sxm2-16gb");
     NEAR(m->models[0].memory_bytes.value, 16 * 0x1p30);
@@ -115,19 +115,20 @@ static void check_devices(const dl_machine *m)
     assert_false(m->models[0].tf32_flop_per_s.known);
     static const int parents[] = {2, 2, 3};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(m->gpus[i].parent, parents[i]);
-        assert_string_equal(m->classes[m->gpus[i].link].name, "pcie3x16");
+        assert_int_equal(m->kinds[0].gpus[i].parent, parents[i]);
+        assert_string_equal(m->classes[m->kinds[0].gpus[i].link].name, "pcie3x16");
     }
-    assert_int_equal(dl_machine_socket(m, m->gpus[2].parent), 1);
-    assert_int_equal(m->nic_count, 2);
-    assert_int_equal(m->nics[0].parent, 2);
-    assert_string_equal(m->classes[m->nics[0].port].name, "infiniband100");
-    assert_int_equal(m->nics[1].parent, 1);
-    NEAR(m->classes[m->nics[1].port].bytes_per_s.value, 1.175e9);
-    assert_int_equal(m->nvlink_count, 3);
+    assert_int_equal(dl_machine_socket(&m->kinds[0], m->kinds[0].gpus[2].parent), 1);
+    assert_int_equal(m->kinds[0].nic_count, 2);
+    assert_int_equal(m->kinds[0].nics[0].parent, 2);
+    assert_string_equal(m->classes[m->kinds[0].nics[0].port].name, "infiniband100");
+    assert_int_equal(m->kinds[0].nics[1].parent, 1);
+    NEAR(m->classes[m->kinds[0].nics[1].port].bytes_per_s.value, 1.175e9);
+    assert_int_equal(m->kinds[0].nvlink_count, 3);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(m->nvlinks[i].lanes, m->nvlinks[i].a == 0 && m->nvlinks[i].b == 2 ? 1 : 2);
-    assert_int_equal(m->nvswitch_link, -1);
+        assert_int_equal(m->kinds[0].nvlinks[i].lanes,
+                         m->kinds[0].nvlinks[i].a == 0 && m->kinds[0].nvlinks[i].b == 2 ? 1 : 2);
+    assert_int_equal(m->kinds[0].nvswitch_link, -1);
 }
 
 static void what_is_written_is_read(void **state)
@@ -157,9 +158,9 @@ static void an_nvswitch_is_written(void **state)
     dl_machine_gaps gaps = {0};
     char *text = write_text(&box, &gaps);
     dl_machine m = read_back(text);
-    assert_int_equal(m.nvlink_count, 0);
-    NEAR(m.classes[m.nvswitch_link].bytes_per_s.value, 6 * 25.781e9 * 0.93);
-    assert_int_equal(m.peer, DL_PEER_SWITCH);
+    assert_int_equal(m.kinds[0].nvlink_count, 0);
+    NEAR(m.classes[m.kinds[0].nvswitch_link].bytes_per_s.value, 6 * 25.781e9 * 0.93);
+    assert_int_equal(m.kinds[0].peer, DL_PEER_SWITCH);
     assert_contains(text, "assumed: nvidia-smi topo -p2p r");
     dl_machine_free(&m);
     free(text);
@@ -210,8 +211,8 @@ static void gaps_are_what_the_reader_misses(void **state)
     assert_int_equal(dl_machine_read_text(&m, "x", text, strlen(text), &err), DL_ERR_DATA);
     fill_gaps(text);
     m = read_back(text);
-    assert_int_equal(m.gpu_count, 4);
-    assert_string_equal(m.models[m.gpus[3].model].name, "nvidia_20b0");
+    assert_int_equal(m.kinds[0].gpu_count, 4);
+    assert_string_equal(m.models[m.kinds[0].gpus[3].model].name, "nvidia_20b0");
     dl_machine_free(&m);
     free(text);
     dl_machine_gaps_free(&gaps);

@@ -143,7 +143,8 @@ static dl_place gpu(int index)
 
 static dl_place host_of(const dl_machine *m, int index)
 {
-    return (dl_place){DL_PLACE_HOST, 0, dl_machine_socket(m, m->gpus[index].parent)};
+    return (dl_place){DL_PLACE_HOST, 0,
+                      dl_machine_socket(&m->kinds[0], m->kinds[0].gpus[index].parent)};
 }
 
 static void add_ways(copies *c, direction way, dl_place a, dl_place b)
@@ -246,7 +247,7 @@ static void print_plain(const dl_links *links, const figure *f)
 
 static void print_copies(const dl_links *links, const char *machine)
 {
-    const int all = links->machine->gpu_count;
+    const int all = links->machine->kinds[0].gpu_count;
     for (direction way = TO_GPU; way <= BOTH_WAYS; way++) {
         for (int gpus = 1; gpus <= all; gpus += all - 1) {
             const figure f = {machine, HOST_GPU, 1, gpus, way, 0, 0, 0, NONE, ""};
@@ -308,7 +309,8 @@ int main(void)
             dl_error_print(&err, "machine_figures", stderr);
             return 1;
         }
-        if (machine.nic_count > 0 && machine.nodes < 4) machine.nodes = 4; /* for figures of four */
+        if (machine.kinds[0].nic_count > 0 && machine.nodes < 4)
+            machine.nodes = 4; /* for figures of four */
         dl_links_init(&links, &machine);
         if (!print_machine(&links, machines[i])) {
             printf("%-16s no independent figure follows within %.0f %%\n", machines[i],

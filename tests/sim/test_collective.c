@@ -578,8 +578,8 @@ static void bytes_are_what_the_algorithm_moves(void **state)
             dl_collective_arrive(&r.collective);
         dl_engine_run(&r.engine);
         for (int i = 0; i < 4; i++) {
-            double up = r.network.bytes[g.links.nvswitch[i].up];
-            double down = r.network.bytes[g.links.nvswitch[i].down];
+            double up = r.network.bytes[g.links.kinds[0].nvswitch[i].up];
+            double down = r.network.bytes[g.links.kinds[0].nvswitch[i].down];
             assert_true(fabs(up - 60e6) < 1 && fabs(down - 60e6) < 1);
         }
         close_run(&r);
@@ -613,8 +613,8 @@ static void rings_use_all_lanes_of_a_cube_mesh(void **state)
             }
             assert_int_equal(seen, (1 << g.count) - 1);
         }
-        for (int i = 0; i < g.machine.nvlink_count; i++) {
-            const dl_nvlink *l = &g.machine.nvlinks[i];
+        for (int i = 0; i < g.machine.kinds[0].nvlink_count; i++) {
+            const dl_nvlink *l = &g.machine.kinds[0].nvlinks[i];
             assert_true(crossed[l->a][l->b] <= l->lanes && crossed[l->b][l->a] <= l->lanes);
         }
         dl_rings_free(&rings);

@@ -163,9 +163,15 @@ static void gpus_of_a_board_slow_one_another(void **state)
     assert_near(step_ns(board, "placement = 11\n", 0), step_ns("", "placement = 11\n", 0), 1e-9);
 }
 
+/* Of twelve GPUs each. */
+static dl_node_kind of_twelve = {.gpu_count = 12};
+static dl_node_run of_one_kind = {0};
+static const dl_machine three_nodes = {
+    .nodes = 3, .kinds = &of_twelve, .kind_count = 1, .runs = &of_one_kind, .run_count = 1};
+
 static void assert_placed(const char *text, const int *gpus, int count)
 {
-    const dl_machine machine = {.nodes = 3, .gpu_count = 12};
+    const dl_machine machine = three_nodes;
     int *found = NULL, found_count = 0;
     dl_error err = {0};
     if (dl_placement_gpus(text, &machine, &found, &found_count, &err) != DL_OK) {
@@ -178,7 +184,7 @@ static void assert_placed(const char *text, const int *gpus, int count)
 
 static void assert_not_placed(const char *text, dl_status code, const char *part)
 {
-    const dl_machine machine = {.nodes = 3, .gpu_count = 12};
+    const dl_machine machine = three_nodes;
     int *found = NULL, found_count = 0;
     dl_error err = {0};
     assert_int_equal(dl_placement_gpus(text, &machine, &found, &found_count, &err), code);

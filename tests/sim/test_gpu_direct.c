@@ -52,6 +52,18 @@ static const char *noise_of(made *m, const char *mode)
                                                               : noises[below(m, 4)];
 }
 
+/* The second node of some machines has fewer GPUs, or ports that are slower; lines of its machine. */
+static const char *unlike_node(int seed)
+{
+    static const char *const kinds[] = {
+        "", "",
+        "[nodes 1]\nkind = other\n[switch sw0 of other]\nparent = socket0\nlink = x16\n"
+        "[gpus 0 of other]\nmodel = g\nparent = sw0\nlink = x16\n"
+        "[gpus 1-2 of other]\nmodel = g\nparent = socket0\nlink = wire\n",
+        "[nodes 1]\nkind = other\n[nics 0 of other]\nparent = sw0\nlink = wire\nport = x16\n"};
+    return kinds[seed % 4];
+}
+
 static void make(made *m, int seed)
 {
     static const char *const modes[] = {"none", "allreduce", "average"};
@@ -64,8 +76,10 @@ static void make(made *m, int seed)
     if (strcmp(mode, "average") == 0)
         snprintf(sync, sizeof sync, "interval = %d\nwhere = allreduce\n", interval);
     snprintf(path, sizeof path, "direct_%d.ini", (int)getpid());
-    fixture_write(path, FIXTURE_GPUS);
-    const int workers = 1 + below(m, 8), warmup = interval * below(m, 4);
+    char machine[2048];
+    snprintf(machine, sizeof machine, "%s%s", FIXTURE_GPUS, unlike_node(seed));
+    fixture_write(path, machine);
+    const int workers = 1 + below(m, seed % 4 == 2 ? 7 : 8), warmup = interval * below(m, 4);
     snprintf(m->text, sizeof m->text,
              "[scenario]\nsteps = %d\nwarmup = %d\nseed = %d\n[machine]\nfile = %s\nworkers = %d\n"
              "ahead = %d\n[exchange]\nalgorithm = %s\nbucket_bytes = %d\n"
@@ -208,7 +222,10 @@ static void make_machine(made *m, const char *path, int workers)
 {
     static const char *const wires[] = {"1GB/s", "100MB/s", "3333333"};
     static const char *const slots[] = {"100GB/s", "1GB/s", "1.5GB/s"};
-    char text[1024];
+    static const char *const kinds[] = {
+        /* beside the server's port, other ports are of no account */
+        "", "", "[nodes 0]\nkind = a\n[nics 0 of a]\nparent = socket0\nlink = slot\nport = wide\n"};
+    char text[1536];
     const int wire = below(m, 3), latency_ns = time_ns(m, 4000);
     snprintf(text, sizeof text,
              "[machine]\nschema = 1\nname = nodes\nnodes = %d\npeer = all\ngpudirect = yes\n"
@@ -216,11 +233,12 @@ static void make_machine(made *m, const char *path, int workers)
              "fp32_flop_per_s = 1Tflop/s\n"
              "[link slot]\nbytes_per_s = %s\nlatency_ns = %d\n"
              "[link wire]\nbytes_per_s = %s\nlatency_ns = %d\n"
+             "[link wide]\nbytes_per_s = 4GB/s\nlatency_ns = %d\n"
              "[host]\nmemory_bytes_per_s = 1000GB/s\n"
              "[gpus 0]\nmodel = g\nparent = socket0\nlink = slot\n"
-             "[nics 0]\nparent = socket0\nlink = slot\nport = wire\n",
+             "[nics 0]\nparent = socket0\nlink = slot\nport = wire\n%s",
              workers + 1, below(m, 2) == 0 ? "100GB/s" : "30MB/s", slots[below(m, 3)],
-             time_ns(m, 300), wires[wire], latency_ns);
+             time_ns(m, 300), wires[wire], latency_ns, latency_ns, kinds[m->seed % 3]);
     fixture_write(path, text);
 }
 
@@ -332,7 +350,14 @@ static void make_host_machine(made *m, const char *path, int nodes, int gpus)
                                         "root_bytes_per_s = 120MB/s\n"};
     static const char *const duplexes[] = {"", "", "duplex_bytes_per_s = 1.2GB/s\n"};
     static const char *const directs[] = {"yes", "no"};
-    char text[2048], sites[256] = "";
+    static const char *const kinds[] = {
+        "", "",
+        "[nodes 1]\nkind = a\n[gpus 0-%d of a]\nmodel = g\nparent = socket0\nlink = wire\n"
+        "[nics 0 of a]\nparent = socket0\nlink = slot\nport = wire\n",
+        "[nodes 0]\nkind = a\n[nics 0-%d of a]\nparent = socket0\nlink = slot\nport = slot\n"
+        "[host of a]\nmemory_bytes_per_s = 2GB/s\n"};
+    char text[2560], sites[256] = "", kind[256];
+    snprintf(kind, sizeof kind, kinds[m->seed % 4], gpus - 1);
     if (nodes > 3 && below(m, 4) == 0)
         snprintf(sites, sizeof sites,
                  "[site a]\nbytes_per_s = 90MB/s\nlatency_ns = 1000\n"
@@ -347,11 +372,11 @@ static void make_host_machine(made *m, const char *path, int nodes, int gpus)
              "[link wire]\nbytes_per_s = %s\nlatency_ns = %d\n"
              "[host]\nmemory_bytes_per_s = %s\n%s"
              "%s[gpus 0-%d]\nmodel = g\nparent = %s\nlink = slot\n"
-             "[nics 0]\nparent = %s\nlink = slot\nport = wire\n%s",
+             "[nics 0]\nparent = %s\nlink = slot\nport = wire\n%s%s",
              nodes, directs[below(m, 2)], cores[below(m, 4)], slots[below(m, 4)], time_ns(m, 300),
              duplexes[below(m, 3)], wires[below(m, 3)], time_ns(m, 4000), memories[below(m, 4)],
              roots[below(m, 4)], has_switch ? "[switch sw0]\nparent = socket0\nlink = slot\n" : "",
-             gpus - 1, parent, below(m, 2) == 0 ? parent : "socket0", sites);
+             gpus - 1, parent, below(m, 2) == 0 ? parent : "socket0", sites, kind);
     fixture_write(path, text);
 }
 

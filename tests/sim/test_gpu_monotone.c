@@ -42,7 +42,7 @@ static double step_of_s(const char *machine, const char *exchange, int workers, 
                          "[workload]\ncosts = c.ini\nbatch_per_worker = %d\n[sync]\n%s",
                          machine, workers, samples, exchange);
     for (int l = 0; l < scenario.gpu->links.per_node; l++)
-        scenario.gpu->links.capacity[l] /= slower;
+        scenario.gpu->links.kinds[0].capacity[l] /= slower;
     dl_run_result result = fixture_run(&costs, &scenario);
     double mean_s = result.step_mean_s;
     dl_run_result_free(&result);

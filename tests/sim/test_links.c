@@ -227,13 +227,13 @@ static void ways_back_mirror_ways_there(void **state)
         dl_links links;
         dl_links_init(&links, &m);
         int last = m.nodes - 1;
-        for (int a = 0; a < m.gpu_count; a++) {
-            for (int b = 0; b < m.gpu_count; b++) {
+        for (int a = 0; a < m.kinds[0].gpu_count; a++) {
+            for (int b = 0; b < m.kinds[0].gpu_count; b++) {
                 if (a == b && last == 0) continue;
                 assert_symmetric(&links, gpu_place(0, a), gpu_place(last, b));
                 if (a != b) assert_symmetric(&links, gpu_place(0, a), gpu_place(0, b));
             }
-            for (int s = 0; s < m.sockets; s++)
+            for (int s = 0; s < m.kinds[0].sockets; s++)
                 assert_symmetric(&links, gpu_place(0, a), host_place(last, s));
         }
         dl_links_free(&links);

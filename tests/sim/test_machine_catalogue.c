@@ -26,7 +26,7 @@ static void check_table(const char *table, const char *const *formats)
         for (int f = 0; formats[f] != NULL; f++) {
             char *name = dl_format("%s%s", formats[f], dl_csv_cell(&csv, r, 0));
             dl_machine machine = machine_called(name);
-            assert_true(machine.gpu_count > 0);
+            assert_true(machine.kinds[0].gpu_count > 0);
             assert_true(machine.models[0].fp32_flop_per_s.value > 1e12);
             assert_int_equal(machine.models[0].memory_bytes.origin, DL_ORIGIN_CATALOGUE);
             dl_machine_free(&machine);
@@ -54,18 +54,18 @@ static void boxes_may_have_unlike_gpus(void **state)
     (void)state;
     dl_machine m = machine_called("1xgtx1080ti+1xrtx2080ti");
     assert_string_equal(m.name, "1x GeForce GTX 1080 Ti + 1x GeForce RTX 2080 Ti");
-    assert_int_equal(m.gpu_count, 2);
-    assert_int_equal(m.peer, DL_PEER_NONE);
+    assert_int_equal(m.kinds[0].gpu_count, 2);
+    assert_int_equal(m.kinds[0].peer, DL_PEER_NONE);
     assert_string_equal(dl_machine_model(&m, 0, 0)->name, "gtx1080ti");
     assert_string_equal(dl_machine_model(&m, 0, 1)->name, "rtx2080ti");
     dl_machine_free(&m);
     m = machine_called("2xv100+4xrtx3090");
-    assert_int_equal(m.sockets, 2);
-    assert_int_equal(m.gpus[2].parent, 0);
-    assert_int_equal(m.gpus[3].parent, 1);
-    assert_string_equal(m.classes[m.gpus[1].link].name, "pcie3x16");
-    assert_string_equal(m.classes[m.gpus[5].link].name, "pcie4x16");
-    assert_true(near_scaled(m.memory_bytes_per_s.value, 204.8e9, 0, 1e-12));
+    assert_int_equal(m.kinds[0].sockets, 2);
+    assert_int_equal(m.kinds[0].gpus[2].parent, 0);
+    assert_int_equal(m.kinds[0].gpus[3].parent, 1);
+    assert_string_equal(m.classes[m.kinds[0].gpus[1].link].name, "pcie3x16");
+    assert_string_equal(m.classes[m.kinds[0].gpus[5].link].name, "pcie4x16");
+    assert_true(near_scaled(m.kinds[0].memory_bytes_per_s.value, 204.8e9, 0, 1e-12));
     dl_machine_free(&m);
     static const char *const bad[] = {"1xv100+", "1xv100+3090", "9xv100+8xt4",
                                       "1xv100+2xp3.2xlarge"};
@@ -83,20 +83,20 @@ static void boxes_may_have_a_network(void **state)
     dl_machine m = machine_called("4x2xrtx3090@1gbe");
     assert_string_equal(m.name, "2x GeForce RTX 3090, 1 Gb/s Ethernet");
     assert_int_equal(m.nodes, 4);
-    assert_int_equal(m.gpu_count, 2);
-    assert_int_equal(m.nic_count, 1);
-    const dl_link_class *port = &m.classes[m.nics[0].port];
+    assert_int_equal(m.kinds[0].gpu_count, 2);
+    assert_int_equal(m.kinds[0].nic_count, 1);
+    const dl_link_class *port = &m.classes[m.kinds[0].nics[0].port];
     assert_true(near_scaled(port->bytes_per_s.value, 112.5e6, 0, 1e-12));
     assert_true(near_scaled(port->latency_ns.value, 25000, 0, 1e-12));
     dl_machine_free(&m);
     m = machine_called("2x1xt4+1xv100@200ib");
     assert_int_equal(m.nodes, 2);
-    assert_int_equal(m.gpu_count, 2);
-    assert_true(near_scaled(m.classes[m.nics[0].port].latency_ns.value, 1300, 0, 1e-12));
+    assert_int_equal(m.kinds[0].gpu_count, 2);
+    assert_true(near_scaled(m.classes[m.kinds[0].nics[0].port].latency_ns.value, 1300, 0, 1e-12));
     dl_machine_free(&m);
     m = machine_called("8xrtx3090@2.5gbe");
     assert_int_equal(m.nodes, 1);
-    assert_int_equal(m.nic_count, 1);
+    assert_int_equal(m.kinds[0].nic_count, 1);
     dl_machine_free(&m);
     static const struct {
         const char *name, *error;
@@ -127,29 +127,31 @@ static void boxes_are_as_the_table_says(void **state)
     dl_machine m = machine_called("some/folder/4xrtx3090");
     assert_string_equal(m.path, "4xrtx3090");
     assert_string_equal(m.name, "4x GeForce RTX 3090");
-    assert_int_equal(m.gpu_count, 4);
-    assert_int_equal(m.sockets, 1);
-    assert_int_equal(m.peer, DL_PEER_NONE);
+    assert_int_equal(m.kinds[0].gpu_count, 4);
+    assert_int_equal(m.kinds[0].sockets, 1);
+    assert_int_equal(m.kinds[0].peer, DL_PEER_NONE);
     assert_true(near_scaled(m.models[0].memory_bytes_per_s.value, 936e9, 0, 1e-12));
     assert_true(near_scaled(m.models[0].fp16_flop_per_s.value, 71e12, 0, 1e-12));
-    assert_false(m.price_usd_per_hour.known);
+    assert_false(m.kinds[0].price_usd_per_hour.known);
     dl_machine_free(&m);
     m = machine_called("8xh100");
-    assert_int_equal(m.sockets, 2);
-    assert_int_equal(m.gpus[3].parent, 0);
-    assert_int_equal(m.gpus[4].parent, 1);
-    assert_true(near_scaled(m.classes[m.nvswitch_link].bytes_per_s.value, 376.6e9, 0, 1e-12));
+    assert_int_equal(m.kinds[0].sockets, 2);
+    assert_int_equal(m.kinds[0].gpus[3].parent, 0);
+    assert_int_equal(m.kinds[0].gpus[4].parent, 1);
+    assert_true(
+        near_scaled(m.classes[m.kinds[0].nvswitch_link].bytes_per_s.value, 376.6e9, 0, 1e-12));
     dl_machine_free(&m);
     /* Each of eight to each other: 28 links of 0.84 x 64 GB/s. */
     m = machine_called("8xmi300x");
-    assert_int_equal(m.nvlink_count, 28);
-    assert_true(near_scaled(m.classes[m.nvlinks[0].link].bytes_per_s.value, 53.76e9, 0, 1e-12));
+    assert_int_equal(m.kinds[0].nvlink_count, 28);
+    assert_true(
+        near_scaled(m.classes[m.kinds[0].nvlinks[0].link].bytes_per_s.value, 53.76e9, 0, 1e-12));
     dl_machine_free(&m);
     m = machine_called("1xh100"); /* nobody to be joined to */
-    assert_int_equal(m.nvswitch_link, -1);
+    assert_int_equal(m.kinds[0].nvswitch_link, -1);
     dl_machine_free(&m);
     m = machine_called("dgx_a100"); /* a file's name */
-    assert_int_equal(m.gpu_count, 8);
+    assert_int_equal(m.kinds[0].gpu_count, 8);
     dl_machine_free(&m);
 }
 
@@ -158,34 +160,35 @@ static void instances_have_price_and_network(void **state)
     (void)state;
     dl_machine m = machine_called("2xg5.12xlarge");
     assert_int_equal(m.nodes, 2);
-    assert_int_equal(m.gpu_count, 4);
-    assert_int_equal(m.nic_count, 1);
-    assert_true(near_scaled(m.classes[m.nics[0].port].bytes_per_s.value, 0.9 * 40e9 / 8, 0, 1e-12));
-    assert_true(near_scaled(m.price_usd_per_hour.value, 5.672, 0, 1e-12));
-    assert_int_equal(m.cores, 24);
-    assert_int_equal(m.peer, DL_PEER_NONE);
+    assert_int_equal(m.kinds[0].gpu_count, 4);
+    assert_int_equal(m.kinds[0].nic_count, 1);
+    assert_true(near_scaled(m.classes[m.kinds[0].nics[0].port].bytes_per_s.value, 0.9 * 40e9 / 8, 0,
+                            1e-12));
+    assert_true(near_scaled(m.kinds[0].price_usd_per_hour.value, 5.672, 0, 1e-12));
+    assert_int_equal(m.kinds[0].cores, 24);
+    assert_int_equal(m.kinds[0].peer, DL_PEER_NONE);
     dl_machine_free(&m);
     m = machine_called("a3-highgpu-8g");
-    assert_true(near_scaled(m.price_usd_per_hour.value, 88.49, 0, 1e-12));
-    assert_int_equal(m.nic_count, 4);
-    assert_true(m.gpudirect);
-    assert_int_equal(m.nics[3].parent, 1);
+    assert_true(near_scaled(m.kinds[0].price_usd_per_hour.value, 88.49, 0, 1e-12));
+    assert_int_equal(m.kinds[0].nic_count, 4);
+    assert_true(m.kinds[0].gpudirect);
+    assert_int_equal(m.kinds[0].nics[3].parent, 1);
     dl_machine_free(&m);
     m = machine_called("p5e.48xlarge"); /* not sold on demand */
-    assert_false(m.price_usd_per_hour.known);
+    assert_false(m.kinds[0].price_usd_per_hour.known);
     dl_machine_free(&m);
     m = machine_called("4xBM.GPU.MI300X.8"); /* dots in a name */
-    assert_true(near_scaled(m.price_usd_per_hour.value, 48, 0, 1e-12));
-    assert_int_equal(m.price_usd_per_hour.origin, DL_ORIGIN_CATALOGUE);
+    assert_true(near_scaled(m.kinds[0].price_usd_per_hour.value, 48, 0, 1e-12));
+    assert_int_equal(m.kinds[0].price_usd_per_hour.origin, DL_ORIGIN_CATALOGUE);
     assert_int_equal(m.nodes, 4);
-    assert_int_equal(m.nvlink_count, 28);
-    assert_int_equal(m.nic_count, 8);
-    assert_true(m.gpudirect);
+    assert_int_equal(m.kinds[0].nvlink_count, 28);
+    assert_int_equal(m.kinds[0].nic_count, 8);
+    assert_true(m.kinds[0].gpudirect);
     dl_machine_free(&m);
     m = machine_called("p5en.48xlarge"); /* two ports a GPU */
-    assert_int_equal(m.nic_count, 16);
-    assert_int_equal(m.nics[7].parent, 0);
-    assert_int_equal(m.nics[8].parent, 1);
+    assert_int_equal(m.kinds[0].nic_count, 16);
+    assert_int_equal(m.kinds[0].nics[7].parent, 0);
+    assert_int_equal(m.kinds[0].nics[8].parent, 1);
     dl_machine_free(&m);
 }
 

@@ -117,10 +117,10 @@ static void channels_and_trees_follow_the_search(void **state)
         dl_links links;
         dl_place ranks[RANKS_MAX];
         dl_nccl_group group;
-        const int count = cases[i].nodes * m.gpu_count;
+        const int count = cases[i].nodes * m.kinds[0].gpu_count;
         dl_links_init(&links, &m);
         for (int r = 0; r < count; r++)
-            ranks[r] = gpu_place(r / m.gpu_count, r % m.gpu_count);
+            ranks[r] = gpu_place(r / m.kinds[0].gpu_count, r % m.kinds[0].gpu_count);
         dl_nccl_group_init(&group, &links, ranks, count);
         if (group.channels != cases[i].channels || group.simple_tree != cases[i].simple) {
             fail_msg("%s, %d nodes: %d channels, simple %d", cases[i].machine, cases[i].nodes,
@@ -208,7 +208,7 @@ static void rates_are_those_that_it_counts_on(void **state)
     dl_nccl_group_init(&group, &links, ranks, 8);
     assert_near(group.ring_bytes_per_s, 240e9, 1e-9);
     assert_near(group.tree_bytes_per_s, 240e9, 1e-9);
-    const double port = m.classes[m.nics[0].port].bytes_per_s.value;
+    const double port = m.classes[m.kinds[0].nics[0].port].bytes_per_s.value;
     dl_nccl_group_init(&group, &links, ranks, 16);
     assert_near(group.ring_bytes_per_s, 8 * port, 1e-9);
     assert_near(group.tree_bytes_per_s, fmin(240e9, 2 * 8 * port), 1e-9);

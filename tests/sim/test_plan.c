@@ -109,7 +109,7 @@ static void make_bench(bench *b, const char *text, const char *algorithm, int fi
     memset(b, 0, sizeof *b);
     b->machine = fixture_machine(text);
     dl_links_init(&b->links, &b->machine);
-    const int per_node = b->machine.gpu_count, count = b->machine.nodes * per_node;
+    const int per_node = b->machine.kinds[0].gpu_count, count = b->machine.nodes * per_node;
     for (int r = 0; r < count; r++)
         b->ranks[r] = gpu_place(r / per_node, r % per_node);
     b->config = (dl_collective_config){.kind = DL_ALLREDUCE,

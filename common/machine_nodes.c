@@ -1,0 +1,566 @@
+/* The nodes of a machine file: which are of which kind, and what the kinds' sections say. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/machine.h"
+#include "common/machine_internal.h"
+#include "common/names.h"
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+/* The run that a node is in: the last one that starts with it or before. */
+static const dl_node_run *run_of(const dl_machine *m, int node)
+{
+    int low = 0, high = m->run_count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (m->runs[middle].first <= node) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return &m->runs[low];
+}
+
+int dl_machine_kind(const dl_machine *machine, int node)
+{
+    return machine->run_count == 1 ? machine->runs[0].kind : run_of(machine, node)->kind;
+}
+
+const dl_node_kind *dl_machine_node(const dl_machine *machine, int node)
+{
+    return &machine->kinds[dl_machine_kind(machine, node)];
+}
+
+int dl_machine_gpus_before(const dl_machine *machine, int nodes)
+{
+    const dl_node_run *run = run_of(machine, nodes);
+    return run->first_gpu + (nodes - run->first) * machine->kinds[run->kind].gpu_count;
+}
+
+int dl_machine_gpus(const dl_machine *machine)
+{
+    return dl_machine_gpus_before(machine, machine->nodes);
+}
+
+int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus)
+{
+    if (gpus <= dl_machine_gpus(machine)) return machine->nodes;
+    const dl_node_run *last = &machine->runs[machine->run_count - 1];
+    const int per_node = machine->kinds[last->kind].gpu_count;
+    return last->first + (gpus - last->first_gpu + per_node - 1) / per_node;
+}
+
+int dl_machine_most_gpus(const dl_machine *machine)
+{
+    int most = 0;
+    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
+        const int gpus = machine->kinds[machine->runs[r].kind].gpu_count;
+        if (gpus > most) most = gpus;
+    }
+    return most;
+}
+
+int dl_machine_fewest_nics(const dl_machine *machine)
+{
+    int fewest = INT32_MAX;
+    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
+        const int nics = machine->kinds[machine->runs[r].kind].nic_count;
+        if (nics < fewest) fewest = nics;
+    }
+    return fewest;
+}
+
+int dl_machine_find_gpu(const dl_machine *machine, int number, int *index)
+{
+    int low = 0, high = machine->run_count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (machine->runs[middle].first_gpu <= number) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    const dl_node_run *run = &machine->runs[low];
+    const int per_node = machine->kinds[run->kind].gpu_count, left = number - run->first_gpu;
+    *index = left % per_node;
+    return run->first + left / per_node;
+}
+
+int dl_machine_model_number(const dl_machine *machine, int node, int index)
+{
+    return dl_machine_node(machine, node)->gpus[index].model;
+}
+
+const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int index)
+{
+    return &machine->models[dl_machine_model_number(machine, node, index)];
+}
+
+static int links_of(const dl_machine *m, int kind)
+{
+    return m->kinds[kind].name != NULL ? kind : 0;
+}
+
+int dl_machine_links_kind(const dl_machine *machine, int node)
+{
+    return links_of(machine, dl_machine_kind(machine, node));
+}
+
+bool dl_machine_has_unlike_nodes(const dl_machine *machine)
+{
+    const int first = links_of(machine, machine->runs[0].kind);
+    for (int r = 1; r < machine->run_count && machine->runs[r].first < machine->nodes; r++)
+        if (links_of(machine, machine->runs[r].kind) != first) return true;
+    return false;
+}
+
+static bool has_port(const dl_node_kind *node, int class)
+{
+    for (int i = 0; i < node->nic_count; i++)
+        if (node->nics[i].port == class) return true;
+    return false;
+}
+
+bool dl_machine_has_unlike_ports(const dl_machine *machine)
+{
+    const dl_node_kind *first = &machine->kinds[machine->runs[0].kind];
+    for (int r = 1; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
+        const dl_node_kind *node = &machine->kinds[machine->runs[r].kind];
+        for (int i = 0; i < node->nic_count; i++)
+            if (!has_port(first, node->nics[i].port)) return true;
+    }
+    return false;
+}
+
+bool dl_machine_has_model(const dl_machine *machine, int model)
+{
+    bool found = false;
+    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
+        const dl_node_kind *node = &machine->kinds[machine->runs[r].kind];
+        for (int g = 0; g < node->gpu_count; g++)
+            found |= node->gpus[g].model == model;
+    }
+    return found;
+}
+
+int dl_machine_parent(const dl_node_kind *node, int place)
+{
+    return place < node->sockets ? -1 : node->switches[place - node->sockets].parent;
+}
+
+int dl_machine_socket(const dl_node_kind *node, int place)
+{
+    while (place >= node->sockets)
+        place = dl_machine_parent(node, place);
+    return place;
+}
+
+static void free_kind(dl_node_kind *kind)
+{
+    for (int i = 0; i < kind->switch_count; i++)
+        free(kind->switches[i].name);
+    free(kind->switches);
+    free(kind->gpus);
+    free(kind->nics);
+    free(kind->nvlinks);
+    free(kind->name);
+}
+
+void dl_machine_free_kinds(dl_machine *machine)
+{
+    for (int i = 0; i < machine->kind_count; i++)
+        free_kind(&machine->kinds[i]);
+    free(machine->kinds);
+    free(machine->runs);
+}
+
+/* --- the file as it is for one kind ----------------------------------------------------------- */
+
+/* Sections that say what is inside of a node. Those of the first two, which there is one of, are of
+ * all kinds but for the keys that a kind's own has; of the others a kind has its own or all of them; with GPUs of its own, no switches and
+ * NVLinks but its own. */
+static const char *const sorts[] = {"machine", "host",    "switch",   "gpus",
+                                    "nics",    "nvlinks", "nvswitch", NULL};
+enum {
+    SORT_MACHINE,
+    SORT_HOST,
+    SORT_SWITCH,
+    SORT_GPUS,
+    SORT_NICS,
+    SORT_NVLINKS,
+    SORT_NVSWITCH,
+    SORTS
+};
+
+static int sort_of(const char *section)
+{
+    const size_t bytes = strcspn(section, " ");
+    int sort = 0;
+    while (sorts[sort] != NULL &&
+           (strlen(sorts[sort]) != bytes || strncmp(sorts[sort], section, bytes) != 0))
+        sort++;
+    return sort;
+}
+
+/* The kind that "gpus 0-3 of t4" is about, NULL: of none; *bytes of what is before it. */
+static const char *kind_of(const char *section, size_t *bytes)
+{
+    const char *found = NULL;
+    *bytes = strlen(section);
+    if (sort_of(section) == SORTS) return NULL;
+    for (const char *at = section; (at = strstr(at, " of ")) != NULL; at++)
+        found = at;
+    if (found == NULL) return NULL;
+    *bytes = (size_t)(found - section);
+    return found + strlen(" of ");
+}
+
+const dl_key *dl_machine_find_key(const char *section, const char *name)
+{
+    size_t bytes;
+    (void)kind_of(section, &bytes);
+    char *plain = dl_strndup(section, bytes);
+    const dl_key *key = dl_keys_find(&dl_machine_keys, plain, name);
+    free(plain);
+    return key;
+}
+
+/* Takes the first bytes of the name of section `from`, and its entries, into the view; those of the
+ * keys that are in `without`, NULL or a set of names that ends with NULL, not. */
+static void take_section(dl_ini *view, const dl_ini *ini, size_t from, size_t bytes,
+                         const char *const *without)
+{
+    const dl_ini_section *section = &ini->sections[from];
+    char *name = dl_strndup(section->name, bytes);
+    DL_APPEND(view->sections, view->section_count, "sections") =
+        (dl_ini_section){name, section->line};
+    for (size_t i = 0; i < ini->count; i++) {
+        dl_ini_entry entry = ini->entries[i];
+        if (entry.section != section->name) continue;
+        bool left_out = false;
+        for (size_t k = 0; without != NULL && without[k] != NULL; k++)
+            left_out |= strcmp(without[k], entry.key) == 0;
+        if (left_out) continue;
+        entry.section = name;
+        DL_APPEND(view->entries, view->count, "entries") = entry;
+    }
+}
+
+static const char *const prices[] = {"price_usd_per_hour", "gpu_price_usd_per_hour", NULL};
+
+dl_ini dl_machine_view(const dl_ini *ini, const char *kind)
+{
+    dl_ini view = {.path = ini->path};
+    bool has[SORTS] = {false};
+    size_t bytes;
+    for (size_t i = 0; i < ini->section_count && kind != NULL; i++) {
+        const char *own = kind_of(ini->sections[i].name, &bytes);
+        if (own == NULL || strcmp(own, kind) != 0) continue;
+        take_section(&view, ini, i, bytes, NULL);
+        has[sort_of(ini->sections[i].name)] = true;
+    }
+    has[SORT_SWITCH] |= has[SORT_GPUS];
+    has[SORT_NVLINKS] |= has[SORT_GPUS];
+    has[SORT_NVSWITCH] |= has[SORT_GPUS];
+    const bool has_price = dl_ini_find(&view, "machine", prices[0]) != NULL ||
+                           dl_ini_find(&view, "machine", prices[1]) != NULL;
+    for (size_t i = 0; i < ini->section_count; i++) {
+        const int sort = sort_of(ini->sections[i].name);
+        if (kind_of(ini->sections[i].name, &bytes) != NULL) continue;
+        if (kind != NULL && (sort == SORTS || (sort >= SORT_SWITCH && has[sort]))) continue;
+        take_section(&view, ini, i, bytes, sort == SORT_MACHINE && has_price ? prices : NULL);
+    }
+    for (size_t i = 0; i < ini->count && kind == NULL && ini->entries[i].section[0] == '\0'; i++)
+        DL_APPEND(view.entries, view.count, "entries") = ini->entries[i];
+    return view;
+}
+
+void dl_machine_free_view(dl_ini *view)
+{
+    for (size_t i = 0; i < view->section_count; i++)
+        free(view->sections[i].name);
+    free(view->sections);
+    free(view->entries);
+    *view = (dl_ini){0};
+}
+
+/* --- numbers of kinds ------------------------------------------------------------------------- */
+
+/* The bits of the numbers that sections of the kind give, or leave out with all of their sort. */
+static uint64_t own_numbers(const dl_ini *ini, const char *kind)
+{
+    uint64_t own = 0, bit = 1;
+    bool has_gpus = false, has_switch = false;
+    size_t bytes;
+    for (size_t i = 0; i < ini->section_count; i++) {
+        const char *of = kind_of(ini->sections[i].name, &bytes);
+        if (of == NULL || strcmp(of, kind) != 0) continue;
+        has_gpus |= sort_of(ini->sections[i].name) == SORT_GPUS;
+        has_switch |= sort_of(ini->sections[i].name) == SORT_NVSWITCH;
+    }
+    for (size_t k = 0; k < dl_machine_keys.count; k++) {
+        const dl_key *key = &dl_machine_keys.rows[k];
+        if (key->owner != OF_KIND) continue;
+        char *section = dl_format("%s of %s", key->section, kind);
+        const bool replaced = sort_of(key->section) == SORT_NVSWITCH && (has_gpus || has_switch);
+        if (replaced || dl_ini_find(ini, section, key->name) != NULL) own |= bit;
+        free(section);
+        bit <<= 1;
+    }
+    return own;
+}
+
+void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user)
+{
+    uint64_t bit = 1;
+    for (size_t k = 0; k < dl_machine_keys.count; k++) {
+        const dl_key *key = &dl_machine_keys.rows[k];
+        if (key->owner != OF_KIND) continue;
+        if (dl_machine_times_depend_on(key)) {
+            char *section = (kind->own & bit) != 0 ? dl_format("%s of %s", key->section, kind->name)
+                                                   : dl_strdup(key->section);
+            visit(user, section, key, (dl_quantity *)(void *)((char *)kind + key->offset));
+            free(section);
+        }
+        bit <<= 1;
+    }
+}
+
+/* --- [nodes ..] ------------------------------------------------------------------------------- */
+
+/* Nodes that a section gives a kind. */
+typedef struct node_range {
+    int first, last, kind;
+} node_range;
+
+struct dl_node_ranges {
+    node_range *all;
+    int count;
+};
+
+static void *copy_of(const void *parts, int count, size_t size)
+{
+    void *copy = dl_calloc((size_t)count, size, "parts of a node");
+    if (count > 0) memcpy(copy, parts, (size_t)count * size);
+    return copy;
+}
+
+/* As kind 0 is, but with GPUs of the model; its number. */
+static int add_kind_of_model(dl_machine *m, int model)
+{
+    for (int k = 1; k < m->kind_count; k++)
+        if (m->kinds[k].name == NULL && m->kinds[k].gpus[0].model == model) return k;
+    dl_node_kind kind = m->kinds[0];
+    kind.switches = copy_of(kind.switches, kind.switch_count, sizeof *kind.switches);
+    for (int i = 0; i < kind.switch_count; i++)
+        kind.switches[i].name = dl_strdup(kind.switches[i].name);
+    kind.gpus = copy_of(kind.gpus, kind.gpu_count, sizeof *kind.gpus);
+    for (int g = 0; g < kind.gpu_count; g++)
+        kind.gpus[g].model = model;
+    kind.nics = copy_of(kind.nics, kind.nic_count, sizeof *kind.nics);
+    kind.nvlinks = copy_of(kind.nvlinks, kind.nvlink_count, sizeof *kind.nvlinks);
+    DL_APPEND(m->kinds, m->kind_count, "kinds of nodes") = kind;
+    return m->kind_count - 1;
+}
+
+/* Only keys of a kind may be in its [machine of NAME]. */
+static dl_status check_own_keys(const dl_machine_reader *r, const char *kind)
+{
+    char *section = dl_format("machine of %s", kind);
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < r->whole->count && status == DL_OK; i++) {
+        const dl_ini_entry *entry = &r->whole->entries[i];
+        if (strcmp(entry->section, section) != 0) continue;
+        const dl_key *key = dl_keys_find(&dl_machine_keys, "machine", entry->key);
+        if (key == NULL || key->owner == OF_KIND) continue;
+        status = dl_ini_error(r->whole, entry, DL_ERR_NAME, r->err,
+                              "this is of the whole machine: in [machine]");
+    }
+    free(section);
+    return status;
+}
+
+/* Reads what is inside of the nodes of a kind, NULL: of those without one. */
+static dl_status read_kind(const dl_machine_reader *r, const char *name)
+{
+    dl_node_kind kind = {.name = name != NULL ? dl_strdup(name) : NULL};
+    dl_ini view = dl_machine_view(r->whole, name);
+    const dl_machine_reader own = {
+        .machine = r->machine, .node = &kind, .ini = &view, .err = r->err};
+    dl_status status = name != NULL ? check_own_keys(r, name) : DL_OK;
+    if (status == DL_OK && name != NULL) status = dl_keys_check(&dl_machine_keys, &view, r->err);
+    if (status == DL_OK) status = dl_machine_read_node(&own);
+    if (status != DL_OK && name != NULL && r->err != NULL) {
+        const size_t used = strlen(r->err->text);
+        snprintf(r->err->text + used, sizeof r->err->text - used, " (nodes of kind %s)", name);
+    }
+    if (name != NULL) kind.own = own_numbers(r->whole, name);
+    dl_machine_free_view(&view);
+    DL_APPEND(r->machine->kinds, r->machine->kind_count, "kinds of nodes") = kind;
+    return status;
+}
+
+static bool has_sections(const dl_ini *ini, const char *kind)
+{
+    size_t bytes;
+    for (size_t i = 0; i < ini->section_count; i++) {
+        const char *of = kind_of(ini->sections[i].name, &bytes);
+        if (of != NULL && strcmp(of, kind) == 0) return true;
+    }
+    return false;
+}
+
+/* The number of a kind by name, which is read where it comes first. */
+static dl_status find_kind(const dl_machine_reader *r, const dl_ini_entry *entry, int *number)
+{
+    const dl_machine *m = r->machine;
+    for (int k = 1; k < m->kind_count; k++) {
+        *number = k;
+        if (m->kinds[k].name != NULL && strcmp(m->kinds[k].name, entry->value) == 0) return DL_OK;
+    }
+    if (!has_sections(r->whole, entry->value)) {
+        return dl_ini_error(r->whole, entry, DL_ERR_NAME, r->err,
+                            "no section says what is inside of them, as [nics 0 of %s] would",
+                            entry->value);
+    }
+    *number = m->kind_count;
+    return read_kind(r, entry->value);
+}
+
+/* The nodes of a section, "0, 2-3", each in one section only. */
+static dl_status add_ranges(const dl_machine_reader *r, const dl_ini_section *section,
+                            const char *name, int kind)
+{
+    char *copy = dl_strdup(name), *rest = NULL;
+    dl_status status = DL_OK;
+    for (char *item = strtok_r(copy, ",", &rest); item != NULL && status == DL_OK;
+         item = strtok_r(NULL, ",", &rest)) {
+        char *text = dl_strndup_trimmed(item, strlen(item));
+        node_range range = {.kind = kind};
+        if (!dl_machine_parse_range(text, DL_MACHINE_MAX_NODES, &range.first, &range.last)) {
+            status = dl_machine_fail(r, section,
+                                     "expected numbers of nodes or ranges, such as 2-3 or 0, 4-5");
+        } else if (range.last >= r->machine->nodes) {
+            status = dl_machine_fail(r, section, "there are fewer nodes");
+        }
+        for (int i = 0; i < r->ranges->count && status == DL_OK; i++) {
+            const node_range *other = &r->ranges->all[i];
+            if (range.last < other->first || range.first > other->last) continue;
+            status = dl_machine_fail(r, section, "another section names some of these nodes too");
+        }
+        free(text);
+        if (status == DL_OK) DL_APPEND(r->ranges->all, r->ranges->count, "nodes") = range;
+    }
+    free(copy);
+    return status;
+}
+
+static dl_status read_nodes(const dl_machine_reader *r, const dl_ini_section *section,
+                            const char *name)
+{
+    const dl_machine *m = r->machine;
+    const dl_ini_entry *kind = dl_ini_find(r->ini, section->name, "kind");
+    const dl_ini_entry *model = dl_ini_find(r->ini, section->name, "model");
+    int number = 0;
+    dl_status status;
+    if ((kind == NULL) == (model == NULL)) {
+        return dl_machine_fail(r, section, "expected kind or model, one of both");
+    }
+    if (kind != NULL) {
+        status = find_kind(r, kind, &number);
+    } else {
+        status = dl_machine_read_name(r, section->name, "model", m->models, m->model_count,
+                                      sizeof *m->models, &number);
+        if (status == DL_OK) number = add_kind_of_model(r->machine, number);
+    }
+    return status != DL_OK ? status : add_ranges(r, section, name, number);
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const node_range *one = a, *other = b;
+    return (one->first > other->first) - (one->first < other->first);
+}
+
+/* The next run, which starts with node `first`, unless it goes on with the same kind. */
+static void add_run(dl_machine *m, int first, int kind)
+{
+    dl_node_run *last = m->run_count > 0 ? &m->runs[m->run_count - 1] : NULL;
+    if (last != NULL && last->first == first) {
+        last->kind = kind;
+        return;
+    }
+    if (last != NULL && last->kind == kind) return;
+    dl_node_run run = {.first = first, .kind = kind};
+    if (last != NULL) {
+        run.first_gpu = last->first_gpu + (first - last->first) * m->kinds[last->kind].gpu_count;
+    }
+    DL_APPEND(m->runs, m->run_count, "runs of nodes") = run;
+}
+
+/* Every kind that has sections must be that of some nodes. */
+static dl_status check_used(const dl_machine_reader *r)
+{
+    const dl_machine *m = r->machine;
+    size_t bytes;
+    for (size_t i = 0; i < r->whole->section_count; i++) {
+        const dl_ini_section *section = &r->whole->sections[i];
+        const char *of = kind_of(section->name, &bytes);
+        bool found = of == NULL;
+        const char **names = dl_calloc((size_t)m->kind_count, sizeof *names, "names of kinds");
+        size_t count = 0;
+        for (int k = 1; k < m->kind_count && !found; k++) {
+            if (m->kinds[k].name == NULL) continue;
+            found = strcmp(m->kinds[k].name, of) == 0;
+            names[count++] = m->kinds[k].name;
+        }
+        char hint[200];
+        if (!found) dl_names_hint(hint, sizeof hint, of, names, count);
+        free(names);
+        if (found) continue;
+        return dl_error_set_at(r->err, DL_ERR_NAME, r->whole->path, section->line,
+                               "[%s]: no [nodes ..] has kind = %s%s", section->name, of,
+                               count > 0 ? hint : "");
+    }
+    return DL_OK;
+}
+
+/* Numbers of GPUs are ints. */
+static dl_status check_gpus(const dl_machine_reader *r)
+{
+    const dl_machine *m = r->machine;
+    int most = 0;
+    for (int k = 0; k < m->kind_count; k++)
+        if (m->kinds[k].gpu_count > most) most = m->kinds[k].gpu_count;
+    if ((int64_t)most * m->nodes <= INT32_MAX) return DL_OK;
+    return dl_error_set_at(
+        r->err, DL_ERR_RANGE, r->ini->path, dl_ini_section_line(r->ini, "machine"),
+        "%d nodes of up to %d GPUs: more than %d GPUs", m->nodes, most, INT32_MAX);
+}
+
+dl_status dl_machine_read_kinds(const dl_machine_reader *reader)
+{
+    dl_machine *m = reader->machine;
+    struct dl_node_ranges ranges = {0};
+    dl_machine_reader r = *reader;
+    r.ranges = &ranges;
+    dl_status status;
+    if ((status = read_kind(&r, NULL)) == DL_OK &&
+        (status = dl_machine_each_section(&r, "nodes", read_nodes)) == DL_OK &&
+        (status = check_used(&r)) == DL_OK && (status = check_gpus(&r)) == DL_OK) {
+        if (ranges.count > 0) {
+            qsort(ranges.all, (size_t)ranges.count, sizeof *ranges.all, compare_ranges);
+        }
+        add_run(m, 0, 0);
+        for (int i = 0; i < ranges.count; i++) {
+            add_run(m, ranges.all[i].first, ranges.all[i].kind);
+            add_run(m, ranges.all[i].last + 1, 0);
+        }
+    }
+    free(ranges.all);
+    return status;
+}
