@@ -134,6 +134,10 @@ if(TARGET dlscale_mpi)
     set_tests_properties(test_dlsim_ranks PROPERTIES LABELS "unit;faults" SKIP_RETURN_CODE 77)
 endif()
 
+# Rings over Linux' own TCP, beside the simulated ones; needs root.
+add_executable(ring_over_tcp EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/ring_over_tcp.c)
+target_link_libraries(ring_over_tcp PRIVATE dl_options dl_sim)
+
 # Beside others that do the same work: SimGrid (Debian: libsimgrid-dev), only for these two.
 add_executable(bench_peers EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_peers.c)
 target_link_libraries(bench_peers PRIVATE dl_options dl_sim)
