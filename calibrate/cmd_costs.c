@@ -69,8 +69,8 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
     return DL_OK;
 }
 
-/* How many images of a usual size, each with its label of 8 bytes, are exactly `bytes`, which a step
- * copies to its GPU; what they are goes to text[size]. 0: none are. */
+/* How many images of a usual size, each with its label of 8 bytes, are exactly the `bytes` that a
+ * step copies to its GPU; what they are goes to text[size]. 0: none are. */
 static int64_t images_of(double bytes, char *text, size_t size)
 {
     static const struct {
@@ -403,6 +403,13 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
     return status;
 }
 
+static void print_next(const dl_costs *costs, const char *file)
+{
+    printf("next: dlsim --costs %s %s--workers 1,2,4,8 --mode allreduce,average,async%s\n", file,
+           costs->cores > 0 ? "" : "--machine NAME ",
+           costs->cores > 0 ? "" : " (dlsim --machines lists names)");
+}
+
 /* --parameters as bytes. */
 static dl_status take_count(settings *set, dl_error *err)
 {
@@ -456,6 +463,7 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK) {
         dl_notes_print(&notes, "notes:\n", "  - ", stdout);
         printf("costs written to %s\n", set->output);
+        print_next(&costs, set->output);
     }
     for (size_t i = 0; i < taken; i++)
         dl_step_costs_free(&steps[i]);
