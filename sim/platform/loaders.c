@@ -89,6 +89,12 @@ static void begin(dl_loaders *loaders, int loader, bool at_end)
     }
 }
 
+/* Whether a batch is asked for: one that the worker waits for, however many it took, or one ahead. */
+static bool needs_another(const dl_loaders *loaders, const dl_loaded_worker *w)
+{
+    return w->ordered < loaders->config.steps || (w->wanted && w->ordered == w->taken);
+}
+
 /* Asks for batches while there is room for them. */
 static void order(dl_loaders *loaders, int worker)
 {
@@ -96,7 +102,7 @@ static void order(dl_loaders *loaders, int worker)
     dl_loaded_worker *w = &loaders->workers[worker];
     const int64_t room = config->prefetch > 0 ? config->prefetch : w->wanted;
     if (config->loaders == 0) return;
-    while (w->ordered < config->steps && w->ordered - w->taken < room)
+    while (needs_another(loaders, w) && w->ordered - w->taken < room)
         w->ordered++;
     for (int l = 0; l < config->loaders; l++)
         begin(loaders, worker * config->loaders + l, false);

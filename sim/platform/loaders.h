@@ -8,7 +8,8 @@
  * A batch is read from storage, which serves one after another and for which its loader sleeps, then
  * made on a core. A worker takes its batches in order, and has at most `prefetch` of them waiting or in the
  * making: the next one is asked for when it takes one. With a prefetch of 0, one is asked for when it
- * is wanted.
+ * is wanted. A step that an absence cuts is done again with another batch: those beyond one a step are
+ * asked for when they are wanted.
  *
  * Without loaders a worker makes each batch itself, as a part of its step, and sleeps while it is
  * read.
@@ -30,7 +31,7 @@ typedef struct dl_loaders_config {
     double make_ns;              /* >= 0; of a batch, by a loader */
     double read_bytes;           /* >= 0; of a batch, from storage */
     double storage_bytes_per_ns; /* > 0, INFINITY: it limits nothing */
-    int64_t steps;               /* batches that each worker will take */
+    int64_t steps;               /* batches of each worker that are made ahead, at most */
     const bool *stopping;        /* no more batches are begun */
     void (*came)(void *user,
                  int worker); /* a batch that the worker waits for is there, and taken */

@@ -158,6 +158,29 @@ static void steps_that_wait_for_a_batch_are_cut(void **state)
     dl_run_result_free(&r);
 }
 
+/* A step that an absence cuts is done again, with another batch. Worker 0, which is away ten times for
+ * 0.5 ms, does all its 40 steps; with failures that are drawn the run ends. */
+static void steps_done_again_have_batches(void **state)
+{
+    (void)state;
+    char rest[512] = "[syncer]\nend = each\n[input]\nloaders = 1\n[failures]\naway = ";
+    for (int a = 0; a < 10; a++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s0:%g-%g", a > 0 ? ", " : "", 0.003 * a + 0.0015,
+                 0.003 * a + 0.002);
+        strcat(rest, text);
+    }
+    dl_run_result r =
+        fixture_run_mode(BATCH(1e5, 0), "async_average", 4, 2, 40, "interval = 1\n", rest);
+    assert_near(r.samples, 2 * 40, 0);
+    dl_run_result_free(&r);
+    r = fixture_run_mode(BATCH(1e5, 0), "async_average", 4, 2, 400, "interval = 1\n",
+                         "[syncer]\nend = each\n[input]\nloaders = 1\n[failures]\n"
+                         "worker_mtbf_s = 0.05\nworker_away_s = 0.001\n");
+    assert_near(r.samples, 2 * 400, 0);
+    dl_run_result_free(&r);
+}
+
 static dl_status refused(const char *text, dl_error *err)
 {
     dl_scenario scenario = {0};
@@ -186,6 +209,7 @@ int main(void)
         cmocka_unit_test(taking_a_batch_takes_time),
         cmocka_unit_test(loaders_delay_all_reduces),
         cmocka_unit_test(steps_that_wait_for_a_batch_are_cut),
+        cmocka_unit_test(steps_done_again_have_batches),
         cmocka_unit_test(loaders_are_of_workers_on_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
