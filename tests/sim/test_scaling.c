@@ -296,6 +296,46 @@ static void unknown_input_is_told(void **state)
     remove(NODE);
 }
 
+/* Of a GPU that computes for 1 ms a micro-batch and updates for 0.1 ms: making batches, on cores beside it,
+ * makes a host's launches no shorter, and each micro-batch is launched. */
+static void a_host_that_bounds_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *launch, *input, *accumulate, *note;
+    } cases[] = {
+        {"2e6", "0", "1", "takes it 2.00 ms ([dispatch] per_worker_ns in " COSTS},
+        {"2e6", "20e6", "1", "the GPU computes for 1.10 ms (batch 4)"},
+        {"1.05e6", "20e6", "1", NULL},
+        {"2e6", "20e6", "4", "takes it 8.00 ms (4 times [dispatch] per_worker_ns in " COSTS},
+        {"1.05e6", "0", "4", "the GPU computes for 4.10 ms (batch 4)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = %s, measured\n"
+                                   "[op input]\nfixed_ns = %s\nper_sample_ns = 0\n"
+                                   "[op dispatch]\nfixed_ns = 1e6\nper_sample_ns = 0\n",
+                 cases[i].launch, cases[i].input);
+        fixture_write(COSTS, text);
+        fixture_write(NODE, FIXTURE_GPUS);
+        snprintf(text, sizeof text,
+                 "[machine]\nfile = " NODE "\nworkers = 1\n[workload]\ncosts = " COSTS
+                 "\nbatch = 4\n[sync]\naccumulate = %s\n[input]\ncores = 4\n",
+                 cases[i].accumulate);
+        dl_study s = {0};
+        dl_error err = {0};
+        if (dl_study_read_text(&s, "s.ini", text, strlen(text), &err) != DL_OK ||
+            dl_study_read_costs(&s, &err) != DL_OK)
+            fail_msg("%s", err.text);
+        const bool bounds = cases[i].note != NULL;
+        assert_note(&s, bounds ? cases[i].note : "the host bounds steps", bounds);
+        dl_study_free(&s);
+        remove(COSTS);
+        remove(NODE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +349,7 @@ int main(void)
         cmocka_unit_test(variants_of_a_chip_scale_narrowly),
         cmocka_unit_test(notes_tell_what_is_taken_for_granted),
         cmocka_unit_test(unknown_input_is_told),
+        cmocka_unit_test(a_host_that_bounds_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
