@@ -60,7 +60,7 @@ typedef struct dl_event_queue {
     int64_t now_ns;
 } dl_event_queue;
 
-/* Makes an empty queue for at most `capacity` >= 1 pending events, 100 million or fewer. */
+/* Makes an empty queue for at most `capacity` >= 1 pending events, 2^28 or fewer. */
 void dl_event_queue_init(dl_event_queue *queue, int capacity);
 void dl_event_queue_free(dl_event_queue *queue); /* a zeroed queue is fine */
 

@@ -15,7 +15,8 @@
 #define POINTS_MAX 10000
 #define LOG_MAX \
     20000000 /* steps x workers where a replicate keeps each step: syncers, split models */
-#define STEPS_MAX 1e11 /* steps x workers of any run: a day or more */
+#define LOADERS_MAX 100000000 /* of all workers: their events fit into a queue */
+#define STEPS_MAX 1e11        /* steps x workers of any run: a day or more */
 
 /* --- a point -------------------------------------------------------------------------------- */
 
@@ -546,6 +547,15 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
+static dl_status check_loaders(const dl_scenario *scenario, const dl_ini *ini,
+                               const dl_point *point, const char *text, dl_error *err)
+{
+    const int64_t processes = (int64_t)point->workers * scenario->input.loaders;
+    if (processes <= LOADERS_MAX) return DL_OK;
+    return dl_ini_error(ini, dl_ini_find(ini, "input", "loaders"), DL_ERR_RANGE, err,
+                        "loaders times workers exceeds %d (point: %s)", LOADERS_MAX, text);
+}
+
 /* Unless an equal one is there ("cores = 2, workers" names one machine twice where there are 2
  * workers). */
 static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
@@ -558,6 +568,7 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     if (status == DL_OK) status = check_exchange(scenario, ini, lists, point, text, err);
     if (status == DL_OK) status = check_messages(scenario, ini, point, text, err);
     if (status == DL_OK) status = check_average(scenario, ini, lists, point, text, err);
+    if (status == DL_OK) status = check_loaders(scenario, ini, point, text, err);
     if (status != DL_OK) return status;
     const bool keeps_steps = point->stages > 1 || point->mode->options & 1u << DL_SYNC_SYNCER;
     const double most = keeps_steps ? LOG_MAX : STEPS_MAX;

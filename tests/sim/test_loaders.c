@@ -198,6 +198,22 @@ static void loaders_are_of_workers_on_cores(void **state)
     assert_non_null(strstr(err.text, "workers are GPUs"));
 }
 
+/* 64 each: 100 million are taken, one worker more is not. */
+static void too_many_loaders_are_refused(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    static const char format[] =
+        "[scenario]\nsteps = 1\n[machine]\ncores = 1\nworkers = %d\n[workload]\ncosts = c\n"
+        "batch_per_worker = 1\n[sync]\nmode = none\n[input]\nloaders = 64\n";
+    dl_scenario scenario = fixture_scenario(format, 100000000 / 64);
+    dl_scenario_free(&scenario);
+    char text[512];
+    snprintf(text, sizeof text, format, 100000000 / 64 + 1);
+    assert_int_equal(refused(text, &err), DL_ERR_RANGE);
+    assert_non_null(strstr(err.text, "loaders times workers exceeds 100000000"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +227,7 @@ int main(void)
         cmocka_unit_test(steps_that_wait_for_a_batch_are_cut),
         cmocka_unit_test(steps_done_again_have_batches),
         cmocka_unit_test(loaders_are_of_workers_on_cores),
+        cmocka_unit_test(too_many_loaders_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
