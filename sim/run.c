@@ -44,10 +44,16 @@ static int agents(const dl_point *point)
     return point->workers * (lags(point) ? 2 : 1);
 }
 
-/* The same and their loaders, on cores. */
+static bool has_syncer(const dl_point *point)
+{
+    return point->mode->options & 1u << DL_SYNC_SYNCER;
+}
+
+/* The same, their loaders and a syncer, on cores. */
 static int threads(const dl_scenario *scenario, const dl_point *point)
 {
-    return agents(point) + point->workers * scenario->input.loaders;
+    const bool merges = has_syncer(point) && !(scenario->syncer.merge_s > 0);
+    return agents(point) + point->workers * scenario->input.loaders + merges;
 }
 
 static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
@@ -280,9 +286,10 @@ static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs
 
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
-                                           : dl_mode_needs(point->mode, threads(scenario, point),
-                                                           point->cores, scenario->average_state);
+    unsigned needs = scenario->gpu != NULL
+                         ? gpu_needs(scenario, point)
+                         : dl_mode_needs(point->mode, agents(point), threads(scenario, point),
+                                         point->cores, scenario->average_state);
     needs = without_waits(scenario, costs, point, needs) | message_needs(scenario, costs, point);
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
@@ -647,7 +654,7 @@ static double *take_work(dl_noise_config *noise, const dl_point *point, const dl
 
 static const dl_syncer_config *syncer_of(const dl_scenario *scenario, const dl_point *point)
 {
-    return point->mode->options & 1u << DL_SYNC_SYNCER ? &scenario->syncer : NULL;
+    return has_syncer(point) ? &scenario->syncer : NULL;
 }
 
 /* What a run is made of, beside its scenario and point. */

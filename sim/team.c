@@ -208,7 +208,7 @@ void dl_team_compute(dl_team *team, int worker, bool with_update)
 {
     team->workers[worker].updates_at_once = with_update;
     enter(team, worker, DL_STATE_COMPUTE);
-    team->config.platform->compute(team, worker, with_update);
+    team->config.platform->compute(team, worker);
 }
 
 void dl_team_local_update(dl_team *team, int worker)

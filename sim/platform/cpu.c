@@ -146,9 +146,8 @@ static void start(dl_team *team)
     dl_loaders_start(&box_of(team)->loaders);
 }
 
-static void compute(dl_team *team, int worker, bool with_update)
+static void compute(dl_team *team, int worker)
 {
-    (void)with_update; /* the worker's updates_at_once */
     if (dl_loaders_take(&box_of(team)->loaders, worker)) {
         start_step(team, worker);
     } else {

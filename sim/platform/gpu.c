@@ -392,13 +392,14 @@ static void start_step(dl_gpus *gpus, int worker)
     }
 }
 
-static void compute(dl_team *team, int worker, bool with_update)
+static void compute(dl_team *team, int worker)
 {
     dl_gpus *gpus = dl_gpus_of(team);
     const dl_gpu_step *step = dl_gpu_step_of(gpus->config.steps, worker);
     const dl_worker *w = &team->workers[worker];
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     slow *= w->work_factor;
+    const bool with_update = w->updates_at_once;
     gpus->workers[worker].work_ns = dl_gpus_work_ns(step, slow, with_update) * w->noise_factor;
     gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
     gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;

@@ -38,8 +38,8 @@ typedef struct dl_platform {
     bool (*run_directly)(dl_team *team);
     /* The run starts; NULL: nothing to do. */
     void (*start)(dl_team *team);
-    /* Forward and backward, with the optimizer's update or without; the update alone. */
-    void (*compute)(dl_team *team, int worker, bool with_update);
+    /* Forward and backward, with the optimizer's update if the worker updates at once; the update alone. */
+    void (*compute)(dl_team *team, int worker);
     void (*update)(dl_team *team, int worker);
     void (*exchange)(dl_team *team, int agent, dl_exchange exchange);
     /* The syncer, a thread of its own beside the workers, merges so many uploads, and says

@@ -12,17 +12,21 @@ const char *const dl_mode_names[DL_MODES + 1] = {DL_MODE_LIST(NAME)};
     [option] = {name, low, high, fallback, whole},
 const dl_sync_option_spec dl_sync_options[DL_SYNC_SWEPT] = {DL_SYNC_SWEPT_ROWS(SPEC)};
 
-unsigned dl_mode_needs(const dl_mode *mode, int workers, int cores, bool average_state)
+/* A syncer's thread adds vectors up, as an average does, and sleeps in between. */
+unsigned dl_mode_needs(const dl_mode *mode, int agents, int threads, int cores, bool average_state)
 {
     unsigned needs = DL_NEED_OPS | mode->needs;
+    if (mode->options & 1u << DL_SYNC_SYNCER)
+        needs = (needs & ~(unsigned)DL_NEED_UPDATE) | DL_NEED_AVERAGE | DL_NEED_WAKEUP;
     if (mode->options & 1u << DL_SYNC_AVERAGE_STATE && average_state) needs |= DL_NEED_STATE;
-    if (workers == 1) return needs;
+    if (threads == 1) return needs;
     needs |= DL_NEED_SHARING;
     if (mode->needs & DL_NEED_COPY) needs |= DL_NEED_MEMORY;
-    if (workers > cores) {
+    if (threads > cores) {
         needs |= DL_NEED_SLICE;
         if (mode->wait != DL_MODE_WAIT_NONE) needs |= DL_NEED_WAKEUP;
-    } else {
+    }
+    if (agents <= cores && agents > 1) {
         if (mode->wait & DL_MODE_WAIT_BARRIER) needs |= DL_NEED_BARRIER;
         if (mode->wait & DL_MODE_WAIT_LOCK) needs |= DL_NEED_LOCK;
     }

@@ -196,6 +196,31 @@ static void a_merge_is_work_of_a_thread(void **state)
     dl_run_result_free(&r);
 }
 
+static unsigned needs_of(const char *syncer)
+{
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    dl_scenario scenario =
+        fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c.ini\nbatch = 2\n"
+                         "[sync]\nmode = async_average\n%s",
+                         syncer);
+    const unsigned needs = dl_run_needs(&scenario, &costs, &scenario.points[0]);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return needs;
+}
+
+/* Two learners and a syncer are three threads on two cores, who take turns. It adds vectors up, and
+ * applies no update. */
+static void a_syncer_is_a_thread_more(void **state)
+{
+    (void)state;
+    const unsigned always = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_WAKEUP;
+    assert_int_equal(needs_of("") & (always | DL_NEED_UPDATE | DL_NEED_SLICE),
+                     always | DL_NEED_SLICE);
+    assert_int_equal(
+        needs_of("[syncer]\nmerge_s = 1\n") & (always | DL_NEED_UPDATE | DL_NEED_SLICE), always);
+}
+
 /* Merges of one take the learner's only core for 48 us of the second interval, and of the pull of a
  * version at its end. */
 static void a_merge_takes_a_core(void **state)
@@ -453,6 +478,7 @@ int main(void)
         cmocka_unit_test(the_rest_is_merged_when_all_have_ended),
         cmocka_unit_test(a_merge_is_work_of_a_thread),
         cmocka_unit_test(a_merge_takes_a_core),
+        cmocka_unit_test(a_syncer_is_a_thread_more),
         cmocka_unit_test(intervals_by_speed),
         cmocka_unit_test(stale_uploads_weigh_less),
         cmocka_unit_test(replaced_parameters_lose_steps),
