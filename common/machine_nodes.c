@@ -49,6 +49,8 @@ int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus)
 {
     if (gpus <= dl_machine_gpus(machine)) return machine->nodes;
     const dl_node_run *last = &machine->runs[machine->run_count - 1];
+    int index;
+    if (gpus < last->first_gpu) return dl_machine_find_gpu(machine, (int)gpus - 1, &index) + 1;
     const int per_node = machine->kinds[last->kind].gpu_count;
     return last->first + (gpus - last->first_gpu + per_node - 1) / per_node;
 }

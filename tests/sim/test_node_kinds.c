@@ -176,6 +176,11 @@ static void gpus_are_counted_over_unlike_nodes(void **state)
     assert_int_equal(dl_machine_gpus(&m), 10);
     assert_int_equal(dl_machine_nodes_for(&m, 10), 4);
     assert_int_equal(dl_machine_nodes_for(&m, 13), 6);
+    m.nodes = 1;
+    static const int nodes_for[] = {1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 5, 5};
+    for (size_t gpus = 0; gpus < DL_LENGTH(nodes_for); gpus++)
+        assert_int_equal(dl_machine_nodes_for(&m, (int64_t)gpus), nodes_for[gpus]);
+    m.nodes = 4;
     int *gpus = NULL, count = 0;
     dl_error err = {0};
     assert_int_equal(dl_placement_gpus("132", &m, &gpus, &count, &err), DL_OK);
@@ -184,6 +189,21 @@ static void gpus_are_counted_over_unlike_nodes(void **state)
     assert_memory_equal(gpus, expected, sizeof expected);
     free(gpus);
     assert_int_equal(dl_placement_gpus("3", &m, &gpus, &count, &err), DL_ERR_RANGE);
+    dl_machine_free(&m);
+}
+
+/* Of ten nodes of 4 GPUs, and others of two after these, a scenario may take fewer. */
+static void fewer_nodes_than_the_file_has(void **state)
+{
+    (void)state;
+    dl_machine m = fixture_machine(
+        NODES_OF("12", "[nodes 0-9]\nkind = four\n[gpus 0-3 of four]\nmodel = g\nparent = socket0\n"
+                       "link = x16\n"));
+    m.nodes = 1;
+    static const int gpus[] = {4, 5, 8, 9, 39, 40, 41, 42, 43};
+    static const int nodes[] = {1, 2, 2, 3, 10, 10, 11, 11, 12};
+    for (size_t i = 0; i < DL_LENGTH(gpus); i++)
+        assert_int_equal(dl_machine_nodes_for(&m, gpus[i]), nodes[i]);
     dl_machine_free(&m);
 }
 
@@ -253,6 +273,7 @@ int main(void)
         cmocka_unit_test(own_gpus_have_no_crossbar),
         cmocka_unit_test(nccl_takes_the_least),
         cmocka_unit_test(gpus_are_counted_over_unlike_nodes),
+        cmocka_unit_test(fewer_nodes_than_the_file_has),
         cmocka_unit_test(kinds_have_prices),
         cmocka_unit_test(a_server_on_a_slow_node_is_slower),
         cmocka_unit_test(costs_set_the_numbers_of_kinds),
