@@ -231,18 +231,31 @@ const dl_key *dl_machine_find_key(const char *section, const char *name)
     return key;
 }
 
-/* Takes the first bytes of the name of section `from`, and its entries, into the view; those of the
- * keys that are in `without`, NULL or a set of names that ends with NULL, not. */
-static void take_section(dl_ini *view, const dl_ini *ini, size_t from, size_t bytes,
-                         const char *const *without)
+/* A section of a file and its entries, which come one after the other. */
+typedef struct section_part {
+    const dl_ini_section *section;
+    size_t first, end; /* of its entries, the end after the last one */
+} section_part;
+
+/* The part of section `number`, where the entries of those before it end at `from`. */
+static section_part part_of(const dl_ini *ini, size_t number, size_t from)
 {
-    const dl_ini_section *section = &ini->sections[from];
-    char *name = dl_strndup(section->name, bytes);
+    section_part part = {&ini->sections[number], from, from};
+    while (part.end < ini->count && ini->entries[part.end].section == part.section->name)
+        part.end++;
+    return part;
+}
+
+/* Takes the first bytes of the name of a section, and its entries, into the view; those of the keys
+ * that are in `without`, NULL or a set of names that ends with NULL, not. */
+static void take_part(dl_ini *view, const dl_ini *ini, const section_part *part, size_t bytes,
+                      const char *const *without)
+{
+    char *name = dl_strndup(part->section->name, bytes);
     DL_APPEND(view->sections, view->section_count, "sections") =
-        (dl_ini_section){name, section->line};
-    for (size_t i = 0; i < ini->count; i++) {
+        (dl_ini_section){name, part->section->line};
+    for (size_t i = part->first; i < part->end; i++) {
         dl_ini_entry entry = ini->entries[i];
-        if (entry.section != section->name) continue;
         bool left_out = false;
         for (size_t k = 0; without != NULL && without[k] != NULL; k++)
             left_out |= strcmp(without[k], entry.key) == 0;
@@ -258,25 +271,31 @@ dl_ini dl_machine_view(const dl_ini *ini, const char *kind)
 {
     dl_ini view = {.path = ini->path};
     bool has[SORTS] = {false};
-    size_t bytes;
-    for (size_t i = 0; i < ini->section_count && kind != NULL; i++) {
-        const char *own = kind_of(ini->sections[i].name, &bytes);
+    size_t bytes, head = 0;
+    while (head < ini->count && ini->entries[head].section[0] == '\0')
+        head++;
+    for (size_t i = 0, from = head; i < ini->section_count && kind != NULL; i++) {
+        const section_part part = part_of(ini, i, from);
+        from = part.end;
+        const char *own = kind_of(part.section->name, &bytes);
         if (own == NULL || strcmp(own, kind) != 0) continue;
-        take_section(&view, ini, i, bytes, NULL);
-        has[sort_of(ini->sections[i].name)] = true;
+        take_part(&view, ini, &part, bytes, NULL);
+        has[sort_of(part.section->name)] = true;
     }
     has[SORT_SWITCH] |= has[SORT_GPUS];
     has[SORT_NVLINKS] |= has[SORT_GPUS];
     has[SORT_NVSWITCH] |= has[SORT_GPUS];
     const bool has_price = dl_ini_find(&view, "machine", prices[0]) != NULL ||
                            dl_ini_find(&view, "machine", prices[1]) != NULL;
-    for (size_t i = 0; i < ini->section_count; i++) {
-        const int sort = sort_of(ini->sections[i].name);
-        if (kind_of(ini->sections[i].name, &bytes) != NULL) continue;
+    for (size_t i = 0, from = head; i < ini->section_count; i++) {
+        const section_part part = part_of(ini, i, from);
+        from = part.end;
+        const int sort = sort_of(part.section->name);
+        if (kind_of(part.section->name, &bytes) != NULL) continue;
         if (kind != NULL && (sort == SORTS || (sort >= SORT_SWITCH && has[sort]))) continue;
-        take_section(&view, ini, i, bytes, sort == SORT_MACHINE && has_price ? prices : NULL);
+        take_part(&view, ini, &part, bytes, sort == SORT_MACHINE && has_price ? prices : NULL);
     }
-    for (size_t i = 0; i < ini->count && kind == NULL && ini->entries[i].section[0] == '\0'; i++)
+    for (size_t i = 0; i < head && kind == NULL; i++)
         DL_APPEND(view.entries, view.count, "entries") = ini->entries[i];
     return view;
 }

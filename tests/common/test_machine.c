@@ -2,7 +2,10 @@
 
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
+#include "common/ini.h"
 #include "common/machine.h"
 
 /* Two sockets; a switch below another one on socket 0 with GPUs 0 and 1, GPU 2 on socket 1. */
@@ -266,6 +269,29 @@ static void sites_share_the_nodes(void **state)
     }
 }
 
+/* A wrong file of many sections and entries is refused about as soon as it is read. */
+static void time_does_not_grow_with_sections_times_entries(void **state)
+{
+    (void)state;
+    enum { SECTIONS = 100000, BYTES = 16 };
+    char *text = malloc((size_t)SECTIONS * BYTES), *end = text;
+    assert_non_null(text);
+    for (int i = 0; i < SECTIONS; i++)
+        end += sprintf(end, "[link]\na%d=\n", i);
+    dl_ini ini = {0};
+    dl_machine m = {0};
+    dl_error err = {0};
+    const clock_t start = clock();
+    assert_int_equal(dl_ini_read_text(&ini, "m.ini", text, (size_t)(end - text), &err), DL_OK);
+    const clock_t middle = clock();
+    assert_int_not_equal(dl_machine_read_text(&m, "m.ini", text, (size_t)(end - text), &err),
+                         DL_OK);
+    const double ratio = (double)(clock() - middle) / (double)(middle - start + 1);
+    if (ratio > 10) fail_msg("%g times the time for the INI file", ratio);
+    dl_ini_free(&ini);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +301,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(a_missing_file_is_an_error),
         cmocka_unit_test(the_shipped_files_are_read),
+        cmocka_unit_test(time_does_not_grow_with_sections_times_entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
