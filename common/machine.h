@@ -376,6 +376,10 @@ int dl_machine_domain(const dl_machine *machine, int node);
  * file. */
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
+/* Whether numbers of GPUs are ints, of the machine's nodes, whose number a caller may have changed.
+ * DL_ERR_RANGE, without a file. */
+dl_status dl_machine_check_gpus(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
+
 /* Reads [fabric] slots of a machine file or a scenario into the machine, where given. DL_ERR_RANGE. */
 dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
                                 dl_error *err) DL_MUST_CHECK;

@@ -550,17 +550,23 @@ static dl_status check_used(const dl_machine_reader *r)
     return DL_OK;
 }
 
-/* Numbers of GPUs are ints. */
+dl_status dl_machine_check_gpus(const dl_machine *machine, dl_error *err)
+{
+    int most = 0;
+    for (int k = 0; k < machine->kind_count; k++)
+        if (machine->kinds[k].gpu_count > most) most = machine->kinds[k].gpu_count;
+    if ((int64_t)most * machine->nodes <= INT32_MAX) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "%d nodes of up to %d GPUs: more than %d GPUs",
+                        machine->nodes, most, INT32_MAX);
+}
+
 static dl_status check_gpus(const dl_machine_reader *r)
 {
-    const dl_machine *m = r->machine;
-    int most = 0;
-    for (int k = 0; k < m->kind_count; k++)
-        if (m->kinds[k].gpu_count > most) most = m->kinds[k].gpu_count;
-    if ((int64_t)most * m->nodes <= INT32_MAX) return DL_OK;
-    return dl_error_set_at(
-        r->err, DL_ERR_RANGE, r->ini->path, dl_ini_section_line(r->ini, "machine"),
-        "%d nodes of up to %d GPUs: more than %d GPUs", m->nodes, most, INT32_MAX);
+    dl_error why = {0};
+    const dl_status status = dl_machine_check_gpus(r->machine, &why);
+    if (status == DL_OK) return DL_OK;
+    return dl_error_set_at(r->err, status, r->ini->path, dl_ini_section_line(r->ini, "machine"),
+                           "%s", why.text);
 }
 
 dl_status dl_machine_read_kinds(const dl_machine_reader *reader)

@@ -84,6 +84,9 @@ static dl_status read_nodes(dl_machine *machine, const dl_ini *ini, dl_error *er
         dl_ini_get_int(ini, "machine", "nodes", 1, DL_WORKERS_MAX, &own, &nodes, err);
     if (status != DL_OK) return status;
     machine->nodes = (int)nodes;
+    dl_error why = {0};
+    status = dl_machine_check_gpus(machine, &why);
+    if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", why.text);
     if (nodes > 1 && dl_machine_fewest_nics(machine) == 0) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "the nodes of %s are not connected: it has no [nics ..]",

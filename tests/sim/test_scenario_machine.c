@@ -119,6 +119,22 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
     assert_all_refused(cases, NULL, read_wrong);
 }
 
+/* 7,158,279 nodes of 300 GPUs have 53 more than an int holds. */
+static void numbers_of_gpus_are_ints(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD "workers = 1\nnodes = 7158279\n" WORK;
+    fixture_write(machine_path, FIXTURE_NODES("2") "[gpus 1-299]\nmodel = g\nparent = socket0\n"
+                                                   "link = x16\n");
+    dl_scenario s = {0};
+    dl_error err = {0};
+    const dl_status status = dl_scenario_read_text(&s, "s.ini", text, sizeof text - 1, &err);
+    unlink(machine_path);
+    assert_int_equal(status, DL_ERR_RANGE);
+    assert_int_equal(err.line, 4);
+    assert_contains(err.text, "7158279 nodes of up to 300 GPUs: more than 2147483647 GPUs");
+}
+
 static void needs_follow_mode_and_place(void **state)
 {
     (void)state;
@@ -191,6 +207,7 @@ int main(void)
         cmocka_unit_test(defaults),
         cmocka_unit_test(everything_given),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(numbers_of_gpus_are_ints),
         cmocka_unit_test(needs_follow_mode_and_place),
         cmocka_unit_test(the_machine_has_an_origin_too),
         cmocka_unit_test(copies_can_be_free),
