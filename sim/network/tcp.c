@@ -705,7 +705,7 @@ static void read_socket(ring_run *r, tcp_socket *s, channel *c, int slice)
     if (s->read == before) return;
     measure_reads(r, s);
     const double told = s->told_edge - in_order_bytes(s), now = edge_now(s) - in_order_bytes(s);
-    const bool wider = 2 * told <= s->window_bytes && now >= 2 * told;
+    const bool wider = isfinite(told) && 2 * told <= s->window_bytes && now >= 2 * told;
     const bool is_end = s->read == s->in_order && s->segments[s->read - 1].ends_piece;
     if (s->unacknowledged >= 2 || (s->unacknowledged == 1 && is_end) || wider) send_ack(r, s);
 }

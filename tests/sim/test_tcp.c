@@ -50,6 +50,17 @@ static void a_ring_moves_its_bytes(void **state)
     }
 }
 
+/* Packets of 524 bytes and 66 of headers; for two of them a node's port also sends the acknowledgement of
+ * two of the other's. */
+static void gloo_acknowledges_by_twos(void **state)
+{
+    (void)state;
+    const dl_tcp tcp = {.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(576)};
+    const dl_tcp_edge edges[] = {{12.5e6, 10e3}, {12.5e6, 10e3}};
+    const dl_tcp_ring ring = {.tcp = &tcp, .edges = edges, .nodes = 2, .bytes = 40e6, .gloo = true};
+    assert_within(dl_tcp_ring_ns(&ring), 40e6 / 524 * (524 + 66 + 66 / 2) / 12.5e6 * 1e9, 0.01);
+}
+
 /* Beyond what is simulated packet by packet, twice the bytes take twice the time. */
 static void large_rings_grow_with_their_bytes(void **state)
 {
@@ -272,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_take_their_part),
         cmocka_unit_test(a_ring_moves_its_bytes),
+        cmocka_unit_test(gloo_acknowledges_by_twos),
         cmocka_unit_test(large_rings_grow_with_their_bytes),
         cmocka_unit_test(a_broadcast_moves_its_bytes_once),
         cmocka_unit_test(a_window_a_round_trip),
