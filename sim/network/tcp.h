@@ -34,7 +34,8 @@
  * racks of a machine room, 0.1 s and more between continents.
  *
  * Nodes start each collective up to 100 us apart, drawn at random from a fixed seed: equal nodes that act in step
- * would wait for one stall where real ones wait for that of each.
+ * would wait for one stall where real ones wait for that of each. A collective's time runs from the last start:
+ * waiting for late workers is not part of it.
  *
  * Left out: processor time, other traffic, losses elsewhere, the message with a slice's size that NCCL sends
  * before it. */
@@ -68,7 +69,7 @@ typedef struct dl_tcp_ring {
 double dl_tcp_payload_frac(const dl_tcp *tcp);
 
 /* Mean time in ns of the collective, each pause_ns after the one before on connections that are open:
- * of 24 where lost packets make them differ, of 3 elsewhere. Vectors beyond 96 MiB are extrapolated from the growth up to there. Equal arguments give equal results. Safe to
+ * of 24 where they differ by more than 0.3 %, as lost packets make them, of 3 elsewhere. Vectors beyond 96 MiB are extrapolated from the growth up to there. Equal arguments give equal results. Safe to
  * call from several threads. */
 double dl_tcp_ring_ns(const dl_tcp_ring *ring);
 

@@ -50,6 +50,18 @@ static void a_ring_moves_its_bytes(void **state)
     }
 }
 
+/* 4 kB, one packet to a step: 2 (n-1) hops, and nothing of the up to 100 us between the nodes' starts. */
+static void a_short_ring_takes_its_hops(void **state)
+{
+    (void)state;
+    const dl_tcp tcp = {.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001)};
+    for (int nodes = 2; nodes <= 8; nodes *= 2) {
+        const double hop_ns = 10e3 + (4096.0 / nodes + 66) / 12.5e9 * 1e9;
+        assert_within(ring_ns(&tcp, 100e9, 10e3, nodes, false, 4096), 2 * (nodes - 1) * hop_ns,
+                      0.005);
+    }
+}
+
 /* Packets of 524 bytes and 66 of headers; for two of them a node's port also sends the acknowledgement of
  * two of the other's. */
 static void gloo_acknowledges_by_twos(void **state)
@@ -283,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_take_their_part),
         cmocka_unit_test(a_ring_moves_its_bytes),
+        cmocka_unit_test(a_short_ring_takes_its_hops),
         cmocka_unit_test(gloo_acknowledges_by_twos),
         cmocka_unit_test(large_rings_grow_with_their_bytes),
         cmocka_unit_test(a_broadcast_moves_its_bytes_once),
