@@ -125,7 +125,8 @@ static void a_send_buffer_a_round_trip(void **state)
 
 /* The queue of tc's token bucket, 50 ms: 345 kB at 50 Mb/s. 32 sockets have 10 packets of 9 kB each on
  * their way from the start, 2.9 MB; two sockets 180 kB, which fit. So only many sockets wait for
- * timeouts, and at 1 Gb/s, where the queue has 6.3 MB, none do. */
+ * timeouts, 22.4 % longer than the bytes need, which is what the model says and not a bound; at 1 Gb/s, where the
+ * queue has 6.3 MB, none do. */
 static void many_sockets_overflow_a_short_queue(void **state)
 {
     (void)state;
@@ -137,7 +138,7 @@ static void many_sockets_overflow_a_short_queue(void **state)
     tcp.sockets = 1;
     assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), least_s * 1e9, 0.015);
     tcp.sockets = 16;
-    assert_true(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes) > 1.15 * least_s * 1e9);
+    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.224 * least_s * 1e9, 0.005);
     assert_within(ring_ns(&tcp, 1e9, 50e3, 4, false, bytes), least_s / 20 * 1e9, 0.015);
 }
 
@@ -167,48 +168,47 @@ static void microseconds_do_not_matter(void **state)
  * Gb/s with tc's delay on both (github.com/BinhangYuan/tc_cluster_setting, results/p2p.md). What is not
  * measured there: EC2's limit of 5 Gb/s for a flow, its packets of 9001 bytes, and windows of half of Linux'
  * largest receive buffer, 6 MiB (tcp_rmem, tcp_adv_win_scale). gloo at 10 ms: the bytes at 3 MiB a
- * round trip alone would take 427 ms. PyTorch 1.9 has NCCL 2.7.8, one channel to a node (ncclTopoGetNchannels()). */
+ * round trip alone would take 427 ms. PyTorch 1.9 has NCCL 2.7.8, one channel to a node (ncclTopoGetNchannels()).
+ * Each row keeps its error within half a point: a change that moves one is to say so here. */
 static void transfers_take_what_was_measured(void **state)
 {
     (void)state;
     static const struct {
         double delay_ms, gigabits_per_s;
-        double gloo_ms[2], nccl_ms[2];
+        double measured_ms[2][2]; /* NCCL, gloo */
+        double error_percent[2][2];
     } rows[] = {
-        {0, 10, {107, 216}, {55, 112}},   {1, 10, {110, 222}, {59, 115}},
-        {5, 10, {274, 512}, {80, 134}},   {10, 10, {532, 972}, {113, 171}},
-        {0, 5, {110, 218}, {109, 217}},   {0, 2, {271, 542}, {270, 541}},
-        {0, 1, {541, 1082}, {541, 1082}}, {1, 5, {115, 224}, {110, 220}},
-        {5, 2, {311, 581}, {275, 542}},   {10, 1, {620, 1160}, {543, 1083}},
+        {0, 10, {{55, 112}, {107, 216}}, {{-1.5, -3.3}, {1.2, 0.2}}},
+        {1, 10, {{59, 115}, {110, 222}}, {{-4.1, -3.8}, {6.0, 1.2}}},
+        {5, 10, {{80, 134}, {274, 512}}, {{7.0, 4.2}, {-2.8, -5.4}}},
+        {10, 10, {{113, 171}, {532, 972}}, {{21.6, 12.0}, {-1.1, -1.2}}},
+        {0, 5, {{109, 217}, {110, 218}}, {{-0.7, -0.2}, {-1.6, -0.7}}},
+        {0, 2, {{270, 541}, {271, 542}}, {{0.2, 0.0}, {-0.2, -0.2}}},
+        {0, 1, {{541, 1082}, {541, 1082}}, {{0.0, 0.0}, {0.0, 0.0}}},
+        {1, 5, {{110, 220}, {115, 224}}, {{-0.7, -1.1}, {1.4, 0.3}}},
+        {5, 2, {{275, 542}, {311, 581}}, {{2.5, 1.9}, {3.0, 1.6}}},
+        {10, 1, {{543, 1083}, {620, 1160}}, {{3.8, 2.0}, {3.2, 1.8}}},
     };
     const dl_tcp tcp = {.sockets = 16,
                         .channels = 1,
                         .mtu_bytes = KNOWN(9001),
                         .window_bytes = KNOWN(3 * 1048576),
                         .socket_bytes_per_s = KNOWN(5e9 / 8)};
-    for (int gloo = 0; gloo < 2; gloo++) {
-        double sum = 0;
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            const dl_tcp_edge edge = {rows[i].gigabits_per_s * 1e9 / 8,
-                                      rows[i].delay_ms * 1e6 + 50e3};
-            const dl_tcp_edge edges[] = {edge, edge};
-            for (int m = 0; m < 2; m++) {
-                const double measured = gloo ? rows[i].gloo_ms[m] : rows[i].nccl_ms[m];
-                const double ms =
-                    1e-6 * dl_tcp_ring_ns(&(dl_tcp_ring){.tcp = &tcp,
-                                                         .edges = edges,
-                                                         .nodes = 2,
-                                                         .broadcast = true,
-                                                         .bytes = (m + 1) * 67108864.0,
-                                                         .gloo = gloo,
-                                                         .pause_ns = 1e9});
-                const double error = fabs(ms / measured - 1);
-                if (error > (gloo ? 0.065 : 0.22))
-                    fail_msg("row %zu: %.1f ms, measured %.0f", i, ms, measured);
-                sum += error;
-            }
-        }
-        if (sum / 20 > (gloo ? 0.02 : 0.04)) fail_msg("mean %.1f %%", 100 * sum / 20);
+    for (int k = 0; k < 4 * (int)(sizeof rows / sizeof *rows); k++) {
+        const int i = k / 4, gloo = k / 2 % 2, m = k % 2;
+        const dl_tcp_edge edge = {rows[i].gigabits_per_s * 1e9 / 8, rows[i].delay_ms * 1e6 + 50e3};
+        const dl_tcp_edge edges[] = {edge, edge};
+        const dl_tcp_ring ring = {.tcp = &tcp,
+                                  .edges = edges,
+                                  .nodes = 2,
+                                  .broadcast = true,
+                                  .bytes = (m + 1) * 67108864.0,
+                                  .gloo = gloo,
+                                  .pause_ns = 1e9};
+        const double measured_ms = rows[i].measured_ms[gloo][m], ms = 1e-6 * dl_tcp_ring_ns(&ring);
+        const double error_percent = 100 * (ms / measured_ms - 1);
+        if (fabs(error_percent - rows[i].error_percent[gloo][m]) > 0.5)
+            fail_msg("row %d: %.1f ms, %+.2f %%", i, ms, error_percent);
     }
 }
 
