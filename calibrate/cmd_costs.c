@@ -102,8 +102,8 @@ static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, 
     if (batch > 0 || shown) return DL_OK;
     if (count > 0) {
         return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
-                               "--batch is missing, the samples of a step, and the trace has no "
-                               "shapes that show it; a step copies %s to the GPU, exactly %s: "
+                               "--batch (samples per step) is missing and the trace has no shapes "
+                               "to take it from. A step copies %s to the GPU, exactly %s: try "
                                "--batch %lld",
                                DL_BYTES_TEXT(costs->input_bytes.value), images, (long long)count);
     }
@@ -166,9 +166,9 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
     }
     if (in->count == 1 && dl_cpu_is_device_cut_off(in->traces[0])) {
         return dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                               "the file is cut, and the GPU's operations, which PyTorch writes "
-                               "last, are not in it: record it again, fewer steps if the disk was "
-                               "full or the time up");
+                               "the file is truncated: it lacks the GPU's operations, which "
+                               "PyTorch writes last; record it again, with fewer steps if the disk "
+                               "was full or time ran out");
     }
     if (in->count == 1) return DL_OK;
     const char *by = tells_apart(in, "rank") ? "rank" : tells_apart(in, "pid") ? "pid" : NULL;
@@ -183,9 +183,8 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
     }
     const dl_status status =
         dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                        "it holds %zu processes that trained, costs are taken from one: "
-                        "%.300s",
-                        in->count, list);
+                        "it holds %zu training processes, but costs come from one: %s %.300s",
+                        in->count, by != NULL ? "choose" : "give one of", list);
     free(list);
     return status;
 }
@@ -193,7 +192,7 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
 static void note_cut(const dl_trace *trace, const char *path, dl_notes *notes)
 {
     if (trace->complete) return;
-    dl_notes_add(notes, "%s is cut (a run that was killed, a full disk): the steps before are used",
+    dl_notes_add(notes, "%s is truncated (killed run, full disk): the steps before that are used",
                  dl_base_name(path));
 }
 

@@ -319,9 +319,8 @@ static const dl_key rows[] = {
     OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "what is above them"),
     OWN("gpus *", "link", "name of a [link]", true, "to the parent"),
     OWN("nodes *", "kind", "name", false,
-        "of the nodes that the section numbers ([nodes 0, 2-3], from 0): sections such as [gpus "
-        "0-3 "
-        "of NAME] say what is inside of them; or model"),
+        "kind of these nodes ([nodes 0, 2-3], from 0), described by sections such as [gpus 0-3 of "
+        "NAME]; or give model"),
     OWN("nodes *", "model", "name of a [gpu_model]", false,
         "of all their GPUs, where nothing else is different about these nodes"),
     OWN("nics *", "parent", "socketN, or name of a [switch]", true, "what is above the NICs"),

@@ -445,8 +445,8 @@ static dl_status find_kind(const dl_machine_reader *r, const dl_ini_entry *entry
     }
     if (!has_sections(r->whole, entry->value)) {
         return dl_ini_error(r->whole, entry, DL_ERR_NAME, r->err,
-                            "no section says what is inside of them, as [nics 0 of %s] would",
-                            entry->value);
+                            "no section describes nodes of kind %s, such as [nics 0 of %s]",
+                            entry->value, entry->value);
     }
     *number = m->kind_count;
     return read_kind(r, entry->value);

@@ -361,10 +361,10 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, int64
         costs->ops[0] = (dl_step_op){.name = "input", .ns = {(double)ns, 0}};
         costs->op_count++;
         dl_notes_add(notes,
-                     "[op input] is what these processes take of processor time a step, %s: for as "
-                     "many as the data loader's num_workers, simulate with dlsim --set "
-                     "input.loaders=NUM_WORKERS, and with [input] stored_bytes_per_sample and "
-                     "--set input.storage_bytes_per_s=RATE where storage limits them",
+                     "[op input] is the processor time of these processes per step, %s. Simulate "
+                     "with dlsim --set input.loaders=NUM_WORKERS (the data loader's); where "
+                     "storage limits them, also give [input] stored_bytes_per_sample and --set "
+                     "input.storage_bytes_per_s=RATE",
                      DL_NS_TEXT(ns));
     } else {
         dl_notes_add(notes,

@@ -450,7 +450,7 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
     static const char *const effects[] = {
         [DL_LIMITS_NOTHING] = "",
         [DL_LIMITS_MODE] = "workers do not exchange anything: the speedup is the ideal one",
-        [DL_LIMITS_NOISE] = "steps do not vary, so no worker waits for a slower one",
+        [DL_LIMITS_NOISE] = "steps do not vary, so no worker is late by chance",
         [DL_LIMITS_INPUT_CORES] = "GPUs wait for input",
         [DL_LIMITS_LOADERS] = "busy whenever batches can be made; workers wait for input",
         [DL_LIMITS_PREFETCH] = "GPUs wait for input",
@@ -465,10 +465,11 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
     };
     const bool on_cores = variant->scenario.gpu == NULL;
     if (limits == DL_LIMITS_NOISE && !on_cores)
-        return variant->costs.gpu_spread_frac.known
-                   ? "steps do not vary, so workers wait for slower GPUs only"
-                   : "steps do not vary and GPUs are equal ([spread] gpu_frac), so no worker waits "
-                     "for a slower one";
+        return variant->costs.gpu_spread_frac.known || variant->scenario.slow_count > 0
+                   ? "steps do not vary: beyond lasting differences in speed, no worker is late by "
+                     "chance"
+                   : "steps do not vary and GPUs of one model are equal ([spread] gpu_frac), so no "
+                     "worker is late by chance";
     if (limits == DL_LIMITS_INPUT_CORES && given)
         return "busy whenever batches can be made; GPUs wait for input";
     if (limits == DL_LIMITS_LOADERS && variant->scenario.input.loaders == 0)

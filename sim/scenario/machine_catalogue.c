@@ -217,8 +217,8 @@ static dl_status understand_network(const char *name, const char *network, wante
     const bool known = w->infiniband || (end != NULL && strcmp(end, "gbe") == 0);
     if (known && w->network_gbit_per_s >= 0.1 && w->network_gbit_per_s <= 10000) return DL_OK;
     return dl_error_set(err, DL_ERR_NAME,
-                        "'%s': expected a network as 10gbe (Ethernet, by TCP) or 200ib "
-                        "(InfiniBand) behind '@', in Gb/s",
+                        "'%s': expected a network after '@' in Gb/s, such as 10gbe (Ethernet over "
+                        "TCP) or 200ib (InfiniBand)",
                         name);
 }
 
@@ -671,9 +671,9 @@ dl_status dl_machines_print(FILE *out, dl_error *err)
     if (status == DL_OK) {
         fputs("COUNTxINSTANCE, as 4xg5.12xlarge, is that many such nodes.\n", out);
         print_gpus(out, &t.gpus);
-        fputs("BOX@NETWORK, as 2xrtx3090@1gbe, is such a box with a port to a network, by which "
-              "nodes for more workers\nare added (4x2xrtx3090@1gbe: four nodes): NUMBERgbe is "
-              "Ethernet by TCP, NUMBERib InfiniBand, in Gb/s.\n",
+        fputs("BOX@NETWORK, such as 2xrtx3090@1gbe, is a box with one network port, repeated for "
+              "as many workers as asked\n(4x2xrtx3090@1gbe: four nodes). NUMBERgbe is Ethernet "
+              "over TCP, NUMBERib InfiniBand, in Gb/s.\n",
               out);
     }
     free(names);

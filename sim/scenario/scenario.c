@@ -195,8 +195,8 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                          "workers share%s",
                          wanted, count, more,
                          is_connected ? ""
-                                      : "; a box with a network, as 2xrtx3090@10gbe, takes "
-                                        "more nodes");
+                                      : "; for more nodes give the box a network, as in "
+                                        "2xrtx3090@10gbe");
         free(more);
         return status;
     }

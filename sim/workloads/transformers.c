@@ -56,7 +56,8 @@ static const dl_network_key keys[KEYS] = {
               "yes: norms, rotation, gates in one kernel each, as compiled or in Megatron; no: as "
               "plain PyTorch runs them"},
     [DROPOUT] = {"dropout", no_yes, 0, 0,
-                 "after attention and feed-forward, and of plain scores; with fused=no"},
+                 "dropout after attention and feed-forward, and on the scores of plain attention; "
+                 "only with fused=no"},
 };
 
 /* All numbers are of one sample. */

@@ -63,7 +63,7 @@ holds transformer.ini "calls = 1, n = 4, measured"
 # they take (recorded by dlprof run) is [op input], and taking a batch that is there takes the shortest wait.
 loaded=$traces/cnn_loader.json.gz
 expect 0 "7 steps of 7" info "$loaded"
-expect 0 "waiting for input of loader processes" info "$loaded"
+expect 0 "waiting for input from loaders" info "$loaded"
 expect 0 "a step waits for processes of a data loader, 17.4 ms on average" costs "$loaded" -o loaded.ini
 holds loaded.ini "dlsim --set input.loaders=NUM_WORKERS"
 holds loaded.ini "per_sample_ns = 1015624.9375, n = 7, measured" # 16.25 ms of 16 samples

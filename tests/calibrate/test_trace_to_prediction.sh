@@ -63,7 +63,7 @@ awk '{ print } /ProfilerStep/ { match($0, /"ts":[0-9]+/); at = substr($0, RSTART
     printf "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy HtoD (Pageable -> Device)\",\"pid\":0,\"tid\":7,"
     printf "\"ts\":%d,\"dur\":5,\"args\":{\"device\":0,\"stream\":7,\"correlation\":%d,\"bytes\":1204240}},\n", at + 12, at + 5 }' \
     v100.json >images.json
-tested=$dlcal expect 2 "exactly 2 images of 3 x 224 x 224 floats with their labels: --batch 2" costs images.json
+tested=$dlcal expect 2 "exactly 2 images of 3 x 224 x 224 floats with their labels: try --batch 2" costs images.json
 tested=$dlcal expect 0 "is --batch 32 right?" costs images.json --batch 32 -o images.ini
 tested=$dlcal expect 0 "costs written" costs images.json --batch 2 -o images.ini
 grep -q "right" images.ini && fail "--batch 2 is right: $(cat images.ini)"
@@ -91,7 +91,7 @@ tested=$dlcal expect 0 "run: 32 samples" costs run --batch 32 -o run.ini
 tested=$dlcal expect 0 "run/9.json" info run
 diff <(sed 1d v100.ini) <(sed 1d run.ini) >/dev/null || fail "the costs of a folder are others: $(diff v100.ini run.ini)"
 cp v100.json run/10.json
-tested=$dlcal expect 1 "2 processes that trained, costs are taken from one: run/10.json, run/9.json" \
+tested=$dlcal expect 1 "2 training processes, but costs come from one: give one of run/10.json, run/9.json" \
     costs run --batch 32 -o run.ini
 rm run/*.json
 tested=$dlcal expect 1 "is a folder: name the files in it, as in run/summary.txt" costs run --batch 32
@@ -99,11 +99,11 @@ tested=$dlcal expect 1 "is a folder: name the files in it, as in run/summary.txt
 # PyTorch writes kernels last: a cut file without them is not of a program on cores, and one that still
 # has some is used with a word.
 grep -v '"cat":"kernel"' v100.json | head -c -60 >cut.json
-tested=$dlcal expect 1 "the GPU's operations, which PyTorch writes last, are not in it" \
+tested=$dlcal expect 1 "the file is truncated: it lacks the GPU's operations, which PyTorch writes last" \
     costs cut.json --batch 32 -o cut.ini
 tested=$dlcal expect 0 "GPU's operations are not in it" info cut.json
 head -c -60 v100.json >cut.json
-tested=$dlcal expect 0 "cut.json is cut (a run that was killed, a full disk)" costs cut.json --batch 32 -o cut.ini
+tested=$dlcal expect 0 "cut.json is truncated (killed run, full disk)" costs cut.json --batch 32 -o cut.ini
 echo '{"traceEvents":[]}' >none.json
 tested=$dlcal expect 1 "no process in it computed on a GPU" costs none.json --batch 32 -o cut.ini
 

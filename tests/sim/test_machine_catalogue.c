@@ -102,7 +102,7 @@ static void boxes_may_have_a_network(void **state)
         const char *name, *error;
     } bad[] = {
         {"4x2xrtx3090", "nodes need a network, as 4x2xrtx3090@10gbe"},
-        {"2xrtx3090@1g", "expected a network as 10gbe (Ethernet, by TCP) or 200ib (InfiniBand)"},
+        {"2xrtx3090@1g", "such as 10gbe (Ethernet over TCP) or 200ib (InfiniBand)"},
         {"2xrtx3090@-1gbe", "expected a network"},
         {"2xrtx3090@0gbe", "expected a network"},
         {"2xrtx3090@", "expected a network"},

@@ -253,7 +253,7 @@ static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
         if (part.high <= 0) continue;
         const bool waits = p == DL_CPU_PART_INPUT && cpu->waits_for_loaders;
         fprintf(out, "%-42s%12s%12s%8.1f\n",
-                waits ? "waiting for input of loader processes" : dl_cpu_part_names[p],
+                waits ? "waiting for input from loaders" : dl_cpu_part_names[p],
                 DL_NS_TEXT(part.mean), DL_NS_TEXT(part.sd), percent(part.mean, steps.mean));
     }
     snprintf(text, sizeof text, "%zu steps of %zu, by %s", steps.count, cpu->step_count,
