@@ -1,5 +1,5 @@
 /* A machine file: nodes (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and the network
- * between them. Nodes are of one kind or of several, which may differ in all that is inside of them.
+ * between them. Nodes are of one kind or of several, which may differ in all that is inside them.
  *
  * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md,
  * dlsim --keys.
@@ -69,7 +69,7 @@ typedef struct dl_nvlink {
     int lanes;
 } dl_nvlink;
 
-/* What is inside of a node. Kind 0 is that of the nodes that no [nodes] section gives another one. */
+/* What is inside a node. Kind 0 is that of the nodes that no [nodes] section gives another one. */
 typedef struct dl_node_kind {
     char *name;                         /* NULL of kind 0, and of one with but other GPU models */
     uint64_t own;                       /* numbers that its own sections give: dl_machine_each */

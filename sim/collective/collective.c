@@ -278,8 +278,8 @@ static void keep_edge(dl_tcp_edge *edges, int count, const dl_tcp_edge *edge)
 }
 
 /* Ways between the nodes of the ranks, one after another, as they are without the factor on TCP's
- * times, at most DL_TCP_NODES_MAX of them, of unlike nodes the slowest, and how many rings share the bytes; returns how many
- * nodes there are. */
+ * times, at most DL_TCP_NODES_MAX of them, of unlike nodes the slowest, and how many rings share
+ * the bytes; returns how many nodes there are. */
 static int tcp_edges(const dl_links *links, const dl_collective_config *config, dl_tcp_edge *edges,
                      int *rings)
 {

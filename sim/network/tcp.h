@@ -12,33 +12,36 @@
  *            <=== acks in node 1's queue          acknowledgements to the one before
  *
  * Modelled, of Linux (RFC 6298, 6675, 8985, 9438; net/ipv4/tcp_output.c, tcp_input.c, tcp_timer.c,
- * net/sched/sch_tbf.c): slow start from 10 packets, CUBIC in whole packets, which does not grow in pauses;
- * selective acknowledgements, by twos or after 40 ms, with loss detection by order of sending; tail loss
- * probes; timeouts with back-off. A socket hands down at most half of its window at once, of which at most
- * two bursts wait before the port. A burst of up to queue_bytes, tc's bucket, finds room as a whole or
- * not at all. A burst that the own port's queue refuses shrinks the window at once, and a socket with
- * nothing on its way then tries one packet after its timeout, later every 500 ms. A receiver's window starts
- * at 64 KiB and grows with what the program takes in a round trip.
- * Of NCCL (src/transport/net_socket.cc, net.cc, src/include/collectives.h): each channel hands one slice after
- * another to its sockets, the next when they have taken all of its bytes (a socket keeps twice its window,
- * up to 4 MiB: tcp_sndbuf_expand(), tcp_wmem), and its receiver takes one slice after another from them, so
- * that sockets ahead of the others fill their windows and wait; 2 steps of 512 KiB a slice and 4 a chunk of an
- * all-reduce, 1 of both of a broadcast; pieces of at least 64 KiB, to sockets in turn.
+ * net/sched/sch_tbf.c): slow start from 10 packets, CUBIC in whole packets, which does not grow in
+ * pauses; selective acknowledgements, by twos or after 40 ms, with loss detection by order of
+ * sending; tail loss probes; timeouts with back-off. A socket hands down at most half of its window
+ * at once, of which at most two bursts wait before the port. A burst of up to queue_bytes, tc's
+ * bucket, finds room as a whole or not at all. A burst that the own port's queue refuses shrinks
+ * the window at once, and a socket with nothing on its way then tries one packet after its timeout,
+ * later every 500 ms. A receiver's window starts at 64 KiB and grows with what the program takes in
+ * a round trip.
+ *
+ * Of NCCL (src/transport/net_socket.cc, net.cc, src/include/collectives.h): each channel hands one
+ * slice after another to its sockets, the next when they have taken all of its bytes (a socket
+ * keeps twice its window, up to 4 MiB: tcp_sndbuf_expand(), tcp_wmem), and its receiver takes one
+ * slice after another from them, so that sockets ahead of the others fill their windows and wait; 2
+ * steps of 512 KiB a slice and 4 a chunk of an all-reduce, 1 of both of a broadcast; pieces of at
+ * least 64 KiB, to sockets in turn.
  *
  * Of gloo (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an all-reduce in
- * segments of at most 1 MiB, at least two of a node's part, of which two are on their way at once; any
- * other message as a whole, once the receiver has said that it waits for it, which takes a way.
+ * segments of at most 1 MiB, at least two of a node's part, of which two are on their way at once;
+ * any other message as a whole, once the receiver has said that it waits for it, which takes a way.
  *
  * After a pause. A socket that has sent nothing for a timeout starts from 10 packets again
- * (tcp_slow_start_after_idle), which costs a trip for each doubling of its window: nothing between the
- * racks of a machine room, 0.1 s and more between continents.
+ * (tcp_slow_start_after_idle), which costs a trip for each doubling of its window: nothing between
+ * the racks of a machine room, 0.1 s and more between continents.
  *
- * Nodes start each collective up to 100 us apart, drawn at random from a fixed seed: equal nodes that act in step
- * would wait for one stall where real ones wait for that of each. A collective's time runs from the last start:
- * waiting for late workers is not part of it.
+ * Nodes start each collective up to 100 us apart, drawn at random from a fixed seed: equal nodes
+ * that act in step would wait for one stall where real ones wait for that of each. A collective's
+ * time runs from the last start: waiting for late workers is not part of it.
  *
- * Left out: processor time, other traffic, losses elsewhere, the message with a slice's size that NCCL sends
- * before it. */
+ * Left out: processor time, other traffic, losses elsewhere, the message with a slice's size that
+ * NCCL sends before it. */
 #ifndef DL_SIM_TCP_H
 #define DL_SIM_TCP_H
 
@@ -68,9 +71,10 @@ typedef struct dl_tcp_ring {
 /* The part of an edge's rate that packets of full size leave to what they carry. */
 double dl_tcp_payload_frac(const dl_tcp *tcp);
 
-/* Mean time in ns of the collective, each pause_ns after the one before on connections that are open:
- * of 24 where they differ by more than 0.3 %, as lost packets make them, of 3 elsewhere. Vectors beyond 96 MiB are extrapolated from the growth up to there. Equal arguments give equal results. Safe to
- * call from several threads. */
+/* Mean time in ns of the collective, each pause_ns after the one before on connections that are
+ * open: of 24 where they differ by more than 0.3 %, as lost packets make them, of 3 elsewhere.
+ * Vectors beyond 96 MiB are extrapolated from the growth up to there. Equal arguments give equal
+ * results. Safe to call from several threads. */
 double dl_tcp_ring_ns(const dl_tcp_ring *ring);
 
 #endif

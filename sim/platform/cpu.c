@@ -1,13 +1,12 @@
-/* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages are
- * done by the workers' own threads, or their communication threads (sim/workload.h says what they
- * cost, sim/platform/host.h how they slow each other). A syncer is one thread more, which may run on
- * any core. Or they are processes, whose all-reduces and
- * round trips to a server were measured by what they add to a step of as many
- * (sim/collective/collective_cost.h). An all-reduce is a time that passes for all, and so is what a
- * synchronous server takes with all; a round trip keeps
- * its worker's core busy, as its threads of communication do. Loaders (sim/platform/loaders.h) are
- * processes too, for which cores are short: with them, an all-reduce keeps a core of each worker busy, so
- * that they delay it. */
+/* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages
+ * are done by the workers' own threads, or their communication threads (sim/workload.h says what
+ * they cost, sim/platform/host.h how they slow each other). Or workers are processes, whose
+ * all-reduces and round trips to a server were measured by what they add to a step of as many
+ * (sim/collective/collective_cost.h): an all-reduce, and what a synchronous server does, is a
+ * time that passes for all; a round trip keeps its worker's core busy, as its communication
+ * threads do. Beside the workers: a syncer, one thread on any core; and loaders
+ * (sim/platform/loaders.h), processes that compete for cores. With loaders an all-reduce keeps a
+ * core of each worker busy, so that they delay it. */
 #include "sim/platform/platform.h"
 #include "sim/sync/members.h"
 
@@ -228,8 +227,8 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
     dl_host_move(host_of(team), agent, work);
 }
 
-/* The sum starts from nothing; each upload, and then the parameters, are added in a pass that takes as
- * long as an average of two vectors; in between the sum is divided. */
+/* The sum starts from nothing; each upload, and then the parameters, are added in a pass that takes
+ * as long as an average of two vectors; in between the sum is divided. */
 static dl_work merge_work(const dl_workload *workload, int uploads)
 {
     const double bytes = workload->parameter_bytes;
@@ -256,8 +255,8 @@ static void merge(dl_team *team, int uploads)
     }
 }
 
-/* All start it at once, and it ends for all at once; with loaders, for each when it has had its core for as
- * long as the exchange keeps that busy, and all wait for the last one. */
+/* All start it at once, and it ends for all at once; with loaders, for each when it has had its
+ * core for as long as the exchange keeps that busy, and all wait for the last one. */
 static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;

@@ -12,10 +12,11 @@
  * Linux was seen to do with two threads a core and a 4 ms tick. A thread whose work is done and
  * that is given new work in the same instant keeps its place and its slice.
  *
- * A thread is pinned to its core, or migrates: when it wakes up it goes to an idle core if its own is
- * busy, and a core that has nothing left to run takes over the next such thread that waits on the core
- * where most do. So no core is idle while a thread waits that may run on it. That is Linux' choice of a core at wake-up and
- * its balancing of a core that becomes idle; its balancing of busy cores at intervals is left out.
+ * A thread is pinned to its core, or migrates: when it wakes up it goes to an idle core if its own
+ * is busy, and a core that has nothing left to run takes over the next such thread that waits on
+ * the core where most do. So no core is idle while a thread waits that may run on it. That is
+ * Linux' choice of a core at wake-up and its balancing of a core that becomes idle; its balancing
+ * of busy cores at intervals is left out.
  *
  * Work is in ns at full speed. Speeds change whenever who runs or who is runnable changes; in
  * between, progress is linear.
@@ -26,8 +27,8 @@
  *              moves its traffic in its full-speed time, which is its cap
  *
  * What it leaves out: compute's own memory traffic does not take from the bytes' bandwidth (what it
- * costs the others is in sharing, which counts threads of both kinds), NUMA, priorities, the cost of
- * a switch or a migration itself, and that a thread had less than its share in the longer run is
+ * costs the others is in sharing, which counts threads of both kinds), NUMA, priorities, the cost
+ * of a switch or a migration itself, and that a thread had less than its share in the longer run is
  * preferred.
  */
 #ifndef DL_SIM_HOST_H

@@ -5,11 +5,11 @@
  *   loader 0 [batch 6: read][make] [batch 8: read][make]     batch k is of loader k mod loaders
  *   loader 1 [make] [batch 7: read][make]
  *
- * A batch is read from storage, which serves one after another and for which its loader sleeps, then
- * made on a core. A worker takes its batches in order, and has at most `prefetch` of them waiting or in the
- * making: the next one is asked for when it takes one. With a prefetch of 0, one is asked for when it
- * is wanted. A step that an absence cuts is done again with another batch: those beyond one a step are
- * asked for when they are wanted.
+ * A batch is read from storage, which serves one after another and for which its loader sleeps,
+ * then made on a core. A worker takes its batches in order, and has at most `prefetch` of them
+ * waiting or in the making: the next one is asked for when it takes one. With a prefetch of 0, one
+ * is asked for when it is wanted. A step that an absence cuts is done again with another batch:
+ * those beyond one a step are asked for when they are wanted.
  *
  * Without loaders a worker makes each batch itself, as a part of its step, and sleeps while it is
  * read.
