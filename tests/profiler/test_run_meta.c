@@ -60,6 +60,7 @@ static void waiting_depends_on_the_cores(void **state)
     dl_train_config config = small_config();
     config.cores = 1;
     config.workers = 1;
+    config.wait = DL_WAIT_AUTO;
     assert_int_equal(dl_train_cores(&config), 1);
     assert_int_equal(dl_train_wait(&config), DL_WAIT_SPIN);
     config.workers = 2;
