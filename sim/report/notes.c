@@ -322,13 +322,13 @@ void dl_study_notes_free(char **notes, size_t count)
 /* Most workers on one node. */
 static int most_on_a_node(const dl_gpu_options *gpu, int workers)
 {
+    int *on_node = dl_calloc((size_t)gpu->machine.nodes, sizeof *on_node, "workers of nodes");
     int most = 0;
     for (int w = 0; w < workers; w++) {
-        int same = 0;
-        for (int other = 0; other < workers; other++)
-            same += dl_gpu_options_place(gpu, other).node == dl_gpu_options_place(gpu, w).node;
-        if (same > most) most = same;
+        const int here = ++on_node[dl_gpu_options_place(gpu, w).node];
+        if (here > most) most = here;
     }
+    free(on_node);
     return most;
 }
 
