@@ -1,7 +1,8 @@
 /* How fast dlsim is beside others that do the same work (tests/sim/peers.h), in one run, so that what
  * the machine does at the time touches all alike: SimGrid, if this was built with it, and programs
  * written for that work alone, below which a general simulator hardly gets. And an event of the engine
- * beside the fastest of two bare queues. Not a test: prints, asserts nothing.
+ * beside the fastest of two bare queues. Times are medians of five runs, SimGrid's of one. Not a test:
+ * prints, asserts nothing.
  *
  *   bench_peers [GPUS of the ring, 512] [WORKERS of the server, 1024]...
  *
@@ -394,30 +395,49 @@ static int64_t server_alone_ns(const peer_case *of, const double *factors)
 
 /* --- all ------------------------------------------------------------------------------------- */
 
-static double seconds_since(int64_t start_ns)
+enum { RUNS = 5 };
+
+static int compare_times(const void *a, const void *b)
 {
-    return dl_ns_to_s((double)(dl_clock_ns() - start_ns));
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* In seconds, of RUNS times: a run of milliseconds is slower or faster by half. */
+static double median_s(int64_t *times_ns)
+{
+    qsort(times_ns, RUNS, sizeof *times_ns, compare_times);
+    return dl_ns_to_s((double)times_ns[RUNS / 2]);
 }
 
 static void compare_work(const char *name, const peer_case *of)
 {
-    int64_t start_ns = dl_clock_ns();
-    dl_run_result result = peer_simulate(of);
-    const double own_s = seconds_since(start_ns);
+    int64_t times_ns[RUNS], simulated_ns = 0;
+    dl_run_result result = {0};
+    for (int i = 0; i < RUNS; i++) {
+        dl_run_result_free(&result);
+        const int64_t start_ns = dl_clock_ns();
+        result = peer_simulate(of);
+        times_ns[i] = dl_clock_ns() - start_ns;
+    }
+    const double own_s = median_s(times_ns);
     printf("%s, %d GPUs, %d steps       simulated        run    over dlsim\n", name, of->workers,
            of->steps);
     printf("  dlsim                    %11.6f s %10.4f s\n", result.span_s, own_s);
+    dl_run_result_free(&result);
     if (of->work != PEER_BOX_RING) { /* pieces share links there: not written for it alone */
         double *factors = peer_samples(of);
-        start_ns = dl_clock_ns();
-        const int64_t simulated_ns =
-            of->work == PEER_SERVER ? server_alone_ns(of, factors) : ring_alone_ns(of, factors);
-        const double floor_s = seconds_since(start_ns);
+        for (int i = 0; i < RUNS; i++) {
+            const int64_t start_ns = dl_clock_ns();
+            simulated_ns =
+                of->work == PEER_SERVER ? server_alone_ns(of, factors) : ring_alone_ns(of, factors);
+            times_ns[i] = dl_clock_ns() - start_ns;
+        }
+        const double floor_s = median_s(times_ns);
         free(factors);
         printf("  for this work alone      %11.6f s %10.4f s   %8.2f\n",
                dl_ns_to_s((double)simulated_ns), floor_s, floor_s / own_s);
     }
-    dl_run_result_free(&result);
 #ifdef PEER_SIMGRID
     double simgrid_s = 0, run_s = 0;
     if (peer_simgrid(of, "", &simgrid_s, &run_s)) {
