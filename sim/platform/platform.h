@@ -42,8 +42,8 @@ typedef struct dl_platform {
     void (*compute)(dl_team *team, int worker);
     void (*update)(dl_team *team, int worker);
     void (*exchange)(dl_team *team, int agent, dl_exchange exchange);
-    /* The syncer, a thread of its own beside the workers, merges so many uploads, and says
-     * dl_syncer_merged. NULL: it is on a machine of its own. */
+    /* Merges that many uploads on the syncer's thread, which shares the cores with the workers, and
+     * calls dl_syncer_merged at the end. NULL: the syncer has a machine of its own. */
     void (*merge)(dl_team *team, int uploads);
     /* What is left of the worker's forward and backward falls away. */
     void (*cut)(dl_team *team, int worker);

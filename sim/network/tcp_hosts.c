@@ -1,0 +1,684 @@
+#include "sim/network/tcp_hosts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+#define ACK_BYTES (DL_TCP_LINK_HEADER_BYTES + DL_TCP_HEADER_BYTES)
+
+#define INITIAL_WINDOW 10.0     /* packets: RFC 6928 */
+#define LEAST_WINDOW 2.0        /* after a loss */
+#define MOST_WINDOW 1e6         /* without a limit: more than any socket here has to send */
+#define TIMEOUT_FIRST_NS 1e9    /* before a round trip is known: TCP_TIMEOUT_INIT */
+#define TIMEOUT_MAX_NS 120e9    /* TCP_RTO_MAX */
+#define PROBE_SLACK_NS 2e6      /* TCP_TIMEOUT_MIN: two ticks of 1 ms */
+#define ACK_DELAY_NS 40e6       /* TCP_DELACK_MIN */
+#define RETRY_NS 500e6          /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
+#define BURST_PACKETS 7         /* of a segment of 64 KiB, which the host sends at once */
+#define SEND_BUFFER 4194304.0   /* largest of a socket: tcp_wmem */
+#define RECEIVED_MOST 6291456.0 /* window of a receiver: tcp_rmem */
+#define BUFFER_HEADERS 640.0    /* of a packet in it, rounded up to a power of two with it */
+#define CUBIC_SHRINK 0.7        /* RFC 9438, as the next */
+#define CUBIC_GROWTH 0.4        /* packets / s^3 */
+
+/* --- packets and sockets --------------------------------------------------------------------- */
+
+typedef enum segment_state { SEGMENT_NEW, SEGMENT_SENT, SEGMENT_LOST, SEGMENT_DONE } segment_state;
+
+typedef struct segment {
+    double wire_bytes;
+    double end;             /* in its socket's stream, bytes */
+    int64_t sent_ns, order; /* order: of sending, on its socket */
+    int64_t there_ns;       /* -1: not yet */
+    int piece;
+    segment_state state;
+    bool again;      /* it was lost, and sent once more at least */
+    bool ends_piece; /* the last one of a piece */
+} segment;
+
+typedef struct dl_tcp_socket {
+    int node;
+    segment *segments; /* [room] */
+    int count, room;
+    double posted_bytes;
+    int buffered;    /* of the segments, in the socket's buffer or beyond */
+    int first, next; /* the oldest that is not acknowledged; the next that was never sent */
+    int in_flight, lost;
+    int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing yet */
+    double window, threshold;     /* packets */
+    double most_window;           /* ever, which the buffer has room for */
+    double window_max;            /* before the last loss */
+    double reno_window;           /* that an additive increase would have */
+    int64_t loss_ns;              /* of the last loss; -1 = none */
+    int64_t epoch_ns;             /* since when CUBIC grows, less pauses; -1 = not since the loss */
+    double flat_s;                /* after that time CUBIC is at window_max again */
+    bool limited;                 /* by the window, when packets were sent last */
+    int most_out, most_until;     /* most packets on their way, of those up to most_until */
+    double trip_ns, deviation_ns; /* smoothed; trip_ns 0: not known */
+    int backoff, recover_until;
+    bool recovers, repairs; /* after a refusal or a loss; a loss */
+    bool probes, probed;    /* the timer is that of a probe; one was sent */
+    int timer;              /* pending event, -1 = none */
+    int queued;             /* packets before the own port, as the socket counts them */
+    bool throttled;         /* by them */
+    double edge, widest;    /* where the receiver's window ends, in bytes; the widest so far */
+    /* The receiver's: */
+    int in_order, read;           /* packets there without a gap; of them, taken by the program */
+    int unacknowledged;           /* packets */
+    double window_bytes;          /* its window */
+    double told_edge, told_bytes; /* where that ended when the sender was told, and its width */
+    double space_bytes;           /* most taken in a round trip */
+    double read_bytes;            /* taken until read_ns */
+    int64_t read_ns;
+    int ack_timer; /* pending event, -1 = none */
+} tcp_socket;
+
+typedef struct dl_tcp_packet {
+    int socket, segment;
+    bool is_ack;
+    int ends_burst;  /* packets of the burst whose last one it is; else 0 */
+    int64_t made_ns; /* acknowledgement: when */
+    double edge;     /* acknowledgement: where the window ends */
+    int64_t due_ns;  /* on a line: its arrival */
+} packet;
+
+static void queue_push(dl_tcp_queue *q, packet p)
+{
+    if (q->count == q->room) {
+        const int room = q->room > 0 ? 2 * q->room : 256;
+        packet *packets = dl_calloc((size_t)room, sizeof *packets, "packets");
+        for (int i = 0; i < q->count; i++)
+            packets[i] = q->packets[(q->first + i) % q->room];
+        free(q->packets);
+        q->packets = packets;
+        q->first = 0;
+        q->room = room;
+    }
+    q->packets[(q->first + q->count++) % q->room] = p;
+}
+
+static packet queue_pop(dl_tcp_queue *q)
+{
+    const packet p = q->packets[q->first];
+    q->first = (q->first + 1) % q->room;
+    q->count--;
+    return p;
+}
+
+/* --- a node's port --------------------------------------------------------------------------- */
+
+static double packet_bytes(const dl_tcp_hosts *h, packet p)
+{
+    return p.is_ack ? ACK_BYTES : h->all[p.socket].segments[p.segment].wire_bytes;
+}
+
+static void on_served(void *user, int node);
+
+static void serve(dl_tcp_hosts *h, int node)
+{
+    const dl_tcp_queue *port = &h->port[node];
+    const double ns =
+        packet_bytes(h, port->packets[port->first]) / h->config.edges[node].bytes_per_s * 1e9;
+    dl_engine_after(&h->engine, dl_ns_ceil(ns), on_served, h, node);
+}
+
+/* Into the port's queue; false if it is full. */
+static bool enqueue(dl_tcp_hosts *h, int node, packet p)
+{
+    dl_tcp_queue *port = &h->port[node];
+    const double bytes = packet_bytes(h, p);
+    if (port->bytes + bytes > h->queue_limit[node]) return false;
+    port->bytes += bytes;
+    queue_push(port, p);
+    if (port->count == 1) serve(h, node);
+    return true;
+}
+
+static void push_out(dl_tcp_hosts *h, tcp_socket *s);
+static void on_forth(void *user, int node);
+static void on_back(void *user, int node);
+
+/* The delay is that of the edge that the packet, or what it acknowledges, has gone along. */
+static void on_served(void *user, int node)
+{
+    dl_tcp_hosts *h = user;
+    dl_tcp_queue *port = &h->port[node];
+    packet p = port->packets[port->first];
+    port->bytes -= packet_bytes(h, p);
+    (void)queue_pop(port);
+    const int edge = p.is_ack ? (node + h->config.nodes - 1) % h->config.nodes : node;
+    dl_tcp_queue *line = p.is_ack ? &h->back[edge] : &h->forth[edge];
+    const int64_t delay_ns = dl_ns_ceil(h->config.edges[edge].delay_ns);
+    p.due_ns = h->engine.now_ns + delay_ns;
+    queue_push(line, p);
+    if (line->count == 1)
+        dl_engine_after(&h->engine, delay_ns, p.is_ack ? on_back : on_forth, h, edge);
+    if (port->count > 0) serve(h, node);
+    if (!p.is_ack && p.ends_burst > 0) {
+        h->all[p.socket].queued -= p.ends_burst;
+        if (h->all[p.socket].throttled) push_out(h, &h->all[p.socket]);
+    }
+}
+
+/* The first packet of a line; the next one's arrival is due. */
+static packet leave_line(dl_tcp_hosts *h, dl_tcp_queue *line, dl_event_fn arrive, int edge)
+{
+    const packet p = queue_pop(line);
+    if (line->count > 0) {
+        dl_engine_after(&h->engine, line->packets[line->first].due_ns - h->engine.now_ns, arrive, h,
+                        edge);
+    }
+    return p;
+}
+
+/* --- a socket -------------------------------------------------------------------------------- */
+
+static double timeout_ns(const tcp_socket *s)
+{
+    const double ns = s->trip_ns > 0 ? s->trip_ns + fmax(DL_TCP_TIMEOUT_MIN_NS, 4 * s->deviation_ns)
+                                     : TIMEOUT_FIRST_NS;
+    return fmin(TIMEOUT_MAX_NS, ldexp(ns, s->backoff < 30 ? s->backoff : 30));
+}
+
+static void on_timer(void *user, int socket);
+
+static void stop_timer(dl_tcp_hosts *h, tcp_socket *s)
+{
+    if (s->timer >= 0) dl_engine_cancel(&h->engine, s->timer);
+    s->timer = -1;
+}
+
+static void set_timer(dl_tcp_hosts *h, tcp_socket *s, double ns)
+{
+    stop_timer(h, s);
+    s->timer = dl_engine_after(&h->engine, dl_ns_ceil(ns), on_timer, h, (int)(s - h->all));
+}
+
+/* Once in a round trip: the window shrinks, and grows back as CUBIC has it. */
+static void shrink(const dl_tcp_hosts *h, tcp_socket *s)
+{
+    if (s->recovers) return;
+    s->window_max = s->window < s->window_max ? s->window * (1 + CUBIC_SHRINK) / 2 : s->window;
+    s->loss_ns = h->engine.now_ns;
+    s->epoch_ns = -1;
+    s->threshold = s->window = s->reno_window =
+        fmax(LEAST_WINDOW, floor(floor(s->window) * CUBIC_SHRINK));
+    s->recovers = true;
+    s->recover_until = s->next;
+}
+
+static void grow(const dl_tcp_hosts *h, tcp_socket *s)
+{
+    if (s->recovers) return;
+    if (s->window < s->threshold ? s->window >= 2 * s->most_out : !s->limited) return;
+    if (s->window < s->threshold || s->loss_ns < 0) {
+        s->window += 1;
+    } else {
+        if (s->epoch_ns < 0) {
+            s->epoch_ns = h->engine.now_ns;
+            s->window_max = fmax(s->window_max, s->window);
+            s->flat_s = cbrt((s->window_max - s->window) / CUBIC_GROWTH);
+            s->reno_window = s->window;
+        }
+        const double t_s = dl_ns_to_s((double)(h->engine.now_ns - s->epoch_ns));
+        const double cubic = CUBIC_GROWTH * pow(t_s - s->flat_s, 3) + s->window_max;
+        s->reno_window += 3 * (1 - CUBIC_SHRINK) / (1 + CUBIC_SHRINK) / s->window;
+        if (cubic > s->window) s->window += fmin(0.5, (cubic - s->window) / s->window);
+        s->window = fmax(s->window, s->reno_window);
+    }
+    const double most = h->config.tcp->window_bytes.known
+                            ? h->config.tcp->window_bytes.value / h->payload_bytes
+                            : MOST_WINDOW;
+    s->window = fmin(s->window, fmax(LEAST_WINDOW, most));
+}
+
+/* What the socket's buffer has room for, which grows with the window (tcp_sndbuf_expand()), the program
+ * need not keep. */
+static void fill_buffer(dl_tcp_hosts *h, tcp_socket *s)
+{
+    s->most_window = fmax(s->most_window, s->window);
+    const double bytes = fmin(SEND_BUFFER, 2 * s->most_window * h->buffer_bytes);
+    const int most = s->first + (int)(bytes / h->payload_bytes);
+    for (; s->buffered < s->count && s->buffered < most; s->buffered++) {
+        const segment *g = &s->segments[s->buffered];
+        if (g->ends_piece) h->config.buffered(h->config.user, g->piece);
+    }
+}
+
+static bool send_segment(dl_tcp_hosts *h, tcp_socket *s, int number)
+{
+    return enqueue(h, s->node, (packet){.socket = (int)(s - h->all), .segment = number});
+}
+
+static void note_sent(const dl_tcp_hosts *h, tcp_socket *s, int number)
+{
+    segment *g = &s->segments[number];
+    g->state = SEGMENT_SENT;
+    if (s->in_flight == 0 && s->epoch_ns >= 0) s->epoch_ns += h->engine.now_ns - s->last_sent_ns;
+    g->sent_ns = s->last_sent_ns = h->engine.now_ns;
+    g->order = s->orders++;
+    s->in_flight++;
+}
+
+/* Lost packets again; false if the port has no room. */
+static bool send_lost(dl_tcp_hosts *h, tcp_socket *s)
+{
+    for (int k = s->first; k < s->next && s->lost > 0 && s->in_flight < (int)s->window; k++) {
+        if (s->segments[k].state != SEGMENT_LOST) continue;
+        if (!send_segment(h, s, k)) {
+            if (s->in_flight == 0) set_timer(h, s, RETRY_NS);
+            return false;
+        }
+        s->lost--;
+        s->segments[k].again = true;
+        note_sent(h, s, k);
+    }
+    return true;
+}
+
+/* How many new packets the socket hands down at once: of a message of 64 KiB, or half of the widest
+ * window of the receiver (tcp_bound_to_half_wnd()), at most half of its own (tcp_cwnd_test()). */
+static int burst_packets(const dl_tcp_hosts *h, const tcp_socket *s)
+{
+    const double half = fmin(floor(s->widest / 2 / h->payload_bytes), floor(s->window / 2));
+    int most = (int)fmin(BURST_PACKETS, fmax(1, half));
+    if (most > (int)s->window - s->in_flight) most = (int)s->window - s->in_flight;
+    if (most > s->buffered - s->next) most = s->buffered - s->next;
+    while (most > 0 && s->segments[s->next + most - 1].end > s->edge)
+        most--;
+    return most;
+}
+
+/* A burst into the port's queue: as a whole, or packet by packet if it is more than tc's bucket holds
+ * (tbf_enqueue()). Returns how many found room. */
+static int enqueue_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
+{
+    double bytes = 0;
+    int taken = 0;
+    for (int k = 0; k < packets; k++)
+        bytes += s->segments[s->next + k].wire_bytes;
+    if (bytes <= h->config.tcp->queue_bytes.value &&
+        h->port[s->node].bytes + bytes > h->queue_limit[s->node])
+        return 0;
+    for (int k = 0; k < packets; k++) {
+        const int last_of = k == packets - 1 ? packets : 0;
+        if (!enqueue(h, s->node,
+                     (packet){.socket = (int)(s - h->all),
+                              .segment = s->next + k,
+                              .ends_burst = last_of}))
+            continue;
+        taken++;
+        s->queued += last_of;
+    }
+    return taken;
+}
+
+/* New packets; of those that find room in part, the rest is lost without a sign. False if none was
+ * sent. At most two bursts of a socket wait before the port (tcp_small_queue_check()). */
+static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
+{
+    s->throttled = packets > 0 && s->in_flight > 0 && s->queued >= 2 * packets;
+    if (packets <= 0 || s->throttled) return false;
+    if (enqueue_burst(h, s, packets) == 0) {
+        shrink(h, s);
+        return false;
+    }
+    for (int k = 0; k < packets; k++)
+        note_sent(h, s, s->next + k);
+    s->next += packets;
+    return true;
+}
+
+/* Until all is taken for lost, or until the last packet is sent again to hear of what is (a tail loss
+ * probe, RFC 8985), one of which is on its way at most. */
+static void await_ack(dl_tcp_hosts *h, tcp_socket *s)
+{
+    const double lost_ns = timeout_ns(s);
+    const bool is_alone = s->next - s->first == 1;
+    const double probe_ns = 2 * s->trip_ns + (is_alone ? DL_TCP_TIMEOUT_MIN_NS : PROBE_SLACK_NS);
+    s->probes =
+        !s->repairs && !s->probed && s->trip_ns > 0 && s->backoff == 0 && probe_ns < lost_ns;
+    set_timer(h, s, s->probes ? probe_ns : lost_ns);
+}
+
+/* Whether the window is what limits (tcp_cwnd_validate()). */
+static void note_limit(tcp_socket *s)
+{
+    const bool limited = s->in_flight >= (int)s->window;
+    if (s->first < s->most_until && !limited && (s->limited || s->in_flight <= s->most_out)) return;
+    s->limited = limited;
+    s->most_out = s->in_flight;
+    s->most_until = s->next;
+}
+
+/* Sends what the window allows. After a pause of more than a timeout the window starts anew. A socket
+ * with nothing on its way, which the port has refused or the receiver's window has no room for, asks again after its
+ * timeout. */
+static void push_out(dl_tcp_hosts *h, tcp_socket *s)
+{
+    const bool paused = s->in_flight == 0 && s->last_sent_ns >= 0 &&
+                        (double)(h->engine.now_ns - s->last_sent_ns) > timeout_ns(s);
+    const int64_t before = s->orders;
+    if (paused && s->window > INITIAL_WINDOW) s->window = INITIAL_WINDOW;
+    bool has_room = send_lost(h, s);
+    while (has_room && s->lost == 0)
+        has_room = send_burst(h, s, burst_packets(h, s));
+    note_limit(s);
+    if (s->orders > before && (s->timer < 0 || s->probes)) await_ack(h, s);
+    if (s->timer < 0 && s->in_flight == 0 && s->next < s->buffered) set_timer(h, s, timeout_ns(s));
+}
+
+/* A new packet, or the last one again. */
+static void probe_tail(dl_tcp_hosts *h, tcp_socket *s)
+{
+    const double since_first_ns = (double)(h->engine.now_ns - s->segments[s->first].sent_ns);
+    segment *last = &s->segments[s->next - 1];
+    s->probes = false;
+    s->probed = true;
+    if (s->next < s->buffered && s->segments[s->next].end <= s->edge) {
+        (void)send_burst(h, s, 1);
+    } else if (last->state == SEGMENT_SENT && send_segment(h, s, s->next - 1)) {
+        last->order = s->orders++;
+        last->sent_ns = h->engine.now_ns;
+        last->again = true;
+    }
+    set_timer(h, s, fmax(PROBE_SLACK_NS, timeout_ns(s) - since_first_ns));
+}
+
+/* Nothing has come back in time: all is lost. */
+static void lose_all(dl_tcp_hosts *h, tcp_socket *s)
+{
+    for (int k = s->first; k < s->next; k++) {
+        if (s->segments[k].state != SEGMENT_SENT) continue;
+        s->segments[k].state = SEGMENT_LOST;
+        s->lost++;
+    }
+    s->in_flight = 0;
+    s->recovers = false;
+    shrink(h, s);
+    s->repairs = true;
+    s->window = 1;
+    s->backoff++;
+}
+
+static void on_timer(void *user, int number)
+{
+    dl_tcp_hosts *h = user;
+    tcp_socket *s = &h->all[number];
+    s->timer = -1;
+    if (s->in_flight > 0 && s->probes) {
+        probe_tail(h, s);
+        return;
+    }
+    s->probes = false;
+    if (s->in_flight > 0) lose_all(h, s);
+    if (s->lost > 0) {
+        push_out(h, s);
+        if (s->timer < 0) set_timer(h, s, timeout_ns(s));
+        return;
+    }
+    s->edge = fmax(s->edge, s->told_edge);
+    const bool sent = send_burst(h, s, burst_packets(h, s) > 0 ? 1 : 0);
+    set_timer(h, s, sent ? timeout_ns(s) : RETRY_NS);
+}
+
+static void take_trip(tcp_socket *s, double ns)
+{
+    if (s->trip_ns <= 0) {
+        s->trip_ns = ns;
+        s->deviation_ns = ns / 2;
+    } else {
+        s->deviation_ns = 0.75 * s->deviation_ns + 0.25 * fabs(s->trip_ns - ns);
+        s->trip_ns = 0.875 * s->trip_ns + 0.125 * ns;
+    }
+    s->backoff = 0;
+}
+
+/* --- its receiver ---------------------------------------------------------------------------- */
+
+static double in_order_bytes(const tcp_socket *s)
+{
+    return s->in_order > 0 ? s->segments[s->in_order - 1].end : 0;
+}
+
+static double edge_now(const tcp_socket *s)
+{
+    return fmax(s->told_edge, (s->read > 0 ? s->segments[s->read - 1].end : 0) + s->window_bytes);
+}
+
+static void send_ack(dl_tcp_hosts *h, tcp_socket *s)
+{
+    s->unacknowledged = 0;
+    s->told_edge = edge_now(s);
+    s->told_bytes = s->told_edge - in_order_bytes(s);
+    if (s->ack_timer >= 0) dl_engine_cancel(&h->engine, s->ack_timer);
+    s->ack_timer = -1;
+    (void)enqueue(h, (s->node + 1) % h->config.nodes,
+                  (packet){.socket = (int)(s - h->all),
+                           .is_ack = true,
+                           .made_ns = h->engine.now_ns,
+                           .edge = s->told_edge});
+}
+
+static void on_ack_timer(void *user, int number)
+{
+    dl_tcp_hosts *h = user;
+    h->all[number].ack_timer = -1;
+    send_ack(h, &h->all[number]);
+}
+
+/* The receiver's window grows with what the program takes in a round trip, less what it leaves there
+ * (tcp_rcv_space_adjust(), tcp_rcvbuf_grow()). */
+static void measure_reads(dl_tcp_hosts *h, tcp_socket *s)
+{
+    const dl_quantity *limit = &h->config.tcp->window_bytes;
+    const double bytes = s->segments[s->read - 1].end;
+    if (s->trip_ns <= 0 || (double)(h->engine.now_ns - s->read_ns) < s->trip_ns) return;
+    const double taken = bytes - s->read_bytes - (in_order_bytes(s) - bytes);
+    if (taken > s->space_bytes) {
+        const double window = 2 * taken * (1 + 2 * (taken - s->space_bytes) / s->space_bytes);
+        s->space_bytes = taken;
+        s->window_bytes =
+            fmax(s->window_bytes, fmin(limit->known ? limit->value : RECEIVED_MOST, window));
+    }
+    s->read_bytes = bytes;
+    s->read_ns = h->engine.now_ns;
+}
+
+/* The program takes what has come in order, until it says no. */
+static void read_socket(dl_tcp_hosts *h, tcp_socket *s)
+{
+    const int before = s->read;
+    while (s->read < s->in_order && h->config.takes(h->config.user, s->segments[s->read].piece))
+        s->read++;
+    if (s->read == before) return;
+    measure_reads(h, s);
+    const double told = s->told_edge - in_order_bytes(s), now = edge_now(s) - in_order_bytes(s);
+    const bool wider = isfinite(told) && 2 * told <= s->window_bytes && now >= 2 * told;
+    const bool is_end = s->read == s->in_order && s->segments[s->read - 1].ends_piece;
+    if (s->unacknowledged >= 2 || (s->unacknowledged == 1 && is_end) || wider) send_ack(h, s);
+}
+
+void dl_tcp_hosts_read(dl_tcp_hosts *hosts, int socket)
+{
+    read_socket(hosts, &hosts->all[socket]);
+}
+
+/* What was sent before the packet of order `order`, which has arrived, and has not, is lost. */
+static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
+{
+    const int before = s->lost;
+    for (int k = s->first; k < s->next; k++) {
+        segment *g = &s->segments[k];
+        if (g->state != SEGMENT_SENT || g->order >= order) continue;
+        g->state = SEGMENT_LOST;
+        s->in_flight--;
+        s->lost++;
+    }
+    if (s->lost == before) return;
+    shrink(h, s);
+    s->repairs = true;
+}
+
+/* All that had arrived when the acknowledgement was made (selective acknowledgements); returns how many
+ * packets are new to the sender, the order of the one sent last, and when the first that was sent once was. */
+static int take_ack(tcp_socket *s, packet p, int64_t *order, int64_t *sent_ns)
+{
+    int count = 0;
+    *order = *sent_ns = -1;
+    for (int k = s->first; k < s->next; k++) {
+        segment *g = &s->segments[k];
+        if (g->state == SEGMENT_DONE || g->there_ns < 0 || g->there_ns > p.made_ns) continue;
+        if (g->state == SEGMENT_SENT) s->in_flight--;
+        if (g->state == SEGMENT_LOST) s->lost--;
+        g->state = SEGMENT_DONE;
+        if (g->order > *order) *order = g->order;
+        if (!g->again && *sent_ns < 0) *sent_ns = g->sent_ns;
+        count++;
+    }
+    while (s->first < s->next && s->segments[s->first].state == SEGMENT_DONE)
+        s->first++;
+    s->edge = fmax(s->edge, p.edge);
+    s->widest = fmax(s->widest, s->edge - (s->first > 0 ? s->segments[s->first - 1].end : 0));
+    return count;
+}
+
+static void on_back(void *user, int edge)
+{
+    dl_tcp_hosts *h = user;
+    const packet p = leave_line(h, &h->back[edge], on_back, edge);
+    tcp_socket *s = &h->all[p.socket];
+    int64_t order, sent_ns;
+    const int count = take_ack(s, p, &order, &sent_ns);
+    if (count > 0) {
+        s->probed = false;
+        if (sent_ns >= 0) take_trip(s, (double)(h->engine.now_ns - sent_ns));
+        if (s->recovers && s->first >= s->recover_until) s->recovers = s->repairs = false;
+        for (int k = 0; k < count; k++)
+            grow(h, s);
+        find_lost(h, s, order);
+        s->probes = false;
+    }
+    if (count > 0 || s->in_flight == 0) stop_timer(h, s);
+    if (count > 0 && (s->in_flight > 0 || s->lost > 0)) await_ack(h, s);
+    fill_buffer(h, s);
+    push_out(h, s);
+    h->config.acknowledged(h->config.user, p.socket);
+}
+
+/* A packet out of order is acknowledged at once; others by twos, unless that would narrow the window
+ * (__tcp_ack_snd_check()), or after a while. */
+static void receive(dl_tcp_hosts *h, tcp_socket *s, int number)
+{
+    segment *g = &s->segments[number];
+    const int expected = s->in_order;
+    const bool is_new = g->there_ns < 0;
+    if (is_new) g->there_ns = h->engine.now_ns;
+    while (s->in_order < s->next && s->segments[s->in_order].there_ns >= 0)
+        s->in_order++;
+    const bool in_order = is_new && s->in_order == expected + 1;
+    s->unacknowledged++;
+    read_socket(h, s);
+    const bool is_wide = edge_now(s) - in_order_bytes(s) >= s->told_bytes;
+    if (!in_order || (s->unacknowledged >= 2 && is_wide)) {
+        send_ack(h, s);
+    } else if (s->unacknowledged > 0 && s->ack_timer < 0) {
+        s->ack_timer =
+            dl_engine_after(&h->engine, (int64_t)ACK_DELAY_NS, on_ack_timer, h, (int)(s - h->all));
+    }
+}
+
+static void on_forth(void *user, int edge)
+{
+    dl_tcp_hosts *h = user;
+    const packet p = leave_line(h, &h->forth[edge], on_forth, edge);
+    receive(h, &h->all[p.socket], p.segment);
+    h->config.arrived(h->config.user, p.socket);
+}
+
+int dl_tcp_hosts_packets(const dl_tcp_hosts *hosts, double bytes)
+{
+    return (int)ceil(bytes / hosts->payload_bytes);
+}
+
+void dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece)
+{
+    tcp_socket *s = &hosts->all[socket];
+    const double payload_bytes = hosts->payload_bytes;
+    const int packets = dl_tcp_hosts_packets(hosts, bytes);
+    while (s->count + packets > s->room) {
+        s->room = s->room > 0 ? 2 * s->room : 64;
+        s->segments = dl_realloc(s->segments, (size_t)s->room, sizeof *s->segments, "segments");
+    }
+    for (int k = 0; k < packets; k++) {
+        const double content = fmin(payload_bytes, bytes - k * payload_bytes);
+        s->segments[s->count++] = (segment){.wire_bytes = content + ACK_BYTES,
+                                            .end = s->posted_bytes += content,
+                                            .there_ns = -1,
+                                            .piece = piece,
+                                            .state = SEGMENT_NEW,
+                                            .ends_piece = k == packets - 1};
+    }
+    fill_buffer(hosts, s);
+    push_out(hosts, s);
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config)
+{
+    const dl_tcp *tcp = config->tcp;
+    const int sockets = config->nodes * config->sockets;
+    *hosts = (dl_tcp_hosts){.config = *config,
+                            .payload_bytes = tcp->mtu_bytes.value - DL_TCP_HEADER_BYTES};
+    hosts->buffer_bytes = exp2(ceil(log2(hosts->payload_bytes + BUFFER_HEADERS)));
+    dl_engine_init(&hosts->engine, 4 * config->nodes + 2 * sockets);
+    hosts->all = dl_calloc((size_t)sockets, sizeof *hosts->all, "sockets");
+    for (int i = 0; i < sockets; i++) {
+        hosts->all[i] = (tcp_socket){.node = i / config->sockets,
+                                     .window = INITIAL_WINDOW,
+                                     .threshold = INFINITY,
+                                     .last_sent_ns = -1,
+                                     .loss_ns = -1,
+                                     .epoch_ns = -1,
+                                     .timer = -1,
+                                     .ack_timer = -1,
+                                     .most_window = INITIAL_WINDOW,
+                                     .window_bytes = config->window_bytes,
+                                     .space_bytes = config->window_bytes,
+                                     .edge = config->window_bytes,
+                                     .widest = config->window_bytes,
+                                     .told_edge = config->window_bytes,
+                                     .told_bytes = config->window_bytes};
+    }
+    for (int n = 0; n < config->nodes; n++) {
+        hosts->queue_limit[n] =
+            tcp->queue_ns.known || tcp->queue_bytes.known
+                ? config->edges[n].bytes_per_s * tcp->queue_ns.value / 1e9 + tcp->queue_bytes.value
+                : (double)INFINITY;
+    }
+}
+
+void dl_tcp_hosts_free(dl_tcp_hosts *hosts)
+{
+    for (int i = 0; i < hosts->config.nodes * hosts->config.sockets; i++)
+        free(hosts->all[i].segments);
+    for (int n = 0; n < hosts->config.nodes; n++) {
+        free(hosts->port[n].packets);
+        free(hosts->forth[n].packets);
+        free(hosts->back[n].packets);
+    }
+    free(hosts->all);
+    dl_engine_free(&hosts->engine);
+}
+
+bool dl_tcp_hosts_go_on(dl_tcp_hosts *hosts)
+{
+    dl_event event;
+    if (!dl_event_queue_pop(&hosts->engine.queue, &event)) return false;
+    hosts->engine.now_ns = event.time_ns;
+    event.handler(event.user, event.index);
+    return true;
+}
