@@ -164,6 +164,14 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {BOX "[nvswitch]\nlink = x16\nsum_frac = 1.5\n", DL_ERR_RANGE, 36, "sum_frac"},
         {"[machine]\nschema = 1\nname = x\npeer = all\nnodes = 2\n" PARTS HOST SWITCHES GPUS,
          DL_ERR_DATA, 5, "not connected"},
+    };
+    assert_all_refused(cases, "m.ini", read_wrong);
+}
+
+static void wrong_kinds_of_nodes_are_refused(void **state)
+{
+    (void)state;
+    static const refused_text cases[] = {
         {MIXED "[nodes 4]\nmodel = k80\n", DL_ERR_RANGE, 39, "fewer nodes"},
         {MIXED "[nodes 0-1, 1]\nmodel = k80\n", DL_ERR_RANGE, 39, "some of these nodes"},
         {MIXED "[nodes 0,]\nmodel = k8\n", DL_ERR_NAME, 40, "'k80'"},
@@ -299,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_file_is_read),
         cmocka_unit_test(nodes_are_of_kinds),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(wrong_kinds_of_nodes_are_refused),
         cmocka_unit_test(a_missing_file_is_an_error),
         cmocka_unit_test(the_shipped_files_are_read),
         cmocka_unit_test(time_does_not_grow_with_sections_times_entries),

@@ -39,7 +39,7 @@
 #define MAX_THREADS 16
 #define MAX_SOCKETS 64 /* of a connection */
 
-/* Of a port and of tc's bucket behind it. */
+/* Of a node's port and of the token bucket that shapes it. */
 #define MTU_BYTES 9001
 #define BUCKET_BYTES 32768
 #define QUEUE_MS 50

@@ -1,6 +1,6 @@
 /* Switches between nodes: which links a copy crosses, at which rate, and what that does to an
  * all-reduce. A node has a GPU (or two) and as many NICs; ports have 1 GB/s and 5 us each way. */
-#include "tests/machine_fixture.h"
+#include "tests/reduce_fixture.h"
 #include "tests/sim_fixture.h"
 
 #include <math.h>
@@ -216,30 +216,13 @@ static double ring_by(const char *text, double bytes, dl_fidelity fidelity)
     return time_ns / 1e9;
 }
 
-/* An all-reduce of the GPUs of nodes that have as many of them as `counts` says, in digits. */
 static double unequal_s(const char *text, const char *algorithm, const char *counts, double bytes,
                         dl_fidelity fidelity)
 {
     dl_machine m = fixture_machine(text);
-    dl_links links;
-    dl_links_init(&links, &m);
-    dl_place ranks[32];
-    dl_collective_config config = {.kind = DL_ALLREDUCE,
-                                   .algorithm = algorithm,
-                                   .fidelity = fidelity,
-                                   .ranks = ranks,
-                                   .bytes = bytes,
-                                   .chunk_bytes = DL_CHUNK_BYTES};
-    for (int node = 0; counts[node] != '\0'; node++) {
-        for (int g = 0; g < counts[node] - '0'; g++)
-            ranks[config.rank_count++] = gpu_place(node, g);
-    }
-    double time_ns = 0;
-    dl_error err = {0};
-    if (dl_collective_idle_ns(&links, &config, &time_ns, &err) != DL_OK) fail_msg("%s", err.text);
-    dl_links_free(&links);
+    const double time_s = fixture_reduce_s(&m, algorithm, counts, bytes, fidelity);
     dl_machine_free(&m);
-    return time_ns / 1e9;
+    return time_s;
 }
 
 static double ring_s(const char *text, double bytes)

@@ -1,12 +1,11 @@
 /* Nodes of several kinds in one machine: closed forms. Nodes have two GPUs below one socket and two
  * ports of 1 GB/s; latencies are left out by sending 8 GB. */
 #include "tests/gpu_fixture.h"
-#include "tests/machine_fixture.h"
+#include "tests/reduce_fixture.h"
 
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "sim/collective/collective.h"
 #include "sim/collective/nccl.h"
 #include "sim/platform/placement.h"
 
@@ -26,31 +25,15 @@
     "[nodes 1]\nkind = four\n[gpus 0-3 of four]\nmodel = g\nparent = socket0\nlink = x16\n"
 #define CROSSBAR "[nvswitch]\nlink = fast\nsum_frac = 0.8\n"
 
-/* An all-reduce of the GPUs of nodes that have as many of them as `counts` says, in digits. */
+/* Of 8 GB, without NCCL's choice. */
 static double reduce_s(const char *text, const char *algorithm, const char *counts,
                        dl_fidelity fidelity)
 {
     dl_machine m = fixture_machine(text);
     m.library = DL_LIBRARY_OTHER;
-    dl_links links;
-    dl_links_init(&links, &m);
-    dl_place ranks[64];
-    dl_collective_config config = {.kind = DL_ALLREDUCE,
-                                   .algorithm = algorithm,
-                                   .fidelity = fidelity,
-                                   .ranks = ranks,
-                                   .bytes = 8e9,
-                                   .chunk_bytes = DL_CHUNK_BYTES};
-    for (int node = 0; counts[node] != '\0'; node++) {
-        for (int g = 0; g < counts[node] - '0'; g++)
-            ranks[config.rank_count++] = gpu_place(node, g);
-    }
-    double time_ns = 0;
-    dl_error err = {0};
-    if (dl_collective_idle_ns(&links, &config, &time_ns, &err) != DL_OK) fail_msg("%s", err.text);
-    dl_links_free(&links);
+    const double time_s = fixture_reduce_s(&m, algorithm, counts, 8e9, fidelity);
     dl_machine_free(&m);
-    return time_ns / 1e9;
+    return time_s;
 }
 
 /* A ring of n ranks sends 2 (n-1)/n of its bytes over each port; there are as many rings as the node

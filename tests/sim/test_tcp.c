@@ -11,6 +11,13 @@
         .known = true, .value = (number) \
     }
 
+/* NCCL's sockets on ports that tc shapes, as in the runs on four nodes. */
+#define SHAPED                                                                           \
+    {                                                                                    \
+        .sockets = 16, .channels = 2, .mtu_bytes = KNOWN(9001), .queue_ns = KNOWN(50e6), \
+        .queue_bytes = KNOWN(32768)                                                      \
+    }
+
 static double ring_ns(const dl_tcp *tcp, double bits_per_s, double delay_ns, int nodes,
                       bool broadcast, double bytes)
 {
@@ -147,11 +154,7 @@ static void many_sockets_overflow_a_short_queue(void **state)
 static void microseconds_do_not_matter(void **state)
 {
     (void)state;
-    const dl_tcp tcp = {.sockets = 16,
-                        .channels = 2,
-                        .mtu_bytes = KNOWN(9001),
-                        .queue_ns = KNOWN(50e6),
-                        .queue_bytes = KNOWN(32768)};
+    const dl_tcp tcp = SHAPED;
     for (double rate = 50e6; rate <= 200e6; rate *= 4) {
         const double equal_ns = ring_ns(&tcp, rate, 25e3, 4, false, 51463168);
         for (double apart_ns = 1e3; apart_ns <= 100e3; apart_ns *= 10) {
@@ -255,11 +258,7 @@ static void gloo_has_two_segments_on_their_way(void **state)
 static void equal_rings_take_equal_times(void **state)
 {
     (void)state;
-    const dl_tcp tcp = {.sockets = 16,
-                        .channels = 2,
-                        .mtu_bytes = KNOWN(9001),
-                        .queue_ns = KNOWN(50e6),
-                        .queue_bytes = KNOWN(32768)};
+    const dl_tcp tcp = SHAPED;
     const double one = ring_ns(&tcp, 200e6, 50e3, 3, false, 20e6);
     const double other = ring_ns(&tcp, 100e6, 50e3, 3, false, 20e6);
     assert_true(other > one);
@@ -282,11 +281,7 @@ static void a_ring_is_as_slow_as_its_slowest_edge(void **state)
 static void the_slowest_ports_come_to_an_end(void **state)
 {
     (void)state;
-    const dl_tcp tcp = {.sockets = 16,
-                        .channels = 2,
-                        .mtu_bytes = KNOWN(9001),
-                        .queue_ns = KNOWN(50e6),
-                        .queue_bytes = KNOWN(32768)};
+    const dl_tcp tcp = SHAPED;
     assert_true(ring_ns(&tcp, 8e3, 25e3, 4, false, 786432) > 1.5 * 786432 / 1e3 * 1e9);
 }
 
