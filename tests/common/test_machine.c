@@ -3,7 +3,6 @@
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/ini.h"
 #include "common/machine.h"
@@ -277,26 +276,19 @@ static void sites_share_the_nodes(void **state)
     }
 }
 
-/* A wrong file of many sections and entries is refused about as soon as it is read. */
-static void time_does_not_grow_with_sections_times_entries(void **state)
+/* Work that grows with the product of both would take minutes. */
+static void many_sections_and_entries_are_refused(void **state)
 {
     (void)state;
-    enum { SECTIONS = 100000, BYTES = 16 };
+    enum { SECTIONS = 300000, BYTES = 16 };
     char *text = malloc((size_t)SECTIONS * BYTES), *end = text;
     assert_non_null(text);
     for (int i = 0; i < SECTIONS; i++)
         end += sprintf(end, "[link]\na%d=\n", i);
-    dl_ini ini = {0};
     dl_machine m = {0};
     dl_error err = {0};
-    const clock_t start = clock();
-    assert_int_equal(dl_ini_read_text(&ini, "m.ini", text, (size_t)(end - text), &err), DL_OK);
-    const clock_t middle = clock();
     assert_int_not_equal(dl_machine_read_text(&m, "m.ini", text, (size_t)(end - text), &err),
                          DL_OK);
-    const double ratio = (double)(clock() - middle) / (double)(middle - start + 1);
-    if (ratio > 10) fail_msg("%g times the time for the INI file", ratio);
-    dl_ini_free(&ini);
     free(text);
 }
 
@@ -310,7 +302,7 @@ int main(void)
         cmocka_unit_test(wrong_kinds_of_nodes_are_refused),
         cmocka_unit_test(a_missing_file_is_an_error),
         cmocka_unit_test(the_shipped_files_are_read),
-        cmocka_unit_test(time_does_not_grow_with_sections_times_entries),
+        cmocka_unit_test(many_sections_and_entries_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
