@@ -62,8 +62,11 @@ VARIED_STEPS = 100
 MODES = {
     "ddp": ("ddp", "allreduce", 1, "ddp", "gloo"),
     "localsgd": ("localsgd", "average", 10, "localsgd", "average"),
+    "localsgd4": ("localsgd", "average", 4, "localsgd", "average"),
+    "localsgd1": ("localsgd", "average", 1, "localsgd", "average"),
     "async": ("async", "async", 1, "gradients", "rpc"),
 }
+ON_REQUEST = ("localsgd4", "localsgd1")  # modes that only --modes names
 
 
 def parser(about, seconds):
@@ -71,7 +74,8 @@ def parser(about, seconds):
     p.add_argument("--bin", required=True, help="folder of dlprof, dlcal and dlsim")
     p.add_argument("--output", default="out/clients")
     p.add_argument("--models", default=",".join(name for name in MODELS if name not in VARIED))
-    p.add_argument("--modes", default=",".join(MODES))
+    p.add_argument("--modes", default=",".join(mode for mode in MODES if mode not in ON_REQUEST),
+                   help="of " + ", ".join(MODES))
     p.add_argument("--ranks", default="2,4")
     p.add_argument("--seconds", type=float, default=seconds,
                    help="after which no round may end")
