@@ -1,6 +1,6 @@
 /* The number type of the sources that are compiled twice, once with -DDL_REAL=float and once with
  * -DDL_REAL=double (CMakeLists.txt lists them). What such a source exports carries the type in its
- * name: DL_TYPED(dl_layer_conv) is dl_layer_conv_float or dl_layer_conv_double. */
+ * name: DL_TYPED(dl_backend_cpu) is dl_backend_cpu_float or dl_backend_cpu_double. */
 #ifndef DL_KERNELS_REAL_H
 #define DL_KERNELS_REAL_H
 

@@ -1,5 +1,5 @@
 /* Prints the manual page of a kind of file that dlsim reads, from the table of its keys and the
- * example in docs/formats.md. Usage: key_pages scenario|costs|machine FORMATS.md */
+ * example in docs/formats.md. Usage: key_pages scenario|costs|machine docs/formats.md */
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
         if (strcmp(page_table[i].kind, argv[1]) == 0) page = &page_table[i];
     }
     if (page == NULL) {
-        fprintf(stderr, "usage: key_pages scenario|costs|machine FORMATS.md\n");
+        fprintf(stderr, "usage: key_pages scenario|costs|machine docs/formats.md\n");
         return 2;
     }
     char *text = NULL;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # docs/formats.md against the programs: they read its examples, and write the columns, lines and keys
-# that it names, no others. Usage: test_formats.sh DLSIM DLPROF FORMATS.md
+# that it names, no others. Usage: test_formats.sh DLSIM DLPROF docs/formats.md
 set -u
 dlsim=$1 dlprof=$2 page=$3
 tested=$dlsim

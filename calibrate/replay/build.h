@@ -17,8 +17,9 @@
  * Typical is the mean of those below three medians. The minimum would be early by the spread, which
  * adds up wherever the host waits for the device, or operations follow one another.
  *
- * Edges, each with its rules: launches (launches.c), waits of the host (waits.c, queue.c), streams
- * that wait for one another (events.c, timed.c), threads that wait for one another (threads.c). */
+ * Edges, each with its rules: launches, and those that find a queue full (build_device.c); streams
+ * that wait for one another, and the host's waits for them (build_events.c); threads that wait for
+ * one another (build_host.c). */
 #ifndef DL_CALIBRATE_REPLAY_BUILD_H
 #define DL_CALIBRATE_REPLAY_BUILD_H
 

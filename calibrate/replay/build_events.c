@@ -1,4 +1,4 @@
-/* Events whose identity the trace gives. */
+/* Waits for operations of a device: of other streams, by events, and of the host's threads. */
 #include "calibrate/replay/build_internal.h"
 
 #include <stdlib.h>
@@ -51,7 +51,8 @@ static const dl_activity *replay_events_find(const replay_events *events, uint64
  *                        such record, every other stream counts, with its last work launched before
  *                        the wait;
  *   refuted              is a work that ended after the waiting one began: the event was an earlier
- *                        one, and no edge is made; what it explains is left to timed.c. */
+ *                        one, and no edge is made; what it explains is left to the edges
+ *                        that only the times give. */
 
 /* Clocks of traces with whole microseconds: an end may seem this much later than what waited. */
 #define ROUNDING_NS 2000

@@ -26,7 +26,7 @@ typedef struct dl_replay_step {
     bool at_end;              /* it is the end of ends_with */
 } dl_replay_step;
 
-/* Owns its array; release with dl_replay_steps_free. */
+/* Owns its array; free() it. */
 typedef struct dl_replay_steps {
     dl_replay_step *items; /* [count] by rank, device and number */
     size_t count;

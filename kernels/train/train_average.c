@@ -214,7 +214,7 @@ static void push_fragment(dl_train_worker *worker, const dl_fragment *fragment)
     }
 }
 
-/* As dl_train's wait_for_all, of the worker's site. */
+/* As wait_for_all (train.c), of the worker's site. */
 static void wait_for_site(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

@@ -564,7 +564,7 @@ static void add_kinds(exchange *all, int size, int n, int t)
     }
 }
 
-/* Of a snapshot: the rounds that dlcal compares from run to run (calibrate/exchange_runs.h). */
+/* Of a snapshot: the rounds that dlcal compares from run to run (dl_exchange_runs_fit). */
 static void make_snapshot_cases(exchange *all)
 {
     const int t = all->thread_count < 2 ? 1 : 2;

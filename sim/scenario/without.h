@@ -20,8 +20,8 @@
 
 #include "sim/scenario/scenario.h"
 
-/* Reads "copy, noise" into *without, a set of 1 << index in dl_without_names. DL_ERR_USAGE for an
- * unknown name (with the nearest), an empty or repeated one. */
+/* Reads "copy, noise" into *without, a set of bits, one for each of the names above. DL_ERR_USAGE
+ * for an unknown name (with the nearest), an empty or repeated one. */
 dl_status dl_without_parse(const char *list, unsigned *without, dl_error *err) DL_MUST_CHECK;
 
 /* Switches the costs of the set off. */

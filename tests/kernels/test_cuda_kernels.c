@@ -41,7 +41,7 @@ bool dl_cuda_good(dl_device *slot, cudaError_t result, const char *what)
     return true;
 }
 
-/* `count` normal numbers, on a boundary that vector loads need; dl_free_aligned() them. */
+/* `count` normal numbers, on a boundary that vector loads need; release() them. */
 static float *drawn(size_t count)
 {
     float *values = cpu->allocate(count * sizeof *values, "test");

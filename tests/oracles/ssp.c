@@ -1,5 +1,5 @@
 /* Stale synchronous parallel: nobody begins a step more than `bound` clocks ahead of the slowest
- * worker, and no gradient is staler than (2 bound + 1) (n - 1) (derived in sim/sync/ssp.c). Both
+ * worker, and no gradient is staler than (2 bound + 1) (n - 1) (derived in sim/sync/server_modes.c). Both
  * limits are reached. */
 #include "tests/oracles/oracles.h"
 

@@ -45,8 +45,7 @@ void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *
                                 const dl_launches *launches);
 void dl_collective_kernels_free(dl_collective_kernels *list);
 
-/* Collectives on the devices and the rates that they make; which kernel carries out which call:
- * collective_kernels.h.
+/* Collectives on the devices and the rates that they make.
  *
  * Rates are those of nccl-tests (doc/PERFORMANCE.md), over the kernel's duration t:
  *   algorithm rate = S / t; S = ranks * bytes where NCCL counts one rank's share (AllGather,

@@ -137,8 +137,8 @@ typedef struct dl_period {
     size_t length;      /* sum of content: symbols of the usual unit */
     double lag_match;   /* 0..1: share of the symbols of rare kinds that equal the one a unit later,
                            at the best of the lags within 10 % of the mean unit */
-    double order_match; /* 0..1: as dl_units_order_match */
-    double explained;   /* 0..1: as dl_units_explained */
+    double order_match; /* 0..1: as units_order_match (period.c) */
+    double explained;   /* 0..1: as units_explained (period.c) */
     const char *reason; /* why cut_count is 0, else NULL; static text */
 } dl_period;
 

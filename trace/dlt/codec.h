@@ -1,5 +1,5 @@
-/* The bytes of a .dlt file: framing of chunks and the coding of one record (of an activity:
- * activity_codec.h). Shared by the writer and the reader so that the format is said once.
+/* The bytes of a .dlt file: framing of chunks and the coding of one record and of one
+ * activity. Shared by the writer and the reader so that the format is said once.
  *
  * A record is a head byte (kind | phase << 4), a mask byte, the fields that the mask names in the
  * order of its bits, and the duration. Numbers are LEB128 varints; differences are zigzag-coded:
@@ -76,7 +76,7 @@ uint32_t dl_dlt_get_u32(const uint8_t *in);
  *
  * An activity is a head byte (kind | copy << 4 | MORE << 7), a mask byte, with MORE a second mask
  * byte, the fields that the masks name in the order of their bits, and the duration. Numbers are
- * varints, differences zigzag-coded (varint.h):
+ * varints, differences zigzag-coded:
  *
  *   bit  field        coded as                                         absent means
  *   0    name         id                                               0

@@ -6,8 +6,7 @@
  *            (empty); ids count from 1 without gaps; id 0 is the empty name and not in the file
  *   RECORDS, ACTIVITIES
  *            u32 count, then each record (activity) delta- and varint-coded against those before it
- *            in the chunk, so that a chunk can be read without the others; bytes: dlt_codec.h,
- *            activity_codec.h
+ *            in the chunk, so that a chunk can be read without the others; bytes: codec.h
  *
  * All integers little-endian. A reader takes everything up to the last whole chunk: a killed run
  * keeps its trace, and `complete` says whether END was reached.
@@ -78,7 +77,7 @@ uint32_t dl_trace_writer_intern(dl_trace_writer *writer, const char *text);
 /* A stream for one thread. Owned by the writer. */
 dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer);
 
-/* Appends a copy of *record (fields as dl_dlt_valid in dlt_codec.h says, name an id of this writer;
+/* Appends a copy of *record (fields as dl_dlt_valid in codec.h says, name an id of this writer;
  * anything else is a broken invariant). Only the stream's own thread. Never blocks on other threads
  * except while a full chunk is being written. */
 void dl_trace_stream_append(dl_trace_stream *stream, const dl_record *record);
@@ -142,7 +141,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *                                 overhead: what recording adds a record, its interval, from how
  *                                 many pairs of runs
  *   capture_cost.light, ...        overhead: what dlprof run costs a program by preset, and with
- *                                 ".nvtx" its library alone (capture_figures.h)
+ *                                 ".nvtx" its library alone (trace/activity/capture_cost.h)
  *   host, pid                     of the process
  *   captured                      preset of dlprof run, where it records the process's CUDA calls
  *   model, parameters             model's name; number of parameters (count)

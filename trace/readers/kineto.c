@@ -10,9 +10,6 @@
 #include "trace/readers/reader.h"
 #include "trace/readers/readers_internal.h"
 
-/* kineto_events.c: the list for json_events.h, and its function for events. */
-extern const char *const dl_kineto_keys[KEY_END];
-
 /* A device of the list "deviceProperties". */
 typedef struct device {
     dl_kineto *kineto;
@@ -75,7 +72,7 @@ static void add_positive(dl_kineto *kineto, const char *key, dl_json_text value)
     dl_trace_builder_meta(&kineto->builder, key, "%" PRId64, number);
 }
 
-/* kineto_meta.c: its function for members of the outer object. */
+/* A member of the outer object. */
 static void kineto_member(void *context, dl_json_text key, dl_json_text value)
 {
     dl_kineto *kineto = context;
@@ -103,7 +100,7 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
     }
 }
 
-const char *const dl_kineto_keys[KEY_END] = {
+static const char *const event_keys[KEY_END] = {
     [KEY_PH] = "ph",
     [KEY_CAT] = "cat",
     [KEY_NAME] = "name",
@@ -505,7 +502,7 @@ dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_sou
     dl_kineto kineto = {.item = item, .options = options, .rank = -1, .ranks = -1, .pid = -1};
     dl_json_events_result result = {0};
     const dl_json_events_spec spec = {
-        .keys = dl_kineto_keys,
+        .keys = event_keys,
         .key_count = KEY_END,
         .event = kineto_event,
         .member = kineto_member,

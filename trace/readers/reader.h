@@ -3,8 +3,8 @@
  * its name.
  *
  *   kineto   PyTorch's and MXNet's profilers (Chrome-trace JSON), plain or gzipped
- *   nsys     Nsight Systems' SQLite exports                               nsys.h
- *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one    archive.h
+ *   nsys     Nsight Systems' SQLite exports
+ *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one
  *   dlt      our own .dlt                                                 trace/dlt/dlt.h
  *
  * Activities are those of activity.h. Beyond it, where a trace has them: the identity of a
