@@ -75,14 +75,14 @@ def arguments():
     p.add_argument("--seed", type=int, default=1, help="of the order of the cases")
     p.add_argument("--exchange", choices=["gloo", "average", "rpc", "both"],
                    default="both", help="average: the all-reduces alone")
-    p.add_argument("--rehearse", action="store_true", help="few steps, to see that all works")
+    p.add_argument("--smoke", action="store_true", help="few steps, to see that all works")
     p.add_argument("-o", "--output", default="gloo.csv")
     args = p.parse_args()
     args.sizes = [int(size) for size in args.sizes.split(",")]
     args.counts = [int(number) for number in args.ranks.split(",")]
     args.steps = steps_in(LOOK_MS, args, *STEPS)
     args.settle_steps = steps_in(SETTLE_MS, args, *SETTLE_STEPS)
-    if args.rehearse:
+    if args.smoke:
         args.steps = args.settle_steps = 3
     return args
 

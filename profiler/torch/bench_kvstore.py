@@ -48,7 +48,7 @@ def arguments():
     p.add_argument("--repeats", type=int, default=2, help="of each case in each start")
     p.add_argument("--starts", type=int, default=5, help="of the processes, for each number of them")
     p.add_argument("--seed", type=int, default=1, help="of the order of the cases")
-    p.add_argument("--rehearse", action="store_true", help="few steps, to see that all works")
+    p.add_argument("--smoke", action="store_true", help="few steps, to see that all works")
     p.add_argument("-o", "--output", default="kvstore.csv")
     p.add_argument("--worker", help=argparse.SUPPRESS)  # folder: this process is a worker
     p.add_argument("--products", type=int, help=argparse.SUPPRESS)
@@ -64,7 +64,7 @@ def arguments():
         return min(max(round(ms / args.compute_ms), least), most)
 
     args.steps, args.settle_steps = steps(LOOK_MS, *STEPS), steps(SETTLE_MS, *SETTLE_STEPS)
-    if args.rehearse:
+    if args.smoke:
         args.steps = args.settle_steps = 3
     return args
 

@@ -2,7 +2,7 @@
 benchmarks, runs it, and compares. Called by ./check --clients.
 
   run.py --bin build/release/bin --output out/clients [--models cnn,mlp] [--seconds 600]
-  run.py --bin build/release/bin --rehearse          # a few minutes, to see that all works
+  run.py --bin build/release/bin --smoke          # a few minutes, to see that all works
 
 Everything comes in rounds that hold each case once, in random order: steps of copies side by side
 (dlprof bench --of), one start of the processes of the benchmark of gloo and RPC, and one of every
@@ -80,7 +80,7 @@ def parser(about, seconds):
     p.add_argument("--seconds", type=float, default=seconds,
                    help="after which no round may end")
     p.add_argument("--rounds", type=int, default=100, help="at most")
-    p.add_argument("--rehearse", action="store_true",
+    p.add_argument("--smoke", action="store_true",
                    help="two rounds of few steps, whose figures mean nothing")
     return p
 
@@ -93,7 +93,7 @@ def arguments(seconds=1170):
 def check(p, args):
     args.models, args.modes = args.models.split(","), args.modes.split(",")
     args.ranks = [int(n) for n in args.ranks.split(",")]
-    if args.rehearse:
+    if args.smoke:
         args.rounds = LEAST_ROUNDS
     for name in args.models:
         if name not in MODELS:
@@ -202,7 +202,7 @@ class Clients:
                 *map(str, batches), *map(str, options)]
 
     def steps(self, count, least):
-        return max(count // 10, least) if self.args.rehearse else count
+        return max(count // 10, least) if self.args.smoke else count
 
     def traced_modes(self):
         return sorted({MODES[mode][3] for mode in self.args.modes})
@@ -255,7 +255,7 @@ class Clients:
         for model, mode in self.chance.sample(cases, len(cases)):
             path = self.path("start.csv")
             call(self.bench_command(number, model, mode, path)
-                 + (["--rehearse"] if self.args.rehearse else []))
+                 + (["--smoke"] if self.args.smoke else []))
             with open(path, encoding="ascii") as file:
                 head, *lines = file.read().splitlines()
             rows = [line.rpartition(",")[0] + f",{1 + number}" for line in lines]
@@ -439,8 +439,8 @@ def take_rounds(clients, args):
         longest = max(longest, time.monotonic() - round_start)
         print(f"round {number}: {time.monotonic() - start:.0f} s", flush=True)
     clients.report()
-    if args.rehearse:
-        print("a rehearsal: the figures mean nothing")
+    if args.smoke:
+        print("a smoke test: the figures mean nothing")
 
 
 def main():

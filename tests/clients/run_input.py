@@ -3,7 +3,7 @@ compares.
 
   run_input.py --bin build/release/bin --output out/input [--docs docs/accuracy.md]    # 6 minutes
   run_input.py --bin build/release/bin --output out/input --again    # predicts anew what was measured
-  run_input.py --bin build/release/bin --rehearse    # fewer steps, to see that all works
+  run_input.py --bin build/release/bin --smoke    # fewer steps, to see that all works
 
 One and two processes (DistributedDataParallel over gloo) train the CNN of models.py, with 0, 1 and 2
 processes of a DataLoader each, which share the cores with training and gloo's threads:

@@ -2,7 +2,7 @@
 and from benchmarks, runs it, and compares: run.py with MXNet. Called by ./check --clients.
 
   run_mxnet.py --bin build/release/bin --output out/mxnet [--models mlp,lenet] [--seconds 420]
-  run_mxnet.py --bin build/release/bin --rehearse
+  run_mxnet.py --bin build/release/bin --smoke
 
 One process' traces come from dlprof run, which finds the steps of train_mxnet.py; its update is left out
 of what is predicted, as the server makes it (part of [pushpull N], beside [roundtrip N] as [update]).

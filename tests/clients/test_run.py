@@ -1,4 +1,4 @@
-"""What run.py says of errors, by hand; no PyTorch."""
+"""What run.py says of errors, by hand, and its smoke test; no PyTorch."""
 
 import math
 
@@ -20,6 +20,17 @@ def check_bias():
     assert lines[1].endswith("(too fast: +): async -3.0 +- 5.0, ddp +6.0 +- 3.5, all +3.0 +- 2.9"), lines
 
 
+def check_smoke():
+    """Two rounds, of a tenth of the steps but not fewer than the least."""
+    p = run.parser("", 60)
+    args = run.check(p, p.parse_args(["--bin", "bin", "--smoke"]))
+    assert args.rounds == run.LEAST_ROUNDS, args
+    clients = run.Clients.__new__(run.Clients)
+    clients.args = args
+    assert (clients.steps(200, 5), clients.steps(20, 5)) == (20, 5)
+
+
 if __name__ == "__main__":
     check_median_error()
     check_bias()
+    check_smoke()

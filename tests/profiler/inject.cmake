@@ -93,7 +93,7 @@ add_test(NAME test_dlprof_overhead COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_overhead PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 
-# The run on a GPU, rehearsed with the doubles from end to end.
+# The run on a GPU, from end to end with the doubles.
 if(TARGET fake_cuda AND TARGET dl_nvtx AND HWLOC_FOUND)
     add_executable(torch_double doubles/torch_double.c)
     add_double(torch_double LINK driver_double ${CMAKE_DL_LIBS})

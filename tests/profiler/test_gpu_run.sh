@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A rehearsal of tests/gpu/run.sh: the whole of it over doubles of the device, of the driver, CUPTI and
+# Runs the whole of tests/gpu/run.sh over doubles of the device, of the driver, CUPTI and
 # PyTorch, where all must hold; then each step once more with something missing, where it must fail.
 # Usage: test_gpu_run.sh BIN TESTS FAKE_CUDA CUPTI; 77 = something is not there that it needs
 set -u
