@@ -15,8 +15,8 @@
 typedef struct trial {
     int64_t row, variant, point;
     int64_t steps;
-    int64_t first; /* of its runs: as it is, then the low and the high end of each assumption; */
-    int64_t count; /* 1 + 2 assumptions */
+    int64_t first; /* of its runs: as it is, then the low and the high end of each variation; */
+    int64_t count; /* 1 + 2 variations */
 } trial;
 
 typedef struct trials {
@@ -36,25 +36,41 @@ static bool counts(const dl_assumption *a, const dl_variant *variant, const dl_p
            dl_assumption_holds(a, &variant->costs);
 }
 
-static int count_of(const dl_variant *variant, const dl_point *point)
+/* What two runs vary, the first to the low and the second to the high end. */
+typedef struct variation {
+    dl_influence_kind kind;
+    const dl_assumption *assumption; /* of a value */
+} variation;
+
+static bool overlap_counts(const dl_variant *variant, const dl_point *point)
 {
-    int count = dl_variant_compute_log(variant) > 0;
-    for (size_t i = 0; i < variant->assumed.count; i++)
-        count += counts(&variant->assumed.items[i], variant, point);
-    return count;
+    return dl_variant_assumes_overlap(variant) && point->workers > 1 &&
+           (point->mode == &dl_mode_allreduce || point->mode == &dl_mode_ps);
 }
 
-/* Number `number` of those that count_of counts; NULL: it is that of the scaled compute, which is
- * the first. */
-static const dl_assumption *assumption_of(const dl_variant *variant, const dl_point *point,
-                                          int64_t number)
+/* Number `number` of what the row's run varies in; false: there are not as many. */
+static bool find_variation(const dl_variant *variant, const dl_point *point, int64_t number,
+                           variation *found)
 {
-    number -= dl_variant_compute_log(variant) > 0;
-    for (size_t i = 0; i < variant->assumed.count && number >= 0; i++) {
-        const dl_assumption *a = &variant->assumed.items[i];
-        if (counts(a, variant, point) && number-- == 0) return a;
+    *found = (variation){.kind = DL_INFLUENCE_COMPUTE};
+    if (dl_variant_compute_log(variant) > 0 && number-- == 0) return true;
+    found->kind = DL_INFLUENCE_OVERLAP;
+    if (overlap_counts(variant, point) && number-- == 0) return true;
+    found->kind = DL_INFLUENCE_VALUE;
+    for (size_t i = 0; i < variant->assumed.count; i++) {
+        found->assumption = &variant->assumed.items[i];
+        if (counts(found->assumption, variant, point) && number-- == 0) return true;
     }
-    return NULL;
+    return false;
+}
+
+static int count_of(const dl_variant *variant, const dl_point *point)
+{
+    variation ignored;
+    int count = 0;
+    while (find_variation(variant, point, count, &ignored))
+        count++;
+    return count;
 }
 
 /* Of each variant and mode the row with most workers that ran, the last of equal ones; and only if
@@ -83,7 +99,7 @@ double dl_influence_size(const dl_influence *influence)
 
 static bool is_same(const dl_influence *a, const dl_influence *b)
 {
-    if (a->assumption == NULL || b->assumption == NULL) return a->assumption == b->assumption;
+    if (a->kind != b->kind || a->kind != DL_INFLUENCE_VALUE) return a->kind == b->kind;
     return a->assumption->key == b->assumption->key && a->assumption->value == b->assumption->value;
 }
 
@@ -120,14 +136,23 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const bool high = number % 2 == 1;
     dl_scenario scenario = variant->scenario;
     dl_costs costs = variant->costs;
+    dl_gpu_options gpu;
+    variation varied;
     dl_run_config config = {
         .scenario = &scenario, .costs = &costs, .point = point, .by_spread = true};
     scenario.steps = t->steps;
-    if (number >= 0) {
-        const dl_assumption *a = assumption_of(variant, point, number / 2);
+    if (number >= 0 && find_variation(variant, point, number / 2, &varied)) {
+        const dl_assumption *a = varied.assumption;
         const double log = dl_variant_compute_log(variant);
-        if (a != NULL) dl_assumption_set(a, &costs, high ? a->high : a->low);
-        if (a == NULL) config.compute_log = high ? log : -log;
+        if (varied.kind == DL_INFLUENCE_COMPUTE) {
+            config.compute_log = high ? log : -log;
+        } else if (varied.kind == DL_INFLUENCE_VALUE) {
+            dl_assumption_set(a, &costs, high ? a->high : a->low);
+        } else {
+            gpu = *scenario.gpu;
+            gpu.overlap = high;
+            scenario.gpu = &gpu;
+        }
     }
     dl_run_result result = {0};
     dl_error ignored = {0};
@@ -214,9 +239,11 @@ static void keep(dl_sweep *sweep, const trials *all)
         const double *per_s = &all->per_s[t->first];
         const dl_variant *variant = &all->study->variants[t->variant];
         for (int64_t k = 0; 2 * k + 1 < t->count; k++) {
+            variation varied;
+            if (!find_variation(variant, &variant->scenario.points[t->point], k, &varied)) break;
             add(sweep, &(dl_influence){.row = (size_t)t->row,
-                                       .assumption = assumption_of(
-                                           variant, &variant->scenario.points[t->point], k),
+                                       .kind = varied.kind,
+                                       .assumption = varied.assumption,
                                        .at_low = per_s[1 + 2 * k] / per_s[0] - 1,
                                        .at_high = per_s[2 + 2 * k] / per_s[0] - 1});
         }

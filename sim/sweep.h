@@ -68,12 +68,18 @@ static inline double dl_row_number(const dl_row *row, int figure)
     return *(const double *)(const void *)((const char *)row + dl_row_columns[figure].offset);
 }
 
-/* What an assumption does to a row's throughput: with the value at the low and at the high end of
- * its interval, over that with the assumed value, minus 1. */
+typedef enum dl_influence_kind {
+    DL_INFLUENCE_VALUE,   /* of the costs */
+    DL_INFLUENCE_COMPUTE, /* which was scaled or estimated; low: faster */
+    DL_INFLUENCE_OVERLAP, /* dl_variant_assumes_overlap; low: without, high: with */
+} dl_influence_kind;
+
+/* What an assumption does to a row's throughput: at the low and at the high end of its interval,
+ * over that with the assumed value, minus 1. */
 typedef struct dl_influence {
-    size_t row;                      /* of those that were tried, the one that it moves most */
-    const dl_assumption *assumption; /* of the row's variant, borrowed from the study; NULL: that
-                                        compute was scaled or estimated (low: faster) */
+    size_t row; /* of those that were tried, the one that it moves most */
+    dl_influence_kind kind;
+    const dl_assumption *assumption; /* of a value: the row's variant's, borrowed from the study */
     double at_low, at_high;
 } dl_influence;
 

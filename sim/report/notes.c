@@ -56,7 +56,7 @@ static void add_unknown(note_list *list, const dl_costs *costs)
 
 static void add_overlap(note_list *list, const dl_variant *variant)
 {
-    if (!dl_variant_overlaps_by_costs(variant)) return;
+    if (!dl_variant_overlaps_by_costs(variant) || dl_variant_assumes_overlap(variant)) return;
     add(list, dl_format("all-reduce and ps overlap the backward pass: [costs] overlap = yes in %s "
                         "([exchange] overlap = no switches it off)",
                         file_of(&variant->costs)));

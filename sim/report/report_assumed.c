@@ -44,7 +44,8 @@ static const dl_influence *influence_of(const dl_sweep *sweep, const dl_assumpti
 {
     for (size_t i = 0; sweep != NULL && i < sweep->influence_count; i++) {
         const dl_assumption *tried = sweep->influences[i].assumption;
-        if (tried != NULL && tried->key == a->key && tried->value == a->value) {
+        if (sweep->influences[i].kind == DL_INFLUENCE_VALUE && tried->key == a->key &&
+            tried->value == a->value) {
             return &sweep->influences[i];
         }
     }
@@ -191,6 +192,37 @@ static const dl_scaling *scaled(const dl_variant *variant)
     return NULL;
 }
 
+/* Whether some variant assumes that exchange overlaps the backward pass, and what that does: NULL:
+ * not tried. */
+static bool assumes_overlap(const dl_study *study, const dl_sweep *sweep,
+                            const dl_influence **influence)
+{
+    bool any = false;
+    *influence = NULL;
+    for (size_t v = 0; v < study->variant_count; v++)
+        any |= dl_variant_assumes_overlap(&study->variants[v]);
+    for (size_t i = 0; sweep != NULL && i < sweep->influence_count; i++)
+        if (sweep->influences[i].kind == DL_INFLUENCE_OVERLAP) *influence = &sweep->influences[i];
+    return any;
+}
+
+#define OVERLAP_SOURCE \
+    "PyTorch's DistributedDataParallel sends gradients during the backward pass, in buckets"
+
+static size_t put_overlap(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    const dl_influence *influence;
+    if (!assumes_overlap(study, sweep, &influence)) return 0;
+    fprintf(out, "assumed [exchange] overlap = yes");
+    if (influence != NULL) {
+        char point[DL_POINT_TEXT_BYTES];
+        fprintf(out, " (no: samples/s %+.1f %%; %s)", 100 * influence->at_low,
+                dl_point_text(point, sizeof point, &sweep->rows[influence->row].point));
+    }
+    fprintf(out, ": " OVERLAP_SOURCE "\n");
+    return 1;
+}
+
 /* Which assumption to measure first. */
 static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
@@ -202,7 +234,11 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_influence *most = &sweep->influences[0];
     if (dl_influence_size(most) < MOVES_FRAC) return;
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
-    if (most->assumption != NULL) { /* what it does is in its own note */
+    if (most->kind == DL_INFLUENCE_OVERLAP) {
+        fprintf(out, "find out first whether the program exchanges during its backward pass\n");
+        return;
+    }
+    if (most->kind == DL_INFLUENCE_VALUE) { /* what it does is in its own note */
         fprintf(out, "measure first: [%s] %s, by %s\n", most->assumption->key->section,
                 dl_assumption_name(most->assumption), most->assumption->measure);
         return;
@@ -221,8 +257,8 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
 size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     assumed_list list = list_of(study);
-    const size_t count = list.count;
-    for (size_t i = 0; i < count; i++)
+    const size_t count = list.count + put_overlap(out, study, sweep);
+    for (size_t i = 0; i < list.count; i++)
         if (!is_of_no_matter(study, sweep, list.items[i])) put_one(out, sweep, list.items[i]);
     put_others(out, &list, study, sweep);
     if (sweep != NULL) put_most(out, study, sweep);
@@ -248,6 +284,14 @@ void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const 
                        dl_assumption_name(a), a->value, a->low, a->high, effect, a->source);
     }
     free(list.items);
+    const dl_influence *influence;
+    if (assumes_overlap(study, sweep, &influence)) {
+        char effect[48] = "";
+        if (influence != NULL)
+            snprintf(effect, sizeof effect, " at_low_frac=%.4g", influence->at_low);
+        dl_csv_comment(writer, "assumed: [exchange] overlap=1 low=0 high=1%s; " OVERLAP_SOURCE,
+                       effect);
+    }
     bounded_list rest = bounded_of(study);
     for (size_t i = 0; i < rest.count; i++) {
         const bounded *b = &rest.items[i];
@@ -276,6 +320,18 @@ void dl_report_assumed_json(dl_json *to, const dl_study *study, const dl_sweep *
         }
         dl_json_text_item(to, "source", a->source);
         dl_json_text_item(to, "measure", a->measure);
+        dl_json_end(to, '}');
+    }
+    const dl_influence *influence;
+    if (assumes_overlap(study, sweep, &influence)) {
+        dl_json_begin(to, NULL, '{');
+        dl_json_text_item(to, "section", "exchange");
+        dl_json_text_item(to, "key", "overlap");
+        dl_json_number_item(to, "value", 1);
+        dl_json_number_item(to, "low", 0);
+        dl_json_number_item(to, "high", 1);
+        if (influence != NULL) dl_json_number_item(to, "at_low_frac", influence->at_low);
+        dl_json_text_item(to, "source", OVERLAP_SOURCE);
         dl_json_end(to, '}');
     }
     dl_json_end(to, ']');

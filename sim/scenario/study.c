@@ -497,6 +497,13 @@ bool dl_variant_overlaps_by_costs(const dl_variant *variant)
            !gives_overlap(scenario);
 }
 
+bool dl_variant_assumes_overlap(const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    return dl_variant_overlaps_by_costs(variant) && scenario->costs_path == NULL &&
+           scenario->gpu->sharded != DL_SHARDED_PARAMETERS;
+}
+
 double dl_variant_compute_log(const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
@@ -620,6 +627,8 @@ static dl_status read_costs(dl_variant *variant, dl_error *err)
         return status;
     }
     if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
+    if (scenario->samples_per_s > 0 && scenario->gpu != NULL && costs->parameter_bytes > 0)
+        dl_costs_assume_buckets(costs);
     take_overlap(variant);
     take_turns(variant);
     choose_processes(scenario, costs);

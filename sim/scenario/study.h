@@ -64,8 +64,10 @@ dl_status dl_study_read_text(dl_study *study, const char *name, const char *text
 /* The key, if its list made variants; else NULL. */
 const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key);
 
-/* Whether the variant's exchange overlaps the backward pass because its cost file says so. */
+/* Whether the variant's exchange overlaps the backward pass because its costs say so; and whether
+ * these, estimated or made of one number, only assume it. */
 bool dl_variant_overlaps_by_costs(const dl_variant *variant);
+bool dl_variant_assumes_overlap(const dl_variant *variant);
 
 /* Whether its workers make a batch, launch a step and wait for its end in turn, as the cost file says
  * of its program. */

@@ -289,18 +289,18 @@ static void one_number_makes_costs(void **state)
     dl_machine_free(&machine);
 }
 
+/* costs: the text of a cost file, NULL: the workload says where times come from. */
 static dl_study study_of(const char *costs, const char *workload, const char *mode)
 {
     dl_study study = {0};
     dl_error err = {0};
     char text[1024];
-    fixture_write("assume_costs.ini", costs);
+    fixture_write("assume_costs.ini", costs != NULL ? costs : "");
     fixture_write("assume_node.ini", FIXTURE_GPUS);
-    snprintf(
-        text, sizeof text,
-        "[scenario]\nsteps = 40\n[machine]\nfile = assume_node.ini\nworkers = 1, 2\n[workload]\n"
-        "costs = assume_costs.ini\nbatch_per_worker = 1\n%s[sync]\nmode = %s\n",
-        workload, mode);
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = 40\n[machine]\nfile = assume_node.ini\nworkers = 1, "
+             "2\n[workload]\n%sbatch_per_worker = 1\n%s[sync]\nmode = %s\n",
+             costs != NULL ? "costs = assume_costs.ini\n" : "", workload, mode);
     if (dl_study_read_text(&study, "s.ini", text, strlen(text), &err) != DL_OK ||
         dl_study_read_costs(&study, &err) != DL_OK) {
         fail_msg("%s", err.text);
@@ -403,6 +403,52 @@ static void overlap_is_that_of_the_program(void **state)
     dl_study_free(&study);
 }
 
+#define NUMBER "samples_per_s = 1000\nparameter_bytes = 4MB\n"
+
+static dl_sweep sweep_of(const dl_study *study)
+{
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 1};
+    if (dl_sweep_run(&sweep, study, &config, &err) != DL_OK) fail_msg("%s", err.text);
+    return sweep;
+}
+
+static const dl_influence *of_overlap(const dl_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->influence_count; i++)
+        if (sweep->influences[i].kind == DL_INFLUENCE_OVERLAP) return &sweep->influences[i];
+    return NULL;
+}
+
+/* Buckets of 1 MiB and the rest, as DistributedDataParallel sends them. What they gain is what the
+ * same run with overlap = no lacks, and nothing is assumed where the scenario says it. */
+static void one_number_assumes_overlap(void **state)
+{
+    (void)state;
+    dl_study study = study_of(NULL, NUMBER, "allreduce");
+    assert_true(dl_variant_assumes_overlap(&study.variants[0]));
+    assert_int_equal(study.variants[0].costs.gradient_count, 2);
+    assert_false(has_note(&study, "overlap the backward pass"));
+    dl_study after = study_of(NULL, NUMBER "[exchange]\noverlap = no\n", "allreduce");
+    assert_false(dl_variant_assumes_overlap(&after.variants[0]));
+    dl_sweep with = sweep_of(&study), without = sweep_of(&after);
+    const dl_influence *i = of_overlap(&with);
+    assert_non_null(i);
+    const double ratio = without.rows[1].mean.throughput_per_s / with.rows[1].mean.throughput_per_s;
+    assert_true(ratio < 0.95);
+    assert_near(1 + i->at_low, ratio, 1e-9);
+    assert_near(1 + i->at_high, 1, 1e-12);
+    assert_null(of_overlap(&without));
+    dl_sweep_free(&with);
+    dl_sweep_free(&without);
+    dl_study_free(&study);
+    dl_study_free(&after);
+    study = study_of(OVERLAPS READY, "", "allreduce");
+    assert_false(dl_variant_assumes_overlap(&study.variants[0]));
+    dl_study_free(&study);
+}
+
 /* Those of the scenario, for which nothing is assumed. */
 static void parameters_may_be_the_scenarios(void **state)
 {
@@ -448,6 +494,7 @@ int main(void)
         cmocka_unit_test(external_waits_are_noted),
         cmocka_unit_test(a_broadcast_without_effect_is_noted),
         cmocka_unit_test(overlap_is_that_of_the_program),
+        cmocka_unit_test(one_number_assumes_overlap),
         cmocka_unit_test(parameters_may_be_the_scenarios),
         cmocka_unit_test(a_scenario_may_refuse),
     };
