@@ -74,7 +74,8 @@ typedef struct dl_averaging_result {
                                  and input; the rest is exchange, inside sites too, and waiting */
     double outer_step_mean_s; /* NaN: there is no whole one, as the next five then */
     double outer_step_p50_s, outer_step_p95_s; /* NaN also where steps are not kept (log_steps) */
-    double exposed_s;       /* of a worker's interval, what is not in local steps */
+    double blocked_s;       /* of a worker's interval, what is not in local steps: exchange that is
+                               not hidden, and waiting for others */
     double site_sent_bytes; /* in an outer step to other sites, or nodes of a machine without sites,
                                by the one that sends most; NaN on a CPU box */
     double exchange_s;      /* of a worker's interval, for which its parameters are copied and

@@ -333,7 +333,7 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
     *a = (dl_averaging_result){1 - outside, nan, nan, nan, nan, nan, nan};
     if (team->syncer == NULL && !team->config.keeps_logs) {
         a->outer_step_mean_s = mean_outer_step_s(team, result);
-        a->exposed_s = outside * a->outer_step_mean_s;
+        a->blocked_s = outside * a->outer_step_mean_s;
     }
     if (count > 0) {
         double interval = 0;
@@ -343,7 +343,7 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
         gsl_sort(outer_s, 1, count);
         a->outer_step_p50_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, count, 0.5);
         a->outer_step_p95_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, count, 0.95);
-        a->exposed_s = outside * (team->syncer != NULL ? interval * result->step_mean_s
+        a->blocked_s = outside * (team->syncer != NULL ? interval * result->step_mean_s
                                                        : a->outer_step_mean_s);
     }
     if (!isnan(a->outer_step_mean_s) && team->config.platform == &dl_platform_gpu)

@@ -137,7 +137,7 @@ static void add_averaging(dl_run_result *mean, const dl_averaging_result *run, d
     sum->outer_step_mean_s += share * run->outer_step_mean_s;
     sum->outer_step_p50_s += share * run->outer_step_p50_s;
     sum->outer_step_p95_s += share * run->outer_step_p95_s;
-    sum->exposed_s += share * run->exposed_s;
+    sum->blocked_s += share * run->blocked_s;
     sum->site_sent_bytes += share * run->site_sent_bytes;
     sum->exchange_s += share * run->exchange_s;
 }

@@ -380,18 +380,20 @@ static void put_outer_steps(const page *p)
                                    "<mode",
                                    "outer step",
                                    "exchange",
-                                   "exposed",
+                                   "blocked",
                                    "computing (%)",
                                    "site sends",
                                    away ? "goodput (%)" : NULL,
                                    away ? "away (%)" : NULL};
     dl_html_table table;
     fputs("<details open><summary>Outer steps</summary>\n", p->out);
-    dl_html_table_begin(&table, p->out,
-                        "From one average of all parameters to the next: its time, that of the "
-                        "exchange, what of it no local step hides (s), the workers' time in local "
-                        "steps, and what the site that sends most sends (GB)",
-                        columns, sizeof columns / sizeof *columns);
+    dl_html_table_begin(
+        &table, p->out,
+        "From one average of all parameters to the next: its time, that of the "
+        "exchange, what a worker is kept from local steps by exchange that these do "
+        "not hide and by waiting for others (s), the workers' time in local "
+        "steps, and what the site that sends most sends (GB)",
+        columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < p->sweep->row_count; i++) {
         const dl_row *row = &p->sweep->rows[i];
         const dl_averaging_result *a = row->mean.averaging;
@@ -399,7 +401,7 @@ static void put_outer_steps(const page *p)
         if (row->error != NULL || a == NULL) continue;
         dl_html_row(&table, NULL, "%d\t%s\t%.3g\t%.3g\t%.3g\t%.1f\t%.3g\t%.1f\t%.1f",
                     row->point.workers, mode_text(mode, sizeof mode, p, row), a->outer_step_mean_s,
-                    a->exchange_s, a->exposed_s, 100 * a->utilisation_frac,
+                    a->exchange_s, a->blocked_s, 100 * a->utilisation_frac,
                     1e-9 * a->site_sent_bytes, 100 * row->mean.goodput_frac,
                     100 * row->mean.away_frac);
     }

@@ -265,7 +265,7 @@ static const char *const syncer_columns[] = {
 /* Columns that only results of modes with an interval have (dl_averaging_result). */
 static const char *const averaging_columns[] = {
     "utilisation_frac", "outer_step_mean_s", "outer_step_p50_s", "outer_step_p95_s",
-    "outer_exposed_s",  "outer_sent_bytes",  "outer_exchange_s",
+    "outer_blocked_s",  "outer_sent_bytes",  "outer_exchange_s",
 };
 
 static bool have_averaging(const dl_sweep *sweep)
@@ -283,7 +283,7 @@ static void write_averaging_row(dl_csv_writer *writer, const dl_averaging_result
     const double numbers[] = {
         a != NULL ? a->utilisation_frac : nan, a != NULL ? a->outer_step_mean_s : nan,
         a != NULL ? a->outer_step_p50_s : nan, a != NULL ? a->outer_step_p95_s : nan,
-        a != NULL ? a->exposed_s : nan,        a != NULL ? a->site_sent_bytes : nan,
+        a != NULL ? a->blocked_s : nan,        a != NULL ? a->site_sent_bytes : nan,
         a != NULL ? a->exchange_s : nan};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dl_csv_double(writer, numbers[i]);

@@ -268,7 +268,7 @@ static void print_outer_steps(FILE *out, const dl_study *study, const dl_sweep *
         if (a == NULL || row->mean.syncer != NULL || !(a->site_sent_bytes > 0)) continue;
         if (!any) {
             fprintf(out, "%7s %-*s %10s %10s %10s %10s %13s %10s  %s\n", "workers", width, "sync",
-                    "outer step", "p95", "exchange", "exposed", "utilisation %", "site sends",
+                    "outer step", "p95", "exchange", "blocked", "utilisation %", "site sends",
                     "options");
         }
         any = true;
@@ -276,7 +276,7 @@ static void print_outer_steps(FILE *out, const dl_study *study, const dl_sweep *
         print_time(out, 10, a->outer_step_mean_s);
         print_time(out, 10, a->outer_step_p95_s);
         print_time(out, 10, a->exchange_s);
-        print_time(out, 10, a->exposed_s);
+        print_time(out, 10, a->blocked_s);
         print_number(out, 13, 1, 100 * a->utilisation_frac);
         dl_report_options(options, sizeof options, study, row);
         fprintf(out, " %10s%s%s\n", dl_format_bytes(sent, sizeof sent, a->site_sent_bytes),

@@ -105,14 +105,14 @@ static void an_outer_step_is_an_interval_with_its_exchange(void **state)
         dl_run_result r = run("", "", steps[i], "", rest);
         const dl_averaging_result *a = r.averaging;
         assert_int_equal(isnan(a->outer_step_mean_s), i == 2);
-        assert_int_equal(isnan(a->exposed_s), i == 2);
+        assert_int_equal(isnan(a->blocked_s), i == 2);
         if (i < 2) {
             assert_near(1e3 * a->outer_step_mean_s, 16 * STEP_MS + RING_MS, 1e-4);
             assert_near(1e3 * a->outer_step_p95_s, 16 * STEP_MS + RING_MS, 1e-4);
             assert_near(a->site_sent_bytes, 12e6, 1e-9);
         }
         if (i == 0) {
-            assert_near(1e3 * a->exposed_s, RING_MS, 1e-4);
+            assert_near(1e3 * a->blocked_s, RING_MS, 1e-4);
             assert_near(1e3 * a->exchange_s, RING_MS, 1e-4);
             assert_near(a->utilisation_frac, 16 * STEP_MS / (16 * STEP_MS + RING_MS), 1e-4);
         }
@@ -146,15 +146,15 @@ static void sites_send_to_others(void **state)
     }
 }
 
-/* Of two workers one takes 2.1 ms a step: the other is exposed to the exchange of 8 ms and waits
+/* Of two workers one takes 2.1 ms a step: the other is blocked by the exchange of 8 ms and waits
  * 4 x 1 ms for it. */
-static void waiting_for_a_slow_worker_is_exposed(void **state)
+static void waiting_for_a_slow_worker_blocks(void **state)
 {
     (void)state;
     dl_run_result r = run_of(2, "", "", "steps = 16\n", "",
                              AVERAGE "interval = 4\n" RING "[noise]\nslow = 1:2\n");
     assert_near(1e3 * r.averaging->outer_step_mean_s, 4 * 2.1 + 8, 1e-4);
-    assert_near(1e3 * r.averaging->exposed_s, 8 + 2, 1e-4);
+    assert_near(1e3 * r.averaging->blocked_s, 8 + 2, 1e-4);
     assert_near(r.averaging->utilisation_frac, (4.4 + 8.4) / 2 / 16.4, 1e-4);
     dl_run_result_free(&r);
 }
@@ -272,7 +272,7 @@ static void what_is_hidden_is_exchanged_too(void **state)
     dl_run_result r =
         run("", "", "steps = 160\n", "", AVERAGE "interval = 16\nfragments = 2\nlag = 4\n" RING);
     assert_near(1e3 * r.averaging->exchange_s, RING_MS, 1e-4);
-    assert_near(1e3 * r.averaging->exposed_s, 2 * (6 - 4.4) + 4.4 / 10, 1e-3);
+    assert_near(1e3 * r.averaging->blocked_s, 2 * (6 - 4.4) + 4.4 / 10, 1e-3);
     dl_run_result_free(&r);
 }
 
@@ -500,7 +500,7 @@ int main(void)
         cmocka_unit_test(a_run_over_the_world_computes_as_published),
         cmocka_unit_test(an_outer_step_is_an_interval_with_its_exchange),
         cmocka_unit_test(sites_send_to_others),
-        cmocka_unit_test(waiting_for_a_slow_worker_is_exposed),
+        cmocka_unit_test(waiting_for_a_slow_worker_blocks),
         cmocka_unit_test(a_port_of_another_rate),
         cmocka_unit_test(a_warm_up_is_not_measured),
         cmocka_unit_test(a_warm_up_is_that_of_the_fastest),
