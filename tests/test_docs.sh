@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The documentation against the repository: links and their headings, and what the guides to the source
-# name, are there. Usage: test_docs.sh ROOT
+# The documentation against the repository: links and their headings, and what the guides to the
+# source name, are there; lines of text have at most 100 columns. Usage: test_docs.sh ROOT
 set -u
 cd "$1" || exit 1
 failures=0
@@ -39,5 +39,11 @@ for page in docs/source.md docs/method.md CONTRIBUTING.md; do
     done
 done
 [ $names -ge 30 ] || fail "only $names names found"
+
+# Not those of tables and headings, nor verdicts, which scripts write.
+for page in README.md CONTRIBUTING.md docs/*.md; do
+    lines=$(text "$page" | grep -v '^[|#]\|^Verdict: ' | LC_ALL=C.UTF-8 grep -E '.{101}' | cut -c 1-40)
+    [ -z "$lines" ] || fail "$page has lines of more than 100 columns: $lines"
+done
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
