@@ -24,14 +24,14 @@ void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32
     stream->used = 4;
 }
 
-/* Fills block[] from the counter, and moves the counter on. */
-static void next_block(dl_random *stream)
+/* Fills block[] from the counter, and moves the counter on. The counter is read word by word: a load of
+ * all four would have to wait until words written just before are in the cache. */
+static inline void next_block(dl_random *stream)
 {
-    philox4x32_ctr_t counter;
-    philox4x32_key_t key;
-    memcpy(counter.v, stream->counter, sizeof stream->counter);
-    memcpy(key.v, stream->key, sizeof stream->key);
-    philox4x32_ctr_t block = philox4x32_R(10, counter, key);
+    const uint32_t *c = stream->counter;
+    const philox4x32_ctr_t counter = {{c[0], c[1], c[2], c[3]}};
+    const philox4x32_key_t key = {{stream->key[0], stream->key[1]}};
+    const philox4x32_ctr_t block = philox4x32_R(10, counter, key);
     memcpy(stream->block, block.v, sizeof stream->block);
     if (++stream->counter[0] == 0) stream->counter[1]++;
     stream->used = 0;
@@ -89,6 +89,17 @@ double dl_random_normal(dl_random *stream)
     const double two_pi = 6.283185307179586;
     double radius = sqrt(-2.0 * log(1.0 - dl_random_uniform(stream))); /* argument in (0, 1] */
     return radius * cos(two_pi * dl_random_uniform(stream));
+}
+
+double dl_random_polar(dl_random *stream)
+{
+    double u, v, square;
+    do { /* a point of the unit circle */
+        u = -1 + 2 * dl_random_uniform(stream);
+        v = -1 + 2 * dl_random_uniform(stream);
+        square = u * u + v * v;
+    } while (square > 1 || square == 0);
+    return u * sqrt(-2 * log(square) / square);
 }
 
 void dl_random_shuffle(dl_random *stream, uint32_t *values, uint32_t count)

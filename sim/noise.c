@@ -176,9 +176,12 @@ void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config
 {
     dl_random stream;
     dl_random_init(&stream, seed, replicate, 0, 0);
+    const double variance = log1p(config->sigma * config->sigma);
     *source = (dl_noise_source){.config = *config,
                                 .seed = seed,
                                 .replicate = replicate,
+                                .log_mean = -variance / 2,
+                                .log_sd = sqrt(variance),
                                 .rng = dl_gsl_random_create(&stream)};
 }
 
@@ -205,6 +208,17 @@ static gsl_rng *enter_stream(const dl_noise_source *source, const dl_noise *nois
     return source->rng;
 }
 
+/* Without a generator of GSL's: most simulated steps of large runs draw one. */
+static double next_lognormal(const dl_noise_source *source, dl_noise *noise)
+{
+    dl_random stream;
+    dl_random_init(&stream, source->seed, source->replicate, 0, noise->worker);
+    dl_random_seek(&stream, noise->place);
+    const double normal = dl_random_polar(&stream);
+    noise->place = dl_random_place(&stream);
+    return exp(source->log_sd * normal + source->log_mean);
+}
+
 static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
 {
     const dl_noise_set *set = source->config.set;
@@ -228,13 +242,13 @@ static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
 
 static double draw(const dl_noise_config *config, gsl_rng *rng)
 {
-    const double sigma = config->sigma, variance = log1p(sigma * sigma);
+    const double sigma = config->sigma;
     switch (config->kind) {
-    case DL_NOISE_LOGNORMAL: return gsl_ran_lognormal(rng, -variance / 2, sqrt(variance));
     case DL_NOISE_GAMMA:
         return fmax(gsl_ran_gamma(rng, 1 / (sigma * sigma), sigma * sigma), DBL_MIN);
     case DL_NOISE_EXPONENTIAL: return fmax(gsl_ran_exponential(rng, 1), DBL_MIN);
     case DL_NOISE_NONE:
+    case DL_NOISE_LOGNORMAL:
     case DL_NOISE_WORK:
     case DL_NOISE_TRACE: break;
     }
@@ -246,6 +260,7 @@ double dl_noise_next(const dl_noise_source *source, dl_noise *noise)
     const dl_noise_kind kind = source->config.kind;
     if (kind == DL_NOISE_NONE || kind == DL_NOISE_WORK) return 1;
     if (kind == DL_NOISE_TRACE) return next_of_trace(source, noise);
+    if (kind == DL_NOISE_LOGNORMAL) return next_lognormal(source, noise);
     gsl_rng *rng = enter_stream(source, noise);
     const double factor = draw(&source->config, rng);
     noise->place = dl_random_place(rng->state);

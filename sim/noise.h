@@ -85,7 +85,8 @@ typedef struct dl_noise_source {
     dl_noise_config config;
     uint64_t seed;
     uint32_t replicate;
-    gsl_rng *rng; /* stands where the stream of a worker does, for a draw */
+    double log_mean, log_sd; /* of the logarithms of lognormal factors */
+    gsl_rng *rng;            /* stands where the stream of a worker does, for a draw */
 } dl_noise_source;
 
 /* Of one worker: its streams are their names and how far they have come. */
