@@ -44,14 +44,6 @@ int64_t dl_stopwatch_ns(const dl_stopwatch *watch)
     return cpu_ns < ns ? cpu_ns : ns;
 }
 
-int64_t dl_ns_ceil(double ns)
-{
-    DL_ASSERT(ns >= 0.0, "duration %g ns", ns);
-    if (!(ns < (double)DL_NS_MAX)) return DL_NS_MAX;
-    const int64_t whole_ns = (int64_t)ns;
-    return whole_ns + ((double)whole_ns < ns);
-}
-
 /* Factor of a unit of bytes; 0 if it is unknown. */
 static uint64_t unit_bytes(const char *unit, dl_error *err)
 {

@@ -46,7 +46,13 @@ int64_t dl_stopwatch_ns(const dl_stopwatch *watch);
 
 /* A duration rounded up to whole ns, as the event queue schedules it; more than DL_NS_MAX is
  * DL_NS_MAX. NaN and negative is a broken invariant. */
-int64_t dl_ns_ceil(double ns);
+static inline int64_t dl_ns_ceil(double ns)
+{
+    DL_ASSERT(ns >= 0.0, "duration %g ns", ns);
+    if (!(ns < (double)DL_NS_MAX)) return DL_NS_MAX;
+    const int64_t whole_ns = (int64_t)ns;
+    return whole_ns + ((double)whole_ns < ns);
+}
 
 /* Reads a byte count: digits with an optional B, kB, MB, GB, KiB, MiB, GiB right after. Whole text
  * must match. DL_ERR_PARSE (no digits), DL_ERR_NAME (unknown unit), DL_ERR_RANGE (over 2^64-1). */

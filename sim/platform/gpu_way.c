@@ -8,96 +8,19 @@
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
-static void push_copy(dl_gpu_way *v, dl_gpu_way_copy c)
+void dl_gpu_way_grow(dl_gpu_way *v)
 {
-    if (v->count == v->room) {
-        const uint32_t old = v->room, room = old > 0 ? 2 * old : 64;
-        v->copies = dl_realloc(v->copies, room, sizeof *v->copies, "copies");
-        for (uint32_t i = 0; old > 0 && i < v->first; i++) /* what wrapped round */
-            v->copies[old + i] = v->copies[i];
-        v->room = room;
-    }
-    v->copies[(v->first + v->count++) & (v->room - 1)] = c;
+    const uint32_t old = v->room, room = old > 0 ? 2 * old : 64;
+    v->copies = dl_realloc(v->copies, room, sizeof *v->copies, "copies");
+    for (uint32_t i = 0; old > 0 && i < v->first; i++) /* what wrapped round */
+        v->copies[old + i] = v->copies[i];
+    v->room = room;
 }
 
-static void advance(dl_gpu_way *v, int64_t now_ns)
+void dl_gpu_ended_grow(dl_gpu_ended *ended)
 {
-    v->served += v->rate * 1e-9 * (double)(now_ns - v->since_ns);
-    v->since_ns = now_ns;
-}
-
-void dl_gpu_way_join(dl_gpu_way *v, int64_t now_ns, int worker)
-{
-    if (v->count < 2) { /* a new bundle, beside that of one which was alone */
-        if (v->count == 1) {
-            v->was_alone = true;
-            v->alone_served = v->served;
-            v->alone_rate = v->rate;
-            v->alone_since_ns = v->since_ns;
-        }
-        v->served = v->rate = 0;
-        v->since_ns = now_ns;
-    } else {
-        advance(v, now_ns);
-    }
-    push_copy(v, (dl_gpu_way_copy){v->served, worker});
-}
-
-/* As the network's has_ended. */
-static bool has_ended(double mark, double served, double rate)
-{
-    return mark - served <= rate * 1e-12 + mark * 1e-14;
-}
-
-static void end_first(dl_gpu_way *v, int which, dl_gpu_ended *ended)
-{
-    if (ended->count == ended->room) {
-        ended->room = ended->room > 0 ? 2 * ended->room : 64;
-        ended->items = dl_realloc(ended->items, ended->room, sizeof *ended->items, "ended copies");
-    }
-    ended->items[ended->count++] =
-        (uint32_t)which << DL_WAY_WORKER_BITS | (uint32_t)v->copies[v->first].worker;
-    v->first = (v->first + 1) & (v->room - 1);
-    v->count--;
-    v->ended++;
-}
-
-void dl_gpu_way_end(dl_gpu_way *v, int64_t now_ns, int which, dl_gpu_ended *ended)
-{
-    if (v->was_alone) { /* the others have only come now */
-        v->alone_served += v->alone_rate * 1e-9 * (double)(now_ns - v->alone_since_ns);
-        v->alone_since_ns = now_ns;
-        if (!has_ended(v->bytes + v->copies[v->first].base, v->alone_served, v->alone_rate)) return;
-        end_first(v, which, ended);
-        v->was_alone = false;
-        return;
-    }
-    advance(v, now_ns);
-    while (v->count > 0 && has_ended(v->bytes + v->copies[v->first].base, v->served, v->rate))
-        end_first(v, which, ended);
-}
-
-static double shared_rate(const dl_gpu_way *v)
-{
-    double level = INFINITY;
-    for (int i = 0; i < v->narrow_count; i++) {
-        const double rate = v->narrow[i] / ((double)v->count * v->narrow_times[i]);
-        level = rate < level ? rate : level;
-    }
-    return level;
-}
-
-int64_t dl_gpu_way_share(dl_gpu_way *v)
-{
-    if (v->count == 0) return -1;
-    v->rate = shared_rate(v);
-    dl_gpu_way_copy *first = &v->copies[v->first];
-    if (v->was_alone) { /* it comes to the others */
-        first->base = first->base - v->alone_served + v->served;
-        v->was_alone = false;
-    }
-    const double left_ns = (v->bytes + first->base - v->served) / v->rate * 1e9;
-    return dl_ns_ceil(fmax(left_ns, 1));
+    ended->room = ended->room > 0 ? 2 * ended->room : 64;
+    ended->items = dl_realloc(ended->items, ended->room, sizeof *ended->items, "ended copies");
 }
 
 double dl_gpu_way_carried(const dl_gpu_way *way, int link)

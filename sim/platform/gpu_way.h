@@ -7,6 +7,9 @@
 #ifndef DL_SIM_GPU_WAY_H
 #define DL_SIM_GPU_WAY_H
 
+#include <math.h>
+
+#include "common/units.h"
 #include "sim/platform/gpu_internal.h"
 
 #define DL_WAY_LINKS 16 /* that all copies of a way go over, at most */
@@ -61,16 +64,88 @@ int64_t dl_gpu_route_latency(const dl_gpus *gpus, const dl_route *route);
 /* The memory of the server's GPU as a way. */
 void dl_gpu_way_set_memory(dl_gpu_way *way, const dl_gpus *gpus);
 
-/* The worker's copy starts to move bytes; then the way is to be shared at the same time. */
-void dl_gpu_way_join(dl_gpu_way *way, int64_t now_ns, int worker);
-
-/* Appends what has ended to *ended, with `which`. */
-void dl_gpu_way_end(dl_gpu_way *way, int64_t now_ns, int which, dl_gpu_ended *ended);
-
-/* Shares the way among its copies; returns the ns until the next one ends, -1 if there is none. */
-int64_t dl_gpu_way_share(dl_gpu_way *way);
-
 /* Bytes that have crossed one of its links, as the network adds them up. */
 double dl_gpu_way_carried(const dl_gpu_way *way, int link);
+
+/* --- what each copy needs, to be compiled into the loop over events --------------------------- */
+
+void dl_gpu_way_grow(dl_gpu_way *way);
+void dl_gpu_ended_grow(dl_gpu_ended *ended);
+
+static inline void dl_gpu_way_advance(dl_gpu_way *v, int64_t now_ns)
+{
+    v->served += v->rate * 1e-9 * (double)(now_ns - v->since_ns);
+    v->since_ns = now_ns;
+}
+
+/* The worker's copy starts to move bytes; then the way is to be shared at the same time. */
+static inline void dl_gpu_way_join(dl_gpu_way *v, int64_t now_ns, int worker)
+{
+    if (v->count < 2) { /* a new bundle, beside that of one which was alone */
+        if (v->count == 1) {
+            v->was_alone = true;
+            v->alone_served = v->served;
+            v->alone_rate = v->rate;
+            v->alone_since_ns = v->since_ns;
+        }
+        v->served = v->rate = 0;
+        v->since_ns = now_ns;
+    } else {
+        dl_gpu_way_advance(v, now_ns);
+    }
+    if (v->count == v->room) dl_gpu_way_grow(v);
+    v->copies[(v->first + v->count++) & (v->room - 1)] = (dl_gpu_way_copy){v->served, worker};
+}
+
+/* As the network's has_ended. */
+static inline bool dl_gpu_way_has_ended(const dl_gpu_way *v, double served, double rate)
+{
+    const double mark = v->bytes + v->copies[v->first].base;
+    return mark - served <= rate * 1e-12 + mark * 1e-14;
+}
+
+static inline void dl_gpu_way_end_first(dl_gpu_way *v, int which, dl_gpu_ended *ended)
+{
+    if (ended->count == ended->room) dl_gpu_ended_grow(ended);
+    ended->items[ended->count++] =
+        (uint32_t)which << DL_WAY_WORKER_BITS | (uint32_t)v->copies[v->first].worker;
+    v->first = (v->first + 1) & (v->room - 1);
+    v->count--;
+    v->ended++;
+}
+
+/* Appends what has ended to *ended, with `which`. */
+static inline void dl_gpu_way_end(dl_gpu_way *v, int64_t now_ns, int which, dl_gpu_ended *ended)
+{
+    if (v->was_alone) { /* the others have only come now */
+        v->alone_served += v->alone_rate * 1e-9 * (double)(now_ns - v->alone_since_ns);
+        v->alone_since_ns = now_ns;
+        if (!dl_gpu_way_has_ended(v, v->alone_served, v->alone_rate)) return;
+        dl_gpu_way_end_first(v, which, ended);
+        v->was_alone = false;
+        return;
+    }
+    dl_gpu_way_advance(v, now_ns);
+    while (v->count > 0 && dl_gpu_way_has_ended(v, v->served, v->rate))
+        dl_gpu_way_end_first(v, which, ended);
+}
+
+/* Shares the way among its copies; returns the ns until the next one ends, -1 if there is none. */
+static inline int64_t dl_gpu_way_share(dl_gpu_way *v)
+{
+    if (v->count == 0) return -1;
+    v->rate = INFINITY;
+    for (int i = 0; i < v->narrow_count; i++) {
+        const double rate = v->narrow[i] / ((double)v->count * v->narrow_times[i]);
+        v->rate = rate < v->rate ? rate : v->rate;
+    }
+    dl_gpu_way_copy *first = &v->copies[v->first];
+    if (v->was_alone) { /* it comes to the others */
+        first->base = first->base - v->alone_served + v->served;
+        v->was_alone = false;
+    }
+    const double left_ns = (v->bytes + first->base - v->served) / v->rate * 1e9;
+    return dl_ns_ceil(left_ns > 1 ? left_ns : 1);
+}
 
 #endif
