@@ -60,6 +60,7 @@ typedef struct served {
     int next_bundle; /* of the hub, whose copy is the next to end */
     dl_gpu_way ways[WAYS];
     int threads;         /* of the server */
+    int64_t serving_ns;  /* what it always takes to serve one worker at a time; else DL_NS_MAX */
     bool is_dirty[WAYS]; /* to be shared anew */
     int dirty[WAYS], dirty_count;
     bool shares;        /* a SHARE is due */
@@ -114,20 +115,6 @@ static void join_hub(served *s, int which, int worker)
     }
 }
 
-/* A copy starts to move bytes. */
-static void join(served *s, int which, int worker)
-{
-    if (s->hub != NULL) {
-        join_hub(s, which, worker);
-        return;
-    }
-    dl_gpu_way_join(&s->ways[which], s->events.now_ns, worker);
-    mark_dirty(s, which);
-    if (s->shares) return;
-    s->shares = true;
-    dl_gpu_events_at_once(&s->events, SHARE, 0);
-}
-
 /* Shares the way among its copies, and schedules the next end. */
 static void share(served *s, int which)
 {
@@ -150,12 +137,43 @@ static void synchronize(served *s)
         s->is_dirty[which] = false;
     }
     s->dirty_count = 0;
-    for (size_t i = 0; i < s->ended.count; i++) {
+    const size_t count = s->ended.count;
+    for (size_t i = 0; i < count; i++) {
         const uint32_t *one = &s->ended.items[i];
-        if (i + 2 < s->ended.count) prefetch(s, one[2] & (WORKERS_MOST - 1));
+        if (i + 2 < count) prefetch(s, one[2] & (WORKERS_MOST - 1));
+        if (i + 1 == count) s->ended.count = 0; /* what follows on it is all that is left to do */
         on_copied(s, (int)(*one >> WORKER_BITS), (int)(*one & (WORKERS_MOST - 1)));
     }
-    s->ended.count = 0;
+}
+
+/* Whether what comes `delay_ns` after now, scheduled last of all in an event, is the next event; then it
+ * is that event now. */
+static bool goes_on(served *s, int64_t delay_ns)
+{
+    return s->hub == NULL && s->ended.count == 0 && dl_gpu_events_go_on(&s->events, delay_ns);
+}
+
+/* A copy starts to move bytes. */
+static void join(served *s, int which, int worker)
+{
+    if (s->hub != NULL) {
+        join_hub(s, which, worker);
+        return;
+    }
+    const bool is_next = goes_on(s, 0);
+    if (is_next && which == MEMORY && goes_on(s, s->serving_ns)) {
+        s->ways[MEMORY].ended++;
+        on_copied(s, MEMORY, worker);
+        return;
+    }
+    dl_gpu_way_join(&s->ways[which], s->events.now_ns, worker);
+    mark_dirty(s, which);
+    if (is_next) {
+        synchronize(s);
+    } else if (!s->shares) {
+        s->shares = true;
+        dl_gpu_events_at_once(&s->events, SHARE, 0);
+    }
 }
 
 static void on_hub(void *user, int number)
@@ -251,6 +269,10 @@ static void try_launch(served *s, int worker)
 static void start_copy(served *s, int which, int worker)
 {
     s->moved_bytes += s->ways[which].bytes;
+    if (goes_on(s, s->ways[which].latency_ns)) {
+        join(s, which, worker);
+        return;
+    }
     if (s->hub == NULL || worker >= s->hub->apart_count) {
         dl_gpu_events_after(&s->events, which == WAY_IN ? PUSH : PULL, worker);
         return;
@@ -701,6 +723,19 @@ static bool find_ways(served *s)
     return dl_gpu_ways_find(s->gpus, &s->ways[WAY_IN], &s->ways[WAY_OUT]);
 }
 
+/* What one worker alone takes of the server's memory. */
+static int64_t find_serving_ns(const served *s)
+{
+    dl_gpu_way alone = s->ways[MEMORY];
+    dl_gpu_ended ended = {0};
+    dl_gpu_way_join(&alone, 0, 0);
+    const int64_t ns = dl_gpu_way_share(&alone);
+    dl_gpu_way_end(&alone, ns, MEMORY, &ended);
+    free(alone.copies);
+    free(ended.items);
+    return ended.count == 1 ? ns : DL_NS_MAX;
+}
+
 static void make_hub(served *s, const dl_network_driver *driver)
 {
     dl_exchange exchange = exchange_of(s);
@@ -859,6 +894,7 @@ bool dl_gpus_serve_directly(dl_team *team)
     s.threads = s.meets ? dl_gpus_serving_slices(gpus) : 1;
     if (!find_domains(&s) || !set_bytes(&s) || (!on_host && !find_ways(&s))) return false;
     if (on_host) make_hub(&s, &driver);
+    s.serving_ns = on_host || s.meets ? DL_NS_MAX : find_serving_ns(&s);
     set_delays(&s);
     s.queue = dl_calloc(workers, sizeof *s.queue, "lock queue");
     s.waiting = dl_calloc(workers, sizeof *s.waiting, "waiting workers");

@@ -157,6 +157,18 @@ static inline void dl_gpu_events_set(dl_gpu_events *e, int kind, int64_t delay_n
     if (delay_ns >= 0) dl_gpu_events_enlist(e, kind, dl_gpu_events_new(e, delay_ns, 0));
 }
 
+/* Whether an event that was scheduled now, in delay_ns, would be the next one; then it has been taken. */
+static inline bool dl_gpu_events_go_on(dl_gpu_events *e, int64_t delay_ns)
+{
+    const int64_t next_ns = e->first[e->due[e->due_count - 1]].time_ns;
+    if (e->at_once_count > 0 || delay_ns >= next_ns - e->now_ns ||
+        delay_ns >= DL_NS_MAX - e->now_ns)
+        return false;
+    e->now_ns += delay_ns;
+    e->handled++;
+    return true;
+}
+
 /* The next event that takes its turn by its time. */
 static inline void dl_gpu_events_take_timed(dl_gpu_events *e, int kind)
 {
