@@ -14,6 +14,7 @@
 
 #define GPUS_MAX 16
 #define NODES_MAX 10000000
+#define KINDS_MAX 16 /* of nodes */
 #define GPUS_OF_A_SOCKET 4
 
 /* --- the tables ------------------------------------------------------------------------------ */
@@ -152,14 +153,20 @@ typedef struct wanted_gpus {
     int gpu; /* row */
 } wanted_gpus;
 
-/* What a name means. */
-typedef struct wanted {
+/* Equal nodes. */
+typedef struct wanted_nodes {
     long nodes, gpus;            /* of a node */
-    int instance;                /* row; -1: a box */
     wanted_gpus parts[GPUS_MAX]; /* [part_count] of a node, one of an instance */
     int part_count;
     double network_gbit_per_s; /* of a box's port; 0: it has none */
     bool infiniband;
+} wanted_nodes;
+
+/* What a name means. */
+typedef struct wanted {
+    int instance; /* row; -1: boxes */
+    wanted_nodes kinds[KINDS_MAX];
+    int kind_count; /* >= 1, of an instance 1 */
 } wanted;
 
 /* The count before an 'x', or 0; *rest is what comes after it, or all. */
@@ -172,92 +179,6 @@ static long count_before(const char *name, const char **rest)
     if (*end != 'x') return 0;
     *rest = end + 1;
     return count;
-}
-
-static dl_status refuse_name(const char *name, dl_error *err)
-{
-    char hint[1500];
-    dl_machines_hint(hint, sizeof hint, name);
-    return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
-}
-
-/* "1xgtx1080ti+1xrtx2080ti": the parts of a box. */
-static dl_status understand_box(const tables *t, const char *name, wanted *w, dl_error *err)
-{
-    const size_t bytes = strlen(name);
-    if (bytes == 0 || name[bytes - 1] == '+' || strstr(name, "++") != NULL) {
-        return refuse_name(name, err);
-    }
-    char *copy = dl_strdup(name), *rest = NULL;
-    dl_status status = DL_OK;
-    for (char *part = strtok_r(copy, "+", &rest); part != NULL && status == DL_OK;
-         part = strtok_r(NULL, "+", &rest)) {
-        const char *gpu = NULL;
-        const long count = count_before(part, &gpu);
-        const int row = gpu != part ? find_row(&t->gpus, gpu) : -1;
-        if (row < 0) {
-            status = refuse_name(name, err);
-        } else if (count < 1 || count > GPUS_MAX - w->gpus) {
-            status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d GPUs", name, GPUS_MAX);
-        } else {
-            w->parts[w->part_count++] = (wanted_gpus){count, row};
-            w->gpus += count;
-        }
-    }
-    free(copy);
-    return status != DL_OK || w->part_count > 0 ? status : refuse_name(name, err);
-}
-
-/* "10gbe", "200ib": the network of boxes, in Gb/s. */
-static dl_status understand_network(const char *name, const char *network, wanted *w, dl_error *err)
-{
-    char *end = NULL;
-    w->network_gbit_per_s = isdigit((unsigned char)network[0]) ? strtod(network, &end) : 0;
-    w->infiniband = end != NULL && strcmp(end, "ib") == 0;
-    const bool known = w->infiniband || (end != NULL && strcmp(end, "gbe") == 0);
-    if (known && w->network_gbit_per_s >= 0.1 && w->network_gbit_per_s <= 10000) return DL_OK;
-    return dl_error_set(err, DL_ERR_NAME,
-                        "'%s': expected a network after '@' in Gb/s, such as 10gbe (Ethernet over "
-                        "TCP) or 200ib (InfiniBand)",
-                        name);
-}
-
-/* "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": boxes of which a network makes nodes. */
-static dl_status understand_boxes(const tables *t, const char *name, wanted *w, dl_error *err)
-{
-    const char *network = strchr(name, '@'), *box = NULL, *gpus = NULL;
-    char *boxes = dl_strndup(name, network != NULL ? (size_t)(network - name) : strlen(name));
-    const long count = count_before(boxes, &box);
-    if (count_before(box, &gpus) == 0) box = boxes; /* a single count, of GPUs */
-    const bool several = box != boxes;
-    dl_status status = understand_box(t, box, w, err);
-    if (status == DL_OK && network != NULL) {
-        status = understand_network(name, network + 1, w, err);
-    }
-    if (status == DL_OK && several && (count < 1 || count > NODES_MAX)) {
-        status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
-    } else if (status == DL_OK && several && network == NULL) {
-        status =
-            dl_error_set(err, DL_ERR_NAME, "'%s': nodes need a network, as %s@10gbe", name, name);
-    }
-    if (several) w->nodes = count;
-    free(boxes);
-    return status;
-}
-
-static dl_status understand(const tables *t, const char *name, wanted *w, dl_error *err)
-{
-    const char *rest = NULL;
-    const long count = count_before(name, &rest);
-    *w = (wanted){.nodes = 1, .instance = find_row(&t->instances, rest)};
-    if (w->instance < 0) return understand_boxes(t, name, w, err);
-    const size_t row = (size_t)w->instance;
-    w->nodes = rest != name ? count : 1;
-    w->gpus = strtol(cell(&t->instances, row, "gpus"), NULL, 10);
-    w->parts[w->part_count++] =
-        (wanted_gpus){w->gpus, find_row(&t->gpus, cell(&t->instances, row, "gpu"))};
-    if (w->nodes >= 1 && w->nodes <= NODES_MAX && w->gpus <= GPUS_MAX) return DL_OK;
-    return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
 }
 
 /* Names of the machine files without ".ini", sorted. */
@@ -293,7 +214,8 @@ static int find_part(const dl_csv *gpus, const char *part)
     return found;
 }
 
-void dl_machines_hint(char *text, size_t bytes, const char *name)
+/* "; did you mean ...": names near `name` among files, instances and boxes, to text[bytes]. */
+static void machines_hint(char *text, size_t bytes, const char *name)
 {
     tables t;
     char **files = NULL, **names = NULL;
@@ -331,6 +253,145 @@ void dl_machines_hint(char *text, size_t bytes, const char *name)
     free(machine);
 }
 
+static dl_status refuse_name(const char *name, dl_error *err)
+{
+    char hint[1500];
+    machines_hint(hint, sizeof hint, name);
+    return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
+}
+
+/* The part `part` at `at` of a name with several: the nearest name is that with the nearest GPU
+ * there. */
+static dl_status refuse_part(const tables *t, const char *name, size_t at, const char *part,
+                             dl_error *err)
+{
+    const char *gpu = NULL;
+    const long count = count_before(part, &gpu);
+    int row = find_part(&t->gpus, gpu);
+    const char **names = dl_calloc(t->gpus.rows, sizeof *names, "names of GPUs");
+    for (size_t r = 0; r < t->gpus.rows; r++)
+        names[r] = cell(&t->gpus, r, "name");
+    if (row < 0) row = dl_names_nearest(gpu, names, t->gpus.rows);
+    free(names);
+    if (row < 0) {
+        return dl_error_set(err, DL_ERR_NAME,
+                            "'%s': '%s' is not COUNTxGPU; dlsim --machines lists GPUs", name, part);
+    }
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': '%s' is not COUNTxGPU; did you mean '%.*s%ldx%s%s'?", name, part,
+                        (int)at, name, count > 0 ? count : 1, cell(&t->gpus, (size_t)row, "name"),
+                        name + at + strlen(part));
+}
+
+/* "1xgtx1080ti+1xrtx2080ti": the parts of a box, which is at `at` in the whole name. */
+static dl_status understand_box(const tables *t, const char *name, size_t at, const char *box,
+                                wanted_nodes *w, dl_error *err)
+{
+    const size_t bytes = strlen(box);
+    if (bytes == 0 || box[0] == '+' || box[bytes - 1] == '+' || strstr(box, "++") != NULL) {
+        return refuse_name(name, err);
+    }
+    char *copy = dl_strdup(box), *rest = NULL;
+    dl_status status = DL_OK;
+    for (char *part = strtok_r(copy, "+", &rest); part != NULL && status == DL_OK;
+         part = strtok_r(NULL, "+", &rest)) {
+        const char *gpu = NULL;
+        const long count = count_before(part, &gpu);
+        const int row = gpu != part ? find_row(&t->gpus, gpu) : -1;
+        if (row < 0) {
+            status = strchr(name, '+') != NULL
+                         ? refuse_part(t, name, at + (size_t)(part - copy), part, err)
+                         : refuse_name(box, err);
+        } else if (count < 1 || count > GPUS_MAX - w->gpus) {
+            status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d GPUs", box, GPUS_MAX);
+        } else {
+            w->parts[w->part_count++] = (wanted_gpus){count, row};
+            w->gpus += count;
+        }
+    }
+    free(copy);
+    return status;
+}
+
+/* "10gbe", "200ib": the network of boxes, in Gb/s. */
+static dl_status understand_network(const char *name, const char *network, wanted_nodes *w,
+                                    dl_error *err)
+{
+    char *end = NULL;
+    w->network_gbit_per_s = isdigit((unsigned char)network[0]) ? strtod(network, &end) : 0;
+    w->infiniband = end != NULL && strcmp(end, "ib") == 0;
+    const bool known = w->infiniband || (end != NULL && strcmp(end, "gbe") == 0);
+    if (known && w->network_gbit_per_s >= 0.1 && w->network_gbit_per_s <= 10000) return DL_OK;
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': expected a network after '@' in Gb/s, such as 10gbe (Ethernet over "
+                        "TCP) or 200ib (InfiniBand)",
+                        name);
+}
+
+/* "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": boxes of one kind, of which a network makes
+ * nodes; `text` is at `at` in the whole name. */
+static dl_status understand_boxes(const tables *t, const char *name, size_t at, const char *text,
+                                  wanted_nodes *w, dl_error *err)
+{
+    const char *network = strchr(text, '@'), *box = NULL, *gpus = NULL;
+    char *boxes = dl_strndup(text, network != NULL ? (size_t)(network - text) : strlen(text));
+    const long count = count_before(boxes, &box);
+    if (count_before(box, &gpus) == 0) box = boxes; /* a single count, of GPUs */
+    const bool several = box != boxes;
+    *w = (wanted_nodes){.nodes = several ? count : 1};
+    dl_status status = understand_box(t, name, at + (size_t)(box - boxes), box, w, err);
+    if (status == DL_OK && network != NULL) {
+        status = understand_network(name, network + 1, w, err);
+    }
+    if (status == DL_OK && several && (count < 1 || count > NODES_MAX)) {
+        status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+    } else if (status == DL_OK && network == NULL && (several || strchr(name, '@') != NULL)) {
+        status =
+            dl_error_set(err, DL_ERR_NAME, "'%s': nodes need a network, as %s@10gbe", name, name);
+    }
+    free(boxes);
+    return status;
+}
+
+/* "2x4xa100@200ib+1x8xv100@100ib": kinds of nodes, each up to its network. */
+static dl_status understand_kinds(const tables *t, const char *name, wanted *w, dl_error *err)
+{
+    dl_status status = DL_OK;
+    long nodes = 0;
+    for (const char *at = name, *end; at != NULL && status == DL_OK; at = end) {
+        const char *network = strchr(at, '@');
+        end = network != NULL ? strchr(network, '+') : NULL;
+        if (w->kind_count == KINDS_MAX) {
+            return dl_error_set(err, DL_ERR_RANGE, "'%s': at most %d kinds of nodes", name,
+                                KINDS_MAX);
+        }
+        char *text = dl_strndup(at, end != NULL ? (size_t)(end - at) : strlen(at));
+        status =
+            understand_boxes(t, name, (size_t)(at - name), text, &w->kinds[w->kind_count], err);
+        nodes += w->kinds[w->kind_count++].nodes;
+        free(text);
+        if (end != NULL) end++;
+    }
+    if (status != DL_OK || nodes <= NODES_MAX) return status;
+    return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+}
+
+static dl_status understand(const tables *t, const char *name, wanted *w, dl_error *err)
+{
+    const char *rest = NULL;
+    const long count = count_before(name, &rest);
+    *w = (wanted){.instance = find_row(&t->instances, rest)};
+    if (w->instance < 0) return understand_kinds(t, name, w, err);
+    const size_t row = (size_t)w->instance;
+    wanted_nodes *kind = &w->kinds[w->kind_count++];
+    kind->nodes = rest != name ? count : 1;
+    kind->gpus = strtol(cell(&t->instances, row, "gpus"), NULL, 10);
+    kind->parts[kind->part_count++] =
+        (wanted_gpus){kind->gpus, find_row(&t->gpus, cell(&t->instances, row, "gpu"))};
+    if (kind->nodes >= 1 && kind->nodes <= NODES_MAX && kind->gpus <= GPUS_MAX) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+}
+
 /* --- the text -------------------------------------------------------------------------------- */
 
 static void write_rate(FILE *out, const char *key, const char *value, const char *origin)
@@ -348,33 +409,84 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     write_rate(out, "fp16_flop_per_s", cell(gpus, row, "fp16"), "catalogue");
 }
 
-/* NVLink's rates as copies reach them. */
-static void write_fabric(FILE *out, const char *fabric, double rate, long gpus)
+/* Two processors where there are more than four GPUs. */
+static int sockets_of(const wanted_nodes *kind)
 {
-    if (fabric[0] == '\0' || gpus < 2) return;
+    return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
+}
+
+/* What joins the GPUs of a node, "": nothing, or they are unlike. */
+static const char *fabric_of(const tables *t, const wanted_nodes *kind)
+{
+    return kind->part_count > 1 ? "" : cell(&t->gpus, (size_t)kind->parts[0].gpu, "fabric");
+}
+
+/* A [link] that was written. */
+typedef struct written_link {
+    char *name, *text;
+} written_link;
+
+/* A machine's text in the making. */
+typedef struct writer {
+    FILE *out;
+    const tables *t;
+    const wanted *w;
+    const wanted_nodes *kind; /* that is written */
+    char of[16];              /* " of box2": what its sections end with; "" of the first */
+    written_link links[3 * KINDS_MAX];
+    size_t link_count;
+} writer;
+
+/* Writes a link, after `note`, and returns its name; a link that an earlier kind has with the same
+ * text is that one. Takes over `text`. */
+static const char *write_link(writer *to, const char *name, const char *note, char *text)
+{
+    const long number = to->kind - to->w->kinds + 1;
+    for (size_t i = 0; i < to->link_count; i++) {
+        const written_link *link = &to->links[i];
+        if (strncmp(link->name, name, strlen(name)) != 0 || strcmp(link->text, text) != 0) continue;
+        free(text);
+        return link->name;
+    }
+    written_link *link = &to->links[to->link_count++];
+    *link =
+        (written_link){number == 1 ? dl_strdup(name) : dl_format("%s_box%ld", name, number), text};
+    fprintf(to->out, "%s[link %s]\n%s", note, link->name, text);
+    return link->name;
+}
+
+/* NVLink's rates as copies reach them. */
+static void write_fabric(writer *to)
+{
+    const size_t gpu = (size_t)to->kind->parts[0].gpu;
+    const char *fabric = fabric_of(to->t, to->kind);
+    const double rate = rate_of(&to->t->gpus, gpu, "fabric_rate");
+    if (fabric[0] == '\0' || to->kind->gpus < 2) return;
     const bool mesh = strcmp(fabric, "mesh") == 0;
-    const char *link = mesh ? "xgmi" : "nvlink";
-    fprintf(
-        out,
-        "\n; As machines/dgx_a100.ini and dgx_h100.ini have it measured of their generations; of "
-        "others 0.84\n; of the data sheet's rate.\n[link %s]\n",
-        link);
+    char *rates;
     if (rate == 300e9) {
-        fputs("bytes_per_s = 279GB/s, measured\nduplex_bytes_per_s = 531GB/s, measured\n", out);
+        rates =
+            dl_strdup("bytes_per_s = 279GB/s, measured\nduplex_bytes_per_s = 531GB/s, measured\n");
     } else if (rate == 450e9) {
-        fputs("bytes_per_s = 376.6GB/s, measured\n", out);
+        rates = dl_strdup("bytes_per_s = 376.6GB/s, measured\n");
     } else {
-        fprintf(out, "bytes_per_s = %gGB/s, assumed\n", 0.84 * rate / 1e9);
+        rates = dl_format("bytes_per_s = %gGB/s, assumed\n", 0.84 * rate / 1e9);
     }
-    fputs("latency_ns = 0.35us, assumed\n", out);
-    fprintf(out, mesh ? "[nvlinks mesh]\nlink = %s\n" : "[nvswitch]\nlink = %s\n", link);
+    const char *link = write_link(
+        to, mesh ? "xgmi" : "nvlink",
+        "\n; As machines/dgx_a100.ini and dgx_h100.ini have it measured of their generations; of "
+        "others 0.84\n; of the data sheet's rate.\n",
+        dl_format("%slatency_ns = 0.35us, assumed\n", rates));
+    free(rates);
+    fprintf(to->out, mesh ? "[nvlinks mesh%s]\nlink = %s\n" : "[nvswitch%s]\nlink = %s\n", to->of,
+            link);
     if (!mesh) return;
-    fputs("pairs = ", out);
-    for (long a = 0; a < gpus; a++) {
-        for (long b = a + 1; b < gpus; b++)
-            fprintf(out, "%s%ld-%ld", a + b > 1 ? ", " : "", a, b);
+    fputs("pairs = ", to->out);
+    for (long a = 0; a < to->kind->gpus; a++) {
+        for (long b = a + 1; b < to->kind->gpus; b++)
+            fprintf(to->out, "%s%ld-%ld", a + b > 1 ? ", " : "", a, b);
     }
-    fputs("\n", out);
+    fputs("\n", to->out);
 }
 
 /* NCCL src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET, ring. */
@@ -396,131 +508,198 @@ static void write_protocols(FILE *out, bool fabric)
 }
 
 /* A port of a box, or those of an instance. */
-static void write_nics(FILE *out, const dl_csv *instances, const wanted *w, int sockets,
-                       const char *bus)
+static void write_nics(writer *to, int sockets, const char *bus)
 {
-    const size_t row = w->instance >= 0 ? (size_t)w->instance : 0;
-    const bool made = w->instance < 0;
+    const dl_csv *instances = &to->t->instances;
+    const wanted_nodes *kind = to->kind;
+    const bool made = to->w->instance < 0;
+    const size_t row = made ? 0 : (size_t)to->w->instance;
     const long nics = made ? 1 : strtol(cell(instances, row, "nics"), NULL, 10);
     const double rate =
-        made ? w->network_gbit_per_s * 1e9 / 8 : rate_of(instances, row, "nic_rate");
+        made ? kind->network_gbit_per_s * 1e9 / 8 : rate_of(instances, row, "nic_rate");
     if (nics < 1 || !(rate > 0)) return;
-    if (made) {
-        fprintf(out, "\n; %g Gb/s, of which nine tenths are assumed.\n", w->network_gbit_per_s);
-    } else {
-        fprintf(out, "\n; %s a port by the provider, of which nine tenths are assumed.\n",
-                cell(instances, row, "nic_rate"));
-    }
-    fprintf(out, "[link network]\nbytes_per_s = %gGb/s, assumed\nlatency_ns = %s, assumed\n",
-            0.9 * rate * 8 / 1e9,
-            !made           ? cell(instances, row, "nic_latency")
-            : w->infiniband ? "1.3us"
-                            : "25us");
+    char *note = made ? dl_format("\n; %g Gb/s, of which nine tenths are assumed.\n",
+                                  kind->network_gbit_per_s)
+                      : dl_format("\n; %s a port by the provider, of which nine tenths are "
+                                  "assumed.\n",
+                                  cell(instances, row, "nic_rate"));
+    const char *link = write_link(
+        to, "network", note,
+        dl_format("bytes_per_s = %gGb/s, assumed\nlatency_ns = %s, assumed\n", 0.9 * rate * 8 / 1e9,
+                  !made              ? cell(instances, row, "nic_latency")
+                  : kind->infiniband ? "1.3us"
+                                     : "25us"));
+    free(note);
     for (long n = 0; n < nics; n++) {
-        fprintf(out, "[nics %ld]\nparent = socket%ld\nlink = %s\nport = network\n", n,
-                n * sockets / nics, bus);
+        fprintf(to->out, "[nics %ld%s]\nparent = socket%ld\nlink = %s\nport = %s\n", n, to->of,
+                n * sockets / nics, bus, link);
     }
 }
 
-/* "2x Tesla V100 + 1x Tesla T4". */
-static void write_title(FILE *out, const dl_csv *gpus, const wanted *w)
+/* "2x Tesla V100 + 1x Tesla T4, 10 Gb/s Ethernet"; of several kinds with the number of nodes. */
+static void write_title(const writer *to)
 {
-    for (int p = 0; p < w->part_count; p++) {
-        fprintf(out, "%s%ldx %s", p > 0 ? " + " : "", w->parts[p].count,
-                cell(gpus, (size_t)w->parts[p].gpu, "title"));
-    }
-    if (w->network_gbit_per_s > 0) {
-        fprintf(out, ", %g Gb/s %s", w->network_gbit_per_s,
-                w->infiniband ? "InfiniBand" : "Ethernet");
+    const wanted *w = to->w;
+    for (int k = 0; k < w->kind_count; k++) {
+        const wanted_nodes *kind = &w->kinds[k];
+        if (k > 0) fputs("; ", to->out);
+        if (w->kind_count > 1 && kind->nodes > 1) fprintf(to->out, "%ld of ", kind->nodes);
+        for (int p = 0; p < kind->part_count; p++) {
+            fprintf(to->out, "%s%ldx %s", p > 0 ? " + " : "", kind->parts[p].count,
+                    cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "title"));
+        }
+        if (kind->network_gbit_per_s > 0) {
+            fprintf(to->out, ", %g Gb/s %s", kind->network_gbit_per_s,
+                    kind->infiniband ? "InfiniBand" : "Ethernet");
+        }
     }
 }
 
 /* The bus of a part's GPUs: its number. */
-static size_t bus_of(const tables *t, const wanted *w, int part)
+static size_t bus_of(const tables *t, const wanted *w, const wanted_gpus *part)
 {
     const char *own = w->instance >= 0 ? cell(&t->instances, (size_t)w->instance, "bus") : "";
-    const char *name = own[0] != '\0' ? own : cell(&t->gpus, (size_t)w->parts[part].gpu, "bus");
+    const char *name = own[0] != '\0' ? own : cell(&t->gpus, (size_t)part->gpu, "bus");
     return (size_t)(find_bus(name) - buses);
 }
 
-/* Copies go from card to card only if those of all parts let them. */
-static const char *peer_of(const tables *t, const wanted *w)
+/* The newest bus of a node. */
+static const struct bus *newest_bus(const writer *to)
 {
-    for (int p = 0; p < w->part_count; p++)
-        if (strcmp(cell(&t->gpus, (size_t)w->parts[p].gpu, "peer"), "none") == 0) return "none";
-    return cell(&t->gpus, (size_t)w->parts[0].gpu, "peer");
+    size_t newest = 0;
+    for (int p = 0; p < to->kind->part_count; p++) {
+        const size_t bus = bus_of(to->t, to->w, &to->kind->parts[p]);
+        if (bus > newest) newest = bus;
+    }
+    return &buses[newest];
+}
+
+/* Copies go from card to card only if those of all parts let them, and of an instance over NVLink
+ * only. */
+static const char *peer_of(const writer *to)
+{
+    const wanted_nodes *kind = to->kind;
+    if (to->w->instance >= 0 && fabric_of(to->t, kind)[0] == '\0') return "none";
+    for (int p = 0; p < kind->part_count; p++)
+        if (strcmp(cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "peer"), "none") == 0)
+            return "none";
+    return cell(&to->t->gpus, (size_t)kind->parts[0].gpu, "peer");
 }
 
 /* GPUs part by part, each below its share of the sockets. */
-static void write_gpus(FILE *out, const tables *t, const wanted *w, int sockets)
+static void write_gpus(const writer *to, int sockets)
 {
+    const wanted_nodes *kind = to->kind;
     long first = 0;
-    for (int p = 0; p < w->part_count; p++) {
-        const long end = first + w->parts[p].count;
+    for (int p = 0; p < kind->part_count; p++) {
+        const long end = first + kind->parts[p].count;
         while (first < end) {
             long socket = 0;
-            while (w->gpus * (socket + 1) / sockets <= first)
+            while (kind->gpus * (socket + 1) / sockets <= first)
                 socket++;
-            const long of_socket = w->gpus * (socket + 1) / sockets;
+            const long of_socket = kind->gpus * (socket + 1) / sockets;
             const long last = (of_socket < end ? of_socket : end) - 1;
-            fprintf(out, "[gpus %ld-%ld]\nmodel = %s\nparent = socket%ld\nlink = %s\n", first, last,
-                    cell(&t->gpus, (size_t)w->parts[p].gpu, "name"), socket,
-                    buses[bus_of(t, w, p)].name);
+            fprintf(to->out, "[gpus %ld-%ld%s]\nmodel = %s\nparent = socket%ld\nlink = %s\n", first,
+                    last, to->of, cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "name"), socket,
+                    buses[bus_of(to->t, to->w, &kind->parts[p])].name);
             first = last + 1;
         }
     }
 }
 
-static void write_machine(FILE *out, const tables *t, const wanted *w, const char *name)
+/* The GPU models and buses of all kinds. */
+static void write_models(const writer *to)
 {
-    const dl_csv *gpus = &t->gpus, *instances = &t->instances;
-    const size_t gpu = (size_t)w->parts[0].gpu, row = w->instance >= 0 ? (size_t)w->instance : 0;
-    const bool made = w->instance<0, mixed = w->part_count> 1;
-    const char *fabric = mixed ? "" : cell(gpus, gpu, "fabric");
-    size_t bus = bus_of(t, w, 0); /* of the newest */
-    const int sockets = w->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
-    fprintf(out,
+    bool has_bus[DL_LENGTH(buses)] = {false};
+    bool *has_gpu = dl_calloc(to->t->gpus.rows, sizeof *has_gpu, "models");
+    for (int k = 0; k < to->w->kind_count; k++) {
+        const wanted_nodes *kind = &to->w->kinds[k];
+        for (int p = 0; p < kind->part_count; p++) {
+            const size_t gpu = (size_t)kind->parts[p].gpu;
+            if (!has_gpu[gpu]) write_gpu(to->out, &to->t->gpus, gpu);
+            has_gpu[gpu] = has_bus[bus_of(to->t, to->w, &kind->parts[p])] = true;
+        }
+    }
+    free(has_gpu);
+    for (size_t b = 0; b < DL_LENGTH(buses); b++)
+        if (has_bus[b]) fprintf(to->out, "\n%s", buses[b].links);
+}
+
+/* [machine], whose peer is that of the first kind. */
+static void write_head(const writer *to, const char *name)
+{
+    const dl_csv *instances = &to->t->instances;
+    const bool made = to->w->instance < 0;
+    const size_t row = made ? 0 : (size_t)to->w->instance;
+    const int sockets = sockets_of(to->kind);
+    long nodes = 0;
+    for (int k = 0; k < to->w->kind_count; k++)
+        nodes += to->w->kinds[k].nodes;
+    fprintf(to->out,
             "; %s, made from gpus.csv%s. Assumed: a slot for each GPU, %d processor%s, host "
             "memory.\n",
             name, made ? "" : " and instances.csv", sockets, sockets > 1 ? "s" : "");
-    fprintf(out, "[machine]\nschema = 1\nname = %s", made ? "" : cell(instances, row, "title"));
-    write_title(out, gpus, w);
-    fprintf(out, "\nnodes = %ld\npeer = %s\n", w->nodes,
-            made || fabric[0] != '\0' ? peer_of(t, w) : "none");
-    if (!made) {
-        fprintf(out, "; %s; price of %s\n", cell(instances, row, "source"),
-                cell(instances, row, "price_date"));
-        write_rate(out, "price_usd_per_hour", cell(instances, row, "price"), "catalogue");
-        if (strtol(cell(instances, row, "nics"), NULL, 10) >= 4) {
-            fputs("; Assumed of nodes with four ports or more.\ngpudirect = yes\n", out);
-        }
+    fprintf(to->out, "[machine]\nschema = 1\nname = %s", made ? "" : cell(instances, row, "title"));
+    write_title(to);
+    fprintf(to->out, "\nnodes = %ld\npeer = %s\n", nodes, peer_of(to));
+    if (made) return;
+    fprintf(to->out, "; %s; price of %s\n", cell(instances, row, "source"),
+            cell(instances, row, "price_date"));
+    write_rate(to->out, "price_usd_per_hour", cell(instances, row, "price"), "catalogue");
+    if (strtol(cell(instances, row, "nics"), NULL, 10) >= 4) {
+        fputs("; Assumed of nodes with four ports or more.\ngpudirect = yes\n", to->out);
     }
-    bool has_bus[DL_LENGTH(buses)] = {false};
-    for (int p = 0; p < w->part_count; p++) {
-        bool again = false;
-        for (int before = 0; before < p; before++)
-            again |= w->parts[before].gpu == w->parts[p].gpu;
-        if (!again) write_gpu(out, gpus, (size_t)w->parts[p].gpu);
-        has_bus[bus_of(t, w, p)] = true;
-        if (bus_of(t, w, p) > bus) bus = bus_of(t, w, p);
-    }
-    for (size_t b = 0; b < DL_LENGTH(buses); b++)
-        if (has_bus[b]) fprintf(out, "\n%s", buses[b].links);
+}
+
+/* The inside of the kind's nodes. */
+static void write_kind(writer *to)
+{
+    const dl_csv *instances = &to->t->instances;
+    const bool made = to->w->instance < 0;
+    const size_t row = made ? 0 : (size_t)to->w->instance;
+    const int sockets = sockets_of(to->kind);
+    const struct bus *bus = newest_bus(to);
+    const char *socket_link = NULL;
     if (sockets > 1) {
-        fprintf(out, "[link socket]\nbytes_per_s = %s\nlatency_ns = 0.5us, assumed\n",
-                buses[bus].socket_link);
+        socket_link = write_link(
+            to, "socket", "",
+            dl_format("bytes_per_s = %s\nlatency_ns = 0.5us, assumed\n", bus->socket_link));
     }
-    fprintf(out, "\n[host]\nsockets = %d\nmemory_bytes_per_s = %s\n", sockets,
-            buses[bus].memory_rate);
-    if (sockets > 1) fputs("socket_link = socket\n", out);
+    fprintf(to->out, "\n[host%s]\nsockets = %d\nmemory_bytes_per_s = %s\n", to->of, sockets,
+            bus->memory_rate);
+    if (sockets > 1) fprintf(to->out, "socket_link = %s\n", socket_link);
     if (!made && cell(instances, row, "cores")[0] != '\0') {
-        fprintf(out, "cores = %s\n", cell(instances, row, "cores"));
+        fprintf(to->out, "cores = %s\n", cell(instances, row, "cores"));
     }
-    if (!made) write_rate(out, "memory_bytes", cell(instances, row, "memory"), "catalogue");
-    write_gpus(out, t, w, sockets);
-    write_fabric(out, fabric, rate_of(gpus, gpu, "fabric_rate"), w->gpus);
-    write_nics(out, instances, w, sockets, buses[bus].name);
-    write_protocols(out, fabric[0] != '\0' && w->gpus > 1);
+    if (!made) write_rate(to->out, "memory_bytes", cell(instances, row, "memory"), "catalogue");
+    write_gpus(to, sockets);
+    write_fabric(to);
+    write_nics(to, sockets, bus->name);
+}
+
+static void write_machine(FILE *out, const tables *t, const wanted *w, const char *name)
+{
+    writer to = {.out = out, .t = t, .w = w, .kind = w->kinds};
+    bool fabric = false;
+    long first = 0;
+    write_head(&to, name);
+    write_models(&to);
+    for (int k = 0; k < w->kind_count; k++) {
+        to.kind = &w->kinds[k];
+        fabric |= fabric_of(t, to.kind)[0] != '\0' && to.kind->gpus > 1;
+        if (k > 0) {
+            snprintf(to.of, sizeof to.of, " of box%d", k + 1);
+            fprintf(out, "\n[nodes %ld-%ld]\nkind = box%d\n[machine%s]\npeer = %s\n", first,
+                    first + to.kind->nodes - 1, k + 1, to.of, peer_of(&to));
+        }
+        write_kind(&to);
+        first += to.kind->nodes;
+    }
+    write_protocols(out, fabric);
+    for (size_t i = 0; i < to.link_count; i++) {
+        free(to.links[i].name);
+        free(to.links[i].text);
+    }
 }
 
 dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
@@ -672,8 +851,12 @@ dl_status dl_machines_print(FILE *out, dl_error *err)
         fputs("COUNTxINSTANCE, as 4xg5.12xlarge, is that many such nodes.\n", out);
         print_gpus(out, &t.gpus);
         fputs("BOX@NETWORK, such as 2xrtx3090@1gbe, is a box with one network port, repeated for "
-              "as many workers as asked\n(4x2xrtx3090@1gbe: four nodes). NUMBERgbe is Ethernet "
-              "over TCP, NUMBERib InfiniBand, in Gb/s.\n",
+              "as many "
+              "workers as asked\n(4x2xrtx3090@1gbe: four nodes); NUMBERgbe is Ethernet over TCP, "
+              "NUMBERib "
+              "InfiniBand, in Gb/s. Unlike boxes:\n1xrtx3090@1gbe+1xgtx1080ti@10gbe, of which the "
+              "last is "
+              "repeated.\n",
               out);
     }
     free(names);

@@ -4,6 +4,9 @@
  *   4xrtx3090        a box of 4 GPUs of machines/gpus.csv; 2xt4+1xv100: a box of unlike ones
  *   4x2xrtx3090@1gbe four such boxes on Ethernet of 1 Gb/s by TCP (200ib: InfiniBand); a single one,
  *                    2xrtx3090@1gbe, has the port too, so that nodes can be added
+ *   1xrtx3090@1gbe+2x2xt4@10gbe
+ *                    nodes of several kinds, each up to its network; nodes that are added are of the
+ *                    last kind
  *   g5.12xlarge      an instance of machines/instances.csv; 4xg5.12xlarge: four such nodes
  *
  * Boxes and instances are made from the tables' rows as the text of a machine file. Rates of GPUs
@@ -36,8 +39,5 @@ dl_status dl_machine_make_text(const char *name, char **text, dl_error *err) DL_
 
 /* A table of all machines: files, instances, and the GPUs of boxes. */
 dl_status dl_machines_print(FILE *out, dl_error *err) DL_MUST_CHECK;
-
-/* "; did you mean ...": names near `name` among files, instances and boxes, to text[bytes]. */
-void dl_machines_hint(char *text, size_t bytes, const char *name);
 
 #endif

@@ -101,6 +101,15 @@ static void boxes_may_have_a_network(void **state)
     static const struct {
         const char *name, *error;
     } bad[] = {
+        {"1xt4@1gbe+1xv100", "nodes need a network, as 1xt4@1gbe+1xv100@10gbe"},
+        {"1xt4@1gbe+1xrtx309@1gbe", "did you mean '1xt4@1gbe+1xrtx3090@1gbe'?"},
+        {"1xt4@1gbe+", "is neither a file nor a machine"},
+        {"1xt4@1gbe+@1gbe", "is neither a file nor a machine"},
+        {"6000000x1xt4@1gbe+6000000x1xt4@1gbe", "expected 1 to 10000000 nodes"},
+        {"1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+"
+         "1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+"
+         "1xt4@1gbe",
+         "at most 16 kinds of nodes"},
         {"4x2xrtx3090", "nodes need a network, as 4x2xrtx3090@10gbe"},
         {"2xrtx3090@1g", "such as 10gbe (Ethernet over TCP) or 200ib (InfiniBand)"},
         {"2xrtx3090@-1gbe", "expected a network"},
@@ -119,6 +128,41 @@ static void boxes_may_have_a_network(void **state)
             fail_msg("%s is a machine", bad[i].name);
         if (strstr(error.text, bad[i].error) == NULL) fail_msg("%s: %s", bad[i].name, error.text);
     }
+}
+
+/* Another kind after each network: a node of one GPU, then two of two, whose port is faster. The
+ * links of equal ports are one. */
+static void nodes_may_be_of_several_kinds(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("1xrtx3090@1gbe+2x1xt4+1xv100@10gbe+1xt4@1gbe");
+    assert_string_equal(m.name, "1x GeForce RTX 3090, 1 Gb/s Ethernet; 2 of 1x Tesla T4 + 1x Tesla "
+                                "V100-SXM2, "
+                                "10 Gb/s Ethernet; 1x Tesla T4, 1 Gb/s Ethernet");
+    assert_int_equal(m.nodes, 4);
+    assert_int_equal(dl_machine_gpus(&m), 6);
+    assert_string_equal(dl_machine_model(&m, 0, 0)->name, "rtx3090");
+    assert_string_equal(dl_machine_model(&m, 2, 1)->name, "v100");
+    assert_string_equal(dl_machine_model(&m, 3, 0)->name, "t4");
+    const int slow = dl_machine_node(&m, 0)->nics[0].port;
+    const int fast = dl_machine_node(&m, 2)->nics[0].port;
+    assert_int_equal(dl_machine_node(&m, 3)->nics[0].port, slow);
+    assert_true(near_scaled(m.classes[slow].bytes_per_s.value, 112.5e6, 0, 1e-12));
+    assert_true(near_scaled(m.classes[fast].bytes_per_s.value, 1125e6, 0, 1e-12));
+    dl_machine_free(&m);
+    /* NVLink of two generations: measured, and 0.84 of 900 GB/s */
+    m = machine_called("8xa100_80gb@200ib+1x8xb200@400ib");
+    const dl_node_kind *first = dl_machine_node(&m, 0), *second = dl_machine_node(&m, 1);
+    assert_true(near_scaled(m.classes[first->nvswitch_link].bytes_per_s.value, 279e9, 0, 1e-12));
+    assert_true(near_scaled(m.classes[second->nvswitch_link].bytes_per_s.value, 756e9, 0, 1e-12));
+    dl_machine_free(&m);
+    /* 4 GPUs on a processor, 8 without NVLink on two */
+    m = machine_called("4xa100_80gb@200ib+8xt4@100ib");
+    assert_int_equal(dl_machine_node(&m, 0)->sockets, 1);
+    assert_int_equal(dl_machine_node(&m, 1)->gpus[7].parent, 1);
+    assert_int_equal(dl_machine_node(&m, 1)->nvswitch_link, -1);
+    assert_int_equal(dl_machine_node(&m, 1)->peer, DL_PEER_SOCKET);
+    dl_machine_free(&m);
 }
 
 static void boxes_are_as_the_table_says(void **state)
@@ -207,6 +251,10 @@ static void errors_name_what_is_near(void **state)
         {"3090", DL_ERR_NAME, "did you mean '1xrtx3090'?"},
         {"8x4090", DL_ERR_NAME, "did you mean '8xrtx4090'?"},
         {"dgx_a10", DL_ERR_NAME, "did you mean 'dgx_a100'?"},
+        {"1xrtx3090+1xgtx1080t", DL_ERR_NAME, "did you mean '1xrtx3090+1xgtx1080ti'?"},
+        {"1xrtx3090+3090", DL_ERR_NAME, "did you mean '1xrtx3090+1xrtx3090'?"},
+        {"4xa100_80g+4xv100", DL_ERR_NAME, "did you mean '4xa100_80gb+4xv100'?"},
+        {"1xt4+1xnothing_like_it", DL_ERR_NAME, "'1xnothing_like_it' is not COUNTxGPU; dlsim"},
         {"17xrtx3090", DL_ERR_RANGE, "'17xrtx3090': expected 1 to 16 GPUs"},
         {"0xrtx3090", DL_ERR_RANGE, "expected 1 to 16 GPUs"},
         {"20000000xg5.xlarge", DL_ERR_RANGE, "expected 1 to 10000000 nodes"},
@@ -234,6 +282,7 @@ int main(void)
         cmocka_unit_test(boxes_may_have_unlike_gpus),
         cmocka_unit_test(boxes_are_as_the_table_says),
         cmocka_unit_test(boxes_may_have_a_network),
+        cmocka_unit_test(nodes_may_be_of_several_kinds),
         cmocka_unit_test(instances_have_price_and_network),
         cmocka_unit_test(errors_name_what_is_near),
     };
