@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/links/links.h"
+#include "calibrate/links/compare.h"
 #include "common/alloc.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
 
 typedef struct settings {
-    const char *json, *output, *base;
+    const char *json, *output, *base, *machine, *csv;
     int place; /* 0 in place, 1 out of place */
     bool judge;
     const char *nodes; /* counts with commas, or NULL */
@@ -39,11 +39,13 @@ static dl_status parse_nodes(const char *text, int **nodes, size_t *count, dl_er
 /* --output may be the file of --costs: it keeps that one's values. */
 static dl_status check_outputs(const dl_text_list *paths, const settings *set, dl_error *err)
 {
-    const dl_file_role outputs[] = {{"--output", set->output}, {"--json", set->json}};
-    const dl_file_role base = {"the file of --costs", set->base};
-    const dl_status status =
-        dl_outputs_check_paths(outputs, 2, "a log", paths->items, paths->count, err);
-    return status == DL_OK ? dl_outputs_check(&outputs[1], 1, &base, 1, err) : status;
+    const dl_file_role outputs[] = {
+        {"--output", set->output}, {"--json", set->json}, {"--csv", set->csv}};
+    const dl_file_role inputs[] = {{"the file of --costs", set->base},
+                                   {"the machine file", set->machine}};
+    dl_status status = dl_outputs_check_paths(outputs, 3, "a log", paths->items, paths->count, err);
+    if (status == DL_OK) status = dl_outputs_check(&outputs[1], 2, inputs, 2, err);
+    return status == DL_OK ? dl_outputs_check(outputs, 1, &inputs[1], 1, err) : status;
 }
 
 static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
@@ -54,10 +56,15 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     }
     dl_link_data data = {0};
     dl_link_results links = {0};
+    dl_link_comparisons comparisons = {0};
+    const dl_link_place place = set->place == 0 ? DL_LINK_IN_PLACE : DL_LINK_OUT_OF_PLACE;
     int *nodes = NULL;
     size_t node_count = 0;
     if (set->nodes != NULL && set->output == NULL) {
         return dl_error_set(err, DL_ERR_USAGE, "--nodes needs --output");
+    }
+    if (set->csv != NULL && set->machine == NULL) {
+        return dl_error_set(err, DL_ERR_USAGE, "--csv needs --machine");
     }
     dl_status status = check_outputs(paths, set, err);
     if (status == DL_OK) status = parse_nodes(set->nodes, &nodes, &node_count, err);
@@ -68,18 +75,24 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
         status = dl_link_results_fit(&links, &data, err);
     }
     if (status == DL_OK && set->output != NULL) {
-        status =
-            dl_link_costs_write(&links, set->place == 0 ? DL_LINK_IN_PLACE : DL_LINK_OUT_OF_PLACE,
-                                nodes, node_count, set->base, set->output, err);
+        status = dl_link_costs_write(&links, place, nodes, node_count, set->base, set->output, err);
+    }
+    if (status == DL_OK && set->machine != NULL) {
+        status = dl_link_compare(&comparisons, &links, place, set->machine, err);
     }
     if (status == DL_OK && set->judge) dl_link_results_print_evaluations(&links, stdout);
     if (status == DL_OK && !set->judge) dl_link_results_print(&links, stdout);
+    if (status == DL_OK && set->machine != NULL) dl_link_comparisons_print(&comparisons, stdout);
+    if (status == DL_OK && set->csv != NULL) {
+        status = dl_link_comparisons_write(&comparisons, set->csv, err);
+    }
     if (status == DL_OK && set->json != NULL) {
         status = dl_link_results_json_write(&links, set->json, err);
     }
     status = dl_outputs_end(status, err);
     if (status == DL_OK && set->output != NULL) printf("\ncosts written to %s\n", set->output);
     free(nodes);
+    dl_link_comparisons_free(&comparisons);
     dl_link_results_free(&links);
     dl_link_data_free(&data);
     return status;
@@ -94,11 +107,18 @@ int dl_calibrate_links(int argc, char **argv)
                     "Cost file to write: the collectives' curves, rates of pageable copies."),
         DL_OPT_TEXT("costs", 0, &set.base, "FILE",
                     "Cost file whose other values the output keeps."),
-        DL_OPT_CHOICE("place", 0, &set.place, places, "PLACE",
-                      "Which times of nccl-tests go into the cost file: in place or out of place."),
+        DL_OPT_CHOICE(
+            "place", 0, &set.place, places, "PLACE",
+            "Which times of nccl-tests go into the cost file and beside a machine: in place "
+            "or out of place."),
         DL_OPT_TEXT("nodes", 0, &set.nodes, "COUNTS",
                     "Also write the collectives' curves for these numbers of nodes (with commas), "
                     "from their growth over three or more counts of nodes in the logs."),
+        DL_OPT_TEXT("machine", 0, &set.machine, "NAME",
+                    "Also print what this machine gives for each collective and copy beside it, "
+                    "whether that is as expected, and what would explain it if not: a file or a "
+                    "name (dlsim --machines)."),
+        DL_OPT_TEXT("csv", 0, &set.csv, "FILE", "Also write the comparison, a row per size."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_FLAG("judge", 0, &set.judge,
                     "Print only how well sizes are predicted that were left out of the fit."),

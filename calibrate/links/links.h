@@ -43,6 +43,7 @@ typedef struct dl_link_series {
     char *device;          /* model name; NULL = not said */
     bool collective;       /* of `ranks` ranks on `nodes` nodes; else a copy */
     int ranks, nodes;      /* 0 = not said; a copy: how many at once */
+    int thread_gpus;       /* that one thread of the benchmark calls for; 0 = not said */
     dl_link_place place;   /* of a collective */
     dl_link_point *points; /* [count] ascending bytes after dl_link_data_finish, all different */
     size_t count;

@@ -1,4 +1,5 @@
-/* Reading logs: lines of words, and a reader for each program that writes them. */
+/* Reading logs: lines of words, and a reader for each program that writes them; and what reports of
+ * series have in common. */
 #ifndef DL_CALIBRATE_LINKS_LINKS_INTERNAL_H
 #define DL_CALIBRATE_LINKS_LINKS_INTERNAL_H
 
@@ -70,5 +71,16 @@ extern const dl_link_reader dl_link_nccl_tests, dl_link_bandwidth_test, dl_link_
 
 /* Adds the samples of a trace of dlprof bench. DL_ERR_DATA if it has none. */
 dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
+
+/* A series as "allreduce 8 ranks in place" into text[bytes]; returns text. */
+const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *series);
+
+/* Whether rates are of one test of one file. */
+bool dl_link_same_test(const dl_link_rate *a, const dl_link_rate *b);
+
+/* Whether the series is the one of its group that counts where times of one place are wanted: in that
+ * place, or in any if its group has no other. */
+bool dl_link_is_chosen(const dl_link_results *links, const dl_link_series *series,
+                       dl_link_place place);
 
 #endif

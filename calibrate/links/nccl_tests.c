@@ -50,10 +50,11 @@ typedef struct nccl_state {
     char *device;
     char *hosts[HOSTS_MAX];
     int ranks, nodes;
-    bool listed;    /* ranks one by one */
-    int collective; /* index, -1 = not said */
-    bool headless;  /* the columns are those of a row, without a head */
-    double bytes;   /* of the row before */
+    int thread_gpus; /* nGpus */
+    bool listed;     /* ranks one by one */
+    int collective;  /* index, -1 = not said */
+    bool headless;   /* the columns are those of a row, without a head */
+    double bytes;    /* of the row before */
     /* Of the head: columns; count 0 = there was none. */
     size_t columns, time[PLACES], redop, root; /* 0 = there is none */
 } nccl_state;
@@ -288,6 +289,7 @@ static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_lin
         .collective = true,
         .ranks = s->ranks,
         .nodes = s->nodes,
+        .thread_gpus = s->thread_gpus,
         .place = place == 0 ? DL_LINK_OUT_OF_PLACE : DL_LINK_IN_PLACE,
     };
     const dl_link_point point = {.bytes = bytes,
@@ -325,9 +327,13 @@ static dl_status take_row(dl_link_data *data, nccl_state *s, const dl_link_log *
 static void take_settings(nccl_state *s, const dl_link_log *log)
 {
     long count = 1;
+    s->thread_gpus = 0;
     for (size_t i = 1; i + 1 < log->word_count; i++) {
-        if (strcmp(log->words[i], "nThread") == 0 || strcmp(log->words[i], "nGpus") == 0)
-            count *= strtol(log->words[i + 1], NULL, 10) % (1 << 16);
+        const bool gpus = strcmp(log->words[i], "nGpus") == 0;
+        if (!gpus && strcmp(log->words[i], "nThread") != 0) continue;
+        const long each = strtol(log->words[i + 1], NULL, 10) % (1 << 16);
+        if (gpus && each > 0) s->thread_gpus = (int)each;
+        count *= each;
     }
     s->collective = s->columns > 0 ? -1 : s->collective;
     s->columns = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "calibrate/evaluate/evaluate.h"
+#include "calibrate/links/links_internal.h"
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/names.h"
@@ -17,8 +18,7 @@
 
 #define MISS_FRAC 0.1 /* errors of left-out sizes that are named */
 
-/* A series as "allreduce 8 ranks in place" into text[bytes]; returns text. */
-static const char *link_series_text(char *text, size_t bytes, const dl_link_series *series)
+const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *series)
 {
     char group[64] = "";
     if (series->collective && series->ranks > 0) {
@@ -38,7 +38,7 @@ static void note_series(dl_link_results *links, const dl_link_result *result)
     const dl_link_series *s = result->series;
     const dl_link_fit *fit = &result->fit;
     const dl_link_regime *first = &fit->regimes[0], *last = &fit->regimes[fit->regime_count - 1];
-    link_series_text(name, sizeof name, s);
+    dl_link_series_text(name, sizeof name, s);
     dl_format_bytes(size, sizeof size, s->points[0].bytes);
     const double smallest_ns = dl_link_fit_time_ns(fit, s->points[0].bytes);
     if (!first->latency_determined) {
@@ -108,7 +108,7 @@ dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data, 
             continue;
         }
         dl_notes_add(&links->notes, "%s: one size cannot separate latency from bandwidth; left out",
-                     link_series_text(name, sizeof name, &data->series[i]));
+                     dl_link_series_text(name, sizeof name, &data->series[i]));
     }
     if (status == DL_OK && links->count == 0 && data->rate_count == 0) {
         status = dl_error_set(err, DL_ERR_DATA, "no series has two sizes");
@@ -199,7 +199,7 @@ static void print_series(const dl_link_result *result, FILE *out)
 {
     const dl_link_series *s = result->series;
     char name[128];
-    fprintf(out, "\n%.60s", link_series_text(name, sizeof name, s));
+    fprintf(out, "\n%.60s", dl_link_series_text(name, sizeof name, s));
     if (s->device != NULL) fprintf(out, ", %.40s", s->device);
     if (s->nodes > 1) fprintf(out, ", %d nodes", s->nodes);
     fprintf(out, "\n  %.60s, %zu sizes\n", dl_base_name(s->path), s->count);
@@ -243,7 +243,7 @@ static void print_scaling(const dl_link_scaling *s, FILE *out)
             100 * s->last_mean);
 }
 
-static bool same_test(const dl_link_rate *a, const dl_link_rate *b)
+bool dl_link_same_test(const dl_link_rate *a, const dl_link_rate *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->path, b->path) == 0;
 }
@@ -265,11 +265,11 @@ static void print_rates(const dl_link_data *data, size_t first, FILE *out)
     const dl_link_rate *rates = data->rates;
     size_t n = 0;
     for (size_t i = 0; i < first; i++) {
-        if (same_test(&rates[i], &rates[first])) return;
+        if (dl_link_same_test(&rates[i], &rates[first])) return;
     }
     double *values = dl_calloc(data->rate_count, sizeof *values, "rates");
     for (size_t i = first; i < data->rate_count; i++) {
-        if (same_test(&rates[i], &rates[first])) values[n++] = rates[i].value;
+        if (dl_link_same_test(&rates[i], &rates[first])) values[n++] = rates[i].value;
     }
     gsl_sort(values, 1, n);
     fprintf(out, "  %-37.37s", rates[first].name);
@@ -303,7 +303,7 @@ static void print_evaluation(const dl_link_result *result, size_t begin, FILE *o
     char name[128];
     const dl_link_evaluation *j = &result->evaluation[begin];
     fprintf(out, "%-34.34s %4zu %3zu %6.1f %6.1f %8s %6.1f %6.1f\n",
-            link_series_text(name, sizeof name, result->series), j->fit.count, j->regimes,
+            dl_link_series_text(name, sizeof name, result->series), j->fit.count, j->regimes,
             100 * j->fit.mean_frac, 100 * j->fit.max_frac, DL_BYTES_TEXT(j->fit.max_bytes),
             100 * j->usual.mean_frac, 100 * j->usual.max_frac);
 }
@@ -481,9 +481,8 @@ static bool same_group(const dl_link_series *a, const dl_link_series *b)
     return a->collective && b->collective && strcmp(a->name, b->name) == 0 && a->ranks == b->ranks;
 }
 
-/* Whether the series is the one of its group that is written. */
-static bool is_chosen(const dl_link_results *links, const dl_link_series *series,
-                      dl_link_place place)
+bool dl_link_is_chosen(const dl_link_results *links, const dl_link_series *series,
+                       dl_link_place place)
 {
     if (series->place == place) return true;
     for (size_t i = 0; i < links->count; i++) {
@@ -546,9 +545,9 @@ static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t
     const dl_link_result *result = &links->results[index];
     const dl_link_series *s = result->series;
     char name[128];
-    if (!s->collective || !is_chosen(links, s, place)) return DL_OK;
+    if (!s->collective || !dl_link_is_chosen(links, s, place)) return DL_OK;
     const int kind = dl_names_find(s->name, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
-    link_series_text(name, sizeof name, s);
+    dl_link_series_text(name, sizeof name, s);
     if (kind < 0 || s->ranks < 2) {
         dl_notes_add(&links->notes, "%s: not written, %s", name,
                      kind < 0 ? "the simulator has no such collective"

@@ -33,7 +33,8 @@ static dl_link_series *find_series(dl_link_data *data, const dl_link_series *key
         dl_link_series *s = &data->series[i];
         if (same_text(s->path, key->path) && same_text(s->name, key->name) &&
             same_text(s->device, key->device) && s->collective == key->collective &&
-            s->ranks == key->ranks && s->nodes == key->nodes && s->place == key->place) {
+            s->ranks == key->ranks && s->nodes == key->nodes && s->place == key->place &&
+            s->thread_gpus == key->thread_gpus) {
             return s;
         }
     }

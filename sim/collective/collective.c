@@ -526,3 +526,14 @@ dl_status dl_collective_idle_ns(const dl_links *links, const dl_collective_confi
     *time_ns = idle_ns(links, config, best.algorithm, &best.costs);
     return DL_OK;
 }
+
+dl_status dl_collective_choice(const dl_links *links, const dl_collective_config *config,
+                               const char **algorithm, const char **protocol, dl_error *err)
+{
+    choice best;
+    const dl_status status = choose(links, config, &best, err);
+    if (status != DL_OK) return status;
+    *algorithm = best.algorithm != NULL ? best.algorithm->name : NULL;
+    *protocol = best.protocol;
+    return DL_OK;
+}

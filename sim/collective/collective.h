@@ -155,4 +155,10 @@ void dl_collective_arrive(dl_collective *collective);
 dl_status dl_collective_idle_ns(const dl_links *links, const dl_collective_config *config,
                                 double *time_ns, dl_error *err) DL_MUST_CHECK;
 
+/* What does the collective: "ring", "ll128"; NULL for one rank, and where the machine has no
+ * protocols. */
+dl_status dl_collective_choice(const dl_links *links, const dl_collective_config *config,
+                               const char **algorithm, const char **protocol,
+                               dl_error *err) DL_MUST_CHECK;
+
 #endif

@@ -186,4 +186,71 @@ expect 1 "typo.csv:4: unknown collective 'updaet'" links typo.csv
 sed 's/,100$/,none/; s/,101$/,none/' calls.csv >text.csv
 expect 1 "text.csv:2: " links text.csv
 
+# Beside a machine: four GPUs on a crossbar of 1 GB/s, two links of 1 us from one to another. An
+# all-gather by a ring takes 3 (2 us + S / 4 GB/s), of which the bytes are half at 8 kB.
+sed 's/^bytes_per_s = 1e9$/bytes_per_s = 1GB\/s, measured/; s/^latency_ns = 1000$/latency_ns = 1us, measured/' \
+    machine.ini >crossbar.ini
+write_ring() { # time over that of the machine, of small and of large sizes
+    echo "collective,ranks,bytes,time_us"
+    awk -v small="$1" -v large="$2" 'BEGIN { for (s = 256; s <= 2^26; s *= 2)
+        printf "allgather,4,%d,%.6f\n", s, (s < 8000 ? small : large) * (6 + 0.75 * s / 1000) }'
+}
+beside() { # text, arguments
+    local text=$1
+    shift
+    expect 0 "$text" links "$@"
+}
+write_ring 1 1 >as_is.csv
+beside "small sizes, up to 4.10 kB: 1.00 (1.00 to 1.00), as expected within 36 %" \
+    as_is.csv --machine crossbar.ini --csv beside.csv
+beside "large sizes, from 8.19 kB: 1.00 (1.00 to 1.00), as expected within 27 %" as_is.csv --machine crossbar.ini
+awk -F, '!/^#/ && ++row == 2 { found = $6 == 256 && $7 == 6192 && $8 >= 6192 && $8 < 6196 &&
+    $12 == "ring" && $14 == "small" } END { exit !found }' beside.csv || fail "no ring of 6.192 us: $(cat beside.csv)"
+write_ring 1 2 >half.csv
+beside "large sizes, from 8.19 kB: 0.50 (0.50 to 0.50), slower by more than 27 %" half.csv --machine crossbar.ini
+beside "as expected if the GPUs' PCIe links run at half their rate (slots, generation) (then 1.00)" \
+    half.csv --machine crossbar.ini
+write_ring 2 1 >latency.csv
+beside "small sizes, up to 4.10 kB: 0.50 (0.50 to 0.50), slower by more than 36 %" latency.csv --machine crossbar.ini
+beside "no single change of the machine that was tried gives this" latency.csv --machine crossbar.ini
+write_ring 1 0.7 >fast.csv
+beside "1.43 (1.43 to 1.43), faster by more than 27 %" fast.csv --machine crossbar.ini
+# Values that are assumed, and matter, are named.
+write_ring 1 1.5 >slow.csv
+beside "0.67 (0.67 to 0.67), slower by more than 27 %" slow.csv --machine crossbar.ini
+beside "0.67 (0.67 to 0.67), as expected within 40 %" slow.csv --machine machine.ini
+beside "rests on assumed [link slow] bytes_per_s" slow.csv --machine machine.ini
+# One thread that calls for all GPUs.
+{
+    echo "# nThread 1 nGpus 4"
+    echo "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong"
+    awk 'BEGIN { for (s = 256; s <= 2^26; s *= 2) { t = 40 + 1.5 * s / 1000
+        printf "%d %d float sum -1 %.3f %.5f %.5f 0 %.3f %.5f %.5f 0\n", s, s / 4, t, s / t / 1e3,
+            1.5 * s / t / 1e3, t, s / t / 1e3, 1.5 * s / t / 1e3 } }'
+} >thread_allreduce.log
+expect 0 "one thread calls for 4 GPUs (nGpus)" links thread_allreduce.log --machine crossbar.ini
+sed '1a #  Rank  0 Pid 1 on host device  0 [0x00] GPU H' thread_allreduce.log >other.log
+expect 0 "the log is of GPU H, the machine has other GPUs" links other.log --machine dgx_h100
+# Copies at half the rate of the link and at all of it, of a GPU that is not there, and others.
+cat >copies.log <<'END'
+Running host_to_device_memcpy_ce.
+memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
+           0         1         9
+ 0      0.50      1.00      0.40
+
+SUM host_to_device_memcpy_ce 1.9
+Running all_to_host_memcpy_ce.
+memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)
+           0
+ 0      0.50
+END
+expect 0 "2 measured, 750 MB/s; machine 1.00 GB/s (medians)" links copies.log --machine crossbar.ini
+expect 0 "(medians): 0.75 (0.50 to 1.00), slower by more than" links copies.log --machine crossbar.ini
+expect 0 "1 of GPUs that the machine does not have" links copies.log --machine crossbar.ini
+expect 0 "1 single rates: not compared" links copies.log --machine crossbar.ini
+expect 1 "nothing in the logs is comparable: allreduce 8 ranks" links nodes.csv --machine crossbar.ini
+expect 2 "--csv needs --machine" links as_is.csv --csv beside.csv
+expect 2 "--csv would overwrite the machine file" links as_is.csv --machine crossbar.ini --csv crossbar.ini
+expect 1 "did you mean 'dgx_a100'?" links as_is.csv --machine dgx_a10
+
 exit $((failures > 0))

@@ -1,0 +1,706 @@
+#include "calibrate/links/compare.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/links/links_internal.h"
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/units.h"
+#include "sim/collective/collective.h"
+#include "sim/scenario/machine_catalogue.h"
+#include "sim/scenario/scaling.h"
+
+/* --- what the machine gives ------------------------------------------------------------------- */
+
+/* A copy, or the copy back at the same time too. */
+typedef struct copy {
+    dl_place from, to;
+    bool both_ways;
+} copy;
+
+/* Something that takes time on a machine: a collective, or else a copy of `bytes`. */
+typedef struct probe {
+    const dl_collective_config *config; /* NULL: a copy */
+    copy copy;
+    double bytes;
+} probe;
+
+static void ended(void *user, int index)
+{
+    (void)user;
+    (void)index;
+}
+
+static double copy_ns(const dl_links *links, const copy *c, double bytes)
+{
+    dl_route route, back;
+    dl_links_route(links, c->from, c->to, &route);
+    if (!c->both_ways) {
+        return route.latency_ns + bytes / dl_links_route_rate(links, &route) * DL_NS_PER_S;
+    }
+    dl_engine engine;
+    dl_network network;
+    dl_links_route(links, c->to, c->from, &back);
+    dl_engine_init(&engine, 8);
+    dl_network_init(&network, &engine, 2);
+    dl_network_add_links(&network, links);
+    dl_network_start(&network, dl_network_route_class(&network, &route), bytes, 0, ended, NULL, 0);
+    dl_network_start(&network, dl_network_route_class(&network, &back), bytes, 0, ended, NULL, 0);
+    dl_engine_run(&engine);
+    const double time_ns = (double)engine.now_ns + route.latency_ns;
+    dl_network_free(&network);
+    dl_engine_free(&engine);
+    return time_ns;
+}
+
+/* NaN where the machine cannot do it. */
+static double probe_ns(const dl_links *links, const probe *p)
+{
+    double time_ns = 0;
+    if (p->config == NULL) return copy_ns(links, &p->copy, p->bytes);
+    dl_collective_config config = *p->config;
+    config.bytes = p->bytes;
+    return dl_collective_idle_ns(links, &config, &time_ns, NULL) == DL_OK ? time_ns : (double)NAN;
+}
+
+/* --- values that are assumed ------------------------------------------------------------------ */
+
+/* A value of which a tenth more or less changes the time by a fiftieth is one that it rests on. */
+#define CHANGE 1.1
+#define MATTERS 0.2
+
+typedef struct assumption {
+    const dl_machine *machine;
+    const probe *probe;
+    double time_ns;
+    char *names; /* with commas; NULL: none yet */
+} assumption;
+
+static void try_value(void *user, const char *section, const dl_key *key, dl_quantity *quantity)
+{
+    assumption *a = user;
+    if (!quantity->known || quantity->origin != DL_ORIGIN_ASSUMED || quantity->value <= 0) return;
+    const double value = quantity->value;
+    dl_links links;
+    quantity->value = value / CHANGE; /* a part of a rate stays below 1 */
+    dl_links_init(&links, a->machine);
+    const double time_ns = probe_ns(&links, a->probe);
+    dl_links_free(&links);
+    quantity->value = value;
+    if (!(fabs(log(time_ns / a->time_ns)) >= MATTERS * log(CHANGE))) return;
+    char *name = dl_format("[%s] %s", section, key->name);
+    dl_join(&a->names, ", ", name);
+    free(name);
+}
+
+static char *find_assumed(dl_machine *machine, const probe *p, double time_ns)
+{
+    assumption a = {.machine = machine, .probe = p, .time_ns = time_ns};
+    dl_machine_each(machine, try_value, &a);
+    return a.names;
+}
+
+/* --- what would explain a time ---------------------------------------------------------------- */
+
+static bool without_nvlink(dl_machine *m)
+{
+    bool changed = false;
+    for (int k = 0; k < m->kind_count; k++) {
+        changed |= m->kinds[k].nvlink_count > 0 || m->kinds[k].nvswitch_link >= 0;
+        m->kinds[k].nvlink_count = 0;
+        m->kinds[k].nvswitch_link = -1;
+        m->kinds[k].nvswitch_sum_frac.known = false;
+    }
+    return changed;
+}
+
+static bool without_peer(dl_machine *m)
+{
+    bool changed = without_nvlink(m);
+    for (int k = 0; k < m->kind_count; k++) {
+        changed |= m->kinds[k].peer != DL_PEER_NONE;
+        m->kinds[k].peer = DL_PEER_NONE;
+    }
+    return changed;
+}
+
+static bool without_sums(dl_machine *m)
+{
+    bool changed = false;
+    for (int k = 0; k < m->kind_count; k++) {
+        changed |= m->kinds[k].nvswitch_sum_frac.known;
+        m->kinds[k].nvswitch_sum_frac.known = false;
+    }
+    return changed;
+}
+
+static bool without_gpudirect(dl_machine *m)
+{
+    bool changed = false;
+    for (int k = 0; k < m->kind_count; k++) {
+        changed |= m->kinds[k].gpudirect;
+        m->kinds[k].gpudirect = false;
+    }
+    return changed;
+}
+
+static bool with_one_nic(dl_machine *m)
+{
+    bool changed = false;
+    for (int k = 0; k < m->kind_count; k++) {
+        changed |= m->kinds[k].nic_count > 1;
+        if (m->kinds[k].nic_count > 1) m->kinds[k].nic_count = 1;
+    }
+    return changed;
+}
+
+static void slow_down(dl_link_class *class, double factor)
+{
+    class->bytes_per_s.value /= factor;
+    class->duplex_bytes_per_s.value /= factor;
+}
+
+static bool with_narrow_slots(dl_machine *m)
+{
+    bool *slots = dl_calloc((size_t)m->class_count, sizeof *slots, "links");
+    for (int k = 0; k < m->kind_count; k++)
+        for (int g = 0; g < m->kinds[k].gpu_count; g++)
+            slots[m->kinds[k].gpus[g].link] = true;
+    for (int c = 0; c < m->class_count; c++)
+        if (slots[c]) slow_down(&m->classes[c], 2);
+    free(slots);
+    return true;
+}
+
+static bool slow_ports(dl_machine *m, double factor)
+{
+    bool *ports = dl_calloc((size_t)m->class_count, sizeof *ports, "links");
+    bool changed = false;
+    for (int k = 0; k < m->kind_count; k++)
+        for (int n = 0; n < m->kinds[k].nic_count; n++)
+            changed = ports[m->kinds[k].nics[n].port] = true;
+    for (int c = 0; c < m->class_count; c++)
+        if (ports[c]) slow_down(&m->classes[c], factor);
+    free(ports);
+    return changed;
+}
+
+static bool with_half_ports(dl_machine *m)
+{
+    return slow_ports(m, 2);
+}
+
+static bool with_tenth_ports(dl_machine *m)
+{
+    return slow_ports(m, 10);
+}
+
+static const struct change {
+    bool (*apply)(dl_machine *m); /* false: it changes nothing */
+    const char *text;
+    bool between_nodes; /* matters there only */
+} changes[] = {
+    {without_sums, "sums by the NVSwitch are off (NVLS)", false},
+    {without_nvlink, "NVLink is not used", false},
+    {without_peer,
+     "copies between GPUs go through host memory (no peer access: ACS, "
+     "NCCL_P2P_DISABLE)",
+     false},
+    {with_narrow_slots, "the GPUs' PCIe links run at half their rate (slots, generation)", false},
+    {without_gpudirect, "NICs copy through host memory (no GPUDirect)", true},
+    {with_one_nic, "one NIC of each node is used", true},
+    {with_half_ports, "the nodes' ports run at half their rate", true},
+    {with_tenth_ports, "the nodes' ports run at a tenth of their rate (another interface)", true},
+};
+
+#define SAME_FRAC 0.01
+
+/* --- a comparison in the making --------------------------------------------------------------- */
+
+typedef struct state {
+    dl_link_comparisons *to;
+    const char *machine_name;
+    dl_machine machine;
+    dl_links links;
+} state;
+
+static dl_status open_machine(state *s, dl_error *err)
+{
+    s->machine = (dl_machine){0};
+    const dl_status status = dl_machine_open(&s->machine, s->machine_name, err);
+    if (status == DL_OK) dl_links_init(&s->links, &s->machine);
+    return status;
+}
+
+/* So many nodes; false with a reason where the machine cannot have them. */
+static bool grow(state *s, int nodes, dl_error *err)
+{
+    if (nodes <= s->machine.nodes) return true;
+    if (dl_machine_fewest_nics(&s->machine) == 0) {
+        (void)dl_error_set(err, DL_ERR_DATA, "the machine's nodes are not connected");
+        return false;
+    }
+    dl_links_free(&s->links);
+    const int before = s->machine.nodes;
+    s->machine.nodes = nodes;
+    const bool fits = dl_machine_check_gpus(&s->machine, err) == DL_OK &&
+                      dl_machine_check_fabric(&s->machine, err) == DL_OK;
+    if (!fits) s->machine.nodes = before;
+    dl_links_init(&s->links, &s->machine);
+    return fits;
+}
+
+/* The time of the probe on the machine with a change; NaN: it changes nothing. */
+static double changed_ns(const state *s, const struct change *change, const probe *p)
+{
+    dl_machine machine = {0};
+    double time_ns = (double)NAN;
+    if (dl_machine_open(&machine, s->machine_name, NULL) != DL_OK) return time_ns;
+    machine.nodes = s->machine.nodes;
+    if (change->apply(&machine)) {
+        dl_links links;
+        dl_links_init(&links, &machine);
+        time_ns = probe_ns(&links, p);
+        dl_links_free(&links);
+    }
+    dl_machine_free(&machine);
+    return time_ns;
+}
+
+/* "NVLink is not used (then 1.04)", with semicolons: each change of the machine with which the part
+ * would be within its bound, without those that change nothing more than the one before. */
+static char *find_reasons(const state *s, const dl_link_part *part, const probe *p,
+                          double machine_ns, bool leaves_node)
+{
+    char *reasons = NULL;
+    double before = part->ratio;
+    for (size_t c = 0; c < DL_LENGTH(changes) && part->ratio < 1; c++) {
+        if (changes[c].between_nodes && !leaves_node) continue;
+        const double ratio = part->ratio * changed_ns(s, &changes[c], p) / machine_ns;
+        const bool fits = fabs(ratio - 1) <= part->bound && ratio > part->ratio * (1 + part->bound);
+        if (fits && !(fabs(ratio / before - 1) < SAME_FRAC)) {
+            char *reason = dl_format("%s (then %.2f)", changes[c].text, ratio);
+            dl_join(&reasons, "; ", reason);
+            free(reason);
+        }
+        if (!isnan(ratio)) before = ratio;
+    }
+    return reasons;
+}
+
+/* --- collectives ------------------------------------------------------------------------------ */
+
+/* The largest errors of single sizes that are known, beside nccl-tests (docs/method.md,
+ * "Simulating"): in one node, of the kind, of 8 A100 and of 4 and 8 H100, the small sizes of A100
+ * without the time of their host; of 16 to 64 H100 on several nodes. Of copies the bound that
+ * tests/sim/machine_figures.c holds machines to. Where rates are assumed, those of all-reduces
+ * between T4 (docs/accuracy.md). */
+#define KNOWN_NODES 0.24
+#define KNOWN_COPY 0.1
+#define KNOWN_ASSUMED 0.4
+
+static double known_error(dl_collective_kind kind, int nodes, int part)
+{
+    static const double one_node[DL_LINK_PARTS][DL_COLLECTIVE_KINDS] = {
+        [DL_LINK_SMALL] = {[DL_ALLREDUCE] = 0.1,
+                           [DL_REDUCE] = 0.1,
+                           [DL_BROADCAST] = 0.1,
+                           [DL_ALLGATHER] = 0.36,
+                           [DL_REDUCE_SCATTER] = 0.36,
+                           [DL_ALLTOALL] = 0.36},
+        [DL_LINK_LARGE] = {[DL_ALLREDUCE] = 0.1,
+                           [DL_REDUCE] = 0.1,
+                           [DL_BROADCAST] = 0.1,
+                           [DL_ALLGATHER] = 0.27,
+                           [DL_REDUCE_SCATTER] = 0.27,
+                           [DL_ALLTOALL] = 0.27},
+    };
+    return nodes > 1 ? KNOWN_NODES : one_node[part][kind];
+}
+
+/* Ratios of the sizes of a part that are no outliers. */
+static void find_ratios(const dl_link_comparison *c, dl_link_part *part)
+{
+    double *ratios = dl_calloc(part->count, sizeof *ratios, "ratios");
+    size_t n = 0;
+    for (size_t i = part->first; i < part->first + part->count; i++) {
+        if (c->sizes[i].outlier) continue;
+        ratios[n++] = c->sizes[i].machine_ns / c->sizes[i].point->time_ns;
+    }
+    gsl_sort(ratios, 1, n);
+    part->ratio = n > 0 ? gsl_stats_median_from_sorted_data(ratios, 1, n) : (double)NAN;
+    part->least = n > 0 ? ratios[0] : (double)NAN;
+    part->most = n > 0 ? ratios[n - 1] : (double)NAN;
+    free(ratios);
+}
+
+/* Whether a GPU of the machine may be what the log calls its device. */
+static bool has_device(const dl_machine *m, const char *device)
+{
+    bool found = device == NULL;
+    for (int i = 0; i < m->model_count && !found; i++)
+        found = dl_machine_has_model(m, i) && dl_scaling_is_model(device, m->models[i].name);
+    return found;
+}
+
+/* The verdict on a part, whose time is that of the probe. Its median scatters by sqrt(pi / (2 n))
+ * of what n times do (normal values, many of them); what starts differ by it has in full. */
+static void judge(state *s, dl_link_part *part, double known, const dl_link_result *result,
+                  const probe *p, bool leaves_node)
+{
+    const double machine_ns = probe_ns(&s->links, p);
+    double error = 0;
+    if (result != NULL) {
+        error = hypot(result->fit.noise_frac * sqrt(M_PI / 2 / (double)part->count),
+                      result->series->start_error_frac);
+    }
+    part->assumed = find_assumed(&s->machine, p, machine_ns);
+    if (part->assumed != NULL) known = fmax(known, KNOWN_ASSUMED);
+    part->bound = hypot(known, 2 * error);
+    if (fabs(part->ratio - 1) > part->bound) {
+        part->reasons = find_reasons(s, part, p, machine_ns, leaves_node);
+    }
+}
+
+/* Of n ranks on some nodes the GPUs with the lowest numbers of each. */
+static dl_place *place_ranks(const dl_machine *m, int ranks, int nodes)
+{
+    dl_place *places = dl_calloc((size_t)ranks, sizeof *places, "ranks");
+    for (int r = 0, node = 0, index = 0; r < ranks; r++) {
+        places[r] = (dl_place){DL_PLACE_GPU, node, index++};
+        if (index < ranks / nodes && index < dl_machine_node(m, node)->gpu_count) continue;
+        node++;
+        index = 0;
+    }
+    return places;
+}
+
+/* The number of nodes that the series is of; 0 with a note if the machine cannot have it. */
+static int find_nodes(state *s, const dl_link_series *series, const char *name)
+{
+    dl_error err = {0};
+    const int per_node = dl_machine_node(&s->machine, 0)->gpu_count;
+    int nodes = series->nodes;
+    if (nodes == 0) nodes = (series->ranks + per_node - 1) / per_node;
+    if (series->ranks % nodes != 0) {
+        dl_notes_add(&s->to->notes, "%s: %d nodes have not equally many each", name, nodes);
+        return 0;
+    }
+    if (!grow(s, nodes, &err)) {
+        dl_notes_add(&s->to->notes, "%s on %d nodes: %s", name, nodes, err.text);
+        return 0;
+    }
+    for (int node = 0; node < nodes; node++) {
+        const int gpus = dl_machine_node(&s->machine, node)->gpu_count;
+        if (series->ranks / nodes <= gpus) continue;
+        dl_notes_add(&s->to->notes,
+                     "%s on %d node%s: the machine has %d GPUs in a node (of more nodes a table "
+                     "has a column nodes)",
+                     name, nodes, nodes > 1 ? "s" : "", gpus);
+        return 0;
+    }
+    return nodes;
+}
+
+/* What a byte more costs at large sizes: from 256 MiB, or the largest that was measured, on. */
+#define LARGE_BYTES 268435456.0
+
+static double slope_of(const dl_links *links, const dl_collective_config *config, double bytes)
+{
+    probe p = {.config = config, .bytes = fmax(bytes, LARGE_BYTES)};
+    const double from_ns = probe_ns(links, &p);
+    p.bytes *= 2;
+    return (probe_ns(links, &p) - from_ns) / (p.bytes / 2);
+}
+
+/* Fills in sizes and where the small ones end: at half of the time by bytes. */
+static dl_status time_sizes(state *s, dl_link_comparison *c, dl_collective_config *config,
+                            dl_error *err)
+{
+    const dl_link_series *series = c->result->series;
+    const double ns_per_byte = slope_of(&s->links, config, series->points[series->count - 1].bytes);
+    size_t small = 0;
+    dl_status status = DL_OK;
+    c->sizes = dl_calloc(series->count, sizeof *c->sizes, "sizes");
+    for (size_t i = 0; i < series->count && status == DL_OK; i++) {
+        const dl_link_point *point = &series->points[i];
+        dl_link_compared *size = &c->sizes[c->count];
+        if (point->bytes < 1) continue;
+        *size = (dl_link_compared){.point = point, .outlier = c->result->fit.outlier[i]};
+        config->bytes = point->bytes;
+        status = dl_collective_idle_ns(&s->links, config, &size->machine_ns, err);
+        const char *protocol = NULL;
+        if (status == DL_OK) {
+            status = dl_collective_choice(&s->links, config, &size->algorithm, &protocol, err);
+        }
+        if (protocol != NULL) size->protocol = dl_strdup(protocol);
+        c->count++;
+        if (point->bytes * ns_per_byte < size->machine_ns / 2) small = c->count;
+    }
+    c->parts[DL_LINK_SMALL].count = small;
+    c->parts[DL_LINK_LARGE].first = small;
+    c->parts[DL_LINK_LARGE].count = c->count - small;
+    return status;
+}
+
+static dl_status compare_collective(state *s, const dl_link_result *result, dl_error *err)
+{
+    const dl_link_series *series = result->series;
+    const int kind = dl_names_find(series->name, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
+    if (kind < 0 || series->ranks < 2) {
+        dl_notes_add(&s->to->notes, "%s: not compared, %s", series->name,
+                     kind < 0 ? "the simulator has no such collective"
+                              : "the log does not say how many ranks");
+        return DL_OK;
+    }
+    char name[128];
+    const int nodes = find_nodes(s, series, dl_link_series_text(name, sizeof name, series));
+    if (nodes == 0) return DL_OK;
+    dl_place *ranks = place_ranks(&s->machine, series->ranks, nodes);
+    dl_collective_config config = {.kind = (dl_collective_kind)kind,
+                                   .algorithm = "auto",
+                                   .ranks = ranks,
+                                   .rank_count = series->ranks,
+                                   .chunk_bytes = DL_CHUNK_BYTES,
+                                   .transfers_max = DL_TRANSFERS_HELD_MAX};
+    dl_link_comparison *c = &DL_APPEND(s->to->items, s->to->count, "comparisons");
+    *c = (dl_link_comparison){.result = result,
+                              .ranks = series->ranks,
+                              .nodes = nodes,
+                              .other_device = !has_device(&s->machine, series->device)};
+    const dl_status status = time_sizes(s, c, &config, err);
+    for (int k = 0; k < DL_LINK_PARTS && status == DL_OK; k++) {
+        dl_link_part *part = &c->parts[k];
+        if (part->count == 0) continue;
+        /* The middle of the small sizes, the largest of the large ones. */
+        const size_t at = k == DL_LINK_SMALL ? part->first + part->count / 2 : c->count - 1;
+        const probe p = {.config = &config, .bytes = c->sizes[at].point->bytes};
+        find_ratios(c, part);
+        judge(s, part, known_error(config.kind, nodes, k), result, &p, nodes > 1);
+    }
+    free(ranks);
+    return status;
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static dl_place gpu_place(int index)
+{
+    return (dl_place){DL_PLACE_GPU, 0, index};
+}
+
+/* The memory of the GPU's own socket. */
+static dl_place host_of(const state *s, int gpu)
+{
+    return (dl_place){DL_PLACE_HOST, 0, dl_links_socket(&s->links, gpu_place(gpu))};
+}
+
+/* "h2d" and "d2h" of pinned memory: those sizes whose time grows with the bytes, as what a call
+ * takes is the host's. */
+static void compare_copies(state *s, const dl_link_result *result)
+{
+    const dl_link_series *series = result->series;
+    const dl_link_regime *last = &result->fit.regimes[result->fit.regime_count - 1];
+    const bool down = strcmp(series->name, "h2d") == 0;
+    if ((!down && strcmp(series->name, "d2h") != 0) || series->ranks > 1) {
+        dl_notes_add(&s->to->notes, "%s: not compared, a machine file says nothing of it",
+                     series->name);
+        return;
+    }
+    if (!last->bandwidth_determined) {
+        dl_notes_add(&s->to->notes, "%s: not compared, its bandwidth is not determined",
+                     series->name);
+        return;
+    }
+    const dl_place host = host_of(s, 0), gpu = gpu_place(0);
+    probe p = {.copy = {down ? host : gpu, down ? gpu : host, false}};
+    dl_link_comparison *c = &DL_APPEND(s->to->items, s->to->count, "comparisons");
+    *c = (dl_link_comparison){.result = result,
+                              .ranks = 1,
+                              .nodes = 1,
+                              .other_device = !has_device(&s->machine, series->device)};
+    c->sizes = dl_calloc(series->count, sizeof *c->sizes, "sizes");
+    for (size_t i = last->first; i < series->count; i++) {
+        p.bytes = series->points[i].bytes;
+        c->sizes[c->count++] = (dl_link_compared){.point = &series->points[i],
+                                                  .machine_ns = probe_ns(&s->links, &p),
+                                                  .outlier = result->fit.outlier[i]};
+    }
+    dl_link_part *part = &c->parts[DL_LINK_LARGE];
+    part->count = c->count;
+    find_ratios(c, part);
+    judge(s, part, KNOWN_COPY, result, &p, false);
+}
+
+/* Tests of single copies by DMA, of nvbandwidth by name with the pair "row column", of gpu_copy_bw
+ * by the pair's text. Others are not compared. */
+typedef enum rate_kind { TO_GPU, FROM_GPU, HOST_BOTH_WAYS, GPU_TO_GPU, GPUS_BOTH_WAYS } rate_kind;
+
+static const struct rate_test {
+    const char *name;   /* as dl_link_rate has it */
+    const char *format; /* of the pair; NULL: "row column" */
+    rate_kind kind;
+} rate_tests[] = {
+    {"host_to_device_memcpy_ce", NULL, TO_GPU},
+    {"device_to_host_memcpy_ce", NULL, FROM_GPU},
+    {"device_to_device_memcpy_read_ce", NULL, GPU_TO_GPU},
+    {"device_to_device_memcpy_write_ce", NULL, GPU_TO_GPU},
+    {"cpu_to_gpuN_by_dma_under_numaN", "cpu_to_gpu%d_by_dma_under_numa%d", TO_GPU},
+    {"gpuN_to_cpu_by_dma_under_numaN", "gpu%d_to_cpu_by_dma_under_numa%d", FROM_GPU},
+    {"cpu_and_gpuN_by_dma_under_numaN", "cpu_and_gpu%d_by_dma_under_numa%d", HOST_BOTH_WAYS},
+    {"gpuN_to_gpuN_read_by_dma", "gpu%d_to_gpu%d_read_by_dma", GPU_TO_GPU},
+    {"gpuN_to_gpuN_write_by_dma", "gpu%d_to_gpu%d_write_by_dma", GPU_TO_GPU},
+    {"gpuN_and_gpuN_read_by_dma", "gpu%d_and_gpu%d_read_by_dma", GPUS_BOTH_WAYS},
+    {"gpuN_and_gpuN_write_by_dma", "gpu%d_and_gpu%d_write_by_dma", GPUS_BOTH_WAYS},
+};
+
+static const struct rate_test *find_test(const dl_link_rate *rate)
+{
+    for (size_t t = 0; t < DL_LENGTH(rate_tests); t++)
+        if (strcmp(rate_tests[t].name, rate->name) == 0) return &rate_tests[t];
+    return NULL;
+}
+
+/* The numbers of the pair: GPUs, or a GPU and a NUMA node; false: no such pair. */
+static bool parse_pair(const struct rate_test *test, const dl_link_rate *rate, int *gpu, int *other)
+{
+    const bool two = test->kind == GPU_TO_GPU || test->kind == GPUS_BOTH_WAYS;
+    const char *format = test->format != NULL ? test->format : "%d %d";
+    if (sscanf(rate->pair, format, gpu, other) != 2) return false;
+    if (test->format == NULL && !two) *gpu = *other; /* the row is the host */
+    return *gpu >= 0 && *other >= 0 && !(two && *gpu == *other);
+}
+
+static copy copy_of(const state *s, const struct rate_test *test, int gpu, int other, int numas)
+{
+    const int sockets = dl_machine_node(&s->machine, 0)->sockets;
+    dl_place host = host_of(s, gpu);
+    if (test->format != NULL && numas >= sockets) host.index = other * sockets / numas;
+    switch (test->kind) {
+    case TO_GPU: return (copy){host, gpu_place(gpu), false};
+    case FROM_GPU: return (copy){gpu_place(gpu), host, false};
+    case HOST_BOTH_WAYS: return (copy){host, gpu_place(gpu), true};
+    case GPU_TO_GPU: return (copy){gpu_place(gpu), gpu_place(other), false};
+    case GPUS_BOTH_WAYS: break;
+    }
+    return (copy){gpu_place(gpu), gpu_place(other), true};
+}
+
+/* Of the rates from `first` on those of its test and file: medians, and the verdict on them. */
+static void compare_test(state *s, const dl_link_data *data, size_t first)
+{
+    const dl_link_rate *of = &data->rates[first];
+    const struct rate_test *test = find_test(of);
+    const int gpus = dl_machine_node(&s->machine, 0)->gpu_count;
+    double *rates = dl_calloc(3 * data->rate_count, sizeof *rates, "rates");
+    double *machine = rates + data->rate_count, *ratios = machine + data->rate_count;
+    size_t n = 0, missing = 0;
+    int gpu, other, numas = 0;
+    probe p = {.bytes = LARGE_BYTES};
+    for (size_t i = first; i < data->rate_count; i++) {
+        if (!dl_link_same_test(of, &data->rates[i])) continue;
+        if (parse_pair(test, &data->rates[i], &gpu, &other) && other >= numas) numas = other + 1;
+    }
+    for (size_t i = first; i < data->rate_count; i++) {
+        const dl_link_rate *rate = &data->rates[i];
+        if (!dl_link_same_test(of, rate) || !parse_pair(test, rate, &gpu, &other)) continue;
+        if (gpu >= gpus || (test->kind >= GPU_TO_GPU && other >= gpus)) {
+            missing++;
+            continue;
+        }
+        p.copy = copy_of(s, test, gpu, other, numas);
+        rates[n] = rate->value;
+        machine[n] = (p.copy.both_ways ? 2 : 1) * p.bytes / probe_ns(&s->links, &p) * DL_NS_PER_S;
+        ratios[n] = rates[n] / machine[n];
+        n++;
+    }
+    if (missing > 0) {
+        dl_notes_add(&s->to->notes, "%s: %zu of GPUs that the machine does not have", of->name,
+                     missing);
+    }
+    if (n > 0) {
+        dl_link_comparison *c = &DL_APPEND(s->to->items, s->to->count, "comparisons");
+        *c = (dl_link_comparison){.test = of->name, .path = of->path, .ranks = 1, .nodes = 1};
+        dl_link_part *part = &c->parts[DL_LINK_LARGE];
+        gsl_sort(rates, 1, n);
+        gsl_sort(machine, 1, n);
+        gsl_sort(ratios, 1, n);
+        c->rate_count = part->count = n;
+        c->rate_bytes_per_s = gsl_stats_median_from_sorted_data(rates, 1, n);
+        c->machine_rate = gsl_stats_median_from_sorted_data(machine, 1, n);
+        part->ratio = gsl_stats_median_from_sorted_data(ratios, 1, n);
+        part->least = ratios[0];
+        part->most = ratios[n - 1];
+        judge(s, part, KNOWN_COPY, NULL, &p, false);
+    }
+    free(rates);
+}
+
+static void compare_rates(state *s, const dl_link_data *data)
+{
+    size_t left_out = 0;
+    for (size_t i = 0; i < data->rate_count; i++) {
+        bool again = false;
+        left_out += find_test(&data->rates[i]) == NULL;
+        for (size_t before = 0; before < i && !again; before++)
+            again = dl_link_same_test(&data->rates[before], &data->rates[i]);
+        if (!again && find_test(&data->rates[i]) != NULL) compare_test(s, data, i);
+    }
+    if (left_out > 0) {
+        dl_notes_add(&s->to->notes,
+                     "%zu single rates: not compared, a machine file says nothing of copies by "
+                     "kernels, of all GPUs at once, and of latencies",
+                     left_out);
+    }
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
+                          dl_link_place place, const char *name, dl_error *err)
+{
+    state s = {.to = to, .machine_name = name};
+    dl_status status = open_machine(&s, err);
+    if (status != DL_OK) return status;
+    *to = (dl_link_comparisons){.machine = dl_strdup(name), .title = dl_strdup(s.machine.name)};
+    for (size_t i = 0; i < links->count && status == DL_OK; i++) {
+        const dl_link_result *result = &links->results[i];
+        if (!result->series->collective) {
+            compare_copies(&s, result);
+        } else if (dl_link_is_chosen(links, result->series, place)) {
+            status = compare_collective(&s, result, err);
+        }
+    }
+    if (status == DL_OK) compare_rates(&s, links->data);
+    if (status == DL_OK && to->count == 0) {
+        status = dl_error_set(err, DL_ERR_DATA, "%s: nothing in the logs is comparable%s%s", name,
+                              to->notes.count > 0 ? ": " : "",
+                              to->notes.count > 0 ? to->notes.lines[0] : "");
+    }
+    dl_links_free(&s.links);
+    dl_machine_free(&s.machine);
+    if (status != DL_OK) dl_link_comparisons_free(to);
+    return status;
+}
+
+void dl_link_comparisons_free(dl_link_comparisons *comparisons)
+{
+    for (size_t i = 0; i < comparisons->count; i++) {
+        for (int k = 0; k < DL_LINK_PARTS; k++) {
+            free(comparisons->items[i].parts[k].assumed);
+            free(comparisons->items[i].parts[k].reasons);
+        }
+        for (size_t k = 0; k < comparisons->items[i].count; k++)
+            free(comparisons->items[i].sizes[k].protocol);
+        free(comparisons->items[i].sizes);
+    }
+    free(comparisons->items);
+    free(comparisons->machine);
+    free(comparisons->title);
+    dl_notes_free(&comparisons->notes);
+    *comparisons = (dl_link_comparisons){0};
+}

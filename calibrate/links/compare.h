@@ -1,0 +1,74 @@
+/* Measured collectives and copies beside those of a machine as dlsim has it.
+ *
+ * Of each size of a collective, the time that it takes on the idle machine, with the algorithm and
+ * protocol that "auto" takes (sim/collective/collective.h); of each test of copies its rate. The
+ * ratio is the machine's time over the measured one: 0.6 is 60 % of the speed that the machine
+ * gives. What is within the bound of 1 is as expected.
+ *
+ * The bound is the largest error that is known of such times (compare.c), beside the scatter of the
+ * log. Where the machine's time rests on values that its file assumes, these are named, and the
+ * bound is that of such a machine. A time that is out of the bound is compared with that of the
+ * same machine with one thing changed (NVLink not used, one NIC, ...), to say what would explain
+ * it. */
+#ifndef DL_CALIBRATE_LINKS_COMPARE_H
+#define DL_CALIBRATE_LINKS_COMPARE_H
+
+#include "calibrate/links/links.h"
+
+/* A measured size. */
+typedef struct dl_link_compared {
+    const dl_link_point *point;
+    double machine_ns;
+    const char *algorithm; /* NULL: of a copy */
+    char *protocol;        /* NULL: likewise, or the machine has none */
+    bool outlier;          /* of the fit: does not count */
+} dl_link_compared;
+
+/* Sizes whose time is mostly latency, or mostly that of their bytes; or the copies of a test. */
+typedef struct dl_link_part {
+    size_t first, count;       /* of the sizes */
+    double ratio, least, most; /* median, lowest, highest */
+    double bound;              /* of the ratio's distance from 1 */
+    char *assumed;             /* values of the machine file, with commas; NULL: none that matter */
+    char *reasons;             /* what would explain it; NULL: it is as expected */
+} dl_link_part;
+
+enum { DL_LINK_SMALL, DL_LINK_LARGE, DL_LINK_PARTS };
+
+typedef struct dl_link_comparison {
+    const dl_link_result *result; /* borrowed; NULL: single rates */
+    const char *test, *path;      /* borrowed; of single rates */
+    int ranks, nodes;
+    bool other_device;       /* the log's GPU is none of the machine's */
+    dl_link_compared *sizes; /* [count] ascending */
+    size_t count;
+    size_t rate_count;                     /* single rates of this test */
+    double rate_bytes_per_s, machine_rate; /* medians of them */
+    dl_link_part parts[DL_LINK_PARTS];     /* of rates the second only */
+} dl_link_comparison;
+
+/* "as expected", "slower", "faster". */
+const char *dl_link_part_verdict(const dl_link_part *part);
+
+/* Owns its arrays; zero before use, release with dl_link_comparisons_free. */
+typedef struct dl_link_comparisons {
+    char *machine, *title; /* as it was given; its name in full */
+    dl_link_comparison *items;
+    size_t count;
+    dl_notes notes; /* what was not compared */
+} dl_link_comparisons;
+
+/* Compares with the machine `name` (sim/scenario/machine_catalogue.h), of nccl-tests the times in
+ * place or out of place, whichever `place` says. Nodes are added to a machine with NICs. Errors of
+ * dl_machine_open; DL_ERR_DATA if there is nothing that the machine has too. */
+dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
+                          dl_link_place place, const char *name, dl_error *err) DL_MUST_CHECK;
+void dl_link_comparisons_free(dl_link_comparisons *comparisons);
+
+void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out);
+
+/* A row per size, or per test of copies. Errors of dl_output_open and dl_output_close. */
+dl_status dl_link_comparisons_write(const dl_link_comparisons *comparisons, const char *path,
+                                    dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,229 @@
+/* Measured times beside those of a machine: for people, and as CSV. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/links/compare.h"
+#include "calibrate/links/links_internal.h"
+#include "common/alloc.h"
+#include "common/csv.h"
+#include "common/names.h"
+#include "common/options.h"
+#include "common/output.h"
+#include "common/units.h"
+#include "common/wrap.h"
+
+enum { ROWS = 8, COLUMNS = 100 }; /* sizes of a series that are printed; of a line */
+
+static bool is_expected(const dl_link_part *part)
+{
+    return fabs(part->ratio - 1) <= part->bound;
+}
+
+const char *dl_link_part_verdict(const dl_link_part *part)
+{
+    if (isnan(part->ratio)) return "not judged";
+    return is_expected(part) ? "as expected" : part->ratio < 1 ? "slower" : "faster";
+}
+
+/* Takes over `text`. */
+static void print_line(char *text, int indent, FILE *out)
+{
+    fprintf(out, "%*s", indent, "");
+    dl_wrap(out, text, indent, indent + 2, COLUMNS);
+    free(text);
+}
+
+/* One thread that calls for several GPUs takes its time for each, which small sizes wait for
+ * (docs/method.md, "Simulating"). */
+static bool waits_for_host(const dl_link_comparison *c, const dl_link_part *part)
+{
+    return c->result != NULL && c->result->series->thread_gpus > 1 &&
+           part == &c->parts[DL_LINK_SMALL] && part->ratio < 1;
+}
+
+/* Why a part may be out of the bound, or what was tried in vain; to be freed. */
+static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
+{
+    if (c->other_device) {
+        return dl_format("the log is of %s, the machine has other GPUs", c->result->series->device);
+    }
+    if (waits_for_host(c, part)) {
+        return dl_format(
+            "one thread calls for %d GPUs (nGpus), whose time this may be: measure with a "
+            "process for each GPU",
+            c->result->series->thread_gpus);
+    }
+    if (part->reasons != NULL) return dl_format("as expected if %s", part->reasons);
+    return dl_strdup(part->ratio < 1 ? "no single change of the machine that was tried gives this"
+                                     : "the machine is another one, or its file has too low rates");
+}
+
+static void print_part(const dl_link_comparison *c, const dl_link_part *part, const char *of,
+                       FILE *out)
+{
+    if (part->count == 0 || isnan(part->ratio)) return;
+    print_line(dl_format("%s: %.2f (%.2f to %.2f), %s%s %.0f %%", of, part->ratio, part->least,
+                         part->most, dl_link_part_verdict(part),
+                         is_expected(part) ? " within" : " by more than", 100 * part->bound),
+               2, out);
+    if (!is_expected(part)) print_line(explanation(c, part), 4, out);
+    if (part->assumed != NULL) print_line(dl_format("rests on assumed %s", part->assumed), 4, out);
+}
+
+static void print_size(const dl_link_compared *size, FILE *out)
+{
+    fprintf(out, "  %9s %11s %11s %6.2f  %s%s%s%s\n", DL_BYTES_TEXT(size->point->bytes),
+            DL_NS_TEXT(size->point->time_ns), DL_NS_TEXT(size->machine_ns),
+            size->machine_ns / size->point->time_ns, size->algorithm != NULL ? size->algorithm : "",
+            size->protocol != NULL ? ", " : "", size->protocol != NULL ? size->protocol : "",
+            size->outlier ? "  outlier" : "");
+}
+
+static void print_series(const dl_link_comparison *c, FILE *out)
+{
+    char name[128];
+    const dl_link_part *parts = c->parts;
+    fprintf(out, "\n%.60s", dl_link_series_text(name, sizeof name, c->result->series));
+    if (c->nodes > 1) fprintf(out, ", %d nodes", c->nodes);
+    fprintf(out, "\n  %.60s\n  %9s %11s %11s %6s  %s\n", dl_base_name(c->result->series->path),
+            "size", "measured", "machine", "ratio",
+            c->result->series->collective ? "machine's way" : "");
+    for (size_t row = 0, before = SIZE_MAX; row < ROWS; row++) {
+        const size_t i = (row * (c->count - 1) + (ROWS - 1) / 2) / (ROWS - 1);
+        if (i != before) print_size(&c->sizes[i], out);
+        before = i;
+    }
+    if (parts[DL_LINK_SMALL].count > 0) {
+        char *of = dl_format("small sizes, up to %s",
+                             DL_BYTES_TEXT(c->sizes[parts[DL_LINK_SMALL].count - 1].point->bytes));
+        print_part(c, &parts[DL_LINK_SMALL], of, out);
+        free(of);
+    }
+    if (parts[DL_LINK_LARGE].count > 0) {
+        char *of = dl_format("large sizes, from %s",
+                             DL_BYTES_TEXT(c->sizes[parts[DL_LINK_LARGE].first].point->bytes));
+        print_part(c, &parts[DL_LINK_LARGE], of, out);
+        free(of);
+    }
+}
+
+static void print_test(const dl_link_comparison *c, FILE *out)
+{
+    char *of = dl_format("%zu measured, %s/s; machine %s/s (medians)", c->rate_count,
+                         DL_BYTES_TEXT(c->rate_bytes_per_s), DL_BYTES_TEXT(c->machine_rate));
+    fprintf(out, "\n%s\n", c->test);
+    print_part(c, &c->parts[DL_LINK_LARGE], of, out);
+    free(of);
+}
+
+void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out)
+{
+    fprintf(out, "\nbeside %s (%s); ratio: speed measured over that of the machine\n",
+            comparisons->title, comparisons->machine);
+    for (size_t i = 0; i < comparisons->count; i++) {
+        const dl_link_comparison *c = &comparisons->items[i];
+        if (c->result != NULL) {
+            print_series(c, out);
+        } else {
+            print_test(c, out);
+        }
+    }
+    dl_notes_print(&comparisons->notes, "\nnot compared\n", "  - ", out);
+}
+
+/* --- CSV -------------------------------------------------------------------------------------- */
+
+static const char *const columns[] = {"file",
+                                      "name",
+                                      "place",
+                                      "ranks",
+                                      "nodes",
+                                      "bytes",
+                                      "measured_ns",
+                                      "machine_ns",
+                                      "measured_bytes_per_s",
+                                      "machine_bytes_per_s",
+                                      "ratio",
+                                      "algorithm",
+                                      "protocol",
+                                      "part",
+                                      "bound_frac",
+                                      "verdict",
+                                      "assumed",
+                                      "reasons"};
+
+/* The cells of a row before and after those of its times. */
+static void write_head(dl_csv_writer *csv, const dl_link_comparison *c)
+{
+    const dl_link_series *s = c->result != NULL ? c->result->series : NULL;
+    dl_csv_text(csv, dl_base_name(s != NULL ? s->path : c->path));
+    dl_csv_text(csv, s != NULL ? s->name : c->test);
+    dl_csv_text(csv, s != NULL ? dl_link_place_names[s->place] : "");
+    dl_csv_int(csv, c->ranks);
+    dl_csv_int(csv, c->nodes);
+}
+
+static void write_tail(dl_csv_writer *csv, const dl_link_compared *size, const dl_link_part *part,
+                       const char *name)
+{
+    dl_csv_text(csv, size != NULL && size->algorithm != NULL ? size->algorithm : "");
+    dl_csv_text(csv, size != NULL && size->protocol != NULL ? size->protocol : "");
+    dl_csv_text(csv, name);
+    dl_csv_double(csv, part->bound);
+    dl_csv_text(csv, dl_link_part_verdict(part));
+    dl_csv_text(csv, part->assumed != NULL ? part->assumed : "");
+    dl_csv_text(csv, part->reasons != NULL ? part->reasons : "");
+    dl_csv_end_row(csv);
+}
+
+static void write_rates(dl_csv_writer *csv, const dl_link_comparison *c)
+{
+    const double rates[] = {(double)NAN,         (double)NAN,     (double)NAN,
+                            c->rate_bytes_per_s, c->machine_rate, c->parts[DL_LINK_LARGE].ratio};
+    write_head(csv, c);
+    for (size_t i = 0; i < DL_LENGTH(rates); i++)
+        dl_csv_double(csv, rates[i]);
+    write_tail(csv, NULL, &c->parts[DL_LINK_LARGE], "rate");
+}
+
+static void write_size(dl_csv_writer *csv, const dl_link_comparison *c, size_t index)
+{
+    const dl_link_compared *size = &c->sizes[index];
+    const double bytes = size->point->bytes, time_ns = size->point->time_ns;
+    const double values[] = {bytes,
+                             time_ns,
+                             size->machine_ns,
+                             bytes / time_ns * DL_NS_PER_S,
+                             bytes / size->machine_ns * DL_NS_PER_S,
+                             size->machine_ns / time_ns};
+    const bool small = index < c->parts[DL_LINK_SMALL].count;
+    write_head(csv, c);
+    for (size_t i = 0; i < DL_LENGTH(values); i++)
+        dl_csv_double(csv, values[i]);
+    write_tail(csv, size, &c->parts[small ? DL_LINK_SMALL : DL_LINK_LARGE],
+               size->outlier ? "outlier"
+               : small       ? "small"
+                             : "large");
+}
+
+dl_status dl_link_comparisons_write(const dl_link_comparisons *comparisons, const char *path,
+                                    dl_error *err)
+{
+    dl_output output;
+    dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_csv_writer csv = {.out = output.out};
+    dl_csv_comment(&csv, "dlcal %s links: measured times beside those of %s (%s)", dl_version(),
+                   comparisons->title, comparisons->machine);
+    for (size_t i = 0; i < DL_LENGTH(columns); i++)
+        dl_csv_text(&csv, columns[i]);
+    dl_csv_end_row(&csv);
+    for (size_t i = 0; i < comparisons->count; i++) {
+        const dl_link_comparison *c = &comparisons->items[i];
+        for (size_t k = 0; k < c->count; k++)
+            write_size(&csv, c, k);
+        if (c->result == NULL) write_rates(&csv, c);
+    }
+    return dl_output_close(&output, err);
+}
