@@ -253,4 +253,22 @@ expect 2 "--csv needs --machine" links as_is.csv --csv beside.csv
 expect 2 "--csv would overwrite the machine file" links as_is.csv --machine crossbar.ini --csv crossbar.ini
 expect 1 "did you mean 'dgx_a100'?" links as_is.csv --machine dgx_a10
 
+# Real logs beside the machines that they are of: rates are as expected, as method.md has them.
+verdicts() { # machine, parts, logs
+    local machine=$1 parts=$2 odd
+    shift 2
+    "$tested" links "$@" --machine "$machine" --csv real.csv >/dev/null || fail "$* beside $machine"
+    odd=$(awk -F, -v parts="$parts" '!/^#/ && $14 ~ parts { n++; if ($16 != "as expected") print }
+        END { if (n < 5) print n + 0, "rows" }' real.csv)
+    [ -z "$odd" ] || fail "$machine: $odd"
+}
+logs=${DL_DATA:-./data}/links
+if [ -d "$logs" ]; then
+    verdicts dgx_a100 '^large$' "$logs"/a100_8gpu_nvswitch_*.log
+    verdicts dgx_h100 '^large$' "$logs"/h100_?gpu_nccl_tests.log
+    verdicts dgx_a100 '^rate$' "$logs"/a100_gpu_copy_bw.log
+else
+    echo "no $logs: real logs are not compared"
+fi
+
 exit $((failures > 0))
