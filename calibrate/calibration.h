@@ -112,8 +112,8 @@ typedef struct dl_comm_fit {
 dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 /* [dispatch] of traces of training on a GPU: per_worker_ns is a launch as dlprof bench measured it
- * for each operation of a step. serial_ns is 0, since the host's time that does not overlap with the
- * GPU's, the operation "dispatch", is charged beside it. Of a processor's traces nothing. */
+ * for each operation of a step. serial_ns is 0, since the host's time that does not overlap with
+ * the GPU's, the operation "dispatch", is charged beside it. Of a processor's traces nothing. */
 void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 void dl_comm_fit_free(dl_comm_fit *fit);
@@ -121,13 +121,13 @@ void dl_comm_fit_free(dl_comm_fit *fit);
 /* How long launching takes where a GPU waits for it.
  *
  * Training times an operation from the end of the one before to its own, so that where the host
- * launches more slowly than the GPU computes, an operation is as long as its launching. dlprof bench
- * times passes without such gaps ("pass"). Where one takes over 5 % less than as trained, launching a
- * step takes longer than its launches one by one, and no longer than the shortest pass of all batch
- * sizes that were trained: that is [dispatch] per_worker_ns, which goes beside the operations. These
- * and [sharing] stay as measured, with their gaps: gaps lie between short operations, and time that is
- * lost there is not made up for while the GPU works on long ones. A note says so, or that there are no
- * gaps. Without such samples nothing changes. */
+ * launches more slowly than the GPU computes, an operation is as long as its launching. dlprof
+ * bench times passes without such gaps ("pass"). Where one takes over 5 % less than as trained,
+ * launching a step takes longer than its launches one by one, and no longer than the shortest pass
+ * of all batch sizes that were trained: that is [dispatch] per_worker_ns, which goes beside the
+ * operations. These and [sharing] stay as measured, with their gaps: gaps lie between short
+ * operations, and time that is lost there is not made up for while the GPU works on long ones. A
+ * note says so, or that there are no gaps. Without such samples nothing changes. */
 dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes,
                              dl_error *err) DL_MUST_CHECK;
 
@@ -210,8 +210,9 @@ dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count);
 
 /* Fills costs->sharing from the bench traces: batch sizes are combined, by their errors and what
  * they differ by beyond. Alone, a step takes what the bench's one copy took in the same round; on a
- * GPU what training took on it, at batch sizes that were trained. Without "step" samples nothing is filled in. Zero `fit` before; release
- * with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never one alone. */
+ * GPU what training took on it, at batch sizes that were trained. Without "step" samples nothing is
+ * filled in. Zero `fit` before; release with dl_contention_fit_free. DL_ERR_DATA: k copies were
+ * measured, but never one alone. */
 dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
                                     dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_contention_fit_free(dl_contention_fit *fit);
@@ -219,14 +220,14 @@ void dl_contention_fit_free(dl_contention_fit *fit);
 /* How the step time varies around its expectation: factors in the order of each run.
  *
  *   1 copy     step time over fitted step time: the train runs of each batch size, and the bench's
- *              steps of one copy (not on a GPU) at the same batch size; the latter are left out where their mean
- *              factor is off the train runs' by more than DL_STEP_NOISE_AGREE_FRAC: then they
- *              measure something else
+ *              steps of one copy (not on a GPU) at the same batch size; the latter are left out
+ *              where their mean factor is off the train runs' by more than
+ *              DL_STEP_NOISE_AGREE_FRAC: then they measure something else
  *   k copies   step time over fitted step time times sharing: the bench's steps of k copies at
  *              once, 2 <= k <= cores, for each batch size: there cores differ, for whole runs, from
  *              one another, and disturb each other. A bench trace is one run. Of k copies on a GPU,
- *              the time of their operations there over their fitted time times k times sharing: some
- *              streams are served better than others, for many steps
+ *              the time of their operations there over their fitted time times k times sharing:
+ *              some streams are served better than others, for many steps
  *
  * Whoever resamples them needs runs to be runs and neighbours to be neighbours, so what is kept is
  * of each copy of each run the same number of consecutive steps, from its middle, where there are
@@ -257,8 +258,8 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
                                dl_notes *notes);
 void dl_step_noise_free(dl_step_noise *fit);
 
-/* Makes costs->work_steps of the numbers of samples that steps drew, if there are any, and a note: the
- * times that these take by the fitted lines, so that what disturbed those steps does not count.
+/* Makes costs->work_steps of the numbers of samples that steps drew, if there are any, and a note:
+ * the times that these take by the fitted lines, so that what disturbed those steps does not count.
  * costs->ops and linearity must be fitted, as far as there are data for them. */
 void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
@@ -285,8 +286,9 @@ dl_status dl_calibration_write(const dl_calibration *calibration, const char *pa
                                dl_error *err) DL_MUST_CHECK;
 void dl_calibration_free(dl_calibration *calibration);
 
-/* Prints the quality of a calibration for people, at most 80 columns wide but for longer words: what was read, every fit
- * with its errors and residuals, fitted against observed step times, and the notes. */
+/* Prints the quality of a calibration for people, at most 80 columns wide but for longer words:
+ * what was read, every fit with its errors and residuals, fitted against observed step times, and
+ * the notes. */
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out);
 
 /* Writes the quality of a calibration as JSON: the same content as the printed report, in ns,

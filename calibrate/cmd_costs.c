@@ -269,8 +269,8 @@ static void print(const char *path, const dl_step_costs *c)
     }
 }
 
-/* Buckets of PyTorch's DistributedDataParallel from each parameter's gradients, where a trace of all
- * of them shows these; else from their sum. */
+/* Buckets of PyTorch's DistributedDataParallel from each parameter's gradients, where a trace of
+ * all of them shows these; else from their sum. */
 static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t count,
                            dl_notes *notes)
 {

@@ -321,8 +321,8 @@ static double distance_of(uint64_t bytes, int64_t parameter_bytes)
     return fabs(log2((double)bytes / (double)parameter_bytes));
 }
 
-/* What copies between a GPU and pageable memory reach, both directions together, at the size that is
- * nearest to the parameters. */
+/* What copies between a GPU and pageable memory reach, both directions together, at the size that
+ * is nearest to the parameters. */
 static dl_value pageable_rate(const dl_dataset *dataset, int64_t parameter_bytes)
 {
     static const dl_sample_kind kinds[] = {DL_SAMPLE_H2D_PAGEABLE, DL_SAMPLE_D2H_PAGEABLE};

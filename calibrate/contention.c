@@ -78,8 +78,8 @@ typedef struct ratios {
     size_t count;
 } ratios;
 
-/* `slices`: copies take turns in long time slices, as cores do it and GPUs do not. `trained_ns`: of the
- * step alone, where it is known; 0: that of the same round. */
+/* `slices`: copies take turns in long time slices, as cores do it and GPUs do not. `trained_ns`: of
+ * the step alone, where it is known; 0: that of the same round. */
 static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices, double trained_ns,
                             const dl_contention_point *point, ratios *all, dl_error *err)
 {
@@ -98,9 +98,9 @@ static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices
     }
 }
 
-/* The operations of a step on a GPU, which the bench times likewise, of that batch size in training; 0:
- * none was trained. What dlsim makes of their costs and of the factor is then the time of k copies
- * itself, whatever the bench's short run of one copy met. */
+/* The operations of a step on a GPU, which the bench times likewise, of that batch size in
+ * training; 0: none was trained. What dlsim makes of their costs and of the factor is then the time
+ * of k copies itself, whatever the bench's short run of one copy met. */
 static double trained_on_gpu_ns(const dl_dataset *dataset, const dl_costs *costs, int64_t batch)
 {
     const double samples = (double)batch;

@@ -45,8 +45,8 @@ typedef struct dl_gpu_facts {
     size_t copy_count;
 } dl_gpu_facts;
 
-/* input_copy_ns of `copies` with a time; unknown where their bytes do not differ, or where more bytes
- * take less time: the line would meet no bytes above all that was measured. */
+/* input_copy_ns of `copies` with a time; unknown where their bytes do not differ, or where more
+ * bytes take less time: the line would meet no bytes above all that was measured. */
 dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts);
 
 /* The steps of one train trace after its warm-up, in order. */

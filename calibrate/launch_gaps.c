@@ -68,8 +68,8 @@ static dl_status find_passes(const dl_dataset *dataset, const dl_costs *costs, p
     return status;
 }
 
-/* The shortest pass of all batch sizes that were trained: launching it takes no longer, and it does not
- * depend on the batch. */
+/* The shortest pass of all batch sizes that were trained: launching it takes no longer, and it does
+ * not depend on the batch. */
 static double shortest_pass_ns(const dl_dataset *dataset, const dl_costs *costs)
 {
     size_t count;

@@ -41,8 +41,8 @@ enum { DL_HUGE_PAGE_BYTES = 2 << 20 };
 void *dl_alloc_staggered(size_t bytes, const char *purpose);
 void dl_free_staggered(void *block);
 
-/* Asks for huge pages where the block covers some, before its first touch: for large arrays that are
- * used at random. Where the kernel has none to give, pages stay small. */
+/* Asks for huge pages where the block covers some, before its first touch: for large arrays that
+ * are used at random. Where the kernel has none to give, pages stay small. */
 void dl_ask_for_huge_pages(void *block, size_t bytes);
 
 /* A copy of `text`, which must not be NULL. */

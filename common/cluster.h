@@ -75,8 +75,8 @@ typedef struct dl_cluster {
 /* Called once, at the start of main. *cluster is this process alone where no launcher is found or
  * it has started one process. DL_ERR_UNSUPPORTED where there are several and MPI is not there;
  * DL_ERR_SYSTEM where MPI does not start;
- * DL_ERR_DATA where the ranks' programs differ. After a failure the process is alone, and rank 0 (as the
- * launcher's variables say) is to print it: dl_cluster_end does. */
+ * DL_ERR_DATA where the ranks' programs differ. After a failure the process is alone, and rank 0
+ * (as the launcher's variables say) is to print it: dl_cluster_end does. */
 dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err) DL_MUST_CHECK;
 
 /* All ranks meet. Returns `status` and keeps *err where it is a failure of this rank's own; if it

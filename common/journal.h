@@ -3,10 +3,10 @@
  *   head     "dljourn1", key, number of jobs
  *   records  checksum, job, number of bytes, the bytes
  *
- * Numbers have 64 bits, as the machine stores them: the file is for the program that wrote it. It is
- * appended to and synchronised about once a second, so that whatever happens costs little more than
- * that. A record counts if its checksum (FNV-1a of what follows it) is right; reading ends at the
- * first that is not, as after a power failure, and what follows it is written again.
+ * Numbers have 64 bits, as the machine stores them: the file is for the program that wrote it. It
+ * is appended to and synchronised about once a second, so that whatever happens costs little more
+ * than that. A record counts if its checksum (FNV-1a of what follows it) is right; reading ends at
+ * the first that is not, as after a power failure, and what follows it is written again.
  *
  * The file is locked (flock) while a run has it; another one waits for two seconds, then fails. */
 #ifndef DL_COMMON_JOURNAL_H
@@ -36,9 +36,9 @@ char *dl_journal_beside(const char *output, dl_journal_mode mode);
 
 /* Opens the journal at `path` and reads what there is; else only keeps the name, for the first
  * flush. `key` stands for all that the jobs' results depend on but the program, whose version, size
- * and date are added; `jobs` is the number of jobs that the run starts with. DL_ERR_DATA if the file
- * is another run's (key, jobs), or no journal; DL_ERR_IO if it cannot be read or another process has
- * it. End it with dl_journal_end. */
+ * and date are added; `jobs` is the number of jobs that the run starts with. DL_ERR_DATA if the
+ * file is another run's (key, jobs), or no journal; DL_ERR_IO if it cannot be read or another
+ * process has it. End it with dl_journal_end. */
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
                           dl_error *err) DL_MUST_CHECK;
 

@@ -104,8 +104,8 @@ typedef struct dl_node_run {
     int first_gpu; /* how many GPUs the nodes before have */
 } dl_node_run;
 
-/* Of collectives. Of NCCL its own constants and choice are known (sim/collective/nccl.h); of another
- * one what the [protocol]s say. */
+/* Of collectives. Of NCCL its own constants and choice are known (sim/collective/nccl.h); of
+ * another one what the [protocol]s say. */
 typedef enum dl_library { DL_LIBRARY_OTHER, DL_LIBRARY_NCCL } dl_library;
 
 /* How the collectives library moves data: the time of a call, of each hop of the algorithm inside a
@@ -132,8 +132,8 @@ typedef struct dl_tcp {
                                           port's rate, and beside it; both unknown = any number */
 } dl_tcp;
 
-/* Where equal parts of the nodes are, in the order of the sites: of n nodes and k sites, the first n / k
- * (rounded up where it does not divide) are at the first one. */
+/* Where equal parts of the nodes are, in the order of the sites: of n nodes and k sites, the first
+ * n / k (rounded up where it does not divide) are at the first one. */
 typedef struct dl_site {
     char *name;
     dl_quantity bytes_per_s; /* to the others, each direction; unknown = not limited */
@@ -362,12 +362,12 @@ dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err) 
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
                                size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* The site of a node, of sites that have as many nodes each as whole numbers allow; 0 where there are
- * none. */
+/* The site of a node, of sites that have as many nodes each as whole numbers allow; 0 where there
+ * are none. */
 int dl_machine_site(const dl_machine *machine, int node);
 
-/* What long ways lie between: sites, or nodes where the machine has no sites; their number, and that
- * of a node. */
+/* What long ways lie between: sites, or nodes where the machine has no sites; their number, and
+ * that of a node. */
 int dl_machine_domains(const dl_machine *machine);
 int dl_machine_domain(const dl_machine *machine, int node);
 
@@ -380,7 +380,8 @@ dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_M
  * DL_ERR_RANGE, without a file. */
 dl_status dl_machine_check_gpus(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
-/* Reads [fabric] slots of a machine file or a scenario into the machine, where given. DL_ERR_RANGE. */
+/* Reads [fabric] slots of a machine file or a scenario into the machine, where given.
+ * DL_ERR_RANGE. */
 dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
                                 dl_error *err) DL_MUST_CHECK;
 

@@ -55,9 +55,9 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
 /* Reads "3" or "0-7", numbers below `count`; false if the text is neither. */
 bool dl_machine_parse_range(const char *text, int count, int *first, int *last);
 
-/* The sections for nodes of a kind, with those in `SECTION of KIND` in place of what these replace, as
- * a file of its own: [gpus 0-3 of t4] is its [gpus 0-3]. NULL: all sections that are of no kind. It
- * borrows keys and values; dl_machine_free_view releases the rest. */
+/* The sections for nodes of a kind, with those in `SECTION of KIND` in place of what these replace,
+ * as a file of its own: [gpus 0-3 of t4] is its [gpus 0-3]. NULL: all sections that are of no kind.
+ * It borrows keys and values; dl_machine_free_view releases the rest. */
 dl_ini dl_machine_view(const dl_ini *ini, const char *kind);
 void dl_machine_free_view(dl_ini *view);
 

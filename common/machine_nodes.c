@@ -183,8 +183,8 @@ void dl_machine_free_kinds(dl_machine *machine)
 /* --- the file as it is for one kind ----------------------------------------------------------- */
 
 /* Sections that say what is inside of a node. Those of the first two, which there is one of, are of
- * all kinds but for the keys that a kind's own has; of the others a kind has its own or all of them; with GPUs of its own, no switches and
- * NVLinks but its own. */
+ * all kinds but for the keys that a kind's own has; of the others a kind has its own or all of
+ * them; with GPUs of its own, no switches and NVLinks but its own. */
 static const char *const sorts[] = {"machine", "host",    "switch",   "gpus",
                                     "nics",    "nvlinks", "nvswitch", NULL};
 enum {

@@ -70,8 +70,8 @@ typedef struct dl_option {
 /* The target in a constant table: a field of a struct that is known only to dl_options_bind. */
 #define DL_OPTION_FIELD(type, field) ((void *)offsetof(type, field))
 
-/* Rows of such a table: the long name, the letter or 0, the field, what its type needs, and last the
- * help, after which .group = "Heading" may come. */
+/* Rows of such a table: the long name, the letter or 0, the field, what its type needs, and last
+ * the help, after which .group = "Heading" may come. */
 #define DL_OPTION_ROW(of, long_name, short_name, settings, field, shown, ...) \
     .name = (long_name), .letter = (short_name), .type = DL_OPTION_##of,      \
     .target = DL_OPTION_FIELD(settings, field), .argument = (shown), .help = __VA_ARGS__

@@ -6,8 +6,8 @@
 
 #include "common/options.h"
 
-/* "Steps to run (1..1000; default 100)". Of a range, ends are left out that only keep out what makes
- * no sense. free() it. */
+/* "Steps to run (1..1000; default 100)". Of a range, ends are left out that only keep out what
+ * makes no sense. free() it. */
 char *dl_option_description(const dl_option *option);
 
 /* An option as help and manual page list it. */

@@ -6,9 +6,9 @@
 
 #include "common/status.h"
 
-/* Layout of the counter: words 0 and 1 number the blocks of the stream, in their lower 53 bits; words 2
- * and 3 hold replicate, point and worker, 21 bits each, and the upper bits of word 1 what of the worker
- * does not fit there. The seed is the key. So two streams of one seed never
+/* Layout of the counter: words 0 and 1 number the blocks of the stream, in their lower 53 bits;
+ * words 2 and 3 hold replicate, point and worker, 21 bits each, and the upper bits of word 1 what
+ * of the worker does not fit there. The seed is the key. So two streams of one seed never
  * use the same counter, and two seeds never the same permutation. */
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker)

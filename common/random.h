@@ -20,8 +20,8 @@ typedef struct dl_random {
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker);
 
-/* Goes to a place in the stream: as if that many 32-bit numbers had been drawn from its start. Where
- * it stands. So a stream may be kept as 8 bytes. */
+/* Goes to a place in the stream: as if that many 32-bit numbers had been drawn from its start.
+ * Where it stands. So a stream may be kept as 8 bytes. */
 void dl_random_seek(dl_random *stream, uint64_t place);
 uint64_t dl_random_place(const dl_random *stream);
 

@@ -70,8 +70,8 @@ dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *val
 dl_status dl_parse_double(const char *text, double low, double high, double *value,
                           dl_error *err) DL_MUST_CHECK;
 
-/* Reads a count of 1 to 1e14, as "25.6e6" or "25.6M": in thousands (k), millions (M) or billions (B, G)
- * where it says so. Errors as dl_parse_double. */
+/* Reads a count of 1 to 1e14, as "25.6e6" or "25.6M": in thousands (k), millions (M) or billions
+ * (B, G) where it says so. Errors as dl_parse_double. */
 dl_status dl_parse_count(const char *text, double *count, dl_error *err) DL_MUST_CHECK;
 
 /* Bytes that hold any double as text: sign, 17 digits, point, "e-308" and the end. */

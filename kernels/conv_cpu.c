@@ -273,8 +273,8 @@ static int lines_left(const dl_windows *conv, int first)
  * long pieces. */
 #define GRADIENT_ROWS 12
 
-/* Pixels whose windows and gradients stay in the level-2 cache meanwhile; rows of an output that are
- * computed together. */
+/* Pixels whose windows and gradients stay in the level-2 cache meanwhile; rows of an output that
+ * are computed together. */
 #define BLOCK_PIXELS 96
 
 /* Depth of a panel of weights that stays in the cache for all rows of a block. */

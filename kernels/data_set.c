@@ -60,9 +60,9 @@ static size_t promised_bytes(const idx_file *file, uint32_t magic, size_t dimens
     return bytes < FILE_BYTES_MAX ? (size_t)bytes : FILE_BYTES_MAX;
 }
 
-/* Unpacks no more than the header promises and one byte, so that a small file that swells, or another
- * kind of file, costs a piece. A damaged gzip stream is DL_ERR_FORMAT, a read that the system refuses
- * DL_ERR_IO. */
+/* Unpacks no more than the header promises and one byte, so that a small file that swells, or
+ * another kind of file, costs a piece. A damaged gzip stream is DL_ERR_FORMAT, a read that the
+ * system refuses DL_ERR_IO. */
 static dl_status unpack(idx_file *file, gzFile stream, uint32_t magic, size_t dimensions,
                         dl_error *err)
 {

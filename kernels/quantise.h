@@ -4,9 +4,9 @@
  *   fp16   each number rounded to IEEE half precision, ties to even; what is beyond its range
  *          becomes its largest number. 2 bytes per number, no error feedback.
  *   int8   a block of numbers as whole multiples, -127 to 127, of one scale, the block's largest
- *          magnitude / 127, rounded to the nearest, ties to even. 1 byte per number and 4 per block,
- *          no error feedback. A block that holds a number that is not finite becomes NaN; one whose
- *          largest magnitude is below 2^-100 becomes 0.
+ *          magnitude / 127, rounded to the nearest, ties to even. 1 byte per number and 4 per
+ *          block, no error feedback. A block that holds a number that is not finite becomes NaN;
+ *          one whose largest magnitude is below 2^-100 becomes 0.
  *   1bit   Seide, Fu, Droppo, Li & Yu 2014 ("1-bit stochastic gradient descent"): a block of
  *          numbers v = gradient + residual is sent as one bit each, v >= 0, and the means of either
  *          side, which the receiver puts in their place; what is lost, v - sent, is the residual
@@ -20,9 +20,10 @@
  *          nearest, ties away from 0. Half a byte per number and 4 per block, no error feedback.
  *          Blocks that are not finite, or too small, as with int8.
  *
- * Blocks are DL_QUANTISE_BLOCK numbers in a row or the rest of a range, for topk whole ranges; ranges
- * are the operations' parameters, so that no block mixes layers. Seide et al. take a column of a weight matrix; some
- * columns, or part of one, are a block here, so that all blocks are of one size. */
+ * Blocks are DL_QUANTISE_BLOCK numbers in a row or the rest of a range, for topk whole ranges;
+ * ranges are the operations' parameters, so that no block mixes layers. Seide et al. take a column
+ * of a weight matrix; some columns, or part of one, are a block here, so that all blocks are of one
+ * size. */
 #ifndef DL_KERNELS_QUANTISE_H
 #define DL_KERNELS_QUANTISE_H
 
@@ -82,8 +83,8 @@ typedef struct dl_quantise_entry {
 
 /* How vectors of one length become messages. A message of fp16 is uint16_t[count], of int8
  * dl_quantise_bytes[block_count], of 1bit dl_quantise_bits[block_count], of fp4
- * dl_quantise_nibbles[block_count]; of topk each block's dl_quantise_entry[dl_quantise_kept(...)] in
- * the order of their places. */
+ * dl_quantise_nibbles[block_count]; of topk each block's dl_quantise_entry[dl_quantise_kept(...)]
+ * in the order of their places. */
 typedef struct dl_quantise_plan {
     dl_quantise kind; /* not NONE */
     double kept_frac; /* topk: above 0, at most 1; 1 unless set before the first range is added */

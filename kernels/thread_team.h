@@ -27,11 +27,11 @@ void dl_thread_team_dismiss(dl_thread_team *team);
 /* The numbers first .. last - 1 of a loop. */
 typedef void (*dl_loop_part)(const void *loop, size_t first, size_t last);
 
-/* Runs a loop over 0 .. count - 1 in parts, which the threads of the caller's team take as they come,
- * and returns when all are done; what they wrote is visible. Parts start at multiples of `grain` >= 1;
- * a loop of at most that many numbers is one part. Where the parts start depends on the number of
- * threads: the bits of what they compute must not depend on it. A part must not divide a loop
- * itself. */
+/* Runs a loop over 0 .. count - 1 in parts, which the threads of the caller's team take as they
+ * come, and returns when all are done; what they wrote is visible. Parts start at multiples of
+ * `grain` >= 1; a loop of at most that many numbers is one part. Where the parts start depends on
+ * the number of threads: the bits of what they compute must not depend on it. A part must not
+ * divide a loop itself. */
 void dl_divide(dl_loop_part part, const void *loop, size_t count, size_t grain);
 
 #endif

@@ -1,5 +1,5 @@
-/* dlprof run: profiles an unchanged program through the library that CUDA and NVTX load into it, and
- * on processors through PyTorch's own profiler. */
+/* dlprof run: profiles an unchanged program through the library that CUDA and NVTX load into it,
+ * and on processors through PyTorch's own profiler. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -218,8 +218,8 @@ dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
     return summary;
 }
 
-/* All steps after the warm-up. None: where nobody waits, a run may end before a worker without a core
- * got to one. */
+/* All steps after the warm-up. None: where nobody waits, a run may end before a worker without a
+ * core got to one. */
 typedef struct steps_sum {
     int64_t steps;
     double ns, samples;

@@ -78,7 +78,8 @@ dl_status dl_slow_list_parse(const dl_text_list *list, int workers, double **fac
                              dl_error *err) DL_MUST_CHECK;
 
 /* How the samples of steps differ: "KIND:SPREAD" of the command line, as lognormal:0.5, but "none".
- * DL_ERR_USAGE for another text, DL_ERR_NAME for an unknown kind; the range is the run's to check. */
+ * DL_ERR_USAGE for another text, DL_ERR_NAME for an unknown kind; the range is the run's to
+ * check. */
 dl_status dl_work_parse(const char *text, dl_train_work *work, dl_error *err) DL_MUST_CHECK;
 
 /* The choice that gives the set called so again (dl_data_set's name). */
@@ -120,8 +121,8 @@ void dl_device_options_table(dl_device_options *options, dl_option *table);
 dl_status dl_device_options_apply(const dl_device_options *options, dl_train_config *config,
                                   dl_error *err) DL_MUST_CHECK;
 
-/* What a run of `config` is on: the name of its GPUs ("NVIDIA H100 80GB HBM3", however many), or the
- * processor's. free() it. Falls back on the device's type where its name cannot be had. */
+/* What a run of `config` is on: the name of its GPUs ("NVIDIA H100 80GB HBM3", however many), or
+ * the processor's. free() it. Falls back on the device's type where its name cannot be had. */
 char *dl_device_text(const dl_train_config *config);
 
 /* What numbers are: "float", "double"; on a GPU that rounds the factors of products, "tf32" or

@@ -1,12 +1,12 @@
-/* When workers are absent ([failures] away, worker_mtbf_s): they fail, leave or join late, while the
- * others go on. What a worker loses and how it comes back is the mode's (sim/sync/members.h,
+/* When workers are absent ([failures] away, worker_mtbf_s): they fail, leave or join late, while
+ * the others go on. What a worker loses and how it comes back is the mode's (sim/sync/members.h,
  * sim/sync/syncer.h).
  *
- * Drawn failures are of each worker, or of each site, all of whose workers then fail at once: up for a
- * time from an exponential distribution, away for away_s, and so on, so that in the long run it is away
- * for the share away_s / (mtbf_s + away_s) of the time. The times come from a random stream of their own
- * and from nothing that happens in the run: points with the same seed and replicate have the same
- * failures.
+ * Drawn failures are of each worker, or of each site, all of whose workers then fail at once: up
+ * for a time from an exponential distribution, away for away_s, and so on, so that in the long run
+ * it is away for the share away_s / (mtbf_s + away_s) of the time. The times come from a random
+ * stream of their own and from nothing that happens in the run: points with the same seed and
+ * replicate have the same failures.
  *
  * A worker that loses what it did in an interval of T, since it fails, takes (Daly, FGCS 22 (2006),
  * equation 20, without failures while it is away)
@@ -51,20 +51,20 @@ struct dl_absentee *dl_absentees_new(int workers);
 void dl_absences_start(struct dl_team *team);
 void dl_absences_close(struct dl_team *team);
 
-/* Whether the worker's absence has come, and the mode has not let it go yet: then what it was at has
- * been cut short, or ends as it would have. */
+/* Whether the worker's absence has come, and the mode has not let it go yet: then what it was at
+ * has been cut short, or ends as it would have. */
 bool dl_absence_is_due(const struct dl_team *team, int worker);
 
 /* The worker's warm-up has ended: from now on its absences count. */
 void dl_absence_end_warm_up(struct dl_team *team, int worker);
 
-/* The mode lets the worker go, which has started nothing: it pauses until its return, which calls its
- * advance, or for good. */
+/* The mode lets the worker go, which has started nothing: it pauses until its return, which calls
+ * its advance, or for good. */
 void dl_absence_begin(struct dl_team *team, int worker);
 
-/* After the run, of all workers' time from the end of the warm-up to the end of the last step: the part
- * in which they computed steps that were not dropped (those of uploads that were not merged are not);
- * the part for which they were away. */
+/* After the run, of all workers' time from the end of the warm-up to the end of the last step: the
+ * part in which they computed steps that were not dropped (those of uploads that were not merged
+ * are not); the part for which they were away. */
 double dl_absences_goodput(const struct dl_team *team);
 double dl_absences_away(const struct dl_team *team);
 

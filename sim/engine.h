@@ -25,8 +25,8 @@ int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, vo
 
 void dl_engine_cancel(dl_engine *engine, int id);
 
-/* Handles events until none is left, or until too_long or stopped. A time that goes back is a broken
- * invariant. */
+/* Handles events until none is left, or until too_long or stopped. A time that goes back is a
+ * broken invariant. */
 void dl_engine_run(dl_engine *engine);
 
 #endif

@@ -252,10 +252,10 @@ static int level_within(const struct dl_event_far *far, const bucket *of)
     return level_of(difference_ns);
 }
 
-/* Brings the earliest bucket near, or down to a lower level. A bucket of level 0 has one time only: of
- * many in it a chunk comes near; the others wait, and what is still scheduled for that time comes
- * after them. Nothing may be scheduled until now has come to what was brought, as it was for another
- * now that the bucket was the right one. */
+/* Brings the earliest bucket near, or down to a lower level. A bucket of level 0 has one time only:
+ * of many in it a chunk comes near; the others wait, and what is still scheduled for that time
+ * comes after them. Nothing may be scheduled until now has come to what was brought, as it was for
+ * another now that the bucket was the right one. */
 static void fetch(dl_event_queue *queue)
 {
     struct dl_event_far *far = queue->far;

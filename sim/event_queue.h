@@ -1,19 +1,19 @@
 /* The pending events of a simulation, earliest first; equal times leave in the order of scheduling.
  *
  * A radix heap (Ahuja, Mehlhorn, Orlin & Tarjan, Journal of the ACM 37, 1990), which needs that no
- * event is scheduled before now, the time of the last one that left. The earliest events are near: in
- * an array, sorted. As long as there are few, that is all of them. The others are far, in buckets: a
- * time is a number with digits of 6 bits, and the highest digit in which it differs from now (the
- * level) and the value of that digit give the bucket. So a bucket stays the right one while now comes
- * nearer, the lowest bucket of the lowest level has the earliest of the far events, and events of one
- * time are always in one bucket, in the order in which they came. When all that are near have left, a
- * bucket of few events comes near; a larger one is spread over the buckets of a lower level. Thus an
- * event moves at most once per level, 11 times, however times are spread.
+ * event is scheduled before now, the time of the last one that left. The earliest events are near:
+ * in an array, sorted. As long as there are few, that is all of them. The others are far, in
+ * buckets: a time is a number with digits of 6 bits, and the highest digit in which it differs from
+ * now (the level) and the value of that digit give the bucket. So a bucket stays the right one
+ * while now comes nearer, the lowest bucket of the lowest level has the earliest of the far events,
+ * and events of one time are always in one bucket, in the order in which they came. When all that
+ * are near have left, a bucket of few events comes near; a larger one is spread over the buckets of
+ * a lower level. Thus an event moves at most once per level, 11 times, however times are spread.
  *
- * What an event calls lies in a pool that is touched when it comes and when it leaves, not while its
- * key moves. A cancelled event stays until its turn comes, or until there are as many of them as of
- * others; with all events near it leaves at once. Nothing is allocated after init but buckets when
- * they are first needed and room for cancelled events.
+ * What an event calls lies in a pool that is touched when it comes and when it leaves, not while
+ * its key moves. A cancelled event stays until its turn comes, or until there are as many of them
+ * as of others; with all events near it leaves at once. Nothing is allocated after init but buckets
+ * when they are first needed and room for cancelled events.
  *
  * Invariant: times are int64 ns, 0 <= now <= each time; all that are near come before all that are
  * far.
@@ -64,15 +64,16 @@ typedef struct dl_event_queue {
 void dl_event_queue_init(dl_event_queue *queue, int capacity);
 void dl_event_queue_free(dl_event_queue *queue); /* a zeroed queue is fine */
 
-/* Schedules, at the time of the last event that left or later. Returns an id that is valid until the
- * event leaves the queue. A full queue is a broken invariant. O(1) amortised. */
+/* Schedules, at the time of the last event that left or later. Returns an id that is valid until
+ * the event leaves the queue. A full queue is a broken invariant. O(1) amortised. */
 int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
                         int index);
 
 /* Removes the earliest event into *event; false if there is none. O(1) amortised. */
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event);
 
-/* Removes the pending event `id`; an id that is not pending is a broken invariant. O(1) amortised. */
+/* Removes the pending event `id`; an id that is not pending is a broken invariant. O(1)
+ * amortised. */
 void dl_event_queue_cancel(dl_event_queue *queue, int id);
 
 #endif

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* Expected time of `work_s` and what follows it, `after_s`, until both are done without a failure. */
+/* Expected time of `work_s` and what follows it, `after_s`, until both are done without a
+ * failure. */
 static double expected_s(const dl_failures *f, double mean_s, double work_s, double after_s)
 {
     return mean_s * exp(f->restart_s / mean_s) * expm1((work_s + after_s) / mean_s);

@@ -198,8 +198,9 @@ void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t work
     if (config->expected != NULL) noise->deal = (uint32_t)first_deal(worker, config->workers);
 }
 
-/* Puts the generator where the worker's stream is. Point 0 for every point of a sweep: common random
- * numbers, so that points that are compared differ by their systems and not by their luck. */
+/* Puts the generator where the worker's stream is. Point 0 for every point of a sweep: common
+ * random numbers, so that points that are compared differ by their systems and not by their
+ * luck. */
 static gsl_rng *enter_stream(const dl_noise_source *source, const dl_noise *noise)
 {
     dl_random *stream = source->rng->state;

@@ -108,8 +108,8 @@ gsl_rng *dl_gsl_random_create(const dl_random *stream);
 /* Which of run_count >= 1 measured runs a replicate takes: all of them come up evenly. */
 size_t dl_noise_run(uint32_t replicate, size_t run_count);
 
-/* The noise of a replicate, and of one worker in it: a separate stream. dl_noise_source_free accepts a
- * zeroed object. */
+/* The noise of a replicate, and of one worker in it: a separate stream. dl_noise_source_free
+ * accepts a zeroed object. */
 void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config, uint64_t seed,
                           uint32_t replicate);
 void dl_noise_source_free(dl_noise_source *source);

@@ -220,9 +220,9 @@ static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, con
 }
 
 /* What an exchange of processes adds to a step whose backward pass takes backward_ns, with the
- * broadcast of buffers before it; and what is left of it where all but the last process have waited.
- * These leave a core to the last one's threads: nothing that is in flight during its backward pass
- * slows that down. */
+ * broadcast of buffers before it; and what is left of it where all but the last process have
+ * waited. These leave a core to the last one's threads: nothing that is in flight during its
+ * backward pass slows that down. */
 static void find_reduce_ns(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, double backward_ns, double *ns, double *late_ns)
 {
@@ -417,8 +417,9 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
 
-/* For which the workers' nodes send nothing before an average, in ns: its local steps of the slowest GPU,
- * without what [noise] adds; with a lag it is less, as averages take place meanwhile. */
+/* For which the workers' nodes send nothing before an average, in ns: its local steps of the
+ * slowest GPU, without what [noise] adds; with a lag it is less, as averages take place
+ * meanwhile. */
 static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gpu_steps steps)
 {
     double step_ns = 0;
@@ -475,10 +476,11 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     return dl_gpus_create(gpus, &gpus_config, err);
 }
 
-/* Gradients are copied into buckets and back by DistributedDataParallel, with any number of workers: half
- * of it is part of the backward pass, half comes after the last bucket's exchange. Gradients that are
- * views of their buckets need not be copied back, nor do those of which a worker needs its part only
- * (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py). */
+/* Gradients are copied into buckets and back by DistributedDataParallel, with any number of
+ * workers: half of it is part of the backward pass, half comes after the last bucket's exchange.
+ * Gradients that are views of their buckets need not be copied back, nor do those of which a worker
+ * needs its part only (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's
+ * _fsdp_collectives.py). */
 static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario,
                               const dl_point *point)
 {
@@ -586,8 +588,8 @@ static dl_gpu_steps gpu_steps(const dl_run_config *config, const dl_costs *costs
 }
 
 /* Of GPUs' steps without noise and exchange; NULL for workers on cores. Batches that are made ahead
- * take no time of a step, nor do launches ahead, unless they take longer than all else. The caller's to
- * free. */
+ * take no time of a step, nor do launches ahead, unless they take longer than all else. The
+ * caller's to free. */
 static double *steps_alone_ns(dl_gpu_steps steps, const dl_gpu_options *gpu,
                               const dl_workload *workload, const double *slow, int workers)
 {

@@ -12,8 +12,8 @@
 #include "sim/platform/platform.h"
 #include "sim/scenario/scenario.h"
 
-/* Steps of all workers of a run that are kept one by one: of more, quantiles are off by a thousandth
- * at most (sim/tally.h). Numbers by worker and staleness that a result has at most. */
+/* Steps of all workers of a run that are kept one by one: of more, quantiles are off by a
+ * thousandth at most (sim/tally.h). Numbers by worker and staleness that a result has at most. */
 #define DL_LOG_STEPS (1 << 20)
 #define DL_STALENESS_NUMBERS (1 << 22)
 
@@ -34,8 +34,8 @@ extern const char *const dl_part_names[DL_PART_COUNT];
 /* Which part a worker's time in a state is of. */
 dl_part dl_part_of(dl_worker_state state);
 
-/* How a run is simulated; but for tests, as it is fastest. The outcome is the same, but for rounding
- * where steps are not kept one by one. */
+/* How a run is simulated; but for tests, as it is fastest. The outcome is the same, but for
+ * rounding where steps are not kept one by one. */
 typedef enum dl_run_way {
     DL_RUN_FASTEST,
     DL_RUN_BY_EVENTS, /* with events for each worker */

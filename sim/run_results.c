@@ -13,7 +13,8 @@
 const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
                                                   "averaging", "waiting",  "input"};
 
-/* The quantile of values[count], which change their places: only those on which it depends are sorted. */
+/* The quantile of values[count], which change their places: only those on which it depends are
+ * sorted. */
 static double quantile(double *values, size_t count, double share)
 {
     if (count == 0) return 0;
@@ -306,7 +307,8 @@ static double outer_steps_done(const dl_team *team)
     return sum / team->config.workers;
 }
 
-/* Time of communication threads in exchanges, without waiting for others', of an outer step of one. */
+/* Time of communication threads in exchanges, without waiting for others', of an outer step of
+ * one. */
 static double exchanged_by_threads_s(const dl_team *team)
 {
     double sum_ns = 0;

@@ -14,8 +14,8 @@
  *
  * Where compute was scaled from another GPU (sim/scenario/scaling.h) or estimated ([spread]
  * compute_frac of the costs, twice of which counts), each point is run twice more, with compute as
- * slow and as fast as it may be, and the intervals are widened by that; or, with draw_compute, it is
- * drawn too: log-normal, the same draws for all costs that are of one GPU.
+ * slow and as fast as it may be, and the intervals are widened by that; or, with draw_compute, it
+ * is drawn too: log-normal, the same draws for all costs that are of one GPU.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
@@ -23,8 +23,8 @@
  * A point that does not fit into its GPUs' memory is not run; nor is such a baseline, without which
  * there is no speedup.
  *
- * Each run is its own job (common/jobs.h) and leaves its result in its own place, and places are read
- * in order: the rows depend on the number of neither threads nor ranks.
+ * Each run is its own job (common/jobs.h) and leaves its result in its own place, and places are
+ * read in order: the rows depend on the number of neither threads nor ranks.
  */
 #ifndef DL_SIM_SWEEP_H
 #define DL_SIM_SWEEP_H

@@ -1,5 +1,5 @@
-/* How often durations came up, without keeping each: bins of a relative width of 2^-10, a thousandth,
- * and of 1 ns below 1024 ns, as in HdrHistogram. 442 KB, however many are added. */
+/* How often durations came up, without keeping each: bins of a relative width of 2^-10, a
+ * thousandth, and of 1 ns below 1024 ns, as in HdrHistogram. 442 KB, however many are added. */
 #ifndef DL_SIM_TALLY_H
 #define DL_SIM_TALLY_H
 

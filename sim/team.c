@@ -657,9 +657,9 @@ bool dl_team_is_stuck(const dl_team *team)
     return !team->engine.too_long && !team->engine.stopped && team->waiting_count > 0;
 }
 
-/* An exchange that not all have come to when the run ends never takes place: of communication threads,
- * whose workers need not be in the same step then, of workers whose intervals differ, and of workers of
- * which some were away. */
+/* An exchange that not all have come to when the run ends never takes place: of communication
+ * threads, whose workers need not be in the same step then, of workers whose intervals differ, and
+ * of workers of which some were away. */
 static bool may_abandon(const dl_team *team)
 {
     return team->stopping &&

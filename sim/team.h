@@ -106,8 +106,8 @@ struct dl_syncer;
 struct dl_syncer_config;
 struct dl_members;
 
-/* What a mode's workers wait for, where that is simple enough to work a run out without an event for
- * each worker (sim/platform/platform.h, run_directly). */
+/* What a mode's workers wait for, where that is simple enough to work a run out without an event
+ * for each worker (sim/platform/platform.h, run_directly). */
 typedef enum dl_coupling {
     DL_COUPLING_OTHER, /* anything but the following */
     DL_COUPLING_NONE,  /* for nothing */
@@ -115,11 +115,12 @@ typedef enum dl_coupling {
     DL_COUPLING_GRADIENTS,
     /* They update in each step, and after each interval of them meet, average, meet again, pull. */
     DL_COUPLING_PARAMETERS,
-    /* Each pushes its gradient, has the server apply it under the lock and pulls under it, where it is
-     * within the bound of clocks; else it waits for that before it pulls. */
+    /* Each pushes its gradient, has the server apply it under the lock and pulls under it, where it
+     * is within the bound of clocks; else it waits for that before it pulls. */
     DL_COUPLING_SERVER,
     /* The same, but the gradient counts as soon as the worker has the lock, the server applies
-     * update_gradients of them at once, and those who are not the last of these pull what there is. */
+     * update_gradients of them at once, and those who are not the last of these pull what there
+     * is. */
     DL_COUPLING_SOME,
     /* After each step all push, meet, have the server sum, meet again and pull. */
     DL_COUPLING_SUMS
@@ -150,12 +151,12 @@ typedef struct dl_team_observer {
      * `version`. */
     void (*contribute)(void *user, int worker, int64_t step, int64_t read);
     void (*update)(void *user, int64_t version, int64_t now_ns);
-    /* Of a syncer (sim/sync/syncer.h): what of `event`, by its dl_syncer_event; the worker has ended
-     * `steps` steps. */
+    /* Of a syncer (sim/sync/syncer.h): what of `event`, by its dl_syncer_event; the worker has
+     * ended `steps` steps. */
     void (*syncer)(void *user, int event, int worker, int64_t steps, int64_t version,
                    int64_t now_ns);
-    /* Once one of these has set it, the run ends with the next step of a worker, and has no figures.
-     * Not of split models. */
+    /* Once one of these has set it, the run ends with the next step of a worker, and has no
+     * figures. Not of split models. */
     const bool *is_enough;
     /* Only of split models (sim/pipeline/pipeline.h), whose GPUs count as workers here. */
     void (*pass)(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
@@ -175,10 +176,10 @@ typedef struct dl_team_config {
     const dl_costs *costs;       /* the run's own; read by init only */
     const dl_workload *workload; /* borrowed until free */
     /* Of processes on cores. They reduce: an average takes reduce_ns from the last worker's arrival
-     * on, is everywhere then, and nothing is pushed or pulled. Of that the others do as much as they
-     * have time for before the last one arrives, until reduce_late_ns are left. Else a push and a pull are half a
-     * round trip each (borrowed until free, NULL if there is none), which takes so long while all
-     * workers keep cores busy; side_by_side is dl_side_by_side of them. */
+     * on, is everywhere then, and nothing is pushed or pulled. Of that the others do as much as
+     * they have time for before the last one arrives, until reduce_late_ns are left. Else a push
+     * and a pull are half a round trip each (borrowed until free, NULL if there is none), which
+     * takes so long while all workers keep cores busy; side_by_side is dl_side_by_side of them. */
     bool reduces;
     double reduce_ns, reduce_late_ns;
     const dl_collective_cost *roundtrip;
@@ -222,8 +223,8 @@ typedef struct dl_team_config {
     const dl_team_observer *observer; /* NULL = none */
 } dl_team_config;
 
-/* 192 bytes, of which there are as many as workers: what only some runs need lies elsewhere. Three lines of
- * the cache, the first two of which have what every step needs. */
+/* 192 bytes, of which there are as many as workers: what only some runs need lies elsewhere. Three
+ * lines of the cache, the first two of which have what every step needs. */
 typedef struct dl_worker {
     int16_t stage;            /* of the step, for the mode */
     uint8_t state;            /* dl_worker_state */
@@ -407,8 +408,8 @@ void dl_team_pause(dl_team *team, int worker);
 void dl_team_resume(dl_team *team, int worker);
 void dl_team_retire(dl_team *team, int worker);
 
-/* For platforms that work runs out: one more applied gradient with this staleness; one that waits for an
- * update; at the end, what no update has of the worker is left over. */
+/* For platforms that work runs out: one more applied gradient with this staleness; one that waits
+ * for an update; at the end, what no update has of the worker is left over. */
 void dl_team_tally_staleness(dl_team_tallies *tallies, int staleness);
 void dl_team_add_pending(dl_team *team, int worker, int staleness);
 void dl_team_leave_over(dl_team *team, int worker);

@@ -219,8 +219,8 @@ static double log_sd(double ratio)
     return sqrt(log1p(2 * square / (1 + sqrt(1 + 4 * square))));
 }
 
-/* Evenly between the bounds: of a time; of a rate, which is the number at its upper bound as then it
- * does least, its inverse, the time of a byte. */
+/* Evenly between the bounds: of a time; of a rate, which is the number at its upper bound as then
+ * it does least, its inverse, the time of a byte. */
 static void draw_bounded(dl_value *value, double z)
 {
     const double u = gsl_cdf_ugaussian_P(z), low = value->low, high = value->high;
@@ -271,9 +271,9 @@ static size_t starts_of(const dl_collective_cost *cost)
  *   ln factor = sum of z_k (x_k - mean of x) / sqrt(c),  z normal, c chi-squared with n - 1 degrees
  *
  * which is Student's t of n - 1 degrees times their standard deviation, as the predictive
- * distribution of normal values of unknown variance is (Gelman et al., Bayesian Data Analysis, 3.2);
- * that the center is not known either is in the times' own errors. Sections that share z and c keep
- * their correlation over the starts. */
+ * distribution of normal values of unknown variance is (Gelman et al., Bayesian Data Analysis,
+ * 3.2); that the center is not known either is in the times' own errors. Sections that share z and
+ * c keep their correlation over the starts. */
 static double factor_of_start(const dl_collective_cost *cost, const double *normals,
                               const double *squares)
 {

@@ -56,8 +56,8 @@ typedef struct dl_workload {
     size_t gradient_count;
 } dl_workload;
 
-/* The work of a worker that has `batch` samples a step, without compression. Unknown costs come out as 0 (or as no
- * limit): ask dl_costs_missing for what the run needs first. */
+/* The work of a worker that has `batch` samples a step, without compression. Unknown costs come out
+ * as 0 (or as no limit): ask dl_costs_missing for what the run needs first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
 
 /* Sets its times of compute to those of a GPU of the machine's model of this number. */
@@ -80,10 +80,10 @@ typedef struct dl_process_reduces {
 } dl_process_reduces;
 
 /* What the all-reduces of processes, one for each of gradients[count >= 1], add to a step with a
- * backward pass of backward_ns >= 0; ns >= 0. Each starts when its gradients are ready, or after the
- * one before it. One that has ended before the last one starts costs what it costs beside computing;
- * the last one has company while the one before it is still under way, and the time is linear in the
- * share of that one which was left. */
+ * backward pass of backward_ns >= 0; ns >= 0. Each starts when its gradients are ready, or after
+ * the one before it. One that has ended before the last one starts costs what it costs beside
+ * computing; the last one has company while the one before it is still under way, and the time is
+ * linear in the share of that one which was left. */
 double dl_buckets_ns(const dl_process_reduces *reduces, const dl_gradients_ready *gradients,
                      size_t count, double backward_ns);
 
@@ -101,9 +101,9 @@ void dl_workload_compress(dl_workload *workload, const dl_costs *costs,
 /* A vector of `bytes` becomes a message, which is copied and becomes a vector again. */
 dl_work dl_message_work(const dl_workload *workload, double bytes);
 
-/* A vector of `bytes` is copied, and another one subtracted from the copy or added to it: of what was
- * learned, or the average of that. Without the copy it is three of the five vectors that this reads and
- * writes. */
+/* A vector of `bytes` is copied, and another one subtracted from the copy or added to it: of what
+ * was learned, or the average of that. Without the copy it is three of the five vectors that this
+ * reads and writes. */
 dl_work dl_learned_work(const dl_workload *workload, double bytes, bool copies);
 
 /* One piece after the other. */
@@ -113,8 +113,9 @@ dl_work dl_work_add(dl_work first, dl_work second);
  * between the known k (k = 1: 1 unless given), and that of the largest known k beyond it. */
 double dl_sharing(const dl_costs *costs, int k);
 
-/* How much longer a step takes than alone when k >= 1 workers compute side by side on `cores` cores:
- * by how much they slow each other, and their time slices where there are more workers than cores. */
+/* How much longer a step takes than alone when k >= 1 workers compute side by side on `cores`
+ * cores: by how much they slow each other, and their time slices where there are more workers than
+ * cores. */
 double dl_side_by_side(const dl_costs *costs, int k, int cores);
 
 /* Largest k with a known copies_k; 1 if there is none. */
@@ -129,10 +130,10 @@ int dl_sharing_known(const dl_costs *costs);
  *
  * cut where its key's range ends. Errors of different values are taken as independent, but for the
  * times of one collective, which all are as many standard errors away. Where collectives were
- * measured in several starts of a benchmark, the draw is of another start, the same for all of them:
- * the logarithm of its factor is Student's t times the standard deviation of theirs. NULL: the costs
- * as they are. *drawn borrows everything from `costs` but its operations, the machine's numbers and
- * the collectives with their times: release with dl_costs_draw_free. */
+ * measured in several starts of a benchmark, the draw is of another start, the same for all of
+ * them: the logarithm of its factor is Student's t times the standard deviation of theirs. NULL:
+ * the costs as they are. *drawn borrows everything from `costs` but its operations, the machine's
+ * numbers and the collectives with their times: release with dl_costs_draw_free. */
 void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn);
 void dl_costs_draw_free(dl_costs *drawn);
 
@@ -146,12 +147,12 @@ void dl_costs_draw_free(dl_costs *drawn);
  *   roundtrip           N (latency + bytes / rate): one server, which serves one at a time */
 void dl_costs_draw_processes(dl_costs *drawn, int workers);
 
-/* The exchange of that kind among the number of processes nearest to `workers` that was measured, all
- * on one machine; NULL without any, and if `workers` were. Borrowed. */
+/* The exchange of that kind among the number of processes nearest to `workers` that was measured,
+ * all on one machine; NULL without any, and if `workers` were. Borrowed. */
 const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, int workers);
 
-/* Adds to drawn costs the exchanges of `workers` processes that were measured of other numbers only,
- * times those of the nearest, by the messages above and [gloo] ranks_factor. */
+/* Adds to drawn costs the exchanges of `workers` processes that were measured of other numbers
+ * only, times those of the nearest, by the messages above and [gloo] ranks_factor. */
 void dl_costs_draw_other_ranks(dl_costs *drawn, int workers);
 
 /* Whether some value has a standard error, so that draws differ from the costs. */

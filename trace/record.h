@@ -75,7 +75,8 @@ typedef struct dl_record {
  *              one vector   -            1            -        a model's parameters to a message of
  *                                                              each kind of kernels/quantise.h, and
  *                                                              back; topk of a hundredth
- *   "learned"  one vector   -            1            -        a copy of parameters, from which others
+ *   "learned"  one vector   -            1            -        a copy of parameters, from which
+ *              others
  *                                                              are subtracted
  *   of memory, beyond the caches: all threads together, see profiler/bench/bench_internal.h
  *   "triad"    one array    -            working      -        a = b + s c of STREAM

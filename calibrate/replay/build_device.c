@@ -34,9 +34,9 @@ static device_work *list_works(const dl_trace *trace, size_t *count)
     return works;
 }
 
-/* Gives each of works[count], of one stream, the first lane that is free when it starts. The lanes are
- * the leaves of a tree, from `leaves` on: the end of a lane's last work, and above it the least of
- * both children. */
+/* Gives each of works[count], of one stream, the first lane that is free when it starts. The lanes
+ * are the leaves of a tree, from `leaves` on: the end of a lane's last work, and above it the least
+ * of both children. */
 static void share_out(device_work *works, size_t count)
 {
     size_t leaves = 1;

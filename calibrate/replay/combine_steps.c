@@ -115,7 +115,8 @@ static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
-/* The host's time to launch a step, and what of it are external waits, of the traces that give it. */
+/* The host's time to launch a step, and what of it are external waits, of the traces that give
+ * it. */
 static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
 {
     double sum = 0, error = 0, waits = 0, known = 0;

@@ -269,8 +269,8 @@ static double mean_waiting_ns(const dl_cpu_training *cpu)
     return dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean + of_loader;
 }
 
-/* Makes the operations' step what it took without the profiler, where the trace says that: PyTorch's
- * profiler makes every operator a few microseconds longer. */
+/* Makes the operations' step what it took without the profiler, where the trace says that:
+ * PyTorch's profiler makes every operator a few microseconds longer. */
 static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
                                 const dl_trace *trace, dl_notes *notes)
 {

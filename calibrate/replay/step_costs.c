@@ -206,7 +206,8 @@ static dl_status device_step_without(taking *t, unsigned kinds, double *step_ns,
     return status;
 }
 
-/* What a step takes on the host when nodes of some kinds take no time; NaN if no launches are known. */
+/* What a step takes on the host when nodes of some kinds take no time; NaN if no launches are
+ * known. */
 typedef struct host_step {
     double median_ns, mean_ns;
 } host_step;
@@ -443,9 +444,9 @@ static double far_from(size_t period, size_t count, double runs)
     return fabs(log((double)count / (double)period / runs));
 }
 
-/* The period of the bytes of all[count] of which these are most nearly `runs`; `count` if they do not
- * repeat. By the lengths of the borders, each the next shorter one of the last (Knuth, Morris and Pratt
- * 1977). */
+/* The period of the bytes of all[count] of which these are most nearly `runs`; `count` if they do
+ * not repeat. By the lengths of the borders, each the next shorter one of the last (Knuth, Morris
+ * and Pratt 1977). */
 static size_t period_of(const addition *all, size_t count, double runs)
 {
     size_t *border = dl_calloc(count + 1, sizeof *border, "gradients");
@@ -464,8 +465,9 @@ static size_t period_of(const addition *all, size_t count, double runs)
     return period;
 }
 
-/* The gradients that AccumulateGrad adds, which a trace with shapes has, in a pass: the host is ahead of
- * its device, so they belong to no step by their time, but repeat with every pass. 0 = unknown. */
+/* The gradients that AccumulateGrad adds, which a trace with shapes has, in a pass: the host is
+ * ahead of its device, so they belong to no step by their time, but repeat with every pass. 0 =
+ * unknown. */
 static double bytes_added_in_a_pass(const taking *t, size_t passes)
 {
     addition *all = NULL;
@@ -487,9 +489,9 @@ static double bytes_added_in_a_pass(const taking *t, size_t passes)
     return bytes;
 }
 
-/* Without all-reduces the parameters are as large as the gradients that are added up. Else a model is
- * copied to its device before its first regular step, and these bytes are taken for its parameters',
- * unless the update is too short to touch as many, or too long. */
+/* Without all-reduces the parameters are as large as the gradients that are added up. Else a model
+ * is copied to its device before its first regular step, and these bytes are taken for its
+ * parameters', unless the update is too short to touch as many, or too long. */
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
     costs->parameter_bytes = bytes_added_in_a_pass(t, costs->passes);
@@ -592,9 +594,9 @@ static dl_status use_external(taking *t, dl_external external, dl_error *err)
 }
 
 /* The host's part of a step, and how much of it is waits for what is not in the trace. Of what the
- * host does, the median step counts: the mean of a few dozen would hold what other processes and the
- * program's own start took from some of them. Of the waits, the mean: those of a loader that stalls
- * every few steps are in few of them, and last. */
+ * host does, the median step counts: the mean of a few dozen would hold what other processes and
+ * the program's own start took from some of them. Of the waits, the mean: those of a loader that
+ * stalls every few steps are in few of them, and last. */
 static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_threads;

@@ -408,7 +408,8 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
 }
 
 /* What the rows say of a cost that they do not determine: a time from 0, or the least that its key
- * may have, up to the bound; a rate from the bound on. What the fit took is its end that does least.
+ * may have, up to the bound; a rate from the bound on. What the fit took is its end that does
+ * least.
  */
 static dl_value bounded_value(const dl_table_fit *fit, const dl_table_model *model, size_t j)
 {

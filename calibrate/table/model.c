@@ -191,7 +191,8 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
 /* --- what was simulated ---------------------------------------------------------------------- */
 
 /* The search comes back to the same costs: to the end of a descent, to its differences, and, when
- * rows are left out one after another, to those of each point. Nothing is kept beyond MEMORY_MAX. */
+ * rows are left out one after another, to those of each point. Nothing is kept beyond
+ * MEMORY_MAX. */
 #define MEMORY_MAX 16384
 
 typedef struct dl_table_memory {

@@ -1,6 +1,7 @@
-/* Fits on several ranks (common/cluster.h). Rank 0 searches; where it simulates, it tells the others
- * the costs that it has come to, and all share the points. So the search is that of one process, bit
- * for bit, and every simulation of it, those of leaving rows out too, has all ranks. */
+/* Fits on several ranks (common/cluster.h). Rank 0 searches; where it simulates, it tells the
+ * others the costs that it has come to, and all share the points. So the search is that of one
+ * process, bit for bit, and every simulation of it, those of leaving rows out too, has all
+ * ranks. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -164,8 +164,8 @@ void dl_table_costs_free(dl_table_costs *list);
 #define DL_TABLE_ROWS_LINEAR 12 /* see left out */
 #define DL_TABLE_ROWS_A_COST 2  /* below, a row has too few others to be outvoted */
 
-/* A rate that the GPUs of a node share, that was not fitted, and that explains the rows much better:
- * the time of exchange grows with the GPUs of a node. */
+/* A rate that the GPUs of a node share, that was not fitted, and that explains the rows much
+ * better: the time of exchange grows with the GPUs of a node. */
 typedef struct dl_table_proposal {
     char *name; /* "[machine host] root_bytes_per_s"; NULL: there is none */
     double value;

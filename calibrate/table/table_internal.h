@@ -103,7 +103,8 @@ typedef struct dl_table_simulation {
 /* Puts into per_s[scenario->point_count], for each wanted point, the throughput of steps that
  * repeat or, where they do not, that of the second half of a run of 2 N steps: from that run and
  * one of N, so that steps that the host is ahead of the GPUs, and batches in stock, are not
- * counted. N is `steps`, and more where there are such, in whole intervals. Fails as dl_run (of the first point that does), or as dl_jobs_run. */
+ * counted. N is `steps`, and more where there are such, in whole intervals. Fails as dl_run (of the
+ * first point that does), or as dl_jobs_run. */
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s,
                             dl_error *err) DL_MUST_CHECK;
 
@@ -111,7 +112,8 @@ dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s
  * read different files. *key is for a journal. */
 dl_status dl_table_ranks_compare(const dl_table_fit *fit, const dl_table_fit_config *config,
                                  dl_status status, uint64_t *key, dl_error *err) DL_MUST_CHECK;
-/* Rank 0: what comes next is this simulation; there are none any more. Does nothing without ranks. */
+/* Rank 0: what comes next is this simulation; there are none any more. Does nothing without
+ * ranks. */
 dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *err) DL_MUST_CHECK;
 void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster);
 /* Other ranks: takes part in rank 0's simulations until it has no more. */
@@ -122,8 +124,9 @@ dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *con
 dl_status dl_table_fit_key(const dl_table_fit *fit, const dl_table_fit_config *config,
                            uint64_t *key, dl_error *err) DL_MUST_CHECK;
 
-/* Looks for a rate of the host that belongs into the list (dl_table_proposal), with the costs of the
- * model's search from x on. The model's costs must be set again after it. Fails as dl_table_model_set.
+/* Looks for a rate of the host that belongs into the list (dl_table_proposal), with the costs of
+ * the model's search from x on. The model's costs must be set again after it. Fails as
+ * dl_table_model_set.
  */
 dl_status dl_table_propose(dl_table_proposal *proposal, dl_table_model *model, const double *x);
 

@@ -2,9 +2,9 @@
  *
  * How vectors are summed to the bits of one process, with n vectors a rank of `size` ranks:
  *
- *   n = 1   each rank gets its piece of all vectors (all to all), sums it in the order of the ranks,
- *           and all gather the pieces: a rank sends 2 (size - 1) / size of a vector, the least that
- *           there is
+ *   n = 1   each rank gets its piece of all vectors (all to all), sums it in the order of the
+ *           ranks, and all gather the pieces: a rank sends 2 (size - 1) / size of a vector, the
+ *           least that there is
  *   n > 1   piece after piece the sum goes from rank to rank, each of which adds its own vectors,
  *           and then the same way round again from the last one: a rank sends at most two vectors
  *           (with 2 ranks one), however many it has. All to all it would be (n + 1) (size - 1) /
@@ -48,8 +48,8 @@
 #define PATIENCE_NS 1000000
 #define NAP_NS 50000
 
-/* Numbers of a vector that are exchanged at once, so that the next ones are on their way while these
- * are summed. */
+/* Numbers of a vector that are exchanged at once, so that the next ones are on their way while
+ * these are summed. */
 #define BLOCK_NUMBERS ((size_t)1 << 20)
 
 /* Pieces of the result that are under way at once. */
@@ -226,8 +226,8 @@ static dl_status look(mpi_ranks *g)
     return fail(g, "rank %d on %s has gone: its process has ended", ended, g->members[ended].host);
 }
 
-/* "rank 2 on node1, rank 3 on node2": those who do not answer. Each rank has a receive ready for one
- * call of each other one, which MPI answers as long as the rank calls it at all. */
+/* "rank 2 on node1, rank 3 on node2": those who do not answer. Each rank has a receive ready for
+ * one call of each other one, which MPI answers as long as the rank calls it at all. */
 static char *names_of_silent(mpi_ranks *g)
 {
     MPI_Request calls[DL_RANKS_MAX];
@@ -384,8 +384,8 @@ static dl_status make_room(mpi_ranks *g, window *w, MPI_Request **room)
     return wait_for(g, *room, 1);
 }
 
-/* How a block is divided over the ranks, and what one of them sends and receives: numbers, and where
- * they start. Nobody sends to itself. */
+/* How a block is divided over the ranks, and what one of them sends and receives: numbers, and
+ * where they start. Nobody sends to itself. */
 typedef struct division {
     int pieces[DL_RANKS_MAX], starts[DL_RANKS_MAX];
     int sent[DL_RANKS_MAX], received[DL_RANKS_MAX], places[DL_RANKS_MAX];
@@ -405,7 +405,8 @@ static void divide(const dl_rank_group *group, size_t count, division *d)
     }
 }
 
-/* One vector a rank: what is under way of the sum. Of two blocks at once the pieces are exchanged. */
+/* One vector a rank: what is under way of the sum. Of two blocks at once the pieces are
+ * exchanged. */
 typedef struct pieces {
     mpi_ranks *group;
     char *result;

@@ -48,8 +48,8 @@ struct dl_rank_group {
      * in a call. */
     bool (*lost)(dl_rank_group *group);
 
-    /* This rank has failed: so do all calls of the other ranks, with its text, and its own ones. Any
-     * thread, also while another one is in a call. */
+    /* This rank has failed: so do all calls of the other ranks, with its text, and its own ones.
+     * Any thread, also while another one is in a call. */
     void (*abandon)(dl_rank_group *group, const dl_error *failure);
 
     /* Ends this rank's part and frees the group. After a run that went well (`failure` NULL) waits

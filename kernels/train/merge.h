@@ -88,8 +88,8 @@ void dl_merger_submit(dl_merger *merger, int worker, int64_t step, int64_t base,
 void dl_merger_adopt(dl_merger *merger, int worker, int64_t step);
 
 /* Looks at now_ns, while no merge is under way: how many uploads, chosen[0...], are to be merged
- * now, the oldest ones; they lie there no longer. 0: none, and the next look is at *next_ns, or at the next upload if
- * that is earlier and scan_s is 0; INT64_MAX: only then. */
+ * now, the oldest ones; they lie there no longer. 0: none, and the next look is at *next_ns, or at
+ * the next upload if that is earlier and scan_s is 0; INT64_MAX: only then. */
 int dl_merger_look(dl_merger *merger, int64_t now_ns, int64_t *next_ns);
 
 /* The merge is over: there is a new version, and uploads that are now too stale are lost. */

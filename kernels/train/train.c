@@ -333,7 +333,8 @@ static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl
 }
 
 /* In each thread once its workers are set up: whether all are, also those of other ranks, as the
- * first one finds out. Else the whole run is cancelled: the others would wait for that one forever. */
+ * first one finds out. Else the whole run is cancelled: the others would wait for that one
+ * forever. */
 static bool all_set_up(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

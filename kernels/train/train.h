@@ -45,8 +45,8 @@
  * optimizers' states go on, or are averaged.
  *
  * In none, async, softsync and async_average nobody waits for the others' steps. There the run ends
- * when the first worker has done all its steps (the others end the one that they are in), so that all that is
- * measured was measured while all workers were at work.
+ * when the first worker has done all its steps (the others end the one that they are in), so that
+ * all that is measured was measured while all workers were at work.
  *
  * On a device (config.device) the same modes push to and pull from the server, which is in the
  * host's memory (where = cpu) or on a device that may be the workers' own (gpu); or the devices
@@ -72,9 +72,9 @@
  *
  * With one worker every mode but async_average gives bit for bit what `none` gives, unless it
  * quantises, lags or has an outer optimizer. What async_average gives follows from the order of
- * uploads, merges and adoptions (result.merge_events), which is the scheduler's: a replay of them has
- * the same bits. Where each waits for a merge of all, that order, and so the result, is always the
- * same.
+ * uploads, merges and adoptions (result.merge_events), which is the scheduler's: a replay of them
+ * has the same bits. Where each waits for a merge of all, that order, and so the result, is always
+ * the same.
  * A worker may have several threads, among which its operations divide their loops
  * (kernels/thread_team.h), with the bits of one thread.
  *
@@ -175,8 +175,8 @@ typedef struct dl_train_config {
     int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
     int batch;             /* all workers together; a multiple of workers */
     int64_t
-        steps; /* a worker, by speed the fastest: 1..2^32-1; in none, async and softsync the first worker to do them
-                      ends the run */
+        steps; /* a worker, by speed the fastest: 1..2^32-1; in none, async and softsync the first
+                      worker to do them ends the run */
     uint64_t seed;
     const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
                            prolonged, by running them again (on a device: whole

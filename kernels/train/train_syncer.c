@@ -157,7 +157,8 @@ static void publish(dl_train_shared *shared, int count)
     pthread_cond_broadcast(&shared->changed);
 }
 
-/* Between two looks: until the next one is due or, where it looks at each upload, there is one more. */
+/* Between two looks: until the next one is due or, where it looks at each upload, there is one
+ * more. */
 static void rest(dl_train_shared *shared, int64_t next_ns)
 {
     const dl_train_syncer *s = shared->syncer;
@@ -223,7 +224,8 @@ static void acquire(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
 }
 
-/* One that is neither lying there nor being merged, and stays so until its worker has submitted it. */
+/* One that is neither lying there nor being merged, and stays so until its worker has submitted
+ * it. */
 static int free_buffer(dl_train_worker *worker, const learner *l)
 {
     int found = 0;

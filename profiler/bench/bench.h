@@ -48,9 +48,10 @@ typedef enum dl_bench_kind {
     DL_BENCH_WHOLE,
     /* Only what a change of the machine's state changes (neighbours on the same processor, the
      * distance of its cores): k steps side by side for k = 2, 4, ... up to workers_max and the
-     * cores (1 on a machine with one core), one run for each batch size, and pushes, pulls, averages
-     * and updates of the model's own size among all cores. Many of these, taken between runs of
-     * training, are samples of the states that those runs met; costs by size take a whole one. */
+     * cores (1 on a machine with one core), one run for each batch size, and pushes, pulls,
+     * averages and updates of the model's own size among all cores. Many of these, taken between
+     * runs of training, are samples of the states that those runs met; costs by size take a whole
+     * one. */
     DL_BENCH_SNAPSHOT,
     DL_BENCH_HOST, /* no steps: the communication costs of a host whose workers are on `copier` */
     /* Steps side by side, of copies that share the first GPU of train.device: 1, 2, 4, ... up
@@ -74,8 +75,8 @@ typedef struct dl_bench_config {
     double seconds;  /* for everything; each part takes its share, and at least one repetition */
     bool quick;      /* exchange of at most DL_BENCH_QUICK_VECTORS vectors */
     dl_bench_kind kind;
-    /* HOST: the device that copies to and from the server's memory, which is page-locked, by a queue
-     * of train.first_device for each thread; NULL: threads copy. */
+    /* HOST: the device that copies to and from the server's memory, which is page-locked, by a
+     * queue of train.first_device for each thread; NULL: threads copy. */
     const dl_device_type *copier;
 } dl_bench_config;
 

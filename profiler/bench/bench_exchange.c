@@ -20,12 +20,12 @@
  * several. Vector v is thread v mod t's; all its memory is allocated and first touched by it. The
  * server's memory lasts from round to round.
  *
- * Where workers are on a GPU, its engines copy: each thread has a queue and vectors there, pushes to
- * and pulls from page-locked memory, and waits for the copy. What the server reads then comes from
- * memory, not out of another core's cache.
+ * Where workers are on a GPU, its engines copy: each thread has a queue and vectors there, pushes
+ * to and pulls from page-locked memory, and waits for the copy. What the server reads then comes
+ * from memory, not out of another core's cache.
  *
- * And one thread makes messages of each kind of what its replica has learned in a step, and turns them
- * back, each time another kind first. */
+ * And one thread makes messages of each kind of what its replica has learned in a step, and turns
+ * them back, each time another kind first. */
 
 #define DL_ROUND_VECTORS_MAX 16
 #define DL_ROUND_SIZES 7

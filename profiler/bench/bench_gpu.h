@@ -1,9 +1,9 @@
 /* Micro-benchmarks of GPUs: copies, reductions, launches, as BENCH records (their names and fields:
  * below). All through the functions that training uses (kernels/device.h).
  *
- * Copies of pinned memory are timed by the GPU's marks around several of them, all launched while the
- * GPU is held up, so that the host's time to launch does not count. Pageable memory keeps the host
- * busy, and is timed by the host's clock. */
+ * Copies of pinned memory are timed by the GPU's marks around several of them, all launched while
+ * the GPU is held up, so that the host's time to launch does not count. Pageable memory keeps the
+ * host busy, and is timed by the host's clock. */
 #ifndef DL_PROFILER_BENCH_GPU_H
 #define DL_PROFILER_BENCH_GPU_H
 
@@ -65,7 +65,8 @@ void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases);
  * while it is held up.
  *
  *   name                              bytes       vectors     what
- *   gpu_copy                          one vector  -           from one place in its memory to another
+ *   gpu_copy                          one vector  -           from one place in its memory to
+ *                                     another
  *   gpu_average                       one vector  n averaged  in one pass
  *   gpu_fp16_encode, gpu_fp16_decode, gpu_1bit_encode, gpu_1bit_decode
  *                                     one vector  -           to and from a message

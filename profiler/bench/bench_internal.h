@@ -48,8 +48,8 @@ const uint32_t *dl_bench_order_next(dl_bench_order *order);
  * 2, 4, 8, 16 vectors on t = min(n, cores) threads. Each with averages by one and by all t threads,
  * parameter-server updates of n gradients, and, for n = t, asynchronous updates of one gradient by
  * the threads in turn. Pushes and pulls are recorded where n = t, so that each thread copies one
- * vector, with `threads` = how many copy at once (with config->copier, which it does by itself, from
- * its launch to the end of the wait for it). A case's rounds come several in a row, the first
+ * vector, with `threads` = how many copy at once (with config->copier, which it does by itself,
+ * from its launch to the end of the wait for it). A case's rounds come several in a row, the first
  * of them unrecorded, so that the server's memory is as the round before left it, as in training.
  */
 
@@ -65,8 +65,8 @@ dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int6
 dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 
-/* What a forward and backward pass takes on the GPU itself: launched while it is held up, so that it
- * does not wait for the host; for budget_ns, at least five times at each batch size. */
+/* What a forward and backward pass takes on the GPU itself: launched while it is held up, so that
+ * it does not wait for the host; for budget_ns, at least five times at each batch size. */
 dl_status dl_bench_pass(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 

@@ -1,6 +1,6 @@
-/* What a forward and backward pass takes on the GPU itself: launched while it is held up, so that it
- * never waits for the host. In training its operations are timed from one's end to the next one's,
- * which for short ones is the time to launch them. */
+/* What a forward and backward pass takes on the GPU itself: launched while it is held up, so that
+ * it never waits for the host. In training its operations are timed from one's end to the next
+ * one's, which for short ones is the time to launch them. */
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/model.h"

@@ -83,9 +83,9 @@ static dl_status start(copy *c, char *const *argv, int number, dl_error *err)
     return DL_OK;
 }
 
-/* A whole line of text. Where the number falls, as from one epoch to the next, the time since the line
- * before is that of no known number of steps. A number that comes again, as when a progress bar is
- * drawn anew, ended its step when it first came. */
+/* A whole line of text. Where the number falls, as from one epoch to the next, the time since the
+ * line before is that of no known number of steps. A number that comes again, as when a progress
+ * bar is drawn anew, ended its step when it first came. */
 static void take_line(copy *c, const char *text, const regex_t *expression, int64_t now_ns)
 {
     regmatch_t groups[2];
@@ -169,8 +169,8 @@ static bool have_all(const copy *copies, int count, const dl_program_config *con
     return start_ns != INT64_MAX;
 }
 
-/* Kills the children of this process, all that are listed; those that a program put into a session of
- * their own are in no group of a copy. Nothing where the kernel has no such list. */
+/* Kills the children of this process, all that are listed; those that a program put into a session
+ * of their own are in no group of a copy. Nothing where the kernel has no such list. */
 static void kill_children(void)
 {
     char path[64];
@@ -214,8 +214,8 @@ static void stop_all(copy *copies, int count)
     reap_orphans();
 }
 
-/* Whether some copy has ended; its last words are read first. One that has closed its output may run
- * on. */
+/* Whether some copy has ended; its last words are read first. One that has closed its output may
+ * run on. */
 static bool has_ended(copy *copies, int count)
 {
     bool any = false;

@@ -10,11 +10,12 @@
  * the ranks of one copy meet (torch.distributed).
  *
  * Of each run only the time counts in which all copies are at it: from the `warmup`-th line of the
- * last copy to have it up to where each has printed `lines` lines more, or the first copy ends. Then
- * the copies are stopped (SIGTERM, after DL_PROGRAM_PATIENCE_S seconds SIGKILL), and all processes
- * that they have started (SIGKILL), a data loader's workers say, or the ranks of a launcher: this
- * process becomes the parent of orphans meanwhile, and must have no other children. Runs of all k come
- * in a new random order in every round, so that a drift of the machine's speed touches all alike.
+ * last copy to have it up to where each has printed `lines` lines more, or the first copy ends.
+ * Then the copies are stopped (SIGTERM, after DL_PROGRAM_PATIENCE_S seconds SIGKILL), and all
+ * processes that they have started (SIGKILL), a data loader's workers say, or the ranks of a
+ * launcher: this process becomes the parent of orphans meanwhile, and must have no other children.
+ * Runs of all k come in a new random order in every round, so that a drift of the machine's speed
+ * touches all alike.
  *
  * The samples are BENCH records "step" as those of dlprof bench (trace/record.h). */
 #ifndef DL_PROFILER_BENCH_PROGRAM_H
@@ -37,15 +38,16 @@ typedef struct dl_program_config {
     double limit_s;            /* longest time without a line of some copy */
     const atomic_bool *stop;
     uint64_t seed;
-    /* Makes `bench` ready for samples (dl_bench_init), before the first are added: a program that gives
-     * none costs nobody an older trace. */
+    /* Makes `bench` ready for samples (dl_bench_init), before the first are added: a program that
+     * gives none costs nobody an older trace. */
     dl_status (*begin)(dl_bench *bench, void *trace, dl_error *err);
     void *trace;
 } dl_program_config;
 
 /* Adds the samples of all rounds to `bench`. DL_ERR_DATA: a copy ended before all had printed
  * enough lines (with the last line that it printed) or printed none with a new number in limit_s;
- * DL_ERR_IO: it cannot be started; or what `begin` returned. *runs becomes the number of runs that gave samples. */
+ * DL_ERR_IO: it cannot be started; or what `begin` returned. *runs becomes the number of runs that
+ * gave samples. */
 dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int *runs,
                            dl_error *err) DL_MUST_CHECK;
 

@@ -11,9 +11,9 @@
 #include "common/status.h"
 
 /* cuptiGetVersion of CUDA 11.6, 12.8, 12.9 and 13.0 (CUPTI's cupti_version.h). Older records
- * than 11.6's are laid out differently; events have an identity of their own from 12.8 on; until 12.9 CUPTI
- * might crash when a buffer was refused, and a device's name is CUPTI's, never to be changed; from
- * 13.0 on that name and the data of overhead records are the reader's to free. */
+ * than 11.6's are laid out differently; events have an identity of their own from 12.8 on; until
+ * 12.9 CUPTI might crash when a buffer was refused, and a device's name is CUPTI's, never to be
+ * changed; from 13.0 on that name and the data of overhead records are the reader's to free. */
 #define DL_CUPTI_11_6 17
 #define DL_CUPTI_12_8 26
 #define DL_CUPTI_12_9 27

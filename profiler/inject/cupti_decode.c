@@ -105,8 +105,8 @@ static bool enable(const dl_cupti_api *api, const recorded_kind *one, char *refu
     return false;
 }
 
-/* The preset's calls only, or, where CUPTI (before 12.6) cannot choose, all of the driver's, of which
- * the decoder leaves out the others. */
+/* The preset's calls only, or, where CUPTI (before 12.6) cannot choose, all of the driver's, of
+ * which the decoder leaves out the others. */
 static void enable_driver(const dl_cupti_api *api, const dl_capture_settings *settings,
                           char *refused)
 {

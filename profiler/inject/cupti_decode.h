@@ -50,8 +50,8 @@ dl_cupti_decoder *dl_cupti_decoder_new(const dl_cupti_api *api, const dl_cuda_ap
                                        dl_activity_sink sink);
 void dl_cupti_decoder_free(dl_cupti_decoder *decoder);
 
-/* Leaves out calls of the driver that are not the preset's, which CUPTI before 12.6 records with the
- * others. A new decoder takes those of DL_CAPTURE_FULL. */
+/* Leaves out calls of the driver that are not the preset's, which CUPTI before 12.6 records with
+ * the others. A new decoder takes those of DL_CAPTURE_FULL. */
 void dl_cupti_decoder_choose(dl_cupti_decoder *decoder, dl_capture_preset preset);
 
 /* Decodes the first `bytes` bytes of a buffer as CUPTI delivered it, and frees what its records

@@ -253,9 +253,9 @@ static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_Cal
     if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) (void)session.api.ActivityFlushAll(0);
 }
 
-/* Alone: CUPTI 13.3 and later let several tools subscribe, if each asks for it, through functions and
- * callbacks of their own (..._v2 of all that is called here), with a driver (610) that no test so far
- * had. Who comes first has CUPTI, as with all other versions, and says so. */
+/* Alone: CUPTI 13.3 and later let several tools subscribe, if each asks for it, through functions
+ * and callbacks of their own (..._v2 of all that is called here), with a driver (610) that no test
+ * so far had. Who comes first has CUPTI, as with all other versions, and says so. */
 static bool subscribe(const dl_cupti_api *api)
 {
     char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
@@ -346,9 +346,9 @@ static bool start_recording(const dl_cupti_api *api, const dl_capture_settings *
     return kernels;
 }
 
-/* Sets CUPTI up and starts recording: subscription, attributes, buffers, kinds, callbacks. On failure
- * CUPTI is as before, and the capture's log says why, with the name of the other tool if one has
- * CUPTI already. */
+/* Sets CUPTI up and starts recording: subscription, attributes, buffers, kinds, callbacks. On
+ * failure CUPTI is as before, and the capture's log says why, with the name of the other tool if
+ * one has CUPTI already. */
 static bool cupti_set_up(const dl_capture_settings *settings)
 {
     const dl_cupti_api *api = &session.api;

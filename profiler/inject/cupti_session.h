@@ -67,8 +67,8 @@ typedef struct dl_preemption {
 void dl_preemption_check(dl_preemption *preemption, const dl_cupti_api *api, unsigned calls,
                          uint64_t records);
 
-/* The same when the program ends and CUPTI has given all it has: no time is left for records to come
- * later, so that a short program's silence says as much. */
+/* The same when the program ends and CUPTI has given all it has: no time is left for records to
+ * come later, so that a short program's silence says as much. */
 void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t records);
 
 #endif

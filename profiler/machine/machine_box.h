@@ -1,8 +1,8 @@
 /* What was found out about the machine that dlprof runs on: the parts of a machine file
  * (common/machine.h) together with what only its comments say (addresses, rates on the wire).
  * Filled by dl_probe_machine (processors, PCIe tree), dl_gpu_probe (machine_gpu.h: what NVIDIA's
- * driver says), dl_stream_measure (memory rate) and dl_box_take_copies (links and memories of GPUs),
- * written by dl_machine_write.
+ * driver says), dl_stream_measure (memory rate) and dl_box_take_copies (links and memories of
+ * GPUs), written by dl_machine_write.
  *
  * Everywhere 0 and "" mean that the system did not report. Places are those of a machine file:
  * 0 .. sockets-1 are the sockets, then come the switches. */
@@ -267,9 +267,9 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
 
 /* Rates of links and of GPUs' memories.
  *
- * `trace` is of dl_bench_gpu and dl_bench_gpu_memory (profiler/bench/bench_gpu.h), devices[gpu_count]
- * the number that each of the box's GPUs has there, -1: none. Of each kind of copy counts the
- * largest size, where the latency is little:
+ * `trace` is of dl_bench_gpu and dl_bench_gpu_memory (profiler/bench/bench_gpu.h),
+ * devices[gpu_count] the number that each of the box's GPUs has there, -1: none. Of each kind of
+ * copy counts the largest size, where the latency is little:
  *
  *   link of GPUs       host to device 0 and back; both together where copies of one direction are
  *                      slower beside the other's
@@ -278,8 +278,8 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
  *   NVLink             from GPU to GPU, over the lanes between them; or by NVSwitch
  *   memory             an average of n vectors, which reads n and writes one; the best n
  *
- * What it leaves out: copies over PCIe from GPU to GPU, which dlsim has go over the links that copies
- * of the host were measured on; latencies. */
+ * What it leaves out: copies over PCIe from GPU to GPU, which dlsim has go over the links that
+ * copies of the host were measured on; latencies. */
 void dl_box_take_copies(dl_box *box, const dl_trace *trace, const int *devices);
 
 /* The GPU at that address, whatever its case; -1. */

@@ -175,8 +175,8 @@ static void copy_info(char text[DL_BOX_NAME_BYTES], hwloc_obj_t obj, const char 
     if (found != NULL && text[0] == '\0') snprintf(text, DL_BOX_NAME_BYTES, "%s", found);
 }
 
-/* What the nodes of memory say was less than a fifth of it in a virtual machine; what the kernel says
- * of the whole is without what it holds itself. */
+/* What the nodes of memory say was less than a fifth of it in a virtual machine; what the kernel
+ * says of the whole is without what it holds itself. */
 static double memory_of(hwloc_topology_t topology)
 {
     const double nodes = (double)hwloc_get_root_obj(topology)->total_memory;

@@ -176,9 +176,9 @@ void dl_link_list_free(dl_link_list *list)
 /* Dense products with sums in fp32, over fp32's rate: NVIDIA's white papers and data sheets of
  * P100, V100, T4, A100, A10, L4, H100, B200. GeForce cards since Turing do half of that with such
  * sums (appendices of the white papers on TU102, GA102, AD102). Hopper's tensor cores have a lower
- * highest clock than everything else: 1830 of 1980 MHz in H100 SXM5, 1620 of 1755 in H100 PCIe (H100
- * architecture white paper, table 3). Single products are slower still, such as A10G, L40, H20,
- * which is why files call these rates assumed. 0 = no such cores. */
+ * highest clock than everything else: 1830 of 1980 MHz in H100 SXM5, 1620 of 1755 in H100 PCIe
+ * (H100 architecture white paper, table 3). Single products are slower still, such as A10G, L40,
+ * H20, which is why files call these rates assumed. 0 = no such cores. */
 #define HOPPER_CLOCK (1830.0 / 1980)
 static const struct {
     int major, minor;

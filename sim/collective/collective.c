@@ -60,8 +60,8 @@ typedef struct choice {
     const dl_collective_algorithm *algorithm;
     const char *protocol; /* NULL = there is none */
     dl_hop_costs costs;
-    double
-        time_ns; /* on the idle machine; NaN: not worked out, as there was nothing to compare with */
+    double time_ns; /* on the idle machine; NaN: not worked out, as there was nothing to compare
+                    with */
 } choice;
 
 static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *links,

@@ -18,13 +18,13 @@
  *
  * and so on: a pair is two all-reduces in flight together, of that many bytes in all;
  * [allreduce_beside RANKS] one that is under way while all compute; [allreduce_late RANKS] one that
- * all others wait for long before the last rank arrives, from then on; [roundtrip CALLERS] a call of a
- * parameter server that sends that many bytes and gets as many back, less the server's update;
- * [pushpull RANKS] a push to a synchronous server, which updates when all ranks have pushed, and the
- * pull after that, with the update. All times of processes are what an exchange adds to a step of that many workers, who compute side by
- * side between their exchanges: it holds what the threads of communication take from computing, and
- * waits for a core. Where the system places these threads differs from one start of the processes to
- * the next and then stays for long; with
+ * all others wait for long before the last rank arrives, from then on; [roundtrip CALLERS] a call
+ * of a parameter server that sends that many bytes and gets as many back, less the server's update;
+ * [pushpull RANKS] a push to a synchronous server, which updates when all ranks have pushed, and
+ * the pull after that, with the update. All times of processes are what an exchange adds to a step
+ * of that many workers, who compute side by side between their exchanges: it holds what the threads
+ * of communication take from computing, and waits for a core. Where the system places these threads
+ * differs from one start of the processes to the next and then stays for long; with
  *
  *   starts = 0.93, 1.04, 1.02       ; in the order of the starts, the same for all sections
  *

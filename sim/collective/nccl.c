@@ -42,8 +42,8 @@ static const double tree_correction[DL_NCCL_PROTOCOLS][CORRECTED_SIZES] = {
     64 /* of a rank's part of a channel: from there on rings by Simple wait longer */
 
 /* Channels (search.cc, ncclTopoCompute and ncclTopoDupChannels). The widest that NCCL looks for, by
- * generation, within and between nodes; from 25 GB/s on each becomes two, but on Hopper those of less
- * than 50 GB/s only where there are at most four. */
+ * generation, within and between nodes; from 25 GB/s on each becomes two, but on Hopper those of
+ * less than 50 GB/s only where there are at most four. */
 static const double widest_gb_per_s[3][2] = {{40, 48}, {40, 48}, {60, 48}};
 #define SPLIT_GB_PER_S 25
 #define HOPPER_SPLIT_GB_PER_S 50
@@ -129,8 +129,8 @@ static bool below_one_switch(const dl_node_kind *n, int a, int b)
     return false;
 }
 
-/* Ranks of a node whose kind no node before has. NCCL lets every rank look at its own node, and all take
- * the least of what these find (src/init.cc, initTransportsRank: channels, bandwidths). */
+/* Ranks of a node whose kind no node before has. NCCL lets every rank look at its own node, and all
+ * take the least of what these find (src/init.cc, initTransportsRank: channels, bandwidths). */
 typedef struct one_node {
     const dl_node_kind *kind;
     const dl_place *ranks;
@@ -157,8 +157,8 @@ static int find_kinds(const dl_machine *m, const dl_place *ranks, int count, one
     return found;
 }
 
-/* Over NVLink between the node's ranks, and a NIC below their switch; from Hopper on its data may come
- * over NVLink from another GPU. */
+/* Over NVLink between the node's ranks, and a NIC below their switch; from Hopper on its data may
+ * come over NVLink from another GPU. */
 static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const one_node *node,
                          double capability)
 {
@@ -234,8 +234,8 @@ static bool all_by_nvlink(const one_node *nodes, int count)
     return several;
 }
 
-/* The rate of the slowest node, and what part it is of the rate in the machine file: nodes of one rank
- * do not count. Lowers NVLinks to what NCCL counts on. */
+/* The rate of the slowest node, and what part it is of the rate in the machine file: nodes of one
+ * rank do not count. Lowers NVLinks to what NCCL counts on. */
 static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node *nodes, int count,
                            double capability, int *rings)
 {
@@ -257,7 +257,8 @@ static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node
     free(in_file);
 }
 
-/* Ranks of the nodes, or of the first two where all are of one kind, in *some; how many they are. */
+/* Ranks of the nodes, or of the first two where all are of one kind, in *some; how many they
+ * are. */
 static int ranks_of(const one_node *nodes, int count, const dl_place *ranks, int two_nodes,
                     dl_place **some)
 {
@@ -367,8 +368,8 @@ static int steps_of(dl_collective_kind kind, int ranks)
     return kind == DL_ALLGATHER || kind == DL_REDUCE_SCATTER ? ranks - 1 : ranks;
 }
 
-/* Of NVLS within a node: a GPU that heads a channel counts twice for it, so that the links of n GPUs
- * carry n + 1 times each of n channels (search.cc, ncclTopoSearchTryNvls). */
+/* Of NVLS within a node: a GPU that heads a channel counts twice for it, so that the links of n
+ * GPUs carry n + 1 times each of n channels (search.cc, ncclTopoSearchTryNvls). */
 static double nvls_inside(const dl_nccl_group *g)
 {
     const double gpus = (double)g->ranks / g->nodes;

@@ -11,19 +11,19 @@
  * most what NCCL counts on, topo.h there): neither what a cost file nor what a shaped port leaves
  * of them is known to NCCL when it tunes itself. What the simulation then takes for the transfers
  * are its latencies of calls and hops, and the part of the bandwidth that a protocol reaches,
- * corrected for trees by LL and LL128. The correction of trees by Simple is left out, since it stands
- * for chunks, which the simulation has. Rings by LL get the quarter or third of the bandwidth that
- * version 2.20 gives them, as the tables of A100 have it, not the half of 2.26.
+ * corrected for trees by LL and LL128. The correction of trees by Simple is left out, since it
+ * stands for chunks, which the simulation has. Rings by LL get the quarter or third of the
+ * bandwidth that version 2.20 gives them, as the tables of A100 have it, not the half of 2.26.
  *
- * The model's bandwidths are those of channels, for whose number and kind NCCL searches (search.cc):
- * how many a node's links and ports hold, and on Hopper whether a tree's NIC serves one GPU both
- * ways, which takes 15 % of its rate. Rates are not rounded to those of NCCL's list.
+ * The model's bandwidths are those of channels, for whose number and kind NCCL searches
+ * (search.cc): how many a node's links and ports hold, and on Hopper whether a tree's NIC serves
+ * one GPU both ways, which takes 15 % of its rate. Rates are not rounded to those of NCCL's list.
  *
  * Sums in the NVSwitches of several nodes go over trees between them (NVLS tree, from 2.18 on).
  *
  * Left out: sums in the network's switches (CollNet, and NVLS over them, which need a plugin for
- * SHARP), PAT (all-gathers and reduce-scatters of nodes with one GPU each), NVLS for other kinds than
- * all-reduces, and latencies that a network's plugin states. */
+ * SHARP), PAT (all-gathers and reduce-scatters of nodes with one GPU each), NVLS for other kinds
+ * than all-reduces, and latencies that a network's plugin states. */
 #ifndef DL_SIM_NCCL_H
 #define DL_SIM_NCCL_H
 

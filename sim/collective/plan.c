@@ -260,8 +260,8 @@ typedef struct uses {
 /* Rounding of sums of rates. */
 #define RELATIVE_TOLERANCE 1e-12
 
-/* Sums up what the plan's classes, one transfer of each at a time, can ask of each link: one that has
- * more limits none of them, however many share it. */
+/* Sums up what the plan's classes, one transfer of each at a time, can ask of each link: one that
+ * has more limits none of them, however many share it. */
 static void start_uses(uses *u, const dl_plan *plan)
 {
     const dl_network *network = plan->network;
@@ -290,8 +290,8 @@ static void free_uses(uses *u)
     free(u->number);
 }
 
-/* Whether the last transfer has ended when this one starts to move bytes. One that ends at that very
- * ns is out of the way only if this one has waited for it. */
+/* Whether the last transfer has ended when this one starts to move bytes. One that ends at that
+ * very ns is out of the way only if this one has waited for it. */
 static bool is_over(const dl_plan *plan, const last_use *last, int transfer, int64_t join_ns)
 {
     if (last->transfer == 0 || join_ns > last->end_ns) return true;
@@ -400,7 +400,8 @@ static void count_bytes(dl_plan *plan, const dl_transfer *t)
     }
 }
 
-/* Others come to the links: goes on transfer by transfer. What ends at this very ns does so there. */
+/* Others come to the links: goes on transfer by transfer. What ends at this very ns does so
+ * there. */
 static void on_claim_broken(void *user)
 {
     dl_plan *plan = user;

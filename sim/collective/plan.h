@@ -7,11 +7,12 @@
  *
  * A plan is made once for a collective of a size, and run on the network any number of times.
  *
- * Alone on its links, and if no two transfers at a time share a link that limits them, each takes what its bytes
- * take at the rate of its narrowest link, whatever the others do, so that the whole takes the same
- * time in each run. It is worked out once, transfer by transfer, and a run that finds its links idle
- * claims them (sim/network/network.h) and is one event. When somebody else comes to one of the links,
- * the run goes on transfer by transfer from where it is then, as if it had always done so.
+ * Alone on its links, and if no two transfers at a time share a link that limits them, each takes
+ * what its bytes take at the rate of its narrowest link, whatever the others do, so that the whole
+ * takes the same time in each run. It is worked out once, transfer by transfer, and a run that
+ * finds its links idle claims them (sim/network/network.h) and is one event. When somebody else
+ * comes to one of the links, the run goes on transfer by transfer from where it is then, as if it
+ * had always done so.
  */
 #ifndef DL_SIM_COLLECTIVE_PLAN_H
 #define DL_SIM_COLLECTIVE_PLAN_H
@@ -32,8 +33,8 @@ typedef struct dl_after {
     int transfer, next;
 } dl_after;
 
-/* What a call with a protocol costs, and its hops: those inside a node, and those over the network. A
- * hop's time is on top of the links' latencies, of which `held_ns` are in it already. */
+/* What a call with a protocol costs, and its hops: those inside a node, and those over the network.
+ * A hop's time is on top of the links' latencies, of which `held_ns` are in it already. */
 typedef struct dl_hop_costs {
     double launch_ns;
     double hop_ns, network_hop_ns;
@@ -110,8 +111,8 @@ void dl_plan_order(dl_plan *plan, int earlier, int later);
 /* Time of one hop between the places: latency of the way and the protocol's hop time. */
 double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 
-/* The part of dl_plan_hop_ns in which the sender can send nothing else: what messages cost the host,
- * and between nodes the network. */
+/* The part of dl_plan_hop_ns in which the sender can send nothing else: what messages cost the
+ * host, and between nodes the network. */
 double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to);
 
 /* The part of the links' rates that messages on the route reach. */
@@ -121,8 +122,8 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route);
  * collective's. */
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
 
-/* Works out now what a run takes on links that nobody else uses, which the first run does else: what
- * that needs of memory is free again before others ask for theirs. */
+/* Works out now what a run takes on links that nobody else uses, which the first run does else:
+ * what that needs of memory is free again before others ask for theirs. */
 void dl_plan_prepare(dl_plan *plan);
 
 /* Runs the plan, which must have a transfer and not be running, from now on; done(user, index) at

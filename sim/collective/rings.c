@@ -187,7 +187,8 @@ static int ranks_from(const dl_place *ranks, int count, int start)
     return end - start;
 }
 
-/* As many as the node with the fewest NICs and ranks has: NCCL takes the least of what the nodes find. */
+/* As many as the node with the fewest NICs and ranks has: NCCL takes the least of what the nodes
+ * find. */
 static int count_lines(const dl_links *links, const dl_place *ranks, int count)
 {
     int lines = count;
@@ -281,8 +282,8 @@ static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
     return crossings;
 }
 
-/* An edge of a ring: latency, and what a piece takes the sender, on idle links and while all edges of
- * all rings send; of the latter the bytes alone. */
+/* An edge of a ring: latency, and what a piece takes the sender, on idle links and while all edges
+ * of all rings send; of the latter the bytes alone. */
 typedef struct edge {
     double hop_ns, alone_ns, shared_ns, bytes_ns;
 } edge;
@@ -337,13 +338,13 @@ static double round_ns(const edge *edges, int size, bool together)
     return now_ns;
 }
 
-/* What all rounds over a ring take beyond the bytes of its slowest edge. The last piece over an edge
- * has been held up by a chain of sends, each of which waited either for the piece itself, one hop
- * back in the ring, or for the link's piece of the round before. The longest chain has some
- * consecutive hops, each with its latency and a piece, and for the rest of the rounds the slowest of
- * these edges. With few bytes that is the sum of the latencies on a piece's way (as in NCCL's model,
- * src/graph/tuning.cc); with many, they pass while the slowest edge sends. `starts` edges are unlike
- * the others. */
+/* What all rounds over a ring take beyond the bytes of its slowest edge. The last piece over an
+ * edge has been held up by a chain of sends, each of which waited either for the piece itself, one
+ * hop back in the ring, or for the link's piece of the round before. The longest chain has some
+ * consecutive hops, each with its latency and a piece, and for the rest of the rounds the slowest
+ * of these edges. With few bytes that is the sum of the latencies on a piece's way (as in NCCL's
+ * model, src/graph/tuning.cc); with many, they pass while the slowest edge sends. `starts` edges
+ * are unlike the others. */
 static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds, bool together)
 {
     const double period_ns = round_ns(edges, size, together);
@@ -610,9 +611,9 @@ const dl_collective_algorithm dl_collective_hierarchical = {
 
 /* --- two levels ----------------------------------------------------------------------------- */
 
-/* All-reduce over groups whose ranks have equal values, such as the parameters of workers that reduce
- * their gradients in each step: the ranks of the same number in all groups reduce one part, which
- * all groups then gather. */
+/* All-reduce over groups whose ranks have equal values, such as the parameters of workers that
+ * reduce their gradients in each step: the ranks of the same number in all groups reduce one part,
+ * which all groups then gather. */
 static bool supports_two_level(const dl_collective_config *config)
 {
     return config->kind == DL_ALLREDUCE && config->equal_ranks > 0 &&

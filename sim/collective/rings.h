@@ -12,9 +12,9 @@ typedef struct dl_rings {
 
 /* Rings over ranks[count], count >= 2. In one node with NVLinks: as many cycles that have a lane of
  * their own on each edge as a bounded search finds, each in both directions. Over several nodes:
- * as many as the node with the fewest NICs and ranks has of these, which enter and leave by different
- * NICs where that is possible; through each node by the rings that were found in it, in turn. Where a
- * node's ranks do not stand together, one in the given order. */
+ * as many as the node with the fewest NICs and ranks has of these, which enter and leave by
+ * different NICs where that is possible; through each node by the rings that were found in it, in
+ * turn. Where a node's ranks do not stand together, one in the given order. */
 void dl_rings_init(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count);
 void dl_rings_free(dl_rings *rings);
 

@@ -1,6 +1,6 @@
 /* Pipelined binary trees: all-reduce over two of them, each for half of the bytes, so that a rank
- * that passes on in one is a leaf of the other and both directions of all links are in use. "tree" is
- * over the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes: two
+ * that passes on in one is a leaf of the other and both directions of all links are in use. "tree"
+ * is over the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes: two
  * trees of nodes for each NIC, and a chain through each node; of one node that is two chains. */
 #include <math.h>
 #include <stdlib.h>
@@ -252,8 +252,8 @@ static bool supports_nodes(const dl_collective_config *config)
            dl_ranks_stand_by_nodes(config->ranks, config->rank_count);
 }
 
-/* Else it is a single chain, or the tree over ranks; over nodes with unequally many ranks it is taken
- * by name, or where NCCL's model says so. */
+/* Else it is a single chain, or the tree over ranks; over nodes with unequally many ranks it is
+ * taken by name, or where NCCL's model says so. */
 static bool has_nodes_of_several(const dl_collective_config *config)
 {
     const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);

@@ -15,8 +15,8 @@ typedef struct dl_tree {
 
 /* A binary tree over nodes, between the first rank of each, and down the others a chain (NCCL:
  * ncclGetDtree in src/graph/trees.cc, connectTrees in src/graph/connect.cc). order[size] has the
- * ranks node by node, of each node one or more. The second of two trees (`second`) has as leaves the
- * nodes that are inner ones in the first. Owned by the caller. */
+ * ranks node by node, of each node one or more. The second of two trees (`second`) has as leaves
+ * the nodes that are inner ones in the first. Owned by the caller. */
 dl_tree dl_tree_over_nodes(const dl_place *order, int size, bool second, double bytes, int chunks);
 void dl_tree_free(dl_tree *tree);
 

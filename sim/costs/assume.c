@@ -69,8 +69,8 @@ static bool average_rate(const basis *b, guess *g)
     return core_rate(b, 80e9, g);
 }
 
-/* On cores the server's update is the worker's, where that is known: bytes (1 / read + 1 / write) with
- * both rates alike. */
+/* On cores the server's update is the worker's, where that is known: bytes (1 / read + 1 / write)
+ * with both rates alike. */
 static bool update_rate(const basis *b, double in_cache, guess *g)
 {
     const double update_ns = dl_costs_step_ns(b->costs, 1, "update");
@@ -112,7 +112,8 @@ static bool pageable_rate(const basis *b, guess *g)
 }
 
 /* Of 0.4 and 1.7 MB of parameters on a core of a busy Intel Xeon with AVX-512, 2026-11-25 (dlprof
- * bench), the geometric means of both: scripts/quantise_rates.sh measures the same on any machine. */
+ * bench), the geometric means of both: scripts/quantise_rates.sh measures the same on any
+ * machine. */
 #define QUANTISE_RATE(name, gb_per_s)                                                    \
     static bool name(const basis *b, guess *g)                                           \
     {                                                                                    \
@@ -200,8 +201,8 @@ static bool no_serial_dispatch(const basis *b, guess *g)
     return true;
 }
 
-/* A step of one worker at the largest batch that was measured, else at 32 samples; copies to and from
- * buckets are part of none unless its exchange overlaps. */
+/* A step of one worker at the largest batch that was measured, else at 32 samples; copies to and
+ * from buckets are part of none unless its exchange overlaps. */
 static bool dispatch_time(const basis *b, guess *g)
 {
     const double most_ns = 5e6;
@@ -277,13 +278,13 @@ static bool state_bytes(const basis *b, guess *g)
 }
 
 /* Of processes that exchange with one another: lines (dl_costs_draw_processes) by least squares of
- * the logarithms of all rows of tests/clients/traces/mlp_gloo.csv, of bench_gloo.py: 2 and 4 processes
- * all-reduce, 1, 2 and 4 call a server, 64 kB to 4 MB. The residuals' standard deviation is a factor
- * of 1.5 (gloo) and 1.6 (RPC). Single rows of gloo are 0.38 to 1.9 times the line, those of RPC 0.52
- * to 1.5 but for one of 0.11. In traces of another machine, a busy Intel Xeon (transformer_ddp2,
- * mlp_localsgd2), medians of all-reduces, with waits for the other process, are 2.1 to 2.4 times the
- * line, the shortest call half of it. The rules' factor for a latency, 5, is the widest of gloo on
- * one machine, 2.6, times 2 for another one. */
+ * the logarithms of all rows of tests/clients/traces/mlp_gloo.csv, of bench_gloo.py: 2 and 4
+ * processes all-reduce, 1, 2 and 4 call a server, 64 kB to 4 MB. The residuals' standard deviation
+ * is a factor of 1.5 (gloo) and 1.6 (RPC). Single rows of gloo are 0.38 to 1.9 times the line,
+ * those of RPC 0.52 to 1.5 but for one of 0.11. In traces of another machine, a busy Intel Xeon
+ * (transformer_ddp2, mlp_localsgd2), medians of all-reduces, with waits for the other process, are
+ * 2.1 to 2.4 times the line, the shortest call half of it. The rules' factor for a latency, 5, is
+ * the widest of gloo on one machine, 2.6, times 2 for another one. */
 #define GLOO_MACHINE "2 virtual cores of an AMD EPYC, 2026-11-24 (bench_gloo.py)"
 
 static bool gloo_latency(const basis *b, guess *g)
@@ -312,8 +313,9 @@ static bool gloo_beside(const basis *b, guess *g)
     return true;
 }
 
-/* In mlp_gloo.csv times of four processes are 0.49 to 1.9 times those of two scaled so (all-reduces,
- * alone, in pairs and beside computing), 1.0 in the geometric mean, and calls by RPC 0.85 to 1.2. */
+/* In mlp_gloo.csv times of four processes are 0.49 to 1.9 times those of two scaled so
+ * (all-reduces, alone, in pairs and beside computing), 1.0 in the geometric mean, and calls by RPC
+ * 0.85 to 1.2. */
 static bool other_ranks(const basis *b, guess *g)
 {
     (void)b;

@@ -59,8 +59,8 @@ void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *d
  * parameter_bytes > 0 and no gradients. */
 void dl_costs_assume_buckets(dl_costs *costs);
 
-/* The same where ready[count], cumulative, are the gradients in the order in which they are ready: a
- * bucket is full with the one that makes it as large as that or larger. */
+/* The same where ready[count], cumulative, are the gradients in the order in which they are ready:
+ * a bucket is full with the one that makes it as large as that or larger. */
 void dl_costs_fill_buckets(dl_costs *costs, const dl_gradients_ready *ready, size_t count);
 
 /* Whether the costs still have the assumed value: not if it was switched off since. */

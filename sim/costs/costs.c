@@ -189,7 +189,8 @@ bool dl_costs_work_differs(const dl_costs *costs)
     return costs->work_step_count > 0 || (costs->work_frac.known && costs->work_frac.value > 0);
 }
 
-/* The table at `batch`: linear in log(batch) between its entries, the outermost ones beyond them. */
+/* The table at `batch`: linear in log(batch) between its entries, the outermost ones beyond
+ * them. */
 double dl_costs_linearity(const dl_costs *costs, double batch)
 {
     const dl_linearity *table = costs->linearity;

@@ -5,9 +5,10 @@
  * (costs_keys.c), docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
  *
  * An operation is called "input", "dispatch", or ends in ".forward", ".backward", ".update" or
- * ".bucket": copying gradients into the buckets of an all-reduce and back, by GPUs that exchange during
- * the backward pass. Its fixed_ns and any latency may be negative (the intercept of a line fitted over a range), but not
- * its whole time at batch_max; a time that comes out below zero counts as zero. */
+ * ".bucket": copying gradients into the buckets of an all-reduce and back, by GPUs that exchange
+ * during the backward pass. Its fixed_ns and any latency may be negative (the intercept of a line
+ * fitted over a range), but not its whole time at batch_max; a time that comes out below zero
+ * counts as zero. */
 #ifndef DL_SIM_COSTS_H
 #define DL_SIM_COSTS_H
 
@@ -171,8 +172,8 @@ typedef struct dl_costs {
     } gpu_memory;
     dl_value input_bytes_per_sample, input_copy_ns; /* copy: beside its bytes; unknown: 0 */
     dl_value stored_bytes_per_sample;               /* in storage; unknown: 0 */
-    /* Of buffers, before each forward pass of allreduce, by processes on cores and GPUs; in how many
-     * collectives (unknown: one), which counts on cores. */
+    /* Of buffers, before each forward pass of allreduce, by processes on cores and GPUs; in how
+     * many collectives (unknown: one), which counts on cores. */
     dl_value broadcast_bytes, broadcast_calls;
     /* Exchange of processes on cores by its messages and bytes (dl_costs_draw_processes), where
      * `collectives` has no times of it; and a factor on times taken from those of other numbers of
@@ -248,8 +249,8 @@ bool dl_costs_exchange_by_messages(const dl_costs *costs);
 typedef void (*dl_cost_visit_fn)(void *user, dl_value *value, double low, double high);
 void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user);
 
-/* Calls visit(user, "dispatch", "serial_ns", dimension, value) for every value that has bounds only:
- * what it was fitted to does not determine it. */
+/* Calls visit(user, "dispatch", "serial_ns", dimension, value) for every value that has bounds
+ * only: what it was fitted to does not determine it. */
 typedef void (*dl_cost_bounded_fn)(void *user, const char *section, const char *key,
                                    dl_dimension dimension, const dl_value *value);
 void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void *user);

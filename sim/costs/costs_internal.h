@@ -1,5 +1,5 @@
-/* What the cost file's keys (costs_keys.c), its reader (costs_file.c), its writer (costs_write.c) and
- * what is asked of costs (costs.c) share. */
+/* What the cost file's keys (costs_keys.c), its reader (costs_file.c), its writer (costs_write.c)
+ * and what is asked of costs (costs.c) share. */
 #ifndef DL_SIM_COSTS_INTERNAL_H
 #define DL_SIM_COSTS_INTERNAL_H
 
@@ -18,8 +18,8 @@ typedef enum dl_cost_owner {
 
 const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key);
 
-/* The name of an exchange's section, "[collective allreduce 8]" or "[roundtrip 4]", into text[bytes];
- * returns text. */
+/* The name of an exchange's section, "[collective allreduce 8]" or "[roundtrip 4]", into
+ * text[bytes]; returns text. */
 const char *dl_costs_section_text(char *text, size_t bytes, const dl_collective_cost *cost);
 
 #endif

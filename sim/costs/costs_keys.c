@@ -65,7 +65,8 @@ static const dl_key rows[] = {
     TEXT("precision", precision, "of its numbers: float, double, tf32, fp16"),
     TEXT("device", device, "what was measured; on GPUs its model's name is in it"),
     TEXT("framework", framework,
-        "of the processes that exchange: PyTorch, MXNet. It decides which benchmark dlsim suggests"),
+        "of the processes that exchange: PyTorch, MXNet. It decides which benchmark dlsim "
+        "suggests"),
     HEAD("parameter_bytes", SIZES, parameter_bytes, "of the model"),
     HEAD("state_bytes", SIZES, state_bytes, "of the optimizer's state"),
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),
@@ -75,8 +76,9 @@ static const dl_key rows[] = {
          "the program exchanges gradients during its backward pass: so does dlsim on GPUs, unless "
          "[exchange] overlap says otherwise"), .fallback = "no"},
     {KEY("costs", "waits", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, waits),
-         "the program makes a batch, launches its step and waits for its end, in turn: so does dlsim "
-         "on GPUs, unless [machine] ahead, [input] cores or prefetch are given"), .fallback = "no"},
+         "the program makes a batch, launches its step and waits for its end, in turn: so does "
+         "dlsim on GPUs, unless [machine] ahead, [input] cores or prefetch are "
+         "given"), .fallback = "no"},
     OP("fixed_ns", INTERCEPT, DL_NEED_OPS, fixed_ns, "of the operation, whatever the batch"),
     OP("per_sample_ns", TIMES, DL_NEED_OPS, per_sample_ns, "and for each sample"),
     OP("flop_per_sample", FLOPS, 0, flop_per_sample,
@@ -106,8 +108,8 @@ static const dl_key rows[] = {
     SINGLE("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, update.write_bytes_per_s, "of it"),
     SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
         "vectors that the server's optimizer reads in passes after the sum (3 with momentum in one "
-        "pass: the sum, parameters, momentum); default: the sum is the update; also those of an outer "
-        "optimizer (bmuf, [sync] outer), default 5; workers on GPUs"),
+        "pass: the sum, parameters, momentum); default: the sum is the update; also those of an "
+        "outer optimizer (bmuf, [sync] outer), default 5; workers on GPUs"),
     SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
         "vectors that it writes (2 with momentum in one pass); an outer one by default 2"),
     QUANTISE("fp16", DL_COMPRESS_FP16),
@@ -116,8 +118,8 @@ static const dl_key rows[] = {
     QUANTISE("int8", DL_COMPRESS_INT8),
     QUANTISE("fp4", DL_COMPRESS_FP4),
     SINGLE("quantise", "learned_bytes_per_s", RATES, DL_NEED_LEARNED, learned_bytes_per_s,
-        "of parameters that a core copies, to subtract those of the last average from them; workers on "
-        "cores"),
+        "of parameters that a core copies, to subtract those of the last average from them; "
+        "workers on cores"),
     SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
         "traffic, read and written, of all cores at once"),
     SINGLE("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, barrier_ns,
@@ -132,21 +134,21 @@ static const dl_key rows[] = {
     SINGLE("dispatch", "per_worker_ns", ISSUE, DL_NEED_DISPATCH, dispatch.per_worker_ns,
         "to issue one GPU's step"),
     SINGLE("dispatch", "contention_frac", SHARE, 0, dispatch.contention_frac,
-        "by which each further GPU of a process makes per_worker_ns longer: threads that launch the "
-        "GPUs' operations wait for one lock; unknown: 0. With [machine] dispatch = single"),
+        "by which each further GPU of a process makes per_worker_ns longer: threads that launch "
+        "the GPUs' operations wait for one lock; unknown: 0. With [machine] dispatch = single"),
     SINGLE("dispatch", "external_ns", ISSUE, 0, dispatch.external_ns,
-        "time of a step in which a host thread waits for what its trace does not show (input from other "
-        "processes, peers): the same for any number of GPUs; unknown: 0"),
+        "time of a step in which a host thread waits for what its trace does not show (input from "
+        "other processes, peers): the same for any number of GPUs; unknown: 0"),
     SINGLE("dispatch", "launch_ns", WAITS, 0, dispatch.launch_ns,
-        "of one operation on an idle stream, such as a copy of an exchange, in a program that waits for "
-        "the end of each step; unknown: 0"),
+        "of one operation on an idle stream, such as a copy of an exchange, in a program that "
+        "waits for the end of each step; unknown: 0"),
     SINGLE("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, overlap_slowdown,
         "factor on a GPU's compute while collectives run beside it"),
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,
         "of a node's port, each direction, in place of the machine file's"),
     SINGLE("network", "pair_bytes_per_s", RATES, 0, network.pair_bytes_per_s,
-        "between two nodes, both directions together: where one core or one tunnel serves all packets "
-        "of a pair"),
+        "between two nodes, both directions together: where one core or one tunnel serves all "
+        "packets of a pair"),
     SINGLE("network", "latency_ns", WAITS, 0, network.latency_ns,
         "of a message between two nodes, beside their own links'"),
     SINGLE("network", "message_ns", WAITS, 0, network.message_ns,
@@ -165,15 +167,15 @@ static const dl_key rows[] = {
     SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,
         "standard deviation of the logarithm of the factor on all compute, where it is estimated"),
     SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
-        "of the buffers that DistributedDataParallel broadcasts before each forward pass; processes "
-        "on cores or GPUs"),
+        "of the buffers that DistributedDataParallel broadcasts before each forward pass; "
+        "processes on cores or GPUs"),
     SINGLE("broadcast", "calls", FACTOR, 0, broadcast_calls,
         "broadcasts that the buffers take, one for each of their number types; processes on cores "
         "only; unknown: 1"),
     SINGLE("gloo", "latency_ns", WAITS, DL_NEED_GLOO, gloo.latency_ns,
-        "processes on cores, where the file has neither [collective allreduce N] nor [roundtrip N]: "
-        "an all-reduce of N adds 2 (N - 1) (latency + bytes / bytes_per_s) to a step, a broadcast "
-        "log2 N of these"),
+        "processes on cores, where the file has neither [collective allreduce N] nor [roundtrip "
+        "N]: an all-reduce of N adds 2 (N - 1) (latency + bytes / bytes_per_s) to a step, a "
+        "broadcast log2 N of these"),
     SINGLE("gloo", "bytes_per_s", RATES, DL_NEED_GLOO, gloo.bytes_per_s, "of it"),
     SINGLE("gloo", "beside_frac", SHARE, DL_NEED_GLOO, gloo.beside_frac,
         "share of an all-reduce's time that it adds to a backward pass which it lies within"),
@@ -188,8 +190,8 @@ static const dl_key rows[] = {
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("input", "copy_ns", WAITS, 0, input_copy_ns,
-        "of copying a step's batch to the GPU, in addition to its bytes at the link's rate; on cores, of "
-        "taking it from the process that made it; unknown: 0"),
+        "of copying a step's batch to the GPU, in addition to its bytes at the link's rate; on "
+        "cores, of taking it from the process that made it; unknown: 0"),
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
         "of a sample in storage, as a compressed image; counts with [input] storage_bytes_per_s of "
         "the scenario"),
@@ -203,8 +205,8 @@ static const dl_key rows[] = {
     SERIES("linearity", "batch_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
         "batch_B: time of all operations at batch B over that of their lines"),
     SERIES("work", "steps", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "a worker's work in a step over the mean, ascending and equally likely, in place of [spread] "
-        "work_frac: dlcal takes it from runs with dlprof train --work"),
+        "a worker's work in a step over the mean, ascending and equally likely, in place of "
+        "[spread] work_frac: dlcal takes it from runs with dlprof train --work"),
     SERIES("gradients", "ready_*", DL_DIMENSION_PURE, 0, 0, "SHARE, BYTES",
         "ready_1, ready_2, ...: share of the backward pass, and the bytes of gradients "
         "ready by then"),
@@ -216,17 +218,17 @@ static const dl_key rows[] = {
         "bytes_SIZE of [roundtrip CALLERS]: time that a call to a parameter server, with that many "
         "bytes each way, adds to a step"),
     SERIES("pushpull *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [pushpull RANKS]: time that a push of that many bytes to a synchronous server, its "
-        "update and the pull after it add to a step of processes (ps)"),
+        "bytes_SIZE of [pushpull RANKS]: time that a push of that many bytes to a synchronous "
+        "server, its update and the pull after it add to a step of processes (ps)"),
     SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight at once, of that "
-        "many bytes in total, add to a step of processes"),
+        "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight at once, of "
+        "that many bytes in total, add to a step of processes"),
     SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass adds "
-        "to a step of processes"),
+        "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass "
+        "adds to a step of processes"),
     SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_late RANKS]: time that an all-reduce takes from the last process on, "
-        "where all others have waited for it"),
+        "bytes_SIZE of [allreduce_late RANKS]: time that an all-reduce takes from the last process "
+        "on, where all others have waited for it"),
     SERIES("collective *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "on its times, one for each start of the benchmark's processes"),
     SERIES("roundtrip *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
@@ -240,8 +242,8 @@ static const dl_key rows[] = {
     SERIES("allreduce_late *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "on its times, one for each start of the benchmark's processes"),
     SERIES("machine *", "bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
-        "in place of the machine file's: [machine link nvlink2] of its [link nvlink2], [machine host] "
-        "of its [host]; each direction of a link, or [machine network]: the network's core"),
+        "in place of the machine file's: [machine link nvlink2] of its [link nvlink2], [machine "
+        "host] of its [host]; each direction of a link, or [machine network]: the network's core"),
     SERIES("machine *", "duplex_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
         "likewise: both directions of a link together"),
     SERIES("machine *", "latency_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL, "likewise: of a link"),

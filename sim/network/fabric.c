@@ -93,7 +93,8 @@ static int ports_of_leaf(const dl_machine *m)
     return m->fabric.group_nodes * m->kinds[0].nic_count / leaves_of_group(m);
 }
 
-/* That are told apart: all as one, or as many as carry the ports' rate over the oversubscription. */
+/* That are told apart: all as one, or as many as carry the ports' rate over the
+ * oversubscription. */
 static int uplinks_of_leaf(const dl_machine *m)
 {
     if (m->fabric.spreading == DL_FABRIC_IDEAL) return 1;
@@ -264,8 +265,8 @@ static uint64_t mix(uint64_t hash)
     return hash ^ hash >> 33;
 }
 
-/* Switches of one depth choose alike, so that a flow goes down from the spine switch that it went up
- * to; those of different depths do not, as each level hashes with a seed of its own. */
+/* Switches of one depth choose alike, so that a flow goes down from the spine switch that it went
+ * up to; those of different depths do not, as each level hashes with a seed of its own. */
 static int link_of_switch(const dl_fabric *f, const int ends[4], int of, int depth, int way)
 {
     uint64_t hash = dl_hash_bytes(DL_HASH_START, ends, 4 * sizeof *ends);

@@ -133,7 +133,8 @@ static int distance(const dl_node_kind *n, int a, int b)
     return edges;
 }
 
-/* The nearest NIC of GPU or host `index`; in turn for GPUs at one place to which some are equally near. */
+/* The nearest NIC of GPU or host `index`; in turn for GPUs at one place to which some are equally
+ * near. */
 static int nearest_nic(const dl_node_kind *n, bool is_gpu, int index)
 {
     const int at = is_gpu ? n->gpus[index].parent : index;

@@ -17,10 +17,11 @@
  * faster than any link to it.
  *
  * Link l of node k is number k * per_node + l, where per_node is that of the kind of node with the
- * most links: the others leave numbers out. The network's core, if the file limits it, comes after them, then two links of each site (up, down) and two of each pair of
- * sites (from the first to the second, back), then those of the fabric (sim/network/fabric.h), and
- * then a link for each pair of nodes, if what two nodes
- * send each other is limited (dl_links_limit_network). Rates are bytes a second, latencies ns.
+ * most links: the others leave numbers out. The network's core, if the file limits it, comes after
+ * them, then two links of each site (up, down) and two of each pair of sites (from the first to the
+ * second, back), then those of the fabric (sim/network/fabric.h), and then a link for each pair of
+ * nodes, if what two nodes send each other is limited (dl_links_limit_network). Rates are bytes a
+ * second, latencies ns.
  */
 #ifndef DL_SIM_LINKS_H
 #define DL_SIM_LINKS_H

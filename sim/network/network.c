@@ -110,9 +110,9 @@ void dl_network_add_links(dl_network *network, const dl_links *links)
 
 /* --- flows of a class, and the component at hand -------------------------------------------- */
 
-/* Puts a flow with its mark set into the class's heap, which a crowd's line is too, and takes the flow
- * with the least mark out (the heap must not be empty). The class must not be in its bundle's heap
- * meanwhile. O(1), and O(log n) amortised. */
+/* Puts a flow with its mark set into the class's heap, which a crowd's line is too, and takes the
+ * flow with the least mark out (the heap must not be empty). The class must not be in its bundle's
+ * heap meanwhile. O(1), and O(log n) amortised. */
 static void heap_push(dl_network *network, dl_flow_class *c, int flow)
 {
     dl_flow *flows = network->flows;

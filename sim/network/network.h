@@ -74,10 +74,10 @@ typedef struct dl_flow_class {
     int crowd;      /* that it stands for, -1 = none */
 } dl_flow_class;
 
-/* Classes which differ in nothing but a link that each has to itself, and which have one flow at a time
- * each: one dl_flow_class stands for all of them. Its own link is of the rate of each of theirs, and its
- * flows, all of the same bytes, are in a line. The key of a flow is what the base of its class would be;
- * if only one is active, the base is that one's. */
+/* Classes which differ in nothing but a link that each has to itself, and which have one flow at a
+ * time each: one dl_flow_class stands for all of them. Its own link is of the rate of each of
+ * theirs, and its flows, all of the same bytes, are in a line. The key of a flow is what the base
+ * of its class would be; if only one is active, the base is that one's. */
 typedef struct dl_flow_crowd {
     int own;     /* link */
     int present; /* of these classes, that are active */
@@ -110,8 +110,8 @@ typedef struct dl_flow {
     int class, index;
 } dl_flow;
 
-/* Called before a flow of others moves bytes over a claimed link. It must release the links, and may
- * resume flows on them. */
+/* Called before a flow of others moves bytes over a claimed link. It must release the links, and
+ * may resume flows on them. */
 typedef void (*dl_claim_fn)(void *user);
 
 typedef struct dl_network_claim {
@@ -120,12 +120,13 @@ typedef struct dl_network_claim {
     int next; /* in the list of free ones */
 } dl_network_claim;
 
-/* Who runs a network in place of an engine's events. Everything of such a network is one component: all
- * its classes share a link. */
+/* Who runs a network in place of an engine's events. Everything of such a network is one component:
+ * all its classes share a link. */
 typedef struct dl_network_driver {
     void (*settle)(
         void *user); /* dl_network_settle is to be called at once, after what is due before */
-    /* dl_network_end_next(bundle) in delay_ns >= 1, in place of what was asked for before; -1: not. */
+    /* dl_network_end_next(bundle) in delay_ns >= 1, in place of what was asked for before; -1:
+     * not. */
     void (*next)(void *user, int64_t delay_ns, int bundle);
     void *user;
 } dl_network_driver;
@@ -201,8 +202,8 @@ void dl_network_start(dl_network *network, int class, double bytes, int64_t dela
                       dl_event_fn done, void *user, int index);
 
 /* Claims links[count], each given once, for a user that works out by itself when its bytes have
- * moved over them. Returns the claim; -1 if others move bytes over one of them now, or if the network
- * is uncontended. A claim of another user on one of the links is broken. No time passes. */
+ * moved over them. Returns the claim; -1 if others move bytes over one of them now, or if the
+ * network is uncontended. A claim of another user on one of the links is broken. No time passes. */
 int dl_network_claim_links(dl_network *network, const int *links, int count, dl_claim_fn broken,
                            void *user);
 
@@ -215,14 +216,15 @@ double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c);
 /* What a flow of the class takes while nobody else uses its links. */
 int64_t dl_network_alone_ns(const dl_network *network, int class, double bytes);
 
-/* Starts a flow that has moved bytes for `moved_ns` >= 0, no longer than dl_network_alone_ns, as fast
- * as its links allow; no other flow of its class does now. */
+/* Starts a flow that has moved bytes for `moved_ns` >= 0, no longer than dl_network_alone_ns, as
+ * fast as its links allow; no other flow of its class does now. */
 void dl_network_resume(dl_network *network, int class, double bytes, int64_t moved_ns,
                        dl_event_fn done, void *user, int index);
 
-/* The class that stands for a crowd: of flows over links[count], of which links[own] is each one's. A
- * newcomer is to be put into a crowd only if that has none or two and more of them, or else into a second
- * one that has none, so that a flow which has the links to itself may be bundled as it would be. */
+/* The class that stands for a crowd: of flows over links[count], of which links[own] is each one's.
+ * A newcomer is to be put into a crowd only if that has none or two and more of them, or else into
+ * a second one that has none, so that a flow which has the links to itself may be bundled as it
+ * would be. */
 int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
                      int own);
 

@@ -160,8 +160,8 @@ static void update(dl_team *team, int worker)
                     team->config.workload->update_ns * team->workers[worker].noise_factor);
 }
 
-/* A push of `bytes`. What was learned is a copy of the parameters, and a pass that subtracts those of the
- * last average, or upload, after which the worker copies those that it goes on from. */
+/* A push of `bytes`. What was learned is a copy of the parameters, and a pass that subtracts those
+ * of the last average, or upload, after which the worker copies those that it goes on from. */
 static dl_work push_work(const dl_workload *workload, const dl_exchange *exchange, double bytes)
 {
     const dl_work copy = dl_byte_work(&workload->copy, bytes, 1);
@@ -173,8 +173,8 @@ static dl_work push_work(const dl_workload *workload, const dl_exchange *exchang
     return dl_work_add(dl_learned_work(workload, bytes, true), message);
 }
 
-/* An average of `bytes`. That of what was learned is added to the parameters of the last average, and
- * kept for the next one, which an outer update does by itself. */
+/* An average of `bytes`. That of what was learned is added to the parameters of the last average,
+ * and kept for the next one, which an outer update does by itself. */
 static dl_work average_work(const dl_team *team, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *workload = team->config.workload;
@@ -183,9 +183,9 @@ static dl_work average_work(const dl_team *team, const dl_exchange *exchange, do
     return dl_work_add(mean, dl_learned_work(workload, bytes, !team->config.outer_update));
 }
 
-/* `bytes` of a piece of the exchange. An outer update: the momentum of what it was, the average, and the
- * parameters before; then the parameters of what they were and the momentum: averages of 3 and of 2
- * vectors. */
+/* `bytes` of a piece of the exchange. An outer update: the momentum of what it was, the average,
+ * and the parameters before; then the parameters of what they were and the momentum: averages of 3
+ * and of 2 vectors. */
 static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *workload = team->config.workload;
@@ -273,7 +273,8 @@ static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 }
 
 /* There and back are taken to be equally long. The time is that of as many workers who all keep
- * cores busy, as they do here: what a core has to do for it is less by what they slow each other. */
+ * cores busy, as they do here: what a core has to do for it is less by what they slow each
+ * other. */
 static void call_server(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;

@@ -25,31 +25,32 @@
  *               after another on one stream; with `overlap` each starts when all workers have its
  *               gradients ready (as [gradients] of the costs says; else evenly over the backward
  *               pass)
- *               With collectives = hosts each worker copies its vectors to host memory when they are
- *               ready, the hosts reduce them, and each copies the result back; what adding takes
- *               there is left out
+ *               With collectives = hosts each worker copies its vectors to host memory when they
+ *               are ready, the hosts reduce them, and each copies the result back; what adding
+ *               takes there is left out
  *               With [broadcast] in the costs, a broadcast from the first worker's GPU
  *               comes before each step of allreduce
  *   compress    what is pushed or reduced; pulled parameters are not. topk's messages are gathered
  *               in place of reduced. Costs what it moves in the memory of the worker's own GPU; a
  *               server is charged as if it summed whole vectors
  *   input       batches are read from the node's storage, where that has a rate, all workers of the
- *               node together, made by cores of the GPU's node ([op input]), `prefetch` of them ahead
- *               (0: when the step asks for one), and copied to the GPU from pinned memory; with
- *               `in_turn` by the host thread before it launches the step, which the copy is part of;
- *               with `made_at_launch` in host memory from when the host launches the step
+ *               node together, made by cores of the GPU's node ([op input]), `prefetch` of them
+ *               ahead (0: when the step asks for one), and copied to the GPU from pinned memory;
+ *               with `in_turn` by the host thread before it launches the step, which the copy is
+ *               part of; with `made_at_launch` in host memory from when the host launches the step
  *
- * Where vectors are sharded (dl_sharded), the collectives of a step are reduce-scatters of the buckets
- * and all-gathers, on one stream: of all parameters after the update, or of each bucket's before either
- * pass of it. That of a bucket is launched when the pass of the bucket before starts, so that at most two
- * are there (FSDP's limit on gathers in flight, backward prefetch). A worker updates 1 / n.
+ * Where vectors are sharded (dl_sharded), the collectives of a step are reduce-scatters of the
+ * buckets and all-gathers, on one stream: of all parameters after the update, or of each bucket's
+ * before either pass of it. That of a bucket is launched when the pass of the bucket before starts,
+ * so that at most two are there (FSDP's limit on gathers in flight, backward prefetch). A worker
+ * updates 1 / n.
  *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
  * host memory; between GPUs both are the order of streams, which is free beside the launch.
  *
- * GPUs may differ: each worker has times of its own GPU's model and, if the scenario says so, another
- * share of the batch (sim/shares.h); whoever waits for all waits for the slowest.
+ * GPUs may differ: each worker has times of its own GPU's model and, if the scenario says so,
+ * another share of the batch (sim/shares.h); whoever waits for all waits for the slowest.
  *
  * What it leaves out: copies and servers that slow kernels down but for `overlap`, copies within a
  * GPU to and from a server on it (a framework whose worker reads the server's own vectors makes
@@ -106,8 +107,9 @@ typedef enum dl_copies {
 extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
                                                                           *const dl_copies_names[];
 
-/* What of the model's state is divided among the workers of mode allreduce, in place of kept by each: the
- * optimizer's state (ZeRO stage 1), the gradients as well (2), the parameters as well (3, FSDP). */
+/* What of the model's state is divided among the workers of mode allreduce, in place of kept by
+ * each: the optimizer's state (ZeRO stage 1), the gradients as well (2), the parameters as well (3,
+ * FSDP). */
 typedef enum dl_sharded {
     DL_SHARDED_NONE,
     DL_SHARDED_OPTIMIZER,
@@ -160,7 +162,8 @@ typedef struct dl_gpu_options {
     int input_cores;            /* of each node */
     int prefetch;               /* batches of a worker */
     bool made_at_launch;        /* in place of prefetch: a batch is made in host memory when its
-                                        step's launch starts, copied when the GPU comes to the step */
+                                        step's launch starts, copied when the GPU comes to the
+                                        step */
     bool input_varies;          /* the making of batches, exponentially */
     dl_quantity storage_bytes_per_s;        /* of each node; unknown: it limits nothing */
     dl_quantity shared_storage_bytes_per_s; /* of all nodes together, likewise */
@@ -189,7 +192,8 @@ void dl_gpu_options_free_at_point(dl_gpu_options *at);
 
 /* Multiplies slow[workers] by what [spread] gpu_frac of the costs makes of `gpus` GPUs, which they
  * have in turn: each one has the mean of its rank among them, from fast to slow, and their mean is
- * 1. So a mode that waits for the slowest pays for more GPUs, and one GPU alone is the average one. */
+ * 1. So a mode that waits for the slowest pays for more GPUs, and one GPU alone is the average
+ *    one. */
 void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow);
 
 /* Multiplies slow[workers] of those that share their PCIe switch by [spread] board_slowdown. */

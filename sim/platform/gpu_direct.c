@@ -1,14 +1,15 @@
-/* Runs of GPUs that need no event for each worker. Where nothing couples workers but a collective for
- * which all wait, a worker's time between two of them follows from its own steps alone: with the noise
- * factor f of step k, launches that take a (serial part) and b,
+/* Runs of GPUs that need no event for each worker. Where nothing couples workers but a collective
+ * for which all wait, a worker's time between two of them follows from its own steps alone: with
+ * the noise factor f of step k, launches that take a (serial part) and b,
  *
  *   launch of step k   from l(k) = max(end of the launch before, end of step k - ahead - 1)
  *   start              s(k) = max(end of step k - 1, l(k) + a)
  *   computed           c(k) = max(s(k) + f work, l(k) + a + b)
  *
- * and the collective starts at the latest c(k) of all workers. It runs on the network as ever, so that
- * a step costs O(workers) and no queue. Times are rounded where events would be. What is left to the
- * order of events at one and the same ns makes the run undecided: it is then to be run by events. */
+ * and the collective starts at the latest c(k) of all workers. It runs on the network as ever, so
+ * that a step costs O(workers) and no queue. Times are rounded where events would be. What is left
+ * to the order of events at one and the same ns makes the run undecided: it is then to be run by
+ * events. */
 #include "sim/platform/gpu_internal.h"
 
 #include <stdlib.h>
@@ -34,8 +35,8 @@ typedef struct direct {
     bool launches; /* launching takes time; else there are no launchers */
     int slots;     /* ahead + 1, or all steps if they are fewer */
     int64_t launch_ns;
-    /* For the clocks: [steps + 1] each; NULL for one worker. When the first worker starts the step of
-     * this number, after the warm-up; when the last one has done as many. */
+    /* For the clocks: [steps + 1] each; NULL for one worker. When the first worker starts the step
+     * of this number, after the warm-up; when the last one has done as many. */
     int64_t *first_start_ns, *all_done_ns;
     int64_t end_ns; /* of the latest event so far */
 } direct;

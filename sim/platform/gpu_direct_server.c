@@ -1,7 +1,8 @@
-/* Runs of GPUs that exchange with one server (async, ssp, softsync, ps, average), without the engine and its
- * network, but bit by bit as by them: the same events in the same order (sim/platform/gpu_events.h), each
- * with a few bytes of state. Copies to a server on a GPU share one way, those from it another
- * (sim/platform/gpu_way.h); those of a server in host memory share that (sim/platform/gpu_hub.h). */
+/* Runs of GPUs that exchange with one server (async, ssp, softsync, ps, average), without the
+ * engine and its network, but bit by bit as by them: the same events in the same order
+ * (sim/platform/gpu_events.h), each with a few bytes of state. Copies to a server on a GPU share
+ * one way, those from it another (sim/platform/gpu_way.h); those of a server in host memory share
+ * that (sim/platform/gpu_hub.h). */
 #include "sim/platform/gpu_events.h"
 #include "sim/platform/gpu_hub.h"
 #include "sim/platform/gpu_way.h"
@@ -21,8 +22,8 @@
 #define STEPS_MOST (1 << 20)
 #define LINE_BYTES 64
 
-/* Kinds of events: those that come a fixed time after their cause, ends of computing, ends of copies, of
- * which each way has one, and sharing, which comes at once; and the ways. */
+/* Kinds of events: those that come a fixed time after their cause, ends of computing, ends of
+ * copies, of which each way has one, and sharing, which comes at once; and the ways. */
 enum {
     LAUNCH,     /* of a step starts */
     LAUNCH_END, /* of a step */
@@ -76,8 +77,9 @@ typedef struct served {
     double slow;           /* of all, or */
     const double *slow_of; /* of each */
     double moved_bytes, sent_bytes;
-    int staying; /* the first workers copy within their domain (dl_machine_domain), the others do not */
-    bool meets;       /* all meet for an exchange: ps, average */
+    int staying; /* the first workers copy within their domain (dl_machine_domain), the others do
+                    not */
+    bool meets;  /* all meet for an exchange: ps, average */
     bool with_update; /* they update in each step: average */
     bool counts; /* an update needs `needed` gradients: softsync, kbatchasync; else async, ssp */
     int64_t needed;
@@ -123,9 +125,9 @@ static void share(served *s, int which)
 
 static void on_copied(served *s, int which, int worker);
 
-/* As the network's synchronize; but that shares what has parted after all else. It comes to the same: the
- * order is that of two ways' next ends, if they come at one ns, and then they are of workers at unlike
- * stages, who have nothing to do with one another before what takes no time. */
+/* As the network's synchronize; but that shares what has parted after all else. It comes to the
+ * same: the order is that of two ways' next ends, if they come at one ns, and then they are of
+ * workers at unlike stages, who have nothing to do with one another before what takes no time. */
 static void synchronize(served *s)
 {
     for (int i = 0; i < s->dirty_count; i++) {

@@ -42,9 +42,10 @@ int dl_gpus_memory_link(const dl_gpus *gpus, dl_place host)
     return memory_link(&gpus->config.options->links, host);
 }
 
-/* What a server does with a byte of its slice: reads and writes, at a cost. An optimizer that passes
- * over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes); so does an
- * outer one, which else makes the difference and the momentum in one pass and the parameters in another. */
+/* What a server does with a byte of its slice: reads and writes, at a cost. An optimizer that
+ * passes over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes);
+ * so does an outer one, which else makes the difference and the momentum in one pass and the
+ * parameters in another. */
 typedef struct serving {
     const char *name;
     const dl_byte_cost *cost;
@@ -162,10 +163,10 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* What one operation of an exchange on a GPU takes beside itself where a worker's thread launches it and
- * waits for its end, in turn: the launch, and what the thread is late by, as at the end of a step;
- * longer beside workers (other than `worker`; -1: any) that compute there, as their own operations
- * are. */
+/* What one operation of an exchange on a GPU takes beside itself where a worker's thread launches
+ * it and waits for its end, in turn: the launch, and what the thread is late by, as at the end of a
+ * step; longer beside workers (other than `worker`; -1: any) that compute there, as their own
+ * operations are. */
 static double launched_ns(const dl_gpus *gpus, int worker, dl_place gpu)
 {
     const dl_workload *w = gpus->config.workload;
@@ -412,7 +413,8 @@ static void serve_itself(dl_gpus *gpus, int worker, const dl_exchange *exchange,
 }
 
 /* The server's threads are the host's, however many slices there are. More gradients than workers
- * cost what as many as workers do. After a collective, every GPU makes the outer update for itself. */
+ * cost what as many as workers do. After a collective, every GPU makes the outer update for
+ * itself. */
 void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     dl_gpus *gpus = dl_gpus_of(team);

@@ -1,9 +1,10 @@
-/* The network of a run that exchanges with one server in host memory, without the engine: all copies, and
- * the server's threads, go over one memory, so that all of them are one component and have one event.
+/* The network of a run that exchanges with one server in host memory, without the engine: all
+ * copies, and the server's threads, go over one memory, so that all of them are one component and
+ * have one event.
  *
- * Workers whose copies go over the same links beside links of their own, of which each has the like, are a
- * crowd (sim/network/network.h): they need no class each. The others, as those on the server's node, have
- * one for each direction; where GPUs share a port or a switch, all have. */
+ * Workers whose copies go over the same links beside links of their own, of which each has the
+ * like, are a crowd (sim/network/network.h): they need no class each. The others, as those on the
+ * server's node, have one for each direction; where GPUs share a port or a switch, all have. */
 #ifndef DL_SIM_GPU_HUB_H
 #define DL_SIM_GPU_HUB_H
 

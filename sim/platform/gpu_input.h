@@ -1,5 +1,5 @@
-/* Batches for GPUs: read from the node's storage, which all of its workers share, if that has a rate;
- * then made by cores of the GPU's node, first come first served, then copied to it
+/* Batches for GPUs: read from the node's storage, which all of its workers share, if that has a
+ * rate; then made by cores of the GPU's node, first come first served, then copied to it
  * from the memory of its socket.
  *
  * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks.

@@ -37,8 +37,8 @@ typedef struct dl_gpu_worker {
 } dl_gpu_worker;
 
 /* Collectives of a step, run one after another: the sums of all buckets, and what gathers sharded
- * parameters. A round is what a worker joins: all of them, or, where parameters are gathered after the
- * update, the sums, then the gather. */
+ * parameters. A round is what a worker joins: all of them, or, where parameters are gathered after
+ * the update, the sums, then the gather. */
 typedef struct dl_reduction {
     dl_collective *collectives; /* [collective_count] of different kinds and sizes */
     int collective_count;
@@ -91,7 +91,8 @@ typedef struct dl_inside {
 
 /* What has crossed a link in a run without the network. */
 typedef struct dl_gpu_carried {
-    int link; /* -1: the memory of the server's GPU; -2, -3, ...: a thread of a server in host memory */
+    int link; /* -1: the memory of the server's GPU; -2, -3, ...: a thread of a server in host
+                 memory */
     double bytes_per_s, bytes;
 } dl_gpu_carried;
 
@@ -159,8 +160,8 @@ static inline dl_gpus *dl_gpus_of(const dl_team *team)
     return team->machine;
 }
 
-/* By how much an operation of this worker (-1: of none) takes longer beside the others that compute on
- * this GPU. */
+/* By how much an operation of this worker (-1: of none) takes longer beside the others that compute
+ * on this GPU. */
 double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu);
 
 /* The worker's GPU over all nodes, as in dl_gpus.computing and .held. */
@@ -210,8 +211,8 @@ static inline const char *dl_gpus_memory_name(dl_place gpu, char text[DL_LINK_NA
 /* Workers that take part in averages; before the run, all. */
 int dl_gpus_present(const dl_gpus *gpus);
 
-/* The buckets, where gradients are exchanged in any, and the collectives of them, of the model's buffers
- * and inside sites. DL_ERR_RANGE: too many buckets or transfers. */
+/* The buckets, where gradients are exchanged in any, and the collectives of them, of the model's
+ * buffers and inside sites. DL_ERR_RANGE: too many buckets or transfers. */
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_gpus *gpus);
 
@@ -228,10 +229,10 @@ void dl_reduction_ready(dl_gpus *gpus, int bucket);
 /* The worker, which has updated its part, waits for all parameters; then dl_gpus_exchanged. */
 void dl_reduction_gather(dl_gpus *gpus, int worker);
 
-/* Sharded parameters are used twice a step, bucket by bucket: from the last bucket to the first in the
- * forward pass, back in the backward pass. Whether those of use 0 .. 2 buckets - 1 are there; where they
- * have come, dl_gpus_parameters_came is called for all workers. One more worker starts a use, or the step
- * (-1): those of the next one may be gathered. */
+/* Sharded parameters are used twice a step, bucket by bucket: from the last bucket to the first in
+ * the forward pass, back in the backward pass. Whether those of use 0 .. 2 buckets - 1 are there;
+ * where they have come, dl_gpus_parameters_came is called for all workers. One more worker starts a
+ * use, or the step (-1): those of the next one may be gathered. */
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
 

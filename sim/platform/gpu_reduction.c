@@ -306,8 +306,8 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
     return DL_OK;
 }
 
-/* Workers of a site if they reduce gradients among themselves, so that they have equal parameters, and
- * all of several sites have as many; else 0. Sites are there as a whole. */
+/* Workers of a site if they reduce gradients among themselves, so that they have equal parameters,
+ * and all of several sites have as many; else 0. Sites are there as a whole. */
 static int equal_workers(const dl_gpus *gpus)
 {
     if (gpus->inside_count > 0 && gpus->reduction.present <= gpus->inside[0].count) return 0;
@@ -458,8 +458,8 @@ typedef struct one_kind {
     bool sums;
 } one_kind;
 
-/* The collective at a place of the step's order: an earlier one like it, or a new one. `kinds` has as
- * many. */
+/* The collective at a place of the step's order: an earlier one like it, or a new one. `kinds` has
+ * as many. */
 static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kind *kinds,
                                 dl_error *err)
 {

@@ -32,9 +32,10 @@
  * turn over the servers (round_robin, slice_bytes, layers, forward; Jayarajan et al. 2019,
  * "Priority-based Parameter Propagation"; Peng et al. 2019, "A Generic Communication Scheduler").
  *
- * Copies between GPUs of a node without peer access are made by the driver through host memory; with
- * staged = alone neither GPU computes meanwhile. That nothing overlaps them is an inference from
- * MXNet's tables (scenarios/mxnet/vgg_titanx_device.ini), for which drivers' documents have no word.
+ * Copies between GPUs of a node without peer access are made by the driver through host memory;
+ * with staged = alone neither GPU computes meanwhile. That nothing overlaps them is an inference
+ * from MXNet's tables (scenarios/mxnet/vgg_titanx_device.ini), for which drivers' documents have no
+ * word.
  *
  * A slow sender cannot mix two steps: a message of the next step is pushed after this one's has
  * come back. */

@@ -1,6 +1,6 @@
-/* What other jobs send over the links between the nodes ([traffic] of the machine file): flows beside
- * those of the run, which share the links with them, from its start until the run stops: when all workers
- * are done, or the first one where none waits for others. */
+/* What other jobs send over the links between the nodes ([traffic] of the machine file): flows
+ * beside those of the run, which share the links with them, from its start until the run stops:
+ * when all workers are done, or the first one where none waits for others. */
 #include "sim/platform/gpu_internal.h"
 
 #include <stdlib.h>

@@ -111,8 +111,8 @@ static double find_narrow(dl_gpu_way *v)
     return least;
 }
 
-/* Whether the route has the common links, in their order, and else links that no other one has and that
- * are no narrower, of which *own is the narrowest one's rate. */
+/* Whether the route has the common links, in their order, and else links that no other one has and
+ * that are no narrower, of which *own is the narrowest one's rate. */
 static bool is_plain(search *s, const dl_route *route, const dl_gpu_way *v, double narrowest,
                      double *own)
 {

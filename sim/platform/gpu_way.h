@@ -1,9 +1,11 @@
-/* Ways that copies between GPUs and one server share: a network of them alone, without links and classes.
+/* Ways that copies between GPUs and one server share: a network of them alone, without links and
+ * classes.
  *
- * All copies of a way are of the same bytes and go over the same links, beside links of their own, which
- * are no narrower. Then all have one rate, and the first to come is the first to end: a line of them is
- * enough. The sums of bytes are those of the network's bundles (sim/network/network.h), down to what is
- * rounded: a copy that was alone has a bundle of its own until others share with it. */
+ * All copies of a way are of the same bytes and go over the same links, beside links of their own,
+ * which are no narrower. Then all have one rate, and the first to come is the first to end: a line
+ * of them is enough. The sums of bytes are those of the network's bundles (sim/network/network.h),
+ * down to what is rounded: a copy that was alone has a bundle of its own until others share with
+ * it. */
 #ifndef DL_SIM_GPU_WAY_H
 #define DL_SIM_GPU_WAY_H
 
@@ -27,8 +29,8 @@ typedef struct dl_gpu_way {
     int link_count;
     double narrow[DL_WAY_LINKS], narrow_times[DL_WAY_LINKS]; /* of those that may limit the rate */
     int narrow_count;
-    /* Of the links that each copy has to itself: the narrowest one's rate, INFINITY without any, and
-     * whether one of them comes first, and whether that rate is not everyone's. */
+    /* Of the links that each copy has to itself: the narrowest one's rate, INFINITY without any,
+     * and whether one of them comes first, and whether that rate is not everyone's. */
     double own_rate;
     bool starts_alone, own_differs;
     dl_gpu_way_copy *copies; /* a ring, in the order of their ends */
@@ -49,15 +51,16 @@ typedef struct dl_gpu_ended {
     size_t count, room;
 } dl_gpu_ended;
 
-/* The ways from all workers' GPUs to the server and back; false if they are not such ways, or have links
- * in common. Sets all but `bytes`. */
+/* The ways from all workers' GPUs to the server and back; false if they are not such ways, or have
+ * links in common. Sets all but `bytes`. */
 bool dl_gpu_ways_find(const dl_gpus *gpus, dl_gpu_way *in, dl_gpu_way *out);
 
-/* The same of workers from number `first` on, one at least, and a server in host memory; but in and out may
- * have links in common. Workers have links of their own of one rate. */
+/* The same of workers from number `first` on, one at least, and a server in host memory; but in and
+ * out may have links in common. Workers have links of their own of one rate. */
 bool dl_gpu_ways_find_apart(const dl_gpus *gpus, int first, dl_gpu_way ways[2]);
 
-/* The way from the worker's GPU to the server, or back; what a copy over it waits before it moves. */
+/* The way from the worker's GPU to the server, or back; what a copy over it waits before it
+ * moves. */
 void dl_gpu_route(const dl_gpus *gpus, int worker, bool inward, dl_route *route);
 int64_t dl_gpu_route_latency(const dl_gpus *gpus, const dl_route *route);
 

@@ -105,8 +105,8 @@ static void join(dl_host *host, int thread)
     host->runnable++;
 }
 
-/* How many threads wait for the core; *before: the one in its queue after which the first comes that
- * migrates, -1 = none does. */
+/* How many threads wait for the core; *before: the one in its queue after which the first comes
+ * that migrates, -1 = none does. */
 static int waiting_on(const dl_host *host, const dl_core *core, int *before)
 {
     int count = 0;

@@ -38,7 +38,8 @@ typedef struct dl_platform {
     bool (*run_directly)(dl_team *team);
     /* The run starts; NULL: nothing to do. */
     void (*start)(dl_team *team);
-    /* Forward and backward, with the optimizer's update if the worker updates at once; the update alone. */
+    /* Forward and backward, with the optimizer's update if the worker updates at once; the update
+     * alone. */
     void (*compute)(dl_team *team, int worker);
     void (*update)(dl_team *team, int worker);
     void (*exchange)(dl_team *team, int agent, dl_exchange exchange);
@@ -51,8 +52,8 @@ typedef struct dl_platform {
     void (*take_core)(dl_team *team, int worker);
     /* The worker has ended a step; NULL: nothing to do. */
     void (*step_ended)(dl_team *team, int worker);
-    /* The worker takes part in averages from now on, or does not any more (sim/sync/members.h); NULL:
-     * nothing to do. */
+    /* The worker takes part in averages from now on, or does not any more (sim/sync/members.h);
+     * NULL: nothing to do. */
     void (*members_changed)(dl_team *team, int worker);
     /* The worker's site, or its node where there are no sites; NULL: they have none. */
     int (*domain)(const dl_team *team, int worker);

@@ -367,8 +367,8 @@ static size_t simulate_gains(trial *t, double now, dl_gain *gains)
     return count;
 }
 
-/* Steps of a run that has as many as it may, or fewer if that is too long; and about how many events
- * it has with all of these. */
+/* Steps of a run that has as many as it may, or fewer if that is too long; and about how many
+ * events it has with all of these. */
 static int64_t steps_of_gains(const dl_variant *variant, const dl_row *row, double *events)
 {
     const dl_scenario *scenario = &variant->scenario;

@@ -27,8 +27,8 @@ typedef struct dl_figure {
     char *why_not; /* NULL: it was drawn */
 } dl_figure;
 
-/* Makes the folder, in $TMPDIR or /tmp; the limit becomes a minute. DL_ERR_IO. Release with dl_drawing_end, which removes it
- * and all that is in it. */
+/* Makes the folder, in $TMPDIR or /tmp; the limit becomes a minute. DL_ERR_IO. Release with
+ * dl_drawing_end, which removes it and all that is in it. */
 dl_status dl_drawing_begin(dl_drawing *drawing, dl_error *err) DL_MUST_CHECK;
 void dl_drawing_end(dl_drawing *drawing);
 
@@ -37,8 +37,8 @@ char *dl_drawing_path(const dl_drawing *drawing, const char *name);
 
 /* Draws figures[count] side by side, narrow (compact=1 of plots/common.gp). The scripts are those
  * of share/dlscale/plots (common/install.h). A figure that cannot be drawn says why: there is no
- * gnuplot, or it failed, or took longer than the limit. Only time in which this process waits counts:
- * none in which the machine, or all of a job, is paused. */
+ * gnuplot, or it failed, or took longer than the limit. Only time in which this process waits
+ * counts: none in which the machine, or all of a job, is paused. */
 void dl_figures_draw(const dl_drawing *drawing, dl_figure *figures, size_t count);
 
 /* Writes the figure as HTML (dl_html_figure), or why it is not there. */

@@ -5,19 +5,21 @@
  *
  * Key columns: cores, workers, batch (all workers together), sync, and its
  * options interval, n, bound, k, moving_rate, block_momentum, accumulate, lag
- * (empty: none), and those of the scenario's other swept keys (sim/scenario/study.h; `machine` and `costs` by
- * the file's name without folder and .ini); those
- * given must name exactly one point of the scenario, else the row is an error; cores do not count on
- * GPUs. model, precision, gpu_count, where, compress and host_memory, where a row gives them, must
- * be those of its point too, as far as costs and scenario say. Values:
+ * (empty: none), and those of the scenario's other swept keys (sim/scenario/study.h; `machine` and
+ * `costs` by the file's name without folder and .ini); those
+ * given must name exactly one point of the scenario, else the row is an error; cores do not count
+ * on GPUs. model, precision, gpu_count, where, compress and host_memory, where a row gives them,
+ * must be those of its point too, as far as costs and scenario say. Values:
  * throughput_per_s or step_s (of a worker; throughput = batch / step; the word `error` where the
- * source has no result: such a row is shown and not compared), each with its standard error in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
- * (a number for each worker, separated by semicolons); staleness_counts (applied gradients of
+ * source has no result: such a row is shown and not compared), each with its standard error in
+ * throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker (a
+ * number for each worker, separated by semicolons); staleness_counts (applied gradients of
  * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed, and uploads_applied,
- * _too_stale, _superseded, _unmerged and merges, say how a run was made or went and are not used; others_frac and steal_frac what other programs and the host of a
- * virtual machine took of the processors meanwhile. `use` says what a row is to the prediction: `fitted`
- * where costs were fitted to it, `contradiction` where it contradicts other rows or its source, which
- * `note` explains, `unseen` or empty else. Several rows for one point are several runs: the median of each
+ * _too_stale, _superseded, _unmerged and merges, say how a run was made or went and are not used;
+ * others_frac and steal_frac what other programs and the host of a virtual machine took of the
+ * processors meanwhile. `use` says what a row is to the prediction: `fitted` where costs were
+ * fitted to it, `contradiction` where it contradicts other rows or its source, which `note`
+ * explains, `unseen` or empty else. Several rows for one point are several runs: the median of each
  * column counts, and where no error is given the standard deviation over the runs. Staleness counts
  * are added up over the runs instead, as dlsim adds up its replicates, and the statistics taken of
  * the sum.
@@ -70,14 +72,15 @@ typedef struct dl_measured {
     double *worker_staleness; /* [workers of the point] means, or NULL */
     char *source, *note;      /* of the first row that has one, or NULL */
     dl_measured_use use;
-    int line; /* of the first row, in the table */
-    double
-        left_out_frac; /* error of the prediction with costs fitted to the other rows; NaN: not known */
+    int line;             /* of the first row, in the table */
+    double left_out_frac; /* error of the prediction with costs fitted to the other rows; NaN: not
+                          known */
 } dl_measured;
 
 /* Reads the study's table into *measured, an array [study->point_count]. Without a table all
  * points have runs = 0. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point),
- * DL_ERR_DATA (no value, several points, rows of one point with several uses), DL_ERR_PARSE, DL_ERR_RANGE. */
+ * DL_ERR_DATA (no value, several points, rows of one point with several uses), DL_ERR_PARSE,
+ * DL_ERR_RANGE. */
 dl_status dl_measured_read(dl_measured **measured, const dl_study *study,
                            dl_error *err) DL_MUST_CHECK;
 

@@ -92,8 +92,8 @@ static double computed_ns(const dl_costs *costs, const dl_point *point, double s
            dl_costs_step_ns(costs, each, "update");
 }
 
-/* Where the host's launches, which no other machine's GPU makes shorter, take longer than the GPU. Each
- * micro-batch is launched. */
+/* Where the host's launches, which no other machine's GPU makes shorter, take longer than the GPU.
+ * Each micro-batch is launched. */
 static void add_host(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -317,7 +317,8 @@ void dl_study_notes_free(char **notes, size_t count)
     free(notes);
 }
 
-/* --- defaults that decided --------------------------------------------------------------------- */
+/* --- defaults that decided
+ * --------------------------------------------------------------------- */
 
 /* Most workers on one node. */
 static int most_on_a_node(const dl_gpu_options *gpu, int workers)
@@ -332,8 +333,8 @@ static int most_on_a_node(const dl_gpu_options *gpu, int workers)
     return most;
 }
 
-/* Whether the cores that make batches have no time left; those that may start only when the host has
- * read what the forward passes made, none of what is left. */
+/* Whether the cores that make batches have no time left; those that may start only when the host
+ * has read what the forward passes made, none of what is left. */
 static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;

@@ -10,8 +10,8 @@
 char **dl_study_notes(const dl_study *study, size_t *count);
 void dl_study_notes_free(char **notes, size_t count);
 
-/* A default that limited some rows, by the part of the workers' time that shows it. Of [input] cores,
- * loaders, prefetch and rates of storage also a value that the scenario gives. */
+/* A default that limited some rows, by the part of the workers' time that shows it. Of [input]
+ * cores, loaders, prefetch and rates of storage also a value that the scenario gives. */
 typedef struct dl_deciding_default {
     const dl_key *key; /* of dl_scenario_keys */
     bool given;        /* then it is this value that limits most */

@@ -268,8 +268,8 @@ static const char *rate_text(char *text, size_t bytes, double per_s)
     return isnan(per_s) ? "" : text;
 }
 
-/* A measured step may be the batch over the measured throughput, which is a worker's step only where
- * no work is lost: where it is in the simulation, there is none to show. */
+/* A measured step may be the batch over the measured throughput, which is a worker's step only
+ * where no work is lost: where it is in the simulation, there is none to show. */
 static double measured_step_s(const dl_row *row, const dl_measured *m)
 {
     const double applied_frac =

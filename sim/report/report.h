@@ -80,8 +80,8 @@ double dl_report_waiting_frac(const dl_row *row);
  * decided. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
-/* Writes a note for a terminal: "note: ", then its text in lines of dl_wrap_columns; and each line of
- * `text` so, which is cut into these. */
+/* Writes a note for a terminal: "note: ", then its text in lines of dl_wrap_columns; and each line
+ * of `text` so, which is cut into these. */
 void dl_report_note_print(FILE *out, const char *note);
 void dl_report_notes_print(FILE *out, char *text);
 

@@ -280,8 +280,8 @@ static const trial *nearest_end(const search *s, double target)
     return fabs(low->found - target) < fabs(high->found - target) ? low : high;
 }
 
-/* Goes on from the largest or the least trial by growing factors until the target is bracketed; false
- * at the end of the key's range. */
+/* Goes on from the largest or the least trial by growing factors until the target is bracketed;
+ * false at the end of the key's range. */
 static bool go(search *s, double target, bool up, size_t *low)
 {
     const dl_key *key = s->solution->key;

@@ -39,17 +39,18 @@ bool dl_scenario_command_given(const dl_scenario_command *command);
  * line in place of its own; or, where `path` is NULL, a new one, which needs --costs,
  * --samples-per-s, or --workload and --machine, and, unless the cost file says what was measured, a
  * batch. A new one has mode allreduce, 1, 2, 4, ... workers up to the machine's GPUs, or 1, 2, 4, 8
- * on the cores that were measured, unless the command line says otherwise. *name is what error texts call
- * it, of its own, and what files in it are relative to: `path`, or DL_SCENARIO_FROM_COMMAND in the current
- * folder. A machine is a file or the name of one of the machines that come with the program.
- * DL_ERR_USAGE for a --set that is none and for a machine that there is not. */
+ * on the cores that were measured, unless the command line says otherwise. *name is what error
+ * texts call it, of its own, and what files in it are relative to: `path`, or
+ * DL_SCENARIO_FROM_COMMAND in the current folder. A machine is a file or the name of one of the
+ * machines that come with the program. DL_ERR_USAGE for a --set that is none and for a machine that
+ * there is not. */
 dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
                            char **name, dl_error *err) DL_MUST_CHECK;
 
-/* Says more of what failed when the scenario `path` (NULL: from the command line alone) or its costs
- * were read: of a value of the command line its option, in place of a line that nobody wrote, with
- * DL_ERR_USAGE; of a file that is no INI file what it is, and which program reads it. Returns the
- * error's code. */
+/* Says more of what failed when the scenario `path` (NULL: from the command line alone) or its
+ * costs were read: of a value of the command line its option, in place of a line that nobody wrote,
+ * with DL_ERR_USAGE; of a file that is no INI file what it is, and which program reads it. Returns
+ * the error's code. */
 dl_status dl_scenario_command_error(const char *path, dl_error *err);
 
 /* Writes such a text to a file. Names of files in it, which are relative to `name`, become absolute

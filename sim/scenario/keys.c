@@ -66,8 +66,8 @@ static const dl_key rows[] = {
      .help = "of a worker; rounded up to whole intervals"},
     {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
      .sweep = ',',
-     .help = "steps of the fastest worker that are not counted, before those that are; with any, steps "
-             "is not rounded up"},
+     .help = "steps of the fastest worker that are not counted, before those that are; with any, "
+             "steps is not rounded up"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
      .help = "of all random numbers"},
     {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
@@ -100,8 +100,8 @@ static const dl_key rows[] = {
      .help = "of each way between sites that the machine file limits, in place of its rates"},
     DL_FABRIC_ROWS(FABRIC, ','),
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share them "
-             "in turn, by [sharing] of the costs. Default: worker w has GPU w"},
+     .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share "
+             "them in turn, by [sharing] of the costs. Default: worker w has GPU w"},
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
@@ -109,8 +109,8 @@ static const dl_key rows[] = {
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
      .help = "steps that the host may be ahead of the GPUs"},
     {"machine", "reads", EITHER(reads), .fallback = "nothing", GPU(reads_forward), .sweep = ',',
-     .help = "of a step, before the host launches the next one; forward: what the forward passes of "
-             "its GPUs made (a loss or a metric), while the backward passes run (MXNet)"},
+     .help = "of a step, before the host launches the next one; forward: what the forward passes "
+             "of its GPUs made (a loss or a metric), while the backward passes run (MXNet)"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "host memory of copies is not pinned"},
 
@@ -120,10 +120,10 @@ static const dl_key rows[] = {
              "workers), at most 64"},
     {"exchange", "tensors", CHOICE(dl_tensors_names), .fallback = "split", GPU(tensors),
      .sweep = ',',
-     .help = "how tensors are placed on shards: split: each evenly over all; round_robin: whole, in "
-             "turn from the first layer on; least_loaded: whole, the largest first, on the shard "
-             "with the fewest bytes; large_split: those of large_bytes or more split, the others "
-             "in turn. Tensors are the buckets (bucket_bytes)"},
+     .help = "how tensors are placed on shards: split: each evenly over all; round_robin: whole, "
+             "in turn from the first layer on; least_loaded: whole, the largest first, on the "
+             "shard with the fewest bytes; large_split: those of large_bytes or more split, the "
+             "others in turn. Tensors are the buckets (bucket_bytes)"},
     {"exchange", "large_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
      .fallback = "4MB", GPU(large_bytes), .sweep = ',', .only = "tensors = large_split",
      .help = "tensors of at least this size are split; the default is MXNet's"},
@@ -162,12 +162,13 @@ static const dl_key rows[] = {
      .limits = DL_LIMITS_OVERLAP,
      .help = "allreduce, ps: buckets start during the backward pass. Default: as [costs] overlap "
              "of the cost file says"},
-    {"exchange", "sharded", CHOICE(dl_sharded_names), .fallback = "none", GPU(sharded), .sweep = ',',
-     .help = "allreduce on GPUs: what workers divide among themselves in place of each having all of "
-             "it: the optimizer's state (ZeRO stage 1; gradients are reduce-scattered, each updates "
-             "its part, parameters are gathered), gradients too (stage 2), parameters too (stage 3, "
-             "FSDP: those of a bucket are gathered before its forward and its backward pass; "
-             "overlap is then the default)"},
+    {"exchange", "sharded", CHOICE(dl_sharded_names), .fallback = "none", GPU(sharded),
+     .sweep = ',',
+     .help = "allreduce on GPUs: what workers divide among themselves in place of each having all "
+             "of it: the optimizer's state (ZeRO stage 1; gradients are reduce-scattered, each "
+             "updates its part, parameters are gathered), gradients too (stage 2), parameters too "
+             "(stage 3, FSDP: those of a bucket are gathered before its forward and its backward "
+             "pass; overlap is then the default)"},
     {"exchange", "collectives", EITHER(reducers), .fallback = "gpus", GPU(on_hosts), .sweep = ',',
      .help = "who reduces; hosts (gloo, torchft): GPUs copy to host memory, the hosts reduce in a "
              "ring, GPUs copy back; one worker on each node, not with overlap"},
@@ -177,14 +178,15 @@ static const dl_key rows[] = {
              "the start of the first one to the end of the last"},
     {"exchange", "buckets", EITHER(bucket_kinds), .fallback = "copies", GPU(bucket_views),
      .sweep = ',',
-     .help = "allreduce that overlaps the backward pass: gradients are copied into buckets and back "
-             "([op NAME.bucket] of the costs), or are views of the buckets "
+     .help = "allreduce that overlaps the backward pass: gradients are copied into buckets and "
+             "back ([op NAME.bucket] of the costs), or are views of the buckets "
              "(gradient_as_bucket_view): half of that time"},
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
      SCENARIO(compression.kind), .sweep = ',',
      .help = "of what is pushed or reduced; on cores in modes that push to a server"},
     {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1,
-     SCENARIO(compression.kept_frac), .sweep = ',', .only = "compress = topk", .help = "of the parameters; required there"},
+     SCENARIO(compression.kept_frac), .sweep = ',', .only = "compress = topk",
+     .help = "of the parameters; required there"},
 
     {"input", "cores", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", GPU(input_cores), .sweep = ',',
      .column = "input_cores", .limits = DL_LIMITS_INPUT_CORES,
@@ -263,8 +265,8 @@ static const dl_key rows[] = {
      .help = "for weak scaling"},
     {"workload", "shares", CHOICE(shares), .fallback = "equal", SCENARIO(shares),
      .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "how GPUs of several models divide a batch: the same number of samples each, or so that "
-             "all compute for the same time"},
+     .help = "how GPUs of several models divide a batch: the same number of samples each, or so "
+             "that all compute for the same time"},
     {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
      .help = "for the time and, on GPUs, the price of an epoch"},
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
@@ -289,16 +291,16 @@ static const dl_key rows[] = {
      .help = "the optimizer's state too"},
     {"sync", "outer", CHOICE(outers), .fallback = "none", SCENARIO(outer),
      .group = DL_TAKE_OPTION(DL_SYNC_OUTER), .sweep = ',',
-     .help = "nesterov: an outer optimizer, whose gradient is the parameters of the last average minus "
-             "the new average (DiLoCo); the workers' own optimizers keep their state"},
+     .help = "nesterov: an outer optimizer, whose gradient is the parameters of the last average "
+             "minus the new average (DiLoCo); the workers' own optimizers keep their state"},
     {"sync", "inside", CHOICE(insides), .fallback = "none", SCENARIO(inside),
      .group = DL_TAKE_OPTION(DL_SYNC_INSIDE), .sweep = ',',
-     .help = "allreduce: the workers of a site of the machine file, or of a node where it has none, "
-             "average their gradients in each step; workers on GPUs only"},
+     .help = "allreduce: the workers of a site of the machine file, or of a node where it has "
+             "none, average their gradients in each step; workers on GPUs only"},
     {"sync", "fragments", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(fragments),
      .group = DL_TAKE_OPTION(DL_SYNC_FRAGMENTS), .sweep = ',',
-     .help = "of the parameters: each is averaged every interval steps, one after another (Streaming "
-             "DiLoCo); at most interval"},
+     .help = "of the parameters: each is averaged every interval steps, one after another "
+             "(Streaming DiLoCo); at most interval"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
      .help = "of each shard; on cores at most all workers of a point"},
@@ -341,9 +343,9 @@ static const dl_key rows[] = {
 
     {"failures", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
      .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = '|',
-     .help = "seconds in which a worker is absent (it fails, leaves or joins late) while the others "
-             "go on, as 3:100-160; 5:200-: it does not return. average: not with inside, which takes "
-             "worker_mtbf_s of whole sites"},
+     .help = "seconds in which a worker is absent (it fails, leaves or joins late) while the "
+             "others go on, as 3:100-160; 5:200-: it does not return. average: not with inside, "
+             "which takes worker_mtbf_s of whole sites"},
     {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "in place of away: mean time in seconds from a worker's start or return to its next "
              "failure, drawn from an exponential distribution; the others go on"},
@@ -351,8 +353,8 @@ static const dl_key rows[] = {
      .high = SECONDS_MAX,
      .help = "seconds from such a failure until the worker is back; required with worker_mtbf_s"},
     {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
-     .help = "what fails at once, and what worker_mtbf_s and worker_away_s are of: a worker, or all "
-             "workers of a site (node, where the machine has no sites)"},
+     .help = "what fails at once, and what worker_mtbf_s and worker_away_s are of: a worker, or "
+             "all workers of a site (node, where the machine has no sites)"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "mean time in seconds between failures of one worker, each of which stops all: the "
              "results have the expected goodput, and the best checkpoint_steps"},
@@ -369,8 +371,9 @@ static const dl_key rows[] = {
      .help = "steps of the job; default: [scenario] steps"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
-     .column = "noise", .limits = DL_LIMITS_NOISE, .help = "how steps vary; trace: as profiled; work: only as the costs' [work] or [spread] work_frac says; "
-             "none: nothing is drawn, work counts as expected"},
+     .column = "noise", .limits = DL_LIMITS_NOISE,
+     .help = "how steps vary; trace: as profiled; work: only as the costs' [work] or [spread] "
+             "work_frac says; none: nothing is drawn, work counts as expected"},
     {"noise", "sigma", .type = DL_KEY_REAL, .low = 1e-6, .high = 100, SCENARIO(sigma), .sweep = ',',
      .only = "kind = lognormal, gamma", .help = "coefficient of variation; required there"},
     {"noise", "slow", OWN, .form = "worker:factor, ...", .low = 1e-6, .high = 1e6, .sweep = '|',

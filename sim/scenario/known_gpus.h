@@ -5,9 +5,9 @@
 #include "common/machine.h"
 
 /* Finds the GPU whose name is in `device` ("Tesla V100-SXM2-16GB": v100), the longest name if there
- * are several, in the data sheets of scenarios/machines/gpus.csv and the machine files there. *model
- * gets its rates of single precision and memory and a copy of its name, to be freed by the caller.
- * False: there is none. */
+ * are several, in the data sheets of scenarios/machines/gpus.csv and the machine files there.
+ * *model gets its rates of single precision and memory and a copy of its name, to be freed by the
+ * caller. False: there is none. */
 bool dl_known_gpu(const char *device, dl_gpu_model *model);
 
 #endif

@@ -38,7 +38,8 @@ typedef struct dl_point {
 
 /* What workers on cores are: threads with one memory, or processes. */
 typedef enum dl_processes {
-    DL_PROCESSES_AUTO, /* until the costs are read: processes if these have [collective allreduce]s */
+    DL_PROCESSES_AUTO, /* until the costs are read: processes if these have [collective
+                          allreduce]s */
     DL_PROCESSES_NO,
     DL_PROCESSES_YES
 } dl_processes;

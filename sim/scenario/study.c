@@ -39,7 +39,8 @@ static char *shown(const char *value)
     return dl_strndup(stem, bytes - tail);
 }
 
-/* "6250000" for "50Mb/s": an amount in its base unit, which the names of keys say; else the text. */
+/* "6250000" for "50Mb/s": an amount in its base unit, which the names of keys say; else the
+ * text. */
 static char *cell_of(const dl_key *of, const char *text)
 {
     char number[DL_DOUBLE_TEXT_BYTES];
@@ -576,7 +577,8 @@ static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
     scenario->processes = are ? DL_PROCESSES_YES : DL_PROCESSES_NO;
 }
 
-/* Costs of a GPU on the cores of this machine, which only a scenario that names no machine asks for. */
+/* Costs of a GPU on the cores of this machine, which only a scenario that names no machine asks
+ * for. */
 static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs *costs,
                                      dl_error *err)
 {

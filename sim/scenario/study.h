@@ -69,8 +69,8 @@ const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, c
 bool dl_variant_overlaps_by_costs(const dl_variant *variant);
 bool dl_variant_assumes_overlap(const dl_variant *variant);
 
-/* Whether its workers make a batch, launch a step and wait for its end in turn, as the cost file says
- * of its program. */
+/* Whether its workers make a batch, launch a step and wait for its end in turn, as the cost file
+ * says of its program. */
 bool dl_variant_waits_by_costs(const dl_variant *variant);
 
 /* How much slower and faster compute may be, as the logarithm of a factor, because it was scaled
@@ -78,8 +78,8 @@ bool dl_variant_waits_by_costs(const dl_variant *variant);
 double dl_variant_compute_log(const dl_variant *variant);
 
 /* Reads the variants' costs, or estimates them for a model (sim/workloads/roofline.h), or makes
- * them of one number, puts measured cores in, scales compute to the machine's GPUs, and assumes what the
- * points need and the costs lack; the last two unless the scenario says no. */
+ * them of one number, puts measured cores in, scales compute to the machine's GPUs, and assumes
+ * what the points need and the costs lack; the last two unless the scenario says no. */
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* A number for all that is simulated: the scenario's text and seed, the contents of the files that

@@ -197,8 +197,8 @@ static void on_merged(void *user, int unused)
     dl_syncer_merged(user);
 }
 
-/* On a machine of its own, without a given time: the server reads the uploads, writes the new version,
- * at the costs of an update by as many gradients. */
+/* On a machine of its own, without a given time: the server reads the uploads, writes the new
+ * version, at the costs of an update by as many gradients. */
 static double merge_time_ns(const dl_team *team, int uploads)
 {
     const dl_workload *w = team->config.workload;

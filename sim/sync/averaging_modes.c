@@ -1,6 +1,6 @@
-/* Parameters exchanged after every `interval` local steps: average, bmuf, easgd. An average may be of
- * fragments, each every `interval` steps, sent one after another as evenly as whole steps allow (Streaming
- * DiLoCo, Douillard et al. 2025), and be merged `lag` steps after it was sent. */
+/* Parameters exchanged after every `interval` local steps: average, bmuf, easgd. An average may be
+ * of fragments, each every `interval` steps, sent one after another as evenly as whole steps allow
+ * (Streaming DiLoCo, Douillard et al. 2025), and be merged `lag` steps after it was sent. */
 #include "sim/sync/members.h"
 #include "sim/sync/mode.h"
 
@@ -40,8 +40,8 @@ static bool is_first(const dl_team *team, int worker)
     return dl_members_has(team, worker) && dl_members_rank(team, worker) == 0;
 }
 
-/* Starts stage `stage` of an exchange: push, average a slice each, update the average if the mode does,
- * pull; false, and nothing started, after the last one. */
+/* Starts stage `stage` of an exchange: push, average a slice each, update the average if the mode
+ * does, pull; false, and nothing started, after the last one. */
 static bool exchange_average(dl_team *team, int agent, int stage, bool with_state, bool updates)
 {
     enum { OUTER = 3 };
@@ -73,8 +73,8 @@ static bool exchange_average(dl_team *team, int agent, int stage, bool with_stat
     }
 }
 
-/* A condition: what the worker sent `lag` steps ago has come back; at its last step, all of it: no worker
- * ends the run before the others have sent their parts. */
+/* A condition: what the worker sent `lag` steps ago has come back; at its last step, all of it: no
+ * worker ends the run before the others have sent their parts. */
 static bool has_come_back(const dl_team *team, int worker)
 {
     const int64_t now = dl_members_position(team, worker) + 1;
@@ -84,8 +84,8 @@ static bool has_come_back(const dl_team *team, int worker)
     return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
 }
 
-/* With `lag`, the communication thread exchanges while the worker goes on, which merges what has come
- * back `lag` steps after it was sent. */
+/* With `lag`, the communication thread exchanges while the worker goes on, which merges what has
+ * come back `lag` steps after it was sent. */
 static void advance_lagging(dl_team *team, int worker, int stage)
 {
     const int64_t done = done_of_interval(team, worker);
@@ -97,8 +97,8 @@ static void advance_lagging(dl_team *team, int worker, int stage)
     }
 }
 
-/* A local step, with two levels of it together with the others of the site, and after the last one of a
- * period the exchange. */
+/* A local step, with two levels of it together with the others of the site, and after the last one
+ * of a period the exchange. */
 static void advance_synchronous(dl_team *team, int agent, bool with_state, bool updates)
 {
     const bool is_comm = agent >= team->config.workers;

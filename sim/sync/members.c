@@ -112,7 +112,8 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Of `own` steps of a worker, those after the last average of the parameters; of fragments the mean. */
+/* Of `own` steps of a worker, those after the last average of the parameters; of fragments the
+ * mean. */
 static int64_t lost_steps(const dl_team *team, int worker, int64_t own)
 {
     const dl_worker *w = &team->workers[worker];
@@ -153,10 +154,10 @@ static bool is_of_site(const dl_team *team, int worker, int other)
     return platform->domain(team, worker) == platform->domain(team, other);
 }
 
-/* Where the workers of a site reduce gradients in each step, those of them that are back wait for the
- * others in their step, and perhaps all other sites for them. Past that they do not: one that averages
- * would wait for a worker that joins, which waits for it in a step; and an average that a communication
- * thread is in waits for all that take part. */
+/* Where the workers of a site reduce gradients in each step, those of them that are back wait for
+ * the others in their step, and perhaps all other sites for them. Past that they do not: one that
+ * averages would wait for a worker that joins, which waits for it in a step; and an average that a
+ * communication thread is in waits for all that take part. */
 static bool site_is_back(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
@@ -195,9 +196,9 @@ bool dl_members_start(dl_team *team, int comm)
     return true;
 }
 
-/* As far as the one that is least far, of its own site if that is back; alone, at the start of an interval.
- * Of communication threads' averages it takes part in the first that has not started, for which it does
- * one step at least. */
+/* As far as the one that is least far, of its own site if that is back; alone, at the start of an
+ * interval. Of communication threads' averages it takes part in the first that has not started, for
+ * which it does one step at least. */
 static int64_t position_to_join(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
@@ -214,8 +215,8 @@ static int64_t position_to_join(const dl_team *team, int worker)
     return team->config.comm_threads ? dl_members_due_step(team, worker, m->rounds) : 0;
 }
 
-/* Of communication threads: averages that it need not take part in any more, as the others of its site that
- * are back; else all that have started. */
+/* Of communication threads: averages that it need not take part in any more, as the others of its
+ * site that are back; else all that have started. */
 static int64_t rounds_to_join(const dl_team *team, int worker)
 {
     int64_t least = team->members->rounds;

@@ -123,8 +123,8 @@ enum { DL_MODES = DL_MODE_LIST(DL_MODE_COUNT) };
 extern const dl_mode *const dl_modes[DL_MODES];
 extern const char *const dl_mode_names[DL_MODES + 1];
 
-/* All cost needs of this mode's workers and their communication threads, `agents`, among `threads` in all,
- * on `cores` cores. */
+/* All cost needs of this mode's workers and their communication threads, `agents`, among `threads`
+ * in all, on `cores` cores. */
 unsigned dl_mode_needs(const dl_mode *mode, int agents, int threads, int cores, bool average_state);
 
 #endif

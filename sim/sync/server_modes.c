@@ -2,8 +2,8 @@
  * of Dutta et al. 2018, which wait for the first k of them.
  *
  * Gradients wait in the server's memory and are added up by the update (an [update] over as many
- * vectors). With [exchange] sum = on_arrival, softsync's server adds each to the sum of those before
- * it, under the lock, and the update applies the sum.
+ * vectors). With [exchange] sum = on_arrival, softsync's server adds each to the sum of those
+ * before it, under the lock, and the update applies the sum.
  *
  * Asynchronous, under the server's lock: a worker that has pushed contributes its gradient; the one
  * whose gradient is the last that is needed has the server update; then it pulls what there is.

@@ -1,24 +1,24 @@
 /* The syncer of asynchronous local SGD (mode async_average, sim/sync/async_average.c), which merges
- * what learners upload and publishes new versions of the parameters. A learner is a worker. The syncer
- * is a process on a machine of its own; on a CPU box it is a thread beside the workers, unless a time is
- * given for its merges.
+ * what learners upload and publishes new versions of the parameters. A learner is a worker. The
+ * syncer is a process on a machine of its own; on a CPU box it is a thread beside the workers,
+ * unless a time is given for its merges.
  *
  * Looking. Uploads lie where all can read them (a shared file system, the syncer's memory); the
- * syncer looks for them every `scan_s`, or hears of each at once. One upload per learner lies there:
- * a newer one replaces, and supersedes, one that is not merged yet.
+ * syncer looks for them every `scan_s`, or hears of each at once. One upload per learner lies
+ * there: a newer one replaces, and supersedes, one that is not merged yet.
  *
  * Merging. An upload is eligible as long as it is based on a version at most `bound` older than the
- * newest one. As soon as the syncer sees `quorum` eligible uploads, the grace time starts; it merges
- * when it sees those of all learners (or `quorum_max`), or at the end of the grace time. With
- * adaptive grace it ends when one of those learners is expected to upload again: its upload was
- * first seen then, and its interval takes as long as the last one did. Reading, merging and
+ * newest one. As soon as the syncer sees `quorum` eligible uploads, the grace time starts; it
+ * merges when it sees those of all learners (or `quorum_max`), or at the end of the grace time.
+ * With adaptive grace it ends when one of those learners is expected to upload again: its upload
+ * was first seen then, and its interval takes as long as the last one did. Reading, merging and
  * publishing take merge_s; what is too stale for the new version is then dropped.
  *
- * Weights. An upload that is s versions stale when it is merged has the weight (1 + s)^-weight_power:
- * 0 gives all the same, 0.5 is FedAsync's polynomial (Xie, Koyejo & Gupta 2019), 1 divides by 1 + s.
- * A merge adds the mean over its uploads of weight times what the learner has learned: weights are
- * not made to add up to 1, so that a merge of one stale upload is a small step too. They do not
- * matter for time.
+ * Weights. An upload that is s versions stale when it is merged has the weight (1 +
+ * s)^-weight_power: 0 gives all the same, 0.5 is FedAsync's polynomial (Xie, Koyejo & Gupta 2019),
+ * 1 divides by 1 + s. A merge adds the mean over its uploads of weight times what the learner has
+ * learned: weights are not made to add up to 1, so that a merge of one stale upload is a small step
+ * too. They do not matter for time.
  *
  * Who comes and goes. A learner that fails or leaves loses its local steps since the last upload,
  * and an upload that is on its way; one that lies there stays. One that comes (back) fetches the
@@ -78,9 +78,9 @@ typedef struct dl_upload_counts {
     double weight; /* of those applied, added up */
 } dl_upload_counts;
 
-/* What happens in order, for schedules: `version` is the one that a step or an upload is based on, or
- * that a learner takes. A step that is notified may be done again, if its learner fails during what
- * follows it. */
+/* What happens in order, for schedules: `version` is the one that a step or an upload is based on,
+ * or that a learner takes. A step that is notified may be done again, if its learner fails during
+ * what follows it. */
 typedef enum dl_syncer_event {
     DL_SYNCER_STEP, /* local, has been computed */
     DL_SYNCER_UPLOAD,

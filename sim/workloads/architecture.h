@@ -19,16 +19,16 @@
  *   numbers      of activations and their gradients that kernels read and write in memory, each
  *                kernel reading its inputs and writing its outputs once; normalization over a
  *                batch reads its input twice, and both its inputs twice in the backward pass.
- *                `wide` ones of them have 4 bytes in fp16 too, and `casts` are converted there: what
- *                runs in float32 under PyTorch's autocast (norms, softmax, loss), and the sums of a
- *                transformer's blocks, which start with a norm
+ *                `wide` ones of them have 4 bytes in fp16 too, and `casts` are converted there:
+ *                what runs in float32 under PyTorch's autocast (norms, softmax, loss), and the sums
+ *                of a transformer's blocks, which start with a norm
  *   weights      parameters read and gradients written, once a step whatever the batch
  *   kept         numbers that stay for the backward pass, with rectifiers and sums in place; of the
  *                loss, those at its start
  *   kernels      that the host launches, one after the other
  *
- * Transformers are counted operation by operation, as plain PyTorch runs them (transformers.c), or with
- * norms, rotation, gates and dropout of one kernel each, where `fused` says so.
+ * Transformers are counted operation by operation, as plain PyTorch runs them (transformers.c), or
+ * with norms, rotation, gates and dropout of one kernel each, where `fused` says so.
  */
 #ifndef DL_SIM_ARCHITECTURE_H
 #define DL_SIM_ARCHITECTURE_H

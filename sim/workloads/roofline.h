@@ -5,14 +5,14 @@
  *
  * one after the other, each DL_ROOFLINE_KERNEL_NS longer than that; peak and memory rate are the
  * data sheet's. Products with rows of no multiple of 16 bytes, as GPT-2's 50257 words, use kernels
- * that load single numbers. In fp32, 3x3 windows at every pixel count a part of their flop (Lavin and Gray
- * 2016, Winograd's F(2x2, 3x3)). What part of the rates programs reach is fitted for each class of
- * networks and arithmetic, and for the Kepler generation (K20 to K80) by itself, to published
- * training rates of single GPUs (scenarios/workloads/measured.csv), by least squares of the
- * logarithm of predicted over measured rate. Other GPUs and programs than those that were fitted
- * are off by more: `log_sd` is the root mean square of that logarithm over rows that were not
- * fitted, and fitted ones with all rows of their GPU left out. tests/sim/ fit_workloads.c is the
- * fit, and checks that the table in roofline.c is its outcome. */
+ * that load single numbers. In fp32, 3x3 windows at every pixel count a part of their flop (Lavin
+ * and Gray 2016, Winograd's F(2x2, 3x3)). What part of the rates programs reach is fitted for each
+ * class of networks and arithmetic, and for the Kepler generation (K20 to K80) by itself, to
+ * published training rates of single GPUs (scenarios/workloads/measured.csv), by least squares of
+ * the logarithm of predicted over measured rate. Other GPUs and programs than those that were
+ * fitted are off by more: `log_sd` is the root mean square of that logarithm over rows that were
+ * not fitted, and fitted ones with all rows of their GPU left out. tests/sim/fit_workloads.c is
+ * the fit, and checks that the table in roofline.c is its outcome. */
 #ifndef DL_SIM_ROOFLINE_H
 #define DL_SIM_ROOFLINE_H
 
@@ -25,12 +25,12 @@
 /* Multiplications of a 3x3 window over those with Winograd's algorithm. */
 #define DL_ROOFLINE_WINOGRAD 2.25
 /* In fp16 a weight has 4 bytes: one of 2 is made of it for the forward pass, which reads that (8
- * bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4 (8): a third of
- * 18 for each of the three counted. */
+ * bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4 (8): a third
+ * of 18 for each of the three counted. */
 #define DL_ROOFLINE_CAST_WEIGHT 6
-/* Of a small gradient's copy to the next kernel, beside its bytes at the memory's rate: 2.0 us on an H200
- * (PyTorch 2.11, ResNet-50 in fp32: steps with DistributedDataParallel and without), 2.8 us on a V100 (a
- * trace of one rank, HolisticTraceAnalysis' test data); their mean. */
+/* Of a small gradient's copy to the next kernel, beside its bytes at the memory's rate: 2.0 us on
+ * an H200 (PyTorch 2.11, ResNet-50 in fp32: steps with DistributedDataParallel and without), 2.8 us
+ * on a V100 (a trace of one rank, HolisticTraceAnalysis' test data); their mean. */
 #define DL_ROOFLINE_COPY_NS 2400
 /* Host time to launch a kernel from a framework: assumed. */
 #define DL_ROOFLINE_LAUNCH_NS 10000
@@ -77,8 +77,8 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
 double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
                              dl_optimizer_kind optimizer);
 
-/* Copying the gradients of that many tensors into the buckets of DistributedDataParallel and back: two
- * copies of each, at the rate that memory reaches. */
+/* Copying the gradients of that many tensors into the buckets of DistributedDataParallel and back:
+ * two copies of each, at the rate that memory reaches. */
 double dl_roofline_bucket_ns(const dl_roofline *roofline, double parameters, int tensors);
 
 /* Forward, backward and update of `batch` samples, one after the other. */
@@ -86,10 +86,10 @@ double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *a
                            dl_optimizer_kind optimizer, double batch);
 
 /* Costs of training the network on the GPU, all of them assumed: operations LAYER.forward and
- * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, launching by the host, input copied to the
- * GPU, memory, gradients in the buckets of PyTorch's DistributedDataParallel, exchanged during the
- * backward pass as that does, and the spread. Everything else is left unknown. Zero `costs` before;
- * release with dl_costs_free. */
+ * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, launching by
+ * the host, input copied to the GPU, memory, gradients in the buckets of PyTorch's
+ * DistributedDataParallel, exchanged during the backward pass as that does, and the spread.
+ * Everything else is left unknown. Zero `costs` before; release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, dl_error *err) DL_MUST_CHECK;

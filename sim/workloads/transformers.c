@@ -67,9 +67,9 @@ typedef struct sizes {
     bool bias, gated, causal, plain, rotary, rms, fused, dropout;
 } sizes;
 
-/* Of a pass that only moves data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and each
- * of `casts` is converted from the one to the other, by kernels_in_half. A mask of dropout has a byte
- * a number: a quarter of a wide one. */
+/* Of a pass that only moves data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and
+ * each of `casts` is converted from the one to the other, by kernels_in_half. A mask of dropout has
+ * a byte a number: a quarter of a wide one. */
 typedef struct moves {
     double narrow, wide, casts;
     int kernels, kernels_in_half;
@@ -100,10 +100,11 @@ static int projections(const sizes *s)
  * the result, each of which converts it, and its gradient back:
  *
  *   layer norm   a kernel (2 n); backward two that read both inputs (5 n)
- *   RMS norm     x.pow(2), its mean, + epsilon, rsqrt, x times that, times the weight: 2 + 1 + 2 + 2 n.
- *                Backward of the two products 2 + 2 n for inputs, 3 + 1 and 3 + 1 n for what is summed
- *                (a product, its sum), of rsqrt three small ones, of the mean 1 n, of the power three
- *                (a copy, times 2, times the gradient: 2 + 2 + 3 n), and the sum of both ways to x, 3 n
+ *   RMS norm     x.pow(2), its mean, + epsilon, rsqrt, x times that, times the weight: 2 + 1 + 2 +
+ *                2 n. Backward of the two products 2 + 2 n for inputs, 3 + 1 and 3 + 1 n for what
+ *                is summed (a product, its sum), of rsqrt three small ones, of the mean 1 n, of the
+ *                power three (a copy, times 2, times the gradient: 2 + 2 + 3 n), and the sum of
+ *                both ways to x, 3 n
  *
  * and the sum of k gradients, 3 n each but for the first (huggingface/transformers at 5dd4a635,
  * models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml). */
@@ -204,11 +205,11 @@ static void add_activation(dl_architecture_layer *layer, const sizes *s)
 }
 
 /* x cos + (-x2, x1) sin, of queries and keys; cos and sin have 32 bits, so has the result, which
- * attention converts. Forward the two products read 1 + 1 narrow numbers and write wide ones, as many
- * are read and written by a sum, and -x2 and joining the halves move 1 + 2 narrow ones. Backward: two
- * products (2 + 2 wide), each converted; -x2's 1; each half's gradient in a tensor of zeros (1 + 1),
- * the two summed, that and the other product's summed (3 + 3), and a copy in the order of the product
- * before (2) (modeling_llama.py, apply_rotary_pos_emb). */
+ * attention converts. Forward the two products read 1 + 1 narrow numbers and write wide ones, as
+ * many are read and written by a sum, and -x2 and joining the halves move 1 + 2 narrow ones.
+ * Backward: two products (2 + 2 wide), each converted; -x2's 1; each half's gradient in a tensor of
+ * zeros (1 + 1), the two summed, that and the other product's summed (3 + 3), and a copy in the
+ * order of the product before (2) (modeling_llama.py, apply_rotary_pos_emb). */
 static void add_rotation(dl_architecture_layer *layer, const sizes *s)
 {
     const double n = s->tokens * (s->width + s->kv_width);
@@ -229,10 +230,10 @@ static void add_rotation(dl_architecture_layer *layer, const sizes *s)
 }
 
 /* What plain PyTorch does to the scores between the two products, under autocast: times a factor (2
- * narrow), a mask added (1 narrow, 1 wide), softmax (2 wide), dropout (2 wide and its mask), converted
- * for the product. Backward the same in turn, softmax reading both its result and the gradient; the
- * mask's sum only converts. Queries, keys, values and the result are put in another order, and their
- * gradients (models/bert/modeling_bert.py, eager_attention_forward). */
+ * narrow), a mask added (1 narrow, 1 wide), softmax (2 wide), dropout (2 wide and its mask),
+ * converted for the product. Backward the same in turn, softmax reading both its result and the
+ * gradient; the mask's sum only converts. Queries, keys, values and the result are put in another
+ * order, and their gradients (models/bert/modeling_bert.py, eager_attention_forward). */
 static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
 {
     const double n = s->heads * s->tokens * s->tokens, dropout = s->dropout ? 2.25 : 0;

@@ -231,8 +231,8 @@ static int64_t *cut_at_updates(const dl_cpu_operators *operators, size_t *count)
     return cuts;
 }
 
-/* How often the rarest backward operator is there, of those that are there STEPS_MIN times; 0 without
- * any. */
+/* How often the rarest backward operator is there, of those that are there STEPS_MIN times; 0
+ * without any. */
 static size_t fewest_backward(const dl_cpu_operators *operators, size_t string_count)
 {
     size_t *seen = dl_calloc(string_count, sizeof *seen, "operators"), fewest = 0;
@@ -245,8 +245,9 @@ static size_t fewest_backward(const dl_cpu_operators *operators, size_t string_c
     return fewest;
 }
 
-/* An engine that runs what is ready updates the last layers while the first ones' backward pass runs:
- * then a step has several runs of updates. No step is without one of any backward operator. */
+/* An engine that runs what is ready updates the last layers while the first ones' backward pass
+ * runs: then a step has several runs of updates. No step is without one of any backward
+ * operator. */
 static size_t merge_cuts(int64_t *cuts, size_t count, size_t fewest)
 {
     const size_t runs = fewest > 0 ? (count + fewest / 2) / fewest : 1;
@@ -701,8 +702,8 @@ static addition *find_additions(const dl_cpu_training *training, const dl_activi
     return all;
 }
 
-/* The gradients of the last pass of regular steps that have as many as most and of the same sizes as
- * the first of these; and their mean bytes over all regular steps and passes. */
+/* The gradients of the last pass of regular steps that have as many as most and of the same sizes
+ * as the first of these; and their mean bytes over all regular steps and passes. */
 static void find_gradients(dl_cpu_training *training, const addition *all, size_t count)
 {
     size_t *lengths = dl_calloc(training->step_count, sizeof *lengths, "gradients");

@@ -20,10 +20,11 @@
  *
  * Others are forward up to the first backward one of a step. Behind it they are backward between
  * two backward ones, but forward again after input, or if they are DL_CPU_FORWARD_FEWEST or more
- * and at least half as many as the first time (accumulated gradients); and update before an update (what
- * DistributedDataParallel copies back) and at the step's end. Clearing gradients counts as forward,
- * wherever it is: a worker whose update a server makes does it too. The time before an operator, in
- * which the host's language runs, counts with it, and at a step's end with the last one.
+ * and at least half as many as the first time (accumulated gradients); and update before an update
+ * (what DistributedDataParallel copies back) and at the step's end. Clearing gradients counts as
+ * forward, wherever it is: a worker whose update a server makes does it too. The time before an
+ * operator, in which the host's language runs, counts with it, and at a step's end with the last
+ * one.
  *
  * Waiting. The training thread waits for a collective from the end of an operator to the end of
  * the last collective that ends before the next operator starts; calls of collectives count as
@@ -90,9 +91,9 @@ void dl_cpu_operators_free(dl_cpu_operators *operators);
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t string_count,
                                size_t *count, bool *by_update);
 
-/* Makes OTHER what has more than DL_CPU_EVALUATION times as many forward operators, for each backward
- * one, as the median of regular steps[count]: a validation, of forward passes alone, lies in it. Of
- * sequences of unequal length both change. */
+/* Makes OTHER what has more than DL_CPU_EVALUATION times as many forward operators, for each
+ * backward one, as the median of regular steps[count]: a validation, of forward passes alone, lies
+ * in it. Of sequences of unequal length both change. */
 #define DL_CPU_EVALUATION 1.5
 void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
                                 size_t count);

@@ -536,8 +536,8 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
 #define CUTTINGS_MAX 128
 /* Cuttings of a window that are tried on the whole sequence. */
 #define TRIES 4
-/* Parts that are tried at the end of a sequence, each half as long as the one before, and what units
- * must reach there: the shorter the part, the more easily something repeats by chance. */
+/* Parts that are tried at the end of a sequence, each half as long as the one before, and what
+ * units must reach there: the shorter the part, the more easily something repeats by chance. */
 #define LATE_HALVES 6
 #define LATE_UNITS_MIN 5
 #define LATE_ORDER_MIN 0.95

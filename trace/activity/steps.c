@@ -491,8 +491,8 @@ static uint32_t find_graph(const step_search *search, const dl_symbol_line *symb
     return enough ? best : symbols->kind_count;
 }
 
-/* How much of the work from the first cut on the units explain: steps before a graph is captured are
- * many symbols, a graph's launch is one. */
+/* How much of the work from the first cut on the units explain: steps before a graph is captured
+ * are many symbols, a graph's launch is one. */
 static double explained_after(const dl_sequence *sequence, const size_t *cuts, size_t count)
 {
     const dl_sequence rest = dl_sequence_from(sequence, cuts[0]);
@@ -731,8 +731,8 @@ static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
     return sorted;
 }
 
-/* Ranges and marks that are no operators, nor an optimizer's or a data loader's: those may be steps where operators
- * stand for device work. Owned by the caller. */
+/* Ranges and marks that are no operators, nor an optimizer's or a data loader's: those may be steps
+ * where operators stand for device work. Owned by the caller. */
 static dl_activity *list_annotations(const step_search *search, size_t *count)
 {
     dl_activity *kept = dl_calloc(search->count, sizeof *kept, "annotations");

@@ -154,7 +154,8 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *                                 of a rank, whose workers are some of `workers`: which, of how
  *                                 many, on its host; "mpi" or "nccl"
  *   slow                          "1:2" = worker 1 slowed twofold; "" = none
- *   work                          "uniform:0.4": samples of steps were drawn; missing: they are equal
+ *   work                          "uniform:0.4": samples of steps were drawn; missing: they are
+ *                                 equal
  *   wait                          "spin" or "block"
  *   data                          "mnist" or "synthetic"
  *   device                        model name of the CPU or GPU; cores: number of cores used

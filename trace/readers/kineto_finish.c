@@ -109,8 +109,8 @@ static void add_type(void *context, dl_json_text key, dl_json_text value)
     in->type_bytes[in->type_count++] = dl_comm_type_bytes(in->kineto->builder.trace.strings[type]);
 }
 
-/* Bytes of all inputs by their "Input Dims" and "Input type"; where types are not given (PyTorch 1.8)
- * a number is taken to have `untyped` bytes. 0 = unknown. */
+/* Bytes of all inputs by their "Input Dims" and "Input type"; where types are not given (PyTorch
+ * 1.8) a number is taken to have `untyped` bytes. 0 = unknown. */
 static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint64_t untyped)
 {
     inputs in = {.kineto = kineto};

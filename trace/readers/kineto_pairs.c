@@ -54,9 +54,9 @@ static void grow_slots(dl_kineto *kineto)
     }
 }
 
-/* The thread of an event. MXNet's threads have hashes of 64 bits, which get numbers from the last one on
- * down, in the order in which they appear, as the system's are small; so do those of other processes than
- * the first one, whose numbers it may have too. */
+/* The thread of an event. MXNet's threads have hashes of 64 bits, which get numbers from the last
+ * one on down, in the order in which they appear, as the system's are small; so do those of other
+ * processes than the first one, whose numbers it may have too. */
 static dl_kineto_thread *find_thread(dl_kineto *kineto, const dl_json_text *values)
 {
     const dl_json_text tid = values[KEY_TID];
@@ -121,8 +121,8 @@ void dl_kineto_open_pair(dl_kineto *kineto, const dl_json_text *values, bool asy
     DL_APPEND(thread->open[async], thread->open_count[async], "open events") = pair;
 }
 
-/* The place of the open event that this one ends, or none. Those with "E" end in the reverse order of
- * their starts; asynchronous ones may overlap, and the latest one of the name is meant. */
+/* The place of the open event that this one ends, or none. Those with "E" end in the reverse order
+ * of their starts; asynchronous ones may overlap, and the latest one of the name is meant. */
 #define NO_EVENT SIZE_MAX
 static size_t find_open(const dl_kineto_thread *thread, uint32_t name, bool async)
 {

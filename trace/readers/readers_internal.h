@@ -39,8 +39,8 @@ void dl_trace_builder_meta(dl_trace_builder *builder, const char *key, const cha
 void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace);
 
 /* The reader of PyTorch's and MXNet's traces: Chrome-trace JSON as PyTorch's profiler (libkineto)
- * writes it since PyTorch 1.8, on NVIDIA and AMD GPUs, and MXNet's (mx.profiler) of processors; also
- * gzipped, also written again by other programs.
+ * writes it since PyTorch 1.8, on NVIDIA and AMD GPUs, and MXNet's (mx.profiler) of processors;
+ * also gzipped, also written again by other programs.
  *
  *   event                                    becomes
  *   kernel, Kernel                           KERNEL
