@@ -480,6 +480,10 @@ static void write_fabric(writer *to)
     free(rates);
     fprintf(to->out, mesh ? "[nvlinks mesh%s]\nlink = %s\n" : "[nvswitch%s]\nlink = %s\n", to->of,
             link);
+    if (!mesh && rate >= 450e9) { /* the third generation on: NVLS */
+        fprintf(to->out, "; As machines/dgx_h100.ini has it measured.\nsum_frac = 0.819, %s\n",
+                rate > 450e9 ? "assumed" : "measured");
+    }
     if (!mesh) return;
     fputs("pairs = ", to->out);
     for (long a = 0; a < to->kind->gpus; a++) {

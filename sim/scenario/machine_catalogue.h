@@ -13,8 +13,8 @@
  * are those of their data sheets. The rest is assumed, as the text says: each GPU in a slot of its
  * own below a processor, two processors where there are more than four GPUs, links as fast as
  * measured ones of their kind, host memory as usual at the time of the newest bus. GPUs that have an
- * NVSwitch or a mesh of links are joined by it; instances without are taken to copy through host
- * memory, as guests mostly do. */
+ * NVSwitch or a mesh of links are joined by it, and an NVSwitch of H100 or later makes sums;
+ * instances without are taken to copy through host memory, as guests mostly do. */
 #ifndef DL_SIM_MACHINE_CATALOGUE_H
 #define DL_SIM_MACHINE_CATALOGUE_H
 

@@ -184,6 +184,10 @@ static void boxes_are_as_the_table_says(void **state)
     assert_int_equal(m.kinds[0].gpus[4].parent, 1);
     assert_true(
         near_scaled(m.classes[m.kinds[0].nvswitch_link].bytes_per_s.value, 376.6e9, 0, 1e-12));
+    assert_true(near_scaled(m.kinds[0].nvswitch_sum_frac.value, 0.819, 0, 1e-12)); /* NVLS */
+    dl_machine_free(&m);
+    m = machine_called("8xa100_80gb"); /* its NVSwitch cannot sum */
+    assert_false(m.kinds[0].nvswitch_sum_frac.known);
     dl_machine_free(&m);
     /* Each of eight to each other: 28 links of 0.84 x 64 GB/s. */
     m = machine_called("8xmi300x");
