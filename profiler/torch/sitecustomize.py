@@ -9,7 +9,8 @@ anything, as in loops that do it by hand, it reaches from the end of one backwar
 next one, and gets a range in the trace; one more range holds what comes between the backward pass
 and the next batch or module, which is the update. The first WARM_UP steps are left alone,
 the next TIMED ones are timed without a profiler, then DLPROF_STEPS (0: RECORDED) are recorded, at
-most DLPROF_DURATION seconds (0: RECORDED_S, but MIN_RECORDED steps). A program that ends earlier has
+most DLPROF_DURATION seconds (0: RECORDED_S, but MIN_RECORDED steps); where other optimizers have
+updated something too, each step gets a range, and the trace the bytes of all parameters. A program that ends earlier has
 what it has come to recorded.
 
 Left in DLPROF_OUTPUT, once per process: <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
@@ -72,7 +73,8 @@ class Recorder:
         self.profiler = None  # while it records
         self.starting = False
         self.recorded = 0
-        self.ranges = None  # with BACKWARD
+        self.others = []  # optimizers beside the source, as a GAN has
+        self.ranges = None  # with BACKWARD or others
         self.own_profiler = False  # the program had one at work
         self.done = False
 
@@ -89,6 +91,8 @@ class Recorder:
                 self.take(optimizer)
             if optimizer is self.source:
                 self.count()
+            elif not self.done and not any(optimizer is other for other in self.others):
+                self.others.append(optimizer)
         except Exception as error:  # never the program's concern
             self.give_up("%s: %s" % (type(error).__name__, error))
 
@@ -133,7 +137,7 @@ class Recorder:
             return self.end_recorded_step(now)
         if self.steps > WARM_UP + 1:
             self.times_ns.append(now - self.last_ns)
-        if self.ranges is not None and self.steps in (WARM_UP, WARM_UP + 1):
+        if self.source is BACKWARD and self.steps in (WARM_UP, WARM_UP + 1):
             self.ranges.look_for_modules(self.steps == WARM_UP)
         if self.timed():
             self.start()
@@ -168,6 +172,8 @@ class Recorder:
             self.profiler = self.make_profiler()
         finally:
             self.starting = False
+        if self.others and self.ranges is None:
+            self.ranges = Ranges()
         if self.ranges is not None:
             self.ranges.start()
         self.children_s = children_s()
@@ -197,6 +203,8 @@ class Recorder:
 
             median = int(statistics.median(self.times_ns))
             profiler.add_metadata_json("dlprof_step_ns", str(median))
+        if self.others:
+            profiler.add_metadata_json("dlprof_parameter_bytes", str(self.parameter_bytes()))
         profiler.stop()
         if self.recorded == 0:
             return self.give_up("the program ended before its first recorded step did")
@@ -204,6 +212,17 @@ class Recorder:
         part = os.path.join(folder, ".%s.part.json.gz" % name)
         profiler.export_chrome_trace(part)
         os.replace(part, self.stem + ".json.gz")
+
+    def parameter_bytes(self):
+        """Of all optimizers, each parameter once: several networks' passes add some gradients twice."""
+        parameters = {
+            id(p): p
+            for optimizer in [self.source] + self.others
+            for group in optimizer.param_groups
+            for p in group["params"]
+            if p.requires_grad
+        }
+        return sum(p.numel() * p.element_size() for p in parameters.values())
 
     def at_end(self):
         """The program ends."""

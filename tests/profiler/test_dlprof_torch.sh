@@ -51,6 +51,12 @@ counted() { # FILE...: operators "Optimizer.step" of both optimizers
 zcat whole/*.json.gz | python3 -c 'import json, sys
 ns = json.load(sys.stdin)["dlprof_step_ns"]
 assert 4e6 <= ns < 4e9, ns' || fail "no time without the profiler"
+# As there are two optimizers, each step has a range, and both their parameters count once.
+zcat whole/*.json.gz | python3 -c 'import json, sys
+trace = json.load(sys.stdin)
+assert trace["dlprof_parameter_bytes"] == 2000, trace["dlprof_parameter_bytes"]
+steps = [e for e in trace["traceEvents"] if e.get("name", "").startswith("ProfilerStep#")]
+assert len(steps) == 20, len(steps)' || fail "several optimizers"
 
 # dlcal scales the operations to the step without the profiler.
 tested=$dlcal
@@ -72,7 +78,7 @@ expect 0 "the program ended after 9; recording starts after 15" run -o short -- 
 expect 0 "nor did PyTorch do a backward pass or an optimizer's update on the processor" run -o gpu -- \
     python3 train.py 60 cuda 0
 expect 0 "trained []" run --no-torch -- python3 train.py 60 cpu 0
-expect 0 "no trace arose" run -- python3 -c 'print(1)'
+expect 0 "dlprof run: no trace" run -- python3 -c 'print(1)'
 
 # Without an optimizer a step reaches from one backward pass to the next, and begins with the update,
 # which is "aten::sub_" here; a loop without modules has no update of its own.
@@ -109,7 +115,7 @@ expect 0 "trained []" run -o plain -- python3 hand.py 60 plain
 [ "$(ranges ProfilerStep plain/*.json.gz)" -eq 20 ] || fail "plain: not 20 steps"
 [ "$(ranges Optimizer.step plain/*.json.gz)" -eq 0 ] || fail "plain: an update that nothing ends"
 expect 0 "the program ended after 9; recording starts after 15" run -o shorter -- python3 hand.py 9 modules
-expect 0 "no trace arose" run -- python3 hand.py 60 cuda:0 cuda
+expect 0 "dlprof run: no trace" run -- python3 hand.py 60 cuda:0 cuda
 # An update after 40 backward passes: these were no steps, and what was recorded of them goes.
 expect 0 "the program ended after 2; recording starts after 15" run -o late -- python3 hand.py 100 modules cpu late
 [ "$(ls late/*.json.gz 2>/dev/null | wc -l)" -eq 0 ] || fail "late: steps of single passes stayed"

@@ -7,4 +7,9 @@ from . import _C, autograd, nn, optim, profiler  # noqa: F401
 
 
 def parameter(device):
-    return types.SimpleNamespace(device=types.SimpleNamespace(type=device))
+    return types.SimpleNamespace(
+        device=types.SimpleNamespace(type=device),
+        requires_grad=True,
+        numel=lambda: 250,
+        element_size=lambda: 4,
+    )
