@@ -52,8 +52,14 @@ void dl_notes_add(dl_notes *notes, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    DL_APPEND(notes->lines, notes->count, "notes") = dl_vformat(format, args);
+    char *line = dl_vformat(format, args);
     va_end(args);
+    for (size_t i = 0; i < notes->count; i++) {
+        if (strcmp(notes->lines[i], line) != 0) continue;
+        free(line);
+        return;
+    }
+    DL_APPEND(notes->lines, notes->count, "notes") = line;
 }
 
 void dl_notes_print(const dl_notes *notes, const char *title, const char *first, FILE *out)

@@ -29,6 +29,7 @@ typedef struct dl_notes {
     size_t count;
 } dl_notes;
 
+/* Adds a sentence, once. */
 void dl_notes_add(dl_notes *notes, const char *format, ...) DL_PRINTF(2, 3);
 
 /* If there are any: `title`, then each wrapped as above after `first`. */

@@ -9,6 +9,7 @@ static void test_notes(void **state)
     dl_notes notes = {0};
     dl_notes_add(&notes, "%d of %s", 1, "two");
     dl_notes_add(&notes, "second");
+    dl_notes_add(&notes, "1 of %s", "two"); /* of a second trace: said once */
     assert_int_equal(notes.count, 2);
     assert_string_equal(notes.lines[0], "1 of two");
     assert_string_equal(notes.lines[1], "second");

@@ -126,6 +126,7 @@ static void batch_sizes_make_lines(void **state)
     assert_int_equal(costs.noise_count, 2);
     assert_false(costs.overlap_slowdown.known);
     dl_costs_free(&costs);
+    dl_notes_free(&notes);
     /* Of one batch size the kernel's start and end, 5 us, are fixed, and the update is. */
     assert_int_equal(dl_step_costs_combine(&costs, steps, 1, &notes, &err), DL_OK);
     assert_float_equal(costs.ops[0].per_sample_ns.value, (FORWARD_NS - 5000) / 8., 200);
