@@ -14,6 +14,7 @@
 #include "common/output.h"
 #include "common/units.h"
 #include "sim/costs/assume.h"
+#include "sim/scenario/known_gpus.h"
 #include "trace/activity/cpu_steps.h"
 
 #define PROGRAM "dlcal costs"
@@ -249,7 +250,9 @@ static void print(const char *path, const dl_step_costs *c)
     printf("%s: %lld samples, %zu steps of %s ", dl_base_name(path), (long long)c->batch, c->steps,
            DL_NS_TEXT(step_ns));
     if (c->on_cores) {
-        printf("(median, without collectives; mean with them %s)\n", DL_NS_TEXT(c->step_ns));
+        printf("(median%s %s)\n",
+               c->collectives > 0 ? ", without collectives; mean with them" : "; mean",
+               DL_NS_TEXT(c->step_ns));
     } else {
         printf("(device alone %s, host alone %s)\n", DL_NS_TEXT(c->device_ns),
                isnan(c->host_ns) ? "unknown" : DL_NS_TEXT(c->host_ns));
@@ -404,9 +407,15 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
 
 static void print_next(const dl_costs *costs, const char *file)
 {
+    dl_gpu_model known = {0};
+    if (costs->device != NULL) dl_known_gpu(costs->device, &known);
+    char *machine = costs->cores > 0     ? dl_strdup("")
+                    : known.name != NULL ? dl_format("--machine 8x%s ", known.name)
+                                         : dl_strdup("--machine NAME ");
     printf("next: dlsim --costs %s %s--workers 1,2,4,8 --mode allreduce,average,async%s\n", file,
-           costs->cores > 0 ? "" : "--machine NAME ",
-           costs->cores > 0 ? "" : " (dlsim --machines lists names)");
+           machine, costs->cores > 0 ? "" : " (dlsim --machines lists others)");
+    free(machine);
+    free(known.name);
 }
 
 /* --parameters as bytes. */

@@ -398,14 +398,15 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                          trace->string_count, line);
     dl_status status = DL_OK;
     if (cpu.regular_count < 2) {
-        status =
-            dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                            "%zu regular steps of operators on cores%s%s: costs need at least two",
-                            cpu.regular_count, line->reason != NULL ? ", " : "",
-                            line->reason != NULL ? line->reason : "");
+        status = dl_error_set_at(
+            err, DL_ERR_DATA, trace->path, 0,
+            "%zu regular %s of operators on cores%s%s: costs need at least two", cpu.regular_count,
+            cpu.regular_count == 1 ? "step" : "steps", line->reason != NULL ? ", " : "",
+            line->reason != NULL ? line->reason : "");
     } else {
         const char *framework = dl_trace_meta(trace, "framework");
         costs->on_cores = true;
+        costs->collectives = cpu.collective_count;
         costs->passes = cpu.passes;
         costs->take_ns = (double)NAN;
         take_parts(costs, &cpu);

@@ -822,11 +822,11 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
         return status;
     }
     if (status == DL_OK && (t.line == NULL || t.line->regular_count == 0)) {
-        status =
-            dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                            "no regular step%s%s: costs take one, which --step-marks REGEX gives",
-                            t.line != NULL && t.line->reason != NULL ? ", " : "",
-                            t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
+        status = dl_error_set_at(
+            err, DL_ERR_DATA, trace->path, 0,
+            "no regular step%s%s: --step-marks REGEX names the ranges that are steps",
+            t.line != NULL && t.line->reason != NULL ? ", " : "",
+            t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
     }
     if (status == DL_OK) status = take(&t, costs, slowdown, external, err);
     dl_launches_free(&t.launches);

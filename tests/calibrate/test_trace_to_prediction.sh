@@ -40,7 +40,7 @@ step() { # file, workers, mode
 
 # The trace alone. 7 ms on a V100 are 0.242 of 6 ms and 0.269 of 1 ms on an H100: 1.72 ms.
 tested=$dlcal expect 0 "parameter_bytes is left to dlsim to assume" costs v100.json --batch 32 -o v100.ini
-tested=$dlcal expect 0 "next: dlsim --costs v100.ini --machine NAME --workers" costs v100.json --batch 32 -o v100.ini
+tested=$dlcal expect 0 "next: dlsim --costs v100.ini --machine 8xv100 --workers" costs v100.json --batch 32 -o v100.ini
 predict "compute of v100.ini scaled from v100 to h100" v100.ini
 predict "assumed [costs] parameter_bytes = 60." v100.ini
 predict "measure first: [" v100.ini
@@ -55,7 +55,7 @@ tested=$dlcal expect 0 "a bucket of 1 MiB, then of 25 MiB" costs v100.json --bat
     --parameter-bytes 102400000 -o ddp.ini
 tested=$dlcal expect 0 "costs written" costs v100.json --batch 32 --parameters 25.6M -o count.ini
 diff ddp.ini count.ini >/dev/null || fail "25.6M parameters are not 102.4 MB: $(diff ddp.ini count.ini)"
-tested=$dlcal expect 2 "--parameters: 'many' is not a number" costs v100.json --batch 32 --parameters many
+tested=$dlcal expect 2 "--parameters: 'many' is not a count, such as" costs v100.json --batch 32 --parameters many
 tested=$dlcal expect 2 "give only one of them" costs v100.json --batch 32 --parameters 1 --parameter-bytes 4
 
 # Each step copies 1,204,240 bytes: two images with their labels.
