@@ -140,9 +140,16 @@ dl_status dl_parse_count(const char *text, double *count, dl_error *err)
     char *number = dl_strndup(text, length - (factor > 1));
     dl_status status = dl_parse_double(number, 0, 1e14, count, err);
     free(number);
-    if (status == DL_ERR_PARSE) return dl_error_set(err, status, "'%s' is not a number", text);
+    if (status == DL_ERR_PARSE) {
+        return dl_error_set(err, status, "'%s' is not a count, such as 25600000, 25.6e6 or 25.6M%s",
+                            text, length > 1 && text[length - 1] == 'B' ? ", but bytes" : "");
+    }
     if (status != DL_OK) return status;
     *count *= factor;
+    if (*count < 1e6 && fabs(*count - nearbyint(*count)) > 1e-9 * *count) {
+        return dl_error_set(err, DL_ERR_RANGE, "%s is not a whole number; %sM are as many millions",
+                            text, text);
+    }
     if (*count >= 1 && *count <= 1e14) return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE, "%s is not in 1..1e14", text);
 }

@@ -182,7 +182,7 @@ static void say_no_library(const dl_error *why)
 /* Why there is nothing, as far as it can be seen from outside. */
 static void say_no_trace(const profiled_run *run)
 {
-    fprintf(stderr, "dlprof run: no trace arose: ");
+    fprintf(stderr, "dlprof run: no trace: ");
     if (run->traces.count > 0) {
         fprintf(stderr, "the processes report\n");
         dl_run_traces_print(&run->traces, stderr);

@@ -221,7 +221,9 @@ static dl_status check(const inputs *in, dl_error *err)
     }
     free(missing);
     return dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                           "%d costs that the scenario needs are missing", count);
+                           count == 1 ? "%d cost that the scenario needs is missing"
+                                      : "%d costs that the scenario needs are missing",
+                           count);
 }
 
 static void print_checked(const inputs *in)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/status.h"
 #include "common/units.h"
 #include "profiler/inject/settings.h"
@@ -122,8 +123,9 @@ static dl_status use_claimed(const char *folder, dl_error *err)
     const dl_status status = dl_run_writable(folder, err);
     if (status != DL_OK) return status;
     if (dl_run_traces_any(folder)) {
-        return dl_error_set_at(err, DL_ERR_IO, folder, 0,
-                               "holds traces or logs of another run already");
+        return dl_error_set_at(
+            err, DL_ERR_IO, folder, 0,
+            "holds traces or logs of another run already; -o names another folder");
     }
     return DL_OK;
 }
@@ -285,7 +287,10 @@ dl_status dl_target_run(char *const *argv, dl_target_end *end, dl_error *err)
     give_signals_back(&state);
     if (reason != 0) {
         end->exit_code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
-        return dl_error_set_at(err, DL_ERR_IO, argv[0], 0, "cannot run it: %s", strerror(reason));
+        return dl_error_set_at(err, DL_ERR_IO, argv[0], 0, "cannot run it: %s%s", strerror(reason),
+                               dl_ends_with(argv[0], ".py")
+                                   ? "; a script follows its interpreter: python3 SCRIPT.py"
+                                   : "");
     }
     end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     end->exit_code = end->signal != 0 ? EXIT_SIGNAL + end->signal : WEXITSTATUS(status);

@@ -16,6 +16,7 @@
 #include "sim/costs/costs.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
+#include "sim/workloads/architecture.h"
 
 static const char group_model[] = "Model and costs", group_machine[] = "Machine and workers",
                   group_exchange[] = "Exchange", group_runs[] = "Runs", group_results[] = "Results";
@@ -539,6 +540,25 @@ static const char *kind_of(const char *path)
     return NULL;
 }
 
+/* What a path is that was taken for a scenario, by its name; NULL: it may be one. */
+static const char *kind_by_name(const char *path, dl_status code)
+{
+    dl_architecture network = {0};
+    dl_error ignored = {0};
+    if (dl_ends_with(path, ".py")) {
+        return "it is no scenario but a program, which dlprof run python3 records; dlcal costs "
+               "makes a cost file of that, for --costs";
+    }
+    if (code != DL_ERR_IO) return NULL;
+    if (dl_architecture_make(&network, path, &ignored) == DL_OK) {
+        dl_architecture_free(&network);
+        return "there is no such scenario, but a network: --workload takes its name";
+    }
+    return dl_machine_is_known(path) ? "there is no such scenario, but a machine: --machine takes "
+                                       "its name, --costs or --workload what it trains"
+                                     : NULL;
+}
+
 /* Sections that only a cost file has, and that come first in one. */
 static bool is_cost_file(const dl_error *err)
 {
@@ -563,6 +583,8 @@ dl_status dl_scenario_command_error(const char *path, dl_error *err)
         is_cost_file(err)) {
         kind = "it is a cost file, not a scenario: give it with --costs";
     }
+    if (kind == NULL && path != NULL && strcmp(err->file, path) == 0)
+        kind = kind_by_name(path, err->code);
     if (kind != NULL) {
         err->line = 0;
         snprintf(err->text, sizeof err->text, "%s", kind);

@@ -376,12 +376,30 @@ static dl_status understand_kinds(const tables *t, const char *name, wanted *w, 
     return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
 }
 
+/* An instance's ports are those that the provider gives it. */
+static dl_status refuse_network(const tables *t, const char *name, const char *instance,
+                                dl_error *err)
+{
+    const size_t bytes = strcspn(instance, "@");
+    char *alone = dl_strndup(instance, bytes);
+    const bool known = instance[bytes] == '@' && find_row(&t->instances, alone) >= 0;
+    free(alone);
+    if (!known) return DL_OK;
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': an instance has a network of its own, only boxes take one after "
+                        "'@': %.*s",
+                        name, (int)strcspn(name, "@"), name);
+}
+
 static dl_status understand(const tables *t, const char *name, wanted *w, dl_error *err)
 {
     const char *rest = NULL;
     const long count = count_before(name, &rest);
     *w = (wanted){.instance = find_row(&t->instances, rest)};
-    if (w->instance < 0) return understand_kinds(t, name, w, err);
+    if (w->instance < 0) {
+        const dl_status status = refuse_network(t, name, rest, err);
+        return status == DL_OK ? understand_kinds(t, name, w, err) : status;
+    }
     const size_t row = (size_t)w->instance;
     wanted_nodes *kind = &w->kinds[w->kind_count++];
     kind->nodes = rest != name ? count : 1;

@@ -66,7 +66,7 @@ expect 0 "waiting for collectives" run -o dist -- python3 train.py 60 cpu dist_s
 # Nothing of it without the recorder, in a short run or on a GPU.
 expect 0 "trained 0 []" run --no-torch -- python3 train.py 60 cpu none
 expect 0 "the program ended after 9; recording starts after 15" run -o short -- python3 train.py 9 cpu none
-expect 0 "no trace arose" run -o gpu -- python3 train.py 60 gpu none
+expect 0 "dlprof run: no trace" run -o gpu -- python3 train.py 60 gpu none
 # The program's own profiler goes first.
 expect 0 "by MXNet's profiler" run -o own -- python3 train.py 60 cpu none own
 [ "$(zcat own/*.json.gz | grep -c '"ProfilerStep')" -le 12 ] || fail "own: too many steps"

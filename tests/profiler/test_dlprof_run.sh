@@ -75,7 +75,13 @@ expect 127 "nosuch: cannot run it" run nosuch --preset
 # Without -- the first word that is no option ends them; those after it are the command's, -- too.
 expect 4 "x --preset -- -q" run -q sh -c 'echo $0 $*; exit 4' x --preset -- -q
 expect 126 "cannot run it" run -- /etc/passwd
-expect 0 "no trace arose: no CUDA activity seen" run -- true
+echo 'import torch' >train.py
+expect 126 "Permission denied; a script follows its interpreter: python3 SCRIPT.py" run ./train.py
+rm train.py
+mkdir used && touch used/1.dlt
+expect 1 "used: holds traces or logs of another run already; -o names another folder" run -o used -- true
+rm -r used
+expect 0 "no trace: no CUDA activity seen" run -- true
 expect 77 "no CUDA activity seen" run -q -- sh -c 'exit 77'
 expect 143 "no CUDA activity seen" run -- sh -c 'kill -TERM $$'
 [ -z "$(ls)" ] || fail "runs without a trace left files: $(ls)"
@@ -220,7 +226,7 @@ try:
 except OSError:
     pass
 status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-if status != 1 or b"no trace arose" not in text:
+if status != 1 or b"dlprof run: no trace" not in text:
     sys.exit(f"exit {status}: {text}")
 END
 fi

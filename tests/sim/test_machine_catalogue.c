@@ -118,7 +118,7 @@ static void boxes_may_have_a_network(void **state)
         {"0x2xrtx3090@1gbe", "expected 1 to 10000000 nodes"},
         {"99999999x2xrtx3090@1gbe", "nodes"},
         {"2x3090@1gbe", "did you mean '2xrtx3090'?"},
-        {"4xg5.12xlarge@1gbe", "did you mean '4xg5.12xlarge'?"},
+        {"4xg5.12xlarge@1gbe", "an instance has a network of its own"},
         {"@1gbe", "dlsim --machines lists them"},
     };
     for (size_t i = 0; i < DL_LENGTH(bad); i++) {
@@ -261,6 +261,8 @@ static void errors_name_what_is_near(void **state)
         {"1xt4+1xnothing_like_it", DL_ERR_NAME, "'1xnothing_like_it' is not COUNTxGPU; dlsim"},
         {"17xrtx3090", DL_ERR_RANGE, "'17xrtx3090': expected 1 to 16 GPUs"},
         {"0xrtx3090", DL_ERR_RANGE, "expected 1 to 16 GPUs"},
+        {"3xp4d.24xlarge@10gbe", DL_ERR_NAME,
+         "an instance has a network of its own, only boxes take one after '@': 3xp4d.24xlarge"},
         {"20000000xg5.xlarge", DL_ERR_RANGE, "expected 1 to 10000000 nodes"},
         {"none.ini", DL_ERR_IO, "cannot open"},
     };

@@ -143,7 +143,17 @@ expect 0 "" "${number[@]}" --parameters 25.6M -o millions.csv
 expect 0 "" "${number[@]}" --parameters 0.0256B -o billions.csv
 expect 0 "" "${number[@]}" --parameters 25.6e6 -o plain.csv
 for file in thousands millions billions; do equal plain.csv $file.csv "$file"; done
-expect 2 "--parameters: 'xM' is not a number" "${number[@]}" --parameters xM
+expect 2 "--parameters: 'xM' is not a count, such as" "${number[@]}" --parameters xM
+expect 2 "--parameters: '25.6MB' is not a count, such as 25600000, 25.6e6 or 25.6M, but bytes" \
+    "${number[@]}" --parameters 25.6MB
+expect 2 "--parameters: 25.6 is not a whole number; 25.6M are as many millions" \
+    "${number[@]}" --parameters 25.6
+expect 1 "resnet50: there is no such scenario, but a network: --workload takes its name" resnet50
+expect 1 "dgx1_v100: there is no such scenario, but a machine" dgx1_v100
+echo 'import torch' >train.py
+expect 1 "train.py: it is no scenario but a program, which dlprof run python3 records" train.py
+expect 1 "nosuch: cannot open: No such file" nosuch
+expect 1 "1 cost that the scenario needs is missing" --samples-per-s 334 --batch 32 --machine p2.8xlarge
 expect 1 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
 expect 1 "are not connected: it has no [nics ..]" "$scenarios/z10pe/allreduce.ini" --set machine.nodes=2
 
