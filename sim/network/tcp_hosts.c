@@ -361,12 +361,13 @@ static void push_out(dl_tcp_hosts *h, tcp_socket *s)
     const bool paused = s->in_flight == 0 && s->last_sent_ns >= 0 &&
                         (double)(h->engine.now_ns - s->last_sent_ns) > timeout_ns(s);
     const int64_t before = s->orders;
+    const bool is_first = s->first == s->next;
     if (paused && s->window > INITIAL_WINDOW) s->window = INITIAL_WINDOW;
     bool has_room = send_lost(h, s);
     while (has_room && s->lost == 0)
         has_room = send_burst(h, s, burst_packets(h, s));
     note_limit(s);
-    if (s->orders > before && (s->timer < 0 || s->probes)) await_ack(h, s);
+    if (s->orders > before && (is_first || s->timer < 0 || s->probes)) await_ack(h, s);
     if (s->timer < 0 && s->in_flight == 0 && s->next < s->buffered) set_timer(h, s, timeout_ns(s));
 }
 
