@@ -38,6 +38,9 @@ typedef struct segment {
     bool ends_piece; /* the last one of a piece */
 } segment;
 
+/* What the window does: grows; shrinks after a refusal or a loss; starts again from one packet. */
+typedef enum congestion { OPEN, REDUCED, RECOVERY, ALL_LOST } congestion;
+
 typedef struct dl_tcp_socket {
     int node;
     segment *segments; /* [room] */
@@ -58,12 +61,14 @@ typedef struct dl_tcp_socket {
     int most_out, most_until;     /* most packets on their way, of those up to most_until */
     double trip_ns, deviation_ns; /* smoothed; trip_ns 0: not known */
     int backoff, recover_until;
-    bool recovers, repairs; /* after a refusal or a loss; a loss */
-    bool probes, probed;    /* the timer is that of a probe; one was sent */
-    int timer;              /* pending event, -1 = none */
-    int queued;             /* packets before the own port, as the socket counts them */
-    bool throttled;         /* by them */
-    double edge, widest;    /* where the receiver's window ends, in bytes; the widest so far */
+    congestion state;
+    int reduced_from;          /* packets of the window when it began to shrink ... */
+    int delivered, sent_since; /* ... and since then */
+    bool probes, probed;       /* the timer is that of a probe; one was sent */
+    int timer;                 /* pending event, -1 = none */
+    int queued;                /* packets before the own port, as the socket counts them */
+    bool throttled;            /* by them */
+    double edge, widest;       /* where the receiver's window ends, in bytes; the widest so far */
     /* The receiver's: */
     int in_order, read;           /* packets there without a gap; of them, taken by the program */
     int unacknowledged;           /* packets */
@@ -196,22 +201,51 @@ static void set_timer(dl_tcp_hosts *h, tcp_socket *s, double ns)
     s->timer = dl_engine_after(&h->engine, dl_ns_ceil(ns), on_timer, h, (int)(s - h->all));
 }
 
-/* Once in a round trip: the window shrinks, and grows back as CUBIC has it. */
-static void shrink(const dl_tcp_hosts *h, tcp_socket *s)
+/* Once in a round trip: the window begins to shrink, and grows back as CUBIC has it. */
+static void shrink(const dl_tcp_hosts *h, tcp_socket *s, congestion state)
 {
-    if (s->recovers) return;
+    const bool is_first = s->state == OPEN;
+    if (s->state < state) s->state = state;
+    if (!is_first) return;
     s->window_max = s->window < s->window_max ? s->window * (1 + CUBIC_SHRINK) / 2 : s->window;
     s->loss_ns = h->engine.now_ns;
     s->epoch_ns = -1;
-    s->threshold = s->window = s->reno_window =
-        fmax(LEAST_WINDOW, floor(floor(s->window) * CUBIC_SHRINK));
-    s->recovers = true;
+    s->window = floor(s->window);
+    s->threshold = fmax(LEAST_WINDOW, floor(s->window * CUBIC_SHRINK));
+    s->reduced_from = (int)s->window;
+    s->delivered = s->sent_since = 0;
     s->recover_until = s->next;
+}
+
+/* Proportional rate reduction (RFC 6937, tcp_cwnd_reduction()): for ten packets that have arrived seven are
+ * sent, or as many as have arrived where fewer than the threshold are on their way. */
+static void reduce_window(tcp_socket *s, int arrived, bool has_advanced, bool lost_more)
+{
+    const int room = (int)s->threshold - s->in_flight;
+    int packets;
+    s->delivered += arrived;
+    if (room < 0) {
+        packets = (int)ceil(s->threshold * s->delivered / s->reduced_from) - s->sent_since;
+    } else {
+        packets = (int)fmax(s->delivered - s->sent_since, arrived);
+        if (has_advanced && !lost_more) packets++;
+        if (packets > room) packets = room;
+    }
+    s->window = s->in_flight + fmax(packets, s->sent_since > 0 ? 0 : 1);
+}
+
+/* All that was on its way then has arrived; after a refusal, something beyond it as well
+ * (tcp_fastretrans_alert()). */
+static void end_reduction(tcp_socket *s)
+{
+    if (s->state == OPEN || s->first < s->recover_until + (s->state == REDUCED)) return;
+    if (s->state != ALL_LOST) s->window = s->threshold;
+    s->state = OPEN;
 }
 
 static void grow(const dl_tcp_hosts *h, tcp_socket *s)
 {
-    if (s->recovers) return;
+    if (s->state == REDUCED || s->state == RECOVERY) return;
     if (s->window < s->threshold ? s->window >= 2 * s->most_out : !s->limited) return;
     if (s->window < s->threshold || s->loss_ns < 0) {
         s->window += 1;
@@ -260,6 +294,7 @@ static void note_sent(const dl_tcp_hosts *h, tcp_socket *s, int number)
     g->sent_ns = s->last_sent_ns = h->engine.now_ns;
     g->order = s->orders++;
     s->in_flight++;
+    s->sent_since++;
 }
 
 /* Lost packets again; false if the port has no room. */
@@ -322,7 +357,7 @@ static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
     s->throttled = packets > 0 && s->in_flight > 0 && s->queued >= 2 * packets;
     if (packets <= 0 || s->throttled) return false;
     if (enqueue_burst(h, s, packets) == 0) {
-        shrink(h, s);
+        shrink(h, s, REDUCED);
         return false;
     }
     for (int k = 0; k < packets; k++)
@@ -338,8 +373,8 @@ static void await_ack(dl_tcp_hosts *h, tcp_socket *s)
     const double lost_ns = timeout_ns(s);
     const bool is_alone = s->next - s->first == 1;
     const double probe_ns = 2 * s->trip_ns + (is_alone ? DL_TCP_TIMEOUT_MIN_NS : PROBE_SLACK_NS);
-    s->probes =
-        !s->repairs && !s->probed && s->trip_ns > 0 && s->backoff == 0 && probe_ns < lost_ns;
+    s->probes = s->state < RECOVERY && !s->probed && s->trip_ns > 0 && s->backoff == 0 &&
+                probe_ns < lost_ns;
     set_timer(h, s, s->probes ? probe_ns : lost_ns);
 }
 
@@ -397,9 +432,9 @@ static void lose_all(dl_tcp_hosts *h, tcp_socket *s)
         s->lost++;
     }
     s->in_flight = 0;
-    s->recovers = false;
-    shrink(h, s);
-    s->repairs = true;
+    if (s->first >= s->recover_until) s->state = OPEN;
+    shrink(h, s, ALL_LOST);
+    s->recover_until = s->next;
     s->window = 1;
     s->backoff++;
 }
@@ -519,8 +554,7 @@ static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
         s->lost++;
     }
     if (s->lost == before) return;
-    shrink(h, s);
-    s->repairs = true;
+    shrink(h, s, RECOVERY);
 }
 
 /* All that had arrived when the acknowledgement was made (selective acknowledgements); returns how many
@@ -552,14 +586,17 @@ static void on_back(void *user, int edge)
     const packet p = leave_line(h, &h->back[edge], on_back, edge);
     tcp_socket *s = &h->all[p.socket];
     int64_t order, sent_ns;
-    const int count = take_ack(s, p, &order, &sent_ns);
+    const int first = s->first, count = take_ack(s, p, &order, &sent_ns);
     if (count > 0) {
         s->probed = false;
         if (sent_ns >= 0) take_trip(s, (double)(h->engine.now_ns - sent_ns));
-        if (s->recovers && s->first >= s->recover_until) s->recovers = s->repairs = false;
+        const int lost = s->lost;
+        end_reduction(s);
+        find_lost(h, s, order);
+        if (s->state == REDUCED || s->state == RECOVERY)
+            reduce_window(s, count, s->first > first, s->lost > lost);
         for (int k = 0; k < count; k++)
             grow(h, s);
-        find_lost(h, s, order);
         s->probes = false;
     }
     if (count > 0 || s->in_flight == 0) stop_timer(h, s);
