@@ -31,6 +31,7 @@ typedef struct segment {
     double wire_bytes;
     double end;             /* in its socket's stream, bytes */
     int64_t sent_ns, order; /* order: of sending, on its socket */
+    int64_t burst;          /* that it was sent in: the order of its first packet */
     int64_t there_ns;       /* -1: not yet */
     int piece;
     segment_state state;
@@ -80,10 +81,11 @@ typedef struct dl_tcp_socket {
     int ack_timer; /* pending event, -1 = none */
 } tcp_socket;
 
+/* An acknowledgement, or segments that go together. */
 typedef struct dl_tcp_packet {
-    int socket, segment;
+    int socket, segment, segments;
+    double bytes;
     bool is_ack;
-    int ends_burst;  /* packets of the burst whose last one it is; else 0 */
     int64_t made_ns; /* acknowledgement: when */
     double edge;     /* acknowledgement: where the window ends */
     int64_t due_ns;  /* on a line: its arrival */
@@ -114,18 +116,12 @@ static packet queue_pop(dl_tcp_queue *q)
 
 /* --- a node's port --------------------------------------------------------------------------- */
 
-static double packet_bytes(const dl_tcp_hosts *h, packet p)
-{
-    return p.is_ack ? ACK_BYTES : h->all[p.socket].segments[p.segment].wire_bytes;
-}
-
 static void on_served(void *user, int node);
 
 static void serve(dl_tcp_hosts *h, int node)
 {
     const dl_tcp_queue *port = &h->port[node];
-    const double ns =
-        packet_bytes(h, port->packets[port->first]) / h->config.edges[node].bytes_per_s * 1e9;
+    const double ns = port->packets[port->first].bytes / h->config.edges[node].bytes_per_s * 1e9;
     dl_engine_after(&h->engine, dl_ns_ceil(ns), on_served, h, node);
 }
 
@@ -133,9 +129,8 @@ static void serve(dl_tcp_hosts *h, int node)
 static bool enqueue(dl_tcp_hosts *h, int node, packet p)
 {
     dl_tcp_queue *port = &h->port[node];
-    const double bytes = packet_bytes(h, p);
-    if (port->bytes + bytes > h->queue_limit[node]) return false;
-    port->bytes += bytes;
+    if (port->bytes + p.bytes > h->queue_limit[node]) return false;
+    port->bytes += p.bytes;
     queue_push(port, p);
     if (port->count == 1) serve(h, node);
     return true;
@@ -151,7 +146,7 @@ static void on_served(void *user, int node)
     dl_tcp_hosts *h = user;
     dl_tcp_queue *port = &h->port[node];
     packet p = port->packets[port->first];
-    port->bytes -= packet_bytes(h, p);
+    port->bytes -= p.bytes;
     (void)queue_pop(port);
     const int edge = p.is_ack ? (node + h->config.nodes - 1) % h->config.nodes : node;
     dl_tcp_queue *line = p.is_ack ? &h->back[edge] : &h->forth[edge];
@@ -161,10 +156,10 @@ static void on_served(void *user, int node)
     if (line->count == 1)
         dl_engine_after(&h->engine, delay_ns, p.is_ack ? on_back : on_forth, h, edge);
     if (port->count > 0) serve(h, node);
-    if (!p.is_ack && p.ends_burst > 0) {
-        h->all[p.socket].queued -= p.ends_burst;
-        if (h->all[p.socket].throttled) push_out(h, &h->all[p.socket]);
-    }
+    if (p.is_ack) return;
+    tcp_socket *s = &h->all[p.socket];
+    s->queued -= p.segments;
+    if (s->throttled) push_out(h, s);
 }
 
 /* The first packet of a line; the next one's arrival is due. */
@@ -281,9 +276,19 @@ static void fill_buffer(dl_tcp_hosts *h, tcp_socket *s)
     }
 }
 
+/* Segments that go together, into the own port's queue; false if it has no room. */
+static bool hand_down(dl_tcp_hosts *h, tcp_socket *s, int first, int count, double bytes)
+{
+    const packet p = {
+        .socket = (int)(s - h->all), .segment = first, .segments = count, .bytes = bytes};
+    if (!enqueue(h, s->node, p)) return false;
+    s->queued += count;
+    return true;
+}
+
 static bool send_segment(dl_tcp_hosts *h, tcp_socket *s, int number)
 {
-    return enqueue(h, s->node, (packet){.socket = (int)(s - h->all), .segment = number});
+    return hand_down(h, s, number, 1, s->segments[number].wire_bytes);
 }
 
 static void note_sent(const dl_tcp_hosts *h, tcp_socket *s, int number)
@@ -326,42 +331,44 @@ static int burst_packets(const dl_tcp_hosts *h, const tcp_socket *s)
     return most;
 }
 
-/* A burst into the port's queue: as a whole, or packet by packet if it is more than tc's bucket holds
- * (tbf_enqueue()). Returns how many found room. */
+/* A burst into the port's queue: as one, or packet by packet if it is more than tc's bucket holds
+ * (tbf_enqueue()). Returns how many packets found room. */
 static int enqueue_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
 {
     double bytes = 0;
     int taken = 0;
     for (int k = 0; k < packets; k++)
         bytes += s->segments[s->next + k].wire_bytes;
-    if (bytes <= h->config.tcp->queue_bytes.value &&
-        h->port[s->node].bytes + bytes > h->queue_limit[s->node])
-        return 0;
-    for (int k = 0; k < packets; k++) {
-        const int last_of = k == packets - 1 ? packets : 0;
-        if (!enqueue(h, s->node,
-                     (packet){.socket = (int)(s - h->all),
-                              .segment = s->next + k,
-                              .ends_burst = last_of}))
-            continue;
-        taken++;
-        s->queued += last_of;
-    }
+    if (bytes <= h->config.tcp->queue_bytes.value)
+        return hand_down(h, s, s->next, packets, bytes) ? packets : 0;
+    for (int k = 0; k < packets; k++)
+        taken += send_segment(h, s, s->next + k);
     return taken;
 }
 
+/* At most two bursts of a socket wait before the port, beside one that is all it has on its way
+ * (tcp_small_queue_check()). */
+static bool port_is_full(const tcp_socket *s, int packets)
+{
+    return s->first < s->next && s->queued >= 2 * packets &&
+           s->segments[s->first].burst != s->segments[s->next - 1].burst;
+}
+
 /* New packets; of those that find room in part, the rest is lost without a sign. False if none was
- * sent. At most two bursts of a socket wait before the port (tcp_small_queue_check()). */
+ * sent. */
 static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
 {
-    s->throttled = packets > 0 && s->in_flight > 0 && s->queued >= 2 * packets;
+    s->throttled = packets > 0 && port_is_full(s, packets);
     if (packets <= 0 || s->throttled) return false;
     if (enqueue_burst(h, s, packets) == 0) {
         shrink(h, s, REDUCED);
         return false;
     }
-    for (int k = 0; k < packets; k++)
+    const int64_t burst = s->orders;
+    for (int k = 0; k < packets; k++) {
+        s->segments[s->next + k].burst = burst;
         note_sent(h, s, s->next + k);
+    }
     s->next += packets;
     return true;
 }
@@ -494,6 +501,7 @@ static void send_ack(dl_tcp_hosts *h, tcp_socket *s)
     (void)enqueue(h, (s->node + 1) % h->config.nodes,
                   (packet){.socket = (int)(s - h->all),
                            .is_ack = true,
+                           .bytes = ACK_BYTES,
                            .made_ns = h->engine.now_ns,
                            .edge = s->told_edge});
 }
@@ -608,16 +616,15 @@ static void on_back(void *user, int edge)
 
 /* A packet out of order is acknowledged at once; others by twos, unless that would narrow the window
  * (__tcp_ack_snd_check()), or after a while. */
-static void receive(dl_tcp_hosts *h, tcp_socket *s, int number)
+static void receive(dl_tcp_hosts *h, tcp_socket *s, int number, int count)
 {
-    segment *g = &s->segments[number];
     const int expected = s->in_order;
-    const bool is_new = g->there_ns < 0;
-    if (is_new) g->there_ns = h->engine.now_ns;
+    for (segment *g = &s->segments[number]; g < &s->segments[number + count]; g++)
+        if (g->there_ns < 0) g->there_ns = h->engine.now_ns;
     while (s->in_order < s->next && s->segments[s->in_order].there_ns >= 0)
         s->in_order++;
-    const bool in_order = is_new && s->in_order == expected + 1;
-    s->unacknowledged++;
+    const bool in_order = number == expected && s->in_order == expected + count;
+    s->unacknowledged += count;
     read_socket(h, s);
     const bool is_wide = edge_now(s) - in_order_bytes(s) >= s->told_bytes;
     if (!in_order || (s->unacknowledged >= 2 && is_wide)) {
@@ -632,7 +639,7 @@ static void on_forth(void *user, int edge)
 {
     dl_tcp_hosts *h = user;
     const packet p = leave_line(h, &h->forth[edge], on_forth, edge);
-    receive(h, &h->all[p.socket], p.segment);
+    receive(h, &h->all[p.socket], p.segment, p.segments);
     h->config.arrived(h->config.user, p.socket);
 }
 
