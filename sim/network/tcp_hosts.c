@@ -373,16 +373,15 @@ static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
     return true;
 }
 
-/* Until all is taken for lost, or until the last packet is sent again to hear of what is (a tail loss
- * probe, RFC 8985), one of which is on its way at most. */
+/* Until all is taken for lost, or, before, until the last packet is sent again to hear of what is (a
+ * tail loss probe, RFC 8985), one of which is on its way at most. */
 static void await_ack(dl_tcp_hosts *h, tcp_socket *s)
 {
     const double lost_ns = timeout_ns(s);
     const bool is_alone = s->next - s->first == 1;
     const double probe_ns = 2 * s->trip_ns + (is_alone ? DL_TCP_TIMEOUT_MIN_NS : PROBE_SLACK_NS);
-    s->probes = s->state < RECOVERY && !s->probed && s->trip_ns > 0 && s->backoff == 0 &&
-                probe_ns < lost_ns;
-    set_timer(h, s, s->probes ? probe_ns : lost_ns);
+    s->probes = s->state < RECOVERY && !s->probed && s->trip_ns > 0 && s->backoff == 0;
+    set_timer(h, s, s->probes ? fmin(probe_ns, lost_ns) : lost_ns);
 }
 
 /* Whether the window is what limits (tcp_cwnd_validate()). */
@@ -413,10 +412,9 @@ static void push_out(dl_tcp_hosts *h, tcp_socket *s)
     if (s->timer < 0 && s->in_flight == 0 && s->next < s->buffered) set_timer(h, s, timeout_ns(s));
 }
 
-/* A new packet, or the last one again. */
+/* A new packet, or the last one again; the timeout starts anew (tcp_send_loss_probe()). */
 static void probe_tail(dl_tcp_hosts *h, tcp_socket *s)
 {
-    const double since_first_ns = (double)(h->engine.now_ns - s->segments[s->first].sent_ns);
     segment *last = &s->segments[s->next - 1];
     s->probes = false;
     s->probed = true;
@@ -427,7 +425,7 @@ static void probe_tail(dl_tcp_hosts *h, tcp_socket *s)
         last->sent_ns = h->engine.now_ns;
         last->again = true;
     }
-    set_timer(h, s, fmax(PROBE_SLACK_NS, timeout_ns(s) - since_first_ns));
+    set_timer(h, s, timeout_ns(s));
 }
 
 /* Nothing has come back in time: all is lost. */

@@ -145,10 +145,10 @@ static void many_sockets_overflow_a_short_queue(void **state)
     tcp.sockets = 1;
     assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), least_s * 1e9, 0.015);
     tcp.sockets = 16;
-    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.2515 * least_s * 1e9, 0.003);
+    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.2602 * least_s * 1e9, 0.003);
     assert_within(ring_ns(&tcp, 1e9, 50e3, 4, false, bytes), least_s / 20 * 1e9, 0.015);
     tcp.channels = 4;
-    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.2551 * least_s * 1e9, 0.003);
+    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.2491 * least_s * 1e9, 0.003);
 }
 
 /* Where packets are lost, nodes whose delays differ by microseconds take what equal nodes take: nothing
