@@ -15,6 +15,7 @@
 #define TIMEOUT_MAX_NS 120e9    /* TCP_RTO_MAX */
 #define PROBE_SLACK_NS 2e6      /* TCP_TIMEOUT_MIN: two ticks of 1 ms */
 #define ACK_DELAY_NS 40e6       /* TCP_DELACK_MIN */
+#define QUICK_ACKS 16           /* TCP_MAX_QUICKACKS */
 #define RETRY_NS 500e6          /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
 #define BURST_PACKETS 7         /* of a segment of 64 KiB, which the host sends at once */
 #define SEND_BUFFER 4194304.0   /* largest of a socket: tcp_wmem */
@@ -73,6 +74,8 @@ typedef struct dl_tcp_socket {
     /* The receiver's: */
     int in_order, read;           /* packets there without a gap; of them, taken by the program */
     int unacknowledged;           /* packets */
+    int quick_acks;               /* that are still sent at once */
+    int64_t came_ns;              /* last packet; -1 = none yet */
     double window_bytes;          /* its window */
     double told_edge, told_bytes; /* where that ended when the sender was told, and its width */
     double space_bytes;           /* most taken in a round trip */
@@ -492,6 +495,7 @@ static double edge_now(const tcp_socket *s)
 static void send_ack(dl_tcp_hosts *h, tcp_socket *s)
 {
     s->unacknowledged = 0;
+    if (s->quick_acks > 0) s->quick_acks--;
     s->told_edge = edge_now(s);
     s->told_bytes = s->told_edge - in_order_bytes(s);
     if (s->ack_timer >= 0) dl_engine_cancel(&h->engine, s->ack_timer);
@@ -612,8 +616,20 @@ static void on_back(void *user, int edge)
     h->config.acknowledged(h->config.user, p.socket);
 }
 
-/* A packet out of order is acknowledged at once; others by twos, unless that would narrow the window
- * (__tcp_ack_snd_check()), or after a while. */
+/* A sender that has paused is helped to its window by acknowledgements at once (tcp_event_data_recv(),
+ * tcp_incr_quickack()). */
+static void note_arrival(const dl_tcp_hosts *h, tcp_socket *s)
+{
+    const double timeout_ns = DL_TCP_TIMEOUT_MIN_NS + 2 * h->config.edges[s->node].delay_ns;
+    if (s->came_ns < 0 || (double)(h->engine.now_ns - s->came_ns) > timeout_ns) {
+        const double half = floor(s->told_bytes / (2 * h->payload_bytes));
+        s->quick_acks = (int)fmin(QUICK_ACKS, fmax(2, half));
+    }
+    s->came_ns = h->engine.now_ns;
+}
+
+/* A packet out of order is acknowledged at once, as are the first ones after a pause; others by twos,
+ * unless that would narrow the window (__tcp_ack_snd_check()), or after a while. */
 static void receive(dl_tcp_hosts *h, tcp_socket *s, int number, int count)
 {
     const int expected = s->in_order;
@@ -623,9 +639,12 @@ static void receive(dl_tcp_hosts *h, tcp_socket *s, int number, int count)
         s->in_order++;
     const bool in_order = number == expected && s->in_order == expected + count;
     s->unacknowledged += count;
+    note_arrival(h, s);
     read_socket(h, s);
     const bool is_wide = edge_now(s) - in_order_bytes(s) >= s->told_bytes;
-    if (!in_order || (s->unacknowledged >= 2 && is_wide)) {
+    const bool is_due =
+        s->quick_acks > 0 ? s->unacknowledged > 0 : s->unacknowledged >= 2 && is_wide;
+    if (!in_order || is_due) {
         send_ack(h, s);
     } else if (s->unacknowledged > 0 && s->ack_timer < 0) {
         s->ack_timer =
@@ -688,6 +707,7 @@ void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config)
                                      .epoch_ns = -1,
                                      .timer = -1,
                                      .ack_timer = -1,
+                                     .came_ns = -1,
                                      .most_window = INITIAL_WINDOW,
                                      .window_bytes = config->window_bytes,
                                      .space_bytes = config->window_bytes,
