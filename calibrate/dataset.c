@@ -574,6 +574,8 @@ const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
     QUANTISE(INT8, "int8"),
     QUANTISE(FP4, "fp4"),
     [DL_SAMPLE_LEARNED] = "learned",
+    [DL_SAMPLE_SHARED_WRITE] = "shared_write",
+    [DL_SAMPLE_SHARED_READ] = "shared_read",
 };
 
 /* Samples of dlprof bench that no cost is fitted to: of links and GPUs' memories (dlcal links and

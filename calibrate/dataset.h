@@ -88,6 +88,8 @@ typedef enum dl_sample_kind {
     DL_SAMPLE_QUANTISE, /* by dl_compress from its first kind on; then back */
     DL_SAMPLE_DEQUANTISE = DL_SAMPLE_QUANTISE + DL_COMPRESS_KINDS - 1,
     DL_SAMPLE_LEARNED = DL_SAMPLE_DEQUANTISE + DL_COMPRESS_KINDS - 1,
+    DL_SAMPLE_SHARED_WRITE,
+    DL_SAMPLE_SHARED_READ,
     DL_SAMPLE_KINDS
 } dl_sample_kind;
 

@@ -78,6 +78,9 @@ typedef struct dl_record {
  *   "learned"  one vector   -            1            -        a copy of parameters, from which
  *              others
  *                                                              are subtracted
+ *   "shared_write", "shared_read"
+ *              one vector   -            1            -        a copy onto a vector that another
+ *                                                              core has read; of one that it wrote
  *   of memory, beyond the caches: all threads together, see profiler/bench/bench_internal.h
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"

@@ -39,6 +39,8 @@ typedef enum dl_bench_name {
     DL_BENCH_QUANTISE, /* as dl_quantise from its first kind on; then back */
     DL_BENCH_DEQUANTISE = DL_BENCH_QUANTISE + DL_QUANTISE_COUNT - 1,
     DL_BENCH_LEARNED = DL_BENCH_DEQUANTISE + DL_QUANTISE_COUNT - 1,
+    DL_BENCH_SHARED_WRITE,
+    DL_BENCH_SHARED_READ,
     DL_BENCH_NAME_COUNT
 } dl_bench_name;
 
@@ -49,9 +51,9 @@ typedef enum dl_bench_kind {
     /* Only what a change of the machine's state changes (neighbours on the same processor, the
      * distance of its cores): k steps side by side for k = 2, 4, ... up to workers_max and the
      * cores (1 on a machine with one core), one run for each batch size, and pushes, pulls,
-     * averages and updates of the model's own size among all cores. Many of these, taken between
-     * runs of training, are samples of the states that those runs met; costs by size take a whole
-     * one. */
+     * averages and updates of the model's own size among all cores, with copies of vectors that
+     * another core's cache has. Many of these, taken between runs of training, are samples of the
+     * states that those runs met; costs by size take a whole one. */
     DL_BENCH_SNAPSHOT,
     DL_BENCH_HOST, /* no steps: the communication costs of a host whose workers are on `copier` */
     /* Steps side by side, of copies that share the first GPU of train.device: 1, 2, 4, ... up

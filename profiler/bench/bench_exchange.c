@@ -24,6 +24,10 @@
  * to and pulls from page-locked memory, and waits for the copy. What the server reads then comes
  * from memory, not out of another core's cache.
  *
+ * Copies onto a vector of which another core's cache has the lines, and of a vector that another
+ * core has written, are timed by themselves: two threads that train a step each, one of which
+ * pushes what the other then pulls.
+ *
  * And one thread makes messages of each kind of what its replica has learned in a step, and turns
  * them back, each time another kind first. */
 
@@ -35,7 +39,8 @@ typedef enum dl_round_kind {
     DL_ROUND_AVERAGE, /* parameters: `servers` threads average slices */
     DL_ROUND_PS,      /* gradients: thread 0 sums them and updates the server's parameters */
     DL_ROUND_ASYNC,   /* gradients: each in turn updates them under the lock, and pulls */
-    DL_ROUND_MESSAGE  /* no exchange: one thread makes messages and turns them back */
+    DL_ROUND_MESSAGE, /* no exchange: one thread makes messages and turns them back */
+    DL_ROUND_SHARED   /* two threads: parameters; thread 1 pushes, then thread 0 pulls the same */
 } dl_round_kind;
 
 typedef struct dl_round_case {
@@ -480,12 +485,32 @@ static void quantise_all(dl_round_shared *shared, dl_round_own *own)
         quantise_timed(shared, own, (dl_quantise)(DL_QUANTISE_FP16 + (first + k) % kinds));
 }
 
+/* Slot 0 is in thread 0's cache since its last pull. */
+static void share_vector(dl_round_shared *shared, int index, dl_round_own *own,
+                         dl_round_times *times)
+{
+    const dl_round_size *size = &shared->sizes[DL_ROUND_REAL];
+    dl_barrier *within = &shared->within[2];
+    void *parameters = dl_model_parameters(own->model);
+    step_replica(shared, own, true);
+    dl_barrier_wait(within);
+    if (index == 1)
+        times->push = copy_timed(shared, own, true, size->slots[0], parameters, size->bytes);
+    dl_barrier_wait(within);
+    if (index == 0)
+        times->pull = copy_timed(shared, own, false, parameters, size->slots[0], size->bytes);
+}
+
 /* Thread `index` < at->threads takes part in a round; all of them call it. */
 static void round_run(dl_round_shared *shared, const dl_round_case *at, int index,
                       dl_round_own *own, dl_round_times *times)
 {
     if (at->kind == DL_ROUND_MESSAGE) {
         quantise_all(shared, own);
+        return;
+    }
+    if (at->kind == DL_ROUND_SHARED) {
+        share_vector(shared, index, own, times);
         return;
     }
     dl_round_size *size = &shared->sizes[at->size];
@@ -513,7 +538,7 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
 
 #define REPETITIONS_MIN 2
 #define REPETITIONS_MAX 200
-#define CASES_MAX (4 * (DL_ROUND_SIZES * 5 + DL_BENCH_COUNTS_MAX) + 1)
+#define CASES_MAX (4 * (DL_ROUND_SIZES * 5 + DL_BENCH_COUNTS_MAX) + 2)
 
 /* Rounds of a case in a row: the first ones only bring the server's memory into the state in which
  * the last exchange leaves it, and are not recorded. */
@@ -564,10 +589,17 @@ static void add_kinds(exchange *all, int size, int n, int t)
     }
 }
 
+static void add_shared(exchange *all)
+{
+    if (all->thread_count < 2 || all->config->copier != NULL) return;
+    add_round(all, DL_ROUND_SHARED, DL_ROUND_REAL, 1, 2, 1);
+}
+
 /* Of a snapshot: the rounds that dlcal compares from run to run (dl_exchange_runs_fit). */
 static void make_snapshot_cases(exchange *all)
 {
     const int t = all->thread_count < 2 ? 1 : 2;
+    add_shared(all);
     add_round(all, DL_ROUND_AVERAGE, DL_ROUND_REAL, t, t, 1);
     add_round(all, DL_ROUND_ASYNC, DL_ROUND_REAL, t, t, 1);
 }
@@ -584,6 +616,7 @@ static void make_cases(exchange *all)
     for (int i = 0; i < count; i++) {
         add_kinds(all, DL_ROUND_REAL, counts[i], counts[i]);
     }
+    add_shared(all);
     if (makes_messages(&all->shared, 0)) add_round(all, DL_ROUND_MESSAGE, DL_ROUND_REAL, 1, 1, 1);
     for (int size = DL_ROUND_REAL + 1; size < DL_ROUND_SIZES; size++) {
         for (int n = 1; n <= all->shared.sizes[size].vectors_max; n *= 2) {
@@ -594,7 +627,7 @@ static void make_cases(exchange *all)
     }
 }
 
-static void add_message(exchange *all, int name, const dl_span *time)
+static void add_alone(exchange *all, int name, const dl_span *time)
 {
     dl_bench_add(all->bench, (dl_bench_name)name,
                  (dl_record){.threads = 1,
@@ -634,10 +667,15 @@ static void collect(exchange *all)
     if (at->kind == DL_ROUND_MESSAGE) {
         for (int kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
             const int at_name = kind - DL_QUANTISE_FP16;
-            add_message(all, DL_BENCH_LEARNED, &all->shared.learned[kind]);
-            add_message(all, DL_BENCH_QUANTISE + at_name, &all->shared.encode[kind]);
-            add_message(all, DL_BENCH_DEQUANTISE + at_name, &all->shared.decode[kind]);
+            add_alone(all, DL_BENCH_LEARNED, &all->shared.learned[kind]);
+            add_alone(all, DL_BENCH_QUANTISE + at_name, &all->shared.encode[kind]);
+            add_alone(all, DL_BENCH_DEQUANTISE + at_name, &all->shared.decode[kind]);
         }
+        return;
+    }
+    if (at->kind == DL_ROUND_SHARED) {
+        add_alone(all, DL_BENCH_SHARED_WRITE, &all->times[1].push);
+        add_alone(all, DL_BENCH_SHARED_READ, &all->times[0].pull);
         return;
     }
     for (int i = 0; i < at->threads; i++) {

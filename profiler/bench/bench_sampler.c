@@ -58,6 +58,8 @@ const char *const dl_bench_names[DL_BENCH_NAME_COUNT] = {
     QUANTISE(TOPK, "topk"),
     QUANTISE(FP4, "fp4"),
     [DL_BENCH_LEARNED] = "learned",
+    [DL_BENCH_SHARED_WRITE] = "shared_write",
+    [DL_BENCH_SHARED_READ] = "shared_read",
 };
 
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer)
