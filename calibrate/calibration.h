@@ -139,7 +139,12 @@ dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_note
  * the usual state; these factors keep the others. Taken are the samples of the model's size that
  * one thread works on: copies, averages of DL_COMM_VECTORS_AVERAGE vectors, updates by
  * DL_COMM_VECTORS_UPDATE; of each case the mean without the least and greatest tenth of them
- * (preemptions), then the mean over cases. */
+ * (preemptions), then the mean over cases.
+ *
+ * Where traces have copies of vectors that another core's cache has ("shared_write",
+ * "shared_read"), what these take longer, and averages of two vectors longer than of one by more
+ * than a third vector, is costs->shared: means over the traces, and a factor of each. The averages'
+ * line is then without it. */
 
 /* Fills costs->exchange_runs from the bench traces and the fitted `charges`. Where a trace has no
  * such samples of a kind, its factor is 1; with fewer than two bench traces nothing is filled in.

@@ -3,7 +3,9 @@
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/sort.h"
@@ -11,6 +13,11 @@
 
 /* From this speed-up over one thread on, as a fraction of k, no limit is seen. */
 #define DL_MEMORY_FREE_FRAC 0.9
+
+#define TRIM_FRAC 0.1 /* of the samples of a case, at each end */
+
+/* The most that a cost file takes: where vectors in others' caches cost nothing. */
+#define SHARED_RATE_MAX 1e15
 
 static const struct {
     const char *name;
@@ -26,6 +33,7 @@ typedef struct case_sample {
     uint64_t bytes;
     uint32_t vectors, threads;
     dl_phase phase;
+    size_t bench; /* of the dataset */
     size_t order; /* as they were taken, which the location estimate needs */
     double duration_ns;
 } case_sample;
@@ -50,6 +58,7 @@ static case_sample *list_samples(const dl_dataset *dataset, dl_sample_kind kind,
                               .vectors = record->vectors,
                               .threads = record->threads > 0 ? record->threads : 1,
                               .phase = record->phase,
+                              .bench = b,
                               .order = order,
                               .duration_ns = (double)record->duration_ns};
         }
@@ -77,11 +86,118 @@ static dl_status add_point(dl_comm_line *line, const case_sample *samples, size_
     return DL_OK;
 }
 
-static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind, dl_comm_line *line,
-                             dl_error *err)
+/* What pushes, averages and pulls of the model's size take longer in one trace since another core's
+ * cache has the vector, ns. */
+typedef struct shared_times {
+    bool known;
+    double push_ns, average_ns, pull_ns;
+} shared_times;
+
+/* The trimmed mean of the samples of that kind of the model's size, by one thread, of so many
+ * vectors (0: any), from bench `from` up to `to`; 0 if there are none. */
+static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint32_t vectors,
+                            size_t from, size_t to)
+{
+    double *times = NULL;
+    size_t count = 0;
+    for (size_t b = from; b < to; b++) {
+        const dl_bench_trace *bench = &dataset->benches[b];
+        for (size_t i = 0; i < bench->count; i++) {
+            const dl_record *sample = &bench->samples[i];
+            if (sample->name != (uint32_t)kind || sample->threads > 1 ||
+                sample->bytes != (uint64_t)dataset->parameter_bytes ||
+                (vectors > 0 && sample->vectors != vectors)) {
+                continue;
+            }
+            DL_APPEND(times, count, "bench samples") = (double)sample->duration_ns;
+        }
+    }
+    gsl_sort(times, 1, count);
+    const double mean =
+        count > 0 ? gsl_stats_trmean_from_sorted_data(TRIM_FRAC, times, 1, count) : 0;
+    free(times);
+    return mean;
+}
+
+/* Of every bench trace, [bench_count]; NULL where none has samples, or a vector was never averaged
+ * alone. An average of two vectors is longer than one of one vector, on which no other core works,
+ * by half: three vectors are read and written in place of two. */
+static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *costs)
+{
+    const size_t benches = dataset->bench_count;
+    const double alone_ns = model_time_ns(dataset, DL_SAMPLE_AVERAGE, 1, 0, benches);
+    if (!(alone_ns > 0) || !costs->copy.bandwidth_bytes_per_s.known) return NULL;
+    const double copy_ns =
+        costs->copy.latency_ns.value +
+        1e9 * (double)dataset->parameter_bytes / costs->copy.bandwidth_bytes_per_s.value;
+    shared_times *all = dl_calloc(benches, sizeof *all, "shared vectors");
+    bool any = false;
+    for (size_t b = 0; b < benches; b++) {
+        const double write_ns = model_time_ns(dataset, DL_SAMPLE_SHARED_WRITE, 0, b, b + 1);
+        const double read_ns = model_time_ns(dataset, DL_SAMPLE_SHARED_READ, 0, b, b + 1);
+        const double two_ns =
+            model_time_ns(dataset, DL_SAMPLE_AVERAGE, DL_COMM_VECTORS_AVERAGE, b, b + 1);
+        if (!(write_ns > 0) || !(read_ns > 0) || !(two_ns > 0)) continue;
+        any = true;
+        all[b] = (shared_times){.known = true,
+                                .push_ns = fmax(0, write_ns - copy_ns),
+                                .average_ns = fmax(0, two_ns - 1.5 * alone_ns),
+                                .pull_ns = fmax(0, read_ns - copy_ns)};
+    }
+    if (any) return all;
+    free(all);
+    return NULL;
+}
+
+/* The mean over the traces, as a rate. */
+static dl_value shared_rate(const dl_dataset *dataset, const shared_times *all, size_t offset)
+{
+    double *times = dl_calloc(dataset->bench_count, sizeof *times, "shared vectors");
+    size_t count = 0;
+    for (size_t b = 0; b < dataset->bench_count; b++) {
+        if (!all[b].known) continue;
+        memcpy(&times[count++], (const char *)&all[b] + offset, sizeof *times);
+    }
+    const dl_estimate mean = dl_fit_mean(times, count);
+    free(times);
+    const double bytes = (double)dataset->parameter_bytes, ns = mean.value;
+    const double rate = fmin(1e9 * bytes / ns, SHARED_RATE_MAX);
+    return (dl_value){.known = true,
+                      .value = rate,
+                      .error = ns > 0 && count > 1 ? rate * mean.error / ns : 0,
+                      .count = (int64_t)count,
+                      .origin = DL_ORIGIN_FITTED};
+}
+
+static void set_shared(const dl_dataset *dataset, const shared_times *all, dl_costs *costs)
+{
+    if (all == NULL) return;
+    costs->shared.push_bytes_per_s = shared_rate(dataset, all, offsetof(shared_times, push_ns));
+    costs->shared.average_bytes_per_s =
+        shared_rate(dataset, all, offsetof(shared_times, average_ns));
+    costs->shared.pull_bytes_per_s = shared_rate(dataset, all, offsetof(shared_times, pull_ns));
+}
+
+/* Takes off averages of several vectors, which several threads made and take, what that costs. */
+static void take_off_shared(const dl_dataset *dataset, const shared_times *all,
+                            case_sample *samples, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        case_sample *one = &samples[i];
+        if (one->vectors < 2 || one->threads > 1 || !all[one->bench].known) continue;
+        const double part = (double)one->bytes / (double)dataset->parameter_bytes;
+        one->duration_ns = fmax(0, one->duration_ns - part * all[one->bench].average_ns);
+    }
+}
+
+/* `shared`: of averages; NULL: not known. */
+static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind,
+                             const shared_times *shared, dl_comm_line *line, dl_error *err)
 {
     size_t count;
     case_sample *samples = list_samples(dataset, kind, &count);
+    if (shared != NULL && kind == DL_SAMPLE_AVERAGE)
+        take_off_shared(dataset, shared, samples, count);
     dl_status status = DL_OK;
     DL_GROUPS (first, end, count, by_case(&samples[first], &samples[end]) == 0)
         if (status == DL_OK) status = add_point(line, samples + first, end - first, err);
@@ -233,16 +349,18 @@ static dl_value latency_value(const line_fit *fit, int64_t samples)
 static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs *costs,
                            dl_notes *notes, dl_error *err)
 {
-    for (int which = 0; which < DL_COMM_LINES; which++) {
+    shared_times *shared = NULL;
+    dl_status status = DL_OK;
+    for (int which = 0; which < DL_COMM_LINES && status == DL_OK; which++) {
         dl_comm_line *line = &all->lines[which];
         line->name = line_kinds[which].name;
-        dl_status status = find_points(dataset, line_kinds[which].kind, line, err);
-        if (status != DL_OK) return status;
-        if (line->count == 0 || line->points[0].threads != 1) continue;
+        if (which == DL_COMM_AVERAGE) shared = find_shared(dataset, costs);
+        status = find_points(dataset, line_kinds[which].kind, shared, line, err);
+        if (status != DL_OK || line->count == 0 || line->points[0].threads != 1) continue;
         line_fit fit;
         int64_t n;
         status = fit_line(line, which, costs->parameter_bytes, &fit, &n, notes, err);
-        if (status != DL_OK) return status;
+        if (status != DL_OK) break;
         const dl_value latency = latency_value(&fit, n), read = rate_value(&fit, READ, n);
         if (which == DL_COMM_COPY) {
             costs->copy.latency_ns = latency;
@@ -252,7 +370,9 @@ static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs
         *(which == DL_COMM_AVERAGE ? &costs->average : &costs->update) =
             (struct dl_average_cost){latency, read, rate_value(&fit, WRITE, n)};
     }
-    return DL_OK;
+    set_shared(dataset, shared, costs);
+    free(shared);
+    return status;
 }
 
 /* Unknown without values. */
@@ -402,8 +522,6 @@ void dl_comm_fit_free(dl_comm_fit *fit)
     *fit = (dl_comm_fit){0};
 }
 
-#define TRIM_FRAC 0.1 /* of the samples of a case, at each end */
-
 /* Whether a sample belongs to the case of the point. */
 static bool is_of(const dl_record *sample, dl_sample_kind kind, const dl_comm_point *point)
 {
@@ -447,9 +565,28 @@ static float run_factor(const dl_bench_trace *bench, dl_sample_kind kind, const 
     return cases > 0 ? (float)(sum / cases) : 1;
 }
 
+/* Of all that sharing costs. */
+static double shared_ns(const dl_dataset *dataset, const dl_costs *costs)
+{
+    const double bytes = 1e9 * (double)dataset->parameter_bytes;
+    return bytes / costs->shared.push_bytes_per_s.value +
+           bytes / costs->shared.average_bytes_per_s.value +
+           bytes / costs->shared.pull_bytes_per_s.value;
+}
+
+static float shared_factor(const shared_times *all, size_t bench, double all_ns)
+{
+    if (all == NULL || !all[bench].known || !(all_ns > 0)) return 1;
+    const shared_times *own = &all[bench];
+    return (float)((own->push_ns + own->average_ns + own->pull_ns) / all_ns);
+}
+
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs)
 {
     if (dataset->bench_count < 2) return;
+    shared_times *shared =
+        costs->shared.push_bytes_per_s.known ? find_shared(dataset, costs) : NULL;
+    const double all_ns = shared != NULL ? shared_ns(dataset, costs) : 0;
     costs->exchange_runs =
         dl_calloc(dataset->bench_count, sizeof *costs->exchange_runs, "exchange runs");
     costs->exchange_run_count = dataset->bench_count;
@@ -462,8 +599,11 @@ void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl
                                   DL_COMM_VECTORS_AVERAGE, dataset->parameter_bytes),
             .update = run_factor(bench, DL_SAMPLE_UPDATE, &comm->lines[DL_COMM_UPDATE],
                                  DL_COMM_VECTORS_UPDATE, dataset->parameter_bytes),
+            .shared = shared_factor(shared, b, all_ns),
         };
+        if (shared != NULL) costs->exchange_runs[b].average = 1; /* it is in `shared` */
     }
+    free(shared);
 }
 
 /* Size with samples of several threads that is nearest to the parameters; 0: there is none. */

@@ -84,11 +84,11 @@ static void print_exchange_runs(const dl_costs *costs, FILE *out)
 {
     if (costs->exchange_run_count == 0) return;
     fprintf(out, "\nexchange, run by run: time at the model's size over that of all runs\n");
-    fprintf(out, "  %4s %9s %9s %9s\n", "run", "copy", "average", "update");
+    fprintf(out, "  %4s %9s %9s %9s %9s\n", "run", "copy", "average", "update", "shared");
     for (size_t i = 0; i < costs->exchange_run_count; i++) {
         const dl_exchange_run *run = &costs->exchange_runs[i];
-        fprintf(out, "  %4zu %9.3f %9.3f %9.3f\n", i + 1, (double)run->copy, (double)run->average,
-                (double)run->update);
+        fprintf(out, "  %4zu %9.3f %9.3f %9.3f %9.3f\n", i + 1, (double)run->copy,
+                (double)run->average, (double)run->update, (double)run->shared);
     }
 }
 
@@ -176,6 +176,24 @@ static void print_sharing(const dl_calibration *all, FILE *out)
     }
 }
 
+static void print_shared(const dl_costs *costs, FILE *out)
+{
+    if (!costs->shared.push_bytes_per_s.known) return;
+    fprintf(out, "\nshared: us longer where another core's cache has the model's vector\n");
+    const struct {
+        const char *name;
+        const dl_value *rate;
+    } parts[] = {{"push", &costs->shared.push_bytes_per_s},
+                 {"average", &costs->shared.average_bytes_per_s},
+                 {"pull", &costs->shared.pull_bytes_per_s}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const double rate = parts[i].rate->value;
+        const double us = 1e6 * (double)costs->parameter_bytes / rate;
+        fprintf(out, "  %-12s %12.3f +- %9.3f us    n = %lld\n", parts[i].name, us,
+                us * parts[i].rate->error / rate, (long long)parts[i].rate->count);
+    }
+}
+
 static void print_messages(const dl_costs *costs, FILE *out)
 {
     bool head = false;
@@ -218,6 +236,7 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
                 (long long)calibration->dataset.parameter_bytes, DL_COMM_VECTORS_AVERAGE,
                 DL_COMM_VECTORS_UPDATE);
     }
+    print_shared(costs, out);
     print_messages(costs, out);
     print_memory(calibration, out);
     print_sync(costs, out);
@@ -289,8 +308,8 @@ static void write_exchange_runs(dl_json *to, const dl_costs *costs)
 {
     DL_JSON_LIST (to, "exchange_runs", i, costs->exchange_run_count) {
         const dl_exchange_run *run = &costs->exchange_runs[i];
-        dl_json_object(to, NULL, "copy=%g average=%g update=%g", (double)run->copy,
-                       (double)run->average, (double)run->update);
+        dl_json_object(to, NULL, "copy=%g average=%g update=%g shared=%g", (double)run->copy,
+                       (double)run->average, (double)run->update, (double)run->shared);
     }
 }
 
@@ -323,6 +342,13 @@ static void write_comm(dl_json *to, const dl_calibration *all)
         value_item(to, "read_bytes_per_s", &cost->read_bytes_per_s);
         value_item(to, "write_bytes_per_s", &cost->write_bytes_per_s);
         write_comm_points(to, &all->comm.lines[which]);
+        dl_json_end(to, '}');
+    }
+    if (costs->shared.push_bytes_per_s.known) {
+        dl_json_begin(to, "shared", '{');
+        value_item(to, "push_bytes_per_s", &costs->shared.push_bytes_per_s);
+        value_item(to, "average_bytes_per_s", &costs->shared.average_bytes_per_s);
+        value_item(to, "pull_bytes_per_s", &costs->shared.pull_bytes_per_s);
         dl_json_end(to, '}');
     }
     dl_json_begin(to, "quantise", '{');

@@ -47,6 +47,9 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
                     ns_per_byte(&costs->average.write_bytes_per_s)},
         .update = {costs->update.latency_ns.value, ns_per_byte(&costs->update.read_bytes_per_s),
                    ns_per_byte(&costs->update.write_bytes_per_s)},
+        .shared_push_ns_per_byte = ns_per_byte(&costs->shared.push_bytes_per_s),
+        .shared_average_ns_per_byte = ns_per_byte(&costs->shared.average_bytes_per_s),
+        .shared_pull_ns_per_byte = ns_per_byte(&costs->shared.pull_bytes_per_s),
         .optimizer_reads = (int)costs->optimizer_reads.value,
         .optimizer_writes = (int)costs->optimizer_writes.value,
         .memory_bytes_per_ns = or_endless(&costs->memory_total_bytes_per_s, 1.0 / DL_NS_PER_S),
@@ -108,6 +111,9 @@ void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run)
     scale(&workload->copy, (double)run->copy);
     scale(&workload->average, (double)run->average);
     scale(&workload->update, (double)run->update);
+    workload->shared_push_ns_per_byte *= (double)run->shared;
+    workload->shared_average_ns_per_byte *= (double)run->shared;
+    workload->shared_pull_ns_per_byte *= (double)run->shared;
 }
 
 dl_work dl_byte_work(const dl_byte_cost *cost, double bytes, int vectors)

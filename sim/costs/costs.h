@@ -67,6 +67,7 @@ typedef struct dl_noise_set {
 /* Time of exchange in one run over what the lines say, > 0. */
 typedef struct dl_exchange_run {
     float copy, average, update;
+    float shared; /* of `shared` below; 1 without it */
 } dl_exchange_run;
 
 /* A number of the machine file that the costs give in its place, since it was fitted to what this
@@ -145,6 +146,12 @@ typedef struct dl_costs {
         dl_value encode_bytes_per_s, decode_bytes_per_s;
     } quantise[DL_COMPRESS_KINDS];
     dl_value learned_bytes_per_s; /* a core copies parameters and subtracts others */
+    /* What it takes longer, as a rate: to push onto a vector that another core's cache holds, to
+     * write an average onto one, to pull one that another core has written. Unknown: nothing, or
+     * part of [average]. */
+    struct {
+        dl_value push_bytes_per_s, average_bytes_per_s, pull_bytes_per_s;
+    } shared;
     dl_value memory_total_bytes_per_s;
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
     struct {

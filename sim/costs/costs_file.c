@@ -514,15 +514,17 @@ static dl_status read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_
     dl_status status = numbered_key(ini, entry, "run_", next, next, &number, err);
     dl_noise_series factors = {0};
     if (status == DL_OK) status = append_factors(&factors, ini, entry, err);
-    if (status == DL_OK && factors.count != 3) {
+    if (status == DL_OK && factors.count != 3 && factors.count != 4) {
         status = dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                              "expected three factors: of copies, averages, updates");
+                              "expected three factors, of copies, averages, updates, or a fourth, "
+                              "of [shared]");
     }
     if (status == DL_OK) {
         costs->exchange_runs = dl_realloc(costs->exchange_runs, (size_t)next,
                                           sizeof *costs->exchange_runs, "exchange runs");
         costs->exchange_runs[costs->exchange_run_count++] =
-            (dl_exchange_run){factors.factors[0], factors.factors[1], factors.factors[2]};
+            (dl_exchange_run){factors.factors[0], factors.factors[1], factors.factors[2],
+                              factors.count > 3 ? factors.factors[3] : 1};
     }
     free(factors.factors);
     return status;

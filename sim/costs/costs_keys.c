@@ -120,6 +120,14 @@ static const dl_key rows[] = {
     SINGLE("quantise", "learned_bytes_per_s", RATES, DL_NEED_LEARNED, learned_bytes_per_s,
         "of parameters that a core copies, to subtract those of the last average from them; "
         "workers on cores"),
+    SINGLE("shared", "push_bytes_per_s", RATES, 0, shared.push_bytes_per_s,
+        "what a push takes longer, as a rate, onto a vector that another core's cache holds: "
+        "workers on cores"),
+    SINGLE("shared", "average_bytes_per_s", RATES, 0, shared.average_bytes_per_s,
+        "likewise an average whose result others' caches hold; where this is given, it is not "
+        "part of [average]"),
+    SINGLE("shared", "pull_bytes_per_s", RATES, 0, shared.pull_bytes_per_s,
+        "likewise a pull of what another core has written"),
     SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
         "traffic, read and written, of all cores at once"),
     SINGLE("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, barrier_ns,
@@ -261,7 +269,8 @@ static const dl_key rows[] = {
         "likewise: of a hop between nodes"),
     SERIES("machine *", "bandwidth_frac", DL_DIMENSION_PURE, 0, 1, NULL,
         "likewise: part of the links' rates that it reaches"),
-    SERIES("exchange_runs", "run_*", DL_DIMENSION_PURE, 0, 0, "COPY, AVERAGE, UPDATE",
+    SERIES("exchange_runs", "run_*", DL_DIMENSION_PURE, 0, 0,
+        "COPY, AVERAGE, UPDATE or COPY, AVERAGE, UPDATE, SHARED",
         "run_1, ...: times of exchange in one run over those of the lines"),
     SERIES("noise", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "factors_RUN_COPY_LINE: step times over the expected ones, in order"),

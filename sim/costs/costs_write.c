@@ -101,6 +101,10 @@ static void write_exchange_runs(FILE *out, const dl_costs *costs)
         write_factor(out, run->average);
         fprintf(out, ", ");
         write_factor(out, run->update);
+        if (costs->shared.push_bytes_per_s.known) {
+            fprintf(out, ", ");
+            write_factor(out, run->shared);
+        }
         fprintf(out, "\n");
     }
 }

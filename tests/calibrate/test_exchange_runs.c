@@ -70,6 +70,57 @@ static void test_a_slow_run_shows(void **state)
     dl_dataset_free(&dataset);
 }
 
+/* (vectors + 1) 0.1 ns a byte of averages, a copy 0.1 ns a byte. In the second run vectors that
+ * another core's cache has take 200 000 ns longer to push onto, 50 000 to pull, 400 000 to average
+ * onto. */
+static void add_shared_run(dl_dataset *dataset, int64_t far)
+{
+    enum { BYTES = 1000000 };
+    dataset->benches =
+        dl_realloc(dataset->benches, dataset->bench_count + 1, sizeof *dataset->benches, "bench");
+    dl_bench_trace *bench = &dataset->benches[dataset->bench_count++];
+    *bench = (dl_bench_trace){.path = dl_strdup("bench")};
+    for (int i = 0; i < TIMES; i++) {
+        for (uint64_t bytes = BYTES / 2; bytes <= 2 * BYTES; bytes *= 2) {
+            const int64_t tenth = (int64_t)bytes / 10, more = far * (int64_t)bytes * 4 / 10;
+            add_sample(bench, DL_SAMPLE_COPY, bytes, 0, 1, tenth);
+            add_sample(bench, DL_SAMPLE_AVERAGE, bytes, 1, 1, 2 * tenth);
+            add_sample(bench, DL_SAMPLE_AVERAGE, bytes, 2, 1, 3 * tenth + more);
+            add_sample(bench, DL_SAMPLE_AVERAGE, bytes, 4, 1, 5 * tenth + more);
+        }
+        add_sample(bench, DL_SAMPLE_SHARED_WRITE, BYTES, 0, 1, 100000 + far * 200000);
+        add_sample(bench, DL_SAMPLE_SHARED_READ, BYTES, 0, 1, 100000 + far * 50000);
+    }
+}
+
+/* Means: 100 000, 25 000 and 200 000 ns for 1 MB; the runs have nothing and twice of that. */
+static void test_sharing_is_kept_apart(void **state)
+{
+    (void)state;
+    dl_dataset dataset = {.parameter_bytes = 1000000};
+    dl_costs costs = {.parameter_bytes = 1000000, .cores = 2};
+    dl_comm_fit comm = {0};
+    dl_notes notes = {0};
+    add_shared_run(&dataset, 0);
+    add_shared_run(&dataset, 1);
+    assert_int_equal(dl_comm_costs_fit(&dataset, &comm, &costs, &notes, NULL), DL_OK);
+    dl_exchange_runs_fit(&dataset, &comm, &costs);
+    assert_true(fabs(costs.shared.push_bytes_per_s.value / 1e10 - 1) < 1e-3);
+    assert_true(fabs(costs.shared.average_bytes_per_s.value / 5e9 - 1) < 1e-3);
+    assert_true(fabs(costs.shared.pull_bytes_per_s.value / 4e10 - 1) < 1e-3);
+    assert_true(fabs(costs.average.read_bytes_per_s.value / 1e10 - 1) < 1e-3);
+    assert_true(fabs(costs.average.write_bytes_per_s.value / 1e10 - 1) < 1e-3);
+    assert_int_equal(costs.exchange_run_count, 2);
+    for (size_t run = 0; run < 2; run++) {
+        assert_true(costs.exchange_runs[run].average == 1);
+        assert_true(fabsf(costs.exchange_runs[run].shared - 2.0F * (float)run) < 1e-3F);
+    }
+    dl_comm_fit_free(&comm);
+    dl_notes_free(&notes);
+    dl_costs_free(&costs);
+    dl_dataset_free(&dataset);
+}
+
 /* One run cannot say how runs differ. */
 static void test_one_run_says_nothing(void **state)
 {
@@ -87,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_slow_run_shows),
+        cmocka_unit_test(test_sharing_is_kept_apart),
         cmocka_unit_test(test_one_run_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,10 +66,12 @@ static void the_nearest_set_is_taken(void **state)
 static void exchange_runs_are_read(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(HEAD "[exchange_runs]\nrun_1 = 1, 1.5, 0.5\nrun_2 = 2, 4, 8\n");
+    dl_costs costs =
+        fixture_costs(HEAD "[exchange_runs]\nrun_1 = 1, 1.5, 0.5\nrun_2 = 2, 4, 8, 16\n");
     assert_int_equal(costs.exchange_run_count, 2);
     assert_true(costs.exchange_runs[0].average == 1.5F && costs.exchange_runs[0].update == 0.5F);
     assert_true(costs.exchange_runs[1].copy == 2);
+    assert_true(costs.exchange_runs[0].shared == 1 && costs.exchange_runs[1].shared == 16);
     dl_costs_free(&costs);
 }
 

@@ -273,12 +273,16 @@ static void costs_without_errors_are_not_drawn(void **state)
 static void exchange_takes_the_factors_of_a_run(void **state)
 {
     (void)state;
-    dl_workload w = {.copy = {10, 1, 0}, .average = {20, 2, 3}, .update = {30, 4, 5}};
-    dl_workload_exchange_run(&w, &(dl_exchange_run){2, 3, 4});
+    dl_workload w = {.copy = {10, 1, 0},
+                     .average = {20, 2, 3},
+                     .update = {30, 4, 5},
+                     .shared_pull_ns_per_byte = 7};
+    dl_workload_exchange_run(&w, &(dl_exchange_run){2, 3, 4, 5});
     assert_true(dl_byte_work(&w.copy, 100, 1).full_speed_ns == 2 * 110);
     assert_true(dl_byte_work(&w.average, 100, 2).full_speed_ns == 3 * 720);
     assert_true(dl_byte_work(&w.update, 100, 1).full_speed_ns == 4 * 930);
     assert_true(dl_byte_work(&w.copy, 100, 1).traffic_bytes == 200);
+    assert_true(w.shared_pull_ns_per_byte == 35 && w.shared_push_ns_per_byte == 0);
 }
 
 int main(void)
