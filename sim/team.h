@@ -96,6 +96,9 @@ typedef struct dl_exchange {
                           the parameters that it goes on from */
     int slices;      /* average, sum, filter: 1 .. workers */
     int64_t gradients; /* apply, add */
+    int servers;   /* push, pull: of how many agents, the first ones, each reads, or has written, an
+                    equal part of it; 0: not given */
+    bool in_place; /* pull: into what they have read */
 } dl_exchange;
 
 #define DL_NO_STALENESS_YET (-1)

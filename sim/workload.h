@@ -40,7 +40,7 @@ typedef struct dl_workload {
     dl_byte_cost copy, average, update; /* update: the server's */
     dl_compression compression;         /* of what workers on cores push */
     double encode_ns_per_byte, decode_ns_per_byte,
-        learned_ns_per_byte;               /* of the vector; 0 without compression */
+        learned_ns_per_byte; /* of the vector; 0 without compression */
     /* More, where another core's cache has the vector (dl_costs' shared); 0 if unknown. */
     double shared_push_ns_per_byte, shared_average_ns_per_byte, shared_pull_ns_per_byte;
     int optimizer_reads, optimizer_writes; /* vectors, of the server's after the sum */

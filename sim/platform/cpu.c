@@ -154,6 +154,12 @@ static void compute(dl_team *team, int worker)
     }
 }
 
+/* Whether the syncer ran last on another core than the worker's. */
+static bool is_syncer_elsewhere(const dl_team *team, int worker)
+{
+    return host_of(team)->threads[syncer_of(team)].core != worker % team->config.cores;
+}
+
 static void update(dl_team *team, int worker)
 {
     dl_host_compute(host_of(team), worker,
@@ -209,6 +215,40 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     return dl_byte_work(&workload->copy, bytes, 1);
 }
 
+/* Of a vector, the part that agents on other cores than this one's have read or written. */
+static double part_elsewhere(const dl_team *team, int agent, int servers)
+{
+    const int cores = team->config.cores, workers = team->config.workers;
+    const int first = agent >= workers ? workers : 0;
+    int elsewhere = 0;
+    for (int s = 0; s < servers; s++)
+        elsewhere += (first + s) % cores != agent % cores;
+    return servers > 0 ? (double)elsewhere / servers : 0;
+}
+
+static bool is_alone(const dl_team *team)
+{
+    return team->config.cores == 1 || team->config.workers == 1;
+}
+
+/* What a core waits longer to move `bytes`, as those are in others' caches. */
+static double shared_ns(const dl_team *team, int agent, const dl_exchange *exchange, double bytes)
+{
+    const dl_workload *w = team->config.workload;
+    const bool merges = exchange->as_upload || (exchange->kind == DL_PULL && team->syncer != NULL);
+    const double part =
+        merges ? is_syncer_elsewhere(team, agent) : part_elsewhere(team, agent, exchange->servers);
+    const double push_ns = part * bytes * w->shared_push_ns_per_byte;
+    switch (exchange->kind) {
+    case DL_PUSH: return push_ns;
+    case DL_PULL:
+        return part * bytes * w->shared_pull_ns_per_byte + (exchange->in_place ? push_ns : 0);
+    case DL_AVERAGE:
+    case DL_BLEND: return is_alone(team) ? 0 : bytes * w->shared_average_ns_per_byte;
+    default: return 0;
+    }
+}
+
 static void exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     const dl_workload *workload = team->config.workload;
@@ -221,28 +261,34 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
         return;
     }
     dl_work work = work_of(team, &exchange, workload->parameter_bytes / slices);
+    double bytes = workload->parameter_bytes / slices;
     if (exchange.with_state) {
         work = dl_work_add(work, work_of(team, &exchange, workload->state_bytes / slices));
+        bytes += workload->state_bytes / slices;
     }
+    work.full_speed_ns += shared_ns(team, agent, &exchange, bytes);
     dl_host_move(host_of(team), agent, work);
 }
 
-/* The sum starts from nothing; each upload, and then the parameters, are added in a pass that takes
- * as long as an average of two vectors; in between the sum is divided. */
-static dl_work merge_work(const dl_workload *workload, int uploads)
+/* The sum is written over a version that all have pulled. It starts from nothing; each upload, and
+ * then the parameters, are added in a pass that takes as long as an average of two vectors; in
+ * between the sum is divided. */
+static dl_work merge_work(const dl_team *team, int uploads)
 {
+    const dl_workload *workload = team->config.workload;
     const double bytes = workload->parameter_bytes;
     dl_work work = dl_byte_work(&workload->copy, 2 * bytes, 1);
     const dl_work add = dl_byte_work(&workload->average, bytes, 2);
     for (int i = 0; i <= uploads; i++)
         work = dl_work_add(work, add);
+    if (team->config.cores > 1) work.full_speed_ns += bytes * workload->shared_average_ns_per_byte;
     return work;
 }
 
 static void on_wakeup_of_syncer(void *user, int uploads)
 {
     dl_team *team = user;
-    dl_host_move(host_of(team), syncer_of(team), merge_work(team->config.workload, uploads));
+    dl_host_move(host_of(team), syncer_of(team), merge_work(team, uploads));
 }
 
 static void merge(dl_team *team, int uploads)

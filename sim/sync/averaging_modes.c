@@ -51,6 +51,7 @@ static bool exchange_average(dl_team *team, int agent, int stage, bool with_stat
     case 0:
         dl_members_count(team, 1);
         exchange.kind = DL_PUSH;
+        exchange.servers = exchange.slices;
         exchange.slices = 0;
         dl_team_exchange(team, agent, exchange);
         return true;
@@ -67,7 +68,10 @@ static bool exchange_average(dl_team *team, int agent, int stage, bool with_stat
     case 4: dl_team_barrier(team, agent); return true;
     case 5:
         if (is_first(team, dl_team_worker(team, agent))) dl_team_update(team);
-        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PULL, .with_state = with_state});
+        dl_team_exchange(team, agent,
+                         (dl_exchange){.kind = DL_PULL,
+                                       .with_state = with_state,
+                                       .servers = team->config.server_threads});
         return true;
     default: dl_members_count(team, -1); return false;
     }

@@ -75,7 +75,9 @@ static bool exchange_allreduce(dl_team *team, int agent, int stage)
     case 2: dl_team_barrier(team, agent); return true;
     case 3:
         if (dl_team_worker(team, agent) == 0) dl_team_update(team);
-        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PULL});
+        dl_team_exchange(
+            team, agent,
+            (dl_exchange){.kind = DL_PULL, .servers = team->config.workers, .in_place = true});
         return true;
     case 4:
         if (agent >= team->config.workers) return false;
@@ -108,7 +110,10 @@ const dl_mode dl_mode_allreduce = {
 static bool exchange_ps(dl_team *team, int agent, int stage)
 {
     switch (stage) {
-    case 0: dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PUSH}); return true;
+    case 0:
+        dl_team_exchange(team, agent,
+                         (dl_exchange){.kind = DL_PUSH, .servers = team->config.server_threads});
+        return true;
     case 1: dl_team_barrier(team, agent); return true;
     case 2:
         dl_team_exchange(team, agent,
@@ -117,7 +122,8 @@ static bool exchange_ps(dl_team *team, int agent, int stage)
     case 3: dl_team_barrier(team, agent); return true;
     case 4:
         if (dl_team_worker(team, agent) == 0) dl_team_update(team);
-        dl_team_exchange(team, agent, (dl_exchange){.kind = DL_PULL});
+        dl_team_exchange(team, agent,
+                         (dl_exchange){.kind = DL_PULL, .servers = team->config.server_threads});
         return true;
     default: return false;
     }

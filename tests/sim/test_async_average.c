@@ -232,6 +232,19 @@ static void a_merge_takes_a_core(void **state)
     dl_run_result_free(&r);
 }
 
+/* The syncer has the other core, which has read what the learner's push replaces, 2 ns a byte, and
+ * written what it pulls the second time, 1 ns a byte. */
+static void a_syncer_elsewhere_has_the_vectors(void **state)
+{
+    (void)state;
+    dl_run_result r = fixture_run_mode(
+        FIXTURE_COSTS "[shared]\npush_bytes_per_s = 0.5e9\naverage_bytes_per_s = 0.25e9\n"
+                      "pull_bytes_per_s = 1e9\n",
+        "async_average", 2, 1, 20, "interval = 10\n", "");
+    assert_near(20 / r.throughput_per_s * 1e9, 2 * (11000000 + 32000 + 16000) + 8000 + 8000, 1e-9);
+    dl_run_result_free(&r);
+}
+
 /* A worker that takes twice as long does 5 local steps where the other one does 10, so that nobody
  * waits: 40 + 20 samples in 40 ms in place of 80 in 80 ms. One that takes 3 times as long does 3
  * (10 / 3 rounded), which is 9 ms of 10. */
@@ -478,6 +491,7 @@ int main(void)
         cmocka_unit_test(the_rest_is_merged_when_all_have_ended),
         cmocka_unit_test(a_merge_is_work_of_a_thread),
         cmocka_unit_test(a_merge_takes_a_core),
+        cmocka_unit_test(a_syncer_elsewhere_has_the_vectors),
         cmocka_unit_test(a_syncer_is_a_thread_more),
         cmocka_unit_test(intervals_by_speed),
         cmocka_unit_test(stale_uploads_weigh_less),

@@ -72,6 +72,38 @@ static void messages_are_made_and_read(void **state)
     }
 }
 
+/* More on the vectors that the other core's cache has: 2 ns a byte of a push, 4 of an average, 1 of
+ * a pull. Worker 0 averages: its own slot is in its own cache, and it pulls what it wrote; so
+ * worker 1 is later by 16 000 in its push and starts its steps 8000 later, which the last step does
+ * not wait for. An all-reduce: half of the result is the other's, and half of the gradients that it
+ * replaces. */
+static void vectors_in_others_caches_cost_more(void **state)
+{
+    (void)state;
+#define SHARED \
+    "[shared]\npush_bytes_per_s = 0.5e9\naverage_bytes_per_s = 0.25e9\npull_bytes_per_s = 1e9\n"
+    static const char half[] = "[exchange]\ncompress = fp16\n";
+    const double average = 16000 + 32000, ahead = 8000.0 / STEPS / 2;
+    const struct {
+        const char *mode, *rest;
+        int cores, workers;
+        double step_ns;
+    } cases[] = {
+        {"average", "", 2, 2, 1100000 + 24000 + 200 + average + 16000 - ahead},
+        {"average", half, 2, 2, 1100000 + 26000 + 16000 + 200 + average + 16000 + 16000 - ahead},
+        {"ps", "", 2, 2, 1000000 + 24000 + 200 + 24000 + 16000 - ahead},
+        {"allreduce", "", 2, 2, 1000000 + 200 + average / 2 + 8000 + 4000 + 8000 + 100000},
+        {"average", "", 2, 1, 1100000 + 8000 + 12000 + 8000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_run_result r =
+            fixture_run_mode(FIXTURE_COSTS QUANTISE SHARED, cases[i].mode, cases[i].cores,
+                             cases[i].workers, STEPS, "", cases[i].rest);
+        assert_near(r.step_mean_s * 1e9, cases[i].step_ns, 1e-6);
+        dl_run_result_free(&r);
+    }
+}
+
 /* m micro-batches: m times forward and backward, m - 1 times the gradients added up (8000 (2 / 2 +
  * 1) = 16 000 ns), one exchange, one update. Linear costs without fixed ones: splitting is free but
  * for adding up. */
@@ -252,6 +284,7 @@ int main(void)
         cmocka_unit_test(two_workers_step_by_step),
         cmocka_unit_test(messages_are_made_and_read),
         cmocka_unit_test(micro_batches_share_an_exchange),
+        cmocka_unit_test(vectors_in_others_caches_cost_more),
         cmocka_unit_test(state_is_averaged_where_asked),
         cmocka_unit_test(averaging_costs_one_share_of_the_interval),
         cmocka_unit_test(drift_is_counted_in_local_steps),
