@@ -499,9 +499,13 @@ static void take_batches(dl_workload *workload, const dl_scenario *scenario, con
     const dl_scenario_input *input = &scenario->input;
     workload->read_bytes =
         (1 - input->cached_frac) * costs->stored_bytes_per_sample.value * (double)samples;
-    if (input->loaders > 0)
+    workload->batch_samples = samples;
+    if (input->loaders > 0) {
         dl_workload_load_beside(workload,
                                 costs->input_copy_ns.known ? costs->input_copy_ns.value : 0);
+    } else if (input->storage_bytes_per_s.known && workload->read_bytes > 0) {
+        dl_workload_load_beside(workload, 0); /* between its reads */
+    }
 }
 
 static dl_loading loading_of(const dl_scenario *scenario)
@@ -510,7 +514,8 @@ static dl_loading loading_of(const dl_scenario *scenario)
     const dl_quantity *rate = &input->storage_bytes_per_s;
     return (dl_loading){.loaders = input->loaders,
                         .prefetch = input->prefetch,
-                        .storage_bytes_per_ns = rate->known ? rate->value / DL_NS_PER_S : INFINITY};
+                        .storage_bytes_per_ns = rate->known ? rate->value / DL_NS_PER_S : INFINITY,
+                        .ahead_bytes = (double)input->storage_ahead_bytes};
 }
 
 /* The work of a step of a worker with the costs of this draw. */

@@ -171,6 +171,7 @@ typedef struct dl_loading {
     int loaders; /* of each worker; 0: it makes its batches itself */
     int prefetch;
     double storage_bytes_per_ns; /* INFINITY: it limits nothing */
+    double ahead_bytes;          /* >= 0; that storage reads on in a pause */
 } dl_loading;
 
 typedef struct dl_team_config {

@@ -29,10 +29,11 @@ typedef struct dl_byte_cost {
 
 typedef struct dl_workload {
     double input_ns, dispatch_ns,
-        compute_ns;     /* of a worker's step; compute: forward and backward */
-    double make_ns;     /* of a batch by another process than the worker; then input_ns is what it
-                           takes the worker to get it */
-    double read_bytes;  /* of a batch, from storage */
+        compute_ns;    /* of a worker's step; compute: forward and backward */
+    double make_ns;    /* of a batch that is made before the step that takes it, by another process
+                           or between reads; then input_ns is what it takes the worker to get it */
+    double read_bytes; /* of a batch, from storage */
+    int64_t batch_samples;
     double backward_ns; /* of compute_ns */
     double update_ns;   /* the optimizer on the worker itself */
     double bucket_ns;   /* copying gradients into buckets and back; part of none of these */
@@ -71,7 +72,7 @@ void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int mod
  * computing them). Only the last one's backward has the gradients of the exchange. */
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds);
 
-/* Other processes make the batches: of that the worker has only to take them, in take_ns. */
+/* Batches are not made in the step: of that the worker has only to take them, in take_ns. */
 void dl_workload_load_beside(dl_workload *workload, double take_ns);
 
 /* All-reduces of processes, by their time: alone after a computation; two together from a common

@@ -54,12 +54,11 @@ static void on_work_done(void *user, int worker)
 static void on_thread_done(void *user, int thread)
 {
     dl_team *team = user;
+    if (dl_loaders_done(&box_of(team)->loaders, thread)) return;
     if (thread < team->agents) {
         dl_team_done(team, thread);
-    } else if (thread < first_loader(team)) {
-        dl_syncer_merged(team);
     } else {
-        dl_loaders_done(&box_of(team)->loaders, thread);
+        dl_syncer_merged(team);
     }
 }
 
@@ -91,6 +90,13 @@ static void start_step(dl_team *team, int worker)
     dl_host_compute(host_of(team), worker, work_ns * w->noise_factor);
 }
 
+/* Of a batch that the worker makes itself. */
+static double effort(void *user, int worker)
+{
+    const dl_worker *w = &((const dl_team *)user)->workers[worker];
+    return w->work_factor * w->noise_factor;
+}
+
 /* The batch that the worker has waited for is there. */
 static void on_batch(void *user, int worker)
 {
@@ -115,19 +121,23 @@ static int init(dl_team *team)
                                  .costs = config->costs,
                                  .done = on_thread_done,
                                  .user = team});
-    const dl_loaders_config loaders = {.engine = &team->engine,
-                                       .host = &own->host,
-                                       .workers = config->workers,
-                                       .loaders = loading->loaders,
-                                       .prefetch = loading->prefetch,
-                                       .first_thread = first_loader(team),
-                                       .make_ns = config->workload->make_ns,
-                                       .read_bytes = config->workload->read_bytes,
-                                       .storage_bytes_per_ns = loading->storage_bytes_per_ns,
-                                       .steps = config->steps,
-                                       .stopping = &team->stopping,
-                                       .came = on_batch,
-                                       .user = team};
+    const dl_loaders_config loaders = {
+        .engine = &team->engine,
+        .host = &own->host,
+        .workers = config->workers,
+        .loaders = loading->loaders,
+        .prefetch = loading->prefetch,
+        .first_thread = first_loader(team),
+        .samples = config->workload->batch_samples > 0 ? config->workload->batch_samples : 1,
+        .make_ns = config->workload->make_ns,
+        .read_bytes = config->workload->read_bytes,
+        .storage_bytes_per_ns = loading->storage_bytes_per_ns,
+        .ahead_bytes = loading->ahead_bytes,
+        .steps = config->steps,
+        .stopping = &team->stopping,
+        .effort = effort,
+        .came = on_batch,
+        .user = team};
     dl_loaders_init(&own->loaders, &loaders);
     /* The host's timer, ends of all-reduces and of what is cut, the syncer's start. */
     return 1 + first_loader(team) + dl_loaders_events(&loaders);

@@ -1,8 +1,10 @@
 #include "sim/platform/loaders.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/status.h"
 #include "common/units.h"
 
 /* Batches of a worker that its loaders have at most. */
@@ -11,33 +13,40 @@ static int depth(const dl_loaders_config *config)
     return config->prefetch > 0 ? config->prefetch : 1;
 }
 
-/* Of a batch, while nobody else reads. */
+/* Of a sample, while nobody else reads. */
 static double read_ns(const dl_loaders_config *config)
 {
-    return config->read_bytes / config->storage_bytes_per_ns;
+    return config->read_bytes / (double)config->samples / config->storage_bytes_per_ns;
+}
+
+/* Processes that make a worker's batches: without loaders itself. */
+static int makers_of(const dl_loaders_config *config)
+{
+    return config->loaders > 0 ? config->loaders : 1;
 }
 
 int dl_loaders_events(const dl_loaders_config *config)
 {
-    return config->workers * (2 + config->loaders);
+    return config->workers * (2 + makers_of(config));
 }
 
 void dl_loaders_init(dl_loaders *loaders, const dl_loaders_config *config)
 {
-    const size_t workers = (size_t)config->workers, each = (size_t)config->loaders;
+    DL_ASSERT(config->samples >= 1, "batches of %" PRId64 " samples", config->samples);
+    const size_t workers = (size_t)config->workers, each = (size_t)makers_of(config);
     *loaders = (dl_loaders){
         .config = *config,
-        .loaders = dl_calloc(workers * each, sizeof *loaders->loaders, "loaders"),
+        .makers = dl_calloc(workers * each, sizeof *loaders->makers, "loaders"),
         .workers = dl_calloc(workers, sizeof *loaders->workers, "batches of workers"),
         .made = dl_calloc(workers * (size_t)depth(config), sizeof *loaders->made, "batches"),
     };
-    for (size_t l = 0; l < workers * each; l++)
-        loaders->loaders[l].next = (int64_t)(l % each);
+    for (size_t m = 0; m < workers * each; m++)
+        loaders->makers[m].next = (int64_t)(m % each);
 }
 
 void dl_loaders_free(dl_loaders *loaders)
 {
-    free(loaders->loaders);
+    free(loaders->makers);
     free(loaders->workers);
     free(loaders->made);
     *loaders = (dl_loaders){0};
@@ -49,44 +58,76 @@ static bool *made_of(dl_loaders *loaders, int worker, int64_t batch)
     return &loaders->made[(int64_t)worker * most + batch % most];
 }
 
-/* Reads a batch, behind those that were asked for before: done(loaders, index) when it is there. */
-static void read_batch(dl_loaders *loaders, dl_event_fn done, int index)
+static int worker_of(const dl_loaders *loaders, int maker)
 {
-    const int64_t now_ns = loaders->config.engine->now_ns,
-                  ns = dl_ns_ceil(read_ns(&loaders->config));
-    if (loaders->storage_free_ns < now_ns) loaders->storage_free_ns = now_ns;
-    loaders->storage_free_ns += ns;
-    loaders->read_ns += (double)ns;
-    dl_engine_after(loaders->config.engine, loaders->storage_free_ns - now_ns, done, loaders,
-                    index);
+    return maker / makers_of(&loaders->config);
 }
 
-static int worker_of(const dl_loaders *loaders, int loader)
+static bool makes_its_own(const dl_loaders *loaders)
 {
-    return loader / loaders->config.loaders;
+    return loaders->config.loaders == 0;
 }
 
-/* From an event, or at the end of the loader's own work: so the host asks for it. */
-static void make(void *user, int loader)
-{
-    dl_loaders *loaders = user;
-    dl_host_compute(loaders->config.host, loaders->config.first_thread + loader,
-                    loaders->config.make_ns);
-}
-
-/* Begins the loader's next batch if one has been asked for. `at_end`: of its own work. */
-static void begin(dl_loaders *loaders, int loader, bool at_end)
+/* Asks storage for a sample; ns until it is there. */
+static int64_t ask_storage(dl_loaders *loaders)
 {
     const dl_loaders_config *config = &loaders->config;
-    dl_loader *l = &loaders->loaders[loader];
-    if (l->busy || l->next >= loaders->workers[worker_of(loaders, loader)].ordered) return;
-    if (*config->stopping) return;
-    l->busy = true;
-    if (at_end && !(read_ns(config) > 0)) {
-        make(loaders, loader);
-    } else {
-        read_batch(loaders, make, loader);
+    const int64_t now_ns = config->engine->now_ns, ns = dl_ns_ceil(read_ns(config));
+    const double ahead_ns = config->ahead_bytes / config->storage_bytes_per_ns;
+    const int64_t since_ns = ahead_ns < (double)now_ns ? now_ns - (int64_t)ahead_ns : 0;
+    if (loaders->storage_free_ns < since_ns) loaders->storage_free_ns = since_ns;
+    loaders->storage_free_ns += ns;
+    loaders->read_ns += (double)ns;
+    return loaders->storage_free_ns > now_ns ? loaders->storage_free_ns - now_ns : 0;
+}
+
+/* The maker's sample that is there, or, where storage limits nothing, its whole batch. From an
+ * event, or at the end of the maker's own work: so the host asks for it. */
+static void make(dl_loaders *loaders, int maker)
+{
+    const dl_loaders_config *config = &loaders->config;
+    const int thread = makes_its_own(loaders) ? maker : config->first_thread + maker;
+    const double effort = makes_its_own(loaders) ? config->effort(config->user, maker) : 1;
+    const double parts = read_ns(config) > 0 ? (double)config->samples : 1;
+    loaders->makers[maker].making = true;
+    dl_host_compute(config->host, thread, effort * config->make_ns / parts);
+}
+
+/* A worker may have given up waiting for its batch, and sleeps no more. */
+static void on_read(void *user, int maker)
+{
+    dl_loaders *loaders = user;
+    dl_maker *m = &loaders->makers[maker];
+    m->reading = false;
+    m->read = true;
+    if (!makes_its_own(loaders) || loaders->workers[maker].wanted) make(loaders, maker);
+}
+
+/* Goes on with the maker's batch. `at_end`: of its own work. */
+static void go_on(dl_loaders *loaders, int maker, bool at_end)
+{
+    dl_maker *m = &loaders->makers[maker];
+    if (m->reading) return;
+    int64_t ns = 0;
+    if (!m->read && read_ns(&loaders->config) > 0) ns = ask_storage(loaders);
+    if (ns == 0 && at_end) {
+        m->read = true;
+        make(loaders, maker);
+        return;
     }
+    m->reading = true;
+    dl_engine_after(loaders->config.engine, ns, on_read, loaders, maker);
+}
+
+/* Begins the maker's next batch if one has been asked for. `at_end`: of its own work. */
+static void begin(dl_loaders *loaders, int maker, bool at_end)
+{
+    dl_maker *m = &loaders->makers[maker];
+    if (m->busy || m->next >= loaders->workers[worker_of(loaders, maker)].ordered) return;
+    if (*loaders->config.stopping) return;
+    m->busy = true;
+    m->samples = 0;
+    go_on(loaders, maker, at_end);
 }
 
 /* Whether a batch is asked for: one that the worker waits for, however many it took, or one ahead. */
@@ -101,7 +142,7 @@ static void order(dl_loaders *loaders, int worker)
     const dl_loaders_config *config = &loaders->config;
     dl_loaded_worker *w = &loaders->workers[worker];
     const int64_t room = config->prefetch > 0 ? config->prefetch : w->wanted;
-    if (config->loaders == 0) return;
+    if (makes_its_own(loaders)) return;
     while (needs_another(loaders, w) && w->ordered - w->taken < room)
         w->ordered++;
     for (int l = 0; l < config->loaders; l++)
@@ -134,27 +175,17 @@ static void on_made(void *user, int worker)
     loaders->config.came(loaders->config.user, worker);
 }
 
-/* A worker's own batch has been read. */
-static void on_read(void *user, int worker)
-{
-    dl_loaders *loaders = user;
-    dl_loaded_worker *w = &loaders->workers[worker];
-    w->reading = false;
-    *made_of(loaders, worker, w->taken) = true;
-    on_made(loaders, worker);
-}
-
 bool dl_loaders_take(dl_loaders *loaders, int worker)
 {
     const dl_loaders_config *config = &loaders->config;
     dl_loaded_worker *w = &loaders->workers[worker];
-    if (config->loaders == 0 && !(read_ns(config) > 0)) return true;
+    if (makes_its_own(loaders) && !(read_ns(config) > 0)) return true;
     if (take_made(loaders, worker)) return true;
     w->wanted = true;
-    order(loaders, worker);
-    if (config->loaders == 0 && !w->reading) {
-        w->reading = true;
-        read_batch(loaders, on_read, worker);
+    if (makes_its_own(loaders)) {
+        go_on(loaders, worker, false);
+    } else {
+        order(loaders, worker);
     }
     return false;
 }
@@ -163,20 +194,37 @@ bool dl_loaders_give_up(dl_loaders *loaders, int worker)
 {
     const bool waited = loaders->workers[worker].wanted;
     loaders->workers[worker].wanted = false;
-    return waited;
+    if (!makes_its_own(loaders) || !loaders->makers[worker].making) return waited;
+    loaders->makers[worker].making = false; /* the sample is made again */
+    return false;
 }
 
-void dl_loaders_done(dl_loaders *loaders, int thread)
+bool dl_loaders_done(dl_loaders *loaders, int thread)
 {
-    const int loader = thread - loaders->config.first_thread;
-    const int worker = worker_of(loaders, loader);
-    dl_loader *l = &loaders->loaders[loader];
-    *made_of(loaders, worker, l->next) = true;
-    if (loaders->workers[worker].wanted && loaders->workers[worker].taken == l->next)
-        dl_engine_after(loaders->config.engine, 0, on_made, loaders, worker);
-    l->next += loaders->config.loaders;
-    l->busy = false;
-    begin(loaders, loader, true);
+    const dl_loaders_config *config = &loaders->config;
+    const int maker = makes_its_own(loaders) ? thread : thread - config->first_thread;
+    if (maker < 0 || maker >= config->workers * makers_of(config)) return false;
+    const int worker = worker_of(loaders, maker);
+    dl_maker *m = &loaders->makers[maker];
+    if (!m->making) return false;
+    m->making = m->read = false;
+    if (read_ns(config) > 0 && ++m->samples < config->samples) {
+        go_on(loaders, maker, true);
+        return true;
+    }
+    const int64_t batch = m->next;
+    *made_of(loaders, worker, batch) = true;
+    m->next += makers_of(config);
+    m->samples = 0;
+    m->busy = false;
+    if (makes_its_own(loaders)) {
+        on_made(loaders, worker);
+        return true;
+    }
+    if (loaders->workers[worker].wanted && loaders->workers[worker].taken == batch)
+        dl_engine_after(config->engine, 0, on_made, loaders, worker);
+    begin(loaders, maker, true);
+    return true;
 }
 
 double dl_loaders_storage_frac(const dl_loaders *loaders)

@@ -214,6 +214,11 @@ static const dl_key rows[] = {
      GPU(shared_storage_bytes_per_s), .sweep = ',', .limits = DL_LIMITS_SHARED_STORAGE,
      .help = "that all nodes together read of a file server, as by NFS, in place of or beside each "
              "node's storage_bytes_per_s. What it takes of the network is not simulated"},
+    {"input", "storage_ahead_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES,
+     .fallback = "0", SCENARIO(input.storage_ahead_bytes), .group = DL_TAKE_CORES, .sweep = ',',
+     .help = "that storage reads on while nothing is asked of it, then there at once: what the "
+             "operating system reads ahead, or what a disk with a limited rate lets through after "
+             "a pause (its burst)"},
     {"input", "cached_frac", .type = DL_KEY_REAL, .low = 0, .high = 1, .fallback = "0",
      SCENARIO(input.cached_frac), .sweep = ',',
      .help = "of the samples that are in the host's memory and need not be read"},

@@ -70,6 +70,7 @@ typedef struct dl_scenario_input {
     int loaders; /* of each worker on cores */
     int prefetch;
     dl_quantity storage_bytes_per_s;
+    int64_t storage_ahead_bytes;
     double cached_frac;
 } dl_scenario_input;
 

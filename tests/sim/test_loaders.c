@@ -10,20 +10,26 @@
 #define REDUCES "[collective allreduce 2]\nbytes_0 = 20000\nbytes_8000 = 100000\n"
 #define NEAR 0.01
 
-static dl_run_result run(const char *costs_text, int cores, int workers, const char *mode,
-                         const char *input)
+static dl_run_result run_batches(int samples, const char *costs_text, int cores, int workers,
+                                 const char *mode, const char *input)
 {
     dl_costs costs = fixture_costs(costs_text);
     costs.slice_ns.value = 1e5;
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 200\nwarmup = 50\n[machine]\ncores = %d\n"
                          "workers = %d\nprocesses = yes\n[workload]\ncosts = c.ini\n"
-                         "batch_per_worker = 1\n[sync]\nmode = %s\n[input]\n%s\n",
-                         cores, workers, mode, input);
+                         "batch_per_worker = %d\n[sync]\nmode = %s\n[input]\n%s\n",
+                         cores, workers, samples, mode, input);
     dl_run_result result = fixture_run(&costs, &scenario);
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
     return result;
+}
+
+static dl_run_result run(const char *costs_text, int cores, int workers, const char *mode,
+                         const char *input)
+{
+    return run_batches(1, costs_text, cores, workers, mode, input);
 }
 
 static double step_ns(const char *costs_text, int cores, int workers, const char *mode,
@@ -109,6 +115,33 @@ static void storage_bounds(void **state)
                     cases[i].ns, NEAR);
 }
 
+/* Of 4 samples, each read for 0.5 ms and made for 0.2 ms. Storage reads on while one is made, for
+ * 0.1 or 0.3 ms; without loaders while the step computes, too. */
+static void storage_reads_ahead(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *input;
+        double input_ns; /* without loaders beside the step, with one in place of it */
+    } cases[] = {
+        {"storage_bytes_per_s = 1GB/s", 4 * 7e5},
+        {"storage_bytes_per_s = 1GB/s\nstorage_ahead_bytes = 100000", 4 * 6e5},
+        {"storage_bytes_per_s = 1GB/s\nstorage_ahead_bytes = 300000", 2e5 + 3 * 5e5 + 2e5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_run_result r = run_batches(4, BATCH(2e5, 5e5), 2, 1, "none", cases[i].input);
+        assert_near(1e9 * r.step_mean_s, STEP_NS + cases[i].input_ns, 1e-6);
+        assert_near(r.part_frac[DL_PART_INPUT], cases[i].input_ns / (STEP_NS + cases[i].input_ns),
+                    1e-6);
+        dl_run_result_free(&r);
+        char input[128];
+        snprintf(input, sizeof input, "loaders = 1\n%s", cases[i].input);
+        r = run_batches(4, BATCH(2e5, 5e5), 2, 1, "none", input);
+        assert_near(1e9 * r.step_mean_s, fmax(cases[i].input_ns, 4 * 5e5), NEAR);
+        dl_run_result_free(&r);
+    }
+}
+
 /* Two a loader unless given. Of one at a time only, making hides behind the step. Asked for when it is
  * wanted, it hides behind nothing. */
 static void batches_are_made_ahead(void **state)
@@ -155,6 +188,21 @@ static void steps_that_wait_for_a_batch_are_cut(void **state)
     dl_run_result r =
         fixture_run_mode(BATCH(33e5, 0), "ksync", 4, 2, 200, "k = 1\n", "[input]\nloaders = 1\n");
     assert_near(1e9 / r.updates_per_s, 33e5, 0.02);
+    dl_run_result_free(&r);
+}
+
+/* The same of workers that make their batches themselves. Reading takes the longest: what was on
+ * its way when a step was cut is there for the next one. Making takes the longest: it begins
+ * anew. */
+static void batches_that_workers_make_are_cut(void **state)
+{
+    (void)state;
+    static const char input[] = "[input]\nstorage_bytes_per_s = 1GB/s\n";
+    dl_run_result r = fixture_run_mode(BATCH(5e5, 3e6), "ksync", 4, 2, 200, "k = 1\n", input);
+    assert_near(1e9 / r.updates_per_s, 3e6, 0.02);
+    dl_run_result_free(&r);
+    r = fixture_run_mode(BATCH(33e5, 3e6), "ksync", 4, 2, 200, "k = 1\n", input);
+    assert_near(1e9 / r.updates_per_s, 33e5 + STEP_NS, 0.03);
     dl_run_result_free(&r);
 }
 
@@ -221,10 +269,12 @@ int main(void)
         cmocka_unit_test(with_spare_cores_loaders_hide),
         cmocka_unit_test(loaders_take_cores_from_training),
         cmocka_unit_test(storage_bounds),
+        cmocka_unit_test(storage_reads_ahead),
         cmocka_unit_test(batches_are_made_ahead),
         cmocka_unit_test(taking_a_batch_takes_time),
         cmocka_unit_test(loaders_delay_all_reduces),
         cmocka_unit_test(steps_that_wait_for_a_batch_are_cut),
+        cmocka_unit_test(batches_that_workers_make_are_cut),
         cmocka_unit_test(steps_done_again_have_batches),
         cmocka_unit_test(loaders_are_of_workers_on_cores),
         cmocka_unit_test(too_many_loaders_are_refused),
