@@ -190,8 +190,8 @@ typedef struct dl_step_costs {
     double parameter_bytes;   /* where gradients do not give them; 0 = unknown */
     /* Of buffers, a step, and in how many collectives; on cores only; 0 = none */
     double broadcast_bytes, broadcast_calls;
-    /* Where processes of a data loader make the batches, on cores: what taking one takes the
-     * training thread at least; NaN: where none do, or none was there at once. */
+    /* Where processes of a data loader make the batches, on cores: what taking one that is
+     * there takes the training thread; NaN: where none do, or where it is not known. */
     double take_ns;
 } dl_step_costs;
 

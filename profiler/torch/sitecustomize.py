@@ -15,8 +15,11 @@ what it has come to recorded.
 
 Left in DLPROF_OUTPUT, once per process: <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
 whose member "dlprof_step_ns" is the median step without a profiler, and "dlprof_children_ns" the
-processor time of child processes (a data loader's) a step; or a .log that says why there is none. Nothing is left by processes that do not train on processors. Errors of this file never reach
-the program; a profiler that the program starts itself goes before this one.
+processor time of child processes (a data loader's) a step; "dlprof_take_ns" and
+"dlprof_take_processor_ns" are the medians of how long the timed steps took to get a batch from such
+processes, and of the thread's processor time in it. Or a .log says why there is none. Nothing is
+left by processes that do not train on processors. Errors of this file never reach the program; a
+profiler that the program starts itself goes before this one.
 """
 
 import os
@@ -70,6 +73,7 @@ class Recorder:
         self.steps = 0  # that ended
         self.last_ns = 0
         self.times_ns = []
+        self.takes = None  # of batches, while steps are timed
         self.profiler = None  # while it records
         self.starting = False
         self.recorded = 0
@@ -122,6 +126,8 @@ class Recorder:
         if self.profiler is not None:
             self.ranges.stop()
             self.profiler.stop()
+        if self.takes is not None:
+            self.takes.stop()
         if self.done and os.path.exists(self.stem + ".json.gz"):
             os.unlink(self.stem + ".json.gz")
         self.__init__(self.folder)
@@ -135,7 +141,9 @@ class Recorder:
         self.steps += 1
         if self.profiler is not None:
             return self.end_recorded_step(now)
-        if self.steps > WARM_UP + 1:
+        if self.steps == WARM_UP + 1:
+            self.takes = Takes()
+        elif self.steps > WARM_UP + 1:
             self.times_ns.append(now - self.last_ns)
         if self.source is BACKWARD and self.steps in (WARM_UP, WARM_UP + 1):
             self.ranges.look_for_modules(self.steps == WARM_UP)
@@ -164,6 +172,7 @@ class Recorder:
         return profiler
 
     def start(self):
+        self.takes.stop()
         if self.own_profiler_runs():
             self.own_profiler = True
             return  # perhaps after the next step
@@ -205,6 +214,8 @@ class Recorder:
             profiler.add_metadata_json("dlprof_step_ns", str(median))
         if self.others:
             profiler.add_metadata_json("dlprof_parameter_bytes", str(self.parameter_bytes()))
+        for name, median in self.takes.medians():
+            profiler.add_metadata_json(name, str(median))
         profiler.stop()
         if self.recorded == 0:
             return self.give_up("the program ended before its first recorded step did")
@@ -258,6 +269,46 @@ class Recorder:
                 )
         except OSError:
             pass
+
+
+class Takes:
+    """How long this thread takes to get batches from processes of data loaders."""
+
+    def __init__(self):
+        import threading
+        import time
+
+        self.times_ns, self.processor_ns = [], []
+        loaders = sys.modules.get("torch.utils.data.dataloader")
+        self.loader = loaders._BaseDataLoaderIter if loaders is not None else None
+        if self.loader is None:
+            return
+        self.following = following = self.loader.__next__
+        thread = threading.get_ident()
+
+        def next_batch(iterator):
+            if threading.get_ident() != thread or not getattr(iterator, "_num_workers", 0):
+                return following(iterator)
+            before = time.perf_counter_ns(), time.thread_time_ns()
+            batch = following(iterator)
+            self.times_ns.append(time.perf_counter_ns() - before[0])
+            self.processor_ns.append(time.thread_time_ns() - before[1])
+            return batch
+
+        self.loader.__next__ = next_batch
+
+    def stop(self):
+        if self.loader is not None:
+            self.loader.__next__ = self.following
+            self.loader = None
+
+    def medians(self):
+        """Members of the trace."""
+        import statistics
+
+        if self.times_ns:
+            yield "dlprof_take_ns", int(statistics.median(self.times_ns))
+            yield "dlprof_take_processor_ns", int(statistics.median(self.processor_ns))
 
 
 class Ranges:

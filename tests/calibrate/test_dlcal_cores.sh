@@ -69,6 +69,15 @@ holds loaded.ini "dlsim --set input.loaders=NUM_WORKERS"
 holds loaded.ini "per_sample_ns = 1015624.9375, n = 7, measured" # 16.25 ms of 16 samples
 grep -A1 '^\[input\]' loaded.ini | grep -q "^copy_ns = [1-9][0-9]*, n = 7, measured" ||
     { echo "FAIL: taking a batch has no time: $(cat loaded.ini)"; failures=$((failures + 1)); }
+# What dlprof run measured without the profiler goes before it: of 2 ms 1.2 are the thread's, so the batch was
+# there; of 4 ms 1.2, so it waited.
+with_takes() { zcat "$loaded" | sed "s/\"dlprof_step_ns\"/\"dlprof_take_ns\": $1, \"dlprof_take_processor_ns\": $2, &/"; }
+with_takes 2000000 1200000 >there.json
+expect 0 "copy_ns, 2.00 ms, is to take a batch" costs there.json -o there.ini
+holds there.ini "copy_ns = 2000000, n = 7, measured"
+with_takes 4000000 1200000 >waited.json
+expect 0 "1.20 ms, is the processor" costs waited.json -o waited.ini
+holds waited.ini "copy_ns = 1200000, n = 7, measured"
 # A loader with a core to spare hides behind the step, but for taking its batches (8.4 ms of 230).
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --set input.loaders=1 -o hidden.csv >hidden.txt
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --without input -o without.csv >without.txt

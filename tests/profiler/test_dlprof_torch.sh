@@ -138,6 +138,30 @@ if "$dlcal" costs whole/*.json.gz --batch 8 -o whole.ini | grep -q "processor ti
 fi
 tested=$dlprof
 
+# Batches that a data loader's processes made come after 2 ms, nearly all of which is waiting; with
+# num_workers=0 there are none. When steps are recorded the loader is as it was.
+cat >loaded.py <<'END'
+import sys
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+own = _BaseDataLoaderIter.__next__
+batches = _BaseDataLoaderIter(int(sys.argv[1]), 0.002)
+import torch
+from torch.profiler import operator
+optimizer = torch.optim.Optimizer([torch.parameter("cpu")])
+for step in range(40):
+    next(batches)
+    with operator("aten::linear"): pass
+    optimizer.step()
+assert _BaseDataLoaderIter.__next__ is own
+END
+expect 0 "by PyTorch's profiler" run -o loaded -- python3 loaded.py 2
+zcat loaded/*.json.gz | python3 -c 'import json, sys
+trace = json.load(sys.stdin)
+assert 2e6 <= trace["dlprof_take_ns"] < trace["dlprof_step_ns"], trace["dlprof_take_ns"]
+assert 0 < trace["dlprof_take_processor_ns"] < trace["dlprof_take_ns"]' || fail "times of taking batches"
+expect 0 "by PyTorch's profiler" run -o unloaded -- python3 loaded.py 0
+if zcat unloaded/*.json.gz | grep -q dlprof_take; then fail "batches taken from nobody"; fi
+
 # The program's own profiler goes first: ours ends when it starts, or never starts.
 expect 0 "by PyTorch's profiler" run -o own -- python3 train.py 60 cpu 0 own
 [ "$(counted own/*.json.gz)" -le 12 ] || fail "own: $(counted own/*.json.gz) updates"

@@ -1,0 +1,12 @@
+import time
+
+
+class _BaseDataLoaderIter:
+    """Whose batches come after a wait."""
+
+    def __init__(self, workers, seconds):
+        self._num_workers, self.seconds = workers, seconds
+
+    def __next__(self):
+        time.sleep(self.seconds)
+        return sum(range(100))
