@@ -115,6 +115,7 @@ static int init(dl_team *team)
                                  .cores = config->cores,
                                  .threads = first_loader(team) + config->workers * loading->loaders,
                                  .pinned = config->platform == &dl_platform_cpu ? team->agents : 0,
+                                 .sharers = first_loader(team),
                                  .slice_ns = config->workload->slice_ns,
                                  .tick_ns = first_tick_ns(config),
                                  .memory_bytes_per_ns = config->workload->memory_bytes_per_ns,

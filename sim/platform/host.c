@@ -103,6 +103,7 @@ static void join(dl_host *host, int thread)
     if (core->head < 0) core->busy_since_ns = now_ns(host);
     enqueue(host, thread, core->head_since_ns < now_ns(host));
     host->runnable++;
+    host->sharers += thread < host->config.sharers;
 }
 
 /* How many threads wait for the core; *before: the one in its queue after which the first comes
@@ -144,6 +145,7 @@ static void take_over(dl_host *host, dl_core *idle)
 /* Takes the head out of its queue. */
 static void leave(dl_host *host, dl_core *core)
 {
+    host->sharers -= core->head < host->config.sharers;
     core->head = host->threads[core->head].next;
     host->runnable--;
     if (core->head < 0) {
@@ -195,13 +197,13 @@ static void share_memory(dl_host *host, int open)
 
 static void set_speeds(dl_host *host)
 {
-    const double computing = 1 / host->sharing[host->runnable];
+    const double computing = host->sharers > 0 ? 1 / host->sharing[host->sharers] : 1;
     int moving = 0;
     for (int i = 0; i < host->running_count; i++) {
         dl_thread *thread = &host->threads[host->running[i]];
         const bool moves = thread->bytes_per_ns > 0;
         thread->rate = moves ? -1 : 0;
-        thread->speed = computing;
+        thread->speed = host->running[i] < host->config.sharers ? computing : 1;
         moving += moves;
     }
     share_memory(host, moving);

@@ -21,15 +21,16 @@
  * Work is in ns at full speed. Speeds change whenever who runs or who is runnable changes; in
  * between, progress is linear.
  *
- *   compute    speed 1 / sharing[k], k = threads that have work at that moment (running or waiting
- *              for their time slice): caches, memory, clock, sibling hyper-threads
+ *   compute    speed 1 / sharing[k], k = sharers that have work at that moment (running or waiting
+ *              for their time slice): caches, memory, clock, sibling hyper-threads. Sharers are the
+ *              first threads; the others neither slow anyone nor are slowed
  *   bytes      copies and averages share the memory's total bandwidth max-min fairly; each alone
  *              moves its traffic in its full-speed time, which is its cap
  *
- * What it leaves out: compute's own memory traffic does not take from the bytes' bandwidth (what it
- * costs the others is in sharing, which counts threads of both kinds), NUMA, priorities, the cost
- * of a switch or a migration itself, and that a thread had less than its share in the longer run is
- * preferred.
+ * What it leaves out: what threads that are no sharers do to caches and memory; compute's own
+ * memory traffic does not take from the bytes' bandwidth (what it costs the others is in sharing,
+ * which counts threads of both kinds), NUMA, priorities, the cost of a switch or a migration
+ * itself, and that a thread had less than its share in the longer run is preferred.
  */
 #ifndef DL_SIM_HOST_H
 #define DL_SIM_HOST_H
@@ -42,6 +43,7 @@ typedef struct dl_host_config {
     int cores;                  /* >= 1 */
     int threads;                /* >= 1; thread t is on core t mod cores, or starts there */
     int pinned;                 /* 0 .. threads: the first ones; the others migrate */
+    int sharers;                /* 0 .. threads: the first ones */
     double slice_ns;            /* > 0; period of the timer tick; matters when threads > cores */
     double tick_ns;             /* >= 0; time of a tick */
     double memory_bytes_per_ns; /* > 0, INFINITY = no limit */
@@ -77,6 +79,7 @@ typedef struct dl_host {
     int *running;       /* [cores] heads, in the order of cores */
     double *sharing;    /* [threads + 1] */
     int running_count, runnable;
+    int sharers; /* that are runnable */
     int64_t slice_ns, tick_ns;
     int64_t updated_ns;   /* progress is accounted for up to here */
     int timer;            /* pending event, -1 = none */

@@ -42,6 +42,7 @@ static void set_up_memory(machine *m, int cores, double slice_ns, const char *co
                                              .cores = cores,
                                              .threads = THREADS,
                                              .pinned = THREADS,
+                                             .sharers = THREADS,
                                              .slice_ns = slice_ns,
                                              .memory_bytes_per_ns = memory_bytes_per_ns,
                                              .costs = &costs,

@@ -73,6 +73,17 @@ static void with_spare_cores_loaders_hide(void **state)
     }
 }
 
+/* Three copies of the training slow one another; loaders slow none of two, nor are they slowed. */
+static void loaders_are_no_copies(void **state)
+{
+    (void)state;
+    static const char costs[] =
+        FIXTURE_COSTS "copies_3 = 1.5\n[op input]\nfixed_ns = 0\nper_sample_ns = 3300000\n";
+    assert_near(step_ns(costs, 6, 2, "none", "loaders = 2"), 33e5 / 2, NEAR);
+    assert_near(step_ns(costs, 9, 2, "none", "loaders = 3"), STEP_NS, NEAR);
+    assert_near(step_ns(costs, 9, 3, "none", "loaders = 3"), 1.5 * STEP_NS, 0.1);
+}
+
 /* Where cores are short, none is idle while there is something to make: the work of training and loaders
  * over the cores. */
 static void loaders_take_cores_from_training(void **state)
@@ -267,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_loaders_the_worker_makes_its_batch),
         cmocka_unit_test(with_spare_cores_loaders_hide),
+        cmocka_unit_test(loaders_are_no_copies),
         cmocka_unit_test(loaders_take_cores_from_training),
         cmocka_unit_test(storage_bounds),
         cmocka_unit_test(storage_reads_ahead),
