@@ -1,7 +1,7 @@
 """Predicts training whose batches a data loader reads and decodes, on this machine's cores, runs it, and
 compares.
 
-  run_input.py --bin build/release/bin --output out/input [--docs docs/accuracy.md]    # 6 minutes
+  run_input.py --bin build/release/bin --output out/input [--docs docs/accuracy.md]    # 7 minutes
   run_input.py --bin build/release/bin --output out/input --again    # predicts anew what was measured
   run_input.py --bin build/release/bin --smoke    # fewer steps, to see that all works
 
@@ -15,13 +15,13 @@ processes of a DataLoader each, which share the cores with training and gloo's t
 
 Predictions are made from one process: a trace in which it makes its batches itself, and copies of it
 side by side; for loaders, what dlprof run and dlcal costs say of a run with one: processor time of
-making a batch, and what taking one takes. gloo's all-reduces are those of its benchmark, and the rate of
-storage is the one that is set.
+making a batch beside training, and what taking one takes. gloo's all-reduces are those of its
+benchmark; the rate of storage, and what it makes up for after a pause, are those that are set.
 
 In rounds, which have every case once in random order, each is measured beside the same training with
 batches that are in memory (plain). So there are two errors: of the throughput, and of how much longer a
 step takes than a plain one, of which both sides meet what disturbs the machine. The clock alone ends it:
-no round starts that would end after --seconds, by the longest so far, but there are two.
+no round starts that would end after --seconds, by the longest so far, but there are three.
 """
 
 import csv
@@ -42,6 +42,11 @@ SIDES = {"light": 160, "heavy": 352, "storage": 160}  # pixels
 LOADERS = (0, 1, 2)
 STORAGE_STEPS = 1.5
 MODE = "ddp"
+LEAST_ROUNDS = 3
+EXCHANGE_STARTS = 3  # in a round; their times differ by tens of percent
+# Without these, glibc gives the memory of a step back and takes it anew, or not, as the heap of a
+# process happens to lie: 0 to 4000 page faults, 18 to 28 ms for the same step. With them it is kept.
+MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 COLUMNS = ("round", "input", "loaders", "ranks", "samples_per_s", "others_frac")
 END = "<!-- end of run_input.py"
 BEGIN = "<!-- run_input.py"
@@ -68,7 +73,8 @@ class InputClients(run.Clients):
         """Of what there is to exchange, input changes nothing."""
         every = self.args.models, self.args.ranks
         self.args.models, self.args.ranks = ["plain"], [n for n in every[1] if n > 1]
-        super().bench_exchange(number)
+        for start in range(EXCHANGE_STARTS):
+            super().bench_exchange(number * EXCHANGE_STARTS + start)
         self.args.models, self.args.ranks = every
 
     def stored_bytes(self, kind):
@@ -82,6 +88,12 @@ class InputClients(run.Clients):
         """Bytes a second; from the plain step of the first round."""
         step_s = self.compute_ms("plain", MODE) / 1000
         return round(BATCH * self.stored_bytes("storage") / (STORAGE_STEPS * step_s))
+
+    def storage_ahead(self):
+        """Bytes that storage makes up for after a pause."""
+        import images
+
+        return round(images.BEHIND_S * self.storage_rate())
 
     def cases(self):
         """(input, loaders, ranks); plain ones have no loaders."""
@@ -166,7 +178,8 @@ class InputClients(run.Clients):
             if loaders:
                 file.write(f"[input]\nloaders = {', '.join(map(str, loaders))}\n")
             if kind == "storage":
-                file.write(f"storage_bytes_per_s = {self.storage_rate()}\n")
+                file.write(f"storage_bytes_per_s = {self.storage_rate()}\n"
+                           f"storage_ahead_bytes = {self.storage_ahead()}\n")
         run.call([self.tool("dlsim"), scenario, "-o", results])
         with open(results, encoding="ascii") as file:
             return list(csv.DictReader(line for line in file if not line.startswith("#")))
@@ -280,7 +293,7 @@ def put(path, lines):
 
 
 def arguments():
-    p = run.parser(__doc__, seconds=320)
+    p = run.parser(__doc__, seconds=420)
     p.set_defaults(output="out/input", models=",".join(MODELS), modes=MODE, ranks="1,2")
     p.add_argument("--again", action="store_true", help="predict anew what was measured before")
     p.add_argument("--docs", help="page that gets the table")
@@ -290,11 +303,13 @@ def arguments():
 def main():
     run.MODELS, run.MODES = MODELS, {MODE: run.MODES[MODE]}
     args = arguments()
+    run.LEAST_ROUNDS = LEAST_ROUNDS
     if args.again:
         clients = InputClients(args, None)
         clients.read()
         clients.report()
         return 0
+    os.environ.update(MEMORY)
     with run.Warm() as warm:
         run.take_rounds(InputClients(args, warm), args)
     return 0
