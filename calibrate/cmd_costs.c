@@ -530,7 +530,7 @@ int dl_calibrate_costs(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Takes what a step costs from one rank's trace of any training program "
+        .summary = "Take what a step costs from one rank's trace of any training program "
                    "(PyTorch, Nsight Systems, dlprof run), or from traces at several batch sizes: "
                    "forward, backward and update on the device, the host's time to issue a step, "
                    "when gradients are ready, input, slowdown beside collectives. Of PyTorch on "

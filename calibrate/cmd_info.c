@@ -148,12 +148,11 @@ int dl_calibrate_info(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Summarises traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, "
-                   "also gzipped, also several in a .tar, Nsight Systems' SQLite exports, and "
-                   ".dlt. What the devices did "
-                   "with their time, steps, "
-                   "kernels, copies, collectives by size; what the trace lacks; several ranks "
-                   "beside one another.",
+        .summary =
+            "Summarize traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, "
+            "also gzipped, also several in a .tar, Nsight Systems' SQLite exports, and "
+            ".dlt. What the devices did with their time, steps, kernels, copies, collectives by "
+            "size; what the trace lacks; several ranks beside one another.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -126,9 +126,9 @@ int dl_calibrate_links(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "LOG...",
-        .summary = "Fits latency and bandwidth of copies and collectives by regimes of size, from "
+        .summary = "Fit latency and bandwidth of copies and collectives by regimes of size, from "
                    "output of nccl-tests, bandwidthTest, nvbandwidth, gpu_copy_bw, and traces of "
-                   "dlprof bench. Prints standard errors, outliers, what the sizes do not "
+                   "dlprof bench. Print standard errors, outliers, what the sizes do not "
                    "determine, and how well every second size is predicted from the others.",
         .options = options,
         .option_count = sizeof options / sizeof *options,

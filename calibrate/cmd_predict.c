@@ -244,11 +244,10 @@ int dl_calibrate_predict(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Takes the collectives out of a trace, puts modelled ones in, and times the "
-                   "run "
-                   "again. Prints how far the mean step is missed: unchanged (replay), with "
-                   "nothing put back, with the transfers added to that, and with transfers and "
-                   "the peers' lateness of other steps put back (modelled).",
+        .summary = "Replay a trace with modelled collectives in place of its own. Print how far "
+                   "the mean step is missed: unchanged (replay), without collectives, with the "
+                   "transfers added to that, and with transfers and the peers' lateness of other "
+                   "steps put back (modelled).",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

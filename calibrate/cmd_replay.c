@@ -237,10 +237,10 @@ int dl_calibrate_replay(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Re-times traces (Kineto JSON, Nsight SQLite, .dlt) through the simulator: "
-                   "recorded starts are thrown away, durations and dependencies kept. Prints each "
-                   "step as recorded and as replayed, what lies on its critical path, and what "
-                   "the dependencies leave unexplained. Answers what-if questions.",
+        .summary = "Simulate the steps of traces (Kineto JSON, Nsight SQLite, .dlt): recorded "
+                   "starts are thrown away, durations and dependencies kept. Print each step as "
+                   "recorded and as replayed, what lies on its critical path, and what the "
+                   "dependencies leave unexplained. Answer what-if questions.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -158,9 +158,9 @@ int dl_calibrate_table(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "[TABLE]",
-        .summary = "Fits costs of a scenario to a table of measured throughputs or step times "
+        .summary = "Fit costs of a scenario to a table of measured throughputs or step times "
                    "(CSV, columns as for dlsim's [measured]), through the simulator without noise. "
-                   "Prints errors, residuals, what the rows do not determine, and how well each "
+                   "Print errors, residuals, what the rows do not determine, and how well each "
                    "row is predicted from the others. Without TABLE, that of the scenario's "
                    "[measured] file.",
         .options = options,

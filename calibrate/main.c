@@ -42,8 +42,8 @@ static int cmd_fit(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Fits the costs of a workload and of this machine from traces of dlprof: "
-                   "training with one worker (at two or more batch sizes) and bench. Prints how "
+        .summary = "Fit the costs of a workload and of this machine from traces of dlprof: "
+                   "training with one worker (at two or more batch sizes) and bench. Print how "
                    "well the fits describe them.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
@@ -77,16 +77,18 @@ int main(int argc, char **argv)
         {"fit", "Fit costs from traces, and write a cost file.", cmd_fit},
         {"costs", "Take the costs of a step from traces of any program, and write a cost file.",
          dl_calibrate_costs},
-        {"info", "Summarise traces of other profilers (PyTorch, Nsight Systems).",
+        {"info", "Summarize traces of other profilers (PyTorch, Nsight Systems).",
          dl_calibrate_info},
-        {"links", "Fit copies and collectives by size, from logs of benchmarks.",
+        {"links", "Fit times of copies and collectives by size, from logs of benchmarks.",
          dl_calibrate_links},
-        {"predict", "Take a trace's collectives out and put modelled ones in.",
+        {"predict", "Replay a trace with modelled collectives in place of its own.",
          dl_calibrate_predict},
-        {"replay", "Re-time traces from durations and dependencies; what-if questions.",
+        {"replay", "Simulate a trace's steps from durations and dependencies; what if.",
          dl_calibrate_replay},
-        {"table", "Fit costs to a table of measured throughputs.", dl_calibrate_table},
+        {"table", "Fit costs to a table of measured throughputs, by simulation.",
+         dl_calibrate_table},
     };
-    return dl_subcommands_main("dlcal", "Fits costs from traces for dlsim.", commands,
-                               sizeof commands / sizeof commands[0], &manual, argc, argv);
+    return dl_subcommands_main(
+        "dlcal", "Fit cost files for dlsim from traces, benchmarks and measured tables.", commands,
+        sizeof commands / sizeof commands[0], &manual, argc, argv);
 }

@@ -1,4 +1,4 @@
-/* dlprof info: summarises traces. */
+/* dlprof info: summarizes traces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +124,7 @@ int dl_cmd_info(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Summarise traces. Of our own training: step times and where they go, samples a "
+        .summary = "Summarize traces. Of our own training: step times and where they go, samples a "
                    "second, copies, staleness; or the samples of a bench. Of a recorded program: "
                    "what its devices did with their time, steps, kernels, copies, collectives, "
                    "calls; several ranks beside one another.",

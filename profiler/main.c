@@ -40,12 +40,12 @@ static const dl_manual manual = {
 int main(int argc, char **argv)
 {
     static const dl_subcommand commands[] = {
-        {"train", "train a model for real and record what its workers do", dl_cmd_train},
-        {"bench", "measure what exchange and sharing cost on this machine", dl_cmd_bench},
-        {"run", "profile an unchanged program that uses CUDA or NVTX", dl_cmd_run},
-        {"info", "summarise traces: steps, their split, throughput, staleness", dl_cmd_info},
-        {"machine", "write a machine file for dlsim from this machine's hardware", dl_cmd_machine},
-        {"export", "write a trace as Chrome-trace JSON for Perfetto", dl_cmd_export},
+        {"train", "Train a model for real, and record what its workers do.", dl_cmd_train},
+        {"bench", "Measure what exchange and sharing cost on this machine.", dl_cmd_bench},
+        {"run", "Record an unchanged program: CUDA, NVTX, PyTorch, MXNet.", dl_cmd_run},
+        {"info", "Summarize traces: steps, their split, throughput, staleness.", dl_cmd_info},
+        {"machine", "Write a machine file for dlsim from this machine's hardware.", dl_cmd_machine},
+        {"export", "Write a trace as Chrome-trace JSON, for Perfetto.", dl_cmd_export},
     };
     dl_output_start();
     dl_cpu_flush_subnormals();

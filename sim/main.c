@@ -668,7 +668,7 @@ static const dl_manual manual = {
 static const dl_option own_options[] = {
     DL_OPTION_ROW_NUMBER(INT, "seed", 0, settings, seed, -1, 9e18, "SEED",
                          "Seed (default: the scenario's).", .group = "Runs"),
-    DL_OPTION_ROW_TEXT("output", 'o', settings, output, "FILE", "Results (CSV).",
+    DL_OPTION_ROW_TEXT("output", 'o', settings, output, "FILE", "Results as CSV.",
                        .group = "Results"),
     DL_OPTION_ROW_TEXT("html", 0, settings, html, "FILE",
                        "One page for any browser: tables, figures (drawn by gnuplot), what takes "
@@ -680,7 +680,7 @@ static const dl_option own_options[] = {
                        "For results and page: errors of measured rows left out of the fit, from "
                        "dlcal table --rows."),
     DL_OPTION_ROW_TEXT("histogram", 0, settings, histogram, "FILE",
-                       "Staleness distribution of each worker (CSV)."),
+                       "Staleness distribution of each worker, as CSV."),
     DL_OPTION_ROW_FLAG("quiet", 'q', settings, quiet, "Print no table."),
 
     DL_OPTION_ROW_FLAG("explain", 0, settings, explain,
@@ -697,13 +697,13 @@ static const dl_option own_options[] = {
         INT, "point", 0, settings, point, 0, 1e9, "ROW",
         "The row that these show (default: the last; for --explain, that with most workers)."),
 
-    DL_OPTION_ROW_TEXT("without", 0, settings, without, "LIST",
-                       "Costs to switch off, to see what they are worth: dispatch, "
-                       "external, input, copy, contention, average, update, sharing, memory, "
-                       "overlap, noise, slow, lock, "
-                       "barrier, wakeup; of split models activations, micro_batches, imbalance, "
-                       "bubble.",
-                       .group = "What if"),
+    DL_OPTION_ROW_TEXT(
+        "without", 0, settings, without, "LIST",
+        "Costs to switch off, to see what they are worth: dispatch, external, input, "
+        "copy, contention, average, update, sharing, memory, overlap, noise, slow, "
+        "lock, barrier, wakeup; of split models activations, micro_batches, "
+        "imbalance, bubble.",
+        .group = "What if"),
     DL_OPTION_ROW_TEXT("solve", 0, settings, solve, "KEY",
                        "Find, for each point, the value of a key (SECTION.KEY, or KEY) with which "
                        "a column of the results has the value of --target."),
@@ -714,9 +714,10 @@ static const dl_option own_options[] = {
                        "Search workers (up to the scenario's largest number), mode, batch, "
                        "interval, overlap, buckets and compression for the best within limits.",
                        .group = "Advice"),
-    DL_OPTION_ROW_CHOICE("for", 0, settings, goal, dl_goal_names, "GOAL",
-                         "The best: highest throughput, most samples per dollar, or cheapest that "
-                         "meets --deadline."),
+    DL_OPTION_ROW_CHOICE(
+        "for", 0, settings, goal, dl_goal_names, "GOAL",
+        "What is best: highest throughput, most samples per dollar, or the cheapest "
+        "that meets --deadline."),
     DL_OPTION_ROW_NUMBER(INT, "max-batch", 0, settings, max_batch, 0, 1e8, "SAMPLES",
                          "Largest batch of all workers together (default: the scenario's)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "max-staleness", 0, settings, max_staleness, -1, 1e9, "UPDATES",
@@ -853,8 +854,9 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
     const dl_command command = {
         .program = "dlsim",
         .positional = "[SCENARIO]",
-        .summary = "Simulates data-parallel training as SCENARIO (an INI file) describes it, "
-                   "options that stand for its keys, or both.",
+        .summary = "Simulate data-parallel training as SCENARIO (an INI file) describes it, "
+                   "options that stand for its keys, or both. Results are a table, and a file "
+                   "with a row for each combination of the lists' values.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_max = 1,

@@ -34,13 +34,15 @@ static const struct {
     {"gpus", "machine", "gpus", "LIST", group_machine,
      "GPUs that the workers take in turn; where they are more, they share them."},
     {"cores", "machine", "cores", "LIST", group_machine,
-     "Cores that the workers share; workers: one each; measured: as many as the cost file says."},
-    {"workers", "machine", "workers", "LIST", group_machine, "Numbers of workers."},
-    {"costs", "workload", "costs", "FILES", group_model, "Cost files."},
+     "Cores that the workers share: numbers; workers: one each; measured: as many as the cost "
+     "file says."},
+    {"workers", "machine", "workers", "LIST", group_machine,
+     "Numbers of workers; all: every GPU of the machine."},
+    {"costs", "workload", "costs", "FILES", group_model, "Cost files, which dlcal writes."},
     {"workload", "workload", "model", "NAME", group_model,
      "In place of --costs: a network (--workloads lists them), whose times are estimated."},
     {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,
-     "In place of --costs: throughput of one worker; the rest is assumed."},
+     "In place of --costs: samples a second of one worker; the rest is assumed."},
     {"batch", "workload", "batch", "LIST", group_model,
      "Samples of a step, of all workers together."},
     {"batch-per-worker", "workload", "batch_per_worker", "LIST", group_model,
@@ -48,17 +50,30 @@ static const struct {
     {"parameter-bytes", "workload", "parameter_bytes", "LIST", group_model,
      "Bytes of the model's parameters, in place of the cost file's."},
     {"samples-per-epoch", "workload", "samples_per_epoch", "LIST", group_model,
-     "For the time of an epoch, and its price."},
+     "Samples of an epoch, for its time and price."},
     {"mode", "sync", "mode", "LIST", group_exchange,
-     "How the workers exchange: allreduce, ps, average, async, ..."},
+     "How the workers exchange: none, allreduce, ps, average, async, ... (--keys sync lists "
+     "all)."},
     {"interval", "sync", "interval", "LIST", group_exchange, "Local steps between two averages."},
     {"noise", "noise", "kind", "LIST", group_runs,
-     "How steps vary: none, trace, work, exponential."},
+     "How steps vary: none, trace, work, exponential, ... (--keys noise lists all)."},
     {"measured", "measured", "file", "FILE", group_results, "Measured runs to compare with (CSV)."},
 };
 
 static const char *const parameter_types[] = {"fp32", "fp16", "bf16", NULL};
 static const double parameter_type_bytes[] = {4, 2, 2};
+
+/* "Steps of a worker ([scenario] steps; default 200)." A new scenario has a mode of its own. */
+static void write_help(char *text, size_t i)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, rows[i].section, rows[i].key);
+    const bool has_default = key->fallback != NULL && strcmp(rows[i].option, "mode") != 0;
+    const int bytes =
+        snprintf(text, DL_SCENARIO_HELP_BYTES, "%.*s ([%s] %s%s%s).", (int)strlen(rows[i].help) - 1,
+                 rows[i].help, rows[i].section, rows[i].key, has_default ? "; default " : "",
+                 has_default ? key->fallback : "");
+    DL_ASSERT(bytes < DL_SCENARIO_HELP_BYTES, "%d bytes of help", bytes);
+}
 
 void dl_scenario_options(dl_option *options, dl_scenario_command *command)
 {
@@ -67,8 +82,10 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
         for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++) {
             if (rows[i].group != groups[g]) continue;
-            *options++ = (dl_option)DL_OPT_TEXT(rows[i].option, 0, &command->values[i],
-                                                rows[i].argument, rows[i].help, .group = groups[g]);
+            write_help(command->helps[i], i);
+            *options++ =
+                (dl_option)DL_OPT_TEXT(rows[i].option, 0, &command->values[i], rows[i].argument,
+                                       command->helps[i], .group = groups[g]);
         }
     }
     const dl_option others[] = {

@@ -17,6 +17,8 @@
 #define DL_SCENARIO_OPTIONS 17     /* that stand for one key each */
 #define DL_SCENARIO_OPTIONS_ALL 21 /* with --set, --parameters, --parameter-type, --no-scale */
 
+#define DL_SCENARIO_HELP_BYTES 320
+
 /* What the command line says. Zero: nothing. */
 typedef struct dl_scenario_command {
     const char *values[DL_SCENARIO_OPTIONS]; /* of the options, as typed; NULL: not given */
@@ -24,10 +26,11 @@ typedef struct dl_scenario_command {
     const char *parameters;                  /* of --parameters; NULL: not given */
     int parameter_type;                      /* of --parameter-type */
     bool no_scale;                           /* of --no-scale */
+    char helps[DL_SCENARIO_OPTIONS][DL_SCENARIO_HELP_BYTES]; /* texts of dl_scenario_options */
 } dl_scenario_command;
 
 /* The options, with targets in *command, to append to a program's table: DL_SCENARIO_OPTIONS_ALL.
- */
+ * Their help names the keys that they stand for, and what holds without these. */
 void dl_scenario_options(dl_option *options, dl_scenario_command *command);
 
 /* Name of the option, without "--", that stands for this key; NULL: --set does. */
