@@ -21,7 +21,9 @@ static size_t line_length(const char *text, size_t room)
     return length > 0 ? length : strcspn(text, " ");
 }
 
-void dl_print_wrapped(FILE *out, const char *first, const char *text)
+/* `first` (shorter than a line) and the text, which is broken at spaces, a long word at '/', and
+ * continued under itself. */
+static void print_wrapped(FILE *out, const char *first, const char *text)
 {
     const size_t indent = strlen(first);
     fputs(first, out);
@@ -37,7 +39,7 @@ void dl_print_wrapped(FILE *out, const char *first, const char *text)
 void dl_print_pair(FILE *out, const char *key, const char *value)
 {
     char *first = dl_format("%-*s ", DL_PRINT_KEY_COLUMNS - 1, key);
-    dl_print_wrapped(out, first, value);
+    print_wrapped(out, first, value);
     free(first);
 }
 
@@ -66,7 +68,7 @@ void dl_notes_print(const dl_notes *notes, const char *title, const char *first,
 {
     if (notes->count > 0) fputs(title, out);
     for (size_t i = 0; i < notes->count; i++)
-        dl_print_wrapped(out, first, notes->lines[i]);
+        print_wrapped(out, first, notes->lines[i]);
 }
 
 void dl_notes_write_json(dl_json *to, const char *name, const dl_notes *notes)

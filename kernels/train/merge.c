@@ -40,7 +40,7 @@ dl_status dl_merge_check(const dl_merge_config *config, int workers, dl_error *e
     return DL_OK;
 }
 
-double dl_merge_weight(const dl_merge_config *config, int64_t staleness)
+static double weight_of(const dl_merge_config *config, int64_t staleness)
 {
     return pow(1 + (double)staleness, -config->weight_power);
 }
@@ -154,7 +154,7 @@ static int take(dl_merger *m, int count)
     for (int i = 0; i < count; i++) {
         dl_upload *u = &m->uploads[m->chosen[i]];
         const int64_t staleness = m->version - u->base;
-        const double weight = dl_merge_weight(&m->config, staleness);
+        const double weight = weight_of(&m->config, staleness);
         u->lies = false;
         m->counts.applied++;
         m->counts.weight += weight;

@@ -30,8 +30,6 @@ typedef struct dl_merge_config {
 /* DL_ERR_RANGE. */
 dl_status dl_merge_check(const dl_merge_config *config, int workers, dl_error *err) DL_MUST_CHECK;
 
-double dl_merge_weight(const dl_merge_config *config, int64_t staleness);
-
 typedef enum dl_merge_kind {
     DL_MERGE_UPLOAD,     /* the worker has uploaded, after step `step` */
     DL_MERGE_MERGE,      /* that upload is in version `version`, with `weight` */

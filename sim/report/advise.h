@@ -133,9 +133,6 @@ void dl_advice_free(dl_advice *advice);
 /* Both are final. */
 dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b);
 
-/* "3 GPUs, batch 126, allreduce, overlap yes" in text[bytes]; returns text. */
-const char *dl_advised_text(char *text, size_t bytes, const dl_advice *advice, const dl_advised *a);
-
 /* The advice for a terminal; all simulated points as a table (CSV). */
 void dl_advice_print(FILE *out, const dl_advice *advice);
 dl_status dl_advice_write(const char *path, const dl_advice *advice, dl_error *err) DL_MUST_CHECK;

@@ -62,7 +62,9 @@ static const char *score_word(const dl_advice *advice)
     return "the throughput";
 }
 
-const char *dl_advised_text(char *text, size_t bytes, const dl_advice *advice, const dl_advised *a)
+/* "3 GPUs, batch 126, allreduce, overlap yes" in text[bytes]; returns text. */
+static const char *advised_text(char *text, size_t bytes, const dl_advice *advice,
+                                const dl_advised *a)
 {
     const dl_point *point = &a->row.point;
     snprintf(text, bytes, "%d %s, batch %lld, %s%s%s", point->workers,
@@ -163,7 +165,7 @@ static void print_searched(FILE *out, const dl_advice *advice)
         if (fastest[o] != NULL) {
             char point[512];
             fprintf(text, ", the fastest of them %s, %.0f samples/s",
-                    dl_advised_text(point, sizeof point, advice, fastest[o]),
+                    advised_text(point, sizeof point, advice, fastest[o]),
                     fastest[o]->row.mean.throughput_per_s);
         }
         fputs(".", text);
@@ -301,7 +303,7 @@ static void print_more(FILE *out, const dl_advice *advice, const dl_advised *bes
     } else {
         const dl_advice_pair pair = dl_advice_compare(advice, best, more);
         fprintf(l.out, "%s: %.0f samples/s; the advised point has ",
-                dl_advised_text(text, sizeof text, advice, more), more->row.mean.throughput_per_s);
+                advised_text(text, sizeof text, advice, more), more->row.mean.throughput_per_s);
         put_pair(l.out, advice, &pair);
         fputs(". ", l.out);
         dl_explain_growth(l.out, &best->row, &more->row);
@@ -333,7 +335,7 @@ static void print_binding(FILE *out, const dl_advice *advice, const dl_advised *
         char text[512];
         line_begin(&l);
         fprintf(l.out, "Beyond the limit of %s: %s has ", out_words[point->out],
-                dl_advised_text(text, sizeof text, advice, point));
+                advised_text(text, sizeof text, advice, point));
         put_pair(l.out, advice, &pair);
         fputs(".", l.out);
         line_end(&l, out, 2);
@@ -414,7 +416,7 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     print_table(out, advice);
     fputc('\n', out);
     line_begin(&l);
-    fprintf(l.out, "Advised: %s.", dl_advised_text(text, sizeof text, advice, best));
+    fprintf(l.out, "Advised: %s.", advised_text(text, sizeof text, advice, best));
     if (!isnan(best->deadline_frac) && advice->varies) {
         fprintf(l.out, " The deadline is met in %.0f %% of the draws.", 100 * best->deadline_frac);
     }

@@ -57,7 +57,7 @@ static const char style[] =
     "} "
     "figure, tr { break-inside: avoid; } pre { white-space: pre-wrap; } }\n";
 
-void dl_html_text(FILE *out, const char *text)
+static void write_text(FILE *out, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
         switch (*c) {
@@ -88,10 +88,10 @@ static const char *convert(FILE *out, const char *format, arguments *args, bool 
         if (strcmp(spec, "%.*s") == 0) {
             const int bytes = va_arg(args->list, int);
             char *part = dl_strndup(va_arg(args->list, const char *), (size_t)bytes);
-            dl_html_text(out, part);
+            write_text(out, part);
             free(part);
         } else {
-            dl_html_text(out, va_arg(args->list, const char *));
+            write_text(out, va_arg(args->list, const char *));
         }
         break;
     case 'd':

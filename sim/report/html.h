@@ -13,12 +13,8 @@
 void dl_html_begin(FILE *out, const char *title);
 void dl_html_end(FILE *out);
 
-/* The text as it is to be read, in an element or in an attribute: & < > " ' are escaped, control
- * characters but line breaks become blanks. */
-void dl_html_text(FILE *out, const char *text);
-
-/* printf of HTML, in which the text of %s is escaped and a number that is NaN is nothing.
- * Conversions: %s, %.*s, %d, %lld, %zu, %f, %g with flags, width and precision, and %%. */
+/* printf of HTML, in which the text of %s is escaped (& < > " ', control characters but line breaks
+ * become blanks) and a number that is NaN is nothing. Conversions: %s, %.*s, %d, %lld, %zu, %f, %g with flags, width and precision, and %%. */
 void dl_html(FILE *out, const char *format, ...) DL_PRINTF(2, 3);
 
 /* text[bytes] as base64. */

@@ -51,7 +51,8 @@ int64_t dl_members_due(const dl_team *team, int worker, int64_t steps)
     return steps * team->config.fragments / team->workers[worker].interval;
 }
 
-int64_t dl_members_due_step(const dl_team *team, int worker, int64_t count)
+/* The step that the `count`th exchange of an interval is due after. */
+static int64_t due_step(const dl_team *team, int worker, int64_t count)
 {
     const int64_t fragments = team->config.fragments;
     return (count * team->workers[worker].interval + fragments - 1) / fragments;
@@ -121,7 +122,7 @@ static int64_t lost_steps(const dl_team *team, int worker, int64_t own)
     const int64_t due = dl_members_due(team, worker, done);
     int64_t sum = 0;
     for (int64_t f = 0; f < fragments; f++)
-        sum += least_of(done - dl_members_due_step(team, worker, due - f), own);
+        sum += least_of(done - due_step(team, worker, due - f), own);
     return (sum + fragments / 2) / fragments;
 }
 
@@ -210,9 +211,8 @@ static int64_t position_to_join(const dl_team *team, int worker)
         if (position < least) least = position;
     }
     if (is_back || (m->present > 0 && !team->config.comm_threads)) return least;
-    if (m->present > 0)
-        return least_of(least, dl_members_due_step(team, worker, m->rounds + 1) - 1);
-    return team->config.comm_threads ? dl_members_due_step(team, worker, m->rounds) : 0;
+    if (m->present > 0) return least_of(least, due_step(team, worker, m->rounds + 1) - 1);
+    return team->config.comm_threads ? due_step(team, worker, m->rounds) : 0;
 }
 
 /* Of communication threads: averages that it need not take part in any more, as the others of its

@@ -47,9 +47,8 @@ bool dl_members_start(dl_team *team, int comm);
 int64_t dl_members_position(const dl_team *team, int worker);
 
 /* Of `steps` since the start of an interval, the exchanges that are due, of all parameters or of a
- * fragment each; the step that the `count`th one is due after. */
+ * fragment each. */
 int64_t dl_members_due(const dl_team *team, int worker, int64_t steps);
-int64_t dl_members_due_step(const dl_team *team, int worker, int64_t count);
 
 /* Workers that take part, all without [failures]; whether one does; how many before it do. */
 int dl_members_present(const dl_team *team);

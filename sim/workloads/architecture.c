@@ -112,14 +112,6 @@ double dl_pass_flop(const dl_layer_pass *pass)
     return sum;
 }
 
-double dl_pass_numbers(const dl_layer_pass *pass)
-{
-    double sum = 0;
-    for (int p = 0; p < pass->count; p++)
-        sum += pass->parts[p].numbers;
-    return sum;
-}
-
 /* --- names and keys -------------------------------------------------------------------------- */
 
 static size_t list_networks(const char **names)

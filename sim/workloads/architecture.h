@@ -104,7 +104,6 @@ double dl_architecture_kept_in_half(const dl_architecture *architecture);
 /* Forward and backward; `in_half`: in fp16. */
 int dl_architecture_kernels(const dl_architecture *architecture, bool in_half);
 double dl_pass_flop(const dl_layer_pass *pass);
-double dl_pass_numbers(const dl_layer_pass *pass);
 
 /* A table of all names, with parameters, forward flop of a sample and what they are; then the keys
  * that follow a colon. */
