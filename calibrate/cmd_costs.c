@@ -208,6 +208,8 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     if (status == DL_OK) {
         status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, external,
                                     notes, err);
+        if (status != DL_OK && err->file[0] == '\0')
+            snprintf(err->file, sizeof err->file, "%s", path);
     }
     if (status == DL_OK) status = check_batch(costs, in.traces[0], path, batch, notes, err);
     if (status == DL_OK) take_batch(costs, in.traces[0], batch, notes);

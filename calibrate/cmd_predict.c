@@ -217,7 +217,7 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
     if (status == DL_OK && in.count == 0)
-        status = dl_error_set(err, DL_ERR_DATA, "no trace holds work of a device");
+        status = dl_error_set(err, DL_ERR_DATA, "no trace has operations of a GPU");
     if (status == DL_OK) {
         status = set->together ? predict_together(&in, set, err) : predict_each(&in, set, err);
     }

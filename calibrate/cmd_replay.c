@@ -197,7 +197,7 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
         status = replay_one_by_one(paths->items[i], set, &follows, err);
     if (set->json) printf("\n]\n"); /* after a failure, of the replays before it */
     if (!follows && status == DL_OK)
-        status = dl_error_set(err, DL_ERR_DATA, "no trace holds work of a device");
+        status = dl_error_set(err, DL_ERR_DATA, "no trace has operations of a GPU");
     return status;
 }
 

@@ -536,7 +536,9 @@ static dl_status read_gpu_costs(dl_scenario *scenario, const dl_ini *ini, dl_err
 static dl_status read_slow_item(const char *item, dl_slow_worker *slow, dl_error *err)
 {
     const char *colon = strchr(item, ':');
-    if (colon == NULL) return dl_error_set(err, DL_ERR_PARSE, "expected worker:factor");
+    if (colon == NULL) {
+        return dl_error_set(err, DL_ERR_PARSE, "expected WORKER:FACTOR, as 1:2, not '%s'", item);
+    }
     int64_t worker = 0;
     char *number = dl_format("%.*s", (int)(colon - item), item);
     dl_status status = dl_parse_int(number, 0, DL_WORKERS_MAX - 1, &worker, err);
@@ -583,7 +585,10 @@ static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sw
 static dl_status read_absence(const char *item, dl_absence *absence, dl_error *err)
 {
     const char *colon = strchr(item, ':'), *dash = colon != NULL ? strchr(colon, '-') : NULL;
-    if (dash == NULL) return dl_error_set(err, DL_ERR_PARSE, "expected worker:from-to");
+    if (dash == NULL) {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "expected WORKER:FROM-TO in seconds, as 1:40-60, not '%s'", item);
+    }
     int64_t worker = 0;
     char *number = dl_format("%.*s", (int)(colon - item), item);
     char *from = dl_format("%.*s", (int)(dash - colon - 1), colon + 1);
@@ -598,7 +603,7 @@ static dl_status read_absence(const char *item, dl_absence *absence, dl_error *e
         status = dl_parse_double(dash + 1, key->low, key->high, &absence->to_s, err);
     if (status != DL_OK) return status;
     if (!(absence->to_s > absence->from_s)) {
-        return dl_error_set(err, DL_ERR_RANGE, "it ends before it starts");
+        return dl_error_set(err, DL_ERR_RANGE, "absence %s ends before it starts", item);
     }
     if (isinf(absence->to_s) && absence->from_s == 0) {
         return dl_error_set(err, DL_ERR_RANGE, "worker %d is never there", absence->worker);

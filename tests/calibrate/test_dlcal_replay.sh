@@ -84,7 +84,7 @@ expect 0 "trace.json                                       3    0.00%    0.00%" 
 expect 2 "--brief has no JSON" replay --brief --json trace.json
 expect 2 "want two ranks, not 1" replay --together trace.json
 expect 0 "host.json: it trained on cores, without a device" replay host.json trace.json
-expect 1 "no trace holds work of a device" replay host.json
+expect 1 "no trace has operations of a GPU" replay host.json
 expect 1 "missing.json" replay missing.json
 expect 2 "did you mean 'gemm'" replay --scale gemn=2 trace.json
 expect 2 "want CLASS=FACTOR" replay --scale gemm trace.json

@@ -460,9 +460,12 @@ static void absences_are_checked(void **state)
     (void)state;
     static const struct {
         const char *away, *says;
-    } cases[] = {{"1:5", "expected worker:from-to"},   {"1:5-3", "ends before it starts"},
-                 {"1:0-", "is never there"},           {"x:1-2", "x"},
-                 {"2:1-2", "no point has a worker 2"}, {"1:5-9, 1:8-10", "in their order"}};
+    } cases[] = {{"1:5", "in seconds, as 1:40-60, not '1:5'"},
+                 {"1:5-3", "absence 1:5-3 ends before it starts"},
+                 {"1:0-", "is never there"},
+                 {"x:1-2", "x"},
+                 {"2:1-2", "no point has a worker 2"},
+                 {"1:5-9, 1:8-10", "in their order"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_error err = {0};
         char text[300];

@@ -172,7 +172,7 @@ static const refused_text wrong[] = {
     {HEAD "[noise]\nkind = gamma\nsigma = 0\n", DL_ERR_RANGE, 9, "sigma"},
     {HEAD "[noise]\nkind = exponential\nsigma = 1\n", DL_ERR_DATA, 9,
      "this needs kind = lognormal, gamma"},
-    {HEAD "[noise]\nslow = 1\n", DL_ERR_PARSE, 8, "worker:factor"},
+    {HEAD "[noise]\nslow = 1\n", DL_ERR_PARSE, 8, "expected WORKER:FACTOR, as 1:2, not '1'"},
     {HEAD "[noise]\nslow = x:2\n", DL_ERR_PARSE, 8, "slow"},
     {HEAD "[noise]\nslow = 1:0\n", DL_ERR_RANGE, 8, "slow"},
     {HEAD "[noise]\nslow = 2:2\n", DL_ERR_RANGE, 8, "worker 2"},
