@@ -8,44 +8,8 @@
 #include "common/csv.h"
 #include "common/names.h"
 #include "sim/platform/placement.h"
+#include "sim/report/measured.h"
 #include "sim/scenario/study.h"
-
-static const char *const fixed_columns[] = {
-    "cores",
-    "workers",
-    "batch",
-    "sync",
-    "placement",
-    "model",
-    "precision",
-    "gpu_count",
-    "where",
-    "compress",
-    "host_memory",
-    "throughput_per_s",
-    "step_s",
-    "source",
-    "use",
-    "note",
-    "others_frac",
-    "steal_frac",
-    "throughput_per_s_err",
-    "step_s_err",
-    "steps",
-    "seed",
-    "staleness_mean",
-    "staleness_sd",
-    "staleness_p50",
-    "staleness_p90",
-    "staleness_mean_by_worker",
-    "staleness_counts",
-    "uploads_applied",
-    "uploads_too_stale",
-    "uploads_superseded",
-    "uploads_unmerged",
-    "merges",
-};
-#define FIXED_COLUMNS (sizeof fixed_columns / sizeof *fixed_columns)
 
 /* The number in a cell, NaN if the column is absent or the cell empty. */
 static dl_status number_in(const dl_csv *csv, size_t row, const char *column, double *number,
@@ -68,13 +32,17 @@ static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_err
     return dl_error_set_at(err, code, csv->path, csv->lines[row], "%s", text);
 }
 
+#define COLUMNS_MAX 64
+
+/* Those of measured rows, and placement. */
 static dl_status check_columns(const dl_csv *csv, dl_error *err)
 {
-    const char *names[FIXED_COLUMNS + DL_SYNC_SWEPT];
-    memcpy(names, fixed_columns, sizeof fixed_columns);
-    for (size_t o = 0; o < DL_SYNC_SWEPT; o++)
-        names[FIXED_COLUMNS + o] = dl_sync_options[o].name;
-    const size_t count = sizeof names / sizeof *names;
+    const char *names[COLUMNS_MAX] = {"placement"};
+    size_t count = 1;
+    for (; dl_measured_columns[count - 1] != NULL; count++) {
+        DL_ASSERT(count < COLUMNS_MAX, "%zu columns", count);
+        names[count] = dl_measured_columns[count - 1];
+    }
     for (size_t c = 0; c < csv->columns; c++) {
         if (dl_names_find(csv->names[c], names, count) >= 0) continue;
         char hint[512];

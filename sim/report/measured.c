@@ -38,7 +38,7 @@ enum {
 
 /* The keys, what rows say of their run that the point must have too, the source, what only a reader
  * looks at, the values in the order of dl_measure. */
-static const char *const columns[] = {
+const char *const dl_measured_columns[] = {
     "cores",
     "workers",
     "batch",
@@ -79,8 +79,9 @@ static const char *const columns[] = {
     "staleness_p90",
     "others_frac",
     "steal_frac",
+    NULL,
 };
-#define COLUMNS (sizeof columns / sizeof *columns)
+#define COLUMNS (sizeof dl_measured_columns / sizeof *dl_measured_columns - 1)
 _Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
 
 const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted", "contradiction",
@@ -96,7 +97,7 @@ typedef struct measured_row {
     int count_bins;
 } measured_row;
 
-/* Where each column of `columns` is in the table, -1 = nowhere. */
+/* Where each of dl_measured_columns is in the table, -1 = nowhere. */
 typedef struct table {
     dl_csv csv;
     int at[COLUMNS];
@@ -108,7 +109,7 @@ static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
 {
     const size_t count = COLUMNS + study->key_count;
     const char **names = dl_calloc(count, sizeof *names, "column names");
-    memcpy(names, columns, sizeof columns);
+    memcpy(names, dl_measured_columns, COLUMNS * sizeof *names);
     for (size_t k = 0; k < study->key_count; k++)
         names[COLUMNS + k] = study->keys[k].column;
     dl_status status = DL_OK;
@@ -120,7 +121,7 @@ static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
                                  t->csv.names[c], hint);
     }
     for (size_t k = 0; k < COLUMNS; k++)
-        t->at[k] = dl_csv_column(&t->csv, columns[k]);
+        t->at[k] = dl_csv_column(&t->csv, dl_measured_columns[k]);
     for (size_t k = 0; k < study->key_count; k++)
         t->swept[k] = dl_csv_column(&t->csv, study->keys[k].column);
     free(names);
@@ -269,7 +270,7 @@ static dl_status check_settings(const table *t, size_t row, const dl_study *stud
         if (own[0] == '\0' || strcmp(own, said) == 0) continue;
         return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
                                "%s is %s, but that of the point is %s: a run of another setting",
-                               columns[setting], said, own);
+                               dl_measured_columns[setting], said, own);
     }
     return DL_OK;
 }
@@ -291,8 +292,8 @@ static dl_status read_values(const table *t, size_t row, double *value, dl_error
         bool rate = m == DL_MEASURE_PER_S || m == DL_MEASURE_STEP_S;
         if (value[m] < 0 || (rate && value[m] <= 0) || isinf(value[m])) {
             return dl_error_set_at(err, DL_ERR_RANGE, t->csv.path, t->csv.lines[row],
-                                   "%s = %g: expected a number %s 0", columns[VALUES + m], value[m],
-                                   rate ? ">" : ">=");
+                                   "%s = %g: expected a number %s 0",
+                                   dl_measured_columns[VALUES + m], value[m], rate ? ">" : ">=");
         }
     }
     if (!isnan(value[DL_MEASURE_PER_S]) || !isnan(value[DL_MEASURE_STEP_S])) return DL_OK;
@@ -316,7 +317,7 @@ static dl_status read_joined(const table *t, size_t row, int column, double **va
         free(number);
         if (status != DL_OK) {
             return dl_error_set_at(err, status, t->csv.path, t->csv.lines[row], "%s: %s",
-                                   columns[column], inner.text);
+                                   dl_measured_columns[column], inner.text);
         }
         ++*count;
         rest = rest[length] == ';' ? rest + length + 1 : NULL;
@@ -332,8 +333,8 @@ static dl_status read_by_worker(const table *t, size_t row, int workers, double 
     dl_status status = read_joined(t, row, BY_WORKER, values, &count, err);
     if (status != DL_OK || count == 0 || count == workers) return status;
     return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
-                           "%s holds %d numbers for %d workers", columns[BY_WORKER], count,
-                           workers);
+                           "%s holds %d numbers for %d workers", dl_measured_columns[BY_WORKER],
+                           count, workers);
 }
 
 static dl_status read_use(const table *t, size_t row, dl_measured_use *use, dl_error *err)

@@ -29,6 +29,9 @@
 
 #include "sim/scenario/study.h"
 
+/* The columns of measured rows, but for those of a scenario's other swept keys; NULL at the end. */
+extern const char *const dl_measured_columns[];
+
 /* What a measured point is to the prediction. */
 typedef enum dl_measured_use {
     DL_USE_UNSEEN, /* no cost was fitted to it: it judges the prediction */
