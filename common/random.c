@@ -24,8 +24,8 @@ void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32
     stream->used = 4;
 }
 
-/* Fills block[] from the counter, and moves the counter on. The counter is read word by word: a load of
- * all four would have to wait until words written just before are in the cache. */
+/* Fills block[] from the counter, and moves the counter on. The counter is read word by word: a
+ * load of all four would have to wait until words written just before are in the cache. */
 static inline void next_block(dl_random *stream)
 {
     const uint32_t *c = stream->counter;

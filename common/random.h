@@ -37,8 +37,9 @@ uint64_t dl_random_below(dl_random *stream, uint64_t n);
 /* Standard normal (Box-Muller; two uniforms a call, so that the place in the stream is known). */
 double dl_random_normal(dl_random *stream);
 
-/* Standard normal by Marsaglia's polar method (SIAM Review 6, 1964), of which one of two numbers is used:
- * bit for bit what gsl_ran_lognormal takes the exponential of. A changing number of uniforms a call. */
+/* Standard normal by Marsaglia's polar method (SIAM Review 6, 1964), of which one of two numbers is
+ * used: bit for bit what gsl_ran_lognormal takes the exponential of. A changing number of uniforms
+ * a call. */
 double dl_random_polar(dl_random *stream);
 
 /* Fisher-Yates on values[count]. */

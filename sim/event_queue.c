@@ -17,6 +17,8 @@
 #define LEVELS 11 /* of 63 bits */
 #define CHUNK_KEYS 15
 
+_Static_assert(FEW >= CHUNK_KEYS, "of more than a few, some are left without the first chunk");
+
 typedef struct chunk {
     _Alignas(LINE_BYTES) dl_event_key keys[CHUNK_KEYS];
     int next; /* of the same bucket, where that has more; of the free ones, -1 = none */
@@ -25,6 +27,7 @@ typedef struct chunk {
 /* Keys in the order in which they came, in a list of chunks that are full except for the last. */
 typedef struct bucket {
     int first, last, count; /* no chunk where the count is 0 */
+    dl_event_key least;     /* the first of its earliest time, in a queue of keys */
 } bucket;
 
 struct dl_event_far {
@@ -55,25 +58,35 @@ static struct dl_event_far *make_far(int capacity)
     return far;
 }
 
-void dl_event_queue_init(dl_event_queue *queue, int capacity)
+void dl_key_queue_init(dl_key_queue *queue, int capacity)
 {
     DL_ASSERT(capacity >= 1 && capacity <= CAPACITY_MOST, "capacity %d", capacity);
-    *queue = (dl_event_queue){
+    *queue = (dl_key_queue){
         .capacity = capacity,
-        .room = capacity,
-        .pool = dl_calloc((size_t)capacity, sizeof *queue->pool, "events"),
-        .free = -1,
         .near = dl_calloc(NEAR_ROOM, sizeof *queue->near, "near events"),
         .near_until_ns = INT64_MAX,
     };
+}
+
+void dl_key_queue_free(dl_key_queue *queue)
+{
+    if (queue->far != NULL) free(queue->far->block);
+    free(queue->far);
+    free(queue->near);
+    *queue = (dl_key_queue){0};
+}
+
+void dl_event_queue_init(dl_event_queue *queue, int capacity)
+{
+    *queue = (dl_event_queue){.room = capacity, .free = -1};
+    dl_key_queue_init(&queue->keys, capacity);
+    queue->pool = dl_calloc((size_t)capacity, sizeof *queue->pool, "events");
     dl_ask_for_huge_pages(queue->pool, (size_t)capacity * sizeof *queue->pool);
 }
 
 void dl_event_queue_free(dl_event_queue *queue)
 {
-    if (queue->far != NULL) free(queue->far->block);
-    free(queue->far);
-    free(queue->near);
+    dl_key_queue_free(&queue->keys);
     free(queue->pool);
     *queue = (dl_event_queue){0};
 }
@@ -99,7 +112,7 @@ static void free_id(dl_event_queue *queue, int id)
     queue->pool[id].handler = NULL;
     queue->pool[id].index = queue->free;
     queue->free = id;
-    queue->count--;
+    queue->keys.count--;
 }
 
 static void free_stale(dl_event_queue *queue, int id)
@@ -145,7 +158,8 @@ static int level_of(int64_t difference_ns)
     return (63 - __builtin_clzll((uint64_t)difference_ns | 1)) / DIGIT_BITS;
 }
 
-static void put_far(struct dl_event_far *far, int level, dl_event_key key)
+/* `with_least`: in a queue of keys. */
+static inline void put_far(struct dl_event_far *far, int level, dl_event_key key, bool with_least)
 {
     const int digit = (int)(key.time_ns >> level * DIGIT_BITS) & (DIGITS - 1);
     bucket *to = &far->buckets[level][digit];
@@ -162,6 +176,7 @@ static void put_far(struct dl_event_far *far, int level, dl_event_key key)
         to->last = taken;
     }
     far->chunks[to->last].keys[place] = key;
+    if (with_least && (to->count == 1 || key.time_ns < to->least.time_ns)) to->least = key;
 }
 
 /* That a bucket is empty. */
@@ -171,7 +186,9 @@ static void clear_digit(struct dl_event_far *far, int level, int digit)
     if (far->digits[level] == 0) far->levels &= ~(1U << level);
 }
 
-static void put_near(dl_event_queue *queue, dl_event_key key)
+/* --- near and far ---------------------------------------------------------------------------- */
+
+static void put_near(dl_key_queue *queue, dl_event_key key)
 {
     dl_event_key *near = queue->near;
     int place = queue->near_end++;
@@ -181,31 +198,25 @@ static void put_near(dl_event_queue *queue, dl_event_key key)
 }
 
 /* All that are near become far. */
-static void spread_near(dl_event_queue *queue)
+static void spread_near(dl_key_queue *queue, bool with_least)
 {
     if (queue->far == NULL) queue->far = make_far(queue->capacity);
     for (int i = queue->near_first; i < queue->near_end; i++) {
         const dl_event_key key = queue->near[i];
-        put_far(queue->far, level_of(key.time_ns ^ queue->now_ns), key);
+        put_far(queue->far, level_of(key.time_ns ^ queue->now_ns), key, with_least);
     }
     queue->near_first = queue->near_end = 0;
     queue->near_until_ns = queue->now_ns - 1;
 }
 
-int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
-                        int index)
+static inline void push(dl_key_queue *queue, dl_event_key key, bool with_least)
 {
-    DL_ASSERT(queue->count - queue->stale < queue->capacity, "%d events pending",
-              queue->count - queue->stale);
-    DL_ASSERT(time_ns >= queue->now_ns, "event at %lld ns, after one at %lld ns",
-              (long long)time_ns, (long long)queue->now_ns);
-    const int id = take_id(queue);
-    const dl_event_key key = {time_ns, id};
-    queue->pool[id] = (dl_event_call){handler, user, index, true};
+    DL_ASSERT(key.time_ns >= queue->now_ns, "event at %lld ns, after one at %lld ns",
+              (long long)key.time_ns, (long long)queue->now_ns);
     queue->count++;
-    if (time_ns > queue->near_until_ns) {
-        put_far(queue->far, level_of(time_ns ^ queue->now_ns), key);
-        return id;
+    if (key.time_ns > queue->near_until_ns) {
+        put_far(queue->far, level_of(key.time_ns ^ queue->now_ns), key, with_least);
+        return;
     }
     if (queue->near_end == NEAR_ROOM) {
         queue->near_end -= queue->near_first;
@@ -214,13 +225,12 @@ int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn hand
         queue->near_first = 0;
     }
     put_near(queue, key);
-    if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue);
-    return id;
+    if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue, with_least);
 }
 
 /* Puts what is in a bucket into those of the level `to`, its own or a lower one, in order. What was
- * cancelled is freed. */
-static void spread(dl_event_queue *queue, int level, int digit, int to)
+ * cancelled of the queue of events, NULL: of keys, is freed. */
+static inline void spread(dl_key_queue *queue, int level, int digit, int to, dl_event_queue *events)
 {
     struct dl_event_far *far = queue->far;
     bucket left = far->buckets[level][digit];
@@ -232,10 +242,10 @@ static void spread(dl_event_queue *queue, int level, int digit, int to)
         if (left.count > 0) __builtin_prefetch(&far->chunks[left.first]);
         for (int i = 0; i < count; i++) {
             const dl_event_key key = at_hand.keys[i];
-            if (queue->stale == 0 || queue->pool[key.id].is_pending) {
-                put_far(far, to, key);
+            if (events == NULL || events->stale == 0 || events->pool[key.value].is_pending) {
+                put_far(far, to, key, events == NULL);
             } else {
-                free_stale(queue, key.id);
+                free_stale(events, (int)key.value);
             }
         }
     }
@@ -252,11 +262,17 @@ static int level_within(const struct dl_event_far *far, const bucket *of)
     return level_of(difference_ns);
 }
 
+static const bucket *earliest_bucket(const struct dl_event_far *far)
+{
+    const int level = __builtin_ctz(far->levels);
+    return &far->buckets[level][__builtin_ctzll(far->digits[level])];
+}
+
 /* Brings the earliest bucket near, or down to a lower level. A bucket of level 0 has one time only:
  * of many in it a chunk comes near; the others wait, and what is still scheduled for that time
  * comes after them. Nothing may be scheduled until now has come to what was brought, as it was for
- * another now that the bucket was the right one. */
-static void fetch(dl_event_queue *queue)
+ * another now that the bucket was the right one. `events` as above. */
+static inline void fetch(dl_key_queue *queue, dl_event_queue *events)
 {
     struct dl_event_far *far = queue->far;
     const int level = __builtin_ctz(far->levels), digit = __builtin_ctzll(far->digits[level]);
@@ -264,7 +280,7 @@ static void fetch(dl_event_queue *queue)
     const int64_t some_ns = far->chunks[from->first].keys[0].time_ns;
     const bool few = from->count <= FEW;
     if (!few && level > 0) {
-        spread(queue, level, digit, level_within(far, from));
+        spread(queue, level, digit, level_within(far, from), events);
         return;
     }
     queue->near_first = queue->near_end = 0;
@@ -273,7 +289,7 @@ static void fetch(dl_event_queue *queue)
         const int count = drop_chunk(far, from);
         for (int i = 0; i < count; i++) {
             put_near(queue, at_hand->keys[i]);
-            __builtin_prefetch(&queue->pool[at_hand->keys[i].id]);
+            if (events != NULL) __builtin_prefetch(&events->pool[at_hand->keys[i].value]);
         }
     } while (few && from->count > 0);
     if (few) {
@@ -281,36 +297,73 @@ static void fetch(dl_event_queue *queue)
         queue->near_until_ns =
             far->levels == 0 ? INT64_MAX : some_ns | ((INT64_C(1) << level * DIGIT_BITS) - 1);
     } else {
+        from->least = far->chunks[from->first].keys[0];
         queue->near_until_ns = some_ns - 1;
     }
 }
 
+/* --- keys ------------------------------------------------------------------------------------ */
+
+void dl_key_queue_push(dl_key_queue *queue, dl_event_key key)
+{
+    DL_ASSERT(queue->count < queue->capacity, "%d events pending", queue->count);
+    push(queue, key, true);
+}
+
+bool dl_key_queue_drop(dl_key_queue *queue, dl_event_key *next)
+{
+    DL_ASSERT(queue->count > 0, "no key of %d is there", queue->capacity);
+    while (queue->near_first == queue->near_end)
+        fetch(queue, NULL);
+    queue->now_ns = queue->near[queue->near_first++].time_ns;
+    queue->count--;
+    if (queue->count == 0) return false;
+    *next = queue->near_first < queue->near_end ? queue->near[queue->near_first]
+                                                : earliest_bucket(queue->far)->least;
+    return true;
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
+                        int index)
+{
+    DL_ASSERT(queue->keys.count - queue->stale < queue->keys.capacity, "%d events pending",
+              queue->keys.count - queue->stale);
+    const int id = take_id(queue);
+    queue->pool[id] = (dl_event_call){handler, user, index, true};
+    push(&queue->keys, (dl_event_key){time_ns, (uint64_t)id}, false);
+    return id;
+}
+
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event)
 {
-    while (queue->count > 0) {
-        if (queue->near_first == queue->near_end) {
-            fetch(queue);
+    dl_key_queue *keys = &queue->keys;
+    while (keys->count > 0) {
+        if (keys->near_first == keys->near_end) {
+            fetch(keys, queue);
             continue;
         }
-        const dl_event_key key = queue->near[queue->near_first++];
-        const dl_event_call call = queue->pool[key.id];
+        const dl_event_key key = keys->near[keys->near_first++];
+        const int id = (int)key.value;
+        const dl_event_call call = queue->pool[id];
         if (!call.is_pending) {
-            free_stale(queue, key.id);
+            free_stale(queue, id);
             continue;
         }
-        free_id(queue, key.id);
-        queue->now_ns = key.time_ns;
+        free_id(queue, id);
+        keys->now_ns = key.time_ns;
         *event = (dl_event){key.time_ns, call.handler, call.user, call.index};
         return true;
     }
     return false;
 }
 
-static void remove_near(dl_event_queue *queue, int id)
+static void remove_near(dl_key_queue *queue, uint64_t value)
 {
     dl_event_key *near = queue->near;
     int place = queue->near_first;
-    while (near[place].id != id)
+    while (near[place].value != value)
         place++;
     queue->near_end--;
     for (; place < queue->near_end; place++)
@@ -320,9 +373,10 @@ static void remove_near(dl_event_queue *queue, int id)
 /* Frees what was cancelled among those that are far. */
 static void clear_far(dl_event_queue *queue)
 {
+    const struct dl_event_far *far = queue->keys.far;
     for (int level = 0; level < LEVELS; level++)
-        for (uint64_t left = queue->far->digits[level]; left != 0; left &= left - 1)
-            spread(queue, level, __builtin_ctzll(left), level);
+        for (uint64_t left = far->digits[level]; left != 0; left &= left - 1)
+            spread(&queue->keys, level, __builtin_ctzll(left), level, queue);
 }
 
 void dl_event_queue_cancel(dl_event_queue *queue, int id)
@@ -330,13 +384,14 @@ void dl_event_queue_cancel(dl_event_queue *queue, int id)
     DL_ASSERT(id >= 0 && id < queue->used && queue->pool[id].handler != NULL &&
                   queue->pool[id].is_pending,
               "event %d is not pending", id);
-    const bool all_near = queue->count == queue->near_end - queue->near_first;
+    const dl_key_queue *keys = &queue->keys;
+    const bool all_near = keys->count == keys->near_end - keys->near_first;
     queue->pool[id].is_pending = false;
     queue->stale++;
     if (all_near) {
-        remove_near(queue, id);
+        remove_near(&queue->keys, (uint64_t)id);
         free_stale(queue, id);
-    } else if (queue->stale > STALE_LEAST && queue->stale > queue->count / 2) {
+    } else if (queue->stale > STALE_LEAST && queue->stale > keys->count / 2) {
         clear_far(queue);
     }
 }

@@ -148,8 +148,8 @@ static void synchronize(served *s)
     }
 }
 
-/* Whether what comes `delay_ns` after now, scheduled last of all in an event, is the next event; then it
- * is that event now. */
+/* Whether what comes `delay_ns` after now, scheduled last of all in an event, is the next event;
+ * then it is that event now. */
 static bool goes_on(served *s, int64_t delay_ns)
 {
     return s->hub == NULL && s->ended.count == 0 && dl_gpu_events_go_on(&s->events, delay_ns);

@@ -1,9 +1,10 @@
-/* The events of a run that needs no engine (gpu_direct_server.c), in the engine's order: by their times,
- * equal ones in the order of scheduling.
+/* The events of a run that needs no engine (gpu_direct_server.c), in the engine's order: by their
+ * times, equal ones in the order of scheduling.
  *
- * Most happen a fixed time after what caused them, so that a line of each such kind is in order as it is.
- * Only times that vary need a heap. The first of each kind is in a list of a few, of which the earliest is
- * next. What takes no time is done after all else of its instant, in the order of its causes.
+ * Most happen a fixed time after what caused them, so that a line of each such kind is in order as
+ * it is. Only times that vary need a queue. The first of each kind is in a list of a few, of which
+ * the earliest is next. What takes no time is done after all else of its instant, in the order of
+ * its causes.
  *
  * All that each event needs is in this header, to be compiled into the loop over them. */
 #ifndef DL_SIM_GPU_EVENTS_H
@@ -13,9 +14,10 @@
 #include <stdint.h>
 
 #include "common/units.h"
+#include "sim/event_queue.h"
 
-/* Kinds: those below DL_GPU_EVENT_LINES come a fixed time after their cause, one the times of which vary,
- * and those of which one is scheduled at most. Any may also be due at once. */
+/* Kinds: those below DL_GPU_EVENT_LINES come a fixed time after their cause, one the times of which
+ * vary, and those of which one is scheduled at most. Any may also be due at once. */
 #define DL_GPU_EVENT_LINES 7
 #define DL_GPU_EVENT_VARIES DL_GPU_EVENT_LINES
 #define DL_GPU_EVENT_SINGLE (DL_GPU_EVENT_LINES + 1)
@@ -23,11 +25,8 @@
 
 #define DL_GPU_EVENT_WORKER_BITS 24 /* of a worker's number */
 
-/* Ordered by both. */
-typedef struct dl_gpu_event {
-    int64_t time_ns;
-    uint64_t order; /* its number, then the worker */
-} dl_gpu_event;
+/* Ordered by its time, then by its value: its number, then the worker. */
+typedef dl_event_key dl_gpu_event;
 
 /* A ring, as long as a power of two, of those after the first. */
 typedef struct dl_gpu_event_line {
@@ -40,17 +39,15 @@ typedef struct dl_gpu_events {
     int soon;        /* a worker whose event is not far, -1: none is known */
     bool is_too_far; /* the next event is at DL_NS_MAX or later, or events have no numbers left */
     uint64_t number; /* of the next one */
-    /* The first of each kind, and after them one that never happens; kinds that have one, the earliest
-     * last, and before them that other one. */
+    /* The first of each kind, and after them one that never happens; kinds that have one, the
+     * earliest last, and before them that other one. */
     dl_gpu_event first[DL_GPU_EVENT_KINDS + 1];
     uint8_t due[DL_GPU_EVENT_KINDS + 1];
     int due_count;
     bool is_due[DL_GPU_EVENT_KINDS];
     int64_t delay_ns[DL_GPU_EVENT_LINES];
     dl_gpu_event_line lines[DL_GPU_EVENT_LINES];
-    dl_gpu_event *heap; /* 4-ary; the second event starts a line of the cache */
-    void *heap_block;   /* that it lies in */
-    int heap_count;
+    dl_key_queue varying;
     uint32_t *at_once; /* a ring: kind, then worker */
     uint32_t at_once_first, at_once_count, at_once_room;
 } dl_gpu_events;
@@ -64,19 +61,17 @@ void dl_gpu_events_free(dl_gpu_events *events);
 /* For those below. */
 void dl_gpu_events_grow_line(dl_gpu_event_line *line);
 void dl_gpu_events_grow_at_once(dl_gpu_events *events);
-void dl_gpu_events_push_heap(dl_gpu_events *events, dl_gpu_event event);
-void dl_gpu_events_pop_heap(dl_gpu_events *events);
 
 /* As one number of twice as many bits: which is earlier cannot be foreseen. */
 static inline bool dl_gpu_event_is_before(dl_gpu_event a, dl_gpu_event b)
 {
     __extension__ typedef __int128 both;
-    return ((both)a.time_ns << 64 | (both)a.order) < ((both)b.time_ns << 64 | (both)b.order);
+    return ((both)a.time_ns << 64 | (both)a.value) < ((both)b.time_ns << 64 | (both)b.value);
 }
 
-static inline int dl_gpu_event_worker(uint64_t order)
+static inline int dl_gpu_event_worker(uint64_t value)
 {
-    return (int)(order & ((1u << DL_GPU_EVENT_WORKER_BITS) - 1));
+    return (int)(value & ((1u << DL_GPU_EVENT_WORKER_BITS) - 1));
 }
 
 static inline dl_gpu_event dl_gpu_events_new(dl_gpu_events *e, int64_t delay_ns, int worker)
@@ -142,7 +137,7 @@ static inline void dl_gpu_events_in(dl_gpu_events *e, int64_t delay_ns, int work
         return;
     }
     const dl_gpu_event event = dl_gpu_events_new(e, delay_ns, worker);
-    dl_gpu_events_push_heap(e, event);
+    dl_key_queue_push(&e->varying, event);
     if (e->is_due[DL_GPU_EVENT_VARIES]) {
         if (!dl_gpu_event_is_before(event, e->first[DL_GPU_EVENT_VARIES])) return;
         dl_gpu_events_delist(e, DL_GPU_EVENT_VARIES);
@@ -150,14 +145,16 @@ static inline void dl_gpu_events_in(dl_gpu_events *e, int64_t delay_ns, int work
     dl_gpu_events_enlist(e, DL_GPU_EVENT_VARIES, event);
 }
 
-/* Schedules the one event of this kind, in place of what it was, in delay_ns >= 1; -1: there is none. */
+/* Schedules the one event of this kind, in place of what it was, in delay_ns >= 1; -1: there is
+ * none. */
 static inline void dl_gpu_events_set(dl_gpu_events *e, int kind, int64_t delay_ns)
 {
     if (e->is_due[kind]) dl_gpu_events_delist(e, kind);
     if (delay_ns >= 0) dl_gpu_events_enlist(e, kind, dl_gpu_events_new(e, delay_ns, 0));
 }
 
-/* Whether an event that was scheduled now, in delay_ns, would be the next one; then it has been taken. */
+/* Whether an event that was scheduled now, in delay_ns, would be the next one; then it has been
+ * taken. */
 static inline bool dl_gpu_events_go_on(dl_gpu_events *e, int64_t delay_ns)
 {
     const int64_t next_ns = e->first[e->due[e->due_count - 1]].time_ns;
@@ -181,12 +178,12 @@ static inline void dl_gpu_events_take_timed(dl_gpu_events *e, int kind)
         const uint32_t mask = l->room - 1;
         dl_gpu_events_enlist(e, kind, l->events[l->start]);
         l->start = (l->start + 1) & mask;
-        if (--l->count > 1) e->soon = dl_gpu_event_worker(l->events[(l->start + 1) & mask].order);
+        if (--l->count > 1) e->soon = dl_gpu_event_worker(l->events[(l->start + 1) & mask].value);
     } else if (kind == DL_GPU_EVENT_VARIES) {
-        dl_gpu_events_pop_heap(e);
-        if (e->heap_count == 0) return;
-        e->soon = dl_gpu_event_worker(e->heap[0].order);
-        dl_gpu_events_enlist(e, kind, e->heap[0]);
+        dl_gpu_event event;
+        if (!dl_key_queue_drop(&e->varying, &event)) return;
+        e->soon = dl_gpu_event_worker(event.value);
+        dl_gpu_events_enlist(e, kind, event);
     }
 }
 
@@ -209,7 +206,7 @@ static inline bool dl_gpu_events_take(dl_gpu_events *e, int *kind, int *worker)
         if (e->is_too_far) return false;
         e->now_ns = event.time_ns;
         *kind = next;
-        *worker = dl_gpu_event_worker(event.order);
+        *worker = dl_gpu_event_worker(event.value);
         dl_gpu_events_take_timed(e, next);
     }
     e->handled++;

@@ -34,8 +34,9 @@ static void seeding_starts_the_stream_of_the_seed(void **state)
     gsl_rng_free(rng);
 }
 
-/* Steps varied log-normally are drawn without GSL, and are bit for bit GSL's numbers: of each worker's
- * stream, one after the other. About 21 % of the points are outside of the circle and drawn again. */
+/* Steps varied log-normally are drawn without GSL, and are bit for bit GSL's numbers: of each
+ * worker's stream, one after the other. About 21 % of the points are outside of the circle and
+ * drawn again. */
 static void lognormal_factors_are_those_of_gsl(void **state)
 {
     (void)state;
