@@ -18,6 +18,7 @@
 
 /* The most that a cost file takes: where vectors in others' caches cost nothing. */
 #define SHARED_RATE_MAX 1e15
+#define SHARED_FACTOR_MIN 1e-3 /* a factor of a run is above 0 */
 
 static const struct {
     const char *name;
@@ -578,7 +579,8 @@ static float shared_factor(const shared_times *all, size_t bench, double all_ns)
 {
     if (all == NULL || !all[bench].known || !(all_ns > 0)) return 1;
     const shared_times *own = &all[bench];
-    return (float)((own->push_ns + own->average_ns + own->pull_ns) / all_ns);
+    const double own_ns = own->push_ns + own->average_ns + own->pull_ns;
+    return (float)fmax(own_ns / all_ns, SHARED_FACTOR_MIN);
 }
 
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs)
