@@ -168,6 +168,7 @@ typedef struct dl_gpu_options {
     dl_quantity storage_bytes_per_s;        /* of each node; unknown: it limits nothing */
     dl_quantity shared_storage_bytes_per_s; /* of all nodes together, likewise */
     double cached_frac;                     /* of the samples, that are not read */
+    dl_quantity price_usd_per_hour;         /* of a node; unknown: as the machine says */
     dl_quantity port_bytes_per_s;           /* of each NIC; unknown: as costs or machine say */
     dl_quantity site_bytes_per_s; /* of each way between sites; unknown: as the machine says */
     double message_ns;            /* of the point's costs: on top of the links' latency */

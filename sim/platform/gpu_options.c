@@ -345,6 +345,7 @@ static double usd_of_kind(const dl_gpu_options *options, int gpus, int kind)
         last = at;
     }
     if (used == 0) return 0;
+    if (options->price_usd_per_hour.known) return nodes * options->price_usd_per_hour.value;
     if (each->known) return used * each->value;
     return all->known ? nodes * all->value : (double)NAN;
 }

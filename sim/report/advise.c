@@ -597,7 +597,8 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
             continue;
         }
         return dl_error_set(err, DL_ERR_DATA,
-                            "%s: %s has no price_usd_per_hour (nor gpu_price_usd_per_hour)",
+                            "%s: %s has no price: --set machine.price_usd_per_hour=USD gives a "
+                            "node's",
                             isnan(config->budget_usd) ? "--for cost" : "--budget",
                             scenario->gpu != NULL ? scenario->gpu->machine.path
                                                   : "a machine without a machine file");

@@ -184,7 +184,9 @@ static void print_searched(FILE *out, const dl_advice *advice)
 
 static void print_table(FILE *out, const dl_advice *advice)
 {
-    const bool priced = !isnan(advice->points[advice->best[0]].usd_per_hour);
+    bool priced = false; /* some machine has a price */
+    for (size_t i = 0; i < advice->best_count; i++)
+        priced |= !isnan(advice->points[advice->best[i]].usd_per_hour);
     const bool length = !isnan(advice->config.samples);
     fprintf(out, "%4s %7s %7s %-10s %10s %21s %7s %6s %9s", "rank", "workers", "batch", "sync",
             "samples/s", "95 % interval", "speedup", "eff. %", "staleness");

@@ -32,6 +32,17 @@ awk -v s="$(column epoch.csv epoch_s)" -v usd="$(column epoch.csv usd_per_epoch)
 expect 0 "--machine p4d.24xlarge" "${run[@]}" "${epoch[@]}" --machine p4d.24xlarge,p4de.24xlarge \
     --workers 8 --advise --for cost --max-points 20 -o advice.csv
 
+# A price of one's own, and a table of advice where only some machines have one.
+expect 1 "--budget: 8xrtx3090 has no price: --set machine.price_usd_per_hour=USD gives a node's" \
+    "${run[@]}" "${epoch[@]}" --machine 8xrtx3090 --advise --budget 100 --epochs 1
+expect 0 "1 point" "${run[@]}" "${epoch[@]}" --machine 2xrtx3090@10gbe --workers 4 \
+    --set machine.price_usd_per_hour=24 -o epoch.csv
+awk -v s="$(column epoch.csv epoch_s)" -v usd="$(column epoch.csv usd_per_epoch)" \
+    'BEGIN { ratio = s / 3600 * 48 / usd; exit !(usd > 0 && ratio > 0.9999 && ratio < 1.0001) }' ||
+    fail "price of an epoch of one's own: $(column epoch.csv usd_per_epoch)"
+expect 0 "USD/h" "${run[@]}" --machine 8xrtx3090,p4d.24xlarge --workers 2 --advise --max-points 40 \
+    -o advice.csv
+
 # In a scenario's file, also of another folder, and saved into one.
 mkdir elsewhere
 expect 0 "3 points" "${run[@]}" --machine 4xrtx3090 --save elsewhere/scenario.ini -o here.csv
