@@ -407,15 +407,16 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
     return status;
 }
 
-static void print_next(const dl_costs *costs, const char *file)
+static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
 {
     dl_gpu_model known = {0};
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
     char *machine = costs->cores > 0     ? dl_strdup("")
                     : known.name != NULL ? dl_format("--machine 8x%s ", known.name)
                                          : dl_strdup("--machine NAME ");
-    printf("next: dlsim --costs %s %s--workers 1,2,4,8 --mode allreduce,average,async%s\n", file,
-           machine, costs->cores > 0 ? "" : " (dlsim --machines lists others)");
+    printf("next: dlsim --costs %s %s%s--workers 1,2,4,8 --mode allreduce,average,async%s\n", file,
+           machine, by_loaders ? "--set input.loaders=NUM_WORKERS " : "",
+           costs->cores > 0 ? "" : " (dlsim --machines lists others)");
     free(machine);
     free(known.name);
 }
@@ -473,7 +474,7 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK) {
         dl_notes_print(&notes, "notes:\n", "  - ", stdout);
         printf("costs written to %s\n", set->output);
-        print_next(&costs, set->output);
+        print_next(&costs, steps[0].by_loaders, set->output);
     }
     for (size_t i = 0; i < taken; i++)
         dl_step_costs_free(&steps[i]);

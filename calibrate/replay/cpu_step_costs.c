@@ -389,6 +389,7 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
         memmove(&costs->ops[1], &costs->ops[0], costs->op_count * sizeof *costs->ops);
         costs->ops[0] = (dl_step_op){.name = "input", .ns = {(double)ns, 0}};
         costs->op_count++;
+        costs->by_loaders = true;
         dl_notes_add(notes,
                      "[op input] is the processor time of these processes per step, %s. Simulate "
                      "with dlsim --set input.loaders=NUM_WORKERS (the data loader's); where "

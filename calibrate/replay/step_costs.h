@@ -187,6 +187,7 @@ typedef struct dl_step_costs {
     bool on_cores;            /* of operators on a processor: nothing is launched, host_ns is NaN */
     int64_t cores;            /* of that machine; 0 = unknown */
     size_t collectives;       /* that its steps called; on cores only */
+    bool by_loaders;          /* "input" is made by processes of a data loader; on cores only */
     double parameter_bytes;   /* where gradients do not give them; 0 = unknown */
     /* Of buffers, a step, and in how many collectives; on cores only; 0 = none */
     double broadcast_bytes, broadcast_calls;

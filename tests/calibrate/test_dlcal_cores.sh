@@ -65,6 +65,7 @@ loaded=$traces/cnn_loader.json.gz
 expect 0 "7 steps of 7" info "$loaded"
 expect 0 "waiting for input from loaders" info "$loaded"
 expect 0 "a step waits for processes of a data loader, 17.4 ms on average" costs "$loaded" -o loaded.ini
+expect 0 "next: dlsim --costs loaded.ini --set input.loaders=NUM_WORKERS --workers" costs "$loaded" -o loaded.ini
 holds loaded.ini "dlsim --set input.loaders=NUM_WORKERS"
 holds loaded.ini "per_sample_ns = 1015624.9375, n = 7, measured" # 16.25 ms of 16 samples
 grep -A1 '^\[input\]' loaded.ini | grep -q "^copy_ns = [1-9][0-9]*, n = 7, measured" ||
