@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The documentation against the repository: links and their headings, and what the guides to the
-# source name, are there; lines of text have at most 100 columns. Usage: test_docs.sh ROOT
+# source and comments name, are there; lines of text have at most 100 columns.
+# Usage: test_docs.sh ROOT
 set -u
 cd "$1" || exit 1
 failures=0
@@ -39,6 +40,15 @@ for page in docs/source.md docs/method.md CONTRIBUTING.md; do
     done
 done
 [ $names -ge 30 ] || fail "only $names names found"
+
+# Functions and types that comments name.
+sources() { find common trace kernels profiler sim calibrate tests -name '*.[ch]' -o -name '*.cu'; }
+in_code=$(sources | xargs perl -0777 -pe 's{/\*.*?\*/}{}gs' | grep -oE '\bdl_[a-z0-9_]+' | sort -u)
+in_comments=$(sources | xargs perl -0777 -ne 'while (m{/\*.*?\*/}gs) { print "$&\n" }' |
+    grep -oE '\bdl_[a-z0-9_]*[a-z0-9]\b' | sort -u)
+[ "$(wc -l <<<"$in_comments")" -ge 30 ] || fail "comments name nothing"
+stale=$(comm -13 <(echo "$in_code") <(echo "$in_comments"))
+[ -z "$stale" ] || fail "comments name what is not there: $stale"
 
 # Not those of tables and headings, nor verdicts, which scripts write.
 for page in README.md CONTRIBUTING.md docs/*.md; do
