@@ -1,5 +1,6 @@
 /* What a step costs on a processor's cores, from the operators that a framework's profiler recorded
  * (trace/activity/cpu_steps.h). */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -403,6 +404,26 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
     }
 }
 
+/* Page faults of a step, and their part of it, that are worth a note. A fault of new memory took
+ * 2 us on a virtual core of an AMD EPYC, 2026-11-26. */
+#define FAULTS_MIN 200
+#define KERNEL_FRAC_MIN 0.05
+
+/* Memory that the C library gives back and takes anew in each step. */
+static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
+{
+    const int64_t faults = dl_trace_meta_int(trace, "step_faults", 1, INT64_MAX, 0);
+    const int64_t ns = dl_trace_meta_int(trace, "step_kernel_ns", 1, INT64_MAX, 0);
+    if (faults < FAULTS_MIN || (double)ns < KERNEL_FRAC_MIN * costs->step_ns) return;
+    dl_notes_add(
+        notes,
+        "a step has %" PRId64 " page faults and %s of the kernel, %.0f %% of it: probably memory "
+        "that the C library gives back and takes anew, in some starts more than in others. "
+        "With glibc, MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=33554432 in "
+        "the environment keep it",
+        faults, DL_NS_TEXT(ns), 100 * (double)ns / costs->step_ns);
+}
+
 /* The processor of a trace that was recorded on this host; else its name is not known. */
 static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
@@ -447,6 +468,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         } else {
             take_children(costs, children_ns, notes);
         }
+        note_faults(costs, trace, notes);
         take_gradients(costs, &cpu);
         take_added(costs, &cpu);
         take_parameters(costs, &cpu, trace, notes);

@@ -17,9 +17,10 @@ Left in DLPROF_OUTPUT, once per process: <host>.<pid>.<start in ns>.json.gz, a t
 whose member "dlprof_step_ns" is the median step without a profiler, and "dlprof_children_ns" the
 processor time of child processes (a data loader's) a step; "dlprof_take_ns" and
 "dlprof_take_processor_ns" are the medians of how long the timed steps took to get a batch from such
-processes, and of the thread's processor time in it. Or a .log says why there is none. Nothing is
-left by processes that do not train on processors. Errors of this file never reach the program; a
-profiler that the program starts itself goes before this one.
+processes, and of the thread's processor time in it; "dlprof_faults" and "dlprof_kernel_ns" what a
+timed step has of page faults, and of processor time in the kernel. Or a .log says why there is none.
+Nothing is left by processes that do not train on processors. Errors of this file never reach the
+program; a profiler that the program starts itself goes before this one.
 """
 
 import os
@@ -74,6 +75,7 @@ class Recorder:
         self.last_ns = 0
         self.times_ns = []
         self.takes = None  # of batches, while steps are timed
+        self.kernel_before = self.kernel = None  # its work for the process, before and in timed steps
         self.profiler = None  # while it records
         self.starting = False
         self.recorded = 0
@@ -142,7 +144,7 @@ class Recorder:
         if self.profiler is not None:
             return self.end_recorded_step(now)
         if self.steps == WARM_UP + 1:
-            self.takes = Takes()
+            self.takes, self.kernel_before = Takes(), kernel_work()
         elif self.steps > WARM_UP + 1:
             self.times_ns.append(now - self.last_ns)
         if self.source is BACKWARD and self.steps in (WARM_UP, WARM_UP + 1):
@@ -173,6 +175,7 @@ class Recorder:
 
     def start(self):
         self.takes.stop()
+        self.kernel = tuple(now - then for now, then in zip(kernel_work(), self.kernel_before))
         if self.own_profiler_runs():
             self.own_profiler = True
             return  # perhaps after the next step
@@ -212,6 +215,8 @@ class Recorder:
 
             median = int(statistics.median(self.times_ns))
             profiler.add_metadata_json("dlprof_step_ns", str(median))
+            for name, value in zip(("dlprof_faults", "dlprof_kernel_ns"), self.kernel):
+                profiler.add_metadata_json(name, str(int(value / len(self.times_ns))))
         if self.others:
             profiler.add_metadata_json("dlprof_parameter_bytes", str(self.parameter_bytes()))
         for name, median in self.takes.medians():
@@ -405,6 +410,14 @@ def children_s():
     except OSError:
         pass
     return used_s + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def kernel_work():
+    """Page faults of this process that read no file, and its time in the kernel in ns."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_minflt, used.ru_stime * NS_PER_S
 
 
 def process_ticks(pid):

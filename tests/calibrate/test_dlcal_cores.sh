@@ -79,6 +79,18 @@ holds there.ini "copy_ns = 2000000, n = 7, measured"
 with_takes 4000000 1200000 >waited.json
 expect 0 "1.20 ms, is the processor" costs waited.json -o waited.ini
 holds waited.ini "copy_ns = 1200000, n = 7, measured"
+# Of a step of 8.9 ms; 900 faults that take 0.5 ms are no concern.
+with_faults() { zcat "$traces/mlp_b64.json.gz" | sed "s/\"schemaVersion\"/\"dlprof_faults\": $1, \"dlprof_kernel_ns\": $2, &/"; }
+with_faults 900 2000000 >faults.json
+expect 0 "a step has 900 page faults and 2.00 ms of the kernel, " costs faults.json -o faults.ini
+for few in "900 10000" "100 2000000"; do
+    # shellcheck disable=SC2086
+    with_faults $few >few.json
+    if "$tested" costs few.json -o faults.ini | grep -q "page faults"; then
+        echo "FAIL: $few: faults that take no time are noted"
+        failures=$((failures + 1))
+    fi
+done
 # A loader with a core to spare hides behind the step, but for taking its batches (8.4 ms of 230).
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --set input.loaders=1 -o hidden.csv >hidden.txt
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --without input -o without.csv >without.txt

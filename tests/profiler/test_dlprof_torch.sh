@@ -162,6 +162,24 @@ assert 0 < trace["dlprof_take_processor_ns"] < trace["dlprof_take_ns"]' || fail 
 expect 0 "by PyTorch's profiler" run -o unloaded -- python3 loaded.py 0
 if zcat unloaded/*.json.gz | grep -q dlprof_take; then fail "batches taken from nobody"; fi
 
+# Memory that is taken anew in each step: 64 times 16 pages, each mapped alone as the kernel may join more.
+cat >faults.py <<'END'
+import mmap, torch
+from torch.profiler import operator
+optimizer = torch.optim.Optimizer([torch.parameter("cpu")])
+for step in range(40):
+    for piece in range(64):
+        with mmap.mmap(-1, 16 * mmap.PAGESIZE) as memory:
+            for at in range(0, len(memory), mmap.PAGESIZE):
+                memory[at] = 1
+    with operator("aten::linear"): pass
+    optimizer.step()
+END
+expect 0 "by PyTorch's profiler" run -o faults -- python3 faults.py
+zcat faults/*.json.gz | python3 -c 'import json, sys
+faults = json.load(sys.stdin)["dlprof_faults"]
+assert 64 * 16 <= faults < 2 * 64 * 16, faults' || fail "page faults of a step"
+
 # The program's own profiler goes first: ours ends when it starts, or never starts.
 expect 0 "by PyTorch's profiler" run -o own -- python3 train.py 60 cpu 0 own
 [ "$(counted own/*.json.gz)" -le 12 ] || fail "own: $(counted own/*.json.gz) updates"

@@ -92,6 +92,10 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
         add_positive(kineto, "take_ns", value);
     } else if (is_key(key, "dlprof_take_processor_ns")) {
         add_positive(kineto, "take_processor_ns", value);
+    } else if (is_key(key, "dlprof_faults")) {
+        add_positive(kineto, "step_faults", value);
+    } else if (is_key(key, "dlprof_kernel_ns")) {
+        add_positive(kineto, "step_kernel_ns", value);
     } else if (is_key(key, "record_shapes")) {
         add_positive(kineto, "record_shapes", value);
     } else if (is_key(key, "dlprof_batch")) {
