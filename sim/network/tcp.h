@@ -11,16 +11,17 @@
  *   sockets -> queue ===> sockets -> queue ===>   its sockets to the next node and of
  *            <=== acks in node 1's queue          acknowledgements to the one before
  *
- * odelled, of Linux (RFC 6298, 6675, 6937, 8985, 9438; net/ipv4/tcp_output.c, tcp_input.c,
- * tcp_timer.c, net/sched/sch_tbf.c): slow start from 10 packets, CUBIC in whole packets, which
- * does not grow in pauses; selective acknowledgements, at once after a pause, else by twos or
- * after 40 ms, with loss detection by order of sending; proportional rate reduction; tail loss
- * probes; timeouts with back-off. A socket hands down at most half of its window at once, of
- * which at most two bursts wait before the port. A burst of up to queue_bytes, tc's bucket, finds
- * room as a whole or not at all, and arrives as one. A burst that the own port's queue refuses
- * shrinks the window, and a socket with nothing on its way then tries one packet after its
- * timeout, later every 500 ms. A receiver's window starts at 64 KiB and grows with what the
- * program takes in a round trip.
+ * Modelled, of Linux (RFC 6298, 6675, 6937, 8985, 9438; net/ipv4/tcp_output.c, tcp_input.c,
+ * tcp_timer.c, tcp.c, net/sched/sch_tbf.c): slow start from 10 packets, CUBIC in whole packets,
+ * which does not grow in pauses; selective acknowledgements, at once after a pause, else by twos
+ * or after 40 ms, with loss detection by order of sending; proportional rate reduction; tail
+ * loss probes; timeouts with back-off. A socket hands down at most half of its window at once,
+ * of which at most two bursts wait before the port; a last message that is not whole waits until
+ * something of the socket has left it (tcp_should_autocork()). A burst of up to queue_bytes,
+ * tc's bucket, finds room as a whole or not at all, and arrives as one. A burst that the own
+ * port's queue refuses shrinks the window, and a socket with nothing on its way then tries one
+ * packet after its timeout, later every 500 ms. A receiver's window starts at 64 KiB and grows
+ * with what the program takes in a round trip.
  *
  * Of NCCL (src/transport/net_socket.cc, net.cc, src/include/collectives.h): each channel hands one
  * slice after another to its sockets, the next when they have taken all of its bytes (a socket

@@ -1,5 +1,6 @@
 #include "sim/network/tcp_hosts.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -321,12 +322,18 @@ static bool send_lost(dl_tcp_hosts *h, tcp_socket *s)
     return true;
 }
 
-/* How many new packets the socket hands down at once: of a message of 64 KiB, or half of the widest
- * window of the receiver (tcp_bound_to_half_wnd()), at most half of its own (tcp_cwnd_test()). */
+/* Packets of the messages that the socket makes: of 64 KiB, or half of the widest window of the receiver
+ * (tcp_bound_to_half_wnd()). */
+static int message_packets(const dl_tcp_hosts *h, const tcp_socket *s)
+{
+    return (int)fmin(BURST_PACKETS, fmax(1, floor(s->widest / 2 / h->payload_bytes)));
+}
+
+/* How many new packets the socket hands down at once: of a message, at most half of its own window
+ * (tcp_cwnd_test()). */
 static int burst_packets(const dl_tcp_hosts *h, const tcp_socket *s)
 {
-    const double half = fmin(floor(s->widest / 2 / h->payload_bytes), floor(s->window / 2));
-    int most = (int)fmin(BURST_PACKETS, fmax(1, half));
+    int most = (int)fmin(message_packets(h, s), fmax(1, floor(s->window / 2)));
     if (most > (int)s->window - s->in_flight) most = (int)s->window - s->in_flight;
     if (most > s->buffered - s->next) most = s->buffered - s->next;
     while (most > 0 && s->segments[s->next + most - 1].end > s->edge)
@@ -397,10 +404,10 @@ static void note_limit(tcp_socket *s)
     s->most_until = s->next;
 }
 
-/* Sends what the window allows. After a pause of more than a timeout the window starts anew. A socket
- * with nothing on its way, which the port has refused or the receiver's window has no room for, asks again after its
- * timeout. */
-static void push_out(dl_tcp_hosts *h, tcp_socket *s)
+/* Sends what the window allows, at most so many bursts. After a pause of more than a timeout the window
+ * starts anew. A socket with nothing on its way, which the port has refused or the receiver's window has no
+ * room for, asks again after its timeout. */
+static void push_bursts(dl_tcp_hosts *h, tcp_socket *s, int bursts)
 {
     const bool paused = s->in_flight == 0 && s->last_sent_ns >= 0 &&
                         (double)(h->engine.now_ns - s->last_sent_ns) > timeout_ns(s);
@@ -408,11 +415,25 @@ static void push_out(dl_tcp_hosts *h, tcp_socket *s)
     const bool is_first = s->first == s->next;
     if (paused && s->window > INITIAL_WINDOW) s->window = INITIAL_WINDOW;
     bool has_room = send_lost(h, s);
-    while (has_room && s->lost == 0)
+    for (int k = 0; k < bursts && has_room && s->lost == 0; k++)
         has_room = send_burst(h, s, burst_packets(h, s));
     note_limit(s);
     if (s->orders > before && (is_first || s->timer < 0 || s->probes)) await_ack(h, s);
     if (s->timer < 0 && s->in_flight == 0 && s->next < s->buffered) set_timer(h, s, timeout_ns(s));
+}
+
+static void push_out(dl_tcp_hosts *h, tcp_socket *s)
+{
+    push_bursts(h, s, INT_MAX);
+}
+
+/* A last message that is not whole waits until something of the socket has left the port, or has been
+ * acknowledged, where more than its bytes wait there (tcp_should_autocork()). */
+static bool is_corked(const dl_tcp_hosts *h, const tcp_socket *s)
+{
+    const double sent = s->next > 0 ? s->segments[s->next - 1].end : 0;
+    const double last = fmod(s->posted_bytes - sent, message_packets(h, s) * h->payload_bytes);
+    return s->first < s->next && last > 0 && s->queued * h->payload_bytes > last;
 }
 
 /* A new packet, or the last one again; the timeout starts anew (tcp_send_loss_probe()). */
@@ -670,6 +691,7 @@ void dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece)
     tcp_socket *s = &hosts->all[socket];
     const double payload_bytes = hosts->payload_bytes;
     const int packets = dl_tcp_hosts_packets(hosts, bytes);
+    const bool is_next = s->next == s->count;
     while (s->count + packets > s->room) {
         s->room = s->room > 0 ? 2 * s->room : 64;
         s->segments = dl_realloc(s->segments, (size_t)s->room, sizeof *s->segments, "segments");
@@ -684,7 +706,9 @@ void dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece)
                                             .ends_piece = k == packets - 1};
     }
     fill_buffer(hosts, s);
-    push_out(hosts, s);
+    if (is_next && packets >= message_packets(hosts, s)) push_bursts(hosts, s, 1);
+    s->throttled = is_corked(hosts, s);
+    if (!s->throttled) push_out(hosts, s);
 }
 
 /* --- all of them ----------------------------------------------------------------------------- */

@@ -145,10 +145,25 @@ static void many_sockets_overflow_a_short_queue(void **state)
     tcp.sockets = 1;
     assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), least_s * 1e9, 0.015);
     tcp.sockets = 16;
-    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.2396 * least_s * 1e9, 0.003);
+    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.2511 * least_s * 1e9, 0.003);
     assert_within(ring_ns(&tcp, 1e9, 50e3, 4, false, bytes), least_s / 20 * 1e9, 0.015);
     tcp.channels = 4;
-    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.3132 * least_s * 1e9, 0.003);
+    assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.3091 * least_s * 1e9, 0.003);
+}
+
+/* A last message that is not whole waits for what the socket has before the port. In a ring of network
+ * namespaces Linux took 1.40 times the bytes with that, the mean of 12 rings, and 2.16 times, of four, without
+ * (net.ipv4.tcp_autocorking = 0). */
+static void a_message_waits_for_the_one_before(void **state)
+{
+    (void)state;
+    const dl_tcp tcp = {.sockets = 16,
+                        .channels = 1,
+                        .mtu_bytes = KNOWN(9001),
+                        .queue_ns = KNOWN(50e6),
+                        .queue_bytes = KNOWN(32768)};
+    const double bytes = 51463168, least_s = 1.5 * bytes / (100e6 / 8 * dl_tcp_payload_frac(&tcp));
+    assert_within(ring_ns(&tcp, 100e6, 25e3, 4, false, bytes), 1.40 * least_s * 1e9, 0.06);
 }
 
 /* Where packets are lost, nodes whose delays differ by microseconds take what equal nodes take: nothing
@@ -184,15 +199,15 @@ static void transfers_take_what_was_measured(void **state)
         double error_percent[2][2];
     } rows[] = {
         {0, 10, {{55, 112}, {107, 216}}, {{-1.5, -3.3}, {1.2, 0.2}}},
-        {1, 10, {{59, 115}, {110, 222}}, {{-4.1, -3.8}, {6.0, 1.2}}},
-        {5, 10, {{80, 134}, {274, 512}}, {{7.9, 4.8}, {-2.8, -5.4}}},
+        {1, 10, {{59, 115}, {110, 222}}, {{-4.7, -4.1}, {6.0, 1.2}}},
+        {5, 10, {{80, 134}, {274, 512}}, {{7.2, 4.5}, {-2.8, -5.4}}},
         {10, 10, {{113, 171}, {532, 972}}, {{21.6, 12.0}, {-1.1, -1.2}}},
         {0, 5, {{109, 217}, {110, 218}}, {{-0.7, -0.2}, {-1.6, -0.7}}},
         {0, 2, {{270, 541}, {271, 542}}, {{0.2, 0.0}, {-0.2, -0.2}}},
         {0, 1, {{541, 1082}, {541, 1082}}, {{0.0, 0.0}, {0.0, 0.0}}},
         {1, 5, {{110, 220}, {115, 224}}, {{-0.7, -1.1}, {1.4, 0.3}}},
-        {5, 2, {{275, 542}, {311, 581}}, {{2.5, 1.9}, {3.0, 1.6}}},
-        {10, 1, {{543, 1083}, {620, 1160}}, {{3.8, 2.0}, {3.2, 1.8}}},
+        {5, 2, {{275, 542}, {311, 581}}, {{2.0, 1.9}, {3.0, 1.6}}},
+        {10, 1, {{543, 1083}, {620, 1160}}, {{3.3, 1.7}, {3.2, 1.8}}},
     };
     const dl_tcp tcp = {.sockets = 16,
                         .channels = 1,
@@ -298,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_broadcast_moves_its_bytes_once),
         cmocka_unit_test(a_window_a_round_trip),
         cmocka_unit_test(many_sockets_overflow_a_short_queue),
+        cmocka_unit_test(a_message_waits_for_the_one_before),
         cmocka_unit_test(microseconds_do_not_matter),
         cmocka_unit_test(a_send_buffer_a_round_trip),
         cmocka_unit_test(transfers_take_what_was_measured),
