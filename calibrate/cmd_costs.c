@@ -54,7 +54,8 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
         } else if (known < count) {
             batches[known++] = batch;
         } else {
-            status = dl_error_set(err, DL_ERR_USAGE, "--batch: more than the %zu traces", count);
+            status =
+                dl_error_set(err, DL_ERR_USAGE, "--batch: more numbers than traces (%zu)", count);
         }
     }
     free(copy);

@@ -57,6 +57,7 @@ tested=$dlcal expect 0 "costs written" costs v100.json --batch 32 --parameters 2
 diff ddp.ini count.ini >/dev/null || fail "25.6M parameters are not 102.4 MB: $(diff ddp.ini count.ini)"
 tested=$dlcal expect 1 "v100.json: no range or mark matches the step expression 'nowhere'" \
     costs v100.json --batch 32 --step-marks nowhere
+tested=$dlcal expect 2 "--batch: more numbers than traces (1)" costs v100.json --batch 32,64
 tested=$dlcal expect 2 "--parameters: 'many' is not a count, such as" costs v100.json --batch 32 --parameters many
 tested=$dlcal expect 2 "give only one of them" costs v100.json --batch 32 --parameters 1 --parameter-bytes 4
 
