@@ -23,11 +23,15 @@ void dl_gpu_ended_grow(dl_gpu_ended *ended)
     ended->items = dl_realloc(ended->items, ended->room, sizeof *ended->items, "ended copies");
 }
 
+#define EXACT_MOST 0x1p53 /* whole numbers up to it are exact */
+
 double dl_gpu_way_carried(const dl_gpu_way *way, int link)
 {
+    const double each = way->bytes * way->times[link], all = each * (double)way->ended;
+    if (all <= EXACT_MOST && floor(each) >= each) return all; /* so are all sums up to it */
     double bytes = 0;
     for (int64_t c = 0; c < way->ended; c++)
-        bytes += way->bytes * way->times[link];
+        bytes += each;
     return bytes;
 }
 
