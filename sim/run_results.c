@@ -13,20 +13,26 @@
 const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
                                                   "averaging", "waiting",  "input"};
 
+/* Where the two values are on which the quantile of `count` depends, in order. */
+static size_t place_of(double share, size_t count)
+{
+    return (size_t)(share * (double)(count - 1));
+}
+
 /* The quantile of values[count], which change their places: only those on which it depends are
- * sorted. */
-static double quantile(double *values, size_t count, double share)
+ * sorted. The first `least` have their places, which are before these. */
+static double quantile(double *values, size_t count, double share, size_t least)
 {
     if (count == 0) return 0;
-    const size_t below = (size_t)(share * (double)(count - 1));
-    gsl_stats_select(values, 1, count, below);
+    const size_t below = place_of(share, count);
+    gsl_stats_select(values + least, 1, count - least, below - least);
     size_t next = below + 1;
     for (size_t i = below + 1; i < count; i++)
         if (values[i] < values[next]) next = i;
     if (below + 1 < count) {
-        const double least = values[next];
+        const double value = values[next];
         values[next] = values[below + 1];
-        values[below + 1] = least;
+        values[below + 1] = value;
     }
     return gsl_stats_quantile_from_sorted_data(values, 1, count, share);
 }
@@ -35,8 +41,8 @@ static double quantile(double *values, size_t count, double share)
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result)
 {
     result->step_sd_s = count > 1 ? gsl_stats_sd(steps_s, 1, count) : 0;
-    result->step_p50_s = quantile(steps_s, count, 0.5);
-    result->step_p99_s = quantile(steps_s, count, 0.99);
+    result->step_p50_s = quantile(steps_s, count, 0.5, 0);
+    result->step_p99_s = quantile(steps_s, count, 0.99, count > 0 ? place_of(0.5, count) : 0);
 }
 
 dl_part dl_part_of(dl_worker_state state)
