@@ -348,24 +348,29 @@ static double round_ns(const edge *edges, int size, bool together)
 static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds, bool together)
 {
     const double period_ns = round_ns(edges, size, together);
+    double *own_ns = dl_calloc((size_t)size, sizeof *own_ns, "pieces over a ring");
     double most_bytes_ns = 0, longest_ns = 0;
-    for (int i = 0; i < size; i++)
+    for (int i = 0; i < size; i++) {
         most_bytes_ns = fmax(most_bytes_ns, edges[i].bytes_ns);
+        own_ns[i] = piece_ns(&edges[i], together, period_ns);
+    }
     for (int start = 0; start < starts; start++) {
         double way_ns = 0, waited_ns = 0; /* waited: a round's piece at the slowest edge passed */
-        double slowest_piece_ns = 0;
-        for (int hops = 1; hops <= rounds; hops++) {
-            const edge *e = &edges[(start + hops - 1) % size];
-            const double own_ns = piece_ns(e, together, period_ns);
-            way_ns += e->hop_ns + own_ns;
+        double slowest_piece_ns = 0, left = rounds; /* left: of these from this hop on */
+        for (int hops = 1, i = start; hops <= rounds; hops++) {
+            const edge *e = &edges[i];
+            way_ns += e->hop_ns + own_ns[i];
             if (e->shared_ns > waited_ns) {
                 waited_ns = e->shared_ns;
-                slowest_piece_ns = own_ns;
+                slowest_piece_ns = own_ns[i];
             }
-            longest_ns =
-                fmax(longest_ns, way_ns - slowest_piece_ns + (rounds - hops + 1) * waited_ns);
+            const double ns = way_ns - slowest_piece_ns + left * waited_ns;
+            if (ns > longest_ns) longest_ns = ns;
+            left--;
+            if (++i == size) i = 0;
         }
     }
+    free(own_ns);
     return longest_ns - rounds * most_bytes_ns;
 }
 
