@@ -10,8 +10,9 @@
 #define DL_PRINT_COLUMNS 80     /* of a line */
 #define DL_PRINT_KEY_COLUMNS 17 /* before a value, the space included */
 
-/* "key   value", which is broken at spaces, a long word at '/', and continued under itself; after a key of DL_PRINT_KEY_COLUMNS bytes or more (shorter than a
- * line) a space, and what is continued stands further in. */
+/* "key   value", which is broken at spaces, a long word at '/', and continued under itself; after a
+ * key of DL_PRINT_KEY_COLUMNS bytes or more (shorter than a line) a space, and what is continued
+ * stands further in. */
 void dl_print_pair(FILE *out, const char *key, const char *value);
 
 /* A byte count with its unit and `per` ("", "/s"), right-aligned; of 0, which is not known, "-". */

@@ -14,7 +14,8 @@ void dl_html_begin(FILE *out, const char *title);
 void dl_html_end(FILE *out);
 
 /* printf of HTML, in which the text of %s is escaped (& < > " ', control characters but line breaks
- * become blanks) and a number that is NaN is nothing. Conversions: %s, %.*s, %d, %lld, %zu, %f, %g with flags, width and precision, and %%. */
+ * become blanks) and a number that is NaN is nothing. Conversions: %s, %.*s, %d, %lld, %zu, %f, %g
+ * with flags, width and precision, and %%. */
 void dl_html(FILE *out, const char *format, ...) DL_PRINTF(2, 3);
 
 /* text[bytes] as base64. */
