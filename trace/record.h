@@ -76,8 +76,7 @@ typedef struct dl_record {
  *                                                              each kind of kernels/quantise.h, and
  *                                                              back; topk of a hundredth
  *   "learned"  one vector   -            1            -        a copy of parameters, from which
- *              others
- *                                                              are subtracted
+ *                                                              others are subtracted
  *   "shared_write", "shared_read"
  *              one vector   -            1            -        a copy onto a vector that another
  *                                                              core has read; of one that it wrote

@@ -28,17 +28,15 @@
  *   hierarchical  all-reduce             reduce-scatter in each node, rings between the nodes over
  *                                        equal parts, all-gather in each node
  *   two_level     all-reduce             of k groups of m ranks that have equal values: rings of k
- *                 over
- *                                        equal parts, all-gather in each group: 2 (k-1) (a + S / (n
- *                                        B)) + (m-1) (a + S / (m B)); m rings at once between the
- *                                        groups
+ *                                        over equal parts, all-gather in each group: 2 (k-1)
+ *                                        (a + S / (n B)) + (m-1) (a + S / (m B)); m rings at once
+ *                                        between the groups
  *   pairwise      all-to-all             (n-1) (a + S / (n B))
  *   nvls          all-reduce             2 a + S/B (1 + 1/n) + p/B (1 - 1/n)   sums made by the
  *                                        NVSwitch of one node, if the machine file says that it can
  *                                        (sum_frac)
  *   nvls_tree     all-reduce             the same in each of N nodes, and between them two trees
- *                 over
- *                                        the nodes for each rank's part (nvls.c)
+ *                                        over the nodes for each rank's part (nvls.c)
  *
  * What it leaves out: the time of summing (it is hidden behind the links), sums made by the
  * switches between nodes.

@@ -194,7 +194,7 @@ void dl_gpu_options_free_at_point(dl_gpu_options *at);
 /* Multiplies slow[workers] by what [spread] gpu_frac of the costs makes of `gpus` GPUs, which they
  * have in turn: each one has the mean of its rank among them, from fast to slow, and their mean is
  * 1. So a mode that waits for the slowest pays for more GPUs, and one GPU alone is the average
- *    one. */
+ * one. */
 void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow);
 
 /* Multiplies slow[workers] of those that share their PCIe switch by [spread] board_slowdown. */
