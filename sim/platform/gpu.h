@@ -146,6 +146,7 @@ typedef struct dl_gpu_options {
     dl_fetch fetch;
     dl_order order;
     dl_copies copies;
+    int copy_threads;  /* of each GPU, with DL_COPIES_GPU: copies that it makes at once */
     bool staged_stops; /* ps: of a copy that the driver stages, neither GPU computes meanwhile */
     bool node_sum;     /* ps: a node pushes the sum of its GPUs' gradients */
     const char *algorithm;

@@ -9,9 +9,9 @@
  *   node sum    with node_sum: the tensor of each GPU of a node is copied to one of them, in turn
  *               over the tensors, which sums them in its memory: n reads and a write
  *   push        one message after another on each connection of a sender (a worker, or a node) to a
- *               shard, in `order`; or all at once. With copies = gpu, one after another of all that
- *               a GPU sends, whoever to, and of all between it and host memory (MXNet's engine has
- *               one copy thread for each GPU: threaded_engine_perdevice.cc)
+ *               shard, in `order`; or all at once. With copies = gpu, copy_threads at a time of all
+ *               that a GPU sends, whoever to, and of all between it and host memory (MXNet's
+ *               engine has two copy threads for each GPU: threaded_engine_perdevice.cc)
  *   sum         on the shard, one message after another. at_once: when all senders' are there, at n
  *               reads and a write, the update's. on_arrival: each is added when it comes (a read
  *               and a write for the first one, two reads and a write for the others), and after
@@ -60,7 +60,7 @@ typedef struct message {
 typedef struct queue {
     int *items;
     int count, room;
-    bool busy;
+    int running, most; /* at once: a connection's or shard's 1, a GPU's copy threads */
 } queue;
 
 /* The workers of a node, or one worker. */
@@ -102,9 +102,10 @@ typedef struct sending {
 
 /* --- queues ---------------------------------------------------------------------------------- */
 
-static void queue_init(queue *q, int room)
+static void queue_init(queue *q, int room, int most)
 {
     q->room = room;
+    q->most = most;
     q->items = dl_calloc((size_t)(room > 0 ? room : 1), sizeof *q->items, "messages");
 }
 
@@ -132,10 +133,10 @@ static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl
 static int take(const dl_gpus *gpus, queue *q)
 {
     const bool waits = gpus->config.options->order != DL_ORDER_TOGETHER;
-    if (q->count == 0 || (q->busy && waits)) return -1;
+    if (q->count == 0 || (q->running >= q->most && waits)) return -1;
     const int item = q->items[0];
     memmove(&q->items[0], &q->items[1], (size_t)--q->count * sizeof *q->items);
-    q->busy = true;
+    q->running++;
     return item;
 }
 
@@ -252,7 +253,7 @@ static int worker_of(const dl_server *s, sending one)
     return leader_of(s, g, bucket_of(s, one));
 }
 
-/* Which copies a copy waits for: those of its connection, or of the GPU whose copy thread makes it,
+/* Which copies a copy waits for: those of its connection, or of the GPU whose copy threads make it,
  * the sending one's or, to and from host memory, the only one. */
 static int lane_of(const dl_gpus *gpus, sending one)
 {
@@ -330,7 +331,7 @@ static void on_sent(void *user, int number)
     dl_server *s = gpus->server;
     const sending one = sending_of(s, number);
     const int lane = lane_of(gpus, one);
-    s->lanes[lane].busy = false;
+    s->lanes[lane].running--;
     dl_gpus_hold(gpus, copy_of(gpus, one), -1);
     switch (one.kind) {
     case PUSH: arrive(gpus, one.what); break;
@@ -432,7 +433,7 @@ static void on_served(void *user, int shard)
     if (--s->threads[shard] > 0) return;
     /* The item being served is stored in the last slot of the queue. */
     const int item = q->items[q->room - 1], m = item / 2;
-    q->busy = false;
+    q->running--;
     if (gpus->config.options->sums_on_arrival && item % 2 == 0) {
         s->messages[m].added++;
     } else {
@@ -445,7 +446,7 @@ static void try_serve(dl_gpus *gpus, int shard)
 {
     dl_server *s = gpus->server;
     queue *q = &s->serving[shard];
-    if (q->busy || q->count == 0) return;
+    if (q->running > 0 || q->count == 0) return;
     const int item = take(gpus, q);
     const message *m = &s->messages[item / 2];
     const dl_exchange exchange = {.kind = !gpus->config.options->sums_on_arrival ? DL_SUM
@@ -724,6 +725,8 @@ static void make_queues(dl_gpus *gpus, dl_server *s)
 {
     const dl_machine *m = &gpus->config.options->machine;
     const bool by_gpu = gpus->config.options->copies == DL_COPIES_GPU;
+    const int threads = gpus->config.options->copy_threads;
+    const int most = by_gpu && threads > 1 ? threads : 1;
     s->lane_count = by_gpu ? dl_machine_gpus(m) : 2 * (s->group_count * s->shards + s->workers);
     int *rooms = dl_calloc((size_t)s->lane_count, sizeof *rooms, "connections");
     int *of_shard = dl_calloc((size_t)s->shards, sizeof *of_shard, "messages");
@@ -734,10 +737,10 @@ static void make_queues(dl_gpus *gpus, dl_server *s)
     s->serving = dl_calloc((size_t)s->shards, sizeof *s->serving, "shards");
     s->threads = dl_calloc((size_t)s->shards, sizeof *s->threads, "shards");
     for (int i = 0; i < s->lane_count; i++)
-        queue_init(&s->lanes[i], rooms[i]);
+        queue_init(&s->lanes[i], rooms[i], most);
     const int each = gpus->config.options->sums_on_arrival ? s->group_count + 1 : 1;
     for (int i = 0; i < s->shards; i++)
-        queue_init(&s->serving[i], of_shard[i] * each + 1);
+        queue_init(&s->serving[i], of_shard[i] * each + 1, 1);
     free(of_shard);
     free(rooms);
 }

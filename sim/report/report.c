@@ -190,6 +190,8 @@ static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
                        dl_fetch_names[options->fetch], dl_order_names[options->order],
                        options->node_sum ? "yes" : "no", dl_copies_names[options->copies],
                        options->staged_stops ? "alone" : "beside");
+        if (options->copies == DL_COPIES_GPU && options->copy_threads > 1)
+            dl_csv_comment(writer, "server: copy_threads=%d", options->copy_threads);
     }
 }
 

@@ -147,7 +147,9 @@ static const dl_key rows[] = {
     {"exchange", "copies", CHOICE(dl_copies_names), .fallback = "connection", GPU(copies),
      .sweep = ',',
      .help = "ps: messages that are sent one after another: those of a connection; gpu: all that a "
-             "GPU sends, and all between it and host memory (one copy thread for each GPU)"},
+             "GPU sends, and all between it and host memory (copy_threads at once)"},
+    {"exchange", "copy_threads", WHOLE(1, 64), .fallback = "1", GPU(copy_threads), .sweep = ',',
+     .help = "with copies = gpu: copies of a GPU at once; MXNet has two threads for each GPU"},
     {"exchange", "staged", EITHER(stagings), .fallback = "beside", GPU(staged_stops), .sweep = ',',
      .help = "ps: a copy between GPUs that the driver makes through host memory ([machine] peer): "
              "beside kernels, or alone, while neither of the two GPUs computes"},

@@ -18,7 +18,7 @@
 #include "sim/sync/syncer.h"
 
 #define DL_WORKERS_MAX 10000000 /* about 1.5 KB of memory each */
-#define DL_SCENARIO_KEYS_MAX 128
+#define DL_SCENARIO_KEYS_MAX 136
 #define DL_STAGES_MAX 64
 #define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)

@@ -269,6 +269,11 @@ static void a_copy_thread_makes_one_copy_at_a_time(void **state)
     const double own_ns = 2 * PCIE_NS(800e3) + 2 * 800e3;
     assert_near(step_ns(20e3, 800e3, 1, "", 1, both), 1e6 + own_ns + 2 * 20e3 / 10, 1e-5);
     assert_near(step_ns(20e3, 800e3, 1, "", 1, by_gpu), 1e6 + WIRE_NS(20e3) + own_ns, 1e-5);
+    /* Two threads make both at once: the pushes share the link, and the 20 kB are back before the
+     * 800 kB are there. */
+    assert_near(step_ns(20e3, 800e3, 1, "", 1,
+                        PS "shards = 2\ntensors = round_robin\ncopies = gpu\ncopy_threads = 2\n"),
+                1e6 + own_ns + 20e3 / 10, 1e-5);
 }
 
 /* A server on GPU 0, which is one worker's own; the other worker, on GPU 2, sums 300 and 20 kB there
