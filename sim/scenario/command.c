@@ -543,7 +543,9 @@ static const char *kind_of(const char *path)
     FILE *in = fopen(path, "rb");
     if (in == NULL) return NULL;
     const size_t bytes = fread(start, 1, sizeof start - 1, in);
+    const bool empty = bytes == 0 && feof(in);
     fclose(in);
+    if (empty) return "the file is empty";
     const char *text = start + strspn(start, " \t\r\n");
     if (*text == '[') { /* a list of events, as PyTorch 1.8 wrote */
         const char *first = text + 1 + strspn(text + 1, " \t\r\n");
@@ -555,6 +557,17 @@ static const char *kind_of(const char *path)
         if (left >= length && memcmp(text, kinds[i].start, length) == 0) return kinds[i].kind;
     }
     return NULL;
+}
+
+/* Whether the first line that is no comment has commas and no '='. */
+static bool is_table(const char *path)
+{
+    char line[4096] = "";
+    FILE *in = fopen(path, "rb");
+    while (in != NULL && fgets(line, sizeof line, in) != NULL && strchr("#\r\n", line[0]) != NULL)
+        continue;
+    if (in != NULL) fclose(in);
+    return line[0] != '#' && strchr(line, ',') != NULL && strchr(line, '=') == NULL;
 }
 
 /* What a path is that was taken for a scenario, by its name; NULL: it may be one. */
@@ -596,6 +609,10 @@ dl_status dl_scenario_command_error(const char *path, dl_error *err)
     }
     const bool unread = err->code == DL_ERR_PARSE || err->code == DL_ERR_DATA;
     const char *kind = unread && err->file[0] != '\0' ? kind_of(err->file) : NULL;
+    if (kind == NULL && err->code == DL_ERR_PARSE &&
+        strcmp(err->text, "expected key = value") == 0 && is_table(err->file)) {
+        kind = "it looks like a CSV table, as results are: an INI file is expected";
+    }
     if (kind == NULL && path != NULL && strcmp(err->file, path) == 0 && err->code == DL_ERR_NAME &&
         is_cost_file(err)) {
         kind = "it is a cost file, not a scenario: give it with --costs";

@@ -191,6 +191,15 @@ for trace in trace.json blank.json list.json trace.json.gz; do
     expect 1 "dlcal costs makes a cost file of" --costs "$trace" --machine p2.8xlarge --batch 128
     expect 1 "dlcal costs makes a cost file of" --costs "$trace" --cores 2
 done
+: >empty.ini
+expect 1 "empty.ini: the file is empty" empty.ini
+expect 1 "empty.ini: the file is empty" --costs empty.ini --machine p2.8xlarge --batch 128
+expect 1 "empty.ini: the file is empty" --costs costs.ini --machine empty.ini --batch 128
+expect 0 "" "${one[@]}" --workers 1 -o table.csv
+printf 'workers,samples/s\n1,2\n' >measured.csv
+for table in table.csv measured.csv; do
+    expect 1 "$table: it looks like a CSV table, as results are: an INI file is expected" "$table"
+done
 expect 1 ".: is a folder: name the files in it" .
 # --batch is of all workers: who meant one worker's is told.
 expect 0 "note: --batch 128 is shared by all 4 workers, 32 each" "${one[@]}" --workers 1,4
