@@ -391,19 +391,21 @@ static void put_outer_steps(const page *p)
         &table, p->out,
         "From one average of all parameters to the next: its time, that of the "
         "exchange, what a worker is kept from local steps by exchange that these do "
-        "not hide and by waiting for others (s), the workers' time in local "
-        "steps, and what the site that sends most sends (GB)",
+        "not hide and by waiting for others, the workers' time in local "
+        "steps, and what the site that sends most sends",
         columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < p->sweep->row_count; i++) {
         const dl_row *row = &p->sweep->rows[i];
         const dl_averaging_result *a = row->mean.averaging;
-        char mode[DL_REPORT_OPTIONS_BYTES + 64];
+        char mode[DL_REPORT_OPTIONS_BYTES + 64], outer[32], exchange[32], blocked[32];
         if (row->error != NULL || a == NULL) continue;
-        dl_html_row(&table, NULL, "%d\t%s\t%.3g\t%.3g\t%.3g\t%.1f\t%.3g\t%.1f\t%.1f",
-                    row->point.workers, mode_text(mode, sizeof mode, p, row), a->outer_step_mean_s,
-                    a->exchange_s, a->blocked_s, 100 * a->utilisation_frac,
-                    1e-9 * a->site_sent_bytes, 100 * row->mean.goodput_frac,
-                    100 * row->mean.away_frac);
+        dl_html_row(&table, NULL, "%d\t%s\t%s\t%s\t%s\t%.1f\t%s\t%.1f\t%.1f", row->point.workers,
+                    mode_text(mode, sizeof mode, p, row),
+                    time_text(outer, sizeof outer, a->outer_step_mean_s),
+                    time_text(exchange, sizeof exchange, a->exchange_s),
+                    time_text(blocked, sizeof blocked, a->blocked_s), 100 * a->utilisation_frac,
+                    isnan(a->site_sent_bytes) ? "" : DL_BYTES_TEXT(a->site_sent_bytes),
+                    100 * row->mean.goodput_frac, 100 * row->mean.away_frac);
     }
     dl_html_table_end(&table);
     fputs("</details>\n", p->out);

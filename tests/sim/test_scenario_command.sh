@@ -206,6 +206,12 @@ expect 0 "note: --batch 128 is shared by all 4 workers, 32 each" "${one[@]}" --w
 if "$tested" "${one[@]}" --workers 1 | grep -q 'shared by all'; then fail "one worker shares with nobody"; fi
 expect 2 "--save would overwrite the scenario" whole.ini --workers 2 --save whole.ini
 expect 0 "p2.8xlarge " --machines
+# Outer steps in units of their own: 25.6e6 parameters of 4 bytes from each node to the other.
+PATH=/nowhere "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-worker 32 --workers 4 \
+    --mode average --interval 10 --set sync.where=allreduce --html page.html >out 2>&1 || fail "page: $(cat out)"
+time='<td class="number">[0-9.]+ m?s</td>'
+grep -qE "average; interval 10</td>$time$time$time<td class=\"number\">[0-9.]+</td><td class=\"number\">102 MB</td>" \
+    page.html || fail "no units: $(grep 'average; interval 10' page.html)"
 [ ! -e results.csv.partial ] || fail "a partial file stayed"
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
