@@ -319,6 +319,7 @@ static dl_status understand_network(const char *name, const char *network, wante
 {
     char *end = NULL;
     w->network_gbit_per_s = isdigit((unsigned char)network[0]) ? strtod(network, &end) : 0;
+    if (end != network + strspn(network, "0123456789.")) end = NULL; /* hexadecimal, an exponent */
     w->infiniband = end != NULL && strcmp(end, "ib") == 0;
     const bool known = w->infiniband || (end != NULL && strcmp(end, "gbe") == 0);
     if (known && w->network_gbit_per_s >= 0.1 && w->network_gbit_per_s <= 10000) return DL_OK;
@@ -368,7 +369,7 @@ static dl_status understand_kinds(const tables *t, const char *name, wanted *w, 
         char *text = dl_strndup(at, end != NULL ? (size_t)(end - at) : strlen(at));
         status =
             understand_boxes(t, name, (size_t)(at - name), text, &w->kinds[w->kind_count], err);
-        nodes += w->kinds[w->kind_count++].nodes;
+        if (status == DL_OK) nodes += w->kinds[w->kind_count++].nodes;
         free(text);
         if (end != NULL) end++;
     }

@@ -106,6 +106,7 @@ static void boxes_may_have_a_network(void **state)
         {"1xt4@1gbe+", "is neither a file nor a machine"},
         {"1xt4@1gbe+@1gbe", "is neither a file nor a machine"},
         {"6000000x1xt4@1gbe+6000000x1xt4@1gbe", "expected 1 to 10000000 nodes"},
+        {"1xt4@1gbe+99999999999999999999x1xt4@1gbe", "expected 1 to 10000000 nodes"},
         {"1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+"
          "1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+1xt4@1gbe+"
          "1xt4@1gbe",
@@ -114,6 +115,7 @@ static void boxes_may_have_a_network(void **state)
         {"2xrtx3090@1g", "such as 10gbe (Ethernet over TCP) or 200ib (InfiniBand)"},
         {"2xrtx3090@-1gbe", "expected a network"},
         {"2xrtx3090@0gbe", "expected a network"},
+        {"2xrtx3090@0x10gbe", "expected a network"},
         {"2xrtx3090@", "expected a network"},
         {"0x2xrtx3090@1gbe", "expected 1 to 10000000 nodes"},
         {"99999999x2xrtx3090@1gbe", "nodes"},
