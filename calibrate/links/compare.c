@@ -451,10 +451,12 @@ static dl_status compare_collective(state *s, const dl_link_result *result, dl_e
 {
     const dl_link_series *series = result->series;
     const int kind = dl_names_find(series->name, dl_collective_kind_names, DL_COLLECTIVE_KINDS);
-    if (kind < 0 || series->ranks < 2) {
+    const bool has_bytes = series->points[series->count - 1].bytes >= 1;
+    if (kind < 0 || series->ranks < 2 || !has_bytes) {
         dl_notes_add(&s->to->notes, "%s: not compared, %s", series->name,
-                     kind < 0 ? "the simulator has no such collective"
-                              : "the log does not say how many ranks");
+                     kind < 0     ? "the simulator has no such collective"
+                     : !has_bytes ? "no call moved a byte"
+                                  : "the log does not say how many ranks");
         return DL_OK;
     }
     char name[128];
@@ -565,6 +567,8 @@ static const struct rate_test *find_test(const dl_link_rate *rate)
     return NULL;
 }
 
+#define NUMBER_MAX 65535 /* of a GPU or NUMA node; greater ones are no pair */
+
 /* The numbers of the pair: GPUs, or a GPU and a NUMA node; false: no such pair. */
 static bool parse_pair(const struct rate_test *test, const dl_link_rate *rate, int *gpu, int *other)
 {
@@ -572,7 +576,8 @@ static bool parse_pair(const struct rate_test *test, const dl_link_rate *rate, i
     const char *format = test->format != NULL ? test->format : "%d %d";
     if (sscanf(rate->pair, format, gpu, other) != 2) return false;
     if (test->format == NULL && !two) *gpu = *other; /* the row is the host */
-    return *gpu >= 0 && *other >= 0 && !(two && *gpu == *other);
+    if (*gpu < 0 || *other < 0 || *gpu > NUMBER_MAX || *other > NUMBER_MAX) return false;
+    return !(two && *gpu == *other);
 }
 
 static copy copy_of(const state *s, const struct rate_test *test, int gpu, int other, int numas)

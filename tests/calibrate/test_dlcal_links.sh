@@ -249,6 +249,10 @@ expect 0 "(medians): 0.75 (0.50 to 1.00), slower by more than" links copies.log 
 expect 0 "1 of GPUs that the machine does not have" links copies.log --machine crossbar.ini
 expect 0 "1 single rates: not compared" links copies.log --machine crossbar.ini
 expect 1 "nothing in the logs is comparable: allreduce 8 ranks" links nodes.csv --machine crossbar.ini
+printf 'collective,ranks,bytes,time_us\nallgather,4,0,10\nallgather,4,0.5,11\n' >empty.csv
+expect 1 "allgather: not compared, no call moved a byte" links empty.csv --machine crossbar.ini
+printf 'cpu_to_gpu0_by_dma_under_numa0 0.5\ncpu_to_gpu0_by_dma_under_numa2147483647 0.4\n' >numas.log
+expect 0 "1 measured, 500 MB/s; machine 1.00 GB/s" links numas.log --machine crossbar.ini
 expect 2 "--csv needs --machine" links as_is.csv --csv beside.csv
 expect 2 "--csv would overwrite the machine file" links as_is.csv --machine crossbar.ini --csv crossbar.ini
 expect 1 "did you mean 'dgx_a100'?" links as_is.csv --machine dgx_a10
