@@ -530,11 +530,15 @@ void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *d
     add_pass(costs, "network.backward", 2e9 / samples_per_s / 3);
 }
 
+/* Of more than 107 GB, which few GPUs' memories hold, buckets are larger: each costs events. */
+#define BUCKETS_MOST 4096
+
 void dl_costs_assume_buckets(dl_costs *costs)
 {
     const double all = (double)costs->parameter_bytes;
+    const double other = fmax(DL_BUCKET_BYTES, all / (BUCKETS_MOST - 1));
     for (double ready = 0; ready < all;) {
-        ready = fmin(all, ready + (ready > 0 ? DL_BUCKET_BYTES : DL_FIRST_BUCKET_BYTES));
+        ready = fmin(all, ready + (ready > 0 ? other : DL_FIRST_BUCKET_BYTES));
         DL_APPEND(costs->gradients, costs->gradient_count, "gradients") =
             (dl_gradients_ready){ready / all, ready};
     }

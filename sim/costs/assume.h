@@ -53,9 +53,9 @@ void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *d
 #define DL_BUCKET_BYTES (25 * 0x1p20)
 
 /* Puts [gradients] in as PyTorch's DistributedDataParallel sends them by default, and `overlap`: a
- * first bucket of DL_FIRST_BUCKET_BYTES, then buckets of DL_BUCKET_BYTES, filled from the last
- * parameter to the first, evenly over the backward pass. A
- * parameter larger than a bucket, which makes one alone, is not known of. The costs must have
+ * first bucket of DL_FIRST_BUCKET_BYTES, then buckets of DL_BUCKET_BYTES (larger ones where they
+ * were more than 4096), filled from the last parameter to the first, evenly over the backward pass.
+ * A parameter larger than a bucket, which makes one alone, is not known of. The costs must have
  * parameter_bytes > 0 and no gradients. */
 void dl_costs_assume_buckets(dl_costs *costs);
 

@@ -240,6 +240,18 @@ static void buckets_are_those_of_ddp(void **state)
     dl_costs_free(&costs);
 }
 
+/* The largest value of the key. */
+static void buckets_are_not_too_many(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 1000TB\n" OPS);
+    dl_costs_assume_buckets(&costs);
+    assert_int_equal(costs.gradient_count, 4096);
+    assert_near(costs.gradients[0].bytes, 0x1p20, 1e-12);
+    assert_near(costs.gradients[4095].bytes, 1e15, 1e-12);
+    dl_costs_free(&costs);
+}
+
 /* Gradients of 0.5, 0, 2, 20, 0, 10 and 3 MiB: the third fills the bucket of 1 MiB, the sixth that of
  * 25; the last is what is left. */
 static void buckets_are_filled_with_gradients(void **state)
@@ -489,6 +501,7 @@ int main(void)
         cmocka_unit_test(draws_have_the_interval),
         cmocka_unit_test(the_influence_is_that_of_the_interval),
         cmocka_unit_test(buckets_are_those_of_ddp),
+        cmocka_unit_test(buckets_are_not_too_many),
         cmocka_unit_test(buckets_are_filled_with_gradients),
         cmocka_unit_test(one_number_makes_costs),
         cmocka_unit_test(external_waits_are_noted),
