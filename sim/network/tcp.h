@@ -15,7 +15,7 @@
  * tcp_timer.c, tcp.c, net/sched/sch_tbf.c): slow start from 10 packets, CUBIC in whole packets,
  * which does not grow in pauses; selective acknowledgements, at once after a pause, else by twos
  * or after 40 ms, with loss detection by order of sending; proportional rate reduction; tail
- * loss probes; timeouts with back-off. A socket hands down at most half of its window at once,
+ * loss probes; timeouts with back-off, by timers of ticks. A socket hands down at most half of its window at once,
  * of which at most two bursts wait before the port; a last message that is not whole waits until
  * something of the socket has left it (tcp_should_autocork()). A burst of up to queue_bytes,
  * tc's bucket, finds room as a whole or not at all, and arrives as one. A burst that the own

@@ -14,7 +14,8 @@
 #define MOST_WINDOW 1e6         /* without a limit: more than any socket here has to send */
 #define TIMEOUT_FIRST_NS 1e9    /* before a round trip is known: TCP_TIMEOUT_INIT */
 #define TIMEOUT_MAX_NS 120e9    /* TCP_RTO_MAX */
-#define PROBE_SLACK_NS 2e6      /* TCP_TIMEOUT_MIN: two ticks of 1 ms */
+#define PROBE_SLACK_NS 2e6      /* TCP_TIMEOUT_MIN_US */
+#define TICK_NS 4e6             /* HZ = 250, the default of kernel/Kconfig.hz */
 #define ACK_DELAY_NS 40e6       /* TCP_DELACK_MIN */
 #define QUICK_ACKS 16           /* TCP_MAX_QUICKACKS */
 #define RETRY_NS 500e6          /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
@@ -118,6 +119,18 @@ static packet queue_pop(dl_tcp_queue *q)
     return p;
 }
 
+/* How long a timer that is set now for `ns` runs: until the next tick, beyond 63 ticks until the next eighth
+ * one, beyond 8 times as many until the next 64th, ... (kernel/time/timer.c). */
+static int64_t timer_ns(const dl_tcp_hosts *h, double ns)
+{
+    const double now_ns = (double)h->engine.now_ns, ticks = ceil(ns / TICK_NS);
+    double every = 1;
+    while (ticks >= 63 * every)
+        every *= 8;
+    const double at = (floor((floor(now_ns / TICK_NS) + ticks) / every) + 1) * every;
+    return dl_ns_ceil(at * TICK_NS - now_ns);
+}
+
 /* --- a node's port --------------------------------------------------------------------------- */
 
 static void on_served(void *user, int node);
@@ -197,7 +210,7 @@ static void stop_timer(dl_tcp_hosts *h, tcp_socket *s)
 static void set_timer(dl_tcp_hosts *h, tcp_socket *s, double ns)
 {
     stop_timer(h, s);
-    s->timer = dl_engine_after(&h->engine, dl_ns_ceil(ns), on_timer, h, (int)(s - h->all));
+    s->timer = dl_engine_after(&h->engine, timer_ns(h, ns), on_timer, h, (int)(s - h->all));
 }
 
 /* Once in a round trip: the window begins to shrink, and grows back as CUBIC has it. */
@@ -668,8 +681,8 @@ static void receive(dl_tcp_hosts *h, tcp_socket *s, int number, int count)
     if (!in_order || is_due) {
         send_ack(h, s);
     } else if (s->unacknowledged > 0 && s->ack_timer < 0) {
-        s->ack_timer =
-            dl_engine_after(&h->engine, (int64_t)ACK_DELAY_NS, on_ack_timer, h, (int)(s - h->all));
+        s->ack_timer = dl_engine_after(&h->engine, timer_ns(h, ACK_DELAY_NS), on_ack_timer, h,
+                                       (int)(s - h->all));
     }
 }
 
