@@ -152,7 +152,7 @@ static void many_sockets_overflow_a_short_queue(void **state)
 }
 
 /* A last message that is not whole waits for what the socket has before the port. In a ring of network
- * namespaces Linux took 1.40 times the bytes with that, the mean of 12 rings, and 2.16 times, of four, without
+ * namespaces Linux took 1.42 times the bytes with that, the mean of nine rings, and 2.16 times, of four, without
  * (net.ipv4.tcp_autocorking = 0). */
 static void a_message_waits_for_the_one_before(void **state)
 {
@@ -163,7 +163,7 @@ static void a_message_waits_for_the_one_before(void **state)
                         .queue_ns = KNOWN(50e6),
                         .queue_bytes = KNOWN(32768)};
     const double bytes = 51463168, least_s = 1.5 * bytes / (100e6 / 8 * dl_tcp_payload_frac(&tcp));
-    assert_within(ring_ns(&tcp, 100e6, 25e3, 4, false, bytes), 1.40 * least_s * 1e9, 0.08);
+    assert_within(ring_ns(&tcp, 100e6, 25e3, 4, false, bytes), 1.42 * least_s * 1e9, 0.08);
 }
 
 /* Where packets are lost, nodes whose delays differ by microseconds take what equal nodes take: nothing
