@@ -102,19 +102,19 @@ static void queue_push(dl_tcp_queue *q, packet p)
         const int room = q->room > 0 ? 2 * q->room : 256;
         packet *packets = dl_calloc((size_t)room, sizeof *packets, "packets");
         for (int i = 0; i < q->count; i++)
-            packets[i] = q->packets[(q->first + i) % q->room];
+            packets[i] = q->packets[(q->first + i) & (q->room - 1)];
         free(q->packets);
         q->packets = packets;
         q->first = 0;
         q->room = room;
     }
-    q->packets[(q->first + q->count++) % q->room] = p;
+    q->packets[(q->first + q->count++) & (q->room - 1)] = p;
 }
 
 static packet queue_pop(dl_tcp_queue *q)
 {
     const packet p = q->packets[q->first];
-    q->first = (q->first + 1) % q->room;
+    q->first = (q->first + 1) & (q->room - 1);
     q->count--;
     return p;
 }

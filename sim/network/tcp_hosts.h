@@ -36,7 +36,7 @@ struct dl_tcp_socket;
 struct dl_tcp_packet;
 
 typedef struct dl_tcp_queue {
-    struct dl_tcp_packet *packets; /* [room] ring */
+    struct dl_tcp_packet *packets; /* [room] ring; room: a power of two */
     int first, count, room;
     double bytes;
 } dl_tcp_queue;
