@@ -651,6 +651,71 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     return status;
 }
 
+/* The largest batch, in steps of `unit`, with which the variant's only point fits into its GPUs; 0:
+ * none. */
+static int64_t largest_fitting(const dl_variant *variant, int64_t unit)
+{
+    dl_point point = variant->scenario.points[0];
+    int64_t fits = 0, too_many = point.batch / unit;
+    while (too_many - fits > 1) {
+        const int64_t middle = fits + (too_many - fits) / 2;
+        point.batch = middle * unit;
+        const dl_gpu_memory memory = dl_run_memory(&variant->scenario, &variant->costs, &point);
+        if (memory.needs_bytes > memory.has_bytes) {
+            too_many = middle;
+        } else {
+            fits = middle;
+        }
+    }
+    return fits * unit;
+}
+
+/* The error where nothing fits: how far the nearest point is from it, and with which batch it would
+ * be there. */
+static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl_error *err)
+{
+    const dl_point *point = &nearest->row.point;
+    const int64_t least = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE];
+    dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
+    char *fits = dl_strdup("");
+    if (least < point->batch && read_point(s, nearest, &study.variants[0])) {
+        study.variant_count = 1;
+        const int64_t most = largest_fitting(&study.variants[0], least);
+        free(fits);
+        fits = most > 0
+                   ? dl_format("; there, a batch of %lld (%lld per GPU) is the largest that fits",
+                               (long long)most, (long long)(most / point->workers))
+                   : dl_format("; a batch of %lld does not fit either", (long long)least);
+    }
+    dl_study_free(&study);
+    const bool alone = point->workers == 1;
+    const dl_status status =
+        dl_error_set(err, DL_ERR_DATA,
+                     "--advise: no point fits; the nearest (%d GPU%s, batch %lld%s%s%s%s) %s%s",
+                     point->workers, alone ? "" : "s", (long long)point->batch, alone ? "" : ", ",
+                     alone ? "" : point->mode->name, nearest->settings[0] != '\0' ? ", " : "",
+                     nearest->settings, nearest->row.error, fits);
+    free(fits);
+    return status;
+}
+
+/* The error where no point could be simulated. */
+static dl_status refuse_all(const dl_advice_search *s, dl_error *err)
+{
+    const dl_advice *advice = s->advice;
+    dl_advised *nearest = NULL;
+    for (size_t p = 0; p < advice->point_count; p++) {
+        dl_advised *point = &advice->points[p];
+        if (point->out == DL_OUT_MEMORY && (nearest == NULL || worth(point) > worth(nearest)))
+            nearest = point;
+    }
+    if (nearest != NULL) return refuse_unfit(s, nearest, err);
+    const char *why = advice->point_count == 0        ? "no points"
+                      : advice->points[0].why != NULL ? advice->points[0].why
+                                                      : "no batch that the workers can share";
+    return dl_error_set(err, DL_ERR_DATA, "--advise: no point can be simulated: %s", why);
+}
+
 dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_config *config,
                     dl_error *err)
 {
@@ -672,14 +737,7 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
     bool ran = false;
     for (size_t p = 0; p < made.point_count; p++)
         ran |= !isnan(made.points[p].row.mean.throughput_per_s);
-    if (status == DL_OK && !ran) {
-        const char *why = made.point_count > 0 ? made.points[0].why != NULL ? made.points[0].why
-                                                 : made.points[0].row.error != NULL
-                                                     ? made.points[0].row.error
-                                                     : "no batch that the workers can share"
-                                               : "no points";
-        status = dl_error_set(err, DL_ERR_DATA, "--advise: no point can be simulated: %s", why);
-    }
+    if (status == DL_OK && !ran) status = refuse_all(&s, err);
     if (status == DL_OK) {
         *advice = made;
     } else {

@@ -162,6 +162,26 @@ static void what_does_not_fit_is_out(void **state)
     dl_advice_free(&advice);
 }
 
+/* Nine samples fit into a GPU at once: in eight micro-batches, on two GPUs, 144 in steps of 16. 2 GB of
+ * parameters never fit. */
+static void the_largest_batch_that_fits_is_said(void **state)
+{
+    (void)state;
+    const made m = {"0", 0, 1, 2, "workers = 2\n[workload]\nbatch = 1600"};
+    const dl_advice_config config = unlimited();
+    dl_advice advice = {0};
+    dl_error err = {0};
+    assert_int_equal(try_advice(&advice, &m, &config, &err), DL_ERR_DATA);
+    assert_contains(err.text, "no point fits; the nearest (2 GPUs, batch 1600, ");
+    assert_contains(err.text, "accumulate 8");
+    assert_contains(err.text, "does not fit: a GPU needs 10.0 GB of 1.00 GB");
+    assert_contains(err.text, "there, a batch of 144 (72 per GPU) is the largest that fits");
+    const made larger = {"0", 0, 1, 1,
+                         "workers = 1\n[workload]\nbatch = 16\nparameter_bytes = 2GB"};
+    assert_int_equal(try_advice(&advice, &larger, &config, &err), DL_ERR_DATA);
+    assert_contains(err.text, "does not fit either");
+}
+
 /* 450 MB of parameters and as many of gradients leave one sample of 100 MB room; a quarter of each, and
  * buckets of 25 MB, leave room for six. A step has 10 ms beside its samples. */
 static void a_large_model_is_sharded(void **state)
@@ -415,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_number_of_gpus_is_inside),
         cmocka_unit_test(what_does_not_fit_is_out),
+        cmocka_unit_test(the_largest_batch_that_fits_is_said),
         cmocka_unit_test(a_large_model_is_sharded),
         cmocka_unit_test(staleness_has_a_limit),
         cmocka_unit_test(price_and_time_have_limits),
