@@ -30,6 +30,8 @@ int dl_loaders_events(const dl_loaders_config *config)
     return config->workers * (2 + makers_of(config));
 }
 
+#define PARTS_MOST 4096 /* of a batch, as each costs events */
+
 void dl_loaders_init(dl_loaders *loaders, const dl_loaders_config *config)
 {
     DL_ASSERT(config->samples >= 1, "batches of %" PRId64 " samples", config->samples);
@@ -40,6 +42,7 @@ void dl_loaders_init(dl_loaders *loaders, const dl_loaders_config *config)
         .workers = dl_calloc(workers, sizeof *loaders->workers, "batches of workers"),
         .made = dl_calloc(workers * (size_t)depth(config), sizeof *loaders->made, "batches"),
     };
+    if (config->samples > PARTS_MOST) loaders->config.samples = PARTS_MOST;
     for (size_t m = 0; m < workers * each; m++)
         loaders->makers[m].next = (int64_t)(m % each);
 }

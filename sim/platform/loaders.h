@@ -5,8 +5,8 @@
  *   loader 0 [batch 6: read][make] [batch 8: read][make]     batch k is of loader k mod loaders
  *   loader 1 [make] [batch 7: read][make]
  *
- * A batch is made sample by sample: each is read from storage, which serves one after another and
- * for which its loader sleeps, then made on a core. Storage reads on after a pause, up to
+ * A batch is made sample by sample (a large one in 4096 equal parts): each is read from storage,
+ * which serves one after another and for which its loader sleeps, then made on a core. Storage reads on after a pause, up to
  * `ahead_bytes`: these are there at once (what an operating system reads ahead, what a disk with
  * a limited rate lets through after a rest).
  *

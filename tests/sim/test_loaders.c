@@ -153,6 +153,17 @@ static void storage_reads_ahead(void **state)
     }
 }
 
+/* 100 000 samples, each read for 300 ns and made for 100 ns, in 4096 parts. */
+static void large_batches_are_made_in_parts(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run_batches(100000, BATCH(100, 300), 2, 1, "none", "storage_bytes_per_s = 1GB/s");
+    assert_near(1e9 * r.step_mean_s, STEP_NS + 1e5 * (100 + 300), 1e-3);
+    assert_true(r.events < 250 * 3 * 4096);
+    dl_run_result_free(&r);
+}
+
 /* Two a loader unless given. Of one at a time only, making hides behind the step. Asked for when it is
  * wanted, it hides behind nothing. */
 static void batches_are_made_ahead(void **state)
@@ -282,6 +293,7 @@ int main(void)
         cmocka_unit_test(loaders_take_cores_from_training),
         cmocka_unit_test(storage_bounds),
         cmocka_unit_test(storage_reads_ahead),
+        cmocka_unit_test(large_batches_are_made_in_parts),
         cmocka_unit_test(batches_are_made_ahead),
         cmocka_unit_test(taking_a_batch_takes_time),
         cmocka_unit_test(loaders_delay_all_reduces),
