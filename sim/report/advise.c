@@ -557,6 +557,45 @@ static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, d
     return status;
 }
 
+/* Moves the best all-reduce before servers of the same workers that are ahead by less than what
+ * makes a choice less simple, or only since their copies are taken not to slow computing. */
+static dl_status prefer_allreduce(dl_advice_search *s, dl_error *err)
+{
+    dl_advice *advice = s->advice;
+    const dl_advised *best = &advice->points[advice->best[0]];
+    const double keeps = 1 - DL_ADVICE_SIMPLER_FRAC;
+    size_t place = 1;
+    if (best->row.point.mode != &dl_mode_ps) return DL_OK;
+    for (; place < advice->best_count; place++) {
+        const dl_advised *other = &advice->points[advice->best[place]];
+        bool same = other->row.point.workers == best->row.point.workers;
+        for (size_t e = FIXED; e < advice->axis_count; e++)
+            same &= other->at[e] == best->at[e];
+        if (same && other->row.point.mode == &dl_mode_allreduce) break;
+    }
+    if (place == advice->best_count) return DL_OK;
+    const dl_advised *rival = &advice->points[advice->best[place]];
+    for (size_t i = 1; i < place; i++) {
+        const dl_advised *passed = &advice->points[advice->best[i]];
+        if (passed->row.point.mode != &dl_mode_ps && rival->score < keeps * passed->score)
+            return DL_OK;
+    }
+    double unslowed = 1;
+    if (rival->score < keeps * best->score) {
+        dl_gains gains = {0};
+        const dl_status status = find_gains(s, rival, &gains, err);
+        if (status != DL_OK) return status;
+        for (size_t i = 0; i < gains.count; i++)
+            if (strcmp(gains.all[i].cost, "overlap") == 0) unslowed = gains.all[i].none;
+        if (!(unslowed * rival->score >= keeps * best->score)) return DL_OK;
+    }
+    const size_t number = advice->best[place];
+    memmove(&advice->best[1], &advice->best[0], place * sizeof *advice->best);
+    advice->best[0] = number;
+    advice->unslowed = unslowed;
+    return DL_OK;
+}
+
 /* --- the whole -------------------------------------------------------------------------------- */
 
 static dl_status check_study(const dl_advice_search *s, dl_error *err)
@@ -638,7 +677,8 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
         memmove(&advice->best[1], &advice->best[0], i * sizeof *advice->best);
         advice->best[0] = last[0];
     }
-    status = explain_best(s, err);
+    status = prefer_allreduce(s, err);
+    if (status == DL_OK) status = explain_best(s, err);
     if (status == DL_OK) status = try_beyond(s, err);
     const dl_advised *more =
         advice->more < advice->point_count ? &advice->points[advice->more] : NULL;

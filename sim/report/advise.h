@@ -7,7 +7,9 @@
  * setting of the best ones back to its simplest value where that costs less than
  * DL_ADVICE_SIMPLER_FRAC. What is left is simulated again with more steps, noise and costs drawn
  * from their standard errors, the same draws for all, so that two points are compared draw by
- * draw. Same seed, same advice.
+ * draw. All-reduce comes before a server of as many workers that is ahead by less than
+ * DL_ADVICE_SIMPLER_FRAC, or would be if all-reduce did not slow the computing beside it, as copies
+ * to servers do not. Same seed, same advice.
  *
  * Speed, memory and price is all that is known here. A larger batch, staler gradients, more local
  * steps and compressed gradients change what is learnt by an epoch: so the limits on them are those
@@ -121,6 +123,8 @@ typedef struct dl_advice {
     size_t *beyond; /* [beyond_count] points beyond a limit that would be better */
     size_t beyond_count;
     dl_gains gains, more_gains; /* of the best one, and of `more` */
+    double unslowed; /* of an all-reduce that is advised before a server: its throughput, if it did
+                        not slow down the computing beside it, over that as it is */
 } dl_advice;
 
 /* Searches from the study's scenario, whose costs are read. DL_ERR_USAGE for a scenario or a config
