@@ -16,8 +16,9 @@ static dl_activity activity(dl_activity_kind kind, uint32_t name, uint32_t threa
                          .duration_ns = end_ns - start_ns};
 }
 
-/* Thread 1: launch [0, 10) with the driver's launch [2, 8) inside, wait [20, 50), launch [50, 52).
- * Thread 2: wait [5, 15). In calls: 10 + 30 + 2 + 10 = 52 ns, of it waiting 40. */
+/* Thread 1: launch [0, 10) with the driver's launch [2, 8) inside, wait [20, 50), launches
+ * [50, 52), [53, 55). Thread 2: wait [5, 15). In calls: 10 + 30 + 2 + 2 + 10 = 54 ns, of it waiting
+ * 40. Launches of 10, 2 and 2. */
 static void test_sums(void **state)
 {
     (void)state;
@@ -29,22 +30,26 @@ static void test_sums(void **state)
                                       activity(DL_ACTIVITY_CALL, DRIVER, 1, 2, 8),
                                       activity(DL_ACTIVITY_CALL, SYNC, 2, 5, 15),
                                       activity(DL_ACTIVITY_CALL, LAUNCH, 1, 50, 52),
+                                      activity(DL_ACTIVITY_CALL, LAUNCH, 1, 53, 55),
                                       activity(DL_ACTIVITY_SYNC, STREAM, 0, 21, 49),
                                       activity(DL_ACTIVITY_OVERHEAD, FLUSH, 3, 0, 7),
                                       activity(DL_ACTIVITY_KERNEL, LAUNCH, 0, 0, 9)};
     dl_activity_host host = {0};
-    dl_activity_host_init(&host, activities, 8, strings, TEXTS);
-    assert_float_equal(host.call_ns, 52, 0);
+    dl_activity_host_init(&host, activities, 9, strings, TEXTS);
+    assert_float_equal(host.call_ns, 54, 0);
     assert_float_equal(host.sync_call_ns, 40, 0);
     assert_int_equal(host.calls.count, 3);
     const dl_host_summary *sync = &host.calls.items[0], *launch = &host.calls.items[1];
     assert_string_equal(sync->name, "cudaStreamSynchronize");
     assert_int_equal(sync->count, 2);
     assert_float_equal(sync->total_ns, 40, 0);
+    assert_float_equal(sync->p50_ns, 20, 0);
     assert_float_equal(sync->longest_ns, 30, 0);
     assert_string_equal(launch->name, "cudaLaunchKernel");
-    assert_int_equal(launch->count, 2);
-    assert_float_equal(launch->total_ns, 12, 0);
+    assert_int_equal(launch->count, 3);
+    assert_float_equal(launch->total_ns, 14, 0);
+    assert_float_equal(launch->p50_ns, 2, 0);
+    assert_float_equal(launch->longest_ns, 10, 0);
     assert_string_equal(host.calls.items[2].name, "cuLaunchKernel");
     assert_int_equal(host.syncs.count, 1);
     assert_float_equal(host.syncs.items[0].total_ns, 28, 0);

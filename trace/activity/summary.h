@@ -113,7 +113,7 @@ const dl_device_timeline *dl_activity_timeline_device(const dl_activity_timeline
 typedef struct dl_host_summary {
     const char *name; /* borrowed from the trace */
     uint64_t count;
-    double total_ns, longest_ns;
+    double total_ns, p50_ns, longest_ns;
 } dl_host_summary;
 
 typedef struct dl_host_list {

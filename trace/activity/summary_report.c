@@ -217,12 +217,13 @@ static void print_collectives(const dl_device_summary *device, size_t top, FILE 
 static void print_host_list(const dl_host_list *list, const char *title, size_t top, FILE *out)
 {
     if (list->count == 0) return;
-    fprintf(out, "\n%-38s%10s%11s%10s%10s\n", title, "count", "total", "mean", "longest");
+    fprintf(out, "\n%-34s%8s%10s%9s%9s%10s\n", title, "count", "total", "p50", "mean", "longest");
     for (size_t i = 0; i < list->count && i < top; i++) {
         const dl_host_summary *h = &list->items[i];
-        print_label(out, 38, h->name[0] != '\0' ? h->name : "-");
-        fprintf(out, "%10" PRIu64 "%11s%10s%10s\n", h->count, DL_NS_TEXT(h->total_ns),
-                DL_NS_TEXT(h->total_ns / (double)h->count), DL_NS_TEXT(h->longest_ns));
+        print_label(out, 34, h->name[0] != '\0' ? h->name : "-");
+        fprintf(out, "%8" PRIu64 "%10s%9s%9s%10s\n", h->count, DL_NS_TEXT(h->total_ns),
+                DL_NS_TEXT(h->p50_ns), DL_NS_TEXT(h->total_ns / (double)h->count),
+                DL_NS_TEXT(h->longest_ns));
     }
     print_left_out(out, list->count, top);
 }
@@ -536,9 +537,9 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
 static void write_host_list(dl_json *to, const char *key, const dl_host_list *list)
 {
     DL_JSON_LIST (to, key, i, list->count) {
-        dl_json_object(to, NULL, "name=%s count=%g total_ns=%g longest_ns=%g", list->items[i].name,
-                       (double)list->items[i].count, list->items[i].total_ns,
-                       list->items[i].longest_ns);
+        dl_json_object(to, NULL, "name=%s count=%g total_ns=%g p50_ns=%g longest_ns=%g",
+                       list->items[i].name, (double)list->items[i].count, list->items[i].total_ns,
+                       list->items[i].p50_ns, list->items[i].longest_ns);
     }
 }
 

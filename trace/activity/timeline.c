@@ -230,11 +230,21 @@ typedef struct call {
 
 DL_ORDER(by_total, dl_host_summary, DL_BY_DESCENDING(total_ns), DL_BY_TEXT(name));
 
+/* An activity's duration in the list's item. */
+typedef struct duration {
+    uint32_t item;
+    int64_t ns;
+} duration;
+
+DL_ORDER(by_item_and_ns, duration, DL_BY(item), DL_BY(ns));
+
 static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activities, size_t count,
                              char *const *strings, size_t string_count)
 {
     dl_host_list list = {0};
     uint32_t *places = dl_calloc(string_count, sizeof *places, "host activities");
+    duration *durations = NULL;
+    size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
         if (a->kind != kind) continue;
@@ -243,13 +253,21 @@ static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activitie
                 (dl_host_summary){.name = strings[a->name]};
             places[a->name] = (uint32_t)list.count;
         }
-        dl_host_summary *item = &list.items[places[a->name] - 1];
-        double duration_ns = (double)a->duration_ns;
-        item->count++;
-        item->total_ns += duration_ns;
-        if (duration_ns > item->longest_ns) item->longest_ns = duration_ns;
+        DL_APPEND(durations, found, "calls") = (duration){places[a->name] - 1, a->duration_ns};
+        list.items[places[a->name] - 1].total_ns += (double)a->duration_ns;
+        list.items[places[a->name] - 1].count++;
     }
     free(places);
+    dl_sort(durations, found, sizeof *durations, by_item_and_ns);
+    const duration *of = durations;
+    for (size_t i = 0; i < list.count; i++) {
+        dl_host_summary *item = &list.items[i];
+        const size_t last = (size_t)item->count - 1;
+        item->p50_ns = 0.5 * ((double)of[last / 2].ns + (double)of[(last + 1) / 2].ns);
+        item->longest_ns = (double)of[last].ns;
+        of += item->count;
+    }
+    free(durations);
     dl_sort(list.items, list.count, sizeof *list.items, by_total);
     return list;
 }
