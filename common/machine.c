@@ -394,7 +394,7 @@ static const dl_key rows[] = {
     QUANTITY(
         "tcp", "queue_ns", OF_NETWORK, dl_machine, tcp.queue_ns, TIMES, false,
         "what the queue before a port holds, as time at the port's rate (latency of tc's token "
-        "bucket); without queue_ns and queue_bytes there is no limit"),
+        "bucket), one packet at least; without queue_ns and queue_bytes there is no limit"),
     QUANTITY("tcp", "queue_bytes", OF_NETWORK, dl_machine, tcp.queue_bytes, WINDOW, false,
              "what it holds in addition (burst of tc's token bucket)"),
     QUANTITY("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,

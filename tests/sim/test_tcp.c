@@ -151,6 +151,19 @@ static void many_sockets_overflow_a_short_queue(void **state)
     assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.2914 * least_s * 1e9, 0.003);
 }
 
+/* One that is too short for a packet takes one, or the ring would never end. */
+static void every_queue_takes_a_packet(void **state)
+{
+    (void)state;
+    dl_tcp tcp = {
+        .sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001), .queue_bytes = KNOWN(9015)};
+    const double ns = ring_ns(&tcp, 1e9, 50e3, 2, false, 1e5);
+    tcp.queue_bytes.value = 1;
+    assert_within(ring_ns(&tcp, 1e9, 50e3, 2, false, 1e5), ns, 1e-9);
+    tcp = (dl_tcp){.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001), .queue_ns = KNOWN(0)};
+    assert_within(ring_ns(&tcp, 1e9, 50e3, 2, false, 1e5), ns, 1e-9);
+}
+
 /* A last message that is not whole waits for what the socket has before the port. In a ring of network
  * namespaces Linux took 1.42 times the bytes with that, the mean of nine rings, and 2.16 times, of four, without
  * (net.ipv4.tcp_autocorking = 0). */
@@ -313,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_broadcast_moves_its_bytes_once),
         cmocka_unit_test(a_window_a_round_trip),
         cmocka_unit_test(many_sockets_overflow_a_short_queue),
+        cmocka_unit_test(every_queue_takes_a_packet),
         cmocka_unit_test(a_message_waits_for_the_one_before),
         cmocka_unit_test(microseconds_do_not_matter),
         cmocka_unit_test(a_send_buffer_a_round_trip),
