@@ -754,11 +754,11 @@ void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config)
                                      .told_bytes = config->window_bytes};
     }
     for (int n = 0; n < config->nodes; n++) {
-        const double packet = hosts->payload_bytes + ACK_BYTES; /* fits, or nothing is ever sent */
+        const double least = hosts->payload_bytes + ACK_BYTES; /* else nothing is ever sent */
         const double bytes =
             config->edges[n].bytes_per_s * tcp->queue_ns.value / 1e9 + tcp->queue_bytes.value;
         const bool is_limited = tcp->queue_ns.known || tcp->queue_bytes.known;
-        hosts->queue_limit[n] = is_limited ? fmax(bytes, packet) : (double)INFINITY;
+        hosts->queue_limit[n] = is_limited ? fmax(bytes, least) : (double)INFINITY;
     }
 }
 
