@@ -60,7 +60,8 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_mode *mode = point->mode;
     const dl_gpu_options *options = scenario->gpu;
-    const bool collective = dl_scenario_is_collective(scenario, mode), several = point->workers > 1;
+    const bool collective = dl_scenario_is_collective(scenario, point),
+               several = point->workers > 1;
     const bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
     const bool slows = mode == &dl_mode_allreduce && lags(point);
     unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
@@ -69,7 +70,7 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     if (dl_point_workers_per_gpu(point) > 1) needs |= DL_NEED_SHARING;
     if (several && (slows || (collective && options->overlap))) needs |= DL_NEED_OVERLAP;
     if (collective || !(mode->needs & DL_NEED_PARAMETERS)) return needs;
-    if (options->where != DL_WHERE_CPU) return needs;
+    if (options->where == DL_WHERE_GPU) return needs;
     needs |= mode->needs & (DL_NEED_AVERAGE | DL_NEED_UPDATE);
     if (options->pageable) needs |= DL_NEED_PAGEABLE;
     if (several && mode->wait & DL_MODE_WAIT_BARRIER) needs |= DL_NEED_BARRIER;
@@ -322,7 +323,7 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     if (scenario->gpu == NULL) return (dl_gpu_memory){(double)NAN, (double)NAN};
     if (dl_point_is_split(point)) return dl_run_split_memory(scenario, costs, point);
     const bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
-    const bool served = exchanges && !dl_scenario_is_collective(scenario, point->mode);
+    const bool served = exchanges && !dl_scenario_is_collective(scenario, point);
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
     double *own_bytes = dl_calloc((size_t)point->workers, sizeof *own_bytes, "needs of GPUs");
     dl_run_share *shares = shares_of(scenario, costs, point);
@@ -450,7 +451,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .workers = config->point->workers,
         .server_threads = scenario->server_threads,
         .alone = mode == &dl_mode_none,
-        .collective = dl_scenario_is_collective(scenario, mode) && mode != &dl_mode_none,
+        .collective = dl_scenario_is_collective(scenario, config->point) && mode != &dl_mode_none,
         .overlap = scenario->gpu->overlap && (mode == &dl_mode_allreduce || mode == &dl_mode_ps),
         .ps = mode == &dl_mode_ps && !lags(config->point),
         .slows = config->point->workers > 1 && mode == &dl_mode_allreduce &&

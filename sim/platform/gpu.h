@@ -66,7 +66,9 @@
 
 extern const dl_platform dl_platform_gpu;
 
-typedef enum dl_where { DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_where;
+/* Auto: average and bmuf by all-reduces, as PyTorch's local SGD has it, where no workers share a GPU; all
+ * else with the first node's host. */
+typedef enum dl_where { DL_WHERE_AUTO, DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_where;
 
 #define DL_SHARDS_MAX 64
 #define DL_SHARDS_NODES (-1)

@@ -236,8 +236,7 @@ static void point_setting(char *text, size_t bytes, const dl_variant *variant,
             snprintf(text, bytes, "gpu:%d", gpu->where_gpu);
             return;
         }
-        found =
-            gpu != NULL && dl_scenario_is_collective(scenario, point->mode) ? "allreduce" : "cpu";
+        found = gpu != NULL && dl_scenario_is_collective(scenario, point) ? "allreduce" : "cpu";
         break;
     case COMPRESS: found = dl_compress_names[scenario->compression.kind]; break;
     case HOST_MEMORY:

@@ -460,9 +460,10 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
         [DL_LIMITS_OVERLAP] = "exchange does not run during the backward pass: it takes",
         [DL_LIMITS_BUCKETS] = "exchange starts when all gradients are ready: it takes",
         [DL_LIMITS_SERVER] = "averaging and the server's updates take",
-        [DL_LIMITS_PLACE] = "averages go through the memory of the first node's host; with where = "
-                            "allreduce, as PyTorch's local SGD has it, through an all-reduce of "
-                            "the GPUs. Copies take",
+        [DL_LIMITS_PLACE] =
+            "averages are an all-reduce of the GPUs, as PyTorch's local SGD has it; "
+            "with where = cpu they go through the memory of the first node's "
+            "host. Copies take",
     };
     const bool on_cores = variant->scenario.gpu == NULL;
     if (limits == DL_LIMITS_NOISE && !on_cores)
@@ -471,6 +472,10 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
                      "chance"
                    : "steps do not vary and GPUs of one model are equal ([spread] gpu_frac), so no "
                      "worker is late by chance";
+    if (limits == DL_LIMITS_PLACE && !dl_scenario_is_collective(&variant->scenario, &row->point))
+        return "averages go through the memory of the first node's host; with where = allreduce, "
+               "as "
+               "PyTorch's local SGD has it, through an all-reduce of the GPUs. Copies take";
     if (limits == DL_LIMITS_INPUT_CORES && given)
         return "busy whenever batches can be made; GPUs wait for input";
     if (limits == DL_LIMITS_LOADERS && variant->scenario.input.loaders == 0)
@@ -493,7 +498,9 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
                          (mode == &dl_mode_allreduce || mode == &dl_mode_ps) &&
                          row->point.option[DL_SYNC_LAG] == 0;
     const bool server =
-        mode->options & 1u << DL_SYNC_SERVER_THREADS && (gpu == NULL || gpu->where == DL_WHERE_CPU);
+        mode->options & 1u << DL_SYNC_SERVER_THREADS &&
+        (gpu == NULL || (gpu->where != DL_WHERE_GPU &&
+                         !dl_scenario_is_collective(&variant->scenario, &row->point)));
     *column = NULL;
     if (row->error != NULL) return 0;
     switch (limits) {
@@ -525,7 +532,7 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
         return server && row->point.workers > 1 ? part[DL_PART_AVERAGING] : 0;
     case DL_LIMITS_PLACE:
         *column = "communication_frac";
-        return gpu != NULL && gpu->where == DL_WHERE_CPU && row->point.workers > 1 &&
+        return gpu != NULL && gpu->where != DL_WHERE_GPU && row->point.workers > 1 &&
                        (mode == &dl_mode_average || mode == &dl_mode_bmuf)
                    ? part[DL_PART_COMMUNICATION]
                    : 0;

@@ -162,7 +162,7 @@ static void write_keys(dl_csv_writer *writer, const dl_study *study, const dl_ro
 /* A comment with the machine and the settings. */
 static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
 {
-    static const char *const places[] = {"cpu", "gpu:", "allreduce"};
+    static const char *const places[] = {"auto", "cpu", "gpu:", "allreduce"};
     char gpu[16] = "", shards[16] = "workers";
     if (options->shards == DL_SHARDS_NODES) snprintf(shards, sizeof shards, "nodes");
     if (options->where == DL_WHERE_GPU) snprintf(gpu, sizeof gpu, "%d", options->where_gpu);

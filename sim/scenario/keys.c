@@ -314,9 +314,12 @@ static const dl_key rows[] = {
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
      .help = "of each shard; on cores at most all workers of a point"},
-    {"sync", "where", OWN, .form = "cpu, gpu:K, allreduce", .fallback = "cpu",
+    {"sync", "where", OWN, .form = "auto, cpu, gpu:K, allreduce", .fallback = "auto",
      .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',', .limits = DL_LIMITS_PLACE,
-     .help = "of the server; on GPUs also gpu:K (K over all nodes) and, for averages, allreduce"},
+     .help = "of the server; on GPUs also gpu:K (K over all nodes) and, for averages, allreduce; "
+             "auto: average and bmuf by allreduce where no workers share a GPU, server_threads and "
+             "[exchange] shards are not given, and the costs have no [average] of host memory; else "
+             "cpu"},
     {"sync", "interval_by_speed", FLAG, .fallback = "no", SCENARIO(interval_by_speed),
      .group = DL_TAKE_OPTION(DL_SYNC_BY_SPEED), .sweep = ',',
      .help = "the fastest worker does interval local steps, every other one as many as it can in "

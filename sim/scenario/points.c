@@ -103,9 +103,19 @@ static bool is_among(const dl_point *points, size_t count, const dl_point *point
     return false;
 }
 
-bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_mode *mode)
+/* Averages can be all-reduced; who waits for a lock, or has the server update, needs a server. */
+static bool can_reduce(const dl_mode *mode)
 {
-    return mode == &dl_mode_allreduce || scenario->gpu->where == DL_WHERE_ALLREDUCE;
+    return mode->needs & DL_NEED_AVERAGE && !(mode->wait & DL_MODE_WAIT_LOCK);
+}
+
+bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point)
+{
+    const dl_mode *mode = point->mode;
+    const dl_where where = scenario->gpu->where;
+    if (mode == &dl_mode_allreduce || where == DL_WHERE_ALLREDUCE) return true;
+    return where == DL_WHERE_AUTO && mode->wait & DL_MODE_WAIT_BARRIER && can_reduce(mode) &&
+           point->gpu_count == 0;
 }
 
 /* --- lists of swept values ------------------------------------------------------------------ */
@@ -279,17 +289,13 @@ static dl_status check_required(const dl_ini *ini, const dl_sweep_lists *lists, 
     return DL_OK;
 }
 
-/* Averages can be all-reduced; who waits for a lock, or has the server update, needs a server. */
-static bool can_reduce(const dl_mode *mode)
-{
-    return mode->needs & DL_NEED_AVERAGE && !(mode->wait & DL_MODE_WAIT_LOCK);
-}
-
 static dl_status read_place(dl_gpu_options *gpu, const dl_sweep_list *modes, const char *text,
                             dl_error *err)
 {
-    static const char *const places[] = {"cpu", "gpu:0", "allreduce"};
-    if (strcmp(text, "cpu") == 0) return DL_OK;
+    static const char *const places[] = {"auto", "cpu", "gpu:0", "allreduce"};
+    const bool on_host = strcmp(text, "cpu") == 0;
+    if (on_host && gpu != NULL) gpu->where = DL_WHERE_CPU;
+    if (on_host || strcmp(text, "auto") == 0) return DL_OK;
     if (gpu == NULL) {
         return dl_error_set(err, DL_ERR_DATA, "without [machine] file, cpu is the only place");
     }
@@ -303,7 +309,7 @@ static dl_status read_place(dl_gpu_options *gpu, const dl_sweep_list *modes, con
     }
     if (strcmp(text, "allreduce") != 0) {
         char hint[160];
-        dl_names_hint(hint, sizeof hint, text, places, 3);
+        dl_names_hint(hint, sizeof hint, text, places, 4);
         return dl_error_set(err, DL_ERR_NAME, "unknown place%s", hint);
     }
     gpu->where = DL_WHERE_ALLREDUCE;
@@ -475,7 +481,7 @@ static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
     const double lag = point->option[DL_SYNC_LAG], interval = point->option[DL_SYNC_INTERVAL];
     const dl_ini_entry *lag_entry = lists->option[DL_SYNC_LAG].entry;
     if (point->gpu_count > 0 && point->mode != &dl_mode_none &&
-        dl_scenario_is_collective(scenario, point->mode)) {
+        dl_scenario_is_collective(scenario, point)) {
         return dl_ini_error(
             ini, lists->workers.entry, DL_ERR_DATA, err,
             "%d workers share %d GPU%s: collectives have one rank on each, as NCCL "

@@ -137,8 +137,8 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores,
 
 void dl_scenario_free(dl_scenario *scenario);
 
-/* Whether the GPUs of a mode exchange by collectives, without a server. */
-bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_mode *mode);
+/* Whether the GPUs of a point exchange by collectives, without a server. */
+bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point);
 
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);

@@ -448,6 +448,18 @@ static bool gives_overlap(const dl_scenario *scenario)
     return gives(scenario, "exchange", "overlap");
 }
 
+/* Averages where the costs are of: with costs of averaging in host memory there, as dlprof train has it, and
+ * with a server's threads or shards. */
+static void take_place(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    const dl_costs *costs = &variant->costs;
+    if (scenario->gpu == NULL || scenario->gpu->where != DL_WHERE_AUTO) return;
+    if (costs->average.read_bytes_per_s.known || gives(scenario, "sync", "server_threads") ||
+        gives(scenario, "exchange", "shards"))
+        scenario->gpu->where = DL_WHERE_CPU;
+}
+
 /* A step's parts in turn as in the program that the costs are of, where the scenario leaves it
  * open. */
 static void take_turns(dl_variant *variant)
@@ -631,6 +643,7 @@ static dl_status read_costs(dl_variant *variant, dl_error *err)
     if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
     if (scenario->samples_per_s > 0 && scenario->gpu != NULL && costs->parameter_bytes > 0)
         dl_costs_assume_buckets(costs);
+    take_place(variant);
     take_overlap(variant);
     take_turns(variant);
     choose_processes(scenario, costs);

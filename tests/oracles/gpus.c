@@ -42,13 +42,14 @@ static const amounts cases[] = {
     {"allreduce, topk", "[sync]\nmode = allreduce\n" RING "compress = topk\ntopk_frac = 0.01\n",
      STEPS, STEPS *N *(N - 1) * TOP_K},
     {"allreduce, lag 1", "[sync]\nmode = allreduce\nlag = 1\n" RING, STEPS, STEPS * 2 * (N - 1)},
-    {"average", "[sync]\nmode = average\ninterval = 4\n", STEPS / 4, STEPS / 4 * 2 * N},
+    {"average", "[sync]\nmode = average\nwhere = cpu\ninterval = 4\n", STEPS / 4,
+     STEPS / 4 * 2 * N},
     {"average by all-reduce", "[sync]\nmode = average\nwhere = allreduce\ninterval = 4\n" RING,
      STEPS / 4, STEPS / 4 * 2 * (N - 1)},
     {"ksync", "[sync]\nmode = ksync\nk = 4\n", STEPS, STEPS * 2 * N},
     /* The first three bring a gradient and begin another one, which is cut: two steps an update. */
     {"kbatchsync", "[sync]\nmode = kbatchsync\nk = 4\n", STEPS / 2, STEPS / 2 * 2 * N},
-    {"bmuf", "[sync]\nmode = bmuf\ninterval = 4\n", STEPS / 4, STEPS / 4 * 2 * N},
+    {"bmuf", "[sync]\nmode = bmuf\nwhere = cpu\ninterval = 4\n", STEPS / 4, STEPS / 4 * 2 * N},
 };
 
 static void check(const amounts *c, const char *where, const char *machine)

@@ -39,6 +39,7 @@ model = resnet50
 batch_per_worker = 32
 [sync]
 mode = allreduce, average
+where = cpu
 interval = 4
 [noise]
 kind = lognormal

@@ -420,7 +420,7 @@ static void make_hosted(made *m, int seed)
     snprintf(m->text, sizeof m->text,
              "[scenario]\nsteps = %d\nwarmup = %d\nseed = %d\n[machine]\nfile = %s\nworkers = %d\n"
              "ahead = %d\n%s[workload]\ncosts = c.ini\nbatch_per_worker = 1\n"
-             "[sync]\nmode = %s%s[noise]\n%s",
+             "[sync]\nwhere = cpu\nmode = %s%s[noise]\n%s",
              steps, warmup, seed, path, workers, below(m, 4), gpus, mode, threads,
              server_noises[below(m, (int)DL_LENGTH(server_noises))]);
     m->scenario = fixture_scenario("%s", m->text);

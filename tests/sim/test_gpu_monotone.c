@@ -11,7 +11,7 @@ static const char *const machines[] = {"z10pe_2x1080ti", "p2.8xlarge",      "gce
 static const char *const exchanges[] = {
     "mode = ps\n",
     "mode = ps\nwhere = gpu:0\n",
-    "mode = average\ninterval = 2\nserver_threads = 2\n",
+    "mode = average\nwhere = cpu\ninterval = 2\nserver_threads = 2\n",
     "mode = allreduce\n[exchange]\nalgorithm = ring\n",
     "mode = allreduce\n[exchange]\nbucket_bytes = 3000000\n",
     "mode = ps\n[exchange]\nshards = 2\ncompress = fp16\n",

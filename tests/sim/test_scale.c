@@ -40,8 +40,9 @@ static int64_t pooled(const dl_run_result *r, int staleness)
 static void tallies_agree_with_logs(void **state)
 {
     (void)state;
-    static const char *const modes[] = {"async",         "softsync",  "ssp\nbound = 3",
-                                        "kasync\nk = 3", "allreduce", "average\ninterval = 5"};
+    static const char *const modes[] = {"async",          "softsync",
+                                        "ssp\nbound = 3", "kasync\nk = 3",
+                                        "allreduce",      "average\nwhere = cpu\ninterval = 5"};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         dl_run_result kept = run_with_logs_of(modes[m], 0), counted = run_with_logs_of(modes[m], 1);
         assert_true(kept.throughput_per_s == counted.throughput_per_s);
@@ -107,7 +108,7 @@ static void updates_of_many_workers_take_the_port(void **state)
 static void averages_of_many_workers_take_the_port(void **state)
 {
     (void)state;
-    dl_run_result r = run_many("mode = average\ninterval = 3\n");
+    dl_run_result r = run_many("mode = average\nwhere = cpu\ninterval = 3\n");
     assert_int_equal(r.updates, 2);
     assert_near(r.usage.link_frac, 2 * 80e-6 * (MANY - 1) / r.span_s, 1e-9);
     assert_near(r.span_s, 2 * (16 + 8 + 16), 1e-3);

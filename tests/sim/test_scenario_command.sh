@@ -125,8 +125,8 @@ expect 0 "from the command line
 expect 2 "4 workers, but 2 GPUs: gpus lists those that workers share" \
     --samples-per-s 334 --parameters 25.6M --batch-per-worker 32 --machine z10pe_2x1080ti --workers 4
 
-# Averages go through a server unless the scenario says otherwise, which is said where it takes time.
-expect 0 "default [sync] where = cpu: averages go through the memory of the first node's host" "${number[@]}" \
+# Averages are an all-reduce unless the scenario says otherwise, which is said where it takes time.
+expect 0 "default [sync] where = auto: averages are an all-reduce of the GPUs" "${number[@]}" \
     --workers 32 --mode average --interval 10
 averaged=$("$tested" "${number[@]}" --workers 32 --mode average --set sync.where=allreduce)
 [[ $averaged == *"[sync] where"* ]] && { echo "FAIL: a default that is given: $averaged"; failures=$((failures + 1)); }

@@ -31,7 +31,7 @@ static void defaults(void **state)
     assert_int_equal(s.points[1].cores, DL_CORES_GPU);
     assert_int_equal(gpu->dispatch, DL_DISPATCH_PER_GPU);
     assert_int_equal(gpu->ahead, 1);
-    assert_int_equal(gpu->where, DL_WHERE_CPU);
+    assert_int_equal(gpu->where, DL_WHERE_AUTO);
     assert_int_equal(gpu->shards, 1);
     assert_string_equal(gpu->algorithm, "auto");
     assert_int_equal(gpu->fidelity, DL_FIDELITY_PHASE);
@@ -151,9 +151,13 @@ static void needs_follow_mode_and_place(void **state)
         {"workers = 1\n" WORK "[sync]\nmode = ps\n", EXCHANGE | DL_NEED_UPDATE},
         {"workers = 2\n" WORK "[sync]\nmode = async\n", EXCHANGE | DL_NEED_UPDATE | DL_NEED_LOCK},
         {"workers = 2\n" WORK "[sync]\nmode = async\nwhere = gpu:0\n", EXCHANGE},
-        {"workers = 2\npageable = yes\n" WORK "[sync]\nmode = average\naverage_state = yes\n",
+        {"workers = 2\npageable = yes\n" WORK
+         "[sync]\nmode = average\nwhere = cpu\naverage_state = yes\n",
          EXCHANGE | DL_NEED_AVERAGE | DL_NEED_STATE | DL_NEED_BARRIER | DL_NEED_PAGEABLE},
         {"workers = 2\n" WORK "[sync]\nmode = average\nwhere = allreduce\n", EXCHANGE},
+        {"workers = 2\n" WORK "[sync]\nmode = average\n", EXCHANGE},
+        {"workers = 4\ngpus = 0, 1\n" WORK "[sync]\nmode = average\n",
+         EXCHANGE | DL_NEED_AVERAGE | DL_NEED_BARRIER | DL_NEED_SHARING},
         {"workers = 2\n" WORK "[sync]\nmode = allreduce\n", EXCHANGE},
         {"workers = 2\n" WORK "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\n",
          EXCHANGE | DL_NEED_OVERLAP},
