@@ -283,7 +283,11 @@ dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, dl_err
     if (status != DL_OK) return status;
     scenario->noise = DL_NOISE_NONE;
     scenario->sigma = 0;
-    if (scenario->gpu != NULL) scenario->gpu->input_varies = false;
+    if (scenario->gpu != NULL) {
+        scenario->gpu->input_varies = false;
+        /* Costs of averaging in host memory are in the file or sought, and then in the file. */
+        if (scenario->gpu->where == DL_WHERE_AUTO) scenario->gpu->where = DL_WHERE_CPU;
+    }
     return DL_OK;
 }
 

@@ -305,7 +305,7 @@ static void test_rates_are_fitted(void **state)
 static void test_machine_numbers_are_fitted(void **state)
 {
     (void)state;
-    const char *sync = "mode = average\nwhere = cpu\n";
+    const char *sync = "mode = average\n"; /* in host memory, where that is left open */
     write_scenario_of(MACHINE_COSTS "[machine link x16]\nbytes_per_s = 7e9\n"
                                     "[machine host]\nroot_bytes_per_s = 9e9\n",
                       sync);
