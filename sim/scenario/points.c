@@ -114,8 +114,7 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
     const dl_mode *mode = point->mode;
     const dl_where where = scenario->gpu->where;
     if (mode == &dl_mode_allreduce || where == DL_WHERE_ALLREDUCE) return true;
-    return where == DL_WHERE_AUTO && mode->wait & DL_MODE_WAIT_BARRIER && can_reduce(mode) &&
-           point->gpu_count == 0;
+    return where == DL_WHERE_AUTO && can_reduce(mode) && point->gpu_count == 0;
 }
 
 /* --- lists of swept values ------------------------------------------------------------------ */

@@ -128,6 +128,10 @@ expect 2 "4 workers, but 2 GPUs: gpus lists those that workers share" \
 # Averages are an all-reduce unless the scenario says otherwise, which is said where it takes time.
 expect 0 "default [sync] where = auto: averages are an all-reduce of the GPUs" "${number[@]}" \
     --workers 32 --mode average --interval 10
+for server in sync.server_threads=2 exchange.shards=2; do
+    expect 0 "default [sync] where = auto: averages go through the memory of the first node's host" \
+        "${number[@]}" --workers 32 --mode average --interval 10 --set $server
+done
 averaged=$("$tested" "${number[@]}" --workers 32 --mode average --set sync.where=allreduce)
 [[ $averaged == *"[sync] where"* ]] && { echo "FAIL: a default that is given: $averaged"; failures=$((failures + 1)); }
 
