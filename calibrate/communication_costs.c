@@ -94,8 +94,8 @@ typedef struct shared_times {
     double push_ns, average_ns, pull_ns;
 } shared_times;
 
-/* The trimmed mean of the samples of that kind of the model's size, by one thread, of so many
- * vectors (0: any), from bench `from` up to `to`; 0 if there are none. */
+/* The trimmed mean of the samples of that kind and of the model's size, by one thread, of `vectors`
+ * vectors (0: any number), in the benches from `from` up to `to`; 0 if there are none. */
 static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint32_t vectors,
                             size_t from, size_t to)
 {

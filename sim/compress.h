@@ -28,7 +28,7 @@ typedef struct dl_compression {
 double dl_compress_bytes(const dl_compression *compression, double bytes);
 
 /* Bytes of memory read and written to make a message of a vector of `bytes`, with error feedback;
- * and to make a vector of so many messages of that size. None where nothing is compressed. */
+ * and to make a vector of that many messages of that size. None where nothing is compressed. */
 double dl_compress_traffic(const dl_compression *compression, double bytes);
 double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages);
 

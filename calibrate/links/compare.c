@@ -69,7 +69,7 @@ static double probe_ns(const dl_links *links, const probe *p)
 
 /* --- values that are assumed ------------------------------------------------------------------ */
 
-/* A value of which a tenth more or less changes the time by a fiftieth is one that it rests on. */
+/* A time rests on a value if a change of the value by 10 % changes it by 2 % or more. */
 #define CHANGE 1.1
 #define MATTERS 0.2
 

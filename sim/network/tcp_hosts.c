@@ -417,7 +417,7 @@ static void note_limit(tcp_socket *s)
     s->most_until = s->next;
 }
 
-/* Sends what the window allows, at most so many bursts. After a pause of more than a timeout the window
+/* Sends what the window allows, at most `bursts` of them. After a pause longer than a timeout the window
  * starts anew. A socket with nothing on its way, which the port has refused or the receiver's window has no
  * room for, asks again after its timeout. */
 static void push_bursts(dl_tcp_hosts *h, tcp_socket *s, int bursts)

@@ -79,8 +79,8 @@ typedef struct served {
     double moved_bytes, sent_bytes;
     int staying; /* the first workers copy within their domain (dl_machine_domain), the others do
                     not */
-    bool meets;  /* all meet for an exchange: ps, average */
-    bool with_update; /* they update in each step: average */
+    bool waits_for_all; /* at a barrier before an exchange: ps, average */
+    bool with_update;   /* they update in each step: average */
     bool counts; /* an update needs `needed` gradients: softsync, kbatchasync; else async, ssp */
     int64_t needed;
     double bound;
@@ -111,7 +111,8 @@ static void join_hub(served *s, int which, int worker)
     const int number = which << WORKER_BITS | worker;
     s->team->engine.now_ns = s->events.now_ns;
     if (which == MEMORY) {
-        dl_gpu_hub_serve(s->hub, s->meets ? worker : 0, s->ways[MEMORY].bytes, on_hub, s, number);
+        dl_gpu_hub_serve(s->hub, s->waits_for_all ? worker : 0, s->ways[MEMORY].bytes, on_hub, s,
+                         number);
     } else {
         dl_gpu_hub_copy(s->hub, worker, which, s->ways[which].bytes, on_hub, s, number);
     }
@@ -241,7 +242,7 @@ static void start_step(served *s, int worker)
     dl_team *team = s->team;
     const int64_t lag = a->steps_done - s->least_clock;
     if (lag > team->clock_lag_max) team->clock_lag_max = lag;
-    if (s->meets) {
+    if (s->waits_for_all) {
         const int64_t drift = a->steps_done % s->interval;
         if (drift > team->drift_max) team->drift_max = drift;
         team->drift_sum += drift;
@@ -355,14 +356,15 @@ static void end_step(served *s, int worker)
     dl_team *team = s->team;
     if (team->config.keeps_logs) {
         dl_team_step_log(team, worker)[a->steps_done] = s->events.now_ns - a->step_start_ns;
-        if (s->meets) dl_team_staleness_log(team, worker)[a->steps_done] = DL_NO_STALENESS_YET;
+        if (s->waits_for_all)
+            dl_team_staleness_log(team, worker)[a->steps_done] = DL_NO_STALENESS_YET;
     } else if (a->is_measured) {
         dl_tally_add(&team->tallies.steps, s->events.now_ns - a->step_start_ns);
     }
     a->steps_done++;
     a->started--;
     a->launched--;
-    if (s->meets) advance_clock(s, a->steps_done);
+    if (s->waits_for_all) advance_clock(s, a->steps_done);
     if (team->config.warmup > 0) end_warm_up(s, worker);
     try_launch(s, worker);
     const bool is_done = a->steps_done == team->config.steps;
@@ -394,7 +396,7 @@ static bool is_within_bound(const served *s, int worker)
 /* Those who waited for the slowest go on. */
 static void wake(served *s)
 {
-    if (s->meets || (s->woken_clock == s->least_clock && !s->team->stopping)) return;
+    if (s->waits_for_all || (s->woken_clock == s->least_clock && !s->team->stopping)) return;
     int left = 0;
     for (int i = 0; i < s->waiting_count; i++) {
         const int worker = s->waiting[i];
@@ -532,11 +534,11 @@ static void on_applied(served *s, int worker)
 
 /* --- all together ---------------------------------------------------------------------------- */
 
-/* Stages of an exchange: all meet, the first workers have the server sum or average, all meet
- * again. */
+/* Stages of an exchange: a barrier of all, the first workers have the server sum or average, a
+ * barrier of all again. */
 enum { BEFORE_SERVING, AFTER_SERVING };
 
-static void meet(served *s, int worker)
+static void reach_barrier(served *s, int worker)
 {
     s->waiting[s->waiting_count++] = worker;
     if (s->waiting_count < s->workers) return;
@@ -545,7 +547,7 @@ static void meet(served *s, int worker)
     s->waiting_count = 0;
 }
 
-static void after_meeting(served *s, int worker)
+static void after_barrier(served *s, int worker)
 {
     dl_worker *a = &s->agents[worker];
     if (a->stage == BEFORE_SERVING) {
@@ -553,7 +555,7 @@ static void after_meeting(served *s, int worker)
         if (worker < s->threads) {
             dl_gpu_events_after(&s->events, SERVE, worker);
         } else {
-            meet(s, worker);
+            reach_barrier(s, worker);
         }
         return;
     }
@@ -567,7 +569,7 @@ static void end_work(served *s, int worker)
 {
     dl_worker *a = &s->agents[worker];
     a->state = IDLE;
-    if (s->meets && (a->steps_done + 1) % s->interval != 0) {
+    if (s->waits_for_all && (a->steps_done + 1) % s->interval != 0) {
         end_step(s, worker);
         return;
     }
@@ -577,8 +579,8 @@ static void end_work(served *s, int worker)
 static void on_release(served *s, int worker)
 {
     account(s, &s->agents[worker], DL_SPENT_WAITING);
-    if (s->meets) {
-        after_meeting(s, worker);
+    if (s->waits_for_all) {
+        after_barrier(s, worker);
     } else {
         take_lock(s, worker);
     }
@@ -592,12 +594,12 @@ static void on_copied(served *s, int which, int worker)
         end_step(s, worker);
     } else if (which == MEMORY && s->counts) {
         on_counted(s, worker);
-    } else if (which == MEMORY && !s->meets) {
+    } else if (which == MEMORY && !s->waits_for_all) {
         on_applied(s, worker);
     } else {
         account(s, a, which == WAY_IN ? DL_SPENT_COPIES : DL_SPENT_AVERAGE);
-        if (s->meets) {
-            meet(s, worker);
+        if (s->waits_for_all) {
+            reach_barrier(s, worker);
         } else {
             take_lock(s, worker);
         }
@@ -700,9 +702,9 @@ static void find_slow(served *s)
 static dl_exchange exchange_of(const served *s)
 {
     return (dl_exchange){
-        .kind = !s->meets        ? DL_APPLY
-                : s->with_update ? DL_AVERAGE
-                                 : DL_SUM,
+        .kind = !s->waits_for_all ? DL_APPLY
+                : s->with_update  ? DL_AVERAGE
+                                  : DL_SUM,
         .gradients = s->needed > 1 ? s->needed : 1,
         .with_state = s->with_update && s->team->config.average_state,
     };
@@ -799,7 +801,7 @@ static void give_worker(const served *s, int worker)
 /* Exchanges that the worker has done. */
 static int64_t exchanges_of(const served *s, int worker)
 {
-    return s->agents[worker].steps_done / (s->meets ? s->interval : 1);
+    return s->agents[worker].steps_done / (s->waits_for_all ? s->interval : 1);
 }
 
 static void note_hub(served *s)
@@ -883,7 +885,8 @@ bool dl_gpus_serve_directly(dl_team *team)
         .noise = &team->noise,
         .workers = config->workers,
         .owner = -1,
-        .meets = config->coupling == DL_COUPLING_PARAMETERS || config->coupling == DL_COUPLING_SUMS,
+        .waits_for_all =
+            config->coupling == DL_COUPLING_PARAMETERS || config->coupling == DL_COUPLING_SUMS,
         .with_update = config->coupling == DL_COUPLING_PARAMETERS,
         .counts = config->coupling == DL_COUPLING_SOME,
         .needed = config->update_gradients,
@@ -893,10 +896,10 @@ bool dl_gpus_serve_directly(dl_team *team)
     };
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const dl_network_driver driver = {settle_hub, end_in_hub, &s};
-    s.threads = s.meets ? dl_gpus_serving_slices(gpus) : 1;
+    s.threads = s.waits_for_all ? dl_gpus_serving_slices(gpus) : 1;
     if (!find_domains(&s) || !set_bytes(&s) || (!on_host && !find_ways(&s))) return false;
     if (on_host) make_hub(&s, &driver);
-    s.serving_ns = on_host || s.meets ? DL_NS_MAX : find_serving_ns(&s);
+    s.serving_ns = on_host || s.waits_for_all ? DL_NS_MAX : find_serving_ns(&s);
     set_delays(&s);
     s.queue = dl_calloc(workers, sizeof *s.queue, "lock queue");
     s.waiting = dl_calloc(workers, sizeof *s.waiting, "waiting workers");
