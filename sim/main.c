@@ -17,6 +17,7 @@
 #include "common/units.h"
 #include "sim/network/machine_graph.h"
 #include "sim/report/advise.h"
+#include "sim/report/columns.h"
 #include "sim/report/index.h"
 #include "sim/report/notes.h"
 #include "sim/report/page.h"
@@ -43,7 +44,7 @@ typedef struct settings {
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
     const char *html, *index, *left_out, *json;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
-    bool check, quiet, keys, markdown, machines, explain;
+    bool check, quiet, keys, columns, markdown, machines, explain;
     const char *save;
     const char *solve, *target;
     bool advise;
@@ -755,6 +756,8 @@ static const dl_option own_options[] = {
                        "List the keys of scenarios, machine and cost files; of one section where "
                        "its name replaces SCENARIO."),
     DL_OPTION_ROW_FLAG("markdown", 0, settings, markdown, "With --keys: as docs/keys.md."),
+    DL_OPTION_ROW_FLAG("columns", 0, settings, columns,
+                       "List the columns of results, as docs/columns.md."),
     DL_OPTION_ROW_FLAG("machines", 0, settings, machines,
                        "List the machines that --machine knows."),
     DL_OPTION_ROW_FLAG("workloads", 0, settings, workloads,
@@ -787,6 +790,10 @@ static dl_status run_listing(const settings *set, const dl_text_list *positional
     *done = true;
     if (set->keys) return print_keys(first, set->markdown, err);
     if (set->machines) return dl_machines_print(stdout, err);
+    if (set->columns) {
+        dl_columns_reference(stdout);
+        return DL_OK;
+    }
     if (set->workloads) {
         dl_architectures_print(stdout);
         return DL_OK;

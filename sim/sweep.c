@@ -14,37 +14,36 @@
 #include "common/units.h"
 #include "sim/shares.h"
 
-/* --- a row's figures ------------------------------------------------------------------------ */
-
-const dl_row_column dl_row_columns[DL_ROW_COLUMNS] = {
-    {"step_mean_s", offsetof(dl_row, mean.step_mean_s)},
-    {"step_p50_s", offsetof(dl_row, mean.step_p50_s)},
-    {"step_p99_s", offsetof(dl_row, mean.step_p99_s)},
-    {"step_sd_s", offsetof(dl_row, mean.step_sd_s)},
-    {"throughput_per_s", offsetof(dl_row, mean.throughput_per_s)},
-    {"throughput_low_per_s", offsetof(dl_row, low_per_s)},
-    {"throughput_high_per_s", offsetof(dl_row, high_per_s)},
-    {"speedup", offsetof(dl_row, speedup)},
-    {"speedup_low", offsetof(dl_row, speedup_low)},
-    {"speedup_high", offsetof(dl_row, speedup_high)},
-    {"efficiency", offsetof(dl_row, efficiency)},
-    {"compute_frac", offsetof(dl_row, mean.part_frac[DL_PART_COMPUTE])},
-    {"dispatch_frac", offsetof(dl_row, mean.part_frac[DL_PART_DISPATCH])},
-    {"communication_frac", offsetof(dl_row, mean.part_frac[DL_PART_COMMUNICATION])},
-    {"averaging_frac", offsetof(dl_row, mean.part_frac[DL_PART_AVERAGING])},
-    {"waiting_frac", offsetof(dl_row, mean.part_frac[DL_PART_WAITING])},
-    {"input_frac", offsetof(dl_row, mean.part_frac[DL_PART_INPUT])},
-    {"applied_frac", offsetof(dl_row, mean.applied_frac)},
-    {"updates_per_s", offsetof(dl_row, mean.updates_per_s)},
-    {"staleness_mean", offsetof(dl_row, staleness_mean)},
-    {"staleness_sd", offsetof(dl_row, staleness_sd)},
-    {"staleness_p50", offsetof(dl_row, staleness_p50)},
-    {"staleness_p90", offsetof(dl_row, staleness_p90)},
-    {"staleness_p99", offsetof(dl_row, staleness_p99)},
-    {"staleness_max", offsetof(dl_row, staleness_max)},
-    {"drift_steps_mean", offsetof(dl_row, mean.drift_steps_mean)},
-    {"drift_steps_max", offsetof(dl_row, mean.drift_steps_max)},
-    {"clock_lag_max", offsetof(dl_row, mean.clock_lag_max)},
+/* A row's figures, which are NaN where it was not run. */
+static const size_t figures[] = {
+    offsetof(dl_row, mean.step_mean_s),
+    offsetof(dl_row, mean.step_p50_s),
+    offsetof(dl_row, mean.step_p99_s),
+    offsetof(dl_row, mean.step_sd_s),
+    offsetof(dl_row, mean.throughput_per_s),
+    offsetof(dl_row, low_per_s),
+    offsetof(dl_row, high_per_s),
+    offsetof(dl_row, speedup),
+    offsetof(dl_row, speedup_low),
+    offsetof(dl_row, speedup_high),
+    offsetof(dl_row, efficiency),
+    offsetof(dl_row, mean.part_frac[DL_PART_COMPUTE]),
+    offsetof(dl_row, mean.part_frac[DL_PART_DISPATCH]),
+    offsetof(dl_row, mean.part_frac[DL_PART_COMMUNICATION]),
+    offsetof(dl_row, mean.part_frac[DL_PART_AVERAGING]),
+    offsetof(dl_row, mean.part_frac[DL_PART_WAITING]),
+    offsetof(dl_row, mean.part_frac[DL_PART_INPUT]),
+    offsetof(dl_row, mean.applied_frac),
+    offsetof(dl_row, mean.updates_per_s),
+    offsetof(dl_row, staleness_mean),
+    offsetof(dl_row, staleness_sd),
+    offsetof(dl_row, staleness_p50),
+    offsetof(dl_row, staleness_p90),
+    offsetof(dl_row, staleness_p99),
+    offsetof(dl_row, staleness_max),
+    offsetof(dl_row, mean.drift_steps_mean),
+    offsetof(dl_row, mean.drift_steps_max),
+    offsetof(dl_row, mean.clock_lag_max),
 };
 
 /* The runs of one point. */
@@ -285,8 +284,8 @@ static void set_unfit_figures(dl_row *row)
                   dl_format_bytes(needs, sizeof needs, memory->needs_bytes),
                   dl_format_bytes(has, sizeof has, memory->has_bytes),
                   dl_format_bytes(over, sizeof over, memory->needs_bytes - memory->has_bytes));
-    for (int f = 0; f < DL_ROW_COLUMNS; f++)
-        *(double *)(void *)((char *)row + dl_row_columns[f].offset) = (double)NAN;
+    for (size_t f = 0; f < DL_LENGTH(figures); f++)
+        *(double *)(void *)((char *)row + figures[f]) = (double)NAN;
     row->mean.tail_frac = row->mean.usage.busiest_frac = row->mean.usage.link_frac = (double)NAN;
 }
 

@@ -54,20 +54,6 @@ typedef struct dl_row {
     char *error;              /* why the point was not run, else NULL; then all figures are NaN */
 } dl_row;
 
-/* Figures of a row that results show, by the name of their column. */
-typedef struct dl_row_column {
-    const char *name;
-    size_t offset; /* of the double in a dl_row */
-} dl_row_column;
-
-#define DL_ROW_COLUMNS 28
-extern const dl_row_column dl_row_columns[DL_ROW_COLUMNS];
-
-static inline double dl_row_number(const dl_row *row, int figure)
-{
-    return *(const double *)(const void *)((const char *)row + dl_row_columns[figure].offset);
-}
-
 typedef enum dl_influence_kind {
     DL_INFLUENCE_VALUE,   /* of the costs */
     DL_INFLUENCE_COMPUTE, /* which was scaled or estimated; low: faster */

@@ -47,8 +47,10 @@ expect 0 "with workers that are away" away.ini -o away.results.csv
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
 written=$(for kind in lenet vgg split syncer failures away explained short; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages | sort -u)
-same "columns of the results" "$(names Results | grep -vx -e dlsim -e version -e scenario -e settings \
-    -e without -e swept -e note -e assumed -e default -e accuracy -e gain -e machine -e exchange)" "$written"
+reference=$(dirname "$page")/columns.md
+options='interval n bound k moving_rate block_momentum accumulate lag'
+same "columns of the results" \
+    "$({ grep '^| `' "$reference" | cut -d'`' -f2; tr ' ' '\n' <<<"$options"; } | sort)" "$written"
 columns vgg.results.csv | grep -qx overlap || fail "no column for a key that varies"
 same "columns of the histogram" "$(names 'Staleness histogram')" \
     "$(columns lenet.histogram.csv | sed '1,/^lag$/d' | sort)"

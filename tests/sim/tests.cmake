@@ -108,11 +108,14 @@ foreach(test test_gpu_k80 test_gpu_monotone fuzz_scenario test_links test_machin
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()
 
-# The reference of all keys is what the program prints.
+# The references of all keys and columns are what the program prints.
 add_test(NAME keys_reference
          COMMAND sh -c "\"$0\" --keys --markdown | diff \"$1\" -" $<TARGET_FILE:dlsim>
                  ${PROJECT_SOURCE_DIR}/docs/keys.md)
-set_tests_properties(keys_reference PROPERTIES LABELS unit)
+add_test(NAME columns_reference
+         COMMAND sh -c "\"$0\" --columns | diff \"$1\" -" $<TARGET_FILE:dlsim>
+                 ${PROJECT_SOURCE_DIR}/docs/columns.md)
+set_tests_properties(keys_reference columns_reference PROPERTIES LABELS unit)
 
 add_test(NAME test_scenario_command
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scenario_command.sh $<TARGET_FILE:dlsim>

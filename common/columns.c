@@ -1,0 +1,253 @@
+#include "common/columns.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+dl_datum dl_datum_none(void)
+{
+    return (dl_datum){.kind = DL_DATUM_NONE, .number = (double)NAN};
+}
+
+dl_datum dl_datum_number(double number)
+{
+    return (dl_datum){.kind = isnan(number) ? DL_DATUM_NONE : DL_DATUM_NUMBER, .number = number};
+}
+
+dl_datum dl_datum_count(int64_t count)
+{
+    return (dl_datum){.kind = DL_DATUM_COUNT, .number = (double)count, .count = count};
+}
+
+dl_datum dl_datum_text(const char *text)
+{
+    return text == NULL ? dl_datum_none() : (dl_datum){.kind = DL_DATUM_TEXT, .text = text};
+}
+
+dl_datum dl_datum_owned_text(char *text)
+{
+    return (dl_datum){.kind = DL_DATUM_TEXT, .text = text, .owned = text};
+}
+
+dl_datum dl_datum_list(const double *list, int64_t count)
+{
+    if (list == NULL) return dl_datum_none();
+    return (dl_datum){.kind = DL_DATUM_LIST, .list = list, .count = count};
+}
+
+dl_datum dl_datum_owned_list(double *list, int64_t count)
+{
+    return (dl_datum){.kind = DL_DATUM_LIST, .list = list, .count = count, .owned = list};
+}
+
+void dl_datum_free(dl_datum *datum)
+{
+    free(datum->owned);
+    *datum = dl_datum_none();
+}
+
+const void *dl_column_table_row(const dl_column_table *table, size_t row)
+{
+    return (const char *)table->rows + row * table->row_bytes;
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+void dl_columns_csv_names(dl_csv_writer *writer, const dl_column *const *columns, size_t count)
+{
+    for (size_t c = 0; c < count; c++)
+        if (columns[c]->name != NULL) dl_csv_text(writer, columns[c]->name);
+}
+
+void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, size_t count,
+                        const void *row)
+{
+    for (size_t c = 0; c < count; c++) {
+        if (columns[c]->name == NULL) continue;
+        dl_datum datum = columns[c]->get(row, columns[c]);
+        switch (datum.kind) {
+        case DL_DATUM_NONE: dl_csv_text(writer, ""); break;
+        case DL_DATUM_NUMBER: dl_csv_double(writer, datum.number); break;
+        case DL_DATUM_COUNT: dl_csv_int(writer, datum.count); break;
+        case DL_DATUM_TEXT: dl_csv_text(writer, datum.text); break;
+        case DL_DATUM_LIST: dl_csv_doubles(writer, datum.list, (int)datum.count); break;
+        }
+        dl_datum_free(&datum);
+    }
+}
+
+/* --- people ---------------------------------------------------------------------------------- */
+
+static char *number_text(const dl_column *column, double number)
+{
+    const double percent = 100 * number;
+    switch (column->form) {
+    case DL_FORM_PERCENT: return dl_format("%.*f", column->digits, percent);
+    case DL_FORM_SIGNED:
+        return dl_format(fabs(percent) < 0.5 * pow(10, -column->digits) ? "%.*f" : "%+.*f",
+                         column->digits,
+                         fabs(percent) < 0.5 * pow(10, -column->digits) ? 0 : percent);
+    case DL_FORM_TIME: return dl_strdup(DL_NS_TEXT(dl_s_to_ns(number)));
+    case DL_FORM_BYTES: return dl_strdup(DL_BYTES_TEXT(number));
+    case DL_FORM_RATE: return dl_format(number < 1000 ? "%.4g" : "%.0f", number);
+    case DL_FORM_TEXT:
+    case DL_FORM_PLAIN: break;
+    }
+    return dl_format("%.*f", column->digits, number);
+}
+
+static char *list_text(const dl_column *column, const dl_datum *datum)
+{
+    char *text = NULL;
+    for (int64_t i = 0; i < datum->count; i++) {
+        char *one = number_text(column, datum->list[i]);
+        dl_join(&text, " ", one);
+        free(one);
+    }
+    return text != NULL ? text : dl_strdup("");
+}
+
+char *dl_column_cell_text(const dl_column *column, const void *row)
+{
+    dl_datum datum = column->get(row, column);
+    char *text = NULL;
+    switch (datum.kind) {
+    case DL_DATUM_NONE: text = dl_strdup(""); break;
+    case DL_DATUM_NUMBER: text = number_text(column, datum.number); break;
+    case DL_DATUM_COUNT: text = dl_format("%lld", (long long)datum.count); break;
+    case DL_DATUM_TEXT: text = dl_strdup(datum.text); break;
+    case DL_DATUM_LIST: text = list_text(column, &datum); break;
+    }
+    dl_datum_free(&datum);
+    return text;
+}
+
+static const char *failure_of(const dl_column_table *table, size_t row)
+{
+    return table->failed != NULL ? table->failed(dl_column_table_row(table, row)) : NULL;
+}
+
+/* Whether the row has a cell of this column, and no text that replaces it. */
+static bool has_cell(const dl_column_table *table, size_t row, size_t column)
+{
+    return column < table->failed_from || failure_of(table, row) == NULL;
+}
+
+bool dl_column_has_values(const dl_column_table *table, const dl_column *column)
+{
+    bool has = false;
+    for (size_t r = 0; r < table->row_count && !has; r++) {
+        char *text = dl_column_cell_text(column, dl_column_table_row(table, r));
+        has = failure_of(table, r) == NULL && text[0] != '\0';
+        free(text);
+    }
+    return has;
+}
+
+char *dl_column_common_text(const dl_column_table *table, const dl_column *column)
+{
+    char *common = NULL;
+    for (size_t r = 0; r < table->row_count; r++) {
+        char *text = dl_column_cell_text(column, dl_column_table_row(table, r));
+        const bool differs = text[0] == '\0' || (common != NULL && strcmp(common, text) != 0);
+        if (common == NULL && !differs) {
+            common = text;
+            continue;
+        }
+        free(text);
+        if (!differs) continue;
+        free(common);
+        return NULL;
+    }
+    return common;
+}
+
+/* The cells for people, row by row, the headings first; and each column's width. */
+typedef struct text_cells {
+    char **cells; /* [(rows + 1) * columns], NULL: no cell there */
+    size_t *widths;
+    size_t columns, rows;
+} text_cells;
+
+static void make_cells(text_cells *text, const dl_column_table *table)
+{
+    text->columns = table->column_count;
+    text->rows = table->row_count;
+    text->cells = dl_calloc((text->rows + 1) * text->columns, sizeof *text->cells, "cells");
+    text->widths = dl_calloc(text->columns, sizeof *text->widths, "widths");
+    for (size_t c = 0; c < text->columns; c++) {
+        const dl_column *column = table->columns[c];
+        if (column->heading == NULL) continue;
+        text->cells[c] = dl_strdup(column->heading);
+        text->widths[c] = strlen(column->heading);
+        for (size_t r = 0; r < text->rows; r++) {
+            if (!has_cell(table, r, c)) continue;
+            char *cell = dl_column_cell_text(column, dl_column_table_row(table, r));
+            if (cell[0] == '\0' && column->form != DL_FORM_TEXT) {
+                free(cell);
+                cell = dl_strdup("-");
+            }
+            text->cells[(r + 1) * text->columns + c] = cell;
+            if (strlen(cell) > text->widths[c]) text->widths[c] = strlen(cell);
+        }
+    }
+}
+
+static void free_cells(text_cells *text)
+{
+    for (size_t i = 0; i < (text->rows + 1) * text->columns; i++)
+        free(text->cells[i]);
+    free(text->cells);
+    free(text->widths);
+}
+
+/* A line, without blanks at its end; `after` stands behind its cells. */
+static void put_line(FILE *out, const text_cells *text, const dl_column_table *table, size_t line,
+                     const char *after)
+{
+    size_t blanks = 0;
+    bool first = true;
+    for (size_t c = 0; c < text->columns; c++) {
+        const char *cell = text->cells[line * text->columns + c];
+        if (cell == NULL) continue;
+        const size_t pad = text->widths[c] - strlen(cell);
+        const bool left = table->columns[c]->form == DL_FORM_TEXT;
+        blanks += (first ? 0 : 1) + (left ? 0 : pad);
+        first = false;
+        if (cell[0] != '\0') {
+            fprintf(out, "%*s%s", (int)blanks, "", cell);
+            blanks = 0;
+        }
+        blanks += left ? pad : 0;
+    }
+    if (after[0] != '\0') fprintf(out, "%*s%s", (int)blanks + (first ? 0 : 1), "", after);
+    fputc('\n', out);
+}
+
+void dl_columns_print(FILE *out, const dl_column_table *table)
+{
+    text_cells text;
+    make_cells(&text, table);
+    put_line(out, &text, table, 0, "");
+    for (size_t r = 0; r < text.rows; r++) {
+        const char *after = failure_of(table, r);
+        if (after == NULL)
+            after = table->mark != NULL ? table->mark(dl_column_table_row(table, r)) : "";
+        put_line(out, &text, table, r + 1, after);
+    }
+    free_cells(&text);
+}
+
+size_t dl_columns_width(const dl_column_table *table)
+{
+    text_cells text;
+    size_t width = 0;
+    make_cells(&text, table);
+    for (size_t c = 0; c < text.columns; c++)
+        if (table->columns[c]->heading != NULL) width += text.widths[c] + (width > 0);
+    free_cells(&text);
+    return width;
+}

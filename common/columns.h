@@ -1,0 +1,106 @@
+/* Columns of a table of results: one row of a constant table says what a column is called in files
+ * and above a table for people, its unit and meaning, and how its value is read. From these rows
+ * come CSV and JSON (through a dl_csv_writer), text for a terminal, HTML (sim/report/html.h) and the
+ * reference of columns. */
+#ifndef DL_COMMON_COLUMNS_H
+#define DL_COMMON_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/csv.h"
+
+typedef enum dl_datum_kind {
+    DL_DATUM_NONE, /* does not apply: an empty cell */
+    DL_DATUM_NUMBER,
+    DL_DATUM_COUNT,
+    DL_DATUM_TEXT,
+    DL_DATUM_LIST
+} dl_datum_kind;
+
+/* A value of one cell. */
+typedef struct dl_datum {
+    dl_datum_kind kind;
+    double number;      /* NaN: none */
+    int64_t count;      /* of a list: its elements */
+    const char *text;   /* borrowed, or `owned` */
+    const double *list; /* [count], borrowed, or `owned` */
+    void *owned;        /* NULL, or what dl_datum_free releases */
+} dl_datum;
+
+dl_datum dl_datum_none(void);
+dl_datum dl_datum_number(double number);
+dl_datum dl_datum_count(int64_t count);
+dl_datum dl_datum_text(const char *text); /* NULL: none */
+dl_datum dl_datum_owned_text(char *text);
+dl_datum dl_datum_list(const double *list, int64_t count); /* NULL: none */
+dl_datum dl_datum_owned_list(double *list, int64_t count);
+void dl_datum_free(dl_datum *datum);
+
+/* How people read a value. */
+typedef enum dl_column_form {
+    DL_FORM_PLAIN,   /* with `digits` behind the point */
+    DL_FORM_PERCENT, /* a fraction as per cent, likewise */
+    DL_FORM_SIGNED,  /* the same with a sign */
+    DL_FORM_TIME,    /* seconds, "12.3 ms" */
+    DL_FORM_BYTES,   /* "1.72 GB" */
+    DL_FORM_RATE,    /* four digits, or more before the point */
+    DL_FORM_TEXT
+} dl_column_form;
+
+typedef struct dl_column dl_column;
+struct dl_column {
+    const char *name;    /* in files; NULL: for people only */
+    const char *unit;    /* of the value in files; NULL: none */
+    const char *help;    /* for the reference; NULL: the row before explains this one too */
+    const char *heading; /* for people, with the unit; NULL: in files only */
+    dl_column_form form;
+    int digits;
+    int group; /* any number of the caller's: which results have the column */
+    int index; /* for `get` */
+    size_t offset;
+    dl_datum (*get)(const void *row, const dl_column *column);
+};
+
+/* A table: columns, and rows of any type. */
+typedef struct dl_column_table {
+    const dl_column *const *columns; /* [column_count] */
+    size_t column_count;
+    const void *rows; /* [row_count], of row_bytes each */
+    size_t row_count, row_bytes;
+    /* NULL, or a text that replaces the row's cells from column `failed_from` on, for people; NULL
+     * of it: the row is whole. */
+    const char *(*failed)(const void *row);
+    size_t failed_from;
+    /* NULL, or a mark behind the row for people ("*"), "" for none. */
+    const char *(*mark)(const void *row);
+} dl_column_table;
+
+const void *dl_column_table_row(const dl_column_table *table, size_t row);
+
+/* Writes the names, and a row's values, as CSV cells, of columns with a name; the caller ends the
+ * rows. */
+void dl_columns_csv_names(dl_csv_writer *writer, const dl_column *const *columns, size_t count);
+void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, size_t count,
+                        const void *row);
+
+/* A row's value for people, of its own; "" where there is none. */
+char *dl_column_cell_text(const dl_column *column, const void *row);
+
+/* Whether any row of the table has a value in the column. */
+bool dl_column_has_values(const dl_column_table *table, const dl_column *column);
+
+/* The value that all rows have in the column, for people, of its own; NULL: they differ, or there
+ * is none. */
+char *dl_column_common_text(const dl_column_table *table, const dl_column *column);
+
+/* Writes the columns that have a heading as lines of text, each as wide as its cells need, texts to
+ * the left, numbers to the right, "-" for none. */
+void dl_columns_print(FILE *out, const dl_column_table *table);
+
+/* The width that dl_columns_print takes. */
+size_t dl_columns_width(const dl_column_table *table);
+
+#endif

@@ -1,0 +1,37 @@
+/* The columns of results: one table (columns.c) for the CSV and JSON files, the table of a terminal,
+ * the page, and docs/columns.md. */
+#ifndef DL_SIM_COLUMNS_H
+#define DL_SIM_COLUMNS_H
+
+#include "common/columns.h"
+#include "sim/report/measured.h"
+#include "sim/sweep.h"
+
+/* What the columns read. */
+typedef struct dl_result {
+    const dl_study *study;
+    const dl_variant *variant; /* the row's */
+    const dl_row *row;
+    const dl_measured *measured;
+} dl_result;
+
+/* The results of a sweep as a table. */
+typedef struct dl_results {
+    dl_result *results; /* [count] in the order of the sweep's rows */
+    size_t count;
+    const dl_column **columns; /* [column_count], those that these results have */
+    size_t column_count;
+    size_t key_count;   /* of these the first ones, which say the point */
+    dl_column *of_keys; /* the point's options and the study's swept keys */
+} dl_results;
+
+/* Of rows and measured[sweep->row_count], which may be NULL where only the point's columns are
+ * written; `explained`: with the columns of --explain. Borrows all; release with dl_results_free. */
+void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep *sweep,
+                     const dl_measured *measured, bool explained);
+void dl_results_free(dl_results *results);
+
+/* The reference of all columns, as docs/columns.md has it. */
+void dl_columns_reference(FILE *out);
+
+#endif
