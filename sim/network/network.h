@@ -170,7 +170,7 @@ typedef struct dl_network {
     bool settling_is_due;
     bool is_uncontended; /* set before the first flow: each flow moves as if it were alone */
 
-    int *claim_of; /* [claimed_links] claim on the link, -1 = none */
+    int *claim_of; /* [claimed_links] claim on the link, -1 = none; links added later have none */
     int claimed_links;
     dl_network_claim *claims; /* [claim_room] */
     size_t claim_room;

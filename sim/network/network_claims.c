@@ -34,7 +34,7 @@ static int new_claim(dl_network *network, dl_claim_fn broken, void *user)
 
 void dl_network_break_claim(dl_network *network, int link)
 {
-    const int claim = network->claim_of[link];
+    const int claim = link < network->claimed_links ? network->claim_of[link] : -1;
     if (claim < 0) return;
     const dl_network_claim broken = network->claims[claim];
     broken.broken(broken.user);

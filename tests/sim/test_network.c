@@ -56,6 +56,33 @@ static void start(bench *b, int flow, double bytes, int64_t delay_ns, int count,
 
 enum { A, B, C };
 
+static void count_broken(void *user)
+{
+    (*(int *)user)++;
+}
+
+/* A link that was added after a claim on others is claimed by nobody. */
+static void links_added_after_a_claim_are_free(void **state)
+{
+    (void)state;
+    bench b;
+    int broken = 0;
+    setup(&b, 1, (const double[]){1e9});
+    const int claim =
+        dl_network_claim_links(&b.network, (const int[]){0}, 1, count_broken, &broken);
+    assert_true(claim >= 0);
+    for (int l = 1; l < 1000; l++)
+        assert_int_equal(dl_network_add_link(&b.network, 1e9), l);
+    for (int flow = 0; flow < 50; flow++)
+        start(&b, flow, 1000, 0, 1, (const int[]){20 * flow + 19});
+    dl_engine_run(&b.engine);
+    for (int flow = 0; flow < 50; flow++)
+        assert_int_equal(b.end_ns[flow], 1000);
+    assert_int_equal(broken, 0);
+    dl_network_release_links(&b.network, claim, (const int[]){0}, 1);
+    teardown(&b);
+}
+
 /* 1000 bytes and 3000 bytes from 0 on: 0.5 each until 2000, when the first ends; the second has
  * 2000 left and the link alone: 4000. */
 static void two_flows_share_a_link(void **state)
@@ -395,6 +422,7 @@ int main(void)
         cmocka_unit_test(delays_come_first),
         cmocka_unit_test(components_join_and_part),
         cmocka_unit_test(equal_flows_end_together),
+        cmocka_unit_test(links_added_after_a_claim_are_free),
         cmocka_unit_test(flows_may_follow_each_other),
         cmocka_unit_test(random_flows_end_as_in_the_plain_solver),
         cmocka_unit_test(random_workers_end_as_in_the_plain_solver),
