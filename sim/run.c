@@ -618,19 +618,35 @@ static bool has_steps(const dl_team *team)
     return false;
 }
 
-/* Of a team that has run. */
-static dl_status take_figures(dl_team *team, const dl_run_config *config,
-                              const dl_run_share *shares, dl_run_result *result, dl_error *err)
+static dl_status refuse_stuck(const dl_team *team, const dl_run_config *config, dl_error *err)
 {
-    if (dl_team_is_stuck(team)) {
-        char text[DL_POINT_TEXT_BYTES];
+    const dl_gpu_options *gpu = config->scenario->gpu;
+    char text[DL_POINT_TEXT_BYTES];
+    dl_point_text(text, sizeof text, config->point);
+    if (gpu != NULL && gpu->dispatch == DL_DISPATCH_SINGLE) {
         return dl_error_set_at(
             err, DL_ERR_DATA, config->scenario->path, 0,
             "workers wait for one another forever: one waits for gradients of "
             "others, whose next steps are not launched before it has ended its own; "
             "[machine] dispatch = per_gpu avoids that (point: %s)",
-            dl_point_text(text, sizeof text, config->point));
+            text);
     }
+    int w = 0;
+    while (w + 1 < team->config.workers && team->workers[w].steps_done == team->config.steps)
+        w++;
+    return dl_error_set_at(err, DL_ERR_DATA, config->scenario->path, 0,
+                           "a fault of dlsim: after %.6g s worker %d has done %d of %lld steps and "
+                           "waits forever (state %s; point: %s)",
+                           dl_ns_to_s((double)team->engine.now_ns), w, team->workers[w].steps_done,
+                           (long long)team->config.steps,
+                           dl_worker_state_names[team->workers[w].state], text);
+}
+
+/* Of a team that has run. */
+static dl_status take_figures(dl_team *team, const dl_run_config *config,
+                              const dl_run_share *shares, dl_run_result *result, dl_error *err)
+{
+    if (dl_team_is_stuck(team)) return refuse_stuck(team, config, err);
     dl_status status = dl_run_check_time(&team->engine, config, err);
     if (status == DL_OK && !has_steps(team)) {
         status = dl_error_set_at(err, DL_ERR_DATA, config->scenario->path, 0,

@@ -654,7 +654,7 @@ void dl_team_end_step(dl_team *team, int worker)
 
 bool dl_team_is_stuck(const dl_team *team)
 {
-    return !team->engine.too_long && !team->engine.stopped && team->waiting_count > 0;
+    return !team->engine.too_long && !team->engine.stopped && !team->is_direct && !team->stopping;
 }
 
 /* An exchange that not all have come to when the run ends never takes place: of communication

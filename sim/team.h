@@ -365,8 +365,9 @@ void dl_team_run(dl_team *team);
  * have filled before, hence steady_after. Runs that drop gradients are not looked at. */
 #define DL_TEAM_PERIODS 4
 
-/* After a run: some worker waits for a condition forever. So it can come where something beside
- * the mode holds workers back, as one host thread that issues the steps of all GPUs. */
+/* After a run: nothing is left to happen, but workers have not done their steps. So it can come
+ * where something beside the mode holds workers back, as one host thread that issues the steps of
+ * all GPUs. */
 bool dl_team_is_stuck(const dl_team *team);
 
 /* A step of a worker on cores, without noise: input, dispatch, forward, backward. */

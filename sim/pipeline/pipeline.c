@@ -299,7 +299,7 @@ static bool has_input(dl_pipeline *p, int gpu)
 {
     dl_pipeline_gpu *g = &p->gpus[gpu];
     if (!p->config.with_input || dl_pipeline_stage(p, gpu) > 0 || g->has_batch) return true;
-    g->has_batch = dl_input_take(&p->input, replica_of(p, gpu));
+    g->has_batch = dl_input_take(&p->input, replica_of(p, gpu), g->step);
     return g->has_batch;
 }
 

@@ -328,11 +328,15 @@ static void on_segment_done(void *user, int worker)
     }
 }
 
+static bool take_batch(dl_gpus *gpus, int worker)
+{
+    return dl_input_take(&gpus->input, worker, gpus->team->workers[worker].steps_done);
+}
+
 /* What was launched: the copy of the batch first, where it was not done before. */
 static void start_launched(dl_gpus *gpus, int worker)
 {
-    if (gpus->config.with_input && gpus->config.options->in_turn &&
-        !dl_input_take(&gpus->input, worker)) {
+    if (gpus->config.with_input && gpus->config.options->in_turn && !take_batch(gpus, worker)) {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
         dl_team_change(gpus->team, worker, DL_STATE_INPUT);
     } else {
@@ -370,7 +374,7 @@ static void on_input(void *user, int worker)
 {
     dl_gpus *gpus = user;
     if (gpus->workers[worker].phase != DL_GPU_WAITS_FOR_INPUT) return;
-    bool is_there = dl_input_take(&gpus->input, worker);
+    bool is_there = take_batch(gpus, worker);
     DL_ASSERT(is_there, "no batch for worker %d", worker);
     dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
     if (gpus->config.options->in_turn) {
@@ -383,8 +387,7 @@ static void on_input(void *user, int worker)
 /* The batch first, where it is not there before the launch. */
 static void start_step(dl_gpus *gpus, int worker)
 {
-    if (gpus->config.with_input && !gpus->config.options->in_turn &&
-        !dl_input_take(&gpus->input, worker)) {
+    if (gpus->config.with_input && !gpus->config.options->in_turn && !take_batch(gpus, worker)) {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_INPUT;
         dl_team_change(gpus->team, worker, DL_STATE_INPUT);
     } else {

@@ -138,7 +138,7 @@ static void order(dl_input *input, int worker)
 {
     dl_input_worker *w = &input->workers[worker];
     const int *storage = input->config.storage, node = input->config.places[worker].node;
-    while (w->ready + w->making < depth(&input->config) && w->ordered < w->allowed) {
+    while (w->ready + w->making < depth(&input->config) && w->ordered < w->allowed + w->again) {
         w->making++;
         w->ordered++;
         if (storage != NULL && w->stored_bytes > 0) {
@@ -167,11 +167,15 @@ void dl_input_allow(dl_input *input, int worker, int64_t count)
     order(input, worker);
 }
 
-bool dl_input_take(dl_input *input, int worker)
+bool dl_input_take(dl_input *input, int worker, int64_t step)
 {
     dl_input_worker *w = &input->workers[worker];
     const bool is_there = w->ready > 0;
-    if (is_there) w->ready--;
+    w->again = w->taken - step;
+    if (is_there) {
+        w->ready--;
+        w->taken++;
+    }
     if (input->config.options->made_at_launch) {
         w->wanted = !is_there;
         order(input, worker);

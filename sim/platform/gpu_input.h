@@ -32,15 +32,16 @@ typedef struct dl_input_config {
 typedef struct dl_input_worker {
     int class; /* of its copies */
     int64_t latency_ns;
-    double copy_ns;        /* of the copy, beside its bytes and the link's latency */
-    double make_ns, bytes; /* of a batch */
-    double stored_bytes;   /* to read before it is made */
-    int ready, making;     /* batches; making: until they are copied */
-    int made;              /* of those, in host memory; only with made_at_launch */
-    bool wanted;           /* the worker waits for one; likewise */
-    int64_t ordered;       /* since the start */
-    int64_t allowed;       /* of these, at most */
-    dl_noise noise;        /* of its batches' making */
+    double copy_ns;         /* of the copy, beside its bytes and the link's latency */
+    double make_ns, bytes;  /* of a batch */
+    double stored_bytes;    /* to read before it is made */
+    int ready, making;      /* batches; making: until they are copied */
+    int made;               /* of those, in host memory; only with made_at_launch */
+    bool wanted;            /* the worker waits for one; likewise */
+    int64_t ordered, taken; /* since the start */
+    int64_t allowed;        /* ordered at most, for steps that are done once */
+    int64_t again;          /* more, of steps that were cut and are done anew */
+    dl_noise noise;         /* of its batches' making */
 } dl_input_worker;
 
 typedef struct dl_input {
@@ -66,8 +67,8 @@ void dl_input_start(dl_input *input, int64_t steps);
 /* With made_at_launch: the worker's first `count` batches may be made from now on. */
 void dl_input_allow(dl_input *input, int worker, int64_t count);
 
-/* Takes a batch for the worker's next step; false if there is none: then `came` says when there is.
- */
-bool dl_input_take(dl_input *input, int worker);
+/* Takes a batch for the worker's step (0, 1, ...), which may have had one before it was cut; false if
+ * there is none: then `came` says when there is. */
+bool dl_input_take(dl_input *input, int worker, int64_t step);
 
 #endif

@@ -45,6 +45,29 @@ static void with_prefetch_the_slowest_stage_counts(void **state)
     }
 }
 
+/* A step that is cut by its worker's absence has had its batch, and takes another one when it is done
+ * anew: with the two launches of batches made at launch, or ahead, nobody waits for one forever. The
+ * syncer's scans go on while a learner does. */
+static void a_step_that_is_done_anew_has_another_batch(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {"prefetch = 0\n", "prefetch = 2\n", "made = at_launch\n"};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        for (int mode = 0; mode < 2; mode++) {
+            char rest[256];
+            snprintf(rest, sizeof rest,
+                     "[input]\n%s[sync]\nmode = %s\n%s[failures]\naway = 0:0.0052-0.008, "
+                     "0:0.0101-0.0132, 1:0.0061-0.009\n",
+                     inputs[i], mode == 0 ? "average" : "async_average",
+                     mode == 0 ? "" : "[syncer]\nend = each\nscan_s = 1e-4\n");
+            dl_run_result r = fixture_run_gpus(COSTS, "", 2, 30, rest);
+            assert_true(r.samples > 40 && r.samples <= 60);
+            if (mode == 1) assert_near(r.syncer->uploaded, 60, 1e-12);
+            dl_run_result_free(&r);
+        }
+    }
+}
+
 /* The cores are of each node: GPUs 3 and 4 are on different ones. */
 static void nodes_have_cores_of_their_own(void **state)
 {
@@ -221,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_prefetch_the_step_waits),
         cmocka_unit_test(with_prefetch_the_slowest_stage_counts),
+        cmocka_unit_test(a_step_that_is_done_anew_has_another_batch),
         cmocka_unit_test(nodes_have_cores_of_their_own),
         cmocka_unit_test(copies_share_links),
         cmocka_unit_test(the_workers_of_a_node_share_its_storage),
