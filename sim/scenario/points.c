@@ -543,6 +543,14 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
             "whole sites: worker_mtbf_s with together = site (point: %s)",
             text);
     }
+    const bool absent = point->mode->options & 1u << DL_SYNC_AWAY && point->workers > 1 &&
+                        dl_absences_given(&scenario->absences);
+    if (absent && scenario->gpu != NULL && scenario->gpu->dispatch == DL_DISPATCH_SINGLE) {
+        return dl_ini_error(ini, dl_scenario_absence_entry(ini), DL_ERR_DATA, err,
+                            "not with [machine] dispatch = single: the one host thread waits for "
+                            "the GPUs that are away; per_gpu gives each its own (point: %s)",
+                            text);
+    }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
     if ((one_each && k > point->workers) || n > point->workers) {

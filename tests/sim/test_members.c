@@ -204,6 +204,28 @@ static void what_is_not_simulated_is_refused(void **state)
     }
 }
 
+/* One host thread would wait for the GPU that is away. */
+static void one_host_thread_has_no_absences(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"average", "async_average"};
+    fixture_write("away_single.ini", FIXTURE_GPUS);
+    for (int m = 0; m < 2; m++) {
+        dl_scenario scenario = {0};
+        dl_error err = {0};
+        char text[300];
+        snprintf(text, sizeof text,
+                 "[machine]\nfile = away_single.ini\nworkers = 2\ndispatch = single\n[workload]\n"
+                 "costs = c\nbatch = 2\n[sync]\nmode = %s\n[failures]\naway = 1:0-0.001\n",
+                 modes[m]);
+        assert_int_equal(dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), &err),
+                         DL_ERR_DATA);
+        assert_contains(err.text, "per_gpu");
+        dl_scenario_free(&scenario);
+    }
+    unlink("away_single.ini");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +241,7 @@ int main(void)
         cmocka_unit_test(fragments_are_lost_by_their_own_age),
         cmocka_unit_test(a_worker_that_lags_fails_and_comes_back),
         cmocka_unit_test(what_is_not_simulated_is_refused),
+        cmocka_unit_test(one_host_thread_has_no_absences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
