@@ -344,8 +344,8 @@ static const dl_key rows[] = {
      .help = "seconds to read, merge and publish, on a machine of its own; default: an [update] of "
              "the cost file, on cores the work of a thread beside the workers"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
-     .help = "when a learner takes a new version: next: after an upload; replace: after any local "
-             "step, losing those since the upload; rebase: as replace, but adding what it learned "
+     .help = "when a learner takes a new version: next: after an upload; replace: after a local step "
+             "too, losing those since the upload; rebase: as replace, but adding what it learned "
              "since the upload; predict: as rebase, and it uploads only then"},
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
      .help = "first: the run ends when the fastest learner has done its steps; each: every learner "

@@ -398,9 +398,12 @@ static void replace(dl_team *team, int worker)
 static void after_step(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
-    const bool looks = l->anchored || team->syncer->config.adopt == DL_ADOPT_REPLACE;
     notify(team, DL_SYNCER_STEP, worker, team->workers[worker].read_version);
     l->steps++;
+    /* What is uploaded next would be empty if it were replaced now. */
+    const bool replaces =
+        team->syncer->config.adopt == DL_ADOPT_REPLACE && l->steps < team->workers[worker].interval;
+    const bool looks = l->anchored || replaces;
     team->workers[worker].local_updates++;
     if (looks && dl_team_is_outdated(team, worker)) {
         if (!l->anchored) replace(team, worker);

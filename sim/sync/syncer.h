@@ -43,7 +43,8 @@
 /* When learners take a new version. All look for one after each upload. */
 typedef enum dl_adopt {
     DL_ADOPT_NEXT,    /* only then; it replaces their parameters */
-    DL_ADOPT_REPLACE, /* after each local step too; local steps since the upload are lost */
+    DL_ADOPT_REPLACE, /* after each local step but an interval's last, which is uploaded first; local
+                         steps since the upload are lost */
     DL_ADOPT_REBASE,  /* if there was none: the first one that appears during the interval; what
                          they have learned since the upload is added to it */
     DL_ADOPT_PREDICT  /* as rebase (on a prediction of the new version), and they do not upload

@@ -419,6 +419,11 @@ static void replaced_parameters_lose_steps(void **state)
             "1:2.55\n");
     assert_near(r.samples, 40 - 10 - 6 - 4 + 16 - 1, 1e-12);
     dl_run_result_free(&r);
+    /* An interval's last step is uploaded before a new version is taken: with intervals of one step none
+     * is lost, though each ends with a new version (merges take 0.3 of the 1 ms). */
+    r = run(1, 20, "interval = 1\n", "[syncer]\nmerge_s = 0.0003\nadopt = replace\n");
+    assert_near(r.throughput_per_s, 1000, 1e-9);
+    assert_merged(&r, (const int[6]){20, 20, 0, 0, 0, 20}, 2, (const int[2]){1, 19});
 }
 
 /* As in updates_are_one_version_stale, without the first 20 ms: of the merges that end at 13, 23, ...
