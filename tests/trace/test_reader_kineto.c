@@ -563,6 +563,40 @@ static void files_are_read_by_content(void **state)
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
 }
 
+/* Files of the same profilers that are no traces are called what they are. */
+static void other_files_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *text, *what;
+    } files[] = {
+        {"memory.json", "[[1000, 2000], [[0, 1024], [0, 512]]]", "it is a memory timeline"},
+        {"memory.raw.json", " [\n [1689, 1, 1024, 0]]", "it is a memory timeline"},
+        {"et.json",
+         "{\"schema\": \"1.1.1-chakra.0.0.4\", \"nodes\": [{\"id\": 2, \"ctrl_deps\": 1}]}",
+         "it is an execution trace"},
+        {"recorder.json", "{\"version\": 2, \"pg_config\": {}, \"pg_status\": {}, \"entries\": []}",
+         "it is a dump of NCCL's flight recorder"},
+        {"xla.trace.json",
+         "{\"traceEvents\": [{\"ph\": \"M\", \"pid\": 1, \"name\": \"process_name\", \"args\":"
+         " {\"name\": \"/device:GPU:0\"}}]}",
+         "it is a trace of TensorFlow's or XLA's"},
+        {"memory.html", "<!DOCTYPE html>\n<html></html>", "it is a web page"},
+        {"snapshot.pickle", "\x80\x04\x95", "it is a pickled Python object"},
+        {"report.nsys-rep", "binary", "it is a report of Nsight Systems; export it"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        dl_read_traces traces = {0};
+        dl_error err = {0};
+        FILE *out = fopen(files[i].path, "w");
+        fprintf(out, "%s", files[i].text);
+        fclose(out);
+        assert_int_equal(dl_read(&traces, files[i].path, &plain, &err), DL_ERR_FORMAT);
+        assert_contains(err.text, files[i].what);
+        unlink(files[i].path);
+    }
+}
+
 /* A copy that is said to end after the next kernel of its stream has started. */
 static void late_ends_are_cut(void **state)
 {
@@ -618,6 +652,7 @@ int main(void)
         cmocka_unit_test(a_missing_rank_is_taken_from_the_name_or_said),
         cmocka_unit_test(impossible_times_are_counted),
         cmocka_unit_test(files_are_read_by_content),
+        cmocka_unit_test(other_files_are_named),
         cmocka_unit_test(late_ends_are_cut),
         cmocka_unit_test(pipes_and_folders_are_refused),
         cmocka_unit_test(pairs_are_those_of_a_process_and_a_name),

@@ -246,6 +246,7 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
     }
     dl_status status = check_kind(path, err);
     if (status == DL_OK) status = read_begin(path, begin, &bytes, err);
+    if (status == DL_OK) status = dl_foreign_refuse(path, begin, bytes, err);
     if (status != DL_OK) return status;
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         if (!readers[i]->recognises(begin, bytes)) continue;

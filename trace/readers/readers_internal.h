@@ -38,6 +38,11 @@ void dl_trace_builder_meta(dl_trace_builder *builder, const char *key, const cha
  * then. */
 void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace);
 
+/* DL_ERR_FORMAT with what it is and what to do, if `path`, which begins with begin[bytes], is a file
+ * of a profiler that is no trace of activities; else DL_OK. */
+dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
+                            dl_error *err) DL_MUST_CHECK;
+
 /* The reader of PyTorch's and MXNet's traces: Chrome-trace JSON as PyTorch's profiler (libkineto)
  * writes it since PyTorch 1.8, on NVIDIA and AMD GPUs, and MXNet's (mx.profiler) of processors;
  * also gzipped, also written again by other programs.
