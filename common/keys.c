@@ -136,7 +136,13 @@ static dl_status read_quantity(const dl_key *key, const char *text, dl_quantity 
     dl_quantity parsed = {0};
     dl_status status = dl_quantity_parse(text, key->dimension, &parsed, err);
     if (status != DL_OK) return status;
+    if (parsed.low < parsed.high && !key->bounds) {
+        return dl_error_set(err, DL_ERR_PARSE, "'%s': this key takes no bounds", text);
+    }
     status = dl_amount_check(parsed.value, key->dimension, key->low, key->high, text, err);
+    for (int end = 0; end < 2 && status == DL_OK && parsed.low < parsed.high; end++)
+        status = dl_amount_check(end == 0 ? parsed.low : parsed.high, key->dimension, key->low,
+                                 key->high, text, err);
     if (status == DL_OK) *quantity = parsed;
     return status;
 }
@@ -258,8 +264,8 @@ static void describe_value(const dl_key *key, char *text, size_t bytes)
             dl_amount_text(low, sizeof low, key->low, key->dimension);
             dl_amount_text(high, sizeof high, key->high, key->dimension);
         }
-        snprintf(text, bytes, "%s%s%s, %s to %s", whole ? "whole number" : "number",
-                 units[0] != '\0' ? " of " : "", units, low, high);
+        snprintf(text, bytes, "%s%s%s, %s to %s%s", whole ? "whole number" : "number",
+                 units[0] != '\0' ? " of " : "", units, low, high, key->bounds ? "; bounds" : "");
     }
 }
 

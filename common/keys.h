@@ -44,6 +44,7 @@ typedef struct dl_key {
                          * makes points; 0: no lists */
     const char *column; /* of the results where it is swept; NULL: its name */
     int limits;         /* the table's own: what its default may limit */
+    bool bounds;        /* a quantity's number may have bounds: NUMBER (LOW to HIGH) */
 } dl_key;
 
 typedef struct dl_keys {

@@ -184,6 +184,11 @@ void dl_machine_free(dl_machine *machine)
         free(machine->protocols[i].name);
     free(machine->models);
     free(machine->classes);
+    for (int i = 0; i < machine->source_count; i++) {
+        free(machine->sources[i].section);
+        free(machine->sources[i].text);
+    }
+    free(machine->sources);
     for (int i = 0; i < machine->site_count; i++)
         free(machine->sites[i].name);
     free(machine->sites);
@@ -234,11 +239,15 @@ static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 static const char *const libraries[] = {"other", "nccl", NULL};
 
 #define QUANTITY(section, name, owner, type, member, dimension_and_range, required, words) \
-    QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words)
-#define QUANTITY_(section, name, owner, type, member, dimension, low, high, required, words)     \
+    QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words, false)
+/* Times depend on the number: it may have bounds, and costs may give it in the machine's place. */
+#define TIMED(section, name, owner, type, member, dimension_and_range, required, words) \
+    QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words, true)
+#define QUANTITY_(section, name, owner, type, member, dimension, low, high, required, words,     \
+                  bounds_)                                                                       \
     {                                                                                            \
         section, name, DL_KEY_QUANTITY, dimension, low, high, NULL, NULL, NULL, required, owner, \
-            offsetof(type, member), 0, .help = words                                             \
+            offsetof(type, member), 0, .help = words, .bounds = bounds_                          \
     }
 #define WHOLE(section, name, owner, type, member, low, high, fallback, required, words)          \
     {                                                                                            \
@@ -246,6 +255,9 @@ static const char *const libraries[] = {"other", "nccl", NULL};
             owner, offsetof(type, member), 0, .help = words                                      \
     }
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
+/* Where the numbers with bounds of a section are from. */
+#define SOURCE(section) \
+    OWN(section, "source", "text", false, "where its numbers with bounds are from")
 /* A key that its section's reader looks up. */
 #define OWN(section, name, form, required, words)                                                  \
     {                                                                                              \
@@ -266,10 +278,9 @@ static const dl_key rows[] = {
     {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, peer),
      .help = "GPUs of a node between which copies need not go through host memory"},
-    QUANTITY("machine", "staged_bytes_per_s", OF_KIND, dl_node_kind, staged_bytes_per_s, RATES,
-             false,
-             "of one copy between GPUs that goes through host memory, at most; default: what its "
-             "links let through"),
+    TIMED("machine", "staged_bytes_per_s", OF_KIND, dl_node_kind, staged_bytes_per_s, RATES, false,
+          "of one copy between GPUs that goes through host memory, at most; default: what its "
+          "links let through"),
     {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, gpudirect), .help = "NICs and GPUs copy without host memory"},
     {"machine", "collectives", DL_KEY_CHOICE, .choices = libraries, .fallback = "other",
@@ -278,10 +289,11 @@ static const dl_key rows[] = {
          "library for them: with nccl, `algorithm = auto` is what NCCL's tuning model chooses, and "
          "its constants take the place of [protocol]s ll, ll128 and simple that are not given; "
          "with other, what is fastest by the [protocol]s"},
+    SOURCE("machine"),
     QUANTITY("gpu_model *", "memory_bytes", OF_MODEL, dl_gpu_model, memory_bytes, SIZES, true,
              "of the GPU"),
-    QUANTITY("gpu_model *", "memory_bytes_per_s", OF_MODEL, dl_gpu_model, memory_bytes_per_s, RATES,
-             true, "of that memory, reads and writes together"),
+    TIMED("gpu_model *", "memory_bytes_per_s", OF_MODEL, dl_gpu_model, memory_bytes_per_s, RATES,
+          true, "of that memory, reads and writes together"),
     QUANTITY("gpu_model *", "fp32_flop_per_s", OF_MODEL, dl_gpu_model, fp32_flop_per_s, FLOPS, true,
              "peak rate"),
     QUANTITY("gpu_model *", "tf32_flop_per_s", OF_MODEL, dl_gpu_model, tf32_flop_per_s, FLOPS,
@@ -292,12 +304,13 @@ static const dl_key rows[] = {
         "gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability, CAPABILITY,
         false,
         "by which NCCL takes its constants, and the protocol LL128 with 7.0, 8.0 and 9.0 only"),
-    QUANTITY("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
-             "each direction: what programs get"),
-    QUANTITY("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES,
-             false, "both directions together; without it there is no such limit"),
-    QUANTITY("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true,
-             "of a message"),
+    SOURCE("gpu_model *"),
+    TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
+          "each direction: what programs get"),
+    TIMED("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES, false,
+          "both directions together; without it there is no such limit"),
+    TIMED("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true, "of a message"),
+    SOURCE("link *"),
     WHOLE("host", "sockets", OF_KIND, dl_node_kind, sockets, 1, 64, "1", false, "of a node"),
     {"host", "amd", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, amd),
@@ -305,12 +318,13 @@ static const dl_key rows[] = {
     WHOLE("host", "cores", OF_KIND, dl_node_kind, cores, 1, 4096, NULL, false, "of a node"),
     QUANTITY("host", "memory_bytes", OF_KIND, dl_node_kind, memory_bytes, SIZES, false,
              "of a node"),
-    QUANTITY("host", "memory_bytes_per_s", OF_KIND, dl_node_kind, memory_bytes_per_s, RATES, true,
-             "of a socket, reads and writes together"),
-    QUANTITY("host", "root_bytes_per_s", OF_KIND, dl_node_kind, root_bytes_per_s, RATES, false,
-             "all devices of a socket, each direction; without it there is no such limit"),
+    TIMED("host", "memory_bytes_per_s", OF_KIND, dl_node_kind, memory_bytes_per_s, RATES, true,
+          "of a socket, reads and writes together"),
+    TIMED("host", "root_bytes_per_s", OF_KIND, dl_node_kind, root_bytes_per_s, RATES, false,
+          "all devices of a socket, each direction; without it there is no such limit"),
     OWN("host", "socket_link", "name of a [link]", false,
         "between sockets; needed where there are several"),
+    SOURCE("host"),
     OWN("switch *", "parent", "socketN, or name of a [switch]", true,
         "what is above this PCIe switch"),
     OWN("switch *", "link", "name of a [link]", true, "the uplink"),
@@ -331,14 +345,16 @@ static const dl_key rows[] = {
      .offset = offsetof(dl_nvlink, lanes), .help = "in parallel"},
     OWN("nvlinks *", "pairs", "a-b, c-d, ...", true, "GPUs that the lanes join"),
     OWN("nvswitch", "link", "name of a [link]", true, "of each GPU to the crossbar"),
-    QUANTITY(
+    TIMED(
         "nvswitch", "sum_frac", OF_KIND, dl_node_kind, nvswitch_sum_frac, SHARE, false,
         "part of the link's rate at which the crossbar sums (NVLink SHARP); without it, it cannot"),
-    QUANTITY("network", "bytes_per_s", OF_NETWORK, dl_machine, network_bytes_per_s, RATES, false,
-             "of the core that joins the nodes; without it, it never limits"),
-    QUANTITY("network", "first_use_ns", OF_NETWORK, dl_machine, first_use_ns, LONG_TIMES, false,
-             "added to the first average of a run: the collectives library connects, allocates "
-             "buffers and loads kernels; allreduce does so before its first step"),
+    SOURCE("nvswitch"),
+    TIMED("network", "bytes_per_s", OF_NETWORK, dl_machine, network_bytes_per_s, RATES, false,
+          "of the core that joins the nodes; without it, it never limits"),
+    TIMED("network", "first_use_ns", OF_NETWORK, dl_machine, first_use_ns, LONG_TIMES, false,
+          "added to the first average of a run: the collectives library connects, allocates "
+          "buffers and loads kernels; allreduce does so before its first step"),
+    SOURCE("network"),
     DL_FABRIC_ROWS(FABRIC, 0),
     OWN("netswitch *", "parent", "name of a [netswitch]", false,
         "what is above this switch between nodes ([fabric] topology = switches); only the root has "
@@ -387,33 +403,26 @@ static const dl_key rows[] = {
              "largest packet from its IP header on; default: 1500"),
     QUANTITY("tcp", "window_bytes", OF_NETWORK, dl_machine, tcp.window_bytes, WINDOW, false,
              "that a socket may have in flight; default: no limit"),
-    QUANTITY(
-        "tcp", "socket_bytes_per_s", OF_NETWORK, dl_machine, tcp.socket_bytes_per_s, RATES, false,
-        "that a socket gets at most (5 Gb/s between EC2 instances outside of a placement group); "
-        "default: no limit"),
-    QUANTITY(
-        "tcp", "queue_ns", OF_NETWORK, dl_machine, tcp.queue_ns, TIMES, false,
-        "what the queue before a port holds, as time at the port's rate (latency of tc's token "
-        "bucket), one packet at least; without queue_ns and queue_bytes there is no limit"),
+    TIMED("tcp", "socket_bytes_per_s", OF_NETWORK, dl_machine, tcp.socket_bytes_per_s, RATES, false,
+          "that a socket gets at most (5 Gb/s between EC2 instances outside of a placement group); "
+          "default: no limit"),
+    TIMED("tcp", "queue_ns", OF_NETWORK, dl_machine, tcp.queue_ns, TIMES, false,
+          "what the queue before a port holds, as time at the port's rate (latency of tc's token "
+          "bucket), one packet at least; without queue_ns and queue_bytes there is no limit"),
     QUANTITY("tcp", "queue_bytes", OF_NETWORK, dl_machine, tcp.queue_bytes, WINDOW, false,
              "what it holds in addition (burst of tc's token bucket)"),
-    QUANTITY("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
-             "of a call of the collectives library"),
-    QUANTITY("protocol *", "hop_ns", OF_PROTOCOL, dl_protocol, hop_ns, TIMES, true,
-             "of each hop inside a node, beyond the links'"),
-    QUANTITY("protocol *", "network_hop_ns", OF_PROTOCOL, dl_protocol, network_hop_ns, TIMES, true,
-             "of each hop between nodes, beyond the links'"),
-    QUANTITY("protocol *", "bandwidth_frac", OF_PROTOCOL, dl_protocol, bandwidth_frac, SHARE, true,
-             "part of the links' rates that it reaches"),
+    SOURCE("tcp"),
+    TIMED("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
+          "of a call of the collectives library"),
+    TIMED("protocol *", "hop_ns", OF_PROTOCOL, dl_protocol, hop_ns, TIMES, true,
+          "of each hop inside a node, beyond the links'"),
+    TIMED("protocol *", "network_hop_ns", OF_PROTOCOL, dl_protocol, network_hop_ns, TIMES, true,
+          "of each hop between nodes, beyond the links'"),
+    TIMED("protocol *", "bandwidth_frac", OF_PROTOCOL, dl_protocol, bandwidth_frac, SHARE, true,
+          "part of the links' rates that it reaches"),
+    SOURCE("protocol *"),
 };
 const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows};
-
-bool dl_machine_times_depend_on(const dl_key *key)
-{
-    return key->type == DL_KEY_QUANTITY &&
-           (key->dimension == DL_DIMENSION_BYTES_PER_S || key->dimension == DL_DIMENSION_NS ||
-            dl_ends_with(key->name, "_frac"));
-}
 
 /* Visits the numbers of one part, which the rows of `owner` keep. */
 static void visit_part(void *part, int owner, const char *name, dl_machine_visit_fn visit,
@@ -421,7 +430,7 @@ static void visit_part(void *part, int owner, const char *name, dl_machine_visit
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const dl_key *key = &rows[i];
-        if (key->owner != owner || !dl_machine_times_depend_on(key)) continue;
+        if (key->owner != owner || !key->bounds) continue;
         const size_t kind = strcspn(key->section, " ");
         char *section = name != NULL ? dl_format("%.*s %s", (int)kind, key->section, name)
                                      : dl_strdup(key->section);
@@ -679,6 +688,24 @@ static dl_status read_network(const dl_machine_reader *r)
     return status;
 }
 
+static void read_sources(const dl_machine_reader *r)
+{
+    dl_machine *m = r->machine;
+    for (size_t i = 0; i < r->whole->count; i++) {
+        const dl_ini_entry *entry = &r->whole->entries[i];
+        if (strcmp(entry->key, "source") != 0) continue;
+        DL_APPEND(m->sources, m->source_count, "sources") =
+            (dl_machine_source){dl_strdup(entry->section), dl_strdup(entry->value)};
+    }
+}
+
+const char *dl_machine_source_of(const dl_machine *machine, const char *section)
+{
+    for (int i = 0; i < machine->source_count; i++)
+        if (strcmp(machine->sources[i].section, section) == 0) return machine->sources[i].text;
+    return NULL;
+}
+
 static dl_status read_all(const dl_machine_reader *r)
 {
     dl_machine *m = r->machine;
@@ -700,6 +727,7 @@ static dl_status read_all(const dl_machine_reader *r)
         (status = dl_machine_read_kinds(r)) || (status = dl_machine_check_net_switches(r))) {
         return status;
     }
+    read_sources(r);
     return check_fabric(r);
 }
 

@@ -327,6 +327,11 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 #define DL_FABRIC_PURE(low_, high_) \
     .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE, .low = low_, .high = high_
 
+/* What a section says its numbers with bounds are from. */
+typedef struct dl_machine_source {
+    char *section, *text;
+} dl_machine_source;
+
 /* A machine file that was read. Owns everything in it; release with dl_machine_free. */
 typedef struct dl_machine {
     char *path, *name;
@@ -345,8 +350,12 @@ typedef struct dl_machine {
     dl_node_kind *kinds; /* [kind_count], >= 1 */
     dl_node_run *runs;   /* [run_count], >= 1, ascending; the first starts with node 0 */
     dl_protocol *protocols;
-    int model_count, class_count, kind_count, run_count, protocol_count;
+    dl_machine_source *sources;
+    int model_count, class_count, kind_count, run_count, protocol_count, source_count;
 } dl_machine;
+
+/* The `source` of a section, as dl_machine_each names it; NULL: none. Borrowed. */
+const char *dl_machine_source_of(const dl_machine *machine, const char *section);
 
 /* Every key that a machine file may have. */
 extern const dl_keys dl_machine_keys;

@@ -68,9 +68,6 @@ dl_status dl_machine_read_node(const dl_machine_reader *r);
 dl_status dl_machine_read_kinds(const dl_machine_reader *r);
 void dl_machine_free_kinds(dl_machine *machine);
 
-/* Whether times depend on the key's number: a rate, a latency, a part of a rate. */
-bool dl_machine_times_depend_on(const dl_key *key);
-
 /* dl_machine_each for a kind's numbers: those of its own in "host of t4", the others in "host". */
 void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user);
 

@@ -341,7 +341,7 @@ void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *
     for (size_t k = 0; k < dl_machine_keys.count; k++) {
         const dl_key *key = &dl_machine_keys.rows[k];
         if (key->owner != OF_KIND) continue;
-        if (dl_machine_times_depend_on(key)) {
+        if (key->bounds) {
             char *section = (kind->own & bit) != 0 ? dl_format("%s of %s", key->section, kind->name)
                                                    : dl_strdup(key->section);
             visit(user, section, key, (dl_quantity *)(void *)((char *)kind + key->offset));

@@ -177,6 +177,41 @@ dl_status dl_amount_check(double value, dl_dimension dimension, double low, doub
                         unit != NULL ? unit : "", unit != NULL ? "?" : "");
 }
 
+dl_status dl_bounds_parse(const char *text, dl_dimension dimension, double value, double *low,
+                          double *high, dl_error *err)
+{
+    const char *to = strstr(text, " to "), *close = strchr(text, ')');
+    if (to == NULL || close == NULL || close < to || close[1] != '\0') {
+        return dl_error_set(err, DL_ERR_PARSE, "expected 'NUMBER (LOW to HIGH)', not '(%s'", text);
+    }
+    char *from = dl_strndup_trimmed(text, (size_t)(to - text));
+    char *until = dl_strndup_trimmed(to + 4, (size_t)(close - to - 4));
+    dl_status status = dl_amount_parse(from, dimension, low, err);
+    if (status == DL_OK) status = dl_amount_parse(until, dimension, high, err);
+    free(from);
+    free(until);
+    if (status == DL_OK && !(*low < *high && *low <= value && value <= *high)) {
+        status = dl_error_set(err, DL_ERR_RANGE, "the number is not within its bounds (%s", text);
+    }
+    return status;
+}
+
+/* "NUMBER [UNIT] [(LOW to HIGH)]" */
+static dl_status parse_bounded(char *text, dl_dimension dimension, dl_quantity *parsed,
+                               dl_error *err)
+{
+    char *open = strchr(text, '(');
+    if (open != NULL) *open = '\0';
+    dl_status status = dl_amount_parse(text, dimension, &parsed->value, err);
+    if (status == DL_OK && parsed->value < 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "%s is negative", text);
+    }
+    if (status != DL_OK || open == NULL) return status;
+    status = dl_bounds_parse(open + 1, dimension, parsed->value, &parsed->low, &parsed->high, err);
+    if (status != DL_OK || parsed->low > 0) return status;
+    return dl_error_set(err, DL_ERR_RANGE, "bounds must be above 0: (%s", open + 1);
+}
+
 dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantity *quantity,
                             dl_error *err)
 {
@@ -186,10 +221,7 @@ dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantit
                        ? dl_strndup_trimmed(text + length + 1, strlen(text + length + 1))
                        : NULL;
     dl_quantity parsed = {.known = true};
-    dl_status status = dl_amount_parse(amount, dimension, &parsed.value, err);
-    if (status == DL_OK && parsed.value < 0) {
-        status = dl_error_set(err, DL_ERR_RANGE, "%s is negative", amount);
-    }
+    dl_status status = parse_bounded(amount, dimension, &parsed, err);
     if (status == DL_OK && origin != NULL) status = dl_origin_parse(origin, &parsed.origin, err);
     free(origin);
     free(amount);

@@ -1,7 +1,9 @@
 /* A physical quantity as machine files write it: a number, its unit, and where it comes from.
  *
  *   NUMBER [UNIT] [, ORIGIN]        484GB/s, catalogue     1.3us, measured     25e9
+ *   NUMBER [UNIT] (LOW [UNIT] to HIGH [UNIT]) [, ORIGIN]   6GB/s (4GB/s to 9GB/s), assumed
  *
+ * LOW to HIGH, both above 0, is where the number is with a probability of 95 %.
  * Without a unit the number is in the base unit of its dimension (bytes, bytes per second, floating
  * point operations a second, ns), which the key names. Prefixes are decimal but for Ki, Mi, Gi; a
  * small b is a bit, a capital B a byte. Without an origin the number is assumed.
@@ -34,6 +36,7 @@ typedef struct dl_quantity {
     bool known;   /* false: not given (never taken as zero) */
     double value; /* in the base unit */
     dl_origin origin;
+    double low, high; /* its bounds; equal: it has none */
 } dl_quantity;
 
 /* "assumed", "catalogue", "fitted", "measured"; never NULL. */
@@ -46,6 +49,11 @@ dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err) DL
  * unit), DL_ERR_RANGE (over the largest double). */
 dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *value,
                           dl_error *err) DL_MUST_CHECK;
+
+/* Parses "LOW [UNIT] to HIGH [UNIT])", what follows the bracket in "NUMBER (LOW to HIGH)", which
+ * must hold `value`. The errors of dl_amount_parse. */
+dl_status dl_bounds_parse(const char *text, dl_dimension dimension, double value, double *low,
+                          double *high, dl_error *err) DL_MUST_CHECK;
 
 /* The unit after the number, "" if it has none. Borrowed from `text`. */
 const char *dl_amount_unit(const char *text);
@@ -62,8 +70,9 @@ dl_status dl_amount_check(double value, dl_dimension dimension, double low, doub
  * ms, s"; "" if the dimension has none. */
 const char *dl_dimension_units(char *text, size_t bytes, dl_dimension dimension);
 
-/* Parses the whole of `text`, which must be >= 0. DL_ERR_PARSE (the number), DL_ERR_NAME (unit or
- * origin), DL_ERR_RANGE (negative, or over the largest double). */
+/* Parses the whole of `text`, which must be >= 0. DL_ERR_PARSE (the number, its bounds),
+ * DL_ERR_NAME (unit or origin), DL_ERR_RANGE (negative, outside of its bounds, or over the largest
+ * double). */
 dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantity *quantity,
                             dl_error *err) DL_MUST_CHECK;
 

@@ -28,24 +28,32 @@ typedef struct trials {
     int64_t before; /* runs of the sweep */
 } trials;
 
-/* Whether the row's run depends on the assumed value, as it was assumed, and there is an interval
- * to vary it over. */
+/* Whether the row's run may depend on what was assumed, as it was assumed, and there is something
+ * to vary. */
 static bool counts(const dl_assumption *a, const dl_variant *variant, const dl_point *point)
 {
-    return a->low < a->high && dl_run_needs(&variant->scenario, &variant->costs, point) & a->need &&
-           dl_assumption_holds(a, &variant->costs);
+    const dl_scenario *scenario = &variant->scenario;
+    if (!dl_assumption_holds(a, &variant->costs)) return false;
+    if (a->of == DL_ASSUMED_SETTING)
+        return a->other[0] != '\0' && (a->matters == NULL || a->matters(scenario, point));
+    if (a->of == DL_ASSUMED_COST && !(dl_run_needs(scenario, &variant->costs, point) & a->need))
+        return false;
+    return a->low < a->high;
 }
 
 /* What two runs vary, the first to the low and the second to the high end. */
 typedef struct variation {
     dl_influence_kind kind;
-    const dl_assumption *assumption; /* of a value */
+    const dl_assumption *assumption; /* the first of its cause */
 } variation;
 
-static bool overlap_counts(const dl_variant *variant, const dl_point *point)
+/* Whether an assumption before is of the same cause, and so is tried with it. */
+static bool goes_along(const dl_variant *variant, const dl_point *point, size_t number)
 {
-    return dl_variant_assumes_overlap(variant) && point->workers > 1 &&
-           (point->mode == &dl_mode_allreduce || point->mode == &dl_mode_ps);
+    const dl_assumption *items = variant->assumed.items;
+    for (size_t i = 0; i < number && items[number].cause != 0; i++)
+        if (items[i].cause == items[number].cause && counts(&items[i], variant, point)) return true;
+    return false;
 }
 
 /* Number `number` of what the row's run varies in; false: there are not as many. */
@@ -54,12 +62,12 @@ static bool find_variation(const dl_variant *variant, const dl_point *point, int
 {
     *found = (variation){.kind = DL_INFLUENCE_COMPUTE};
     if (dl_variant_compute_log(variant) > 0 && number-- == 0) return true;
-    found->kind = DL_INFLUENCE_OVERLAP;
-    if (overlap_counts(variant, point) && number-- == 0) return true;
-    found->kind = DL_INFLUENCE_VALUE;
+    found->kind = DL_INFLUENCE_ASSUMPTION;
     for (size_t i = 0; i < variant->assumed.count; i++) {
         found->assumption = &variant->assumed.items[i];
-        if (counts(found->assumption, variant, point) && number-- == 0) return true;
+        if (counts(found->assumption, variant, point) && !goes_along(variant, point, i) &&
+            number-- == 0)
+            return true;
     }
     return false;
 }
@@ -99,8 +107,8 @@ double dl_influence_size(const dl_influence *influence)
 
 static bool is_same(const dl_influence *a, const dl_influence *b)
 {
-    if (a->kind != b->kind || a->kind != DL_INFLUENCE_VALUE) return a->kind == b->kind;
-    return a->assumption->key == b->assumption->key && a->assumption->value == b->assumption->value;
+    if (a->kind != b->kind || a->kind == DL_INFLUENCE_COMPUTE) return a->kind == b->kind;
+    return dl_assumption_same(a->assumption, b->assumption);
 }
 
 /* Keeps the largest of each assumption. */
@@ -126,6 +134,24 @@ static const trial *trial_of(const trials *all, int64_t run)
     return &all->items[t];
 }
 
+/* Puts all that is of one cause to an end of its interval, or the setting's alternative, of which
+ * there is one, in its place. */
+static void vary(const dl_variant *variant, const dl_assumption *varied, bool high,
+                 dl_scenario *scenario, dl_costs *costs)
+{
+    const dl_assumptions *all = &variant->assumed;
+    if (varied->of == DL_ASSUMED_SETTING) {
+        if (!high && varied->change != NULL) varied->change(scenario, scenario->gpu);
+        return;
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        const dl_assumption *a = &all->items[i];
+        if (a == varied ||
+            (a->cause != 0 && a->cause == varied->cause && dl_assumption_holds(a, &variant->costs)))
+            dl_assumption_set(a, costs, high ? a->high : a->low);
+    }
+}
+
 static dl_status run_job(void *user, int64_t job, dl_error *err)
 {
     trials *all = user;
@@ -134,25 +160,26 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const dl_point *point = &variant->scenario.points[t->point];
     const int64_t number = job - t->first - 1; /* -1: as it is */
     const bool high = number % 2 == 1;
+    variation varied = {0};
+    if (number >= 0) find_variation(variant, point, number / 2, &varied);
+    const dl_assumption *a = varied.assumption;
+    const bool other_costs = a != NULL && a->costs != NULL && !high;
     dl_scenario scenario = variant->scenario;
-    dl_costs costs = variant->costs;
     dl_gpu_options gpu;
-    variation varied;
+    dl_costs costs; /* of its own: threads vary different values */
     dl_run_config config = {
         .scenario = &scenario, .costs = &costs, .point = point, .by_spread = true};
     scenario.steps = t->steps;
-    if (number >= 0 && find_variation(variant, point, number / 2, &varied)) {
-        const dl_assumption *a = varied.assumption;
+    if (scenario.gpu != NULL) {
+        gpu = *scenario.gpu;
+        scenario.gpu = &gpu;
+    }
+    dl_costs_draw(other_costs ? a->costs : &variant->costs, NULL, &costs);
+    if (a != NULL) {
+        vary(variant, a, high, &scenario, &costs);
+    } else if (number >= 0) {
         const double log = dl_variant_compute_log(variant);
-        if (varied.kind == DL_INFLUENCE_COMPUTE) {
-            config.compute_log = high ? log : -log;
-        } else if (varied.kind == DL_INFLUENCE_VALUE) {
-            dl_assumption_set(a, &costs, high ? a->high : a->low);
-        } else {
-            gpu = *scenario.gpu;
-            gpu.overlap = high;
-            scenario.gpu = &gpu;
-        }
+        config.compute_log = high ? log : -log;
     }
     dl_run_result result = {0};
     dl_error ignored = {0};
@@ -160,6 +187,7 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const bool ran = dl_run(&config, &result, &ignored) == DL_OK;
     all->per_s[job] = ran ? result.throughput_per_s : (double)NAN;
     if (ran) dl_run_result_free(&result);
+    dl_costs_draw_free(&costs);
     return DL_OK;
 }
 

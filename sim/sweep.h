@@ -55,17 +55,18 @@ typedef struct dl_row {
 } dl_row;
 
 typedef enum dl_influence_kind {
-    DL_INFLUENCE_VALUE,   /* of the costs */
     DL_INFLUENCE_COMPUTE, /* which was scaled or estimated; low: faster */
-    DL_INFLUENCE_OVERLAP, /* dl_variant_assumes_overlap; low: without, high: with */
+    DL_INFLUENCE_ASSUMPTION,
 } dl_influence_kind;
 
-/* What an assumption does to a row's throughput: at the low and at the high end of its interval,
- * over that with the assumed value, minus 1. */
+/* What an assumption, with all others of its cause, does to a row's throughput: at the low and at
+ * the high end of its interval, over that with the assumed value, minus 1. Of a setting, low is
+ * with the alternative, high as it is. */
 typedef struct dl_influence {
     size_t row; /* of those that were tried, the one that it moves most */
     dl_influence_kind kind;
-    const dl_assumption *assumption; /* of a value: the row's variant's, borrowed from the study */
+    const dl_assumption *assumption; /* of its cause the first that matters; the row's variant's,
+                                        borrowed from the study */
     double at_low, at_high;
 } dl_influence;
 

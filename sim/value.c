@@ -17,27 +17,6 @@ static char *next_part(const char **text)
     return part;
 }
 
-/* "LOW to HIGH)", which must hold the value. */
-static dl_status parse_bounds(const char *text, dl_dimension dimension, dl_value *value,
-                              dl_error *err)
-{
-    const char *to = strstr(text, " to "), *close = strchr(text, ')');
-    if (to == NULL || close == NULL || close < to || close[1] != '\0') {
-        return dl_error_set(err, DL_ERR_PARSE, "expected 'NUMBER (LOW to HIGH)', not '(%s'", text);
-    }
-    char *low = dl_strndup_trimmed(text, (size_t)(to - text));
-    char *high = dl_strndup_trimmed(to + 4, (size_t)(close - to - 4));
-    dl_status status = dl_amount_parse(low, dimension, &value->low, err);
-    if (status == DL_OK) status = dl_amount_parse(high, dimension, &value->high, err);
-    free(low);
-    free(high);
-    if (status == DL_OK &&
-        !(value->low < value->high && value->low <= value->value && value->value <= value->high)) {
-        status = dl_error_set(err, DL_ERR_RANGE, "the number is not within its bounds (%s", text);
-    }
-    return status;
-}
-
 static dl_status parse_number(const char *part, dl_dimension dimension, dl_value *value,
                               dl_error *err)
 {
@@ -83,7 +62,9 @@ dl_status dl_value_parse(const char *text, dl_dimension dimension, dl_value *val
     char *part = next_part(&rest), *open = strchr(part, '(');
     if (open != NULL) *open = '\0';
     dl_status status = parse_number(part, dimension, &parsed, err);
-    if (status == DL_OK && open != NULL) status = parse_bounds(open + 1, dimension, &parsed, err);
+    if (status == DL_OK && open != NULL) {
+        status = dl_bounds_parse(open + 1, dimension, parsed.value, &parsed.low, &parsed.high, err);
+    }
     free(part);
     part = status == DL_OK ? next_part(&rest) : NULL;
     if (part != NULL && part[0] == 'n' && (part[1] == '=' || part[1] == ' ')) {

@@ -25,6 +25,8 @@ typedef struct dl_value {
     int64_t count; /* samples; 0 = not given */
     dl_origin origin;
     double low, high; /* bounds of one that is not determined; equal: it is */
+    bool is_assumed;  /* low and high are where it is with a probability of 95 %; not in a file */
+    unsigned cause;   /* is drawn with all others of this one; 0: alone. Not in a file */
 } dl_value;
 
 /* Its number; NaN if it is not known. */
@@ -36,7 +38,7 @@ static inline double dl_value_or_nan(const dl_value *value)
 /* Whether it is not determined, but has bounds. */
 static inline bool dl_value_is_bounded(const dl_value *value)
 {
-    return value->known && value->low < value->high;
+    return value->known && value->low < value->high && !value->is_assumed;
 }
 
 /* Parses one value text as above. DL_ERR_PARSE, DL_ERR_RANGE (a number), DL_ERR_NAME (the origin, a

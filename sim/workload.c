@@ -234,9 +234,20 @@ static void draw_bounded(dl_value *value, double z)
     value->value = is_rate ? 1 / (1 / high + u * (1 / low - 1 / high)) : low + u * (high - low);
 }
 
+/* Log-normal below the number and above it, each with its bound at 2.5 or 97.5 %. */
+static double assumed_at(const dl_value *value, double z)
+{
+    const double end = z < 0 ? value->low : value->high;
+    return value->value * pow(end / value->value, fabs(z) / gsl_cdf_ugaussian_Pinv(0.975));
+}
+
 /* The value z standard errors away from where it is. */
 static void move_value(dl_value *value, double low, double high, double z)
 {
+    if (value->is_assumed) {
+        value->value = fmin(fmax(assumed_at(value, z), low), high);
+        return;
+    }
     if (dl_value_is_bounded(value)) {
         draw_bounded(value, z);
         return;
@@ -261,9 +272,33 @@ static void draw_bytes(dl_random *stream, int64_t *bytes, double error_bytes)
     *bytes = llround((double)*bytes * exp(z * log_sd(error_bytes / (double)*bytes)));
 }
 
+typedef struct drawn_cause {
+    unsigned cause;
+    double z; /* standard errors by which all its values move */
+} drawn_cause;
+
+/* One draw of all costs. */
+typedef struct cost_draw {
+    dl_random *stream;
+    struct drawn_cause *causes; /* [count] */
+    size_t count;
+} cost_draw;
+
+/* A number of the stream is taken for each value, whether its cause has one already or not, so that
+ * causes do not move the others' draws. */
 static void draw_value(void *user, dl_value *value, double low, double high)
 {
-    if (value->known) move_value(value, low, high, dl_random_normal(user));
+    cost_draw *draw = user;
+    if (!value->known) return;
+    double z = dl_random_normal(draw->stream);
+    size_t c = 0;
+    while (c < draw->count && draw->causes[c].cause != value->cause)
+        c++;
+    if (c < draw->count) z = draw->causes[c].z;
+    if (c == draw->count && value->cause != 0) {
+        DL_APPEND(draw->causes, draw->count, "causes") = (drawn_cause){value->cause, z};
+    }
+    move_value(value, low, high, z);
 }
 
 /* The number of starts of a section that has several, else 0. */
@@ -336,19 +371,22 @@ static bool collectives_have_errors(const dl_costs *costs)
     return any;
 }
 
-static void draw_models(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
+static void draw_costs(const dl_costs *costs, cost_draw *draw, dl_costs *drawn);
+
+static void draw_models(const dl_costs *costs, cost_draw *draw, dl_costs *drawn)
 {
     drawn->models = dl_calloc((size_t)costs->model_count, sizeof *drawn->models, "costs of models");
     for (int m = 0; m < costs->model_count; m++) {
         drawn->models[m] = costs->models[m];
         if (costs->models[m].own == NULL) continue;
         drawn->models[m].own = dl_calloc(1, sizeof *drawn->models[m].own, "costs of a model");
-        dl_costs_draw(costs->models[m].own, stream, drawn->models[m].own);
+        draw_costs(costs->models[m].own, draw, drawn->models[m].own);
     }
 }
 
-void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
+static void draw_costs(const dl_costs *costs, cost_draw *draw, dl_costs *drawn)
 {
+    dl_random *stream = draw->stream;
     *drawn = *costs;
     drawn->ops = dl_calloc(costs->op_count, sizeof *drawn->ops, "drawn operations");
     if (costs->op_count > 0) memcpy(drawn->ops, costs->ops, costs->op_count * sizeof *drawn->ops);
@@ -367,15 +405,22 @@ void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
         memcpy(cost->times, costs->collectives[i].times, cost->count * sizeof *cost->times);
     }
     if (stream != NULL) {
-        dl_costs_each(drawn, draw_value, stream);
+        dl_costs_each(drawn, draw_value, draw);
         draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
         draw_bytes(stream, &drawn->state_bytes, costs->state_error_bytes);
     }
     /* After all others, so that one model or collective more changes none of their numbers. */
-    if (costs->model_count > 0) draw_models(costs, stream, drawn);
+    if (costs->model_count > 0) draw_models(costs, draw, drawn);
     if (stream == NULL) return;
     draw_times(stream, drawn);
     draw_starts(stream, drawn);
+}
+
+void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
+{
+    cost_draw draw = {.stream = stream};
+    draw_costs(costs, &draw, drawn);
+    free(draw.causes);
 }
 
 /* times x (latency + bytes / rate). */
@@ -469,7 +514,7 @@ static void note_error(void *user, dl_value *value, double low, double high)
     (void)low;
     (void)high;
     bool *any = user;
-    *any |= value->known && (value->error > 0 || dl_value_is_bounded(value));
+    *any |= value->known && (value->error > 0 || value->low < value->high);
 }
 
 bool dl_costs_have_errors(const dl_costs *costs)

@@ -2,10 +2,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "sim/costs/costs_internal.h"
 
@@ -21,8 +23,12 @@ typedef struct guess {
     double value;
     bool is_exact; /* nothing to vary */
     double factor; /* F of assume.h in place of the rule's; 0: the rule's */
-    char *source;  /* [DL_ASSUMPTION_SOURCE_BYTES] */
+    unsigned cause;
+    char *source; /* [DL_ASSUMPTION_SOURCE_BYTES] */
 } guess;
+
+/* What several values come from. */
+enum { CAUSE_NONE, CAUSE_CORE_RATE, CAUSE_UPDATE, CAUSE_WAKING, CAUSE_COMPRESSING, CAUSES };
 
 #define SAY(g, ...) snprintf((g)->source, DL_ASSUMPTION_SOURCE_BYTES, __VA_ARGS__)
 
@@ -41,6 +47,7 @@ static bool fits_cache(const basis *b)
  * memory. */
 static bool core_rate(const basis *b, double in_cache, guess *g)
 {
+    g->cause = CAUSE_CORE_RATE;
     if (fits_cache(b)) {
         g->value = in_cache;
         SAY(g, "parameters fit into the caches: as measured for 0.4 and 1.7 MB "
@@ -76,6 +83,7 @@ static bool update_rate(const basis *b, double in_cache, guess *g)
     const double update_ns = dl_costs_step_ns(b->costs, 1, "update");
     if (b->machine != NULL || !(update_ns > 0) || b->costs->parameter_bytes <= 0)
         return core_rate(b, in_cache, g);
+    g->cause = CAUSE_UPDATE;
     g->value = 2 * (double)b->costs->parameter_bytes / (update_ns * 1e-9);
     SAY(g, "the server updates as fast as a worker does by itself, in %s", DL_NS_TEXT(update_ns));
     return true;
@@ -93,6 +101,7 @@ static bool update_write_rate(const basis *b, guess *g)
 
 static bool exchange_latency(const basis *b, guess *g)
 {
+    g->cause = CAUSE_WAKING;
     g->value = b->machine != NULL ? 5000 : 500;
     SAY(g, "%s",
         b->machine != NULL ? "waking a server's thread and a few calls"
@@ -118,6 +127,7 @@ static bool pageable_rate(const basis *b, guess *g)
     static bool name(const basis *b, guess *g)                                           \
     {                                                                                    \
         (void)b;                                                                         \
+        g->cause = CAUSE_COMPRESSING;                                                    \
         g->value = (gb_per_s)*1e9;                                                       \
         SAY(g, "measured for 0.4 and 1.7 MB on a core of an Intel Xeon (dlprof bench)"); \
         return true;                                                                     \
@@ -412,8 +422,6 @@ static const struct {
      "dlcal costs TRACE --batch N, of a trace with copies of input", NULL},
 };
 #define RULES (sizeof rules / sizeof *rules)
-_Static_assert(RULES <= DL_ASSUMPTIONS_MAX, "more rules than assumptions have room for");
-
 /* --- values of the costs --------------------------------------------------------------------- */
 
 static bool is_sharing(const dl_key *key)
@@ -483,30 +491,108 @@ static const char *how_to_measure(size_t rule, const dl_key *key, const basis *b
 static void assume(size_t rule, const basis *b, dl_costs *costs, dl_assumptions *made)
 {
     const dl_key *key = dl_keys_find(&dl_cost_keys, rules[rule].section, rules[rule].key);
-    dl_assumption *a = &made->items[made->count];
-    guess g = {.source = a->source};
+    dl_assumption a = {.of = DL_ASSUMED_COST, .key = key, .need = rules[rule].need};
+    guess g = {.source = a.source};
     if (is_known(key, costs) || !rules[rule].guess(b, &g)) return;
     const double least = is_sharing(key) ? 0 : fmax(key->low, 0), above = g.value - least;
     const double factor = g.is_exact ? 1 : g.factor > 0 ? g.factor : rules[rule].factor;
-    a->key = key;
-    a->need = rules[rule].need;
-    a->value = g.value;
-    a->low = least + above / factor;
-    a->high = least + above * factor;
-    a->measure = how_to_measure(rule, key, b);
+    a.cause = g.cause;
+    a.value = g.value;
+    a.low = least + above / factor;
+    a.high = least + above * factor;
+    a.measure = how_to_measure(rule, key, b);
     put(key, costs, g.value, above * error_of(factor));
-    made->count++;
+    if (value_of(key, costs) != NULL) value_of(key, costs)->cause = g.cause;
+    DL_APPEND(made->items, made->count, "assumptions") = a;
 }
 
 void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine, int64_t cores,
                      dl_assumptions *made)
 {
     const basis b = {costs, machine, cores > 0 ? cores : costs->cores};
-    *made = (dl_assumptions){0};
     if (!dl_costs_have_input(costs)) needs &= ~(unsigned)DL_NEED_INPUT;
     for (size_t i = 0; i < RULES; i++)
         if (needs & rules[i].need) assume(i, &b, costs, made);
 }
+
+/* --- numbers of the machine ------------------------------------------------------------------ */
+
+/* How to measure what a section of a machine file says, by the start of its name. */
+static const struct {
+    const char *section, *measure;
+} measured_by[] = {
+    {"host", "nvbandwidth or bandwidthTest, host to device on all GPUs at once, into the machine "
+             "file"},
+    {"gpu_model", "nvbandwidth or bandwidthTest, device to device, into the machine file"},
+    {"", "nccl-tests on these GPUs, then dlcal links LOG --machine NAME -o FILE"},
+};
+
+static const char *how_to_measure_machine(const char *section)
+{
+    size_t i = 0;
+    while (strncmp(section, measured_by[i].section, strlen(measured_by[i].section)) != 0)
+        i++;
+    return measured_by[i].measure;
+}
+
+/* One for all rates of a section, and one for all its times; above those of costs. */
+static unsigned cause_of(const char *section, const dl_key *key)
+{
+    const unsigned even = (unsigned)dl_hash_text(section) | CAUSES << 1;
+    return (even | 1) - (key->dimension == DL_DIMENSION_NS);
+}
+
+typedef struct machine_basis {
+    const dl_machine *machine;
+    dl_costs *costs;
+    dl_assumptions *made;
+} machine_basis;
+
+static void assume_of_machine(void *user, const char *section, const dl_key *key,
+                              dl_quantity *quantity)
+{
+    const machine_basis *b = user;
+    if (!quantity->known || !(quantity->low < quantity->high)) return;
+    const dl_machine_value *given = dl_costs_machine_value(b->costs, section, key);
+    if (given != NULL && given->value.known) return;
+    const size_t number =
+        dl_costs_assume_machine_value(b->costs, section, key, quantity, cause_of(section, key));
+    const char *source = dl_machine_source_of(b->machine, section);
+    dl_assumption a = {.of = DL_ASSUMED_MACHINE,
+                       .key = key,
+                       .cause = b->costs->machine_values[number].value.cause,
+                       .measure = how_to_measure_machine(section),
+                       .value = quantity->value,
+                       .low = quantity->low,
+                       .high = quantity->high,
+                       .number = number,
+                       .section = b->costs->machine_values[number].section};
+    if (source != NULL) {
+        snprintf(a.source, sizeof a.source, "%s", source);
+    } else {
+        snprintf(a.source, sizeof a.source, "bounds of the machine file %s", b->machine->path);
+    }
+    DL_APPEND(b->made->items, b->made->count, "assumptions") = a;
+}
+
+void dl_machine_assume(dl_costs *costs, dl_machine *machine, dl_assumptions *made)
+{
+    dl_machine_each(machine, assume_of_machine, &(machine_basis){machine, costs, made});
+}
+
+/* --- settings -------------------------------------------------------------------------------- */
+
+dl_assumption *dl_setting_assume(const dl_key *key, const char *chosen, const char *source,
+                                 const char *measure, dl_assumptions *made)
+{
+    dl_assumption *a = &DL_APPEND(made->items, made->count, "assumptions");
+    *a = (dl_assumption){.of = DL_ASSUMED_SETTING, .key = key, .measure = measure};
+    snprintf(a->chosen, sizeof a->chosen, "%s", chosen);
+    snprintf(a->source, sizeof a->source, "%s", source);
+    return a;
+}
+
+/* --- costs of one number --------------------------------------------------------------------- */
 
 static void add_pass(dl_costs *costs, const char *name, double per_sample_ns)
 {
@@ -560,6 +646,9 @@ void dl_costs_fill_buckets(dl_costs *costs, const dl_gradients_ready *ready, siz
 
 bool dl_assumption_holds(const dl_assumption *assumption, const dl_costs *costs)
 {
+    if (assumption->of == DL_ASSUMED_SETTING) return true;
+    if (assumption->of == DL_ASSUMED_MACHINE)
+        return costs->machine_values[assumption->number].of_machine > 0;
     dl_costs looked_at = *costs;
     const dl_value *value = value_of(assumption->key, &looked_at);
     if (value != NULL) {
@@ -569,12 +658,39 @@ bool dl_assumption_holds(const dl_assumption *assumption, const dl_costs *costs)
            assumption->value;
 }
 
+bool dl_assumption_same(const dl_assumption *a, const dl_assumption *b)
+{
+    return a->key == b->key && a->value == b->value && strcmp(a->chosen, b->chosen) == 0 &&
+           strcmp(dl_assumption_section(a), dl_assumption_section(b)) == 0;
+}
+
 void dl_assumption_set(const dl_assumption *assumption, dl_costs *costs, double value)
 {
-    put(assumption->key, costs, value, 0);
+    DL_ASSERT(assumption->of != DL_ASSUMED_SETTING, "a setting has no number");
+    if (assumption->of == DL_ASSUMED_MACHINE) {
+        costs->machine_values[assumption->number].value.value = value;
+    } else {
+        put(assumption->key, costs, value, 0);
+    }
 }
 
 const char *dl_assumption_name(const dl_assumption *assumption)
 {
     return is_sharing(assumption->key) ? "copies_2" : assumption->key->name;
+}
+
+const char *dl_assumption_section(const dl_assumption *assumption)
+{
+    return assumption->section != NULL ? assumption->section : assumption->key->section;
+}
+
+void dl_assumptions_free(dl_assumptions *made)
+{
+    for (size_t i = 0; i < made->count; i++) {
+        dl_costs *costs = made->items[i].costs;
+        if (costs != NULL) dl_costs_free(costs);
+        free(costs);
+    }
+    free(made->items);
+    *made = (dl_assumptions){0};
 }

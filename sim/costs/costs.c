@@ -303,8 +303,8 @@ void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void
 
 /* --- numbers of the machine ------------------------------------------------------------------ */
 
-static dl_machine_value *find_machine_value(const dl_costs *costs, const char *section,
-                                            const dl_key *key)
+dl_machine_value *dl_costs_machine_value(const dl_costs *costs, const char *section,
+                                         const dl_key *key)
 {
     for (size_t i = 0; i < costs->machine_value_count; i++) {
         dl_machine_value *value = &costs->machine_values[i];
@@ -318,7 +318,12 @@ static void add_machine_value(void *user, const char *section, const dl_key *key
 {
     dl_costs *costs = user;
     (void)quantity;
-    if (find_machine_value(costs, section, key) != NULL) return;
+    dl_machine_value *given = dl_costs_machine_value(costs, section, key);
+    if (given != NULL && given->of_machine > 0) {
+        given->value = (dl_value){0};
+        given->of_machine = 0;
+    }
+    if (given != NULL) return;
     DL_APPEND(costs->machine_values, costs->machine_value_count, "numbers of the machine") =
         (dl_machine_value){.section = dl_strdup(section), .key = key};
 }
@@ -326,6 +331,22 @@ static void add_machine_value(void *user, const char *section, const dl_key *key
 void dl_costs_add_machine(dl_costs *costs, dl_machine *machine)
 {
     dl_machine_each(machine, add_machine_value, costs);
+}
+
+size_t dl_costs_assume_machine_value(dl_costs *costs, const char *section, const dl_key *key,
+                                     const dl_quantity *quantity, unsigned cause)
+{
+    add_machine_value(costs, section, key, NULL);
+    dl_machine_value *of = dl_costs_machine_value(costs, section, key);
+    of->of_machine = quantity->value;
+    of->value = (dl_value){.known = true,
+                           .value = quantity->value,
+                           .origin = quantity->origin,
+                           .low = quantity->low,
+                           .high = quantity->high,
+                           .is_assumed = true,
+                           .cause = cause};
+    return (size_t)(of - costs->machine_values);
 }
 
 typedef struct machine_check {
@@ -364,8 +385,12 @@ dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine, dl_
 
 static void set_quantity(void *user, const char *section, const dl_key *key, dl_quantity *quantity)
 {
-    const dl_machine_value *given = find_machine_value(user, section, key);
+    const dl_machine_value *given = dl_costs_machine_value(user, section, key);
     if (given == NULL || !given->value.known) return;
+    if (given->of_machine > 0) {
+        quantity->value *= given->value.value / given->of_machine;
+        return;
+    }
     *quantity =
         (dl_quantity){.known = true, .value = given->value.value, .origin = given->value.origin};
 }

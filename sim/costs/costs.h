@@ -76,6 +76,8 @@ typedef struct dl_machine_value {
     char *section;     /* of the machine file: "link nvlink2", "host" */
     const dl_key *key; /* of dl_machine_keys */
     dl_value value;
+    double of_machine; /* > 0: the machine's number, which has bounds: value / of_machine scales it,
+                          in place of replacing it. Not in the file */
 } dl_machine_value;
 
 /* So many bytes of a step's gradients are ready after that share of the backward pass. */
@@ -262,14 +264,24 @@ typedef void (*dl_cost_bounded_fn)(void *user, const char *section, const char *
                                    dl_dimension dimension, const dl_value *value);
 void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void *user);
 
-/* Adds those numbers of the machine that the costs do not give, as unknown ones. */
+/* Adds those numbers of the machine that the costs do not give, as unknown ones: what was assumed
+ * of the machine is so no more. */
 void dl_costs_add_machine(dl_costs *costs, dl_machine *machine);
+
+/* The number of the machine's section and key, known or not, that the costs have; NULL: none. */
+dl_machine_value *dl_costs_machine_value(const dl_costs *costs, const char *section,
+                                         const dl_key *key);
+
+/* Has a number of the machine that has bounds be drawn with the costs, with all others of `cause`;
+ * returns its number among machine_values. */
+size_t dl_costs_assume_machine_value(dl_costs *costs, const char *section, const dl_key *key,
+                                     const dl_quantity *quantity, unsigned cause);
 
 /* DL_ERR_NAME if the costs give a number of a part that the machine has not (NULL: of any). */
 dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* Puts the known numbers into the machine. */
+/* Puts the known numbers into the machine, or scales it by those that are its own. */
 void dl_costs_set_machine(const dl_costs *costs, dl_machine *machine);
 
 /* Writes the file so that dl_costs_read gives the same values back. `comment` lines (may be NULL)

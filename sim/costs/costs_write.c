@@ -153,7 +153,7 @@ static void write_machine(FILE *out, const dl_costs *costs)
     const char *section = "";
     for (size_t i = 0; i < costs->machine_value_count; i++) {
         const dl_machine_value *value = &costs->machine_values[i];
-        if (!value->value.known) continue;
+        if (!value->value.known || value->of_machine > 0) continue;
         if (strcmp(section, value->section) != 0) fprintf(out, "\n[machine %s]\n", value->section);
         section = value->section;
         write_line(out, value->key->name, &value->value);

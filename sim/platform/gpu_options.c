@@ -154,8 +154,10 @@ static void *copy_parts(const void *parts, int count, size_t size)
 
 static bool gives_machine(const dl_costs *costs)
 {
-    for (size_t i = 0; i < costs->machine_value_count; i++)
-        if (costs->machine_values[i].value.known) return true;
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        const dl_machine_value *of = &costs->machine_values[i];
+        if (of->value.known && of->value.value != of->of_machine) return true;
+    }
     return false;
 }
 

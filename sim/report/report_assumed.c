@@ -11,18 +11,67 @@
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
-/* The assumptions of all variants that still hold; each key and value once. */
+typedef struct assumed_item {
+    const dl_assumption *a;
+    const dl_variant *variant; /* the first that has it */
+} assumed_item;
+
+/* The assumptions of all variants that still hold, each once. */
 typedef struct assumed_list {
-    const dl_assumption **items; /* [count] */
+    assumed_item *items; /* [count] */
     size_t count;
 } assumed_list;
 
 static bool is_listed(const assumed_list *list, const dl_assumption *a)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i]->key == a->key && list->items[i]->value == a->value) return true;
-    }
+    for (size_t i = 0; i < list->count; i++)
+        if (dl_assumption_same(list->items[i].a, a)) return true;
     return false;
+}
+
+static bool has(const dl_variant *variant, const dl_assumption *a)
+{
+    for (size_t i = 0; i < variant->assumed.count; i++)
+        if (dl_assumption_same(&variant->assumed.items[i], a)) return true;
+    return false;
+}
+
+/* Its influence, with all others of its cause, in whichever variant it was tried; NULL: none. */
+static const dl_influence *influence_of(const dl_study *study, const dl_sweep *sweep,
+                                        const dl_assumption *a)
+{
+    for (size_t i = 0; sweep != NULL && i < sweep->influence_count; i++) {
+        const dl_influence *influence = &sweep->influences[i];
+        if (influence->kind != DL_INFLUENCE_ASSUMPTION) continue;
+        const dl_assumption *tried = influence->assumption;
+        if (dl_assumption_same(tried, a)) return influence;
+        if (tried->cause == 0 || tried->cause != a->cause) continue;
+        if (has(&study->variants[sweep->rows[influence->row].variant], a)) return influence;
+    }
+    return NULL;
+}
+
+/* Whether each variant that has the assumption has a row that ran, and so was tried. */
+static bool was_tried(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
+{
+    for (size_t v = 0; v < study->variant_count; v++) {
+        bool ran = false;
+        if (!has(&study->variants[v], a)) continue;
+        for (size_t r = 0; r < sweep->row_count; r++)
+            ran |= sweep->rows[r].variant == v && sweep->rows[r].error == NULL;
+        if (!ran) return false;
+    }
+    return sweep->influence_rows_skipped == 0;
+}
+
+/* Whether some point depends on it. */
+static bool matters(const dl_variant *variant, const dl_assumption *a)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    bool any = a->matters == NULL;
+    for (size_t p = 0; p < scenario->point_count; p++)
+        any = any || a->matters(scenario, &scenario->points[p]);
+    return any;
 }
 
 static assumed_list list_of(const dl_study *study)
@@ -32,24 +81,24 @@ static assumed_list list_of(const dl_study *study)
         const dl_variant *variant = &study->variants[v];
         for (size_t i = 0; i < variant->assumed.count; i++) {
             const dl_assumption *a = &variant->assumed.items[i];
-            if (is_listed(&list, a) || !dl_assumption_holds(a, &variant->costs)) continue;
-            DL_APPEND(list.items, list.count, "assumptions") = a;
+            if (is_listed(&list, a) || !dl_assumption_holds(a, &variant->costs) ||
+                !matters(variant, a))
+                continue;
+            DL_APPEND(list.items, list.count, "assumptions") = (assumed_item){a, variant};
         }
     }
     return list;
 }
 
-/* That of the same key and value, in whichever variant it was tried. */
-static const dl_influence *influence_of(const dl_sweep *sweep, const dl_assumption *a)
+/* Whether an item before is of the same cause, and tells of this one too. */
+static bool is_told(const assumed_list *list, size_t number)
 {
-    for (size_t i = 0; sweep != NULL && i < sweep->influence_count; i++) {
-        const dl_assumption *tried = sweep->influences[i].assumption;
-        if (sweep->influences[i].kind == DL_INFLUENCE_VALUE && tried->key == a->key &&
-            tried->value == a->value) {
-            return &sweep->influences[i];
-        }
+    const assumed_item *item = &list->items[number];
+    for (size_t i = 0; i < number && item->a->cause != 0; i++) {
+        if (list->items[i].a->cause == item->a->cause && list->items[i].variant == item->variant)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* --- what is not determined ------------------------------------------------------------------ */
@@ -127,39 +176,61 @@ static void put_effect(FILE *out, const dl_sweep *sweep, const dl_influence *inf
             100 * influence->at_high, dl_point_text(point, sizeof point, at));
 }
 
-static void put_one(FILE *out, const dl_sweep *sweep, const dl_assumption *a)
+/* "[exchange] overlap = yes (no: samples/s -2.2 %; workers 16)" */
+static void put_setting(FILE *out, const dl_sweep *sweep, const dl_assumption *a,
+                        const dl_influence *influence)
 {
-    const dl_influence *influence = influence_of(sweep, a);
-    fprintf(out, "assumed [%s] %s = %s", a->key->section, dl_assumption_name(a),
-            AMOUNT(a->value, a));
-    if (a->low < a->high) fprintf(out, " (%s to %s)", AMOUNT(a->low, a), AMOUNT(a->high, a));
-    if (influence != NULL && dl_influence_size(influence) >= MOVES_FRAC) {
-        fprintf(out, ", ");
-        put_effect(out, sweep, influence);
+    fprintf(out, "assumed [%s] %s = %s", a->key->section, a->key->name, a->chosen);
+    if (influence != NULL) {
+        char point[DL_POINT_TEXT_BYTES];
+        fprintf(out, " (%s: samples/s %+.1f %%; %s)", a->other, 100 * influence->at_low,
+                dl_point_text(point, sizeof point, &sweep->rows[influence->row].point));
+    }
+}
+
+/* Those of the list that have the cause of item `first`. */
+static void put_others_of_cause(FILE *out, const assumed_list *list, size_t first)
+{
+    const assumed_item *item = &list->items[first];
+    const char *section = dl_assumption_section(item->a);
+    for (size_t i = first + 1; i < list->count && item->a->cause != 0; i++) {
+        const dl_assumption *a = list->items[i].a;
+        if (a->cause != item->a->cause || list->items[i].variant != item->variant) continue;
+        fprintf(out, ", with ");
+        if (strcmp(section, dl_assumption_section(a)) != 0)
+            fprintf(out, "[%s] ", dl_assumption_section(a));
+        section = dl_assumption_section(a);
+        fprintf(out, "%s", dl_assumption_name(a));
+        if (a->value != item->a->value) fprintf(out, " = %s", AMOUNT(a->value, a));
+    }
+}
+
+static void put_one(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                    const assumed_list *list, size_t number)
+{
+    const dl_assumption *a = list->items[number].a;
+    const dl_influence *influence = influence_of(study, sweep, a);
+    if (a->of == DL_ASSUMED_SETTING) {
+        put_setting(out, sweep, a, influence);
+    } else {
+        fprintf(out, "assumed [%s] %s = %s", dl_assumption_section(a), dl_assumption_name(a),
+                AMOUNT(a->value, a));
+        if (a->low < a->high) fprintf(out, " (%s to %s)", AMOUNT(a->low, a), AMOUNT(a->high, a));
+        put_others_of_cause(out, list, number);
+        if (influence != NULL && dl_influence_size(influence) >= MOVES_FRAC) {
+            fprintf(out, ", ");
+            put_effect(out, sweep, influence);
+        }
     }
     fprintf(out, ": %s\n", a->source);
 }
 
-/* Whether each variant that has the assumption has a row that ran, and so was tried. */
-static bool was_tried(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
-{
-    for (size_t v = 0; v < study->variant_count; v++) {
-        bool has = false, ran = false;
-        for (size_t i = 0; i < study->variants[v].assumed.count; i++) {
-            const dl_assumption *own = &study->variants[v].assumed.items[i];
-            has |= own->key == a->key && own->value == a->value;
-        }
-        for (size_t r = 0; r < sweep->row_count && has; r++)
-            ran |= sweep->rows[r].variant == v && sweep->rows[r].error == NULL;
-        if (has && !ran) return false;
-    }
-    return sweep->influence_rows_skipped == 0;
-}
-
-/* Whether the row with most workers hardly moves within the interval, or does not depend on it. */
+/* Whether the row with most workers hardly moves within the interval, or does not depend on it. A
+ * setting always matters: what it is may be wrong, not only inaccurate. */
 static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
 {
-    const dl_influence *influence = influence_of(sweep, a);
+    const dl_influence *influence = influence_of(study, sweep, a);
+    if (a->of == DL_ASSUMED_SETTING) return false;
     if (sweep == NULL || !was_tried(study, sweep, a)) return false;
     return influence == NULL || dl_influence_size(influence) < MOVES_FRAC;
 }
@@ -170,13 +241,13 @@ static void put_others(FILE *out, const assumed_list *list, const dl_study *stud
 {
     const char *between = "";
     for (size_t i = 0; i < list->count; i++) {
-        const dl_assumption *a = list->items[i];
+        const dl_assumption *a = list->items[i].a;
         if (!is_of_no_matter(study, sweep, a)) continue;
         if (between[0] == '\0') {
             fprintf(out, "also assumed, each under %.1f %% of samples/s (sources in the results): ",
                     100 * MOVES_FRAC);
         }
-        fprintf(out, "%s[%s] %s = %s", between, a->key->section, dl_assumption_name(a),
+        fprintf(out, "%s[%s] %s = %s", between, dl_assumption_section(a), dl_assumption_name(a),
                 AMOUNT(a->value, a));
         between = ", ";
     }
@@ -192,37 +263,6 @@ static const dl_scaling *scaled(const dl_variant *variant)
     return NULL;
 }
 
-/* Whether some variant assumes that exchange overlaps the backward pass, and what that does: NULL:
- * not tried. */
-static bool assumes_overlap(const dl_study *study, const dl_sweep *sweep,
-                            const dl_influence **influence)
-{
-    bool any = false;
-    *influence = NULL;
-    for (size_t v = 0; v < study->variant_count; v++)
-        any |= dl_variant_assumes_overlap(&study->variants[v]);
-    for (size_t i = 0; sweep != NULL && i < sweep->influence_count; i++)
-        if (sweep->influences[i].kind == DL_INFLUENCE_OVERLAP) *influence = &sweep->influences[i];
-    return any;
-}
-
-#define OVERLAP_SOURCE \
-    "PyTorch's DistributedDataParallel sends gradients during the backward pass, in buckets"
-
-static size_t put_overlap(FILE *out, const dl_study *study, const dl_sweep *sweep)
-{
-    const dl_influence *influence;
-    if (!assumes_overlap(study, sweep, &influence)) return 0;
-    fprintf(out, "assumed [exchange] overlap = yes");
-    if (influence != NULL) {
-        char point[DL_POINT_TEXT_BYTES];
-        fprintf(out, " (no: samples/s %+.1f %%; %s)", 100 * influence->at_low,
-                dl_point_text(point, sizeof point, &sweep->rows[influence->row].point));
-    }
-    fprintf(out, ": " OVERLAP_SOURCE "\n");
-    return 1;
-}
-
 /* Which assumption to measure first. */
 static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
@@ -234,13 +274,14 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_influence *most = &sweep->influences[0];
     if (dl_influence_size(most) < MOVES_FRAC) return;
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
-    if (most->kind == DL_INFLUENCE_OVERLAP) {
-        fprintf(out, "find out first whether the program exchanges during its backward pass\n");
-        return;
-    }
-    if (most->kind == DL_INFLUENCE_VALUE) { /* what it does is in its own note */
-        fprintf(out, "measure first: [%s] %s, by %s\n", most->assumption->key->section,
-                dl_assumption_name(most->assumption), most->assumption->measure);
+    if (most->kind == DL_INFLUENCE_ASSUMPTION) { /* what it does is in its own note */
+        const dl_assumption *a = most->assumption;
+        if (a->of == DL_ASSUMED_SETTING) {
+            fprintf(out, "find out first %s\n", a->measure);
+        } else {
+            fprintf(out, "measure first: [%s] %s, by %s\n", dl_assumption_section(a),
+                    dl_assumption_name(a), a->measure);
+        }
         return;
     }
     put_effect(out, sweep, most);
@@ -257,9 +298,11 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
 size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     assumed_list list = list_of(study);
-    const size_t count = list.count + put_overlap(out, study, sweep);
-    for (size_t i = 0; i < list.count; i++)
-        if (!is_of_no_matter(study, sweep, list.items[i])) put_one(out, sweep, list.items[i]);
+    const size_t count = list.count;
+    for (size_t i = 0; i < list.count; i++) {
+        if (!is_of_no_matter(study, sweep, list.items[i].a) && !is_told(&list, i))
+            put_one(out, study, sweep, &list, i);
+    }
     put_others(out, &list, study, sweep);
     if (sweep != NULL) put_most(out, study, sweep);
     put_bounded(out, study);
@@ -273,25 +316,25 @@ void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const 
 {
     assumed_list list = list_of(study);
     for (size_t i = 0; i < list.count; i++) {
-        const dl_assumption *a = list.items[i];
-        const dl_influence *influence = influence_of(sweep, a);
+        const dl_assumption *a = list.items[i].a;
+        const dl_influence *influence = influence_of(study, sweep, a);
         char effect[96] = "";
+        if (a->of == DL_ASSUMED_SETTING) {
+            if (influence != NULL)
+                snprintf(effect, sizeof effect, " at_other_frac=%.4g", influence->at_low);
+            dl_csv_comment(writer, "assumed: [%s] %s=%s other=%s%s; %s", a->key->section,
+                           a->key->name, a->chosen, a->other, effect, a->source);
+            continue;
+        }
         if (influence != NULL) {
             snprintf(effect, sizeof effect, " at_low_frac=%.4g at_high_frac=%.4g",
                      influence->at_low, influence->at_high);
         }
-        dl_csv_comment(writer, "assumed: [%s] %s=%.6g low=%.6g high=%.6g%s; %s", a->key->section,
-                       dl_assumption_name(a), a->value, a->low, a->high, effect, a->source);
+        dl_csv_comment(writer, "assumed: [%s] %s=%.6g low=%.6g high=%.6g%s; %s",
+                       dl_assumption_section(a), dl_assumption_name(a), a->value, a->low, a->high,
+                       effect, a->source);
     }
     free(list.items);
-    const dl_influence *influence;
-    if (assumes_overlap(study, sweep, &influence)) {
-        char effect[48] = "";
-        if (influence != NULL)
-            snprintf(effect, sizeof effect, " at_low_frac=%.4g", influence->at_low);
-        dl_csv_comment(writer, "assumed: [exchange] overlap=1 low=0 high=1%s; " OVERLAP_SOURCE,
-                       effect);
-    }
     bounded_list rest = bounded_of(study);
     for (size_t i = 0; i < rest.count; i++) {
         const bounded *b = &rest.items[i];
@@ -301,37 +344,37 @@ void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const 
     free_bounded(&rest);
 }
 
+/* The number, its interval and its influence; of a setting the values as texts. */
+static void put_json_value(dl_json *to, const dl_assumption *a, const dl_influence *influence)
+{
+    if (a->of == DL_ASSUMED_SETTING) {
+        dl_json_text_item(to, "value", a->chosen);
+        if (a->other[0] != '\0') dl_json_text_item(to, "other", a->other);
+        if (influence != NULL) dl_json_number_item(to, "at_other_frac", influence->at_low);
+        return;
+    }
+    dl_json_number_item(to, "value", a->value);
+    dl_json_number_item(to, "low", a->low);
+    dl_json_number_item(to, "high", a->high);
+    if (influence == NULL) return;
+    dl_json_number_item(to, "at_low_frac", influence->at_low);
+    dl_json_number_item(to, "at_high_frac", influence->at_high);
+}
+
 void dl_report_assumed_json(dl_json *to, const dl_study *study, const dl_sweep *sweep)
 {
+    static const char *const files[] = {"costs", "machine", "scenario"};
     assumed_list list = list_of(study);
     dl_json_begin(to, "assumed", '[');
     for (size_t i = 0; i < list.count; i++) {
-        const dl_assumption *a = list.items[i];
-        const dl_influence *influence = influence_of(sweep, a);
+        const dl_assumption *a = list.items[i].a;
         dl_json_begin(to, NULL, '{');
-        dl_json_text_item(to, "section", a->key->section);
+        dl_json_text_item(to, "of", files[a->of]);
+        dl_json_text_item(to, "section", dl_assumption_section(a));
         dl_json_text_item(to, "key", dl_assumption_name(a));
-        dl_json_number_item(to, "value", a->value);
-        dl_json_number_item(to, "low", a->low);
-        dl_json_number_item(to, "high", a->high);
-        if (influence != NULL) {
-            dl_json_number_item(to, "at_low_frac", influence->at_low);
-            dl_json_number_item(to, "at_high_frac", influence->at_high);
-        }
+        put_json_value(to, a, influence_of(study, sweep, a));
         dl_json_text_item(to, "source", a->source);
         dl_json_text_item(to, "measure", a->measure);
-        dl_json_end(to, '}');
-    }
-    const dl_influence *influence;
-    if (assumes_overlap(study, sweep, &influence)) {
-        dl_json_begin(to, NULL, '{');
-        dl_json_text_item(to, "section", "exchange");
-        dl_json_text_item(to, "key", "overlap");
-        dl_json_number_item(to, "value", 1);
-        dl_json_number_item(to, "low", 0);
-        dl_json_number_item(to, "high", 1);
-        if (influence != NULL) dl_json_number_item(to, "at_low_frac", influence->at_low);
-        dl_json_text_item(to, "source", OVERLAP_SOURCE);
         dl_json_end(to, '}');
     }
     dl_json_end(to, ']');

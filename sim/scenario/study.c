@@ -191,6 +191,7 @@ static void drop_repeated(const dl_study *study, dl_variant *variant)
 
 static void free_variant(dl_variant *variant)
 {
+    dl_assumptions_free(&variant->assumed);
     dl_costs_free(&variant->costs);
     dl_scenario_free(&variant->scenario);
     free(variant->scalings);
@@ -422,7 +423,35 @@ static dl_status estimate_costs(const dl_scenario *scenario, const dl_gpu_model 
                            dl_arithmetic_names[scenario->arithmetic], inner.text);
 }
 
-/* Defaults for what the points need and the costs lack. */
+static bool exchanges_gradients(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
+    return point->workers > 1 && (point->mode == &dl_mode_allreduce || point->mode == &dl_mode_ps);
+}
+
+static void without_overlap(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->overlap = false;
+}
+
+/* Settings that the scenario leaves open. */
+static void assume_settings(dl_variant *variant)
+{
+    if (dl_variant_assumes_overlap(variant)) {
+        dl_assumption *overlap = dl_setting_assume(
+            dl_keys_find(&dl_scenario_keys, "exchange", "overlap"), "yes",
+            "PyTorch's DistributedDataParallel sends gradients during the backward pass, in "
+            "buckets",
+            "whether the program exchanges during its backward pass", &variant->assumed);
+        strcpy(overlap->other, "no");
+        overlap->matters = exchanges_gradients;
+        overlap->change = without_overlap;
+    }
+}
+
+/* Settings that the scenario leaves open; defaults for what the points need and the costs lack; the
+ * machine's bounds. */
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -433,8 +462,11 @@ static void assume(dl_variant *variant)
         if (scenario->points[p].cores > cores) cores = scenario->points[p].cores;
     }
     if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
+    assume_settings(variant);
     dl_costs_assume(&variant->costs, needs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL,
                     cores, &variant->assumed);
+    if (scenario->gpu != NULL)
+        dl_machine_assume(&variant->costs, &scenario->gpu->machine, &variant->assumed);
 }
 
 static bool gives(const dl_scenario *scenario, const char *section, const char *name)

@@ -35,7 +35,7 @@ typedef struct dl_variant {
     dl_costs costs;
     dl_scaling scaling;     /* of the costs to the machine's first GPU */
     dl_scaling *scalings;   /* [costs.model_count] to its models; NULL: it has one */
-    dl_assumptions assumed; /* of the costs */
+    dl_assumptions assumed; /* settings, costs, the machine's numbers with bounds */
     size_t *at; /* [key_count] the value that it has of each key; >= count: the key means nothing */
 } dl_variant;
 

@@ -40,6 +40,18 @@ static void quantities_are_in_base_units(void **state)
     }
 }
 
+static void quantities_may_have_bounds(void **state)
+{
+    (void)state;
+    dl_quantity quantity = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_quantity_parse("6GB/s (4 GB/s to 9000MB/s), fitted",
+                                       DL_DIMENSION_BYTES_PER_S, &quantity, &err),
+                     DL_OK);
+    assert_true(quantity.value == 6e9 && quantity.low == 4e9 && quantity.high == 9e9);
+    assert_int_equal(quantity.origin, DL_ORIGIN_FITTED);
+}
+
 static void what_is_wrong_is_refused(void **state)
 {
     (void)state;
@@ -53,6 +65,10 @@ static void what_is_wrong_is_refused(void **state)
         {"GB/s", DL_DIMENSION_BYTES_PER_S, DL_ERR_PARSE, "not a number"},
         {"1.2.3", DL_DIMENSION_NS, DL_ERR_PARSE, "1.2.3"},
         {"-1", DL_DIMENSION_NS, DL_ERR_RANGE, "-1"},
+        {"6 (4 to 5)", DL_DIMENSION_NS, DL_ERR_RANGE, "within its bounds"},
+        {"6 (0 to 9)", DL_DIMENSION_NS, DL_ERR_RANGE, "above 0"},
+        {"6 (4, 9)", DL_DIMENSION_NS, DL_ERR_PARSE, "NUMBER (LOW to HIGH)"},
+        {"6 (4 to 9GB)", DL_DIMENSION_NS, DL_ERR_NAME, "'GB'"},
         {"1e308GB", DL_DIMENSION_BYTES, DL_ERR_RANGE, "too large"},
         {"3GBs", DL_DIMENSION_BYTES_PER_S, DL_ERR_NAME, "GB/s"},
         {"3GB", DL_DIMENSION_BYTES_PER_S, DL_ERR_NAME, "GB/s"},
@@ -82,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_are_in_base_units),
+        cmocka_unit_test(quantities_may_have_bounds),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(origins_have_names),
     };

@@ -2,6 +2,7 @@
  * and what they do to results. */
 #include "tests/pipeline_fixture.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -46,7 +47,7 @@ static void on_gpus_the_machine_file_counts(void **state)
     (void)state;
     dl_costs costs = fixture_costs(COSTS);
     dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs_assume(&costs,
                     DL_NEED_OPS | DL_NEED_PARAMETERS | DL_NEED_STATE | DL_NEED_DISPATCH |
                         DL_NEED_OVERLAP | DL_NEED_PAGEABLE | DL_NEED_AVERAGE | DL_NEED_BARRIER |
@@ -64,6 +65,7 @@ static void on_gpus_the_machine_file_counts(void **state)
     assert_int_equal(costs.overlap_slowdown.origin, DL_ORIGIN_ASSUMED);
     /* Three values of averages; no input, as no operation makes any. */
     assert_int_equal(made.count, 10);
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
     dl_machine_free(&machine);
 }
@@ -76,9 +78,10 @@ static void bucket_copies_are_not_issued(void **state)
                                    "per_sample_ns = 0\n[op a.bucket]\nfixed_ns = 2e6\n"
                                    "per_sample_ns = 0\n");
     dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs_assume(&costs, DL_NEED_DISPATCH, &machine, 0, &made);
     assert_near(find(&made, "dispatch", "per_worker_ns")->value, 2e6, 1e-12);
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
     dl_machine_free(&machine);
 }
@@ -90,13 +93,14 @@ static void long_steps_are_issued_in_5_ms(void **state)
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\n"
                                    "per_sample_ns = 1e6\n");
     dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs_assume(&costs, DL_NEED_DISPATCH | DL_NEED_PARAMETERS, &machine, 0, &made);
     assert_near(find(&made, "dispatch", "per_worker_ns")->value, 5e6, 1e-12);
     assert_int_equal(made.count, 2); /* without updates and layers no parameters */
     char *missing = dl_costs_missing(&costs, DL_NEED_PARAMETERS);
     assert_string_equal(missing, "[costs] parameter_bytes");
     free(missing);
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
     dl_machine_free(&machine);
 }
@@ -108,7 +112,7 @@ static void on_cores_the_size_counts(void **state)
     (void)state;
     const unsigned needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_MEMORY | DL_NEED_SHARING |
                            DL_NEED_SLICE | DL_NEED_WAKEUP | DL_NEED_LOCK;
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 1MB\ncores = 4\n" OPS);
     dl_costs_assume(&costs, needs, NULL, 0, &made);
     assert_near(find(&made, "copy", "bandwidth_bytes_per_s")->value, 55e9, 1e-12);
@@ -120,16 +124,20 @@ static void on_cores_the_size_counts(void **state)
     assert_near(find(&made, "sync", "lock_ns")->value, 95, 1e-12);
     dl_costs_free(&costs);
     costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 100MB\ncores = 4\n" OPS);
+    dl_assumptions_free(&made);
     dl_costs_assume(&costs, needs, NULL, 0, &made);
     assert_near(find(&made, "copy", "bandwidth_bytes_per_s")->value, 10e9, 1e-12);
     assert_near(find(&made, "memory", "total_bytes_per_s")->value, 40e9, 1e-12);
     costs.memory_total_bytes_per_s = (dl_value){0};
+    dl_assumptions_free(&made);
     dl_costs_assume(&costs, needs, NULL, 16, &made); /* the scenario's, not those measured */
     assert_near(find(&made, "memory", "total_bytes_per_s")->value, 160e9, 1e-12);
     dl_costs_free(&costs);
     costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 1MB\n");
+    dl_assumptions_free(&made);
     dl_costs_assume(&costs, DL_NEED_UPDATE, NULL, 4, &made);
     assert_near(find(&made, "update", "write_bytes_per_s")->value, 8e9, 1e-12);
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
 }
 
@@ -138,16 +146,18 @@ static void on_cores_the_size_counts(void **state)
 static void copies_of_the_program_itself_are_timed(void **state)
 {
     (void)state;
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs costs = fixture_costs("[costs]\nschema = 1\ncores = 4\n" OPS);
     dl_costs_assume(&costs, DL_NEED_SHARING, NULL, 0, &made);
     assert_non_null(strstr(find(&made, "sharing", "copies_2")->measure, "dlprof bench --model"));
     dl_costs_free(&costs);
     costs = fixture_costs("[costs]\nschema = 1\ncores = 4\n[op step.forward]\nfixed_ns = 1e6\n"
                           "per_sample_ns = 0\n");
+    dl_assumptions_free(&made);
     dl_costs_assume(&costs, DL_NEED_SHARING | DL_NEED_LOCK, NULL, 0, &made);
     assert_non_null(strstr(find(&made, "sharing", "copies_2")->measure, "dlprof bench --of"));
     assert_null(strstr(find(&made, "sync", "lock_ns")->measure, "--of"));
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
 }
 
@@ -156,7 +166,7 @@ static void copies_of_the_program_itself_are_timed(void **state)
 static void exchanges_of_processes_are_assumed(void **state)
 {
     (void)state;
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op step.forward]\nfixed_ns = 1e6\n"
                                    "per_sample_ns = 0\n");
     assert_true(dl_costs_exchange_by_messages(&costs));
@@ -170,6 +180,7 @@ static void exchanges_of_processes_are_assumed(void **state)
     dl_costs_free(&costs);
     costs = fixture_costs(COSTS);
     assert_false(dl_costs_exchange_by_messages(&costs));
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
 }
 
@@ -177,12 +188,13 @@ static void exchanges_of_processes_are_assumed(void **state)
 static void only_what_is_needed_and_unknown(void **state)
 {
     (void)state;
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
     dl_costs_assume(&costs, DL_NEED_NOISE - 1, NULL, 0, &made);
     assert_int_equal(made.count, 0);
     dl_costs_free(&costs);
     costs = fixture_costs(COSTS "[layer a]\nparameter_bytes = 3000\n");
+    dl_assumptions_free(&made);
     dl_costs_assume(&costs, DL_NEED_PARAMETERS, NULL, 0, &made);
     assert_int_equal(made.count, 1);
     assert_assumed(&made, "costs", "parameter_bytes", 3000, 3000, 3000);
@@ -192,6 +204,7 @@ static void only_what_is_needed_and_unknown(void **state)
     dl_assumption_set(&made.items[0], &costs, 5000);
     assert_int_equal(costs.parameter_bytes, 5000);
     assert_false(dl_assumption_holds(&made.items[0], &costs));
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
 }
 
@@ -202,7 +215,7 @@ static void draws_have_the_interval(void **state)
     enum { DRAWS = 4000 };
     dl_costs costs = fixture_costs(COSTS);
     dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs_assume(&costs, DL_NEED_PARAMETERS | DL_NEED_OVERLAP, &machine, 0, &made);
     const dl_assumption *bytes = find(&made, "costs", "parameter_bytes");
     const dl_assumption *slowdown = find(&made, "overlap", "slowdown");
@@ -220,8 +233,90 @@ static void draws_have_the_interval(void **state)
     }
     for (int i = 0; i < 2; i++)
         assert_near(inside[i], 0.95 * DRAWS, 0.0145);
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
     dl_machine_free(&machine);
+}
+
+/* All rates are streams of one core: whatever is drawn for one, the others have the same factor
+ * over their least rate, 1 kB/s. Latencies are of another cause. */
+static void one_cause_is_one_draw(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 100000000\n" OPS);
+    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    dl_assumptions made = {0};
+    dl_costs_assume(&costs, DL_NEED_AVERAGE | DL_NEED_COPY, &machine, 0, &made);
+    dl_random stream = {0};
+    dl_random_init(&stream, 1, 2, 3, 4);
+    for (int i = 0; i < 10; i++) {
+        dl_costs drawn;
+        dl_costs_draw(&costs, &stream, &drawn);
+        const double rate = drawn.average.read_bytes_per_s.value;
+        assert_near(drawn.average.write_bytes_per_s.value, rate, 1e-12);
+        assert_near(drawn.copy.bandwidth_bytes_per_s.value, rate, 1e-12);
+        assert_true(rate != 10e9);
+        assert_true(fabs(drawn.average.latency_ns.value / 5000 - rate / 10e9) > 1e-6);
+        assert_near(drawn.copy.latency_ns.value, drawn.average.latency_ns.value, 1e-12);
+        dl_costs_draw_free(&drawn);
+    }
+    dl_assumptions_free(&made);
+    dl_costs_free(&costs);
+    dl_machine_free(&machine);
+}
+
+/* A slower, less certain x16 than FIXTURE_GPUS has. */
+static char *with_bounds(void)
+{
+    const char *rate = strstr(FIXTURE_GPUS, "[link x16]\nbytes_per_s = 10GB/s\nlatency_ns = 100\n");
+    assert_non_null(rate);
+    return dl_format("%.*s[link x16]\nbytes_per_s = 1GB/s (0.5GB/s to 4GB/s)\n"
+                     "duplex_bytes_per_s = 1.5GB/s (0.75GB/s to 3GB/s)\n"
+                     "latency_ns = 100\nsource = a thread\n%s",
+                     (int)(rate - FIXTURE_GPUS), FIXTURE_GPUS,
+                     strchr(strstr(rate, "latency"), '\n'));
+}
+
+/* 4000 draws of 1 (0.5 to 4) have 2.5 % below 0.5, half below 1 and 2.5 % above 4; and the rate of
+ * both ways is as many standard errors away: 1.5 (0.75 to 3) is 0.75 where the other is 0.5, and 3
+ * where it is 4. */
+static void bounds_of_the_machine_are_drawn(void **state)
+{
+    (void)state;
+    enum { DRAWS = 4000 };
+    char *text = with_bounds();
+    dl_costs costs = fixture_costs(COSTS);
+    dl_machine machine = fixture_machine(text);
+    dl_assumptions made = {0};
+    dl_machine_assume(&costs, &machine, &made);
+    assert_int_equal(made.count, 2);
+    const dl_assumption *a = &made.items[0];
+    assert_string_equal(dl_assumption_section(a), "link x16");
+    assert_string_equal(dl_assumption_name(a), "bytes_per_s");
+    assert_string_equal(a->source, "a thread");
+    assert_true(dl_costs_have_errors(&costs));
+    int below[3] = {0};
+    dl_random stream = {0};
+    dl_random_init(&stream, 1, 2, 3, 4);
+    for (int i = 0; i < DRAWS; i++) {
+        dl_costs drawn;
+        dl_costs_draw(&costs, &stream, &drawn);
+        const double one = drawn.machine_values[0].value.value,
+                     both = drawn.machine_values[1].value.value;
+        below[0] += one < 0.5e9;
+        below[1] += one < 1e9;
+        below[2] += one > 4e9;
+        const double z = one < 1e9 ? log(1e9 / one) / log(2) : log(one / 1e9) / log(4);
+        assert_near(both, 1.5e9 * pow(2, one < 1e9 ? -z : z), 1e-9);
+        dl_costs_draw_free(&drawn);
+    }
+    assert_near(below[0], 0.025 * DRAWS, 0.4); /* four standard errors */
+    assert_near(below[1], 0.5 * DRAWS, 0.064);
+    assert_near(below[2], 0.025 * DRAWS, 0.4);
+    dl_assumptions_free(&made);
+    dl_costs_free(&costs);
+    dl_machine_free(&machine);
+    free(text);
 }
 
 /* 60 MiB: 1, then 25, 25 and the last 9, each ready with its share of the backward pass. */
@@ -283,7 +378,7 @@ static void one_number_makes_costs(void **state)
     (void)state;
     dl_costs costs;
     dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs_of_throughput(&costs, 250, "V100", 1);
     assert_near(dl_costs_step_ns(&costs, 1, "forward"), 4e6 / 3, 1e-12);
     assert_near(dl_costs_step_ns(&costs, 3, "backward"), 8e6, 1e-12);
@@ -295,20 +390,23 @@ static void one_number_makes_costs(void **state)
     assert_int_equal(costs.parameter_bytes, -1);
     dl_costs_free(&costs);
     dl_costs_of_throughput(&costs, 250, NULL, 8);
+    dl_assumptions_free(&made);
     dl_costs_assume(&costs, DL_NEED_DISPATCH, &machine, 0, &made);
     assert_near(find(&made, "dispatch", "per_worker_ns")->value, 5e6, 1e-12);
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
     dl_machine_free(&machine);
 }
 
 /* costs: the text of a cost file, NULL: the workload says where times come from. */
-static dl_study study_of(const char *costs, const char *workload, const char *mode)
+static dl_study study_on(const char *machine, const char *costs, const char *workload,
+                         const char *mode)
 {
     dl_study study = {0};
     dl_error err = {0};
     char text[1024];
     fixture_write("assume_costs.ini", costs != NULL ? costs : "");
-    fixture_write("assume_node.ini", FIXTURE_GPUS);
+    fixture_write("assume_node.ini", machine);
     snprintf(text, sizeof text,
              "[scenario]\nsteps = 40\n[machine]\nfile = assume_node.ini\nworkers = 1, "
              "2\n[workload]\n%sbatch_per_worker = 1\n%s[sync]\nmode = %s\n",
@@ -320,6 +418,11 @@ static dl_study study_of(const char *costs, const char *workload, const char *mo
     remove("assume_costs.ini");
     remove("assume_node.ini");
     return study;
+}
+
+static dl_study study_of(const char *costs, const char *workload, const char *mode)
+{
+    return study_on(FIXTURE_GPUS, costs, workload, mode);
 }
 
 /* A step of 1.1 ms is issued in half of it, 0.55 ms, or in 0.18 to 1.65 ms: then the host is what
@@ -346,6 +449,38 @@ static void the_influence_is_that_of_the_interval(void **state)
 
 #define OVERLAPS "[costs]\nschema = 1\nparameter_bytes = 80000\noverlap = yes\n" OPS
 #define READY "[gradients]\nready_1 = 0.5, 40000\nready_2 = 1, 80000\n"
+
+/* The two GPUs of a step of 2.5 ms exchange 80 MB by x16 at 1 GB/s and 1.5 GB/s both ways together,
+ * so exchange is nearly all of the step, and the throughput that of the link: half of it to twice
+ * as much. What costs give in the machine's place is not assumed. */
+static void bounds_of_the_machine_are_tried(void **state)
+{
+    (void)state;
+    static const char costs[] = "[costs]\nschema = 1\nparameter_bytes = 80000000\n" OPS
+                                "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n";
+    char *text = with_bounds();
+    dl_study study = study_on(text, costs, "", "allreduce");
+    const dl_assumptions *made = &study.variants[0].assumed;
+    assert_int_equal(made->count, 2);
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 1};
+    if (dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) fail_msg("%s", err.text);
+    assert_int_equal(sweep.influence_count, 1); /* of one cause */
+    assert_ptr_equal(sweep.influences[0].assumption, &made->items[0]);
+    assert_near(sweep.influences[0].at_low, -0.5, 0.05);
+    assert_near(sweep.influences[0].at_high, 1, 0.1);
+    dl_sweep_free(&sweep);
+    dl_study_free(&study);
+    char *given = dl_format("%s[machine link x16]\nbytes_per_s = 1GB/s\n", costs);
+    study = study_on(text, given, "", "allreduce");
+    assert_int_equal(study.variants[0].assumed.count, 1);
+    assert_string_equal(dl_assumption_name(&study.variants[0].assumed.items[0]),
+                        "duplex_bytes_per_s");
+    dl_study_free(&study);
+    free(given);
+    free(text);
+}
 
 static bool has_note(const dl_study *study, const char *text)
 {
@@ -429,7 +564,9 @@ static dl_sweep sweep_of(const dl_study *study)
 static const dl_influence *of_overlap(const dl_sweep *sweep)
 {
     for (size_t i = 0; i < sweep->influence_count; i++)
-        if (sweep->influences[i].kind == DL_INFLUENCE_OVERLAP) return &sweep->influences[i];
+        if (sweep->influences[i].kind == DL_INFLUENCE_ASSUMPTION &&
+            sweep->influences[i].assumption->of == DL_ASSUMED_SETTING)
+            return &sweep->influences[i];
     return NULL;
 }
 
@@ -500,6 +637,9 @@ int main(void)
         cmocka_unit_test(only_what_is_needed_and_unknown),
         cmocka_unit_test(draws_have_the_interval),
         cmocka_unit_test(the_influence_is_that_of_the_interval),
+        cmocka_unit_test(one_cause_is_one_draw),
+        cmocka_unit_test(bounds_of_the_machine_are_drawn),
+        cmocka_unit_test(bounds_of_the_machine_are_tried),
         cmocka_unit_test(buckets_are_those_of_ddp),
         cmocka_unit_test(buckets_are_not_too_many),
         cmocka_unit_test(buckets_are_filled_with_gradients),

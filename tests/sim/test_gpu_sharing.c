@@ -194,7 +194,7 @@ static void what_was_not_measured_is_assumed(void **state)
     dl_scenario scenario = scenario_of("gpus = 0\nworkers = 1, 2, 4\n", "");
     assert_false(dl_run_needs(&scenario, &costs, &scenario.points[0]) & DL_NEED_SHARING);
     assert_true(dl_run_needs(&scenario, &costs, &scenario.points[1]) & DL_NEED_SHARING);
-    dl_assumptions made;
+    dl_assumptions made = {0};
     dl_costs_assume(&costs, DL_NEED_SHARING, &scenario.gpu->machine, 0, &made);
     assert_int_equal(made.count, 1);
     assert_string_equal(dl_assumption_name(&made.items[0]), "copies_2");
@@ -206,6 +206,7 @@ static void what_was_not_measured_is_assumed(void **state)
     assert_false(dl_run_extrapolates(&scenario, &costs, &scenario.points[1]));
     assert_true(dl_run_extrapolates(&scenario, &costs, &scenario.points[2]));
     dl_scenario_free(&scenario);
+    dl_assumptions_free(&made);
     dl_costs_free(&costs);
 }
 
