@@ -166,12 +166,6 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
                                "no process in it computed on a GPU or with a framework's operators "
                                "on cores: there is nothing to take costs from");
     }
-    if (in->count == 1 && dl_cpu_is_device_cut_off(in->traces[0])) {
-        return dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                               "the file is truncated: it lacks the GPU's operations, which "
-                               "PyTorch writes last; record it again, with fewer steps if the disk "
-                               "was full or time ran out");
-    }
     if (in->count == 1) return DL_OK;
     const char *by = tells_apart(in, "rank") ? "rank" : tells_apart(in, "pid") ? "pid" : NULL;
     char *list = NULL;

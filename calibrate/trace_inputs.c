@@ -28,18 +28,30 @@ static bool has_operators(const dl_trace *trace)
     return has;
 }
 
+/* Refuses a process whose device's work was not recorded. */
+static dl_status check_device(const dl_trace *trace, dl_error *err)
+{
+    char *lost = dl_cpu_lost_device(trace);
+    const dl_status status =
+        lost == NULL ? DL_OK : dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "%s", lost);
+    free(lost);
+    return status;
+}
+
 dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_read_options *read,
                                const char *program, dl_error *err)
 {
     in->files = dl_realloc(in->files, in->file_count + 1, sizeof *in->files, "traces");
     dl_read_traces *file = &in->files[in->file_count];
     *file = (dl_read_traces){0};
-    const dl_status status = dl_read(file, path, read, err);
+    dl_status status = dl_read(file, path, read, err);
     if (status != DL_OK) return status;
     in->file_count++;
     in->traces = dl_realloc(in->traces, in->count + file->count, sizeof(dl_trace *), "traces");
-    for (size_t i = 0; i < file->count; i++) {
+    for (size_t i = 0; i < file->count && status == DL_OK; i++) {
         dl_trace *trace = &file->items[i].trace;
+        status = check_device(trace, err);
+        if (status != DL_OK) break;
         const bool cores = !has_work(trace) && has_operators(trace);
         if (has_work(trace) || (cores && in->cores)) {
             in->traces[in->count++] = trace;
@@ -54,7 +66,7 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
                     trace->path);
         }
     }
-    return DL_OK;
+    return status;
 }
 
 void dl_trace_inputs_free(dl_trace_inputs *in)

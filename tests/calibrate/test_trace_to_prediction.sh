@@ -104,11 +104,19 @@ tested=$dlcal expect 1 "is a folder: name the files in it, as in run/summary.txt
 grep -v '"cat":"kernel"' v100.json | head -c -60 >cut.json
 tested=$dlcal expect 1 "the file is truncated: it lacks the GPU's operations, which PyTorch writes last" \
     costs cut.json --batch 32 -o cut.ini
-tested=$dlcal expect 0 "GPU's operations are not in it" info cut.json
+tested=$dlcal expect 0 "the file is truncated: it lacks the" info cut.json
 head -c -60 v100.json >cut.json
 tested=$dlcal expect 0 "cut.json is truncated (killed run, full disk)" costs cut.json --batch 32 -o cut.ini
 echo '{"traceEvents":[]}' >none.json
 tested=$dlcal expect 1 "no process in it computed on a GPU" costs none.json --batch 32 -o cut.ini
+
+# The whole trace of a profiler that could not record kernels is not of a program on cores either.
+grep -v '"cat":"kernel"' v100.json >lost.json
+for command in "costs --batch 32 -o cut.ini" replay predict; do
+    # shellcheck disable=SC2086
+    tested=$dlcal expect 1 "the profiler recorded no kernels" $command lost.json
+done
+tested=$dlcal expect 0 "the program used a GPU (" info lost.json
 
 # A trace that does not name its GPU.
 write_trace "" >nameless.json

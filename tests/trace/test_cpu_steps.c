@@ -424,6 +424,64 @@ static void others_are_left_alone(void **state)
     assert_int_equal(operators.count, 0);
 }
 
+/* Whether operators are taken for a program on cores beside a call, or range, of that name. */
+static bool is_on_cores(const char *name, dl_activity_kind kind, char **lost)
+{
+    char *names[TEXTS + 2], own[64];
+    memcpy(names, texts, sizeof texts);
+    names[TEXTS + 1] = strcpy(own, name);
+    trace t = {0};
+    add(&t, FORWARD, 10, 10);
+    t.activities[t.count++] = (dl_activity){.kind = kind,
+                                            .name = TEXTS + 1,
+                                            .detail = ID(OP),
+                                            .thread = TRAINER,
+                                            .correlation = 1,
+                                            .start_ns = 12000,
+                                            .duration_ns = 1000};
+    dl_cpu_operators operators = {0};
+    dl_cpu_operators_find(&operators, t.activities, t.count, names, TEXTS + 2);
+    const bool found = operators.count > 0;
+    dl_cpu_operators_free(&operators);
+    const dl_trace whole = {.activities = t.activities,
+                            .activity_count = t.count,
+                            .strings = names,
+                            .string_count = TEXTS + 2,
+                            .complete = true};
+    *lost = dl_cpu_lost_device(&whole);
+    return found;
+}
+
+/* Calls and operators of a device whose kernels were not recorded: no program on cores. */
+static void lost_kernels_are_no_training_on_cores(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        dl_activity_kind kind;
+        bool on_cores;
+    } cases[] = {
+        {"cudaLaunchKernel", DL_ACTIVITY_CALL, false},
+        {"cuLaunchKernelEx", DL_ACTIVITY_CALL, false},
+        {"hipMemcpyWithStream", DL_ACTIVITY_CALL, false},
+        {"cudaStreamSynchronize", DL_ACTIVITY_CALL, false},
+        {"aten::cudnn_batch_norm", DL_ACTIVITY_RANGE, false},
+        {"nccl:all_reduce", DL_ACTIVITY_RANGE, false},
+        {"cudaDeviceSynchronize", DL_ACTIVITY_CALL, true},
+        {"cudaGetDeviceCount", DL_ACTIVITY_CALL, true},
+        {"customLaunch", DL_ACTIVITY_CALL, true},
+        {"aten::cudnn_is_acceptable", DL_ACTIVITY_RANGE, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *lost = NULL;
+        if (is_on_cores(cases[i].name, cases[i].kind, &lost) != cases[i].on_cores)
+            fail_msg("%s", cases[i].name);
+        assert_true((lost == NULL) == cases[i].on_cores);
+        if (lost != NULL) assert_contains(lost, "recorded no kernels");
+        free(lost);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +495,7 @@ int main(void)
         cmocka_unit_test(models_in_turn_accumulate_nothing),
         cmocka_unit_test(engine_steps_end_with_the_last_update),
         cmocka_unit_test(others_are_left_alone),
+        cmocka_unit_test(lost_kernels_are_no_training_on_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

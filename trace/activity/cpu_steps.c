@@ -1,6 +1,7 @@
 /* Training on cores: operators, steps, phases, collectives. See the header. */
 #include "trace/activity/cpu_steps.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,77 @@ static void take_thread(dl_cpu_operators *operators, const dl_activity *ranges, 
         operators->starts_ns[i] = ranges[i].start_ns;
 }
 
+/* Calls that give a device something to do, or wait for what it was given: not those that ask how
+ * many devices there are, nor the profiler's own cudaDeviceSynchronize. */
+static bool calls_device(const char *name)
+{
+    static const char *const runtimes[] = {"cuda", "cu", "hip"};
+    static const char *const acts[] = {"Launch", "Memcpy", "Memset", "StreamSynchronize", NULL};
+    for (size_t i = 0; i < DL_LENGTH(runtimes); i++) {
+        const size_t length = strlen(runtimes[i]);
+        if (strncmp(name, runtimes[i], length) == 0 && isupper((unsigned char)name[length]))
+            return holds(name, acts);
+    }
+    return false;
+}
+
+/* Operators and collectives of libraries for devices. */
+static bool is_of_device(const char *name)
+{
+    static const char *const libraries[] = {"cudnn", "miopen", "nccl:", NULL};
+    return holds(name, libraries) && strstr(name, "is_acceptable") == NULL;
+}
+
+/* Ranges and calls of work that no device is said to have done; 0 where a device worked. */
+static size_t lost_work(const dl_activity *activities, size_t count, char *const *strings,
+                        size_t string_count)
+{
+    size_t lost = 0;
+    bool *calls = dl_calloc(string_count, sizeof *calls, "calls");
+    bool *ranges = dl_calloc(string_count, sizeof *ranges, "ranges");
+    for (size_t i = 0; i < string_count; i++) {
+        calls[i] = calls_device(strings[i]);
+        ranges[i] = is_of_device(strings[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &activities[i];
+        if (dl_activity_is_device_work(a)) {
+            lost = 0;
+            break;
+        }
+        if (a->name >= string_count) continue;
+        lost += (a->kind == DL_ACTIVITY_CALL && calls[a->name]) ||
+                (a->kind == DL_ACTIVITY_RANGE && ranges[a->name]);
+    }
+    free(calls);
+    free(ranges);
+    return lost;
+}
+
+char *dl_cpu_lost_device(const dl_trace *trace)
+{
+    const size_t lost =
+        lost_work(trace->activities, trace->activity_count, trace->strings, trace->string_count);
+    bool of_device = lost > 0 || dl_trace_meta(trace, "device.0.name") != NULL;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        if (dl_activity_is_device_work(&trace->activities[i])) return NULL;
+        of_device = of_device || trace->activities[i].kind == DL_ACTIVITY_CALL;
+    }
+    if (!trace->complete && of_device) {
+        return dl_strdup("the file is truncated: it lacks the GPU's operations, which PyTorch "
+                         "writes last; record it again, with fewer steps if the disk was full or "
+                         "time ran out");
+    }
+    if (lost == 0) return NULL;
+    return dl_format(
+        "the program used a GPU (%zu of its calls and operators), but the profiler recorded no "
+        "kernels. PyTorch records them with activities=[ProfilerActivity.CPU, "
+        "ProfilerActivity.CUDA]; if they are still missing, CUPTI may not record: that takes the "
+        "right to profile (root, CAP_SYS_ADMIN, or NVreg_RestrictProfilingToAdminUsers=0 of the "
+        "driver), in WSL a driver that supports it, and no other profiler beside it",
+        lost);
+}
+
 void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activities, size_t count,
                            char *const *strings, size_t string_count)
 {
@@ -178,6 +250,7 @@ void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activ
     for (size_t i = 0; i < count; i++) {
         if (dl_activity_is_device_work(&activities[i])) return;
     }
+    if (lost_work(activities, count, strings, string_count) > 0) return;
     texts t = look_at_texts(strings, string_count);
     dl_activity *ranges = dl_calloc(count, sizeof *ranges, "operators");
     bool any = false; /* beside annotations */
@@ -865,18 +938,4 @@ dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training,
     free(all);
     free(values);
     return groups;
-}
-
-bool dl_cpu_is_device_cut_off(const dl_trace *trace)
-{
-    static const char *const libraries[] = {"cudnn", "miopen", "nccl:", NULL};
-    bool of_device = dl_trace_meta(trace, "device.0.name") != NULL;
-    if (trace->complete) return false;
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        if (dl_activity_is_device_work(&trace->activities[i])) return false;
-        of_device = of_device || trace->activities[i].kind == DL_ACTIVITY_CALL;
-    }
-    for (size_t i = 0; i < trace->string_count && !of_device; i++)
-        of_device = holds(trace->strings[i], libraries);
-    return of_device;
 }

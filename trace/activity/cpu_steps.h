@@ -67,7 +67,8 @@ typedef struct dl_cpu_operators {
     uint32_t thread;
     bool of_engine;         /* MXNet's */
     dl_cpu_operator *items; /* [count] by start */
-    size_t count;           /* 0: the trace holds no operators, or work of a device */
+    size_t count;           /* 0: the trace holds no operators, or work of a device, or calls and
+                               operators of such work (dl_cpu_lost_device) */
     dl_cpu_operator *calls; /* [call_count] calls of collectives by start, also those within others
                              */
     size_t call_count;
@@ -160,10 +161,11 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activiti
                           char *const *strings, size_t string_count, const dl_step_line *line);
 void dl_cpu_training_free(dl_cpu_training *training);
 
-/* Whether a trace that was cut, and holds no operation of a device, is of a program on one all the
- * same: PyTorch's profiler writes kernels after operators. Seen by names of devices, calls of a
- * device's runtime, or operators of its libraries. */
-bool dl_cpu_is_device_cut_off(const dl_trace *trace);
+/* Why a trace without any operation of a device is of a program that used one all the same, and
+ * what to do: calls that launch, copy or wait for such, or operators of a device's libraries. In a
+ * trace that was cut a device's name or any call is enough: PyTorch's profiler writes kernels last.
+ * NULL: nothing shows that. Owned by the caller. */
+char *dl_cpu_lost_device(const dl_trace *trace);
 
 /* A part over the regular steps. */
 dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_part part);

@@ -315,10 +315,14 @@ static void warn_about_quality(dl_activity_summary *summary)
                      " bytes after its last whole chunk are ignored",
                      summary->trace->bytes_ignored);
     }
-    if (dl_cpu_is_device_cut_off(summary->trace)) {
-        dl_notes_add(warnings, "the GPU's operations are not in it, which PyTorch writes last: the "
-                               "times are those of the host");
+    char *lost = dl_cpu_lost_device(summary->trace);
+    if (lost != NULL) {
+        dl_notes_add(warnings, "%s", lost);
+    } else if (q->work_count == 0 && summary->cpu.step_count == 0) {
+        dl_notes_add(warnings,
+                     "the trace holds no work of a device, and no steps of operators on cores");
     }
+    free(lost);
     if (q->takeover[0] != '\0') {
         dl_notes_add(warnings,
                      "another profiler took the recording over (%s): what follows it is "
@@ -350,10 +354,6 @@ static void warn_about_quality(dl_activity_summary *summary)
                      "%.0f of %" PRIu64 " GPU operations have no recorded launch call: "
                      "launch-bound time and sizes of collectives are incomplete",
                      unlaunched, q->work_count);
-    }
-    if (q->work_count == 0 && summary->cpu.step_count == 0) {
-        dl_notes_add(warnings,
-                     "the trace holds no work of a device, and no steps of operators on cores");
     }
 }
 

@@ -368,7 +368,8 @@ static bool is_kernel_launch(const char *name)
     return strstr(name, "LaunchKernel") != NULL || strstr(name, "LaunchCooperativeKernel") != NULL;
 }
 
-/* Nothing marks a thinned-out trace but launches without kernels. */
+/* Nothing marks a thinned-out trace but launches without kernels. Where all are, there was no right
+ * to record any: dl_cpu_lost_device. */
 static void note_missing_kernels(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
@@ -386,7 +387,7 @@ static void note_missing_kernels(dl_kineto *kineto)
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_CALL || !launching[a->name]) continue;
         launches++;
-        missing += kernels == 0 ||
+        missing += kernels > 0 &&
                    bsearch(&a->correlation, seen, kernels, sizeof *seen, by_number) == NULL;
     }
     if (missing > 0 && (double)missing > MISSING_FRAC * (double)launches) {
