@@ -5,17 +5,25 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/csv.h"
+#include "common/file.h"
+#include "common/ini.h"
 #include "common/install.h"
 #include "common/names.h"
 
 #define GPUS_MAX 16
 #define NODES_MAX 10000000
 #define KINDS_MAX 16 /* of nodes */
+#define PORTS_MAX 16 /* of a node */
 #define GPUS_OF_A_SOCKET 4
+
+/* Of the data sheet's rate, by p2pBandwidthLatencyTest. */
+#define BRIDGE_FRAC 0.94
+#define BRIDGE_NOTE "\n; NVLink bridges.\n"
 
 /* --- the tables ------------------------------------------------------------------------------ */
 
@@ -80,11 +88,62 @@ static const char *cell(const dl_csv *csv, size_t row, const char *column)
     return dl_csv_cell(csv, row, (size_t)dl_csv_column(csv, column));
 }
 
+/* The next character of a name that tells it from others, 0 at its end. */
+static int next_letter(const char **name)
+{
+    while (**name == '_' || **name == '-' || **name == ' ')
+        (*name)++;
+    return **name != '\0' ? tolower((unsigned char)*(*name)++) : 0;
+}
+
+/* What follows brands before the name: "GeForce RTX 3090", "nvidia_a100". */
+static const char *without_brands(const char *name)
+{
+    static const char *const brands[] = {"nvidia", "amd", "geforce", "tesla", "quadro", "instinct"};
+    for (size_t b = 0; b < DL_LENGTH(brands); b++) {
+        const size_t letters = strlen(brands[b]);
+        if (strncasecmp(name, brands[b], letters) == 0 && name[letters] != '\0') {
+            name += letters;
+            name += strspn(name, "_- ");
+        }
+    }
+    return name;
+}
+
+/* Capital letters, '_' and '-' do not count: RTX-3090 is rtx3090, v100pcie is v100_pcie. */
+static bool same_name(const char *a, const char *b)
+{
+    int letter;
+    a = without_brands(a);
+    b = without_brands(b);
+    do {
+        letter = next_letter(&a);
+        if (letter != next_letter(&b)) return false;
+    } while (letter != 0);
+    return true;
+}
+
+/* Whether `name` is a word of `words`. */
+static bool has_word(const char *words, const char *name)
+{
+    char *copy = dl_strdup(words), *rest = NULL;
+    bool found = false;
+    for (char *word = strtok_r(copy, " ", &rest); word != NULL && !found;
+         word = strtok_r(NULL, " ", &rest)) {
+        found = same_name(word, name);
+    }
+    free(copy);
+    return found;
+}
+
 /* Row of the table with this name, or -1. */
 static int find_row(const dl_csv *csv, const char *name)
 {
-    for (size_t r = 0; r < csv->rows; r++)
-        if (strcmp(cell(csv, r, "name"), name) == 0) return (int)r;
+    const int also = dl_csv_column(csv, "also");
+    for (size_t r = 0; r < csv->rows; r++) {
+        if (same_name(cell(csv, r, "name"), name)) return (int)r;
+        if (also >= 0 && has_word(dl_csv_cell(csv, r, (size_t)also), name)) return (int)r;
+    }
     return -1;
 }
 
@@ -117,6 +176,7 @@ static dl_status check_tables(const tables *t, dl_error *err)
     for (size_t r = 0; r < t->gpus.rows; r++) {
         if (find_bus(cell(&t->gpus, r, "bus")) == NULL) return refuse(&t->gpus, r, "bus", err);
         if (!has_rate(&t->gpus, r, "fabric_rate")) return refuse(&t->gpus, r, "fabric_rate", err);
+        if (!has_rate(&t->gpus, r, "bridge_rate")) return refuse(&t->gpus, r, "bridge_rate", err);
     }
     for (size_t r = 0; r < t->instances.rows; r++) {
         const dl_csv *csv = &t->instances;
@@ -131,9 +191,9 @@ static dl_status check_tables(const tables *t, dl_error *err)
 
 static dl_status read_tables(tables *t, dl_error *err)
 {
-    static const char *const gpus[] = {"name", "title",  "memory", "memory_rate", "fp32",
-                                       "tf32", "fp16",   "bus",    "fabric",      "fabric_rate",
-                                       "peer", "source", NULL};
+    static const char *const gpus[] = {
+        "name", "also",   "title",       "memory",      "memory_rate", "fp32",   "tf32", "fp16",
+        "bus",  "fabric", "fabric_rate", "bridge_rate", "peer",        "source", NULL};
     static const char *const instances[] = {
         "name", "title",    "gpu",         "gpus",  "bus",        "cores",  "memory",
         "nics", "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
@@ -158,15 +218,18 @@ typedef struct wanted_nodes {
     long nodes, gpus;            /* of a node */
     wanted_gpus parts[GPUS_MAX]; /* [part_count] of a node, one of an instance */
     int part_count;
-    double network_gbit_per_s; /* of a box's port; 0: it has none */
+    long ports;                /* of a box to the network; 0: none */
+    double network_gbit_per_s; /* of each */
     bool infiniband;
+    bool bridges; /* NVLink between each two of a part's GPUs */
 } wanted_nodes;
 
 /* What a name means. */
 typedef struct wanted {
-    int instance; /* row; -1: boxes */
+    int instance; /* row; -1: boxes, or a file */
+    char *file;   /* path of a machine file, whose nodes these are; NULL: none. Freed by caller */
     wanted_nodes kinds[KINDS_MAX];
-    int kind_count; /* >= 1, of an instance 1 */
+    int kind_count; /* >= 1, of an instance and a file 1 */
 } wanted;
 
 /* The count before an 'x', or 0; *rest is what comes after it, or all. */
@@ -176,7 +239,7 @@ static long count_before(const char *name, const char **rest)
     *rest = name;
     if (!isdigit((unsigned char)name[0])) return 0;
     const long count = strtol(name, &end, 10);
-    if (*end != 'x') return 0;
+    if (tolower((unsigned char)*end) != 'x') return 0;
     *rest = end + 1;
     return count;
 }
@@ -201,55 +264,118 @@ static size_t list_files(char ***names)
     return count;
 }
 
-/* The GPU with the shortest name that holds `part` ("4090"), -1 = none; parts of fewer than three
- * characters are in too many. */
-static int find_part(const dl_csv *gpus, const char *part)
+/* The digits of a product's number, "3090" of rtx3090, and the letters before it, "rtx". */
+typedef struct product {
+    char series[16], number[16];
+    const char *rest; /* what comes after the number */
+} product;
+
+static product product_of(const char *name)
 {
-    int found = -1;
-    for (size_t r = 0; r < gpus->rows && strlen(part) >= 3; r++) {
-        const char *gpu = cell(gpus, r, "name");
-        if (strstr(gpu, part) == NULL) continue;
-        if (found < 0 || strlen(gpu) < strlen(cell(gpus, (size_t)found, "name"))) found = (int)r;
+    product p = {.rest = name};
+    size_t letters = 0, digits = 0;
+    for (int c; (c = next_letter(&name)) != 0; p.rest = name) {
+        if (!isdigit(c) && digits > 0) break;
+        if (isdigit(c) && digits + 1 < sizeof p.number) p.number[digits++] = (char)c;
+        if (!isdigit(c) && letters + 1 < sizeof p.series) p.series[letters++] = (char)c;
     }
-    return found;
+    return p;
 }
 
-/* "; did you mean ...": names near `name` among files, instances and boxes, to text[bytes]. */
+/* Of a number of three digits or more the last one may be missing: 309 is 3090. */
+static bool same_number(const char *typed, const char *known)
+{
+    const size_t digits = strlen(typed);
+    if (strcmp(typed, known) == 0) return true;
+    return digits >= 3 && strlen(known) == digits + 1 && strncmp(typed, known, digits) == 0;
+}
+
+/* A number alone tells generations apart where a letter before it does not (gtx3090), and "v" from
+ * "a" does. */
+static bool same_series(const char *typed, const char *known)
+{
+    if (typed[0] == '\0' || strcmp(typed, known) == 0) return true;
+    return strlen(typed) >= 3 && strlen(known) >= 3 && dl_names_nearest(typed, &known, 1) == 0;
+}
+
+/* Whether all numbers of two names are the same. */
+static bool same_numbers(const char *typed, const char *known)
+{
+    product a, b;
+    do {
+        a = product_of(typed);
+        b = product_of(known);
+        if (!same_number(a.number, b.number)) return false;
+        typed = a.rest;
+        known = b.rest;
+    } while (a.number[0] != '\0');
+    return true;
+}
+
+/* The GPU nearest to what was typed, of the same product number, so that it is no other generation;
+ * -1: none, or several series have that number. */
+static int nearest_gpu(const dl_csv *gpus, const char *typed)
+{
+    const product like = product_of(without_brands(typed));
+    const char **names = dl_calloc(gpus->rows, sizeof *names, "names of GPUs");
+    size_t count = 0, shortest = 0;
+    int begun = -1; /* the shortest that starts with what was typed */
+    bool one_series = true;
+    for (size_t r = 0; r < gpus->rows && like.number[0] != '\0'; r++) {
+        const product known = product_of(cell(gpus, r, "name"));
+        if (!same_number(like.number, known.number) || !same_series(like.series, known.series))
+            continue;
+        names[count] = cell(gpus, r, "name");
+        if (strlen(names[count]) < strlen(names[shortest])) shortest = count;
+        if (strncasecmp(names[count], typed, strlen(typed)) == 0 &&
+            (begun < 0 || strlen(names[count]) < strlen(names[begun]))) {
+            begun = (int)count;
+        }
+        one_series &= strcmp(product_of(names[0]).series, known.series) == 0;
+        count++;
+    }
+    const int nearest = begun >= 0 ? begun : dl_names_nearest(typed, names, count);
+    const char *found = count == 0 ? NULL : names[nearest >= 0 ? (size_t)nearest : shortest];
+    free(names);
+    return found != NULL && one_series ? find_row(gpus, found) : -1;
+}
+
+#define OWN_MACHINE                                                                       \
+    "; dlsim --machines lists machines and GPUs; another GPU goes into a machine file's " \
+    "[gpu_model] (docs/formats.md)"
+
+/* "; did you mean ...": the machine that the name may mean, to text[bytes]. */
 static void machines_hint(char *text, size_t bytes, const char *name)
 {
     tables t;
-    char **files = NULL, **names = NULL;
+    char **files = NULL;
     char *machine = dl_strndup(name, strcspn(name, "@"));
     const char *rest = NULL;
     const long boxes = count_before(machine, &rest);
-    size_t count = list_files(&files);
-    int part = -1;
-    names = files;
+    size_t count = list_files(&files), near = 0;
+    int gpu = -1;
+    snprintf(text, bytes, OWN_MACHINE);
     if (read_tables(&t, NULL) == DL_OK) {
-        part = find_part(&t.gpus, rest);
-        if (part >= 0) {
+        files = dl_realloc(files, count + t.instances.rows, sizeof *files, "names of machines");
+        for (size_t r = 0; r < t.instances.rows; r++)
+            files[count++] = dl_strdup(cell(&t.instances, r, "name"));
+        gpu = nearest_gpu(&t.gpus, rest);
+        if (gpu >= 0) {
             snprintf(text, bytes, "; did you mean '%ldx%s'?", boxes > 0 ? boxes : 1,
-                     cell(&t.gpus, (size_t)part, "name"));
+                     cell(&t.gpus, (size_t)gpu, "name"));
         }
-        names = dl_realloc(names, count + 2 * t.instances.rows + t.gpus.rows, sizeof *names,
-                           "names of machines");
-        for (size_t r = 0; r < t.instances.rows; r++) {
-            const char *instance = cell(&t.instances, r, "name");
-            names[count++] = dl_strdup(instance);
-            if (boxes > 0) names[count++] = dl_format("%ldx%s", boxes, instance);
-        }
-        for (size_t r = 0; r < t.gpus.rows; r++)
-            names[count++] = dl_format("%ldx%s", boxes > 0 ? boxes : 1, cell(&t.gpus, r, "name"));
         free_tables(&t);
     }
-    if (part < 0) dl_names_hint(text, bytes, machine, (const char *const *)names, count);
-    if (strncmp(text, "; known: ", strlen("; known: ")) ==
-        0) { /* none is near, and they are many */
-        snprintf(text, bytes, "; dlsim --machines lists them");
-    }
+    const char **names = dl_calloc(count, sizeof *names, "names of machines");
     for (size_t i = 0; i < count; i++)
-        free(names[i]);
+        if (same_numbers(rest, files[i])) names[near++] = files[i];
+    const int nearest = gpu < 0 ? dl_names_nearest(rest, names, near) : -1;
+    if (nearest >= 0) {
+        snprintf(text, bytes, "; did you mean '%.*s%s'?", (int)(rest - machine), machine,
+                 names[nearest]);
+    }
     free(names);
+    dl_ini_free_list(files, count);
     free(machine);
 }
 
@@ -267,20 +393,33 @@ static dl_status refuse_part(const tables *t, const char *name, size_t at, const
 {
     const char *gpu = NULL;
     const long count = count_before(part, &gpu);
-    int row = find_part(&t->gpus, gpu);
-    const char **names = dl_calloc(t->gpus.rows, sizeof *names, "names of GPUs");
-    for (size_t r = 0; r < t->gpus.rows; r++)
-        names[r] = cell(&t->gpus, r, "name");
-    if (row < 0) row = dl_names_nearest(gpu, names, t->gpus.rows);
-    free(names);
+    const int row = nearest_gpu(&t->gpus, gpu);
     if (row < 0) {
-        return dl_error_set(err, DL_ERR_NAME,
-                            "'%s': '%s' is not COUNTxGPU; dlsim --machines lists GPUs", name, part);
+        return dl_error_set(err, DL_ERR_NAME, "'%s': '%s' is not COUNTxGPU" OWN_MACHINE, name,
+                            part);
     }
     return dl_error_set(err, DL_ERR_NAME,
                         "'%s': '%s' is not COUNTxGPU; did you mean '%.*s%ldx%s%s'?", name, part,
                         (int)at, name, count > 0 ? count : 1, cell(&t->gpus, (size_t)row, "name"),
                         name + at + strlen(part));
+}
+
+/* "+nvlink": the parts that can have bridges do. */
+static dl_status want_bridges(const tables *t, const char *name, wanted_nodes *w, dl_error *err)
+{
+    for (int p = 0; p < w->part_count; p++) {
+        const wanted_gpus *part = &w->parts[p];
+        w->bridges |= part->count > 1 && rate_of(&t->gpus, (size_t)part->gpu, "bridge_rate") > 0;
+    }
+    if (w->bridges) return DL_OK;
+    const char *title = w->part_count > 0 ? cell(&t->gpus, (size_t)w->parts[0].gpu, "title") : "";
+    if (w->part_count > 0 && rate_of(&t->gpus, (size_t)w->parts[0].gpu, "bridge_rate") > 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "'%s': an NVLink bridge joins two GPUs", name);
+    }
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': NVLink bridges of %s are not known; a machine file's [nvlinks] "
+                        "joins GPUs (docs/formats.md), as machines/dgx1_v100.ini does",
+                        name, title);
 }
 
 /* "1xgtx1080ti+1xrtx2080ti": the parts of a box, which is at `at` in the whole name. */
@@ -298,7 +437,9 @@ static dl_status understand_box(const tables *t, const char *name, size_t at, co
         const char *gpu = NULL;
         const long count = count_before(part, &gpu);
         const int row = gpu != part ? find_row(&t->gpus, gpu) : -1;
-        if (row < 0) {
+        if (same_name(part, "nvlink") && (rest == NULL || rest[0] == '\0')) {
+            status = want_bridges(t, name, w, err);
+        } else if (row < 0) {
             status = strchr(name, '+') != NULL
                          ? refuse_part(t, name, at + (size_t)(part - copy), part, err)
                          : refuse_name(box, err);
@@ -313,20 +454,26 @@ static dl_status understand_box(const tables *t, const char *name, size_t at, co
     return status;
 }
 
-/* "10gbe", "200ib": the network of boxes, in Gb/s. */
+/* "10gbe", "200ib", "8x400ib": the ports of a node, in Gb/s. */
 static dl_status understand_network(const char *name, const char *network, wanted_nodes *w,
                                     dl_error *err)
 {
+    const char *rate = network;
     char *end = NULL;
-    w->network_gbit_per_s = isdigit((unsigned char)network[0]) ? strtod(network, &end) : 0;
-    if (end != network + strspn(network, "0123456789.")) end = NULL; /* hexadecimal, an exponent */
-    w->infiniband = end != NULL && strcmp(end, "ib") == 0;
-    const bool known = w->infiniband || (end != NULL && strcmp(end, "gbe") == 0);
-    if (known && w->network_gbit_per_s >= 0.1 && w->network_gbit_per_s <= 10000) return DL_OK;
+    const long ports = count_before(network, &rate);
+    w->ports = rate != network ? ports : 1;
+    w->network_gbit_per_s = isdigit((unsigned char)rate[0]) ? strtod(rate, &end) : 0;
+    if (end != rate + strspn(rate, "0123456789.")) end = NULL; /* hexadecimal, an exponent */
+    w->infiniband = end != NULL && same_name(end, "ib");
+    const bool known = w->infiniband || (end != NULL && same_name(end, "gbe"));
+    if (known && w->ports >= 1 && w->ports <= PORTS_MAX && w->network_gbit_per_s >= 0.1 &&
+        w->network_gbit_per_s <= 10000) {
+        return DL_OK;
+    }
     return dl_error_set(err, DL_ERR_NAME,
                         "'%s': expected a network after '@' in Gb/s, such as 10gbe (Ethernet over "
-                        "TCP) or 200ib (InfiniBand)",
-                        name);
+                        "TCP), 200ib (InfiniBand), or 8x400ib (a node has 8 ports; at most %d)",
+                        name, PORTS_MAX);
 }
 
 /* "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": boxes of one kind, of which a network makes
@@ -392,18 +539,34 @@ static dl_status refuse_network(const tables *t, const char *name, const char *i
                         name, (int)strcspn(name, "@"), name);
 }
 
+/* "2xdgx_h100", "4xdgx1_v100@100ib": nodes of a machine file, perhaps with other ports. */
+static dl_status understand_file(const char *name, const char *text, long nodes, wanted *w,
+                                 dl_error *err)
+{
+    const char *network = strchr(text, '@');
+    w->kinds[w->kind_count++].nodes = nodes;
+    if (nodes < 1 || nodes > NODES_MAX) {
+        return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+    }
+    return network != NULL ? understand_network(name, network + 1, w->kinds, err) : DL_OK;
+}
+
 static dl_status understand(const tables *t, const char *name, wanted *w, dl_error *err)
 {
     const char *rest = NULL;
-    const long count = count_before(name, &rest);
+    const long count = count_before(name, &rest), nodes = rest != name ? count : 1;
     *w = (wanted){.instance = find_row(&t->instances, rest)};
+    char *alone = dl_strndup(rest, strcspn(rest, "@"));
+    if (w->instance < 0) w->file = dl_machine_file(alone);
+    free(alone);
+    if (w->file != NULL) return understand_file(name, rest, nodes, w, err);
     if (w->instance < 0) {
         const dl_status status = refuse_network(t, name, rest, err);
         return status == DL_OK ? understand_kinds(t, name, w, err) : status;
     }
     const size_t row = (size_t)w->instance;
     wanted_nodes *kind = &w->kinds[w->kind_count++];
-    kind->nodes = rest != name ? count : 1;
+    kind->nodes = nodes;
     kind->gpus = strtol(cell(&t->instances, row, "gpus"), NULL, 10);
     kind->parts[kind->part_count++] =
         (wanted_gpus){kind->gpus, find_row(&t->gpus, cell(&t->instances, row, "gpu"))};
@@ -452,9 +615,17 @@ typedef struct writer {
     const wanted *w;
     const wanted_nodes *kind; /* that is written */
     char of[16];              /* " of box2": what its sections end with; "" of the first */
-    written_link links[3 * KINDS_MAX];
+    written_link links[(3 + GPUS_MAX) * KINDS_MAX];
     size_t link_count;
 } writer;
+
+static void free_links(writer *to)
+{
+    for (size_t i = 0; i < to->link_count; i++) {
+        free(to->links[i].name);
+        free(to->links[i].text);
+    }
+}
 
 /* Writes a link, after `note`, and returns its name; a link that an earlier kind has with the same
  * text is that one. Takes over `text`. */
@@ -512,6 +683,31 @@ static void write_fabric(writer *to)
     fputs("\n", to->out);
 }
 
+/* NVLink bridges between GPUs 0 and 1, 2 and 3 of each part that has them. */
+static void write_bridges(writer *to)
+{
+    long first = 0;
+    for (int p = 0; p < to->kind->part_count && to->kind->bridges; p++) {
+        const wanted_gpus *part = &to->kind->parts[p];
+        const double rate = rate_of(&to->t->gpus, (size_t)part->gpu, "bridge_rate");
+        const char *name = cell(&to->t->gpus, (size_t)part->gpu, "name");
+        for (long g = first; rate > 0 && g + 1 < first + part->count; g += 2) {
+            if (g == first) {
+                char *class = dl_format("bridge_%s", name);
+                const char *link = write_link(to, class, BRIDGE_NOTE,
+                                              dl_format("bytes_per_s = %gGB/s, assumed\n"
+                                                        "latency_ns = 0.7us, assumed\n",
+                                                        BRIDGE_FRAC * rate / 1e9));
+                free(class);
+                fprintf(to->out, "[nvlinks %s%s]\nlink = %s\npairs = ", name, to->of, link);
+            }
+            fprintf(to->out, "%s%ld-%ld", g > first ? ", " : "", g, g + 1);
+        }
+        if (rate > 0 && part->count > 1) fputs("\n", to->out);
+        first += part->count;
+    }
+}
+
 /* NCCL src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET, ring. */
 static void write_protocols(FILE *out, bool fabric)
 {
@@ -530,33 +726,56 @@ static void write_protocols(FILE *out, bool fabric)
         fprintf(out, "[protocol %s", rows[r]);
 }
 
-/* A port of a box, or those of an instance. */
-static void write_nics(writer *to, int sockets, const char *bus)
+/* The link of a port, of a box or of an instance (row), to the network; NULL: it has none. */
+static const char *write_port(writer *to, const char *name)
 {
     const dl_csv *instances = &to->t->instances;
     const wanted_nodes *kind = to->kind;
     const bool made = to->w->instance < 0;
     const size_t row = made ? 0 : (size_t)to->w->instance;
-    const long nics = made ? 1 : strtol(cell(instances, row, "nics"), NULL, 10);
     const double rate =
         made ? kind->network_gbit_per_s * 1e9 / 8 : rate_of(instances, row, "nic_rate");
-    if (nics < 1 || !(rate > 0)) return;
+    if (!(rate > 0)) return NULL;
     char *note = made ? dl_format("\n; %g Gb/s, of which nine tenths are assumed.\n",
                                   kind->network_gbit_per_s)
                       : dl_format("\n; %s a port by the provider, of which nine tenths are "
                                   "assumed.\n",
                                   cell(instances, row, "nic_rate"));
     const char *link = write_link(
-        to, "network", note,
+        to, name, note,
         dl_format("bytes_per_s = %gGb/s, assumed\nlatency_ns = %s, assumed\n", 0.9 * rate * 8 / 1e9,
                   !made              ? cell(instances, row, "nic_latency")
                   : kind->infiniband ? "1.3us"
                                      : "25us"));
     free(note);
-    for (long n = 0; n < nics; n++) {
+    return link;
+}
+
+static long port_count(const writer *to)
+{
+    if (to->w->instance < 0) return to->kind->ports;
+    return strtol(cell(&to->t->instances, (size_t)to->w->instance, "nics"), NULL, 10);
+}
+
+/* Ports divided among the sockets. */
+static void write_nics(writer *to, int sockets, const char *bus)
+{
+    const long nics = port_count(to);
+    const char *link = nics < 1 ? NULL : write_port(to, "network");
+    for (long n = 0; n < nics && link != NULL; n++) {
         fprintf(to->out, "[nics %ld%s]\nparent = socket%ld\nlink = %s\nport = %s\n", n, to->of,
                 n * sockets / nics, bus, link);
     }
+}
+
+/* ", 8 x 400 Gb/s InfiniBand" */
+static void write_network(FILE *out, const wanted_nodes *kind)
+{
+    if (!(kind->network_gbit_per_s > 0)) return;
+    fputs(", ", out);
+    if (kind->ports > 1) fprintf(out, "%ld x ", kind->ports);
+    fprintf(out, "%g Gb/s %s", kind->network_gbit_per_s,
+            kind->infiniband ? "InfiniBand" : "Ethernet");
 }
 
 /* "2x Tesla V100 + 1x Tesla T4, 10 Gb/s Ethernet"; of several kinds with the number of nodes. */
@@ -571,10 +790,8 @@ static void write_title(const writer *to)
             fprintf(to->out, "%s%ldx %s", p > 0 ? " + " : "", kind->parts[p].count,
                     cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "title"));
         }
-        if (kind->network_gbit_per_s > 0) {
-            fprintf(to->out, ", %g Gb/s %s", kind->network_gbit_per_s,
-                    kind->infiniband ? "InfiniBand" : "Ethernet");
-        }
+        if (kind->bridges) fputs(", NVLink bridges", to->out);
+        write_network(to->out, kind);
     }
 }
 
@@ -648,6 +865,15 @@ static void write_models(const writer *to)
         if (has_bus[b]) fprintf(to->out, "\n%s", buses[b].links);
 }
 
+/* Which copies of the kind's nodes need no host memory. */
+static void write_copies(const writer *to)
+{
+    const wanted_nodes *kind = to->kind;
+    fprintf(to->out, "peer = %s\n", peer_of(to));
+    if (port_count(to) < 4 || (to->w->instance < 0 && !kind->infiniband)) return;
+    fputs("; Assumed of nodes with four ports or more, but for TCP.\ngpudirect = yes\n", to->out);
+}
+
 /* [machine], whose peer is that of the first kind. */
 static void write_head(const writer *to, const char *name)
 {
@@ -664,14 +890,12 @@ static void write_head(const writer *to, const char *name)
             name, made ? "" : " and instances.csv", sockets, sockets > 1 ? "s" : "");
     fprintf(to->out, "[machine]\nschema = 1\nname = %s", made ? "" : cell(instances, row, "title"));
     write_title(to);
-    fprintf(to->out, "\nnodes = %ld\npeer = %s\n", nodes, peer_of(to));
+    fprintf(to->out, "\nnodes = %ld\n", nodes);
+    write_copies(to);
     if (made) return;
     fprintf(to->out, "; %s; price of %s\n", cell(instances, row, "source"),
             cell(instances, row, "price_date"));
     write_rate(to->out, "price_usd_per_hour", cell(instances, row, "price"), "catalogue");
-    if (strtol(cell(instances, row, "nics"), NULL, 10) >= 4) {
-        fputs("; Assumed of nodes with four ports or more.\ngpudirect = yes\n", to->out);
-    }
 }
 
 /* The inside of the kind's nodes. */
@@ -697,6 +921,7 @@ static void write_kind(writer *to)
     if (!made) write_rate(to->out, "memory_bytes", cell(instances, row, "memory"), "catalogue");
     write_gpus(to, sockets);
     write_fabric(to);
+    write_bridges(to);
     write_nics(to, sockets, bus->name);
 }
 
@@ -710,46 +935,150 @@ static void write_machine(FILE *out, const tables *t, const wanted *w, const cha
     for (int k = 0; k < w->kind_count; k++) {
         to.kind = &w->kinds[k];
         fabric |= fabric_of(t, to.kind)[0] != '\0' && to.kind->gpus > 1;
+        fabric |= to.kind->bridges && to.kind->gpus == 2;
         if (k > 0) {
             snprintf(to.of, sizeof to.of, " of box%d", k + 1);
-            fprintf(out, "\n[nodes %ld-%ld]\nkind = box%d\n[machine%s]\npeer = %s\n", first,
-                    first + to.kind->nodes - 1, k + 1, to.of, peer_of(&to));
+            fprintf(out, "\n[nodes %ld-%ld]\nkind = box%d\n[machine%s]\n", first,
+                    first + to.kind->nodes - 1, k + 1, to.of);
+            write_copies(&to);
         }
         write_kind(&to);
         first += to.kind->nodes;
     }
     write_protocols(out, fabric);
-    for (size_t i = 0; i < to.link_count; i++) {
-        free(to.links[i].name);
-        free(to.links[i].text);
+    free_links(&to);
+}
+
+/* The text without sections whose names start with `section`. */
+static char *without_sections(const char *text, const char *section)
+{
+    char *kept = NULL;
+    size_t bytes = 0;
+    bool skips = false;
+    FILE *out = dl_text_stream(&kept, &bytes);
+    for (const char *line = text, *next; *line != '\0'; line = next) {
+        next = line + strcspn(line, "\n");
+        if (*next == '\n') next++;
+        const char *start = line + strspn(line, " \t");
+        if (start[0] == '[') skips = strncmp(start + 1, section, strlen(section)) == 0;
+        if (!skips) fwrite(line, 1, (size_t)(next - line), out);
     }
+    fclose(out);
+    return kept;
+}
+
+static const char *place_name(const dl_node_kind *n, int place, char text[64])
+{
+    if (place < n->sockets) {
+        snprintf(text, 64, "socket%d", place);
+    } else {
+        snprintf(text, 64, "%s", n->switches[place - n->sockets].name);
+    }
+    return text;
+}
+
+/* Other ports of a file's nodes: each where one of the file's is, else with the first GPU's link on
+ * a socket. */
+static void write_file_ports(writer *to, const dl_machine *m)
+{
+    char place[64];
+    const dl_node_kind *n = dl_machine_node(m, 0);
+    const char *port = write_port(to, "port_by_name");
+    for (long i = 0; i < to->kind->ports; i++) {
+        const dl_nic *like = n->nic_count > 0 ? &n->nics[i * n->nic_count / to->kind->ports] : NULL;
+        const int parent = like != NULL ? like->parent : (int)(i * n->sockets / to->kind->ports);
+        fprintf(to->out, "[nics %ld]\nparent = %s\nlink = %s\nport = %s\n", i,
+                place_name(n, parent, place),
+                m->classes[like != NULL ? like->link : n->gpus[0].link].name, port);
+    }
+}
+
+static dl_status write_file_nodes(const tables *t, const wanted *w, const char *name,
+                                  const dl_machine *m, char **text, dl_error *err)
+{
+    const wanted_nodes *kind = w->kinds;
+    char number[24];
+    if (m->kind_count > 1) {
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "'%s': %s has nodes of several kinds; their number and ports are in "
+                            "its [nodes] and [nics] sections",
+                            name, w->file);
+    }
+    snprintf(number, sizeof number, "%ld", kind->nodes);
+    dl_ini_text_set(text, "machine", "nodes", number);
+    if (kind->ports == 0) return DL_OK;
+    char *title = NULL, *added = NULL, *kept = without_sections(*text, "nics ");
+    size_t bytes = 0;
+    FILE *out = dl_text_stream(&title, &bytes);
+    fprintf(out, "%s", m->name);
+    write_network(out, kind);
+    fclose(out);
+    free(*text);
+    *text = kind->infiniband ? without_sections(kept, "tcp]") : dl_strdup(kept);
+    free(kept);
+    dl_ini_text_set(text, "machine", "name", title);
+    free(title);
+    out = dl_text_stream(&added, &bytes);
+    writer to = {.out = out, .t = t, .w = w, .kind = kind};
+    write_file_ports(&to, m);
+    fclose(out);
+    free_links(&to);
+    char *whole = dl_format("%s\n%s", *text, added);
+    free(added);
+    free(*text);
+    *text = whole;
+    return DL_OK;
+}
+
+/* The file's text with the nodes and ports of the name. */
+static dl_status make_of_file(const tables *t, const wanted *w, const char *name, char **text,
+                              dl_error *err)
+{
+    dl_machine machine = {0};
+    size_t bytes = 0;
+    dl_status status = dl_machine_read(&machine, w->file, err);
+    if (status != DL_OK) return status;
+    status = dl_file_read(w->file, text, &bytes, err);
+    if (status == DL_OK) status = write_file_nodes(t, w, name, &machine, text, err);
+    if (status != DL_OK) {
+        free(*text);
+        *text = NULL;
+    }
+    dl_machine_free(&machine);
+    return status;
 }
 
 dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
 {
     tables t;
     wanted w;
+    *text = NULL;
     dl_status status = read_tables(&t, err);
     if (status != DL_OK) return status;
     status = understand(&t, name, &w, err);
-    if (status == DL_OK) {
+    if (status == DL_OK && w.file != NULL) {
+        status = make_of_file(&t, &w, name, text, err);
+    } else if (status == DL_OK) {
         size_t bytes = 0;
         FILE *out = dl_text_stream(text, &bytes);
         write_machine(out, &t, &w, name);
         fclose(out);
     }
+    free(w.file);
     free_tables(&t);
     return status;
 }
 
 char *dl_machine_file(const char *name)
 {
-    char *folder = dl_share_path("scenarios/machines");
-    char *file = dl_format("%s/%s.ini", folder, name);
+    char *folder = dl_share_path("scenarios/machines"), *file = NULL;
+    char **names = NULL;
+    const size_t count = list_files(&names);
+    for (size_t i = 0; i < count && file == NULL; i++)
+        if (same_name(names[i], name)) file = dl_format("%s/%s.ini", folder, names[i]);
+    dl_ini_free_list(names, count);
     free(folder);
-    if (access(file, F_OK) == 0) return file;
-    free(file);
-    return NULL;
+    return file;
 }
 
 bool dl_machine_is_known(const char *path)
@@ -763,6 +1092,7 @@ bool dl_machine_is_known(const char *path)
     if (file != NULL) return true;
     if (read_tables(&t, NULL) != DL_OK) return false;
     const dl_status status = understand(&t, name, &w, NULL);
+    free(w.file);
     free_tables(&t);
     return status == DL_OK;
 }
@@ -873,14 +1203,14 @@ dl_status dl_machines_print(FILE *out, dl_error *err)
     if (status == DL_OK) {
         fputs("COUNTxINSTANCE, as 4xg5.12xlarge, is that many such nodes.\n", out);
         print_gpus(out, &t.gpus);
-        fputs("BOX@NETWORK, such as 2xrtx3090@1gbe, is a box with one network port, repeated for "
-              "as many "
-              "workers as asked\n(4x2xrtx3090@1gbe: four nodes); NUMBERgbe is Ethernet over TCP, "
-              "NUMBERib "
-              "InfiniBand, in Gb/s. Unlike boxes:\n1xrtx3090@1gbe+1xgtx1080ti@10gbe, of which the "
-              "last is "
-              "repeated.\n",
-              out);
+        fputs(
+            "BOX@NETWORK, such as 2xrtx3090@1gbe, is a box with one network port, repeated for as "
+            "many\nworkers as asked (4x2xrtx3090@1gbe: four nodes); NUMBERgbe is Ethernet over "
+            "TCP, NUMBERib\nInfiniBand, in Gb/s; 8xh100@8x400ib has 8 ports. Unlike "
+            "boxes:\n1xrtx3090@1gbe+1xgtx1080ti@10gbe, of which the last is repeated. "
+            "2xrtx3090+nvlink has a bridge\nbetween each two GPUs. 2xdgx_h100, 4xdgx1_v100@100ib: "
+            "nodes of a machine file, the latter with\nanother port.\n",
+            out);
     }
     free(names);
     free(folder);

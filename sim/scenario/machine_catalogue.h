@@ -1,7 +1,10 @@
 /* Machines that come with the program, by name:
  *
- *   dgx_a100         a machine file of the folder scenarios/machines (common/install.h)
+ *   dgx_a100         a machine file of the folder scenarios/machines (common/install.h); 2xdgx_a100:
+ *                    that many of its nodes; dgx_a100@100ib: nodes with that one port
  *   4xrtx3090        a box of 4 GPUs of machines/gpus.csv; 2xt4+1xv100: a box of unlike ones
+ *   4xrtx3090+nvlink NVLink bridges between 0 and 1, 2 and 3
+ *   8xh100@8x400ib   a port for each GPU
  *   4x2xrtx3090@1gbe four such boxes on Ethernet of 1 Gb/s by TCP (200ib: InfiniBand); a single one,
  *                    2xrtx3090@1gbe, has the port too, so that nodes can be added
  *   1xrtx3090@1gbe+2x2xt4@10gbe
@@ -9,7 +12,8 @@
  *                    last kind
  *   g5.12xlarge      an instance of machines/instances.csv; 4xg5.12xlarge: four such nodes
  *
- * Boxes and instances are made from the tables' rows as the text of a machine file. Rates of GPUs
+ * Capital letters, '_' and '-' do not count (RTX-3090, v100pcie), nor does a brand before a GPU's
+ * name. Boxes and instances are made from the tables' rows as the text of a machine file. Rates of GPUs
  * are those of their data sheets. The rest is assumed, as the text says: each GPU in a slot of its
  * own below a processor, two processors where there are more than four GPUs, links as fast as
  * measured ones of their kind, host memory as usual at the time of the newest bus. GPUs that have an

@@ -112,7 +112,9 @@ static void boxes_may_have_a_network(void **state)
          "1xt4@1gbe",
          "at most 16 kinds of nodes"},
         {"4x2xrtx3090", "nodes need a network, as 4x2xrtx3090@10gbe"},
-        {"2xrtx3090@1g", "such as 10gbe (Ethernet over TCP) or 200ib (InfiniBand)"},
+        {"2xrtx3090@1g", "such as 10gbe (Ethernet over TCP), 200ib (InfiniBand), or 8x400ib"},
+        {"2xrtx3090@17x100gbe", "at most 16"},
+        {"2xrtx3090@0x100gbe", "expected a network"},
         {"2xrtx3090@-1gbe", "expected a network"},
         {"2xrtx3090@0gbe", "expected a network"},
         {"2xrtx3090@0x10gbe", "expected a network"},
@@ -121,7 +123,7 @@ static void boxes_may_have_a_network(void **state)
         {"99999999x2xrtx3090@1gbe", "nodes"},
         {"2x3090@1gbe", "did you mean '2xrtx3090'?"},
         {"4xg5.12xlarge@1gbe", "an instance has a network of its own"},
-        {"@1gbe", "dlsim --machines lists them"},
+        {"@1gbe", "dlsim --machines lists machines"},
     };
     for (size_t i = 0; i < DL_LENGTH(bad); i++) {
         dl_machine none = {0};
@@ -256,11 +258,25 @@ static void errors_name_what_is_near(void **state)
         {"rtx3090", DL_ERR_NAME, "did you mean '1xrtx3090'?"},
         {"3090", DL_ERR_NAME, "did you mean '1xrtx3090'?"},
         {"8x4090", DL_ERR_NAME, "did you mean '8xrtx4090'?"},
-        {"dgx_a10", DL_ERR_NAME, "did you mean 'dgx_a100'?"},
+        {"dgxx_a100", DL_ERR_NAME, "did you mean 'dgx_a100'?"},
+        {"2xdgx_a10", DL_ERR_NAME, "is neither a file nor a machine; dlsim --machines lists"},
+        {"2xgtx3090", DL_ERR_NAME, "did you mean '2xrtx3090'?"},
+        {"2xrtx2090", DL_ERR_NAME, "another GPU goes into a machine file's [gpu_model]"},
+        {"4xdgx_h200", DL_ERR_NAME, "machine; dlsim --machines lists"}, /* dgx_h100 is older */
+        {"2xv200", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not v100 */
+        {"2x100", DL_ERR_NAME, "machine; dlsim --machines lists"},      /* p100, v100, a100, h100 */
+        {"2xmi25", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not mi250 */
+        {"2xgb20", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not h20 */
+        {"2xrtx4090+nvlink", DL_ERR_NAME, "NVLink bridges of GeForce RTX 4090 are not known"},
+        {"1xrtx3090+nvlink", DL_ERR_RANGE, "an NVLink bridge joins two GPUs"},
+        {"2xrtx3090+nvlink+1xt4", DL_ERR_NAME, "'nvlink' is not COUNTxGPU"},
+        {"0xdgx_h100", DL_ERR_RANGE, "expected 1 to 10000000 nodes"},
+        {"2xdgx_h100@1", DL_ERR_NAME, "expected a network"},
         {"1xrtx3090+1xgtx1080t", DL_ERR_NAME, "did you mean '1xrtx3090+1xgtx1080ti'?"},
         {"1xrtx3090+3090", DL_ERR_NAME, "did you mean '1xrtx3090+1xrtx3090'?"},
         {"4xa100_80g+4xv100", DL_ERR_NAME, "did you mean '4xa100_80gb+4xv100'?"},
-        {"1xt4+1xnothing_like_it", DL_ERR_NAME, "'1xnothing_like_it' is not COUNTxGPU; dlsim"},
+        {"1xt4+1xnothing_like_it", DL_ERR_NAME,
+         "'1xnothing_like_it' is not COUNTxGPU; dlsim --machines"},
         {"17xrtx3090", DL_ERR_RANGE, "'17xrtx3090': expected 1 to 16 GPUs"},
         {"0xrtx3090", DL_ERR_RANGE, "expected 1 to 16 GPUs"},
         {"3xp4d.24xlarge@10gbe", DL_ERR_NAME,
@@ -283,6 +299,130 @@ static void errors_name_what_is_near(void **state)
     assert_false(dl_machine_is_known("nothing"));
 }
 
+/* Capital letters, '_', '-' and brands before a name do not count; other names are in the table. No
+ * name stands for two rows. */
+static void names_may_be_spelled_otherwise(void **state)
+{
+    static const struct {
+        const char *typed, *model;
+    } cases[] = {
+        {"2xV100PCIE", "v100_pcie"},
+        {"2xv100-pcie-16gb", "v100_pcie"},
+        {"8XH100", "h100"},
+        {"1xRTX-3090", "rtx3090"},
+        {"1xrtx_3090", "rtx3090"},
+        {"2xGeForce RTX 3090", "rtx3090"},
+        {"2xtesla_t4", "t4"},
+        {"4xrtx_a6000", "a6000"},
+        {"2xa100-pcie-80gb", "a100_80gb_pcie"},
+        {"2xTITAN-RTX", "titanrtx"},
+        {"2xquadro_rtx_6000", "rtx6000"},
+    };
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        dl_machine m = machine_called(cases[i].typed);
+        assert_string_equal(dl_machine_model(&m, 0, 0)->name, cases[i].model);
+        dl_machine_free(&m);
+    }
+    dl_machine m = machine_called("DGX-H100"); /* a file */
+    assert_string_equal(m.name, "DGX H100");
+    dl_machine_free(&m);
+    dl_csv csv = {0};
+    char *path = dl_share_path("scenarios/machines/gpus.csv");
+    assert_int_equal(dl_csv_read(&csv, path, NULL), DL_OK);
+    free(path);
+    for (size_t r = 0; r < csv.rows; r++) {
+        char *names = dl_format("%s %s", dl_csv_cell(&csv, r, 0),
+                                dl_csv_cell(&csv, r, (size_t)dl_csv_column(&csv, "also")));
+        for (char *rest = NULL, *name = strtok_r(names, " ", &rest); name != NULL;
+             name = strtok_r(NULL, " ", &rest)) {
+            char *box = dl_format("1x%s", name);
+            m = machine_called(box);
+            assert_string_equal(dl_machine_model(&m, 0, 0)->name, dl_csv_cell(&csv, r, 0));
+            dl_machine_free(&m);
+            free(box);
+        }
+        free(names);
+    }
+    dl_csv_free(&csv);
+}
+
+/* Of four GPUs 0 and 1, 2 and 3: 0.94 of 56.25 GB/s are 52.875. Of a box's parts those that can. */
+static void pairs_may_have_bridges(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("4xrtx3090+nvlink");
+    assert_string_equal(m.name, "4x GeForce RTX 3090, NVLink bridges");
+    assert_int_equal(m.kinds[0].nvlink_count, 2);
+    assert_int_equal(m.kinds[0].nvlinks[1].a, 2);
+    assert_int_equal(m.kinds[0].nvlinks[1].b, 3);
+    assert_true(
+        near_scaled(m.classes[m.kinds[0].nvlinks[0].link].bytes_per_s.value, 52.875e9, 0, 1e-12));
+    assert_int_equal(m.kinds[0].peer, DL_PEER_NONE);
+    dl_machine_free(&m);
+    m = machine_called("3xt4+3xA6000+NVLink@100gbe+1x2xrtx2080ti+nvlink@100gbe");
+    assert_int_equal(m.kinds[0].nvlink_count, 1);
+    assert_int_equal(m.kinds[0].nvlinks[0].a, 3);
+    assert_int_equal(m.kinds[1].nvlink_count, 1);
+    assert_true(
+        near_scaled(m.classes[m.kinds[1].nvlinks[0].link].bytes_per_s.value, 47e9, 0, 1e-12));
+    dl_machine_free(&m);
+}
+
+/* A port for each GPU, half of them on each processor; nine tenths of 400 Gb/s are 45 GB/s. */
+static void nodes_may_have_other_ports(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("2x8xh100@8x400ib");
+    assert_string_equal(m.name, "8x H100-SXM5-80GB, 8 x 400 Gb/s InfiniBand");
+    assert_int_equal(m.kinds[0].nic_count, 8);
+    assert_int_equal(m.kinds[0].nics[3].parent, 0);
+    assert_int_equal(m.kinds[0].nics[4].parent, 1);
+    assert_true(m.kinds[0].gpudirect);
+    assert_true(near_scaled(m.classes[m.kinds[0].nics[7].port].bytes_per_s.value, 45e9, 0, 1e-12));
+    dl_machine_free(&m);
+    m = machine_called("1xt4@1gbe+8xt4@4x25gbe"); /* TCP goes through host memory */
+    assert_int_equal(m.kinds[1].nic_count, 4);
+    assert_false(m.kinds[1].gpudirect);
+    dl_machine_free(&m);
+    m = machine_called("4xdgx1_v100@100ib"); /* the first of its four */
+    assert_string_equal(m.name, "DGX-1 V100, 100 Gb/s InfiniBand");
+    assert_int_equal(m.nodes, 4);
+    assert_int_equal(m.kinds[0].nic_count, 1);
+    assert_int_equal(m.kinds[0].nics[0].parent, 2); /* plx0, after two sockets */
+    assert_int_equal(m.kinds[0].nvlink_count, 16);
+    dl_machine_free(&m);
+    m = machine_called("2xdgx1_v100@2x100ib"); /* its first and third */
+    assert_int_equal(m.kinds[0].nics[1].parent, 4);
+    dl_machine_free(&m);
+    m = machine_called("dgx_h100@16x400ib");
+    assert_int_equal(m.nodes, 1);
+    assert_int_equal(m.kinds[0].nic_count, 16);
+    assert_int_equal(m.kinds[0].nics[15].parent, 9);
+    dl_machine_free(&m);
+    m = machine_called("z10pe_2x1080ti@10gbe"); /* it has none: the GPUs' link, on the socket */
+    assert_int_equal(m.kinds[0].nic_count, 1);
+    assert_int_equal(m.kinds[0].nics[0].link, m.kinds[0].gpus[0].link);
+    dl_machine_free(&m);
+    m = machine_called("g6e_4x_l40s@200ib"); /* no TCP any more */
+    assert_false(m.tcp.given);
+    dl_machine_free(&m);
+}
+
+static void a_count_makes_nodes_of_any_machine(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("2xdgx_h100");
+    assert_int_equal(m.nodes, 2);
+    assert_int_equal(m.kinds[0].nic_count, 8);
+    assert_int_equal(dl_machine_gpus(&m), 16);
+    dl_machine_free(&m);
+    m = machine_called("2xgb10"); /* one GPU in a box */
+    assert_int_equal(m.nodes, 2);
+    assert_int_equal(dl_machine_gpus(&m), 2);
+    dl_machine_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +432,10 @@ int main(void)
         cmocka_unit_test(boxes_may_have_a_network),
         cmocka_unit_test(nodes_may_be_of_several_kinds),
         cmocka_unit_test(instances_have_price_and_network),
+        cmocka_unit_test(names_may_be_spelled_otherwise),
+        cmocka_unit_test(pairs_may_have_bridges),
+        cmocka_unit_test(nodes_may_have_other_ports),
+        cmocka_unit_test(a_count_makes_nodes_of_any_machine),
         cmocka_unit_test(errors_name_what_is_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

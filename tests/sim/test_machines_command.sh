@@ -18,6 +18,9 @@ run=(--workload resnet50 --batch-per-worker 32 --steps 10)
 expect 0 "3 points" "${run[@]}" --machine 4xrtx3090
 expect 0 "9 points" "${run[@]}" --machine 4xrtx3090,4xa6000,8xt4 -o many.csv
 expect 0 "5 points" "${run[@]}" --machine 2xg5.48xlarge
+expect 0 "2 points" "${run[@]}" --machine 2xrtx3090+nvlink
+expect 0 "7 points" "${run[@]}" --machine 8xH100@8x400ib --workers 1,2,4,8,16,32,64
+expect 0 "2 points" "${run[@]}" --machine 4xdgx1_v100@100ib --workers 8,32
 # The price of a node is that of all its GPUs, whether they are used or not.
 expect 0 "3 points" "${run[@]}" --machine g5.12xlarge -o price.csv
 [ "$(column price.csv usd_per_hour | tr '\n' ' ')" = "5.672 5.672 5.672 " ] ||

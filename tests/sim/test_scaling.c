@@ -202,7 +202,7 @@ static void the_longest_name_counts(void **state)
     (void)state;
     dl_gpu_model model;
     assert_true(dl_known_gpu("Tesla P100-PCIE-16GB", &model));
-    assert_string_equal(model.name, "p100pcie");
+    assert_string_equal(model.name, "p100_pcie");
     free(model.name);
     assert_true(dl_known_gpu("Tesla P100-SXM2-16GB", &model));
     assert_string_equal(model.name, "p100");
