@@ -145,6 +145,17 @@ dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *
     return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s is of another version", DL_CLUSTER_LIBRARY);
 }
 
+dl_status dl_launcher_check(const dl_launcher *launcher, int size, dl_error *err)
+{
+    if (size == launcher->size || (launcher->size == 0 && launcher->rank < size)) return DL_OK;
+    return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                        "%s has started %s%d processes, but this build's MPI finds %d: the "
+                        "launcher is another MPI's; use that of the build's MPI (another mpirun, "
+                        "srun --mpi=pmix); with DLSCALE_MPI=off each works alone",
+                        launcher->name, launcher->size > 0 ? "" : "at least ",
+                        launcher->size > 0 ? launcher->size : launcher->rank + 1, size);
+}
+
 /* The library's table. */
 static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launcher, dl_error *err)
 {
@@ -177,9 +188,12 @@ dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err)
     if (launcher.name == NULL || launcher.size == 1) return DL_OK;
     dl_status status = load(&cluster->calls, &launcher, err);
     if (status == DL_OK) status = cluster->calls->start(&cluster->rank, &cluster->size, err);
+    if (status == DL_OK && (status = dl_launcher_check(&launcher, cluster->size, err)) != DL_OK)
+        cluster->calls->end();
     if (status != DL_OK) {
         cluster->calls = NULL;
         cluster->rank = launcher.rank;
+        cluster->size = 1;
         return status;
     }
     if (cluster->size == 1) return DL_OK;

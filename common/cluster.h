@@ -62,6 +62,11 @@ typedef const dl_cluster_calls *(*dl_cluster_entry_function)(void);
 dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *function,
                            dl_error *err) DL_MUST_CHECK;
 
+/* Whether MPI has found the ranks that the launcher has started: DL_ERR_UNSUPPORTED where `size`,
+ * MPI's, is another number. The launcher is then another MPI's than the build's, and each process
+ * would work alone. */
+dl_status dl_launcher_check(const dl_launcher *launcher, int size, dl_error *err) DL_MUST_CHECK;
+
 typedef struct dl_cluster {
     int rank, size;
     const dl_cluster_calls *calls;        /* NULL: size is 1 */
@@ -73,7 +78,7 @@ typedef struct dl_cluster {
 } dl_cluster;
 
 /* Called once, at the start of main. *cluster is this process alone where no launcher is found or
- * it has started one process. DL_ERR_UNSUPPORTED where there are several and MPI is not there;
+ * it has started one process. DL_ERR_UNSUPPORTED where there are several and MPI is not there, or is another one;
  * DL_ERR_SYSTEM where MPI does not start;
  * DL_ERR_DATA where the ranks' programs differ. After a failure the process is alone, and rank 0
  * (as the launcher's variables say) is to print it: dl_cluster_end does. */

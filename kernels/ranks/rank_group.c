@@ -12,9 +12,5 @@ dl_status dl_rank_group_join(dl_rank_group **group, const dl_launcher *launcher,
     const dl_rank_settings wanted = {
         .limit_s = limit_s, .settings = settings, .version = dl_version(), .add = dl_exchange_sum};
     const dl_status joined = join(group, &wanted, err);
-    if (joined != DL_OK || launcher->size == 0 || (*group)->size == launcher->size) return joined;
-    return dl_error_set(err, DL_ERR_SYSTEM,
-                        "%s has started %d processes, but MPI knows %d of them: it is another "
-                        "MPI's than dlprof was built with",
-                        launcher->name, launcher->size, (*group)->size);
+    return joined == DL_OK ? dl_launcher_check(launcher, (*group)->size, err) : joined;
 }

@@ -100,6 +100,23 @@ static void several_need_it(void **state)
     assert_int_equal(dl_cluster_end(&cluster, DL_ERR_UNSUPPORTED, &err, "test"), 1);
 }
 
+/* Another MPI's launcher: each process finds itself alone. */
+static void all_ranks_must_be_found(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    const dl_launcher of_two = {.name = "mpirun (PMI)", .rank = 0, .size = 2, .has_mpi = true};
+    assert_int_equal(dl_launcher_check(&of_two, 2, &err), DL_OK);
+    assert_int_equal(dl_launcher_check(&of_two, 1, &err), DL_ERR_UNSUPPORTED);
+    assert_contains(err.text, "has started 2 processes, but this build's MPI finds 1");
+    assert_int_equal(dl_launcher_check(&of_two, 4, &err), DL_ERR_UNSUPPORTED);
+    /* Where the variables do not say how many there are, rank 1 is one of two or more. */
+    const dl_launcher second = {.name = "srun (PMIx)", .rank = 1, .has_mpi = true};
+    assert_int_equal(dl_launcher_check(&second, 2, &err), DL_OK);
+    assert_int_equal(dl_launcher_check(&second, 1, &err), DL_ERR_UNSUPPORTED);
+    assert_contains(err.text, "at least 2 processes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +124,7 @@ int main(void)
         cmocka_unit_test_setup(without_a_launcher_a_process_is_alone, clear),
         cmocka_unit_test_setup(one_process_needs_no_mpi, clear),
         cmocka_unit_test_setup(several_need_it, clear),
+        cmocka_unit_test_setup(all_ranks_must_be_found, clear),
     };
     return cmocka_run_group_tests(tests, NULL, clear);
 }

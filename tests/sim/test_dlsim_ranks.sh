@@ -25,6 +25,14 @@ same() {
         [ -s errors ] && fail "$how $name: $(cat errors)"
     done
 }
+# Another MPI's launcher has other variables: its processes do not each work alone.
+for rank in 0 1; do
+    PMI_RANK=$rank PMI_SIZE=2 "$dlsim" "$golden/modes.ini" -q -o other.csv >output.txt 2>&1
+    [ $? -eq $((1 - rank)) ] || fail "rank $rank of another MPI: exit status"
+    [ -e other.csv ] && fail "rank $rank of another MPI: results are written"
+    [ "$rank" -eq 1 ] || grep -q "has started 2 processes, but this build's MPI finds 1" output.txt ||
+        fail "another MPI: $(cat output.txt)"
+done
 for name in modes gpu_reduce gpu_servers noise; do same "$golden/$name.ini"; done
 # Costs that are assumed are varied by all ranks too.
 cat >assumed.ini <<END
