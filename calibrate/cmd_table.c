@@ -102,8 +102,11 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
     dl_table_fit fit = {0};
     shown progress = {.fit = &fit};
     char *table = NULL;
-    char *journal = dl_journal_beside(set->output, (dl_journal_mode)set->journal);
+    char *journal = NULL;
     dl_status status = check_outputs(set, paths->count > 0 ? paths->items[0] : NULL, &table, err);
+    if (status == DL_OK) {
+        status = dl_journal_beside(&journal, set->output, (dl_journal_mode)set->journal, err);
+    }
     status = dl_cluster_agree(set->cluster, status, err);
     const dl_table_fit_config config = {.scenario_path = set->scenario,
                                         .table_path = table,

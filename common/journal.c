@@ -53,18 +53,6 @@ struct dl_journal {
     int64_t opened_ns, flushed_ns;
 };
 
-char *dl_journal_beside(const char *output, dl_journal_mode mode)
-{
-    struct stat file;
-    if (mode == DL_JOURNAL_OFF || output == NULL ||
-        (stat(output, &file) == 0 && !S_ISREG(file.st_mode))) {
-        return NULL;
-    }
-    char *path = dl_format("%s.journal", output);
-    if (mode == DL_JOURNAL_RESTART) unlink(path);
-    return path;
-}
-
 static uint64_t checksum(const record_head *record, const void *data)
 {
     uint64_t hash = dl_hash_bytes(DL_HASH_START, &record->job, sizeof record->job);
@@ -72,38 +60,71 @@ static uint64_t checksum(const record_head *record, const void *data)
     return dl_hash_bytes(hash, data, record->bytes);
 }
 
-/* Takes the file, which must be there unless `create`; false with errno, EBUSY if another run still
- * has it after PATIENCE_NS: one that was killed may take a while to end, on another machine too. */
-static bool take_file(dl_journal *journal, bool create)
+/* Whether the open file is still the one at the path: its last owner may have removed it. */
+static bool is_at(int fd, const char *path)
+{
+    struct stat opened, there;
+    return fstat(fd, &opened) == 0 && stat(path, &there) == 0 && opened.st_dev == there.st_dev &&
+           opened.st_ino == there.st_ino;
+}
+
+/* Opens and locks the file, which must be there unless `create`; -1 with errno, EBUSY if another run
+ * still has it after PATIENCE_NS: one that was killed may take a while to end, on another machine
+ * too. */
+static int take_file(const char *path, bool create)
 {
     const int64_t start_ns = dl_clock_ns();
     const struct timespec nap = {.tv_nsec = 50000000};
-    journal->fd = open(journal->path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
-    if (journal->fd < 0) return false;
-    while (flock(journal->fd, LOCK_EX | LOCK_NB) != 0) {
+    for (;;) {
+        const int fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
+        if (fd < 0) return -1;
+        const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
         /* A file system without locks has no other run's lock either. */
-        if (errno != EWOULDBLOCK && errno != EINTR) return true;
-        if (dl_clock_ns() - start_ns < PATIENCE_NS) {
-            nanosleep(&nap, NULL);
-            continue;
+        const bool is_held = !locked && (errno == EWOULDBLOCK || errno == EINTR);
+        if (!is_held && is_at(fd, path)) return fd;
+        close(fd);
+        if (is_held && dl_clock_ns() - start_ns >= PATIENCE_NS) {
+            errno = EBUSY;
+            return -1;
         }
-        close(journal->fd);
-        journal->fd = -1;
-        errno = EBUSY;
-        return false;
+        if (is_held) nanosleep(&nap, NULL);
     }
-    return true;
 }
 
-static dl_status cannot(const dl_journal *journal, const char *what, int reason, dl_error *err)
+static dl_status cannot(const char *path, const char *what, int reason, dl_error *err)
 {
     if (reason == EBUSY) {
-        return dl_error_set_at(err, DL_ERR_IO, journal->path, 0,
+        return dl_error_set_at(err, DL_ERR_IO, path, 0,
                                "another run is writing this journal: give each an output file of "
                                "its own");
     }
-    return dl_error_set_at(err, DL_ERR_IO, journal->path, 0, "cannot %s: %s", what,
-                           strerror(reason));
+    return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot %s: %s", what, strerror(reason));
+}
+
+/* Removes an earlier run's journal, if there is one. */
+static dl_status discard(const char *path, dl_error *err)
+{
+    struct stat file;
+    if (stat(path, &file) == 0 && !S_ISREG(file.st_mode))
+        return dl_error_set_at(err, DL_ERR_IO, path, 0, "is no regular file");
+    const int fd = take_file(path, false);
+    if (fd < 0 && errno == ENOENT) return DL_OK;
+    if (fd < 0) return cannot(path, "open", errno, err);
+    const int reason = unlink(path) == 0 ? 0 : errno;
+    close(fd);
+    return reason == 0 ? DL_OK : cannot(path, "remove", reason, err);
+}
+
+dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mode, dl_error *err)
+{
+    struct stat file;
+    *path = NULL;
+    if (mode == DL_JOURNAL_OFF || output == NULL ||
+        (stat(output, &file) == 0 && !S_ISREG(file.st_mode))) {
+        return DL_OK;
+    }
+    *path = dl_format("%s.journal", output);
+    return mode == DL_JOURNAL_RESTART ? discard(*path, err) : DL_OK;
 }
 
 DL_ORDER(by_job, found, DL_BY(job), DL_BY(at));
@@ -167,12 +188,12 @@ dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, 
     struct stat file;
     if (stat(path, &file) == 0 && !S_ISREG(file.st_mode)) {
         status = dl_error_set_at(err, DL_ERR_IO, path, 0, "is no regular file");
-    } else if (take_file(j, false)) {
+    } else if ((j->fd = take_file(path, false)) >= 0) {
         size_t bytes = 0;
         status = dl_file_read_up_to(path, FILE_BYTES_MAX, &j->text, &bytes, err);
         if (status == DL_OK) status = read_records(j, bytes, err);
     } else if (errno != ENOENT) {
-        status = cannot(j, "open", errno, err);
+        status = cannot(path, "open", errno, err);
     }
     if (status == DL_OK) *journal = j;
     if (status != DL_OK) dl_journal_end(j, false);
@@ -238,8 +259,8 @@ dl_status dl_journal_flush(dl_journal *journal, dl_error *err)
 {
     int reason = 0;
     if (journal->pending.count == 0) return DL_OK;
-    if (journal->fd < 0 && !take_file(journal, true)) {
-        return cannot(journal, "create", errno, err);
+    if (journal->fd < 0 && (journal->fd = take_file(journal->path, true)) < 0) {
+        return cannot(journal->path, "create", errno, err);
     }
     /* What follows the good part is of a run that was killed while it wrote. */
     if (ftruncate(journal->fd, journal->end) != 0) reason = errno;
@@ -252,7 +273,7 @@ dl_status dl_journal_flush(dl_journal *journal, dl_error *err)
     journal->flushed_ns = dl_clock_ns();
     if (reason != 0) {
         journal->end = good;
-        return cannot(journal, "write", reason, err);
+        return cannot(journal->path, "write", reason, err);
     }
     journal->pending.count = 0;
     return DL_OK;

@@ -30,9 +30,11 @@ typedef enum dl_journal_mode {
 } dl_journal_mode;
 extern const char *const dl_journal_modes[]; /* their names, NULL at the end */
 
-/* "FILE.journal", of the caller; NULL: there is none, as `output` is NULL or not a regular file, or
- * `mode` says so. Removes that of an earlier run where it says so. */
-char *dl_journal_beside(const char *output, dl_journal_mode mode);
+/* *path becomes "FILE.journal", of the caller; NULL: there is none, as `output` is NULL or not a
+ * regular file, or `mode` says so. Removes that of an earlier run where it says so: DL_ERR_IO if
+ * another process still has it. */
+dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mode,
+                            dl_error *err) DL_MUST_CHECK;
 
 /* Opens the journal at `path` and reads what there is; else only keeps the name, for the first
  * flush. `key` stands for all that the jobs' results depend on but the program, whose version, size

@@ -368,13 +368,13 @@ static dl_status draw_machine(const inputs *in, const settings *set, dl_error *e
 }
 
 /* Beside the first output that is a file, of its own; NULL: there is none. */
-static char *journal_of(const settings *set)
+static dl_status find_journal(char **journal, const settings *set, dl_error *err)
 {
     const char *beside = set->output != NULL ? set->output
                          : set->html != NULL ? set->html
                                              : set->json;
     const bool is_file = set->cluster->rank == 0 && !(beside == set->json && json_to_stdout(set));
-    return dl_journal_beside(is_file ? beside : NULL, (dl_journal_mode)set->journal);
+    return dl_journal_beside(journal, is_file ? beside : NULL, (dl_journal_mode)set->journal, err);
 }
 
 /* All ranks simulate; rank 0 writes. The journal stays where the same command may do better next
@@ -383,7 +383,8 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
 {
     dl_progress progress;
     dl_sweep sweep = {0};
-    char *journal = journal_of(set);
+    char *journal = NULL;
+    dl_status status = find_journal(&journal, set, err);
     dl_sweep_config config = {
         .threads = thread_count(set),
         .journal = journal,
@@ -391,7 +392,7 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
         .user = &progress,
         .cluster = set->cluster,
     };
-    dl_status status = dl_study_key(&in->study, set->without, &config.key, err);
+    if (status == DL_OK) status = dl_study_key(&in->study, set->without, &config.key, err);
     status = dl_cluster_agree(set->cluster, status, err);
     if (status == DL_OK) {
         status = dl_cluster_same(set->cluster, config.key, "the scenario, or a file that it names,",

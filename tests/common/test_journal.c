@@ -123,7 +123,19 @@ static void another_run_is_refused(void **state)
     /* While this one has it: */
     assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, &err), DL_ERR_IO);
     assert_contains(err.text, "another run is writing this journal");
-    dl_journal_end(journal, true);
+    char *path = NULL;
+    assert_int_equal(dl_journal_beside(&path, "run", DL_JOURNAL_RESTART, &err), DL_ERR_IO);
+    assert_contains(err.text, "another run is writing this journal");
+    assert_string_equal(path, "run.journal");
+    free(path);
+    assert_true(size_of("run.journal") > 0);
+    dl_journal_end(journal, false);
+    assert_int_equal(dl_journal_beside(&path, "run", DL_JOURNAL_RESTART, &err), DL_OK);
+    free(path);
+    assert_int_equal(access("run.journal", F_OK), -1);
+    assert_int_equal(dl_journal_beside(&path, "run", DL_JOURNAL_RESTART, &err),
+                     DL_OK); /* nor then */
+    free(path);
     FILE *file = fopen("run.journal", "w");
     assert_non_null(file);
     fputs("workers,throughput_per_s\n1,2\n2,3\n", file);

@@ -54,6 +54,15 @@ expect 0 "" "$golden/modes.ini" -q -o results.csv --journal restart
 [ -e results.csv.journal ] && fail "restart: the journal is still there"
 rm -f results.csv
 
+# The journal of a run that still works is not taken: it goes on, and ends as if alone.
+"$dlsim" sweep.ini -q --threads 1 -o results.csv >first.txt 2>&1 &
+first=$!
+until [ -s results.csv.journal ] || ! kill -0 $first 2>/dev/null; do sleep 0.1; done
+expect 1 "results.csv.journal: another run is writing this journal" sweep.ini -q -o results.csv --journal restart
+wait $first || fail "a run whose journal was asked for: $(cat first.txt)"
+cmp expected.csv results.csv || fail "a run whose journal was asked for: other results"
+rm -f results.csv
+
 # A disk that is full ends the sweep, and what fitted is kept.
 if command -v prlimit >/dev/null; then
     export GCOV_PREFIX=$PWD/counts
