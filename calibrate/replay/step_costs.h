@@ -31,43 +31,14 @@
 #include "calibrate/replay/external.h"
 #include "sim/costs/costs.h"
 #include "trace/activity/activity.h"
+#include "trace/activity/phases.h"
 #include "trace/activity/steps.h"
 #include "trace/dlt/dlt.h"
 #include "trace/record.h"
 
-/* Times when something was so on a thread or a device: sets of intervals that do not overlap. */
-
-typedef struct dl_span {
-    uint32_t on; /* thread, device */
-    int64_t start_ns, end_ns;
-} dl_span;
-
-/* Owns its array; release with dl_spans_free. A zeroed one is empty. */
-typedef struct dl_spans {
-    dl_span *items; /* [count]; once joined, by `on` and time */
-    size_t count;
-} dl_spans;
-
-void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns);
-
-/* Sorts the spans and joins those that overlap or touch: to be called before any question. */
-void dl_spans_join(dl_spans *spans);
-
-/* Whether a span holds the time; its end does not. O(log n). */
-bool dl_spans_hold(const dl_spans *spans, uint32_t on, int64_t time_ns);
-
-/* Time of start_ns .. end_ns that spans cover. O(log n) and the number of them. */
-int64_t dl_spans_covered(const dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns);
-void dl_spans_free(dl_spans *spans);
-
 /* The phases of a step: which of its operations belong to the forward pass, the backward pass, and
- * the update, by what the framework calls the ranges in which they were launched.
- *
- *   update     ranges that name an optimizer's step ("Optimizer.step#SGD.step", "optimizer")
- *   backward   ranges that name a backward pass ("CudnnBatchNormBackward0",
- *              "autograd::engine::...", "AccumulateGrad", "backward")
- *
- * Where no range names a backward pass, kernels whose names give the phase stand for both.
+ * the update, by what their ranges and
+ * kernels show (trace/activity/phases.h).
  *
  * A step's operations, in the order of their launches, are forward up to the first backward one.
  * Behind it, operations that neither names lie between two that one does: before another backward

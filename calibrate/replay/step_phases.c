@@ -13,124 +13,16 @@
 #include "trace/activity/kernel_class.h"
 #include "trace/distribution.h"
 
-void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
-{
-    DL_APPEND(spans->items, spans->count, "spans") = (dl_span){on, start_ns, end_ns};
-}
-
-DL_ORDER(by_line_and_start, dl_span, DL_BY(on), DL_BY(start_ns), DL_BY(end_ns));
-
-void dl_spans_join(dl_spans *spans)
-{
-    const size_t all = spans->count;
-    if (all > 0) qsort(spans->items, all, sizeof *spans->items, by_line_and_start);
-    spans->count = 0;
-    for (size_t i = 0; i < all; i++) {
-        const dl_span *next = &spans->items[i];
-        dl_span *last = spans->count > 0 ? &spans->items[spans->count - 1] : NULL;
-        if (last == NULL || last->on != next->on || next->start_ns > last->end_ns) {
-            spans->items[spans->count++] = *next;
-        } else if (next->end_ns > last->end_ns) {
-            last->end_ns = next->end_ns;
-        }
-    }
-}
-
-/* The first span that ends after the time, or lies on a later line. */
-static size_t first_after(const dl_spans *spans, uint32_t on, int64_t time_ns)
-{
-    size_t i;
-    DL_BISECT(i, spans->count,
-              spans->items[i].on < on ||
-                  (spans->items[i].on == on && spans->items[i].end_ns <= time_ns));
-    return i;
-}
-
-bool dl_spans_hold(const dl_spans *spans, uint32_t on, int64_t time_ns)
-{
-    const size_t i = first_after(spans, on, time_ns);
-    return i < spans->count && spans->items[i].on == on && spans->items[i].start_ns <= time_ns;
-}
-
-int64_t dl_spans_covered(const dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
-{
-    int64_t sum_ns = 0;
-    for (size_t i = first_after(spans, on, start_ns); i < spans->count; i++) {
-        const dl_span *s = &spans->items[i];
-        if (s->on != on || s->start_ns >= end_ns) break;
-        const int64_t from_ns = s->start_ns > start_ns ? s->start_ns : start_ns;
-        const int64_t to_ns = s->end_ns < end_ns ? s->end_ns : end_ns;
-        sum_ns += to_ns - from_ns;
-    }
-    return sum_ns;
-}
-
-void dl_spans_free(dl_spans *spans)
-{
-    free(spans->items);
-    *spans = (dl_spans){0};
-}
-
 /* What repeats a forward pass: so much of its length, that many operations of its kernels. Fewer
  * than FORWARD_FEWEST can be anything. */
 #define FORWARD_FEWEST 4
 #define FORWARD_LENGTH 0.5
 #define FORWARD_ALIKE 0.8
 
-static bool holds(const char *text, const char *const *parts)
-{
-    for (; *parts != NULL; parts++) {
-        if (strcasestr(text, *parts) != NULL) return true;
-    }
-    return false;
-}
-
-static dl_phase phase_of_range(const char *name)
-{
-    static const char *const update[] = {"optimizer.step", "optimizer ##", "optimizer_step",
-                                         "OptimizerStep", NULL};
-    static const char *const backward[] = {"backward", "autograd::engine", "AccumulateGrad", NULL};
-    if (holds(name, update) || strcasecmp(name, "optimizer") == 0) return DL_PHASE_UPDATE;
-    return holds(name, backward) ? DL_PHASE_BACKWARD : DL_PHASE_NONE;
-}
-
-/* Times of threads inside ranges of the phase. */
-static dl_spans take_spans(const dl_trace *trace, const uint8_t *phase_by_name, dl_phase phase)
-{
-    dl_spans spans = {0};
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        const dl_activity *a = &trace->activities[i];
-        if (a->kind != DL_ACTIVITY_RANGE || phase_by_name[a->name] != phase) continue;
-        dl_spans_add(&spans, a->thread, a->start_ns, a->start_ns + a->duration_ns);
-    }
-    dl_spans_join(&spans);
-    return spans;
-}
-
-/* What gives the phase of a work. */
-typedef struct hints {
-    const dl_trace *trace;
-    dl_launches launches;
-    dl_spans backward, update;
-    uint8_t *kernel_phase; /* by name id: what kernels' names give */
-} hints;
-
-static dl_phase hint_of(const hints *h, const dl_activity *work)
-{
-    const dl_activity *call = dl_launches_find(&h->launches, work->correlation);
-    if (call != NULL && dl_spans_hold(&h->update, call->thread, call->start_ns))
-        return DL_PHASE_UPDATE;
-    if (call != NULL && dl_spans_hold(&h->backward, call->thread, call->start_ns))
-        return DL_PHASE_BACKWARD;
-    /* Ranges know better: forward passes use kernels of other layers' backward passes, and backward
-     * passes may hold fused updates. */
-    const bool by_name = work->kind == DL_ACTIVITY_KERNEL && h->backward.count == 0;
-    return by_name ? (dl_phase)h->kernel_phase[work->name] : DL_PHASE_NONE;
-}
-
 /* A pass through one step. */
 typedef struct pass {
-    const hints *hints;
+    const dl_trace *trace;
+    const dl_phase_hints *hints;
     const dl_step_line *line;
     uint8_t *phases;   /* of the line's operations: hints first */
     uint32_t *in_step; /* [string_count] number of the step, 1.., whose first forward pass has the
@@ -141,7 +33,7 @@ typedef struct pass {
 
 static uint32_t name_of(const pass *p, size_t w)
 {
-    return p->hints->trace->activities[p->line->work[w]].name;
+    return p->trace->activities[p->line->work[w]].name;
 }
 
 static bool is_long(const pass *p, size_t first, size_t end)
@@ -175,7 +67,7 @@ static size_t take_hints(pass *p, const dl_activity_step *step)
     const size_t end = step->first + step->count;
     size_t first = end;
     for (size_t w = step->first; w < end; w++) {
-        const dl_phase hint = hint_of(p->hints, &p->hints->trace->activities[p->line->work[w]]);
+        const dl_phase hint = dl_phase_hint(p->hints, &p->trace->activities[p->line->work[w]]);
         const bool tells = hint == DL_PHASE_BACKWARD || hint == DL_PHASE_UPDATE;
         p->phases[w] = (uint8_t)(tells ? hint : DL_PHASE_NONE);
         if (hint == DL_PHASE_BACKWARD && first == end) first = w;
@@ -226,29 +118,14 @@ static size_t count_passes(const uint8_t *phases, const dl_activity_step *step)
 
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
 {
-    hints h = {.trace = trace, .kernel_phase = dl_calloc(trace->string_count, 1, "phases")};
-    uint8_t *by_name = dl_calloc(trace->string_count, 1, "phases");
-    uint8_t *seen = dl_calloc(trace->string_count, 1, "phases");
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        const dl_activity *a = &trace->activities[i];
-        if (seen[a->name]) continue;
-        const char *name = trace->strings[a->name];
-        dl_phase phase = DL_PHASE_NONE;
-        if (a->kind == DL_ACTIVITY_RANGE) {
-            by_name[a->name] = (uint8_t)phase_of_range(name);
-        } else if (a->kind == DL_ACTIVITY_KERNEL) {
-            dl_kernel_classify(name, &phase);
-            h.kernel_phase[a->name] = (uint8_t)phase;
-        } else {
-            continue;
-        }
-        seen[a->name] = 1;
-    }
-    dl_launches_init(&h.launches, trace->activities, trace->activity_count);
-    h.backward = take_spans(trace, by_name, DL_PHASE_BACKWARD);
-    h.update = take_spans(trace, by_name, DL_PHASE_UPDATE);
+    dl_launches launches = {0};
+    dl_phase_hints h = {0};
+    dl_launches_init(&launches, trace->activities, trace->activity_count);
+    dl_phase_hints_init(&h, trace->activities, trace->activity_count, trace->strings,
+                        trace->string_count, &launches);
     phases->phases = dl_calloc(line->work_count, 1, "phases");
-    pass p = {.hints = &h,
+    pass p = {.trace = trace,
+              .hints = &h,
               .line = line,
               .phases = phases->phases,
               .in_step = dl_calloc(trace->string_count, sizeof *p.in_step, "phases")};
@@ -261,12 +138,8 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     phases->passes = phases->known_steps > 0 ? dl_most_usual(passes, phases->known_steps) : 1;
     free(passes);
     free(p.in_step);
-    dl_spans_free(&h.backward);
-    dl_spans_free(&h.update);
-    dl_launches_free(&h.launches);
-    free(h.kernel_phase);
-    free(by_name);
-    free(seen);
+    dl_phase_hints_free(&h);
+    dl_launches_free(&launches);
 }
 
 void dl_step_phases_free(dl_step_phases *phases)

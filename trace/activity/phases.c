@@ -1,0 +1,148 @@
+#include "trace/activity/phases.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/sort.h"
+
+void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
+{
+    DL_APPEND(spans->items, spans->count, "spans") = (dl_span){on, start_ns, end_ns};
+}
+
+DL_ORDER(by_line_and_start, dl_span, DL_BY(on), DL_BY(start_ns), DL_BY(end_ns));
+
+void dl_spans_join(dl_spans *spans)
+{
+    const size_t all = spans->count;
+    if (all > 0) qsort(spans->items, all, sizeof *spans->items, by_line_and_start);
+    spans->count = 0;
+    for (size_t i = 0; i < all; i++) {
+        const dl_span *next = &spans->items[i];
+        dl_span *last = spans->count > 0 ? &spans->items[spans->count - 1] : NULL;
+        if (last == NULL || last->on != next->on || next->start_ns > last->end_ns) {
+            spans->items[spans->count++] = *next;
+        } else if (next->end_ns > last->end_ns) {
+            last->end_ns = next->end_ns;
+        }
+    }
+}
+
+/* The first span that ends after the time, or lies on a later line. */
+static size_t first_after(const dl_spans *spans, uint32_t on, int64_t time_ns)
+{
+    size_t i;
+    DL_BISECT(i, spans->count,
+              spans->items[i].on < on ||
+                  (spans->items[i].on == on && spans->items[i].end_ns <= time_ns));
+    return i;
+}
+
+bool dl_spans_hold(const dl_spans *spans, uint32_t on, int64_t time_ns)
+{
+    const size_t i = first_after(spans, on, time_ns);
+    return i < spans->count && spans->items[i].on == on && spans->items[i].start_ns <= time_ns;
+}
+
+int64_t dl_spans_covered(const dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
+{
+    int64_t sum_ns = 0;
+    for (size_t i = first_after(spans, on, start_ns); i < spans->count; i++) {
+        const dl_span *s = &spans->items[i];
+        if (s->on != on || s->start_ns >= end_ns) break;
+        const int64_t from_ns = s->start_ns > start_ns ? s->start_ns : start_ns;
+        const int64_t to_ns = s->end_ns < end_ns ? s->end_ns : end_ns;
+        sum_ns += to_ns - from_ns;
+    }
+    return sum_ns;
+}
+
+void dl_spans_free(dl_spans *spans)
+{
+    free(spans->items);
+    *spans = (dl_spans){0};
+}
+
+static bool holds(const char *text, const char *const *parts)
+{
+    for (; *parts != NULL; parts++) {
+        if (strcasestr(text, *parts) != NULL) return true;
+    }
+    return false;
+}
+
+static dl_phase phase_of_range(const char *name)
+{
+    static const char *const update[] = {"optimizer.step", "optimizer ##", "optimizer_step",
+                                         "OptimizerStep", NULL};
+    static const char *const backward[] = {"backward", "autograd::engine", "AccumulateGrad", NULL};
+    if (holds(name, update) || strcasecmp(name, "optimizer") == 0) return DL_PHASE_UPDATE;
+    return holds(name, backward) ? DL_PHASE_BACKWARD : DL_PHASE_NONE;
+}
+
+/* Times of threads inside ranges of the phase. */
+static dl_spans take_spans(const dl_activity *activities, size_t count, size_t string_count,
+                           const uint8_t *phase_by_name, dl_phase phase)
+{
+    dl_spans spans = {0};
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &activities[i];
+        if (a->kind != DL_ACTIVITY_RANGE || a->name >= string_count) continue;
+        if (phase_by_name[a->name] != phase) continue;
+        dl_spans_add(&spans, a->thread, a->start_ns, a->start_ns + a->duration_ns);
+    }
+    dl_spans_join(&spans);
+    return spans;
+}
+
+void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, size_t count,
+                         char *const *strings, size_t string_count, const dl_launches *launches)
+{
+    *hints = (dl_phase_hints){.launches = launches,
+                              .kernel_phase = dl_calloc(string_count, 1, "phases"),
+                              .string_count = string_count};
+    uint8_t *by_name = dl_calloc(string_count, 1, "phases");
+    uint8_t *seen = dl_calloc(string_count, 1, "phases");
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *a = &activities[i];
+        if (a->name >= string_count || seen[a->name]) continue;
+        dl_phase phase = DL_PHASE_NONE;
+        if (a->kind == DL_ACTIVITY_RANGE) {
+            by_name[a->name] = (uint8_t)phase_of_range(strings[a->name]);
+        } else if (a->kind == DL_ACTIVITY_KERNEL) {
+            dl_kernel_classify(strings[a->name], &phase);
+            hints->kernel_phase[a->name] = (uint8_t)phase;
+        } else {
+            continue;
+        }
+        seen[a->name] = 1;
+    }
+    hints->backward = take_spans(activities, count, string_count, by_name, DL_PHASE_BACKWARD);
+    hints->update = take_spans(activities, count, string_count, by_name, DL_PHASE_UPDATE);
+    free(by_name);
+    free(seen);
+}
+
+dl_phase dl_phase_hint(const dl_phase_hints *hints, const dl_activity *work)
+{
+    const dl_activity *call = dl_launches_find(hints->launches, work->correlation);
+    if (call != NULL && dl_spans_hold(&hints->update, call->thread, call->start_ns))
+        return DL_PHASE_UPDATE;
+    if (call != NULL && dl_spans_hold(&hints->backward, call->thread, call->start_ns))
+        return DL_PHASE_BACKWARD;
+    /* Ranges know better: forward passes use kernels of other layers' backward passes, and backward
+     * passes may hold fused updates. */
+    const bool by_name = work->kind == DL_ACTIVITY_KERNEL && hints->backward.count == 0 &&
+                         work->name < hints->string_count;
+    return by_name ? (dl_phase)hints->kernel_phase[work->name] : DL_PHASE_NONE;
+}
+
+void dl_phase_hints_free(dl_phase_hints *hints)
+{
+    dl_spans_free(&hints->backward);
+    dl_spans_free(&hints->update);
+    free(hints->kernel_phase);
+    *hints = (dl_phase_hints){0};
+}
