@@ -235,6 +235,7 @@ const char *const dl_fabric_kind_names[] = {"none",  "fat_tree", "rail", "dragon
 const char *const dl_fabric_spreadings[] = {"ideal", "ecmp", NULL};
 const char *const dl_fabric_placements[] = {"packed", "scattered", NULL};
 const char *const dl_fabric_orders[] = {"nodes", "switches", NULL};
+const char *const dl_arithmetic_names[DL_ARITHMETICS + 1] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 static const char *const libraries[] = {"other", "nccl", NULL};
 
@@ -300,6 +301,10 @@ static const dl_key rows[] = {
              false, "peak rate"),
     QUANTITY("gpu_model *", "fp16_flop_per_s", OF_MODEL, dl_gpu_model, fp16_flop_per_s, FLOPS,
              false, "peak rate"),
+    QUANTITY("gpu_model *", "bf16_flop_per_s", OF_MODEL, dl_gpu_model, bf16_flop_per_s, FLOPS,
+             false, "peak rate; default: that of fp16, where tf32 has one"),
+    QUANTITY("gpu_model *", "fp8_flop_per_s", OF_MODEL, dl_gpu_model, fp8_flop_per_s, FLOPS, false,
+             "peak rate"),
     QUANTITY(
         "gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability, CAPABILITY,
         false,
@@ -760,4 +765,14 @@ dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err)
     status = dl_machine_read_text(machine, path, text, bytes, err);
     free(text);
     return status;
+}
+
+const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithmetic arithmetic)
+{
+    const dl_quantity *const rates[DL_ARITHMETICS] = {
+        &model->fp32_flop_per_s, &model->tf32_flop_per_s, &model->fp16_flop_per_s,
+        &model->bf16_flop_per_s, &model->fp8_flop_per_s};
+    const bool as_fp16 =
+        arithmetic == DL_BF16 && !model->bf16_flop_per_s.known && model->tf32_flop_per_s.known;
+    return rates[as_fp16 ? DL_FP16 : arithmetic];
 }

@@ -33,12 +33,22 @@ typedef enum dl_peer {
     DL_PEER_ALL
 } dl_peer;
 
+typedef enum dl_arithmetic { DL_FP32, DL_TF32, DL_FP16, DL_BF16, DL_FP8 } dl_arithmetic;
+#define DL_ARITHMETICS 5
+extern const char *const dl_arithmetic_names[DL_ARITHMETICS + 1]; /* "fp32", ..., "fp8", NULL */
+
 typedef struct dl_gpu_model {
     char *name;
     dl_quantity memory_bytes, memory_bytes_per_s;
-    dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s; /* unknown = it has none */
-    dl_quantity compute_capability;                                /* 8.6 */
+    /* Read them with dl_gpu_model_flop_per_s; unknown = it has none. */
+    dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s, bf16_flop_per_s, fp8_flop_per_s;
+    dl_quantity compute_capability; /* 8.6 */
 } dl_gpu_model;
+
+/* Peak rate of matrix products. That of bf16, where the file does not give it, is fp16's if it
+ * gives one of tf32: NVIDIA's GPUs from Ampere on have both, at equal rates (A100, GA102, Ada,
+ * H100 architecture white papers). Borrowed; unknown: the GPU has no such arithmetic. */
+const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithmetic arithmetic);
 
 typedef struct dl_link_class {
     char *name;

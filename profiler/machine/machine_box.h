@@ -170,13 +170,13 @@ void dl_port_name(char name[DL_LINK_NAME_BYTES], const dl_box_nic *nic);
  *
  *   fp32_flop_per_s    = 2 cores clock                    a multiply-add a core and cycle
  *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers a clock, as NVML counts it
- *   fp16, tf32         = fp32 x a ratio of the compute capability, see machine_write.c
+ *   fp16, tf32, fp8    = fp32 x a ratio of the compute capability, see machine_write.c
  *
  * They are peaks at the highest clock, that of tensor cores where it is another one: the data
  * sheets' for P100, V100, T4, A100, H100, H200 (within 1 %). */
 typedef struct dl_gpu_rates {
     double fp32_flop_per_s;
-    double tf32_flop_per_s, fp16_flop_per_s; /* dense, sums in fp32 */
+    double tf32_flop_per_s, fp16_flop_per_s, fp8_flop_per_s; /* dense, sums in fp32 */
     double memory_bytes_per_s;
 } dl_gpu_rates;
 
@@ -190,7 +190,7 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu);
  * format requires it, it is also a gap: dlsim reads the file when all gaps are filled.
  *
  *   fp32_flop_per_s    = 2 flop x cores x highest clock
- *   fp16, tf32         = fp32 x the ratio of the compute capability (tensor cores, dense)
+ *   fp16, tf32, fp8    = fp32 x the ratio of the compute capability (tensor cores, dense)
  *   memory_bytes_per_s = 2 x highest memory clock x bus width / 8 (two transfers a clock)
  *   link bytes_per_s   = rate on the wire x the part that copies were seen to reach
  *

@@ -182,18 +182,18 @@ void dl_link_list_free(dl_link_list *list)
 #define HOPPER_CLOCK (1830.0 / 1980)
 static const struct {
     int major, minor;
-    double fp16, tf32; /* at equal clocks */
-    double geforce;    /* part of it */
-    double clock;      /* of tensor cores, over the highest of all */
+    double fp16, tf32, fp8; /* at equal clocks */
+    double geforce;         /* part of it */
+    double clock;           /* of tensor cores, over the highest of all */
 } ratios[] = {
-    {6, 0, 2, 0, 1, 1},
-    {7, 0, 8, 0, 1, 1},
-    {7, 5, 8, 0, 0.5, 1},
-    {8, 0, 16, 8, 1, 1},
-    {8, 6, 4, 2, 0.5, 1},
-    {8, 9, 4, 2, 0.5, 1},
-    {9, 0, 16, 8, 1, HOPPER_CLOCK},
-    {10, 0, 32, 16, 1, 1},
+    {6, 0, 2, 0, 0, 1, 1},
+    {7, 0, 8, 0, 0, 1, 1},
+    {7, 5, 8, 0, 0, 0.5, 1},
+    {8, 0, 16, 8, 0, 1, 1},
+    {8, 6, 4, 2, 0, 0.5, 1},
+    {8, 9, 4, 2, 8, 0.5, 1},
+    {9, 0, 16, 8, 32, 1, HOPPER_CLOCK},
+    {10, 0, 32, 16, 64, 1, 1},
 };
 
 /* Of compute capability 7.5, but not of 7.0 and later ones, there are cards without tensor cores.
@@ -217,6 +217,7 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu)
         const double full = rates.fp32_flop_per_s * ratios[i].clock * part;
         rates.fp16_flop_per_s = full * ratios[i].fp16;
         rates.tf32_flop_per_s = full * ratios[i].tf32;
+        rates.fp8_flop_per_s = full * ratios[i].fp8;
     }
     return rates;
 }
@@ -397,6 +398,9 @@ static void put_rates(const writer *w, const char *section, const dl_box_gpu *gp
     } else {
         fprintf(w->out,
                 "; fp16_flop_per_s, tf32_flop_per_s: its data sheet, dense; if it has any\n");
+    }
+    if (rates.fp8_flop_per_s > 0) {
+        put_value(w, "fp8_flop_per_s", rates.fp8_flop_per_s, tflop_per_s, DL_ORIGIN_ASSUMED, ratio);
     }
 }
 
@@ -637,6 +641,7 @@ static void gpu_item(dl_json *to, const dl_box *box, const dl_box_gpu *gpu)
     number(to, "fp32_flop_per_s", rates.fp32_flop_per_s);
     number(to, "tf32_flop_per_s", rates.tf32_flop_per_s);
     number(to, "fp16_flop_per_s", rates.fp16_flop_per_s);
+    number(to, "fp8_flop_per_s", rates.fp8_flop_per_s);
     dl_json_end(to, '}');
 }
 

@@ -217,6 +217,45 @@ static void add_shares(note_list *list, const dl_variant *variant)
     free(models);
 }
 
+/* How much longer a step takes than in fp16, where fp32 was taken and the GPU has both. */
+static double gain_of_fp16(const dl_gpu_model *gpu, const dl_architecture *network, double batch)
+{
+    const dl_optimizer_kind optimizer = DL_SGD; /* the same for both */
+    dl_roofline full = {0}, half = {0};
+    const dl_efficiency *in_full = dl_efficiency_of(gpu->name, network->class, DL_FP32);
+    const dl_efficiency *in_half = dl_efficiency_of(gpu->name, network->class, DL_FP16);
+    if (dl_roofline_of(gpu, DL_FP32, in_full, &full, NULL) != DL_OK ||
+        dl_roofline_of(gpu, DL_FP16, in_half, &half, NULL) != DL_OK)
+        return 1;
+    return dl_roofline_step_ns(&full, network, optimizer, batch) /
+           dl_roofline_step_ns(&half, network, optimizer, batch);
+}
+
+static void add_arithmetic(note_list *list, const dl_scenario *scenario, const dl_gpu_model *gpu,
+                           const dl_architecture *network)
+{
+    const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
+    const dl_point *point = &scenario->points[0];
+    if (arithmetic >= DL_FP16) {
+        add(list,
+            dl_format("arithmetic %s is PyTorch's autocast%s: parameters, gradients and the "
+                      "optimizer's state stay fp32, and so is what is exchanged ([exchange] "
+                      "compress = fp16: half of the bytes)",
+                      dl_arithmetic_names[arithmetic],
+                      arithmetic == DL_FP8 ? " with Transformer Engine's linear layers" : ""));
+    }
+    if (scenario->arithmetic > 0 || arithmetic != DL_FP32) return;
+    const double gain = gain_of_fp16(gpu, network, (double)point->batch / (double)point->workers);
+    if (gain > 1) {
+        add(list,
+            dl_format("arithmetic is fp32, as %s has no %s; fp16 would make computing %.2g "
+                      "times as fast ([workload] arithmetic = fp16)",
+                      gpu->name,
+                      network->class == DL_MODEL_TRANSFORMER ? "bf16" : "tf32 for convolutions",
+                      gain));
+    }
+}
+
 static void add_estimate(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -224,21 +263,24 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     const dl_gpu_model *gpu = dl_machine_model(&scenario->gpu->machine, place.node, place.index);
     const dl_costs *costs = &variant->costs;
     if (scenario->model == NULL) return;
-    const dl_arithmetic arithmetic = (dl_arithmetic)scenario->arithmetic;
+    const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
     const dl_model_class class = dl_architecture_class(scenario->model);
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, arithmetic);
     dl_architecture network = {0};
-    const bool unfused =
-        dl_architecture_make(&network, scenario->model, NULL) == DL_OK && network.unfused;
-    dl_architecture_free(&network);
+    dl_error error = {0};
+    const dl_status status = dl_architecture_make(&network, scenario->model, &error);
+    DL_ASSERT(status == DL_OK, "%s", error.text);
     add(list,
         dl_format("times of %s are estimated from %.3g of the %s flop rate and %.3g of the memory "
                   "rate of %s; 95 %% interval: up to %.2g times faster or slower%s",
                   costs->workload, efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
                   efficiency->memory_frac, gpu->name, exp(2 * costs->compute_spread_frac.value),
-                  unfused ? "; norms, rotation, gates and scores are assumed to run operation by "
-                            "operation, as in plain PyTorch: fused=yes if compiled or fused"
-                          : ""));
+                  network.unfused
+                      ? "; norms, rotation, gates and scores are assumed to run operation by "
+                        "operation, as in plain PyTorch: fused=yes if compiled or fused"
+                      : ""));
+    add_arithmetic(list, scenario, gpu, &network);
+    dl_architecture_free(&network);
 }
 
 /* Buffers that a framework broadcasts before each step, where that is not simulated. */

@@ -41,6 +41,8 @@ static const struct {
     {"costs", "workload", "costs", "FILES", group_model, "Cost files, which dlcal writes."},
     {"workload", "workload", "model", "NAME", group_model,
      "In place of --costs: a network (--workloads lists them), whose times are estimated."},
+    {"arithmetic", "workload", "arithmetic", "LIST", group_model,
+     "Of --workload: fp32, tf32, bf16, fp16, fp8, or what is usual on the GPU."},
     {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,
      "In place of --costs: samples a second of one worker; the rest is assumed."},
     {"batch", "workload", "batch", "LIST", group_model,

@@ -43,7 +43,7 @@ static const char *const missings[] = {"assume", "refuse", NULL};
 static const char *const scales[] = {"auto", "no", NULL};
 static const char *const shares[] = {"equal", "speed", NULL};
 static const char *const processes[] = {"auto", "no", "yes", NULL};
-static const char *const arithmetic[] = {"fp32", "tf32", "fp16", NULL};
+static const char *const arithmetics[] = {"auto", "fp32", "tf32", "fp16", "bf16", "fp8", NULL};
 static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \
@@ -257,9 +257,13 @@ static const dl_key rows[] = {
      .sweep = '|',
      .help = "in place of costs: a network that dlsim --workloads lists, whose times are estimated "
              "from its operations and the GPU's data sheet"},
-    {"workload", "arithmetic", CHOICE(dl_arithmetic_names), .fallback = "fp32",
-     SCENARIO(arithmetic), .sweep = ',', .only = "model",
-     .help = "of its products; fp16 also of its activations"},
+    {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
+     .sweep = ',', .only = "model",
+     .help = "of its products; fp16, bf16: of its activations too, as under PyTorch's autocast; "
+             "fp8: of the products of linear layers in a transformer's blocks, all else in bf16 "
+             "(Transformer Engine); auto: bf16 for transformers, tf32 for convolutions where all "
+             "GPUs have it (tf32: of NVIDIA), else fp32. Parameters, gradients and what is "
+             "exchanged are fp32 in all"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
      .sweep = ',', .only = "model", .help = "auto: momentum for images, adam for transformers"},
     {"workload", "samples_per_s", .type = DL_KEY_REAL, .low = 1e-6, .high = 1e9,
@@ -290,7 +294,7 @@ static const dl_key rows[] = {
              "the costs' device is known, or as scale_compute says; no leaves it"},
     {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "the costs are of a GPU of this machine file: scale them to the machine's"},
-    {"workload", "scale_arithmetic", CHOICE(arithmetic), .fallback = "fp32",
+    {"workload", "scale_arithmetic", CHOICE(dl_arithmetic_names), .fallback = "fp32",
      SCENARIO(scale_arithmetic), .sweep = ',', .only = "scale_compute", .help = "by these rates"},
 
     {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',

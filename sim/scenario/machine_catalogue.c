@@ -192,8 +192,8 @@ static dl_status check_tables(const tables *t, dl_error *err)
 static dl_status read_tables(tables *t, dl_error *err)
 {
     static const char *const gpus[] = {
-        "name", "also",   "title",       "memory",      "memory_rate", "fp32",   "tf32", "fp16",
-        "bus",  "fabric", "fabric_rate", "bridge_rate", "peer",        "source", NULL};
+        "name", "also", "title",  "memory",      "memory_rate", "fp32", "tf32",   "fp16", "bf16",
+        "fp8",  "bus",  "fabric", "fabric_rate", "bridge_rate", "peer", "source", NULL};
     static const char *const instances[] = {
         "name", "title",    "gpu",         "gpus",  "bus",        "cores",  "memory",
         "nics", "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
@@ -589,6 +589,8 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     write_rate(out, "fp32_flop_per_s", cell(gpus, row, "fp32"), "catalogue");
     write_rate(out, "tf32_flop_per_s", cell(gpus, row, "tf32"), "catalogue");
     write_rate(out, "fp16_flop_per_s", cell(gpus, row, "fp16"), "catalogue");
+    write_rate(out, "bf16_flop_per_s", cell(gpus, row, "bf16"), "catalogue");
+    write_rate(out, "fp8_flop_per_s", cell(gpus, row, "fp8"), "catalogue");
 }
 
 /* Two processors where there are more than four GPUs. */
@@ -1164,15 +1166,16 @@ static dl_status print_one(FILE *out, const char *folder, const char *name, cons
 
 static void print_gpus(FILE *out, const dl_csv *gpus)
 {
-    static const char *const columns[] = {"memory", "memory_rate", "fp32",   "tf32",
-                                          "fp16",   "bus",         "fabric", "title"};
+    static const char *const columns[] = {"memory", "memory_rate", "fp32", "tf32",   "fp16",
+                                          "bf16",   "fp8",         "bus",  "fabric", "title"};
     fprintf(out,
             "\nCOUNTxGPU, as 4xrtx3090, is a box of 1 to %d of these GPUs, "
             "COUNTxGPU+COUNTxGPU one with unlike ones\n(rates without sparsity):\n%-15s %-9s %-10s "
-            "%-12s %-12s %-12s %-9s %s\n",
-            GPUS_MAX, "GPU", "memory", "its rate", "fp32", "tf32", "fp16", "bus", "links");
+            "%-12s %-12s %-12s %-12s %-12s %-9s %s\n",
+            GPUS_MAX, "GPU", "memory", "its rate", "fp32", "tf32", "fp16", "bf16", "fp8", "bus",
+            "links");
     for (size_t r = 0; r < gpus->rows; r++) {
-        static const int widths[] = {9, 10, 12, 12, 12, 9, 9, 0};
+        static const int widths[] = {9, 10, 12, 12, 12, 12, 12, 9, 9, 0};
         fprintf(out, "%-15s", cell(gpus, r, "name"));
         for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
             const char *text = cell(gpus, r, columns[c]);

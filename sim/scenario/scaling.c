@@ -94,12 +94,6 @@ static bool same_chip(const char *a, const char *b)
 
 /* --- costs ----------------------------------------------------------------------------------- */
 
-static const dl_quantity *arithmetic_of(const dl_gpu_model *model, int rate)
-{
-    if (rate == 0) return &model->fp32_flop_per_s;
-    return rate == 1 ? &model->tf32_flop_per_s : &model->fp16_flop_per_s;
-}
-
 /* Of a GPU that the scenario may use. */
 static int model_of(const dl_gpu_options *gpu, int number)
 {
@@ -193,9 +187,11 @@ static dl_status find_in(const dl_machine *file, const dl_costs *costs, const dl
 }
 
 /* Whether both GPUs' rates are known. */
-static bool rates_of(const dl_gpu_model *from, const dl_gpu_model *to, int arithmetic, rates *r)
+static bool rates_of(const dl_gpu_model *from, const dl_gpu_model *to, dl_arithmetic arithmetic,
+                     rates *r)
 {
-    const dl_quantity *a = arithmetic_of(from, arithmetic), *b = arithmetic_of(to, arithmetic);
+    const dl_quantity *a = dl_gpu_model_flop_per_s(from, arithmetic);
+    const dl_quantity *b = dl_gpu_model_flop_per_s(to, arithmetic);
     *r = (rates){{a->value, b->value},
                  {from->memory_bytes_per_s.value, to->memory_bytes_per_s.value}};
     return a->known && b->known;
@@ -218,7 +214,8 @@ static void scale_between(const dl_gpu_model *from, const dl_gpu_model *to, cons
 static dl_status lacks_rate(const dl_scenario *scenario, const dl_gpu_model *from,
                             const char *from_path, const dl_gpu_model *to, dl_error *err)
 {
-    const bool has = arithmetic_of(from, scenario->scale_arithmetic)->known;
+    const bool has =
+        dl_gpu_model_flop_per_s(from, (dl_arithmetic)scenario->scale_arithmetic)->known;
     return dl_error_set_at(err, DL_ERR_DATA, has ? scenario->gpu->machine.path : from_path, 0,
                            "[gpu_model %s] lacks the rate that compute is scaled by",
                            has ? to->name : from->name);
@@ -233,7 +230,7 @@ static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario,
     if (costs->device != NULL && dl_scaling_is_model(costs->device, to->name)) return DL_OK;
     dl_status status = find_in(file, costs, source, err);
     if (status != DL_OK) return status;
-    if (!rates_of(*source, to, scenario->scale_arithmetic, &r)) {
+    if (!rates_of(*source, to, (dl_arithmetic)scenario->scale_arithmetic, &r)) {
         return lacks_rate(scenario, *source, file->path, to, err);
     }
     scale_between(*source, to, &r, costs, scaling);
@@ -320,7 +317,7 @@ typedef struct models_job {
     dl_costs *costs;
     const dl_scaling *first;    /* what was done for the first GPU's model */
     const dl_gpu_model *source; /* of the costs as they were read; of no name: not known */
-    int arithmetic;             /* the rates that count */
+    dl_arithmetic arithmetic;   /* the rates that count */
     dl_scaling *scalings;       /* [models] */
 } models_job;
 
@@ -444,7 +441,11 @@ dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scal
     *scalings = NULL;
     if (scenario->gpu == NULL) return DL_OK;
     const bool by_file = scenario->scale_path != NULL && scenario->scale != DL_SCALE_NO;
-    models_job job = {scenario, costs, scaling, NULL, by_file ? scenario->scale_arithmetic : 0,
+    models_job job = {scenario,
+                      costs,
+                      scaling,
+                      NULL,
+                      by_file ? (dl_arithmetic)scenario->scale_arithmetic : DL_FP32,
                       NULL};
     dl_machine file = {0};
     dl_gpu_model known = {0};

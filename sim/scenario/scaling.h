@@ -3,7 +3,7 @@
  *   [workload]
  *   scale = auto                                 ; the default; no: times stay as they are
  *   scale_compute = ../machines/p2.8xlarge.ini   ; a machine file with the GPU that costs are of
- *   scale_arithmetic = fp32                      ; whose rates count: fp32 (default), tf32, fp16
+ *   scale_arithmetic = fp32                      ; whose rates count
  *
  * Without scale_compute the GPU is looked up by the name of the costs' device in the machines that
  * come with the program (sim/scenario/known_gpus.h), and fp32 rates count; where it is not found,

@@ -81,11 +81,11 @@ typedef struct dl_scenario {
     char *path, *name;
     char *costs_path, *measured_path; /* as to be opened; NULL: samples_per_s or a model's; none */
     char *model;                      /* sim/workloads/architecture.h; NULL: costs_path is given */
-    int arithmetic;                   /* dl_arithmetic, of the model */
+    int arithmetic;                   /* of the model: 0 auto, else 1 + dl_arithmetic */
     int optimizer;                    /* of the model: 0 auto, else 1 + dl_optimizer_kind */
     char *scale_path;                 /* sim/scenario/scaling.h; NULL: not given */
     dl_scale scale;
-    int scale_arithmetic; /* 0 fp32, 1 tf32, 2 fp16 */
+    int scale_arithmetic; /* dl_arithmetic */
     dl_missing missing;   /* costs that the points need and the cost file does not give */
     int64_t steps, warmup, replicates, seed;
     bool per_worker;           /* results have columns with a number for each worker */

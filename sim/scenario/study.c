@@ -403,6 +403,12 @@ static dl_status check_split(const dl_variant *variant, dl_error *err)
     return status;
 }
 
+dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario)
+{
+    if (scenario->arithmetic > 0) return (dl_arithmetic)(scenario->arithmetic - 1);
+    return dl_arithmetic_usual(&scenario->gpu->machine, dl_architecture_class(scenario->model));
+}
+
 /* The costs of the scenario's model on a GPU of its machine. */
 static dl_status estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
                                 dl_costs *costs, dl_error *err)
@@ -413,14 +419,15 @@ static dl_status estimate_costs(const dl_scenario *scenario, const dl_gpu_model 
     if (status != DL_OK) return status;
     const dl_optimizer_kind usual =
         architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
+    const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
     dl_error inner = {0};
     status = dl_roofline_costs(
-        costs, &architecture, gpu, (dl_arithmetic)scenario->arithmetic,
+        costs, &architecture, gpu, arithmetic,
         scenario->optimizer > 0 ? (dl_optimizer_kind)(scenario->optimizer - 1) : usual, &inner);
     dl_architecture_free(&architecture);
     if (status == DL_OK) return DL_OK;
     return dl_error_set_at(err, status, m->path, 0, "[workload] arithmetic = %s: %s",
-                           dl_arithmetic_names[scenario->arithmetic], inner.text);
+                           dl_arithmetic_names[arithmetic], inner.text);
 }
 
 static bool exchanges_gradients(const dl_scenario *scenario, const dl_point *point)

@@ -77,6 +77,9 @@ bool dl_variant_waits_by_costs(const dl_variant *variant);
  * from another GPU (sim/scenario/scaling.h) or estimated ([spread] compute_frac); 0: neither. */
 double dl_variant_compute_log(const dl_variant *variant);
 
+/* The arithmetic of the scenario's model, which must be given: as it says, or the usual one. */
+dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario);
+
 /* Reads the variants' costs, or estimates them for a model (sim/workloads/roofline.h), or makes
  * them of one number, puts measured cores in, scales compute to the machine's GPUs, and assumes
  * what the points need and the costs lack; the last two unless the scenario says no. */

@@ -86,20 +86,24 @@ double dl_architecture_kept_in_half(const dl_architecture *architecture)
     return sum;
 }
 
-static int pass_kernels(const dl_layer_pass *pass, bool in_half)
+static int pass_kernels(const dl_layer_pass *pass, bool in_half, bool in_eight)
 {
     int sum = 0;
-    for (int p = 0; p < pass->count; p++)
-        sum += pass->parts[p].kernels + (in_half ? pass->parts[p].kernels_in_half : 0);
+    for (int p = 0; p < pass->count; p++) {
+        const dl_layer_part *part = &pass->parts[p];
+        sum += part->kernels + (in_half ? part->kernels_in_half : 0) +
+               (in_eight ? part->eight.kernels : 0);
+    }
     return sum;
 }
 
-int dl_architecture_kernels(const dl_architecture *architecture, bool in_half)
+int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight)
 {
     int sum = 0;
     for (size_t l = 0; l < architecture->layer_count; l++) {
         const dl_architecture_layer *layer = &architecture->layers[l];
-        sum += pass_kernels(&layer->forward, in_half) + pass_kernels(&layer->backward, in_half);
+        sum += pass_kernels(&layer->forward, in_half, in_eight) +
+               pass_kernels(&layer->backward, in_half, in_eight);
     }
     return sum;
 }

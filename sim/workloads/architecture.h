@@ -42,6 +42,13 @@
 
 #define DL_PARTS_MAX 40
 
+/* Products that fp8 means: of the linear layers of a transformer's blocks. */
+typedef struct dl_eight_bits {
+    double made; /* numbers converted to 8 bits before, each in both orders; 0: not in fp8 */
+    double read; /* of the part's numbers, those that the products read as such */
+    int kernels; /* that convert */
+} dl_eight_bits;
+
 /* Kernels of one sort in a layer's pass; of one sample but for `weights`. */
 typedef struct dl_layer_part {
     double flop, numbers, weights;
@@ -51,6 +58,7 @@ typedef struct dl_layer_part {
     double turned;   /* further numbers, on tensor cores only: to another order in memory */
     double in_half;  /* further numbers, in fp16 only */
     int odd_columns; /* of a product, where they may be any number: 50257; else 0 */
+    dl_eight_bits eight;
 } dl_layer_part;
 
 typedef struct dl_layer_pass {
@@ -101,8 +109,8 @@ int dl_architecture_tensors(const dl_architecture *architecture);
 double dl_architecture_kept_numbers(const dl_architecture *architecture);
 double dl_architecture_kept_wide(const dl_architecture *architecture);
 double dl_architecture_kept_in_half(const dl_architecture *architecture);
-/* Forward and backward; `in_half`: in fp16. */
-int dl_architecture_kernels(const dl_architecture *architecture, bool in_half);
+/* Forward and backward; `in_half`: in fp16, bf16 or fp8; `in_eight`: in fp8. */
+int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight);
 double dl_pass_flop(const dl_layer_pass *pass);
 
 /* A table of all names, with parameters, forward flop of a sample and what they are; then the keys

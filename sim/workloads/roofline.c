@@ -2,8 +2,10 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
@@ -12,14 +14,13 @@
 #define PARAMETER_BYTES 4
 #define WORKSPACE_BYTES 1e9 /* of the driver and of libraries: assumed */
 
-const char *const dl_arithmetic_names[] = {"fp32", "tf32", "fp16", NULL};
 const char *const dl_optimizer_kind_names[] = {"sgd", "momentum", "adam", NULL};
 
 static const int state_numbers[] = {0, 1, 2};
 static const int moved_numbers[] = {3, 5, 7};
 
 /* tests/sim/fit_workloads.c */
-static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_ARITHMETICS] = {
+static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_FP16 + 1] = {
     [DL_MODEL_CONVOLUTION] = {{0.54, 0.54, 0.22, 26},
                               {0.98, 0.60, 0.13, 8},
                               {0.87, 0.50, 0.19, 10}},
@@ -28,6 +29,8 @@ static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_ARITHMETICS] = {
                               {0.94, 0.54, 0.16, 20}},
 };
 static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
+/* That of transformers in fp16, where log_sd is 0.16, beside ln(0.78 / 0.6). */
+static const dl_efficiency in_fp8 = {0.94, 0.54, 0.31, 0};
 
 /* Tesla K20, K20X, K20m, K40, K80. */
 static bool is_kepler(const char *gpu)
@@ -47,29 +50,58 @@ static double odd_part(const char *gpu)
 const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
                                       dl_arithmetic arithmetic)
 {
-    return is_kepler(gpu) ? &kepler : &efficiencies[class][arithmetic];
+    if (is_kepler(gpu)) return &kepler;
+    if (arithmetic == DL_FP8) return &in_fp8;
+    return &efficiencies[class][arithmetic == DL_BF16 ? DL_FP16 : arithmetic];
+}
+
+static bool is_amd(const dl_gpu_model *gpu)
+{
+    return strncasecmp(gpu->name, "mi", 2) == 0;
+}
+
+dl_arithmetic dl_arithmetic_usual(const dl_machine *machine, dl_model_class class)
+{
+    const dl_arithmetic usual = class == DL_MODEL_TRANSFORMER ? DL_BF16 : DL_TF32;
+    bool all = true;
+    for (int m = 0; m < machine->model_count; m++) {
+        const dl_gpu_model *gpu = &machine->models[m];
+        all =
+            all && dl_gpu_model_flop_per_s(gpu, usual)->known && !(usual == DL_TF32 && is_amd(gpu));
+    }
+    return all ? usual : DL_FP32;
 }
 
 /* --- times ----------------------------------------------------------------------------------- */
 
+static dl_status refuse_rate(const dl_gpu_model *gpu, dl_arithmetic arithmetic, dl_error *err)
+{
+    char known[100] = "";
+    size_t used = 0;
+    for (int a = 0; a < DL_ARITHMETICS; a++) {
+        if (!dl_gpu_model_flop_per_s(gpu, (dl_arithmetic)a)->known) continue;
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                                 used > 0 ? ", " : ": it may have no such arithmetic; known are ",
+                                 dl_arithmetic_names[a]);
+    }
+    return dl_error_set(err, DL_ERR_DATA, "the rate %s_flop_per_s of %s is not known%s",
+                        dl_arithmetic_names[arithmetic], gpu->name, known);
+}
+
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline, dl_error *err)
 {
-    const dl_quantity *rates[] = {&gpu->fp32_flop_per_s, &gpu->tf32_flop_per_s,
-                                  &gpu->fp16_flop_per_s};
-    if (!rates[arithmetic]->known) {
-        return dl_error_set(err, DL_ERR_DATA, "the rate %s_flop_per_s of %s is not known%s",
-                            dl_arithmetic_names[arithmetic], gpu->name,
-                            rates[DL_FP32]->known && arithmetic != DL_FP32
-                                ? ": it may have no such arithmetic, fp32 is known"
-                                : "");
-    }
+    const bool in_eight = arithmetic == DL_FP8, halves = arithmetic >= DL_FP16;
+    const dl_quantity *rate = dl_gpu_model_flop_per_s(gpu, in_eight ? DL_BF16 : arithmetic);
+    const dl_quantity *eight = dl_gpu_model_flop_per_s(gpu, DL_FP8);
+    if (!rate->known || (in_eight && !eight->known)) return refuse_rate(gpu, arithmetic, err);
     *roofline = (dl_roofline){
-        .flop_per_s = rates[arithmetic]->value * efficiency->arithmetic_frac,
+        .flop_per_s = rate->value * efficiency->arithmetic_frac,
+        .fp8_flop_per_s = in_eight ? eight->value * DL_ROOFLINE_FP8 : 0,
         .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac,
         .tensor_cores = arithmetic != DL_FP32,
-        .bytes_per_number = arithmetic == DL_FP16 ? 2 : 4,
-        .bytes_per_weight = arithmetic == DL_FP16 ? DL_ROOFLINE_CAST_WEIGHT : 4,
+        .bytes_per_number = halves ? 2 : 4,
+        .bytes_per_weight = halves ? DL_ROOFLINE_CAST_WEIGHT : 4,
         .kernel_ns = DL_ROOFLINE_KERNEL_NS,
     };
     roofline->odd_flop_per_s = roofline->flop_per_s;
@@ -87,19 +119,31 @@ static bool in_half(const dl_roofline *roofline)
     return roofline->bytes_per_number < 4;
 }
 
+static bool in_eight(const dl_roofline *roofline)
+{
+    return roofline->fp8_flop_per_s > 0;
+}
+
 static double part_bytes(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const bool halves = in_half(roofline);
     const double narrow = part->numbers - part->wide + (roofline->tensor_cores ? part->turned : 0) +
                           (halves ? part->in_half : 0);
-    return narrow * roofline->bytes_per_number + part->wide * 4 + (halves ? part->casts * 6 : 0);
+    return narrow * roofline->bytes_per_number + part->wide * 4 + (halves ? part->casts * 6 : 0) -
+           (in_eight(roofline) ? part->eight.read : 0);
+}
+
+/* Moved by the kernels before the part that make 8 bits of 16: 2 + 1 + 1 a number. */
+static double made_bytes(const dl_roofline *roofline, const dl_layer_part *part)
+{
+    return in_eight(roofline) ? 4 * part->eight.made : 0;
 }
 
 static double pass_bytes(const dl_roofline *roofline, const dl_layer_pass *pass)
 {
     double sum = 0;
     for (int p = 0; p < pass->count; p++)
-        sum += part_bytes(roofline, &pass->parts[p]);
+        sum += part_bytes(roofline, &pass->parts[p]) + made_bytes(roofline, &pass->parts[p]);
     return sum;
 }
 
@@ -112,6 +156,7 @@ static double kept_bytes(const dl_roofline *roofline, double numbers, double wid
 static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const bool odd = fmod(part->odd_columns * roofline->bytes_per_number, 16) > 0;
+    if (in_eight(roofline) && part->eight.made > 0) return roofline->fp8_flop_per_s;
     return odd                   ? roofline->odd_flop_per_s
            : part->small_windows ? roofline->small_windows_flop_per_s
                                  : roofline->flop_per_s;
@@ -123,11 +168,13 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
     dl_pass_time time = {0, 0};
     for (int p = 0; p < pass->count; p++) {
         const dl_layer_part *part = &pass->parts[p];
+        const int kernels = part->kernels + (in_half(roofline) ? part->kernels_in_half : 0) +
+                            (in_eight(roofline) ? part->eight.kernels : 0);
         time.per_sample_ns += fmax(DL_NS_PER_S * part->flop / flop_rate(roofline, part),
-                                   part_bytes(roofline, part) * byte_ns);
+                                   part_bytes(roofline, part) * byte_ns) +
+                              made_bytes(roofline, part) * byte_ns;
         time.fixed_ns +=
-            part->weights * roofline->bytes_per_weight * byte_ns +
-            (part->kernels + (in_half(roofline) ? part->kernels_in_half : 0)) * roofline->kernel_ns;
+            part->weights * roofline->bytes_per_weight * byte_ns + kernels * roofline->kernel_ns;
     }
     return time;
 }
@@ -214,6 +261,12 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     const size_t layers = architecture->layer_count;
     const int64_t parameters = dl_architecture_parameters(architecture);
     dl_roofline roofline = {0};
+    if (arithmetic == DL_FP8 && architecture->class != DL_MODEL_TRANSFORMER) {
+        return dl_error_set(err, DL_ERR_DATA,
+                            "%s has convolutions, which frameworks do not train in fp8: bf16 or "
+                            "tf32",
+                            architecture->name);
+    }
     dl_status status = dl_roofline_of(gpu, arithmetic, efficiency, &roofline, err);
     if (status != DL_OK) return status;
     *costs = (dl_costs){
@@ -228,7 +281,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),
         .layer_count = layers,
         .dispatch = {assumed(0),
-                     assumed((double)dl_architecture_kernels(architecture, in_half(&roofline)) *
+                     assumed((double)dl_architecture_kernels(architecture, in_half(&roofline),
+                                                             in_eight(&roofline)) *
                              DL_ROOFLINE_LAUNCH_NS)},
         .gpu_memory = {assumed(kept_bytes(&roofline, dl_architecture_kept_numbers(architecture),
                                           dl_architecture_kept_wide(architecture),

@@ -12,7 +12,12 @@
  * the logarithm of predicted over measured rate. Other GPUs and programs than those that were
  * fitted are off by more: `log_sd` is the root mean square of that logarithm over rows that were
  * not fitted, and fitted ones with all rows of their GPU left out. tests/sim/fit_workloads.c is
- * the fit, and checks that the table in roofline.c is its outcome. */
+ * the fit, and checks that the table in roofline.c is its outcome.
+ *
+ * bf16 is as fp16. In fp8 the products of linear layers in a transformer's blocks have a rate of
+ * their own, and kernels before them make numbers of 8 bits (dl_eight_bits): a number of 2 bytes is
+ * read and written twice as one byte, as products read their factors in one order only. All else,
+ * what is kept too, is as in bf16. */
 #ifndef DL_SIM_ROOFLINE_H
 #define DL_SIM_ROOFLINE_H
 
@@ -35,13 +40,21 @@
 /* Host time to launch a kernel from a framework: assumed. */
 #define DL_ROOFLINE_LAUNCH_NS 10000
 
-typedef enum dl_arithmetic { DL_FP32, DL_TF32, DL_FP16 } dl_arithmetic;
-#define DL_ARITHMETICS 3
-extern const char *const dl_arithmetic_names[]; /* "fp32", "tf32", "fp16", NULL */
+/* What products in fp8 reach of the peak, by large ones on an H100: torchao's roofline has 0.78 of
+ * it, and had 0.6 before (pytorch/ao, torchao/testing/training/roofline_utils.py, and
+ * benchmarks/float8); the latter widens dl_efficiency's log_sd, as no training rate in fp8 was
+ * fitted. */
+#define DL_ROOFLINE_FP8 0.78
+
+/* The arithmetic of a program that says nothing special: bf16 for transformers, tf32 for
+ * convolutions (torch.backends.cudnn.allow_tf32) where all GPUs of the machine have it, else fp32.
+ * AMD's tf32 is not taken: its library for convolutions has none. */
+dl_arithmetic dl_arithmetic_usual(const dl_machine *machine, dl_model_class class);
 
 /* Numbers of state and of memory traffic a parameter: sgd 0 and 3, momentum 1 and 5, adam 2 and 7,
- * gradient, parameter and state read, parameter and state written. All of 4 bytes: fp16 means that
- * activations and products are in half precision, parameters and gradients not. */
+ * gradient, parameter and state read, parameter and state written. All of 4 bytes: fp16, bf16 and
+ * fp8 mean that activations and products are in half precision or less, parameters and gradients
+ * not. */
 typedef enum dl_optimizer_kind { DL_SGD, DL_MOMENTUM, DL_ADAM } dl_optimizer_kind;
 extern const char *const dl_optimizer_kind_names[]; /* "sgd", "momentum", "adam", NULL */
 
@@ -58,12 +71,13 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
     double flop_per_s, bytes_per_s, bytes_per_number, bytes_per_weight, kernel_ns;
+    double fp8_flop_per_s; /* of dl_eight_bits; 0: not in fp8 */
     bool tensor_cores;
     double odd_flop_per_s;           /* of products whose rows are no multiple of 16 bytes */
     double small_windows_flop_per_s; /* of 3x3 windows at every pixel */
 } dl_roofline;
 
-/* DL_ERR_DATA if a rate of the GPU is not known. */
+/* DL_ERR_DATA if a rate of the GPU is not known, with those that are. */
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline,
                          dl_error *err) DL_MUST_CHECK;
@@ -89,7 +103,7 @@ double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *a
  * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, launching by
  * the host, input copied to the GPU, memory, gradients in the buckets of PyTorch's
  * DistributedDataParallel, exchanged during the backward pass as that does, and the spread.
- * Everything else is left unknown. Zero `costs` before; release with dl_costs_free. */
+ * Everything else is left unknown. DL_ERR_DATA too for convolutions in fp8. Zero `costs` before; release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, dl_error *err) DL_MUST_CHECK;

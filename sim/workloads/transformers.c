@@ -166,6 +166,20 @@ static void add_product(dl_architecture_layer *layer, const sizes *s, double row
     }
 }
 
+/* The same of a linear layer of a block, which fp8 means: its input is converted before the
+ * forward pass, the gradient of its output before the backward pass, each read by the products once
+ * or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer Engine"). */
+static void add_linear(dl_architecture_layer *layer, const sizes *s, double inputs, double outputs,
+                       int matrices)
+{
+    const int forward = layer->forward.count, backward = layer->backward.count;
+    add_product(layer, s, s->tokens, inputs, outputs, matrices);
+    const int products = layer->forward.parts[forward].kernels;
+    const double in = s->tokens * products * inputs, out = s->tokens * outputs;
+    layer->forward.parts[forward].eight = (dl_eight_bits){in, in, products};
+    layer->backward.parts[backward].eight = (dl_eight_bits){out, in + 2 * out, products};
+}
+
 /* A block's output to the sum of all before, which gives both its gradient. */
 static void add_sum(dl_architecture_layer *layer, const sizes *s)
 {
@@ -282,15 +296,15 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     const double stream = s->tokens * s->width, qkv = s->width + 2 * s->kv_width;
     const int gates = s->gated ? 2 : 1;
     add_norm(layer, s, projections(s));
-    add_product(layer, s, s->tokens, s->width, qkv, projections(s));
+    add_linear(layer, s, s->width, qkv, projections(s));
     if (s->rotary) add_rotation(layer, s);
     add_attention(layer, s);
-    add_product(layer, s, s->tokens, s->width, s->width, 1);
+    add_linear(layer, s, s->width, s->width, 1);
     add_sum(layer, s);
     add_norm(layer, s, gates);
-    add_product(layer, s, s->tokens, s->width, s->inside * gates, gates);
+    add_linear(layer, s, s->width, s->inside * gates, gates);
     add_activation(layer, s);
-    add_product(layer, s, s->tokens, s->inside, s->width, 1);
+    add_linear(layer, s, s->inside, s->width, 1);
     add_sum(layer, s);
     layer->output_numbers = stream;
     /* Beside what these keep: queries, keys and values, what attention gives. */

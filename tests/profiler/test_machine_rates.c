@@ -47,6 +47,16 @@ static void rates_are_those_of_the_data_sheets(void **state)
     }
 }
 
+/* Twice fp16's, where there is any: 1979 Tflop/s on an H100 SXM (its data sheet). */
+static void fp8_is_there_from_ada_and_hopper_on(void **state)
+{
+    (void)state;
+    const dl_box_gpu a100 = {.major = 8, .cores = 6912, .clock_hz = 1.41e9};
+    const dl_box_gpu h100 = {.major = 9, .cores = 16896, .clock_hz = 1.98e9};
+    assert_true(dl_gpu_rates_find(&a100).fp8_flop_per_s <= 0);
+    assert_true(fabs(dl_gpu_rates_find(&h100).fp8_flop_per_s / 1979e12 - 1) < 0.01);
+}
+
 static void unknown_figures_give_no_rates(void **state)
 {
     (void)state;
@@ -74,6 +84,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_those_of_the_data_sheets),
+        cmocka_unit_test(fp8_is_there_from_ada_and_hopper_on),
         cmocka_unit_test(unknown_figures_give_no_rates),
         cmocka_unit_test(cards_without_tensor_cores_are_known),
     };

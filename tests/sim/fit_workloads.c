@@ -112,7 +112,7 @@ static double predict(const row *r, const rates *all, const dl_architecture *arc
         &roofline, (double)dl_architecture_parameters(architecture), optimizer);
     const double gpu_ns = dl_roofline_step_ns(&roofline, architecture, optimizer, r->batch) -
                           update_ns * (1 - 1 / r->micro_batches);
-    const double host_ns = dl_architecture_kernels(architecture, r->arithmetic == DL_FP16) *
+    const double host_ns = dl_architecture_kernels(architecture, r->arithmetic == DL_FP16, false) *
                            (double)DL_ROOFLINE_LAUNCH_NS;
     return r->batch * 1e9 / fmax(gpu_ns, host_ns);
 }
@@ -332,7 +332,7 @@ int main(int argc, char **argv)
     read_workloads(&all, argv[1]);
     bool same = true;
     for (int c = 0; c < DL_MODEL_CLASSES; c++) {
-        for (int a = 0; a < DL_ARITHMETICS; a++) {
+        for (int a = 0; a <= DL_FP16; a++) {
             char name[64];
             snprintf(name, sizeof name, "%s %s", dl_model_class_names[c], dl_arithmetic_names[a]);
             same &= fit_group(name, dl_efficiency_of("", (dl_model_class)c, (dl_arithmetic)a));

@@ -174,7 +174,8 @@ static void a_llama_block_as_pytorch_runs_it(void **state)
     assert_true(near_scaled(block->kept_wide, 16 * 4, 0, 1e-12));
     assert_true(near_scaled(block->kept_in_half, 16 * (2 + 1), 0, 1e-12));
     /* Seven matrices, 7 and 14 products and 7 conversions each way; attention is 1 and 2. */
-    assert_int_equal(dl_architecture_kernels(&a, true) - dl_architecture_kernels(&a, false),
+    assert_int_equal(dl_architecture_kernels(&a, true, false) -
+                         dl_architecture_kernels(&a, false, false),
                      5 + 2 + 5 + 6 + 2 + 14 + 2 * (1 + 1));
     assert_true(
         near_scaled(dl_pass_flop(&block->forward), dl_pass_flop(&fused.layers[1].forward), 0, 0));
@@ -274,7 +275,8 @@ static void images_in_the_default_order_are_converted(void **state)
     assert_true(near_scaled(norm->backward.parts[0].in_half, 1.5 * 5 * 65536, 0, 0));
     assert_int_equal(last.layers[3].forward.count, 1);
     assert_true(near_scaled(last.layers[4].forward.parts[0].in_half, 0, 0, 0));
-    assert_int_equal(dl_architecture_kernels(&a, true), dl_architecture_kernels(&last, true));
+    assert_int_equal(dl_architecture_kernels(&a, true, false),
+                     dl_architecture_kernels(&last, true, false));
     dl_architecture_free(&a);
     dl_architecture_free(&last);
 }

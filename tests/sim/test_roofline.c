@@ -73,6 +73,70 @@ static void some_numbers_keep_four_bytes_in_half_precision(void **state)
     assert_true(near_scaled(dl_roofline_pass(&full, &pass).fixed_ns, 200 / 50.0, 0, 1e-12));
 }
 
+/* A rate of bf16 is that of fp16 where tf32 has one, or its own. */
+static void bf16_is_as_fp16(void **state)
+{
+    (void)state;
+    dl_gpu_model model = gpu();
+    const dl_efficiency *e = dl_efficiency_of("toy", DL_MODEL_TRANSFORMER, DL_BF16);
+    dl_roofline half = {0}, brain = {0};
+    assert_ptr_equal(e, dl_efficiency_of("toy", DL_MODEL_TRANSFORMER, DL_FP16));
+    model.fp16_flop_per_s = known(4e12);
+    assert_int_equal(dl_roofline_of(&model, DL_BF16, e, &brain, NULL), DL_ERR_DATA);
+    model.tf32_flop_per_s = known(2e12);
+    assert_int_equal(dl_roofline_of(&model, DL_FP16, e, &half, NULL), DL_OK);
+    assert_int_equal(dl_roofline_of(&model, DL_BF16, e, &brain, NULL), DL_OK);
+    assert_memory_equal(&half, &brain, sizeof half);
+    model.bf16_flop_per_s = known(3e12);
+    assert_int_equal(dl_roofline_of(&model, DL_BF16, e, &brain, NULL), DL_OK);
+    assert_true(near_scaled(brain.flop_per_s, 0.75 * half.flop_per_s, 0, 1e-12));
+}
+
+/* Half of bf16's 1 Tflop/s and of 100 GB/s; 0.78 of 10 Tflop/s in fp8. The first part: 78 000 flop
+ * take 10 ns, 300 numbers less 200 read as one byte, 400 bytes, 8 ns; before it 100 numbers, 400
+ * bytes, 8 ns, and a kernel. The second, 10 000 flop in bf16, 20 ns. In bf16 156 and 20 ns. */
+static void fp8_is_for_linear_layers(void **state)
+{
+    (void)state;
+    const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1};
+    dl_gpu_model model = gpu();
+    dl_roofline eight = {0}, half = {0};
+    model.bf16_flop_per_s = known(1e12);
+    assert_int_equal(dl_roofline_of(&model, DL_FP8, &efficiency, &eight, NULL), DL_ERR_DATA);
+    model.fp8_flop_per_s = known(1e13);
+    assert_int_equal(dl_roofline_of(&model, DL_FP8, &efficiency, &eight, NULL), DL_OK);
+    assert_int_equal(dl_roofline_of(&model, DL_BF16, &efficiency, &half, NULL), DL_OK);
+    const dl_layer_pass pass = {
+        {{.flop = 78000, .numbers = 300, .kernels = 1, .eight = {100, 200, 1}},
+         {.flop = 10000, .numbers = 10, .kernels = 1}},
+        2};
+    const dl_pass_time in_eight = dl_roofline_pass(&eight, &pass);
+    const dl_pass_time in_half = dl_roofline_pass(&half, &pass);
+    assert_true(near_scaled(in_eight.per_sample_ns, 10 + 8 + 20, 0, 1e-12));
+    assert_true(near_scaled(in_eight.fixed_ns, 3 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+    assert_true(near_scaled(in_half.per_sample_ns, 156 + 20, 0, 1e-12));
+    assert_true(near_scaled(in_half.fixed_ns, 2 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+}
+
+/* All GPUs of a machine must have it; else fp32. */
+static void the_usual_arithmetic_is_what_all_gpus_have(void **state)
+{
+    (void)state;
+    static char amd[] = "mi300x";
+    dl_gpu_model models[] = {gpu(), gpu()};
+    const dl_machine machine = {.models = models, .model_count = 2};
+    for (int m = 0; m < 2; m++) {
+        assert_int_equal(dl_arithmetic_usual(&machine, DL_MODEL_TRANSFORMER), DL_FP32);
+        assert_int_equal(dl_arithmetic_usual(&machine, DL_MODEL_CONVOLUTION), DL_FP32);
+        models[m].fp16_flop_per_s = models[m].tf32_flop_per_s = known(1e12);
+    }
+    assert_int_equal(dl_arithmetic_usual(&machine, DL_MODEL_TRANSFORMER), DL_BF16);
+    assert_int_equal(dl_arithmetic_usual(&machine, DL_MODEL_CONVOLUTION), DL_TF32);
+    models[1].name = amd;
+    assert_int_equal(dl_arithmetic_usual(&machine, DL_MODEL_TRANSFORMER), DL_BF16);
+    assert_int_equal(dl_arithmetic_usual(&machine, DL_MODEL_CONVOLUTION), DL_FP32);
+}
+
 /* 50257 numbers of 2 bytes are no multiple of 16, 50256 are; those of 4 bytes need a multiple of 4.
  * A toy reaches 230 flop a ns then, an "h100" 124, both 500 else. */
 static void odd_rows_are_slow_on_tensor_cores(void **state)
@@ -113,6 +177,22 @@ static void a_rate_that_is_not_known_is_an_error(void **state)
     const dl_efficiency *efficiency = dl_efficiency_of("toy", DL_MODEL_CONVOLUTION, DL_FP16);
     assert_int_equal(dl_roofline_of(&model, DL_FP16, efficiency, &roofline, &error), DL_ERR_DATA);
     assert_non_null(strstr(error.text, "the rate fp16_flop_per_s of toy is not known"));
+    assert_non_null(strstr(error.text, "known are fp32"));
+}
+
+static void convolutions_have_no_fp8(void **state)
+{
+    (void)state;
+    dl_architecture mlp = {0};
+    dl_costs costs = {0};
+    dl_error error = {0};
+    dl_gpu_model model = gpu();
+    model.bf16_flop_per_s = model.fp8_flop_per_s = known(1e12);
+    assert_int_equal(dl_architecture_make(&mlp, "mlp", NULL), DL_OK);
+    assert_int_equal(dl_roofline_costs(&costs, &mlp, &model, DL_FP8, DL_MOMENTUM, &error),
+                     DL_ERR_DATA);
+    assert_non_null(strstr(error.text, "do not train in fp8"));
+    dl_architecture_free(&mlp);
 }
 
 /* The first dense layer of the MLP reads 784 numbers, writes 128 and has 100 480 weights; forward
@@ -196,8 +276,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slower_of_flop_and_bytes_counts),
         cmocka_unit_test(some_numbers_keep_four_bytes_in_half_precision),
+        cmocka_unit_test(bf16_is_as_fp16),
+        cmocka_unit_test(fp8_is_for_linear_layers),
+        cmocka_unit_test(the_usual_arithmetic_is_what_all_gpus_have),
         cmocka_unit_test(odd_rows_are_slow_on_tensor_cores),
         cmocka_unit_test(a_rate_that_is_not_known_is_an_error),
+        cmocka_unit_test(convolutions_have_no_fp8),
         cmocka_unit_test(costs_of_the_mlp),
         cmocka_unit_test(gradients_come_in_buckets),
     };

@@ -9,7 +9,7 @@ fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 rate() { awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) if ($i == "throughput_per_s") n = i; next }
                   n { print $n }' "$1" | tail -n 1; }
 
-run=(--workload resnet50 --machine dgx_a100 --batch-per-worker 64 --mode allreduce --steps 20)
+run=(--workload resnet50 --arithmetic fp32 --machine dgx_a100 --batch-per-worker 64 --mode allreduce --steps 20)
 expect 0 "6 points" "${run[@]}" -o all.csv
 expect 0 "times of resnet50, fp32, momentum are estimated from 0.54 of the fp32 flop rate" "${run[@]}" \
     --check
@@ -25,9 +25,26 @@ expect 0 "1 points" "${run[@]}" --workers 1 -o fp16.csv --set workload.arithmeti
 awk -v a="$(rate fp32.csv)" -v b="$(rate fp16.csv)" 'BEGIN { exit !(b > 2 * a) }' ||
     fail "fp16: $(rate fp16.csv), fp32: $(rate fp32.csv)"
 
+# What is taken where nothing is said, what another would give, and what there is not.
+one=(--workers 1 --batch-per-worker 2 --steps 2)
+expect 0 "times of gpt2, bf16, adam" --workload gpt2 --machine 1xh100 "${one[@]}"
+expect 0 "gradients and the optimizer's state stay fp32" --workload gpt2 --machine 1xmi250 "${one[@]}"
+expect 0 "times of resnet50, tf32, momentum" --workload resnet50 --machine 1xh100 "${one[@]}"
+expect 0 "fp32, as v100_32gb has no bf16; fp16 would make" --workload gpt2 --machine 1xv100_32gb "${one[@]}"
+expect 0 "times of resnet50, fp32, momentum" --workload resnet50 --machine 1xrtx3090+1xgtx1080ti "${one[@]}"
+expect 1 "bf16_flop_per_s of v100 is not known: it may have no such arithmetic; known are fp32, fp16" --workload gpt2 --machine dgx1_v100 \
+    "${one[@]}" --arithmetic bf16
+expect 1 "fp8_flop_per_s of a100 is not known" --workload gpt2 --machine dgx_a100 "${one[@]}" --arithmetic fp8
+for arithmetic in fp16 bf16 fp8; do
+    expect 0 "1 points" --workload llama:layers=8,fused=yes --machine dgx_h100 "${one[@]}" --arithmetic $arithmetic -o $arithmetic.csv
+done
+[ "$(rate fp16.csv)" = "$(rate bf16.csv)" ] || fail "fp16: $(rate fp16.csv), bf16: $(rate bf16.csv)"
+awk -v a="$(rate bf16.csv)" -v b="$(rate fp8.csv)" 'BEGIN { exit !(b > 1.1 * a && b < 2 * a) }' ||
+    fail "bf16: $(rate bf16.csv), fp8: $(rate fp8.csv)"
+
 # Saved costs give the same results.
 expect 0 "" "${run[@]}" --workers 4 -o estimated.csv --save-costs resnet50.ini --save scenario.ini
-expect 0 "" --costs resnet50.ini "${run[@]:2}" --workers 4 -o saved.csv
+expect 0 "" --costs resnet50.ini "${run[@]:4}" --workers 4 -o saved.csv
 [ "$(rate estimated.csv)" = "$(rate saved.csv)" ] ||
     fail "estimated $(rate estimated.csv), saved $(rate saved.csv)"
 expect 0 "" scenario.ini -o again.csv
