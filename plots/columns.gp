@@ -1,12 +1,12 @@
 # The columns of a table of dlsim, found by name; stops when a needed one is missing.
 #
 # Loaded after the caller has set
-#   table     CSV file; block (optional): name of the datablock to keep it in
+#   table     CSV file
 #   needed    the columns that it must have, separated by spaces
 #   figure    for messages
 #
 # It gives back
-#   table                   the datablock with the file's lines
+#   table                   the file's lines as gnuplot reads them, in place of the name
 # and, for use in "using",
 #   number(c), text(c)      cell of the present row in column c; NaN, "" where there is none
 #   header_names            the columns in their order, separated by spaces
@@ -26,6 +26,8 @@ sorted_from(list, low) = next_from(list, low, 1, NaN) > low ? \
 sorted(list) = sorted_from(list, -1e300)
 
 table_name = table
+# A name is a file's, never a command or a table of gnuplot's own.
+if (strlen(table) > 0 && strstrt("<|-+$@'\"", table[1:1]) > 0) { table = "./".table }
 set datafile separator comma
 set datafile commentschars "#"
 unset datafile columnheaders
@@ -34,13 +36,13 @@ if (!exists("STATS_records")) {
     printerr sprintf("%s: cannot read '%s'", figure, table)
     exit status 1
 }
-# gnuplot ends a quoted text at its first comma: ';' in its place.
-if (!exists("block")) { block = "table_rows" }
+# Cells are data, whatever they hold: the table is read, never loaded. gnuplot ends a quoted text at
+# its first comma and at the line's end: ';' and a space in their place.
 shell_quoted(t) = strstrt(t, "'") == 0 ? t : \
     t[1:strstrt(t, "'") - 1]."'\\''".shell_quoted(t[strstrt(t, "'") + 1:])
-load sprintf("< echo '$%s << END_OF_TABLE'; sed -E '%s' <'%s'; echo END_OF_TABLE", block, \
-    ":a; s/^(([^\"]*\"[^\"]*\")*[^\"]*\"[^\",]*),/\\1;/; ta", shell_quoted(table))
-table = "$".block
+quoted_cells = ":line; /^([^\"]*\"[^\"]*\")*[^\"]*\"[^\"]*$/{N; s/\\n/ /; b line\n}; "
+commas = ":cell; s/^(([^\"]*\"[^\"]*\")*[^\"]*\"[^\",]*),/\\1;/; t cell"
+table = sprintf("< sed -E '%s%s' <'%s'", quoted_cells, commas, shell_quoted(table))
 stats table using (1) nooutput
 header_cells = STATS_columns
 header = ","

@@ -17,6 +17,8 @@
 #   linestyle 97, 98, 99        the key's "measured"; its "spread"; thin reference
 #   panel_left(p), panel_right(p)   margins of panel p, as fractions of the picture
 
+# A name is a file's, never a command.
+if (strstrt(output, "|") == 1) { output = "./".output }
 is_compact = exists("compact") && exists("key_lines") && panel_count == 1
 key_px = 27.0
 if (is_compact) {

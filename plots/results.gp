@@ -32,7 +32,6 @@ if (!exists("results") || !exists("output")) {
 }
 
 table = results
-block = "results_rows"
 load folder."columns.gp"
 results_name = results
 results = table

@@ -10,7 +10,6 @@ folder = ARG0[1:strlen(ARG0) - strlen("staleness.gp")]
 if (exists("histogram")) {
     table = histogram
     needed = "cores workers sync staleness count"
-    block = "histogram_rows"
     load folder."columns.gp"
     histogram = table
 }

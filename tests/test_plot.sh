@@ -61,6 +61,25 @@ large="$folder/large.csv"
 draws "a large table" "results='$large'; output='$folder/large.svg'; title='heading_1'" "$folder/large.svg"
 cmp -s "$svg" "$folder/large.svg" || fail "a large table is drawn otherwise"
 
+# Nothing in a table, in a name or in a title is ever run, whatever it looks like: lines that end a
+# here-document, commands, substitutions; and a quoted cell of several lines is one cell.
+touches="system('touch ran.1') \`touch ran.2\` \$(touch ran.3) @ran_4 '.system('touch ran.5').' '; system('touch ran.6'); '"
+awk -v OFS=, -v cell="$touches" '/^#/ { print; next } !head { head = 1; print $0, "note"; next }
+    { printf "%s,\"%s\nEND_OF_TABLE\n%s\n\"\n", $0, cell, cell }
+    END { print "END_OF_TABLE"; print cell }' "$fixtures/results.csv" >"$results"
+odd="$folder/it's \`touch ran.7\` \$(touch ran.8) | <.csv"
+cp "$results" "$odd"
+quoted=$(printf %s "$odd" | sed "s/'/''/g")
+draw "results='$quoted'; output='$folder/odd.svg'; title='$(printf %s "$touches" | sed "s/'/''/g")'"
+cp "$fixtures/results.csv" "$folder/<touch ran.9"
+(cd "$folder" && gnuplot -e "results='<touch ran.9'; output='|touch ran.10'" "$plots/$figure.gp" >/dev/null 2>&1)
+for ran in ran.* "$folder"/ran.*; do [ -e "$ran" ] && fail "$ran: a table, a name or a title was run"; done
+awk -F, -v OFS=, '/^#/ { print; next } !head { head = 1; print $0, "measured_source"; next }
+    { printf "%s,\"a text\nEND_OF_TABLE\nof three, lines\"\n", $0 }' "$fixtures/results.csv" >"$results"
+draws "cells of several lines" "results='$results'; output='$folder/lines.svg'; title='heading_1'" "$folder/lines.svg"
+cmp -s "$svg" "$folder/lines.svg" || fail "cells of several lines: another picture"
+cp "$fixtures/results.csv" "$results"
+
 # The words that this figure owes its reader: heading, axes, key, panels.
 case $figure in
     speedup) words="average every step|average every 20 steps|allreduce|async|ideal|measured|workers|speedup" ;;
