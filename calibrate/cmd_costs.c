@@ -206,6 +206,7 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
         if (status != DL_OK && err->file[0] == '\0')
             snprintf(err->file, sizeof err->file, "%s", path);
     }
+    if (status == DL_OK) costs->file = dl_strdup(dl_base_name(path));
     if (status == DL_OK) status = check_batch(costs, in.traces[0], path, batch, notes, err);
     if (status == DL_OK) take_batch(costs, in.traces[0], batch, notes);
     dl_trace_inputs_free(&in);
@@ -327,7 +328,10 @@ static dl_status write(dl_costs *costs, const dl_text_list *paths, const setting
         free(costs->device);
         costs->device = dl_strdup(set->device);
     }
-    const dl_status status = dl_cost_file_write(costs, set->output, &from, notes, err);
+    for (size_t i = 0; i < notes->count; i++)
+        DL_APPEND(costs->notes, costs->note_count, "notes") = dl_strdup(notes->lines[i]);
+    const dl_notes none = {0};
+    const dl_status status = dl_cost_file_write(costs, set->output, &from, &none, err);
     dl_notes_free(&from);
     return status;
 }

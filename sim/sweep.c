@@ -13,6 +13,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/shares.h"
+#include "sim/traced.h"
 
 /* A row's figures, which are NaN where it was not run. */
 static const size_t figures[] = {
@@ -605,6 +606,20 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
                 dl_point_worth(p->scenario, p->costs, &row->point));
 }
 
+/* What the traces of the costs say of the rows. */
+static void look_at_traces(dl_sweep *sweep, const dl_study *study, bool with_own)
+{
+    double error_frac = (double)NAN;
+    for (size_t r = 0; r < sweep->row_count; r++) {
+        dl_row *row = &sweep->rows[r];
+        const dl_variant *variant = &study->variants[row->variant];
+        if (with_own && (r == 0 || row->variant != sweep->rows[r - 1].variant))
+            dl_traced_worst(variant, &error_frac);
+        row->left_out_s = dl_traced_left_out_s(variant, &row->point);
+        row->trace_error_frac = error_frac;
+    }
+}
+
 static void collect(dl_sweep *sweep, const parts *all)
 {
     sweep->runs = all->runs;
@@ -654,6 +669,7 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
     dl_status status = open_journal(sweep, config, all.runs, err);
     if (status == DL_OK) status = run_all(&all, config, sweep->journal, err);
     if (status == DL_OK && leads) collect(sweep, &all);
+    if (status == DL_OK && leads) look_at_traces(sweep, study, !config->no_influences);
     if (status == DL_OK && !config->no_influences) {
         status = dl_sweep_find_influences(sweep, study, config, all.runs, err);
     }

@@ -50,6 +50,8 @@ typedef struct dl_row {
     double *worker_staleness; /* [workers] means, NULL where the mode has no distribution */
     dl_origin origin;         /* least trustworthy of the costs used */
     bool extrapolated;        /* the point, or its baseline */
+    double left_out_s;        /* dl_traced_left_out_s */
+    double trace_error_frac;  /* dl_traced_worst of the variant; NaN also with no_influences */
     dl_gpu_memory memory;     /* NaN if not known */
     char *error;              /* why the point was not run, else NULL; then all figures are NaN */
 } dl_row;
@@ -93,7 +95,7 @@ typedef struct dl_sweep_config {
     dl_cluster *cluster; /* the ranks that share the runs; NULL: this process alone */
     const char *journal; /* file of finished runs, from which a sweep goes on; NULL: none */
     uint64_t key;        /* dl_study_key of the study; of the journal */
-    bool no_influences;  /* dl_sweep_find_influences is left out */
+    bool no_influences;  /* dl_sweep_find_influences is left out, and traces' own points */
 } dl_sweep_config;
 
 /* Costs that some point needs and the file lacks, as a text that is the caller's to free; NULL if

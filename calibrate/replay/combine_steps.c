@@ -223,6 +223,40 @@ static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
+/* What the traces show of themselves. */
+static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const dl_step_costs *s = &steps[i];
+        dl_cost_trace trace = {.file = s->file != NULL ? dl_strdup(s->file) : NULL,
+                               .ranks = s->ranks == 0 && !s->allreduces && s->other_count == 0 &&
+                                                s->collectives == 0
+                                            ? 1
+                                            : s->ranks,
+                               .rank = s->rank,
+                               .batch = s->batch,
+                               .allreduces = s->allreduces,
+                               .collective_count = s->other_count};
+        double squares = 0;
+        for (size_t k = 0; k < s->steps; k++)
+            squares += pow((double)s->factors[k] - 1, 2);
+        const double error =
+            s->steps > 1 ? sqrt(squares / ((double)s->steps * (double)(s->steps - 1))) : 0;
+        /* Of cores the recording was taken off the step too: the trace's own is with it. */
+        const double step_ns = s->step_ns + (s->on_cores ? s->recording_ns : 0);
+        trace.step_ns = value_of(step_ns, error * step_ns, s->steps, DL_ORIGIN_MEASURED);
+        if (s->recording_ns > 0)
+            trace.recording_ns = value_of(s->recording_ns, 0, 0, DL_ORIGIN_ASSUMED);
+        trace.collectives =
+            dl_calloc(s->other_count, sizeof *trace.collectives, "traced collectives");
+        for (size_t k = 0; k < s->other_count; k++) {
+            trace.collectives[k] = s->others[k];
+            trace.collectives[k].name = dl_strdup(s->others[k].name);
+        }
+        DL_APPEND(costs->traces, costs->trace_count, "traces") = trace;
+    }
+}
+
 static void note_one_batch(const dl_costs *costs, const dl_step_costs *steps, dl_notes *notes)
 {
     double fixed_ns = 0;
@@ -283,5 +317,6 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
         add_slowdown(costs, steps, count, notes);
     }
     add_noise(costs, steps, count);
+    add_traces(costs, steps, count);
     return DL_OK;
 }

@@ -247,6 +247,7 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
     }
     costs->device_ns -= sum_ns;
     costs->step_ns -= sum_ns;
+    costs->recording_ns = sum_ns;
     dl_notes_add(notes,
                  "assumed: PyTorch's profiler makes each of %.0f operators a step %.1f us longer "
                  "(half to twice that): %s, %.0f %% of the step, are taken off. dlprof run, or "
@@ -470,6 +471,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         }
         note_faults(costs, trace, notes);
         take_gradients(costs, &cpu);
+        costs->allreduces = costs->gradient_count > 0;
         take_added(costs, &cpu);
         take_parameters(costs, &cpu, trace, notes);
         take_others(costs, &cpu, notes);

@@ -17,6 +17,7 @@
 #include "sim/workloads/roofline.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/capture_cost.h"
+#include "trace/activity/summary.h"
 
 /* What recording adds to a launch where the trace does not say it: a loop of launches of a kernel
  * that does nothing takes 3.2 us a launch by itself, and 5.9 us in each call under CUPTI, medians,
@@ -667,6 +668,7 @@ static void take_off_assumed(const taking *t, dl_step_costs *costs, double busy_
     const double operators = operators_of(t), each_ns = dl_profiled_operator_ns(t->trace);
     const double off_ns = fmin(e.step_ns + operators * each_ns, RECORDED_MAX * busy_ns);
     costs->host_ns -= off_ns;
+    costs->recording_ns = off_ns;
     costs->host_error_ns = DL_PROFILED_ERROR * off_ns;
     char *also = operators > 0
                      ? dl_format(" and each of %.0f operators %.1f us", operators, each_ns / 1e3)
@@ -688,6 +690,7 @@ static void take_off_measured(const taking *t, dl_step_costs *costs, double busy
     const double off_ns = fmin(e.step_ns, RECORDED_MAX * busy_ns);
     if (e.step_low_ns <= 0) return; /* not distinguishable from none */
     costs->host_ns -= off_ns;
+    costs->recording_ns = off_ns;
     costs->host_error_ns = (e.step_high_ns - e.step_low_ns) / (2 * 1.96);
     dl_notes_add(t->notes,
                  "recording adds %s (%s to %s) to a step, as dlprof bench overhead measured: taken "
@@ -711,15 +714,34 @@ static void take_off_recording(const taking *t, dl_step_costs *costs)
     }
 }
 
-DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(last_ns));
+DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(ranks), DL_BY(last_ns));
 
-/* Collectives that are not all-reduces of gradients, as those of sharded parameters or embeddings:
- * nothing in a cost file stands for them. */
-static void note_other_collectives(const taking *t, const dl_step_costs *costs)
+/* What instances[count] of one collective are in a step, but for those of gradients. */
+static dl_traced_collective sum_collective(const taking *t, const dl_instance *instances,
+                                           size_t count, double gradient_bytes)
+{
+    const double steps = (double)t->timed_count;
+    dl_traced_collective c = {.name = instances[0].name, .ranks = instances[0].ranks};
+    for (size_t i = 0; i < count; i++) {
+        const dl_instance *one = &instances[i];
+        if (!is_in_timed_step(t, one->last_ns)) continue;
+        c.calls += 1 / steps;
+        c.bytes += one->bytes / steps;
+        c.ns += (double)t->run.graph.nodes[one->nodes[0]].duration_ns / steps;
+    }
+    if (strcasecmp(c.name, "AllReduce") == 0 && gradient_bytes > 0) {
+        const double left = c.bytes > 0 ? fmax(0, 1 - gradient_bytes / c.bytes) : 0;
+        c.ns *= left;
+        c.bytes *= left;
+    }
+    return c;
+}
+
+/* Collectives that are not all-reduces of gradients, as those of sharded parameters or
+ * embeddings. */
+static void take_other_collectives(const taking *t, dl_step_costs *costs)
 {
     dl_instances found = {0};
-    char *list = dl_strdup("");
-    const double steps = (double)t->timed_count;
     const double gradient_bytes =
         costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes : 0;
     dl_instances_find(&found, &t->run);
@@ -728,41 +750,40 @@ static void note_other_collectives(const taking *t, const dl_step_costs *costs)
     for (size_t i = 0; i < found.count; i++)
         named_reduces = named_reduces || strcasecmp(found.instances[i].name, "AllReduce") == 0;
     DL_GROUPS (first, end, found.count,
-               strcmp(found.instances[end].name, found.instances[first].name) == 0) {
-        const char *name = found.instances[first].name;
-        double count = 0, bytes = 0, ns = 0;
-        for (size_t i = first; i < end; i++) {
-            const dl_instance *one = &found.instances[i];
-            if (!is_in_timed_step(t, one->last_ns)) continue;
-            count += 1 / steps;
-            bytes += one->bytes / steps;
-            ns += (double)t->run.graph.nodes[one->nodes[0]].duration_ns / steps;
-        }
-        if (strcasecmp(name, "AllReduce") == 0 && gradient_bytes > 0) {
-            ns *= bytes > 0 ? fmax(0, 1 - gradient_bytes / bytes) : 0;
-            bytes = fmax(0, bytes - gradient_bytes);
-        }
+               strcmp(found.instances[end].name, found.instances[first].name) == 0 &&
+                   found.instances[end].ranks == found.instances[first].ranks) {
+        dl_traced_collective c =
+            sum_collective(t, &found.instances[first], end - first, gradient_bytes);
         /* Kernels that nothing names (of a group of calls) are the gradients' if as many. */
-        if (!(bytes > 0) && !named_reduces && fabs(count - (double)costs->gradient_count) < 0.5)
+        if (!(c.bytes > 0) && !named_reduces && fabs(c.calls - (double)costs->gradient_count) < 0.5)
             continue;
-        if (ns < OTHERS_NAMED_FRAC * costs->step_ns) continue;
-        char *longer =
-            dl_format("%s%s %.3g %s (%s, %s of the device)", list, list[0] != '\0' ? "," : "",
-                      count, name[0] != '\0' ? name : "of unknown kind",
-                      bytes > 0 ? DL_BYTES_TEXT(bytes) : "bytes unknown", DL_NS_TEXT(ns));
-        free(list);
-        list = longer;
+        if (c.ns < OTHERS_NAMED_FRAC * costs->step_ns) continue;
+        c.name = dl_strdup(c.name[0] != '\0' ? c.name : "unknown");
+        DL_APPEND(costs->others, costs->other_count, "collectives") = c;
     }
-    if (list[0] != '\0') {
+    dl_instances_free(&found);
+}
+
+static void note_other_collectives(const taking *t, const dl_step_costs *costs)
+{
+    char *list = NULL;
+    for (size_t i = 0; i < costs->other_count; i++) {
+        const dl_traced_collective *c = &costs->others[i];
+        char *one =
+            dl_format("%.3g %s (%s, %s of the device)", c->calls, c->name,
+                      c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
+        dl_join(&list, ", ", one);
+        free(one);
+    }
+    if (list != NULL) {
         dl_notes_add(
             t->notes,
-            "left out are collectives of a step that are not all-reduces of gradients:%s; on "
+            "left out are collectives of a step that are not all-reduces of gradients: %s; on "
             "several GPUs a step takes longer than predicted by the part that does not "
             "overlap (sharded states and parameters: [exchange] sharded)",
             list);
     }
     free(list);
-    dl_instances_free(&found);
 }
 
 static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
@@ -797,7 +818,9 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     }
     const dl_gradient_source source = {t->trace, t->line, &t->phases, &t->launches, t->work_ns};
     costs->gradients = dl_gradients_find(&source, &costs->gradient_count);
+    costs->allreduces = costs->gradient_count > 0;
     if (costs->gradient_count == 0) take_parameters(t, costs);
+    take_other_collectives(t, costs);
     note_other_collectives(t, costs);
     take_copies(t, costs);
     char key[32];
@@ -813,6 +836,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
 {
     dl_activity_steps steps = {0};
     *costs = (dl_step_costs){.batch = batch};
+    dl_trace_find_rank(trace, &costs->rank, &costs->ranks);
     dl_status status = dl_activity_steps_init(&steps, trace->activities, trace->activity_count,
                                               trace->strings, trace->string_count, hints, err);
     taking t = {.trace = trace, .line = busiest(&steps), .notes = notes};
@@ -842,6 +866,10 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
 void dl_step_costs_free(dl_step_costs *costs)
 {
     free(costs->gradients);
+    for (size_t i = 0; i < costs->other_count; i++)
+        free(costs->others[i].name);
+    free(costs->others);
+    free(costs->file);
     free(costs->added);
     free(costs->factors);
     free(costs->ops);

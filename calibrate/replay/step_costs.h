@@ -160,6 +160,13 @@ typedef struct dl_step_costs {
     size_t collectives;       /* that its steps called; on cores only */
     bool by_loaders;          /* "input" is made by processes of a data loader; on cores only */
     double parameter_bytes;   /* where gradients do not give them; 0 = unknown */
+    char *file;               /* that they are from, without its folder; NULL: not said */
+    int64_t rank, ranks;      /* dl_trace_find_rank */
+    double recording_ns;      /* of a step, that was taken off what recording added; of step_ns too
+                                 on cores */
+    bool allreduces;          /* gradients are all-reduced in a step */
+    dl_traced_collective *others; /* [other_count] collectives that are not of gradients */
+    size_t other_count;
     /* Of buffers, a step, and in how many collectives; on cores only; 0 = none */
     double broadcast_bytes, broadcast_calls;
     /* Where processes of a data loader make the batches, on cores: what taking one that is

@@ -34,6 +34,7 @@ void dl_costs_free(dl_costs *costs)
         free(costs->models[m].own);
         free(costs->models[m].factors);
     }
+    dl_costs_free_traces(costs);
     free(costs->models);
     free(costs->ops);
     free(costs->layers);

@@ -113,6 +113,28 @@ typedef enum dl_cost_need {
     DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1 /* exchanges of other numbers of processes */
 } dl_cost_need;
 
+/* Collectives of a traced step, beside all-reduces of gradients, of one kind and size of group. */
+typedef struct dl_traced_collective {
+    char *name;    /* as the program called it: "AlltoAll" */
+    double calls;  /* a step */
+    double bytes;  /* of all of these, of one rank as NCCL counts them; 0: not known */
+    double ns;     /* of the device, waits for other ranks too */
+    int64_t ranks; /* of the group; 0: not known */
+} dl_traced_collective;
+
+/* A trace that costs were taken from: the step that it shows. */
+typedef struct dl_cost_trace {
+    char *file;            /* without its folder; NULL: not given */
+    int64_t ranks, rank;   /* 0, -1: not known */
+    int64_t batch;         /* of that rank */
+    bool allreduces;       /* it exchanges gradients in each step, in mode allreduce of dlsim */
+    dl_value step_ns;      /* mean */
+    dl_value recording_ns; /* that recording is taken to have added to the host's part of a step,
+                               and the costs are without; unknown: nothing */
+    dl_traced_collective *collectives; /* [collective_count] */
+    size_t collective_count;
+} dl_cost_trace;
+
 /* Compute on the GPUs of one of the machine's models, where it has several. */
 typedef struct dl_model_costs {
     struct dl_costs
@@ -209,6 +231,10 @@ typedef struct dl_costs {
     size_t gradient_count;
     dl_noise_set *noise; /* [noise_count], each of other batch and copies */
     size_t noise_count;
+    dl_cost_trace *traces; /* [trace_count] */
+    size_t trace_count;
+    char **notes; /* [note_count] of whoever made the file, a line each */
+    size_t note_count;
     dl_model_costs
         *models; /* [model_count] by the machine's numbers, as sim/scenario/scaling.h sets
                                them; none: all its GPUs are of one model. Not in the file */

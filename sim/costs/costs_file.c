@@ -51,8 +51,8 @@ static dl_status read_machine(dl_costs *costs, const dl_ini *ini, const dl_ini_e
     return DL_OK;
 }
 
-static dl_status numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
-                              int64_t low, int64_t high, int64_t *number, dl_error *err)
+dl_status dl_costs_numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
+                                int64_t low, int64_t high, int64_t *number, dl_error *err)
 {
     size_t length = strlen(prefix);
     dl_error inner = {0};
@@ -68,7 +68,8 @@ static dl_status read_sharing(dl_costs *costs, const dl_ini *ini, const dl_ini_e
                               dl_error *err)
 {
     int64_t copies = 0;
-    dl_status status = numbered_key(ini, entry, "copies_", 1, DL_SHARING_MAX, &copies, err);
+    dl_status status =
+        dl_costs_numbered_key(ini, entry, "copies_", 1, DL_SHARING_MAX, &copies, err);
     if (status != DL_OK) return status;
     return read_value(ini, entry, &costs->sharing[copies], err);
 }
@@ -81,7 +82,8 @@ static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini
     dl_linearity *table = costs->linearity;
     size_t count = costs->linearity_count;
     int64_t above = count > 0 ? table[count - 1].batch : 0;
-    dl_status status = numbered_key(ini, entry, "batch_", above + 1, INT32_MAX, &batch, err);
+    dl_status status =
+        dl_costs_numbered_key(ini, entry, "batch_", above + 1, INT32_MAX, &batch, err);
     if (status != DL_OK) return status;
     if (count == DL_LINEARITY_MAX) {
         return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "more than %d batch sizes",
@@ -204,7 +206,7 @@ static dl_status read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini
     const int64_t next = (int64_t)count + 1;
     int64_t number = 0;
     dl_gradients_ready ready = {0};
-    dl_status status = numbered_key(ini, entry, "ready_", next, next, &number, err);
+    dl_status status = dl_costs_numbered_key(ini, entry, "ready_", next, next, &number, err);
     if (status == DL_OK) status = parse_ready(ini, entry, &ready, err);
     if (status != DL_OK) return status;
     if (count > 0 && (ready.share < costs->gradients[count - 1].share ||
@@ -511,7 +513,7 @@ static dl_status read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_
 {
     int64_t number;
     const int64_t next = (int64_t)costs->exchange_run_count + 1;
-    dl_status status = numbered_key(ini, entry, "run_", next, next, &number, err);
+    dl_status status = dl_costs_numbered_key(ini, entry, "run_", next, next, &number, err);
     dl_noise_series factors = {0};
     if (status == DL_OK) status = append_factors(&factors, ini, entry, err);
     if (status == DL_OK && factors.count != 3 && factors.count != 4) {
@@ -585,8 +587,8 @@ static dl_status finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err)
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-/* Reads the entry into the part of the costs that its row says. */
-static dl_status read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry, dl_error *err)
+dl_status dl_costs_read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry,
+                             dl_error *err)
 {
     const dl_key *key = dl_keys_find(&dl_cost_keys, entry->section, entry->key);
     dl_value *value = (dl_value *)(void *)((char *)part + key->offset);
@@ -610,7 +612,7 @@ static dl_status read_op(dl_costs *costs, const dl_ini *ini, const dl_ini_entry 
         costs->ops[i] = (dl_op_cost){.name = dl_strdup(name)};
         costs->op_count++;
     }
-    return read_into(&costs->ops[i], ini, entry, err);
+    return dl_costs_read_into(&costs->ops[i], ini, entry, err);
 }
 
 static void drop_empty(char **text)
@@ -641,7 +643,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
 {
     if (strncmp(entry->section, "op ", 3) == 0) return read_op(costs, ini, entry, err);
     if (strncmp(entry->section, "layer ", 6) == 0) {
-        return read_into(layer_of(costs, entry), ini, entry, err);
+        return dl_costs_read_into(layer_of(costs, entry), ini, entry, err);
     }
     if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
     if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
@@ -655,6 +657,9 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
         process_exchange_of(entry) != NULL) {
         return read_collective(costs, ini, entry, err);
     }
+    if (strncmp(entry->section, "trace ", strlen("trace ")) == 0)
+        return dl_costs_read_trace(costs, ini, entry, err);
+    if (strcmp(entry->section, "notes") == 0) return dl_costs_read_note(costs, ini, entry, err);
     if (strcmp(entry->section, "gradients") == 0) {
         return read_gradients(costs, ini, entry, err);
     }
@@ -663,7 +668,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
         return read_noise(costs, ini, entry, noise, err);
     }
     const dl_key *key = dl_keys_find(&dl_cost_keys, entry->section, entry->key);
-    return key->owner == DL_COST_SINGLE ? read_into(costs, ini, entry, err) : DL_OK;
+    return key->owner == DL_COST_SINGLE ? dl_costs_read_into(costs, ini, entry, err) : DL_OK;
 }
 
 /* An operation that takes less than no time where it was measured is a slip of the pen. */

@@ -3,6 +3,9 @@
 #ifndef DL_SIM_COSTS_INTERNAL_H
 #define DL_SIM_COSTS_INTERNAL_H
 
+#include <stdio.h>
+
+#include "common/ini.h"
 #include "sim/costs/costs.h"
 
 #define DL_COSTS_SCHEMA 1 /* of files that are read and written */
@@ -13,6 +16,7 @@ typedef enum dl_cost_owner {
     DL_COST_SINGLE, /* dl_costs: a dl_value at the row's offset */
     DL_COST_OP,     /* dl_op_cost, likewise */
     DL_COST_LAYER,  /* dl_layer_cost, likewise */
+    DL_COST_TRACE,  /* dl_cost_trace */
     DL_COST_SERIES  /* read by separate code */
 } dl_cost_owner;
 
@@ -21,5 +25,24 @@ const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key);
 /* The name of an exchange's section, "[collective allreduce 8]" or "[roundtrip 4]", into
  * text[bytes]; returns text. */
 const char *dl_costs_section_text(char *text, size_t bytes, const dl_collective_cost *cost);
+
+/* The number that ends a key, as 3 of ready_3; DL_ERR_NAME if it is none of low to high. */
+dl_status dl_costs_numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
+                                int64_t low, int64_t high, int64_t *number,
+                                dl_error *err) DL_MUST_CHECK;
+
+/* Reads the entry as a value into the part of the costs that its row says. */
+dl_status dl_costs_read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry,
+                             dl_error *err) DL_MUST_CHECK;
+
+/* [trace NUMBER] and [notes] (costs_trace.c). */
+dl_status dl_costs_read_trace(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                              dl_error *err) DL_MUST_CHECK;
+dl_status dl_costs_read_note(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                             dl_error *err) DL_MUST_CHECK;
+/* "key = VALUE"; nothing of one that is not known. */
+void dl_costs_write_line(FILE *out, const char *key, const dl_value *value);
+void dl_costs_write_traces(FILE *out, const dl_costs *costs);
+void dl_costs_free_traces(dl_costs *costs);
 
 #endif

@@ -45,6 +45,8 @@
         KEY(in, key, DL_KEY_OWN, DL_COST_SINGLE, offsetof(dl_costs, member), words), range, \
             .group = need                                                                   \
     }
+#define TRACE(key, kind, member, words) \
+    KEY("trace *", key, kind, DL_COST_TRACE, offsetof(dl_cost_trace, member), words)
 #define QUANTISE(name, kind)                                                            \
     SINGLE("quantise " name, "encode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,     \
            quantise[kind].encode_bytes_per_s,                                           \
@@ -272,6 +274,25 @@ static const dl_key rows[] = {
     SERIES("exchange_runs", "run_*", DL_DIMENSION_PURE, 0, 0,
         "COPY, AVERAGE, UPDATE or COPY, AVERAGE, UPDATE, SHARED",
         "run_1, ...: times of exchange in one run over those of the lines"),
+    {TRACE("file", DL_KEY_TEXT, file, "[trace 1], [trace 2], ...: a trace that the costs are from"),
+         .form = "text"},
+    {TRACE("ranks", DL_KEY_INT64, ranks, "of the traced run"), COUNTS(1e6)},
+    {TRACE("rank", DL_KEY_INT64, rank, "that was traced"), .dimension = DL_DIMENSION_PURE,
+         .low = 0, .high = 1e6},
+    {TRACE("batch", DL_KEY_INT64, batch, "samples of a step of that rank"), COUNTS(INT32_MAX),
+         .required = true},
+    {TRACE("allreduces", DL_KEY_FLAG, allreduces, "its ranks exchange gradients in each step, as "
+         "mode allreduce does"), .fallback = "no"},
+    {TRACE("step_ns", DL_KEY_OWN, step_ns, "its mean step, which dlsim shows beside the one that "
+         "it predicts for as many workers"), TIMES},
+    {TRACE("recording_ns", DL_KEY_OWN, recording_ns, "that recording is taken to have added to the "
+         "host's part of it, and the costs are without; unknown: nothing"), TIMES},
+    SERIES("trace *", "collective_*", DL_DIMENSION_PURE, 0, 0, "NAME, CALLS, BYTES, NS, RANKS",
+        "collective_1, ...: collectives of a step beside the exchange of gradients: calls, bytes "
+        "of one rank as NCCL counts them (0: not known), time on the device with waits for other "
+        "ranks, ranks of their group (0: not known)"),
+    SERIES("notes", "note_*", DL_DIMENSION_PURE, 0, 0, "text",
+        "note_1, ...: what the program that wrote the file noted; results repeat it"),
     SERIES("noise", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "factors_RUN_COPY_LINE: step times over the expected ones, in order"),
     SERIES("noise *", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",

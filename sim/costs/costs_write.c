@@ -11,7 +11,7 @@
 #define NOISE_PER_LINE 12
 #define TEXT_BYTES 180
 
-static void write_line(FILE *out, const char *key, const dl_value *value)
+void dl_costs_write_line(FILE *out, const char *key, const dl_value *value)
 {
     if (!value->known) return;
     fprintf(out, "%s = ", key);
@@ -156,7 +156,7 @@ static void write_machine(FILE *out, const dl_costs *costs)
         if (!value->value.known || value->of_machine > 0) continue;
         if (strcmp(section, value->section) != 0) fprintf(out, "\n[machine %s]\n", value->section);
         section = value->section;
-        write_line(out, value->key->name, &value->value);
+        dl_costs_write_line(out, value->key->name, &value->value);
     }
 }
 
@@ -166,17 +166,18 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
     write_head(out, costs);
     for (size_t i = 0; i < costs->op_count; i++) {
         fprintf(out, "\n[op %s]\n", costs->ops[i].name);
-        write_line(out, "fixed_ns", &costs->ops[i].fixed_ns);
-        write_line(out, "per_sample_ns", &costs->ops[i].per_sample_ns);
-        write_line(out, "flop_per_sample", &costs->ops[i].flop_per_sample);
-        write_line(out, "bytes_per_sample", &costs->ops[i].bytes_per_sample);
+        dl_costs_write_line(out, "fixed_ns", &costs->ops[i].fixed_ns);
+        dl_costs_write_line(out, "per_sample_ns", &costs->ops[i].per_sample_ns);
+        dl_costs_write_line(out, "flop_per_sample", &costs->ops[i].flop_per_sample);
+        dl_costs_write_line(out, "bytes_per_sample", &costs->ops[i].bytes_per_sample);
     }
     for (size_t i = 0; i < costs->layer_count; i++) {
         const dl_layer_cost *layer = &costs->layers[i];
         fprintf(out, "\n[layer %s]\n", layer->name);
-        write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
-        write_line(out, "parameter_bytes", &layer->parameter_bytes);
-        write_line(out, "activation_bytes_per_sample", &layer->activation_bytes_per_sample);
+        dl_costs_write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
+        dl_costs_write_line(out, "parameter_bytes", &layer->parameter_bytes);
+        dl_costs_write_line(out, "activation_bytes_per_sample",
+                            &layer->activation_bytes_per_sample);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_keys.count; i++) {
@@ -185,7 +186,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         if (value == NULL || !value->known) continue;
         if (strcmp(section, key->section) != 0) fprintf(out, "\n[%s]\n", key->section);
         section = key->section;
-        write_line(out, key->name, value);
+        dl_costs_write_line(out, key->name, value);
     }
     write_machine(out, costs);
     bool shared = false;
@@ -194,13 +195,13 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         if (costs->sharing[k].known && !shared) fprintf(out, "\n[sharing]\n");
         shared = shared || costs->sharing[k].known;
         snprintf(key, sizeof key, "copies_%d", k);
-        write_line(out, key, &costs->sharing[k]);
+        dl_costs_write_line(out, key, &costs->sharing[k]);
     }
     if (costs->linearity_count > 0) fprintf(out, "\n[linearity]\n");
     for (size_t i = 0; i < costs->linearity_count; i++) {
         char key[32];
         snprintf(key, sizeof key, "batch_%lld", (long long)costs->linearity[i].batch);
-        write_line(out, key, &costs->linearity[i].factor);
+        dl_costs_write_line(out, key, &costs->linearity[i].factor);
     }
     write_work(out, costs);
     write_gradients(out, costs);
@@ -208,6 +209,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
     write_exchange_runs(out, costs);
     for (size_t i = 0; i < costs->noise_count; i++)
         write_noise(out, &costs->noise[i]);
+    dl_costs_write_traces(out, costs);
 }
 
 static dl_status check_text(const char *path, const char *text, dl_error *err)

@@ -11,6 +11,7 @@
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/report/advise.h"
+#include "sim/report/report.h"
 #include "sim/scenario/without.h"
 
 #define GAINS_SHOWN 2
@@ -193,11 +194,12 @@ static void print_table(FILE *out, const dl_advice *advice)
     if (length) fprintf(out, " %9s", "hours");
     if (length && priced) fprintf(out, " %9s", "USD");
     if (!length && priced) fprintf(out, " %9s", "USD/h");
+    char used[DL_MARKS_BYTES] = "";
     fputs("  settings\n", out);
     for (size_t i = 0; i < advice->best_count; i++) {
         const dl_advised *a = &advice->points[advice->best[i]];
         const dl_row *row = &a->row;
-        char interval[48] = "-";
+        char interval[48] = "-", marks[DL_MARKS_BYTES];
         if (!isnan(row->low_per_s))
             snprintf(interval, sizeof interval, "%.0f to %.0f", row->low_per_s, row->high_per_s);
         fprintf(out, "%4zu %7d %7lld %-10s %10.1f %21s", i + 1, row->point.workers,
@@ -209,13 +211,11 @@ static void print_table(FILE *out, const dl_advice *advice)
         if (length) put_number(out, 9, a->hours < 10 ? "%.3f" : "%.1f", a->hours);
         if (length && priced) put_number(out, 9, "%.2f", a->usd);
         if (!length && priced) put_number(out, 9, "%.2f", a->usd_per_hour);
-        fprintf(out, "  %s%s\n", a->settings, row->extrapolated ? " *" : "");
+        fprintf(out, "  %s%s%s\n", a->settings, dl_report_marks(marks, row)[0] != '\0' ? " " : "",
+                marks);
+        dl_report_marks_of(used, row);
     }
-    for (size_t i = 0; i < advice->best_count; i++) {
-        if (!advice->points[advice->best[i]].row.extrapolated) continue;
-        fputs("* outside of what the costs were measured at\n", out);
-        return;
-    }
+    dl_report_marks_explain(out, used, "", "");
 }
 
 /* "1.18 times the throughput (95 %: 1.10 to 1.27), faster in 40 of 40 draws". */

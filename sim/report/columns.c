@@ -20,6 +20,7 @@ typedef enum group {
     SYNCER,
     FAILURES,
     ABSENCES,
+    TRACED,   /* costs with [trace NUMBER] */
     FITTED,   /* rows that are marked as fitted or contradictory */
     LEFT_OUT, /* --left-out */
     EXPLAINED,
@@ -36,6 +37,9 @@ static const char *const group_titles[GROUPS] = {
     [SYNCER] = "With a syncer (mode `async_average`); empty in rows of other modes",
     [FAILURES] = "With `[failures]`; empty in rows with a syncer",
     [ABSENCES] = "With `[failures] away` or `worker_mtbf_s`",
+    [TRACED] =
+        "Where a cost file has `[trace NUMBER]`; the own point of a trace counts as a fitted "
+        "row",
     [FITTED] = "Where the measured table marks rows as fitted or contradictory",
     [LEFT_OUT] = "With `--left-out`",
     [EXPLAINED] = "With `--explain`, last",
@@ -387,6 +391,13 @@ static const dl_column columns[] = {
        "lost; `applied_frac` of mode `average` is then the part of steps that were not lost"),
     OF(of_row, ABSENCES, dl_row, "worker_away_frac", NULL, mean.away_frac,
        "the part of all workers' time for which they were away"),
+    OF(of_row, TRACED, dl_row, "left_out_collectives_s", "s", left_out_s,
+       "time that the traced step's collectives which the row leaves out took on the device, with "
+       "waits for other ranks; empty: it leaves out none. `+` in tables"),
+    OF(of_row, TRACED, dl_row, "trace_error_frac", NULL, trace_error_frac,
+       "predicted / traced throughput - 1 at the trace's own point, whether or not the scenario "
+       "has it; of several traces the worst; empty where none can be compared, as on another GPU. "
+       "`!` in tables, beyond 10 %"),
     BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed"),
     BY(note_of, FITTED, "measured_note", NULL, NULL),
     BY(left_out_of, LEFT_OUT, "left_out_error_frac", NULL,
@@ -425,6 +436,7 @@ static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_swee
     for (size_t v = 0; v < study->variant_count; v++) {
         has[FAILURES] |= dl_failures_given(&study->variants[v].scenario.failures);
         has[ABSENCES] |= dl_absences_given(&study->variants[v].scenario.absences);
+        has[TRACED] |= study->variants[v].costs.trace_count > 0;
     }
     for (size_t i = 0; i < sweep->row_count; i++) {
         const unsigned options = sweep->rows[i].point.mode->options;

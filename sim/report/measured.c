@@ -10,6 +10,7 @@
 #include "common/csv.h"
 #include "common/names.h"
 #include "common/units.h"
+#include "sim/traced.h"
 
 enum {
     KEY_CORES,
@@ -575,6 +576,23 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     return status;
 }
 
+/* A point that no table has, and that is a trace's own, has the step of that. */
+static void take_traced(dl_measured *point, const dl_variant *variant, const dl_point *of)
+{
+    const dl_cost_trace *trace =
+        point->runs == 0 && point->failed_runs == 0 ? dl_traced_of_point(variant, of) : NULL;
+    if (trace == NULL) return;
+    double *value = point->value;
+    value[DL_MEASURE_STEP_S] = dl_ns_to_s(trace->step_ns.value);
+    if (trace->step_ns.error > 0) value[DL_MEASURE_STEP_S_ERR] = dl_ns_to_s(trace->step_ns.error);
+    derive(value, (double)of->batch);
+    point->runs = 1;
+    point->runs_per_s = dl_calloc(1, sizeof(double), "measured runs");
+    point->runs_per_s[0] = value[DL_MEASURE_PER_S];
+    point->use = DL_USE_FITTED;
+    point->source = dl_strdup(trace->file != NULL ? trace->file : "trace");
+}
+
 dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_error *err)
 {
     dl_measured *all = dl_calloc(study->point_count, sizeof *all, "measured points");
@@ -586,6 +604,11 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
     dl_status status = DL_OK;
     const char *path = study->variants[0].scenario.measured_path; /* of all: it cannot be swept */
     if (path != NULL) status = read_table(all, study, path, err);
+    for (size_t p = 0; p < study->point_count && status == DL_OK; p++) {
+        size_t at = 0;
+        const dl_variant *variant = dl_study_variant(study, p, &at);
+        take_traced(&all[p], variant, &variant->scenario.points[at]);
+    }
     if (status == DL_OK) {
         *measured = all;
     } else {

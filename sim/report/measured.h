@@ -80,8 +80,9 @@ typedef struct dl_measured {
                           known */
 } dl_measured;
 
-/* Reads the study's table into *measured, an array [study->point_count]. Without a table all
- * points have runs = 0. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point),
+/* Reads the study's table into *measured, an array [study->point_count]. A point that it has no
+ * row of and that is the own one of a trace of the costs (sim/traced.h) has the trace's step, as a
+ * fitted row; others have runs = 0. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point),
  * DL_ERR_DATA (no value, several points, rows of one point with several uses), DL_ERR_PARSE,
  * DL_ERR_RANGE. */
 dl_status dl_measured_read(dl_measured **measured, const dl_study *study,

@@ -9,6 +9,7 @@
 #include "common/units.h"
 #include "sim/scenario/keys.h"
 #include "sim/shares.h"
+#include "sim/traced.h"
 #include "sim/workloads/roofline.h"
 
 #define VALUE_BYTES 34
@@ -357,6 +358,143 @@ void dl_study_notes_free(char **notes, size_t count)
     for (size_t i = 0; i < count; i++)
         free(notes[i]);
     free(notes);
+}
+
+/* --- what traces say
+ * --------------------------------------------------------------------- */
+
+/* "rank 3 of 8 (dlrm.json.gz)", "resnet.json.gz" of one rank. */
+static char *name_trace(const dl_cost_trace *trace)
+{
+    const char *file = trace->file != NULL ? trace->file : "a trace";
+    if (trace->ranks < 2) return dl_strdup(file);
+    char rank[32] = "one rank";
+    if (trace->rank >= 0) snprintf(rank, sizeof rank, "rank %lld", (long long)trace->rank);
+    return dl_format("%s of %lld (%s)", rank, (long long)trace->ranks, file);
+}
+
+/* " (recording is taken to have added 9.01 ms to the host's part)". */
+static char *name_recording(const dl_cost_trace *trace)
+{
+    if (!trace->recording_ns.known) return dl_strdup("");
+    return dl_format(" (recording is taken to have added %s to the host's part)",
+                     DL_NS_TEXT(trace->recording_ns.value));
+}
+
+/* The steps of traces of several ranks that the variant cannot be compared with. */
+static void add_other_step(note_list *list, const dl_variant *variant)
+{
+    for (size_t i = 0; i < variant->costs.trace_count; i++) {
+        const dl_cost_trace *trace = &variant->costs.traces[i];
+        if (trace->ranks < 2 || !trace->step_ns.known) continue;
+        char *name = name_trace(trace);
+        add(list,
+            dl_format("%s is of %s, where a step of %lld samples a rank took %s: not compared "
+                      "here, as the GPUs or the exchange are others",
+                      file_of(&variant->costs), name, (long long)trace->batch,
+                      DL_NS_TEXT(trace->step_ns.value)));
+        free(name);
+    }
+}
+
+/* The step of the trace whose own point is predicted worst, beside the prediction. */
+static void add_own_step(note_list *list, const dl_variant *variant)
+{
+    double error_frac;
+    const dl_cost_trace *trace = dl_traced_worst(variant, &error_frac);
+    if (trace == NULL) {
+        add_other_step(list, variant);
+        return;
+    }
+    char *name = name_trace(trace), *recording = name_recording(trace);
+    const double traced_ns = trace->step_ns.value;
+    const char *why =
+        error_frac > DL_TRACED_CONTRADICTS
+            ? ". What is in the trace's step and not in the predicted one is missing in all rows "
+              "with !: waits for other ranks, links slower than the machine file's (dlcal info "
+              "shows the rates of the trace's collectives), collectives that are left out"
+        : error_frac < -DL_TRACED_CONTRADICTS
+            ? ". Rows with ! are too slow by as much: exchange may take less than is assumed"
+            : "";
+    add(list, dl_format("%s is of %s, where a step took %s%s; predicted there are %s, samples/s "
+                        "%+.1f %%%s",
+                        file_of(&variant->costs), name, DL_NS_TEXT(traced_ns), recording,
+                        DL_NS_TEXT(traced_ns / (1 + error_frac)), 100 * error_frac, why));
+    free(name);
+    free(recording);
+}
+
+/* "7 AlltoAll (80.5 MB, 21.0 ms)". */
+static char *list_collectives(const dl_cost_trace *trace)
+{
+    char *list = NULL;
+    for (size_t i = 0; i < trace->collective_count; i++) {
+        const dl_traced_collective *c = &trace->collectives[i];
+        char *one =
+            dl_format("%.3g %s (%s, %s)", c->calls, c->name,
+                      c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
+        dl_join(&list, ", ", one);
+        free(one);
+    }
+    return list;
+}
+
+/* The collectives that rows of the variant leave out, with the step of its row with most workers
+ * that it has at most. */
+static void add_left_out(note_list *list, const dl_variant *variant, const dl_row *row)
+{
+    for (size_t i = 0; i < variant->costs.trace_count; i++) {
+        const dl_cost_trace *trace = &variant->costs.traces[i];
+        if (trace->collective_count == 0) continue;
+        char *collectives = list_collectives(trace), *name = name_trace(trace);
+        const double step_s = row->mean.step_mean_s;
+        add(list,
+            dl_format("rows with + leave out collectives of %s's step: %s, %.0f %% of the %s "
+                      "that it took, waits for other ranks among them. If none of it "
+                      "overlaps computing, a step with %d workers takes %s in place of %s",
+                      name, collectives, 100 * dl_s_to_ns(row->left_out_s) / trace->step_ns.value,
+                      DL_NS_TEXT(trace->step_ns.value), row->point.workers,
+                      DL_NS_TEXT(dl_s_to_ns(step_s + row->left_out_s)),
+                      DL_NS_TEXT(dl_s_to_ns(step_s))));
+        free(collectives);
+        free(name);
+    }
+}
+
+/* Of the variant that leaves some out, with most workers; NULL: none does. */
+static const dl_row *largest_left_out(const dl_sweep *sweep, size_t variant)
+{
+    const dl_row *largest = NULL;
+    for (size_t r = 0; r < sweep->row_count; r++) {
+        const dl_row *row = &sweep->rows[r];
+        if (row->variant != variant || row->error != NULL || isnan(row->left_out_s)) continue;
+        if (largest == NULL || row->point.workers > largest->point.workers) largest = row;
+    }
+    return largest;
+}
+
+char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count)
+{
+    note_list list = {0};
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_row *row = largest_left_out(sweep, v);
+        add_own_step(&list, &study->variants[v]);
+        if (row != NULL) add_left_out(&list, &study->variants[v], row);
+    }
+    *count = list.count;
+    return list.notes;
+}
+
+char **dl_file_notes(const dl_study *study, size_t *count)
+{
+    note_list list = {0};
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_costs *costs = &study->variants[v].costs;
+        for (size_t i = 0; i < costs->note_count; i++)
+            add(&list, dl_format("%s: %s", file_of(costs), costs->notes[i]));
+    }
+    *count = list.count;
+    return list.notes;
 }
 
 /* --- defaults that decided

@@ -10,6 +10,13 @@
 char **dl_study_notes(const dl_study *study, size_t *count);
 void dl_study_notes_free(char **notes, size_t count);
 
+/* What the traces that the costs are from say beside the rows (sim/traced.h): their own steps, the
+ * collectives that are left out. Likewise; dl_study_notes_free. */
+char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count);
+
+/* Notes that the cost files of the study hold, each once, "FILE: text". Likewise. */
+char **dl_file_notes(const dl_study *study, size_t *count);
+
 /* A default that limited some rows, by the part of the workers' time that shows it. Of [input]
  * cores, loaders, prefetch and rates of storage also a value that the scenario gives. */
 typedef struct dl_deciding_default {

@@ -216,7 +216,8 @@ static dl_status put_figures(const page *p, dl_error *err)
 
 /* Which columns a table of all rows has. */
 typedef struct shown {
-    bool cores, interval, staleness, compare, left_out, extrapolated;
+    bool cores, interval, staleness, compare, left_out;
+    char marks[DL_MARKS_BYTES];
 } shown;
 
 static shown columns_of(const page *p)
@@ -229,7 +230,7 @@ static shown columns_of(const page *p)
         s.staleness |= row->point.mode->staleness == DL_MODE_STALENESS_SOME;
         s.compare |= is_measured(&p->measured[i]);
         s.left_out |= !isnan(p->measured[i].left_out_frac);
-        s.extrapolated |= row->extrapolated;
+        dl_report_marks_of(s.marks, row);
     }
     return s;
 }
@@ -284,17 +285,19 @@ static void put_row(const page *p, dl_html_table *table, size_t i)
     const bool stale = row->point.mode->staleness == DL_MODE_STALENESS_SOME;
     char mode[DL_REPORT_OPTIONS_BYTES + 64], step[32], rate[32], low[32], high[32];
     char measured_step[32], measured_rate[32], error[32], left_out[32], runs[32] = "";
+    char own[DL_MARKS_BYTES], marks[DL_MARKS_BYTES + 1] = "";
     if (m->runs > 1) snprintf(runs, sizeof runs, " (%d runs)", m->runs);
+    if (dl_report_marks(own, row)[0] != '\0') snprintf(marks, sizeof marks, " %s", own);
     dl_html_row(table, is_measured(m) ? dl_measured_use_names[m->use] : NULL,
                 "%d\t%.0f\t%lld\t%s\t%s\t%s%s\t%s%s%s\t%.3g\t%.2f\t%s\t%s\t%s\t%s\t%s%s",
                 row->point.workers, cores_of(row), (long long)row->point.batch,
                 mode_text(mode, sizeof mode, p, row),
                 row->error != NULL ? row->error
                                    : time_text(step, sizeof step, row->mean.step_mean_s),
-                rate_text(rate, sizeof rate, row->mean.throughput_per_s),
-                row->extrapolated ? " *" : "", rate_text(low, sizeof low, row->low_per_s),
-                isnan(row->low_per_s) ? "" : " to ", rate_text(high, sizeof high, row->high_per_s),
-                row->speedup, stale ? row->staleness_mean : (double)NAN,
+                rate_text(rate, sizeof rate, row->mean.throughput_per_s), marks,
+                rate_text(low, sizeof low, row->low_per_s), isnan(row->low_per_s) ? "" : " to ",
+                rate_text(high, sizeof high, row->high_per_s), row->speedup,
+                stale ? row->staleness_mean : (double)NAN,
                 m->use == DL_USE_ERROR
                     ? "error"
                     : time_text(measured_step, sizeof measured_step, measured_step_s(row, m)),
@@ -334,9 +337,7 @@ static void put_results(const page *p)
     dl_html_table_end(&table);
     free(caption);
     if (closed) fputs("</details>\n", p->out);
-    if (s.extrapolated) {
-        fputs("<p class=\"remarks\">* outside of what the costs were measured at</p>\n", p->out);
-    }
+    dl_report_marks_explain(p->out, s.marks, "<p class=\"remarks\">", "</p>");
 }
 
 static void put_parts(const page *p)

@@ -63,6 +63,14 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     for (size_t i = 0; i < count; i++)
         dl_csv_comment(writer, "note: %s", notes[i]);
     dl_study_notes_free(notes, count);
+    notes = dl_traced_notes(study, sweep, &count);
+    for (size_t i = 0; i < count; i++)
+        dl_csv_comment(writer, "note: %s", notes[i]);
+    dl_study_notes_free(notes, count);
+    notes = dl_file_notes(study, &count);
+    for (size_t i = 0; i < count; i++)
+        dl_csv_comment(writer, "note: %s", notes[i]);
+    dl_study_notes_free(notes, count);
     dl_report_assumed_head(writer, study, sweep);
     char *is_short = dl_report_short_note(sweep);
     if (is_short != NULL) dl_csv_comment(writer, "note: %s", is_short);

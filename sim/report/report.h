@@ -72,6 +72,17 @@ double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
  * mode; "" if nothing. In text[bytes]. */
 void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row);
 
+/* What marks the row in tables: '*' where it is extrapolated, '+' where it leaves out collectives
+ * of the trace that its costs are from, '!' where these contradict that trace; "" for none. */
+#define DL_MARKS_BYTES 8
+const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row);
+
+/* Adds the row's marks to those that are used. */
+void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row);
+
+/* Prints what the marks that are used mean, a line each between `before` and `after`. */
+void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after);
+
 /* The part of a row's time in which its workers wait: on a GPU for input, too; a core makes that
  * itself. */
 double dl_report_waiting_frac(const dl_row *row);

@@ -10,6 +10,7 @@
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
+#include "sim/traced.h"
 
 #define OPTIONS_WIDTH 16 /* at least */
 #define SYNC_WIDTH 11    /* at least */
@@ -77,6 +78,44 @@ typedef struct table_style {
     bool compare, input;
 } table_style;
 
+/* The marks in their order, and what they mean. */
+static const struct {
+    char mark;
+    const char *meaning;
+} meanings[] = {{'*', "outside of what the costs were measured at"},
+                {'+', "leaves out collectives of the traced step: see the note"},
+                {'!', "the costs contradict the trace that they are from: see the note"}};
+_Static_assert(DL_LENGTH(meanings) < DL_MARKS_BYTES, "more marks than there is room for");
+
+const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row)
+{
+    const bool is[] = {row->extrapolated, !isnan(row->left_out_s),
+                       row->point.workers > 1 &&
+                           fabs(row->trace_error_frac) > DL_TRACED_CONTRADICTS};
+    size_t count = 0;
+    for (size_t m = 0; m < DL_LENGTH(meanings) && row->error == NULL; m++)
+        if (is[m]) text[count++] = meanings[m].mark;
+    text[count] = '\0';
+    return text;
+}
+
+void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after)
+{
+    for (size_t m = 0; m < DL_LENGTH(meanings); m++)
+        if (strchr(used, meanings[m].mark) != NULL)
+            fprintf(out, "%s%c %s%s\n", before, meanings[m].mark, meanings[m].meaning, after);
+}
+
+void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row)
+{
+    char own[DL_MARKS_BYTES];
+    for (const char *c = dl_report_marks(own, row); *c != '\0'; c++) {
+        if (strchr(used, *c) != NULL) continue;
+        used[strlen(used) + 1] = '\0';
+        used[strlen(used)] = *c;
+    }
+}
+
 double dl_report_waiting_frac(const dl_row *row)
 {
     const double *part = row->mean.part_frac;
@@ -117,7 +156,9 @@ static void print_row(FILE *out, const table_style *style, const dl_row *row,
         print_number(out, 7, 1, 100 * dl_report_error_frac(row, measured));
         print_number(out, 9, 2, measured->value[DL_MEASURE_STALENESS_MEAN]);
     }
-    fprintf(out, "%s\n", row->extrapolated ? "  *" : "");
+    char marks[DL_MARKS_BYTES];
+    dl_report_marks(marks, row);
+    fprintf(out, "%s%s\n", marks[0] != '\0' ? "  " : "", marks);
 }
 
 /* "0.50 1.94", the workers' means; nothing for NULL. */
@@ -339,7 +380,11 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t count = 0;
     char text[DL_DECIDING_TEXT_BYTES];
-    char **notes = dl_study_notes(study, &count);
+    char **notes = dl_traced_notes(study, sweep, &count);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s\n", notes[i]);
+    dl_study_notes_free(notes, count);
+    notes = dl_study_notes(study, &count);
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s\n", notes[i]);
     dl_study_notes_free(notes, count);
@@ -382,11 +427,12 @@ static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured)
 {
-    bool compare = false, failed = false, extrapolated = false, input = false;
+    char used[DL_MARKS_BYTES] = "";
+    bool compare = false, failed = false, input = false;
     for (size_t i = 0; i < sweep->row_count; i++) {
         compare |= measured[i].runs > 0;
         failed |= measured[i].failed_runs > 0;
-        extrapolated |= sweep->rows[i].extrapolated;
+        dl_report_marks_of(used, &sweep->rows[i]);
         input |= sweep->rows[i].mean.part_frac[DL_PART_INPUT] >= DL_DECIDING_FRAC;
     }
     const table_style style = {study, sync_width(sweep, SYNC_WIDTH), options_width(study, sweep),
@@ -403,7 +449,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     if (input && study->variants[0].scenario.gpu != NULL) {
         fprintf(out, "wait %% includes GPUs waiting for input, which input %% shows\n");
     }
-    if (extrapolated) fprintf(out, "* outside of what the costs were measured at\n");
+    dl_report_marks_explain(out, used, "", "");
     print_splits(out, study, sweep);
     print_outer_steps(out, study, sweep);
     print_merges(out, study, sweep);

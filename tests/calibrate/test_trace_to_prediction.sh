@@ -80,6 +80,20 @@ predict "12 points" plain.ini
 awk -v with="$(step ddp.csv 8 allreduce)" -v without="$(step plain.csv 8 allreduce)" \
     'BEGIN { exit !(with < without) }' || fail "overlap does not pay"
 
+# The step that the trace itself shows, 7.1 ms, beside its own point, and its notes in the results.
+tested=$dlsim expect 0 "4507.0     1.1" --costs v100.ini --machine dgx1_v100 --workers 1,2 -o own.csv
+tested=$dlsim expect 0 "v100.ini is of v100.json, where a step took 7.10 ms" \
+    --costs v100.ini --machine dgx1_v100 --workers 1,2 -o own.csv
+grep -q '^# note: v100.ini: one batch size' own.csv || fail "no note of the cost file in the results"
+tested=$dlsim expect 0 "2 points" --costs v100.ini --machine dgx_h100 --workers 1,2 -o other.csv
+traced() { # of each row: measured step, error of the trace's own point, collectives left out
+    awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
+        { printf "%.4g;%.3g;%s ", $c["measured_step_s"], $c["trace_error_frac"],
+          $c["left_out_collectives_s"] }' "$1"
+}
+[ "$(traced own.csv)" = "0.0071;0.0114; 0;0.0114; " ] || fail "the trace's own point: $(traced own.csv)"
+[ "$(traced other.csv)" = "0;0; 0;0; " ] || fail "another GPU's: $(traced other.csv)"
+
 # A host that takes longer to launch a step, 9 ms, than an H100 to compute it.
 sed 's/^per_worker_ns = .*/per_worker_ns = 9000000, n = 5, measured/' ddp.ini >host.ini
 predict "the host bounds steps: launching one takes it 9.00 ms" host.ini
@@ -92,7 +106,8 @@ cp v100.json run/9.json
 echo other >run/summary.txt
 tested=$dlcal expect 0 "run: 32 samples" costs run --batch 32 -o run.ini
 tested=$dlcal expect 0 "run/9.json" info run
-diff <(sed 1d v100.ini) <(sed 1d run.ini) >/dev/null || fail "the costs of a folder are others: $(diff v100.ini run.ini)"
+same() { sed -e 1d -e '/^file = /d' "$1"; } # but for the name of the trace
+diff <(same v100.ini) <(same run.ini) >/dev/null || fail "the costs of a folder are others: $(diff v100.ini run.ini)"
 cp v100.json run/10.json
 tested=$dlcal expect 1 "2 training processes, but costs come from one: give one of run/10.json, run/9.json" \
     costs run --batch 32 -o run.ini

@@ -31,11 +31,8 @@ const char *dl_loss_name(dl_loss loss)
     return (unsigned)loss < DL_LOSS_END ? loss_texts[loss].name : "unknown";
 }
 
-/* Rank and ranks, by the meta keys that the launcher's variables fill, else by the communicator
- * with the most ranks. A process that has several ranks of it (one per device) is none of them. */
-static void find_rank(dl_activity_summary *summary)
+void dl_trace_find_rank(const dl_trace *trace, int64_t *rank, int64_t *ranks)
 {
-    const dl_trace *trace = summary->trace;
     const dl_activity *largest = NULL;
     bool several = false;
     for (size_t i = 0; i < trace->activity_count; i++) {
@@ -48,14 +45,10 @@ static void find_rank(dl_activity_summary *summary)
             several = true;
         }
     }
-    const char *rank = dl_trace_meta_text(trace, "rank");
-    if (rank[0] == '\0' && largest != NULL && !several) {
-        summary->rank = dl_format("%" PRIu32, largest->peer);
-        summary->world_size = dl_format("%" PRIu32, largest->count);
-    } else {
-        summary->rank = dl_strdup(rank);
-        summary->world_size = dl_strdup(dl_trace_meta_text(trace, "world_size"));
-    }
+    const bool told = largest != NULL && !several;
+    *rank = dl_trace_meta_int(trace, "rank", 0, INT32_MAX, told ? (int64_t)largest->peer : -1);
+    *ranks =
+        dl_trace_meta_int(trace, "world_size", 1, INT32_MAX, told ? (int64_t)largest->count : 0);
 }
 
 DL_ORDER(by_kernel_total, dl_kernel_summary, DL_BY_DESCENDING(total_ns), DL_BY_TEXT(name));
@@ -368,7 +361,10 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
     summary->host = dl_trace_meta_text(trace, "host");
     summary->pid = dl_trace_meta_text(trace, "pid");
     summary->command = dl_trace_meta_text(trace, "command");
-    find_rank(summary);
+    int64_t rank, ranks;
+    dl_trace_find_rank(trace, &rank, &ranks);
+    summary->rank = rank >= 0 ? dl_format("%" PRId64, rank) : dl_strdup("");
+    summary->world_size = ranks > 0 ? dl_format("%" PRId64, ranks) : dl_strdup("");
     read_capture(summary);
     sum_devices(summary, classes, &launches, steps);
     const dl_step_line *on_cores = find_line(steps, DL_NO_DEVICE);

@@ -228,9 +228,8 @@ typedef struct dl_capture_knowledge {
 typedef struct dl_activity_summary {
     const dl_trace *trace;
     const char *host, *pid, *command; /* borrowed; "" = unknown */
-    char *rank, *world_size; /* owned; of the trace's meta, else of its largest communicator; "" =
-                                unknown */
-    dl_device_summary *devices; /* [device_count] by number */
+    char *rank, *world_size;          /* owned; dl_trace_find_rank; "" = unknown */
+    dl_device_summary *devices;       /* [device_count] by number */
     size_t device_count;
     dl_collectives collectives;
     dl_host_steps host_steps;
@@ -241,6 +240,11 @@ typedef struct dl_activity_summary {
     dl_capture_knowledge capture;
     dl_notes warnings;
 } dl_activity_summary;
+
+/* Rank and ranks, by the meta keys that the launcher's variables fill, else by the communicator with
+ * the most ranks; -1 and 0: not known. A process that has several ranks of it (one per device) is
+ * none of them. */
+void dl_trace_find_rank(const dl_trace *trace, int64_t *rank, int64_t *ranks);
 
 /* Summarises the activities of `trace` (fewer than 2^32); zero `summary` before. `steps` (may be
  * NULL: not looked for) are those of the same activities. Never fails: what is missing becomes a

@@ -1,0 +1,129 @@
+#include "sim/traced.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/units.h"
+#include "sim/run.h"
+
+#define STEPS 40 /* of a simulation of a trace's own point */
+
+static bool is_known_trace(const dl_cost_trace *trace)
+{
+    return trace->ranks > 0 && trace->step_ns.known && trace->step_ns.value > 0;
+}
+
+/* Whether exchange and computing are those of the traced program, with its workers on such GPUs or
+ * cores. One rank exchanges nothing. */
+static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
+{
+    const dl_scenario *s = &variant->scenario;
+    const dl_costs *costs = &variant->costs;
+    const dl_gpu_options *gpu = s->gpu;
+    if (s->without != 0 || s->slow_count > 0 || s->parameter_bytes > 0 ||
+        s->compression.kind != DL_COMPRESS_NONE || costs->device == NULL)
+        return false;
+    if (gpu == NULL) return costs->cores > 0;
+    if (variant->scaling.differs || variant->scaling.scaled || costs->model_count > 0) return false;
+    return trace->ranks == 1 ||
+           (gpu->overlap == costs->overlap && gpu->sharded == DL_SHARDED_NONE && !gpu->on_hosts);
+}
+
+/* The point of a trace, whether or not the scenario has it. */
+static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
+{
+    dl_point own = {.cores =
+                        variant->scenario.gpu != NULL ? DL_CORES_GPU : (int)variant->costs.cores,
+                    .workers = (int)trace->ranks,
+                    .batch = trace->ranks * trace->batch,
+                    .mode = &dl_mode_allreduce};
+    for (int o = 0; o < DL_SYNC_SWEPT; o++)
+        own.option[o] = dl_sync_options[o].fallback;
+    return own;
+}
+
+static bool is_own(const dl_point *point, const dl_point *own)
+{
+    const bool alone = own->workers == 1 && point->mode == &dl_mode_none;
+    return point->cores == own->cores && point->workers == own->workers &&
+           point->batch == own->batch && (point->mode == own->mode || alone) &&
+           point->gpu_count == 0 && !dl_point_is_split(point) &&
+           point->option[DL_SYNC_ACCUMULATE] == own->option[DL_SYNC_ACCUMULATE] &&
+           point->option[DL_SYNC_LAG] == own->option[DL_SYNC_LAG];
+}
+
+/* Whether dlsim has a point of what the traced ranks did. */
+static bool has_point(const dl_cost_trace *trace)
+{
+    return is_known_trace(trace) && (trace->ranks == 1 || trace->allreduces);
+}
+
+const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_point *point)
+{
+    for (size_t i = 0; i < variant->costs.trace_count; i++) {
+        const dl_cost_trace *trace = &variant->costs.traces[i];
+        const dl_point own = own_point(variant, trace);
+        if (has_point(trace) && is_as_traced(variant, trace) && is_own(point, &own)) return trace;
+    }
+    return NULL;
+}
+
+/* Whether the machine has room for the point, and the costs what it needs. */
+static bool can_run(const dl_variant *variant, const dl_point *own)
+{
+    const dl_scenario *s = &variant->scenario;
+    const dl_gpu_memory memory = dl_run_memory(s, &variant->costs, own);
+    if (s->gpu != NULL && dl_gpu_options_count(s->gpu) < own->workers) return false;
+    if (memory.needs_bytes > memory.has_bytes) return false;
+    char *missing = dl_costs_missing(&variant->costs, dl_run_needs(s, &variant->costs, own));
+    const bool has_all = missing == NULL;
+    free(missing);
+    return has_all;
+}
+
+double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace)
+{
+    const dl_point own = own_point(variant, trace);
+    if (!has_point(trace) || !is_as_traced(variant, trace) || !can_run(variant, &own))
+        return (double)NAN;
+    dl_scenario few = variant->scenario;
+    few.noise = DL_NOISE_NONE;
+    few.steps = few.steps < STEPS ? few.steps : STEPS;
+    few.warmup = 0;
+    const dl_run_config config = {.scenario = &few, .costs = &variant->costs, .point = &own};
+    dl_run_result result = {0};
+    dl_error ignored = {0};
+    const dl_status status = dl_run(&config, &result, &ignored);
+    const double step_s = status == DL_OK ? result.step_mean_s : (double)NAN;
+    dl_run_result_free(&result);
+    return step_s;
+}
+
+const dl_cost_trace *dl_traced_worst(const dl_variant *variant, double *error_frac)
+{
+    const dl_cost_trace *worst = NULL;
+    *error_frac = (double)NAN;
+    for (size_t i = 0; i < variant->costs.trace_count; i++) {
+        const dl_cost_trace *trace = &variant->costs.traces[i];
+        const double step_s = dl_traced_step_s(variant, trace);
+        if (!(step_s > 0)) continue;
+        const double error = dl_ns_to_s(trace->step_ns.value) / step_s - 1;
+        if (worst != NULL && fabs(error) <= fabs(*error_frac)) continue;
+        worst = trace;
+        *error_frac = error;
+    }
+    return worst;
+}
+
+double dl_traced_left_out_s(const dl_variant *variant, const dl_point *point)
+{
+    double most_ns = 0;
+    for (size_t i = 0; i < variant->costs.trace_count && point->workers > 1; i++) {
+        const dl_cost_trace *trace = &variant->costs.traces[i];
+        double ns = 0;
+        for (size_t c = 0; c < trace->collective_count; c++)
+            ns += trace->collectives[c].ns;
+        most_ns = fmax(most_ns, ns);
+    }
+    return most_ns > 0 ? dl_ns_to_s(most_ns) : (double)NAN;
+}

@@ -1,0 +1,140 @@
+/* What the traces of a cost file say of points. */
+#include "sim/traced.h"
+
+#include "tests/gpu_fixture.h"
+
+#include "sim/report/measured.h"
+
+#define DEVICE(name) "device = " name "\n"
+
+/* A step of 1.1 ms; its trace, of `ranks`, took 1.375 ms. */
+#define COSTS(device, rest)                                                               \
+    "[costs]\nschema = 1\nparameter_bytes = 80000\n" device FIXTURE_PASSES FIXTURE_UPDATE \
+        FIXTURE_FREE_DISPATCH rest
+#define TRACE(ranks)                                                                       \
+    "[trace 1]\nfile = t.json\nranks = " ranks "\nbatch = 2\nallreduces = yes\nstep_ns = " \
+                                               "1375000\n"
+
+typedef struct made {
+    dl_scenario scenario;
+    dl_costs costs;
+    dl_variant variant;
+    dl_study study;
+} made;
+
+static void make(made *m, const char *costs, const char *points, const char *rest)
+{
+    char path[64];
+    snprintf(path, sizeof path, "traced_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    m->costs = fixture_costs(costs);
+    m->scenario = fixture_scenario("[scenario]\nsteps = 30\n[machine]\nfile = %s\n%s"
+                                   "[workload]\ncosts = c\nbatch_per_worker = 2\n%s",
+                                   path, points, rest);
+    unlink(path);
+    m->study = fixture_study(&m->variant, &m->scenario, &m->costs);
+}
+
+static void free_made(made *m)
+{
+    dl_scenario_free(&m->scenario);
+    dl_costs_free(&m->costs);
+}
+
+/* Workers 1, 2, 4 with allreduce, then with average: only two that reduce are the trace's. */
+static void the_point_of_a_trace_has_its_step(void **state)
+{
+    (void)state;
+    made m;
+    dl_measured *measured = NULL;
+    make(&m, COSTS(DEVICE("g"), TRACE("2")), "workers = 1, 2, 4\n",
+         "[sync]\nmode = allreduce, average\ninterval = 1\n");
+    assert_int_equal(dl_measured_read(&measured, &m.study, NULL), DL_OK);
+    for (size_t p = 0; p < m.study.point_count; p++) {
+        const dl_point *point = &m.scenario.points[p];
+        const bool own = point->workers == 2 && point->mode == &dl_mode_allreduce;
+        assert_int_equal(measured[p].runs, own);
+        if (!own) continue;
+        assert_near(measured[p].value[DL_MEASURE_STEP_S], 1.375e-3, 1e-12);
+        assert_near(measured[p].value[DL_MEASURE_PER_S], 4 / 1.375e-3, 1e-9);
+        assert_int_equal(measured[p].use, DL_USE_FITTED);
+        assert_string_equal(measured[p].source, "t.json");
+    }
+    dl_measured_free(measured, m.study.point_count);
+    free_made(&m);
+}
+
+/* Of the trace's two workers, whether the point is its own. */
+static bool is_own(const char *costs, const char *rest)
+{
+    made m;
+    make(&m, costs, "workers = 2\n", rest);
+    const bool own = dl_traced_of_point(&m.variant, &m.scenario.points[0]) != NULL;
+    free_made(&m);
+    return own;
+}
+
+static void other_settings_are_not_its_own(void **state)
+{
+    (void)state;
+    static const char reduce[] = "[sync]\nmode = allreduce\n";
+    const char *const of_g = COSTS(DEVICE("g"), TRACE("2"));
+    assert_true(is_own(of_g, reduce));
+    assert_false(is_own(COSTS(DEVICE("g"), TRACE("4")), reduce));
+    assert_false(is_own(COSTS("", TRACE("2")), reduce)); /* of which GPU is not known */
+    assert_false(is_own(of_g, "[sync]\nmode = none\n"));
+    assert_false(is_own(of_g, "[sync]\nmode = ps\n"));
+    assert_false(is_own(of_g, "[sync]\nmode = allreduce\naccumulate = 2\n"));
+    assert_false(is_own(of_g, "[exchange]\ncompress = fp16\n[sync]\nmode = allreduce\n"));
+    assert_false(is_own(of_g, "[exchange]\noverlap = yes\n[sync]\nmode = allreduce\n"));
+    assert_false(is_own(of_g, "[exchange]\nsharded = optimizer\n[sync]\nmode = allreduce\n"));
+    assert_false(is_own(of_g, "[noise]\nslow = 1:2\n[sync]\nmode = allreduce\n"));
+}
+
+/* The simulated step is 1 + 0.1 ms and an all-reduce of 80 kB between two GPUs of a switch: 2 (0.2 us +
+ * 40 kB / 10 GB/s) = 8.4 us. 1.375 / 1.1084 - 1 = 0.2405 too fast, also where the scenario has
+ * other points; with 16 ranks the machine has no such point. */
+static void the_own_step_is_predicted_where_no_row_has_it(void **state)
+{
+    (void)state;
+    made m;
+    double error;
+    make(&m, COSTS(DEVICE("g"), TRACE("2")), "workers = 4\n", "[sync]\nmode = average\n");
+    assert_near(dl_traced_step_s(&m.variant, &m.costs.traces[0]), 1.1084e-3, 1e-6);
+    assert_ptr_equal(dl_traced_worst(&m.variant, &error), &m.costs.traces[0]);
+    assert_near(error, 1.375 / 1.1084 - 1, 1e-3);
+    free_made(&m);
+    make(&m, COSTS(DEVICE("g"), TRACE("16")), "workers = 4\n", "[sync]\nmode = average\n");
+    assert_null(dl_traced_worst(&m.variant, &error));
+    assert_true(isnan(error));
+    free_made(&m);
+}
+
+/* Of two traces the one that has more: 0.3 ms. One worker has no collectives. */
+static void collectives_that_are_left_out_are_told(void **state)
+{
+    (void)state;
+    made m;
+    make(&m,
+         COSTS(DEVICE("g"), TRACE("2") "collective_1 = AlltoAll, 7, 1000, 1e5, 2\n"
+                                       "collective_2 = Gather, 1, 0, 2e5, 2\n"
+                                       "[trace 2]\nbatch = 4\ncollective_1 = Send, 1, 1, 1e5, 2\n"),
+         "workers = 1, 2\n", "[sync]\nmode = allreduce\n");
+    assert_true(isnan(dl_traced_left_out_s(&m.variant, &m.scenario.points[0])));
+    assert_near(dl_traced_left_out_s(&m.variant, &m.scenario.points[1]), 3e-4, 1e-15);
+    free_made(&m);
+    make(&m, COSTS(DEVICE("g"), TRACE("2")), "workers = 2\n", "[sync]\nmode = allreduce\n");
+    assert_true(isnan(dl_traced_left_out_s(&m.variant, &m.scenario.points[0])));
+    free_made(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_point_of_a_trace_has_its_step),
+        cmocka_unit_test(other_settings_are_not_its_own),
+        cmocka_unit_test(the_own_step_is_predicted_where_no_row_has_it),
+        cmocka_unit_test(collectives_that_are_left_out_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
