@@ -218,43 +218,15 @@ static void add_shares(note_list *list, const dl_variant *variant)
     free(models);
 }
 
-/* How much longer a step takes than in fp16, where fp32 was taken and the GPU has both. */
-static double gain_of_fp16(const dl_gpu_model *gpu, const dl_architecture *network, double batch)
+/* What is exchanged does not follow from the arithmetic. */
+static void add_arithmetic(note_list *list, dl_arithmetic arithmetic)
 {
-    const dl_optimizer_kind optimizer = DL_SGD; /* the same for both */
-    dl_roofline full = {0}, half = {0};
-    const dl_efficiency *in_full = dl_efficiency_of(gpu->name, network->class, DL_FP32);
-    const dl_efficiency *in_half = dl_efficiency_of(gpu->name, network->class, DL_FP16);
-    if (dl_roofline_of(gpu, DL_FP32, in_full, &full, NULL) != DL_OK ||
-        dl_roofline_of(gpu, DL_FP16, in_half, &half, NULL) != DL_OK)
-        return 1;
-    return dl_roofline_step_ns(&full, network, optimizer, batch) /
-           dl_roofline_step_ns(&half, network, optimizer, batch);
-}
-
-static void add_arithmetic(note_list *list, const dl_scenario *scenario, const dl_gpu_model *gpu,
-                           const dl_architecture *network)
-{
-    const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
-    const dl_point *point = &scenario->points[0];
-    if (arithmetic >= DL_FP16) {
-        add(list,
-            dl_format("arithmetic %s is PyTorch's autocast%s: parameters, gradients and the "
-                      "optimizer's state stay fp32, and so is what is exchanged ([exchange] "
-                      "compress = fp16: half of the bytes)",
-                      dl_arithmetic_names[arithmetic],
-                      arithmetic == DL_FP8 ? " with Transformer Engine's linear layers" : ""));
-    }
-    if (scenario->arithmetic > 0 || arithmetic != DL_FP32) return;
-    const double gain = gain_of_fp16(gpu, network, (double)point->batch / (double)point->workers);
-    if (gain > 1) {
-        add(list,
-            dl_format("arithmetic is fp32, as %s has no %s; fp16 would make computing %.2g "
-                      "times as fast ([workload] arithmetic = fp16)",
-                      gpu->name,
-                      network->class == DL_MODEL_TRANSFORMER ? "bf16" : "tf32 for convolutions",
-                      gain));
-    }
+    if (arithmetic < DL_FP16) return;
+    add(list, dl_format("arithmetic %s is PyTorch's autocast%s: parameters, gradients and the "
+                        "optimizer's state stay fp32, and so is what is exchanged ([exchange] "
+                        "compress = fp16: half of the bytes)",
+                        dl_arithmetic_names[arithmetic],
+                        arithmetic == DL_FP8 ? " with Transformer Engine's linear layers" : ""));
 }
 
 static void add_estimate(note_list *list, const dl_variant *variant)
@@ -280,7 +252,7 @@ static void add_estimate(note_list *list, const dl_variant *variant)
                       ? "; norms, rotation, gates and scores are assumed to run operation by "
                         "operation, as in plain PyTorch: fused=yes if compiled or fused"
                       : ""));
-    add_arithmetic(list, scenario, gpu, &network);
+    add_arithmetic(list, arithmetic);
     dl_architecture_free(&network);
 }
 

@@ -457,6 +457,54 @@ static void assume_settings(dl_variant *variant)
     }
 }
 
+static const dl_gpu_model *first_gpu(const dl_scenario *scenario)
+{
+    const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
+    return dl_machine_model(&scenario->gpu->machine, place.node, place.index);
+}
+
+/* What programs take that do not say what the usual arithmetic needs: PyTorch without autocast
+ * multiplies in fp32; with it, convolutions are in fp16. */
+static dl_arithmetic other_arithmetic(dl_arithmetic usual)
+{
+    return usual == DL_BF16 ? DL_FP32 : DL_FP16;
+}
+
+/* Those of the variant in another arithmetic; NULL: the GPU has none. */
+static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic, unsigned needs)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    dl_scenario other = *scenario;
+    dl_costs *costs = dl_calloc(1, sizeof *costs, "costs in another arithmetic");
+    dl_assumptions same = {0};
+    dl_error ignored = {0};
+    other.arithmetic = 1 + (int)arithmetic;
+    if (estimate_costs(&other, first_gpu(scenario), costs, &ignored) != DL_OK) {
+        free(costs);
+        return NULL;
+    }
+    if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
+    dl_costs_assume(costs, needs, &scenario->gpu->machine, 0, &same);
+    dl_assumptions_free(&same);
+    return costs;
+}
+
+static void assume_arithmetic(dl_variant *variant, unsigned needs)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    if (scenario->model == NULL || scenario->arithmetic > 0) return;
+    const dl_arithmetic usual = dl_scenario_arithmetic(scenario), other = other_arithmetic(usual);
+    dl_assumption *a = dl_setting_assume(
+        dl_keys_find(&dl_scenario_keys, "workload", "arithmetic"), dl_arithmetic_names[usual],
+        usual == DL_BF16   ? "transformers are usually trained in it on GPUs that have it"
+        : usual == DL_TF32 ? "PyTorch lets cuDNN take it for convolutions"
+                           : "not all GPUs have bf16 (transformers) or tf32 (convolutions)",
+        "the arithmetic of the program's products (autocast, allow_tf32)", &variant->assumed);
+    /* Of GPUs of several models each has costs of its own. */
+    if (variant->costs.model_count == 0) a->costs = costs_in(variant, other, needs);
+    if (a->costs != NULL) snprintf(a->other, sizeof a->other, "%s", dl_arithmetic_names[other]);
+}
+
 /* Settings that the scenario leaves open; defaults for what the points need and the costs lack; the
  * machine's bounds. */
 static void assume(dl_variant *variant)
@@ -470,6 +518,7 @@ static void assume(dl_variant *variant)
     }
     if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
     assume_settings(variant);
+    assume_arithmetic(variant, needs);
     dl_costs_assume(&variant->costs, needs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL,
                     cores, &variant->assumed);
     if (scenario->gpu != NULL)
@@ -579,12 +628,6 @@ static int64_t baseline_batch(const dl_scenario *scenario)
         batch = one;
     }
     return batch;
-}
-
-static const dl_gpu_model *first_gpu(const dl_scenario *scenario)
-{
-    const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
-    return dl_machine_model(&scenario->gpu->machine, place.node, place.index);
 }
 
 /* Of a network, on the GPUs of the machine's other models: in place of what was scaled. */

@@ -26,12 +26,14 @@ awk -v a="$(rate fp32.csv)" -v b="$(rate fp16.csv)" 'BEGIN { exit !(b > 2 * a) }
     fail "fp16: $(rate fp16.csv), fp32: $(rate fp32.csv)"
 
 # What is taken where nothing is said, what another would give, and what there is not.
-one=(--workers 1 --batch-per-worker 2 --steps 2)
-expect 0 "times of gpt2, bf16, adam" --workload gpt2 --machine 1xh100 "${one[@]}"
+one=(--workers 1 --batch-per-worker 2 --steps 5)
+expect 0 "assumed [workload] arithmetic = bf16 (fp32: samples/s -7" --workload gpt2 --machine 1xh100 "${one[@]}"
 expect 0 "gradients and the optimizer's state stay fp32" --workload gpt2 --machine 1xmi250 "${one[@]}"
-expect 0 "times of resnet50, tf32, momentum" --workload resnet50 --machine 1xh100 "${one[@]}"
-expect 0 "fp32, as v100_32gb has no bf16; fp16 would make" --workload gpt2 --machine 1xv100_32gb "${one[@]}"
+expect 0 "assumed [workload] arithmetic = tf32 (fp16: samples/s +" --workload resnet50 --machine 1xh100 "${one[@]}"
+expect 0 "assumed [workload] arithmetic = fp32 (fp16: samples/s +" --workload gpt2 --machine 1xv100_32gb "${one[@]}"
 expect 0 "times of resnet50, fp32, momentum" --workload resnet50 --machine 1xrtx3090+1xgtx1080ti "${one[@]}"
+"$tested" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic bf16 2>&1 | grep -q "assumed .*arithmetic" &&
+    fail "what is given is called assumed"
 expect 1 "bf16_flop_per_s of v100 is not known: it may have no such arithmetic; known are fp32, fp16" --workload gpt2 --machine dgx1_v100 \
     "${one[@]}" --arithmetic bf16
 expect 1 "fp8_flop_per_s of a100 is not known" --workload gpt2 --machine dgx_a100 "${one[@]}" --arithmetic fp8
