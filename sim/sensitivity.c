@@ -1,22 +1,25 @@
-/* What the intervals of assumed costs do to the result: dl_sweep_find_influences. */
+/* What the ranges of assumptions do to the results: dl_sweep_find_influences. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/sort.h"
-#include "sim/sweep.h"
+#include "sim/sweep_internal.h"
 
 #define STEPS_MOST 40
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
+#define OVERRUN 8 /* times as many events, where the fewest steps take as many */
 
 /* A row whose runs are repeated with other costs, as rank 0 lists them for all. */
 typedef struct trial {
     int64_t row, variant, point;
     int64_t steps;
     int64_t first; /* of its runs: as it is, then the low and the high end of each variation; */
-    int64_t count; /* 1 + 2 variations */
+    int64_t count; /* 1 + 2 variations; as many of its baseline follow, */
+    int64_t bases; /* where it has one and gets an interval: count, else 0 */
+    int64_t leads; /* 1: it is the one whose influences are told */
 } trial;
 
 typedef struct trials {
@@ -158,8 +161,12 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const trial *t = trial_of(all, job);
     const dl_variant *variant = &all->study->variants[t->variant];
     const dl_point *point = &variant->scenario.points[t->point];
-    const int64_t number = job - t->first - 1; /* -1: as it is */
+    const bool is_base = job - t->first >= t->count;
+    const int64_t number = (job - t->first) % t->count - 1; /* -1: as it is */
     const bool high = number % 2 == 1;
+    int number_of_gpu;
+    const dl_point base =
+        dl_sweep_baseline(&variant->scenario, &variant->costs, point, &number_of_gpu);
     variation varied = {0};
     if (number >= 0) find_variation(variant, point, number / 2, &varied);
     const dl_assumption *a = varied.assumption;
@@ -167,8 +174,11 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     dl_scenario scenario = variant->scenario;
     dl_gpu_options gpu;
     dl_costs costs; /* of its own: threads vary different values */
-    dl_run_config config = {
-        .scenario = &scenario, .costs = &costs, .point = point, .by_spread = true};
+    dl_run_config config = {.scenario = &scenario,
+                            .costs = &costs,
+                            .point = is_base ? &base : point,
+                            .by_spread = true,
+                            .without_slow = is_base};
     scenario.steps = t->steps;
     if (scenario.gpu != NULL) {
         gpu = *scenario.gpu;
@@ -211,42 +221,64 @@ static void show(void *user, int64_t done, int64_t count)
 
 /* --- which rows ------------------------------------------------------------------------------ */
 
-/* Tries the row with as many steps as `events` are enough for; false: for too few. */
-static bool list_row(trials *all, const dl_sweep *sweep, size_t number, double events)
+/* Steps that take about as many events as `runs` runs of the row may; 0: too few. */
+static int64_t steps_for(const dl_variant *variant, const dl_row *row, double runs, double events)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const int64_t most = scenario->steps < STEPS_MOST ? scenario->steps : STEPS_MOST;
+    const bool varies = dl_run_varies(scenario, &variant->costs);
+    const double counted = varies ? (double)scenario->replicates : 1; /* runs of mean.events */
+    const double each =
+        (double)row->mean.events / counted / (double)dl_run_steps(scenario, &row->point);
+    dl_scenario shorter = *scenario;
+    const double may = fmax(events, (double)row->mean.events);
+    shorter.steps = (int64_t)fmin((double)most, may / (each * runs));
+    if (shorter.steps < STEPS_LEAST) shorter.steps = most < STEPS_LEAST ? most : STEPS_LEAST;
+    const double takes = each * runs * (double)dl_run_steps(&shorter, &row->point);
+    return takes <= OVERRUN * may ? shorter.steps : 0;
+}
+
+/* Tries the row; false: that takes too long. */
+static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool leads, double events)
 {
     const dl_row *row = &sweep->rows[number];
     const dl_variant *variant = &all->study->variants[row->variant];
     const dl_scenario *scenario = &variant->scenario;
-    int64_t steps = scenario->steps > STEPS_MOST ? STEPS_MOST : scenario->steps;
-    const double runs = 2 * count_of(variant, &row->point) + 1;
-    const double whole = (double)row->mean.events / (double)scenario->replicates * (double)steps /
-                         (double)scenario->steps;
-    if (whole * runs > events) steps = (int64_t)((double)steps * events / (whole * runs));
-    if (steps < STEPS_LEAST) return false;
+    const int64_t runs = 2 * count_of(variant, &row->point) + 1;
+    const int64_t steps = steps_for(variant, row, (double)runs, events);
+    if (steps == 0) return false;
     size_t first_row = number; /* of the variant: its points are the rows from there on */
     while (first_row > 0 && sweep->rows[first_row - 1].variant == row->variant)
         first_row--;
     const trial *last = all->count > 0 ? &all->items[all->count - 1] : NULL;
-    const int64_t first = last != NULL ? last->first + last->count : 0;
     DL_APPEND(all->items, all->count, "rows to try") =
         (trial){.row = (int64_t)number,
                 .variant = (int64_t)row->variant,
                 .point = (int64_t)(number - first_row),
                 .steps = steps,
-                .first = first,
-                .count = (int64_t)runs};
+                .first = last != NULL ? last->first + last->count + last->bases : 0,
+                .count = runs,
+                .bases = scenario->replicates == 1 && !isnan(row->speedup) ? runs : 0,
+                .leads = leads};
     return true;
+}
+
+/* Whether the row gets its interval from what its assumptions do. */
+static bool wants_interval(const dl_study *study, const dl_row *row)
+{
+    const dl_variant *variant = &study->variants[row->variant];
+    return row->error == NULL && variant->scenario.replicates == 1 &&
+           count_of(variant, &row->point) > 0;
 }
 
 static void list_rows(trials *all, dl_sweep *sweep)
 {
-    size_t rows = 0;
-    for (size_t i = 0; i < sweep->row_count; i++)
-        rows += is_tried(all->study, sweep, i);
-    const double each = fmax((double)sweep->events, EVENTS_LEAST) / fmax((double)rows, 1);
+    const dl_study *study = all->study;
+    const double least = EVENTS_LEAST / fmax((double)sweep->row_count, 1);
     for (size_t i = 0; i < sweep->row_count; i++) {
-        if (!is_tried(all->study, sweep, i)) continue;
-        sweep->influence_rows_skipped += !list_row(all, sweep, i, each);
+        const bool leads = is_tried(study, sweep, i);
+        if (!leads && !wants_interval(study, &sweep->rows[i])) continue;
+        if (!list_row(all, sweep, i, leads, least) && leads) sweep->influence_rows_skipped++;
     }
 }
 
@@ -260,22 +292,57 @@ static dl_status share(trials *all, const dl_cluster *cluster, dl_error *err)
     return cluster->calls->broadcast(all->items, all->count * sizeof *all->items, err);
 }
 
-static void keep(dl_sweep *sweep, const trials *all)
+/* The interval around a rate, from its changes with both ends of each variation. */
+typedef struct interval {
+    double below, above; /* sums of squares of logarithms */
+} interval;
+
+static void widen(interval *i, double at_low, double at_high)
 {
-    for (size_t i = 0; i < all->count; i++) {
-        const trial *t = &all->items[i];
-        const double *per_s = &all->per_s[t->first];
-        const dl_variant *variant = &all->study->variants[t->variant];
-        for (int64_t k = 0; 2 * k + 1 < t->count; k++) {
-            variation varied;
-            if (!find_variation(variant, &variant->scenario.points[t->point], k, &varied)) break;
+    if (!(at_low > 0) || !(at_high > 0)) return; /* a run of them failed */
+    i->below += pow(log(fmin(1, fmin(at_low, at_high))), 2);
+    i->above += pow(log(fmax(1, fmax(at_low, at_high))), 2);
+}
+
+static void set_interval(const interval *i, double rate, double *low, double *high)
+{
+    *low = rate * exp(-sqrt(i->below));
+    *high = rate * exp(sqrt(i->above));
+}
+
+/* What the trial says of its row. */
+static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
+{
+    const double *per_s = &all->per_s[t->first], *base = per_s + t->count;
+    const dl_variant *variant = &all->study->variants[t->variant];
+    dl_row *row = &sweep->rows[t->row];
+    interval rate = {0}, speedup = {0};
+    for (int64_t k = 0; 2 * k + 1 < t->count; k++) {
+        variation varied;
+        if (!find_variation(variant, &variant->scenario.points[t->point], k, &varied)) break;
+        const double low = per_s[1 + 2 * k] / per_s[0], high = per_s[2 + 2 * k] / per_s[0];
+        if (t->leads) {
             add(sweep, &(dl_influence){.row = (size_t)t->row,
                                        .kind = varied.kind,
                                        .assumption = varied.assumption,
-                                       .at_low = per_s[1 + 2 * k] / per_s[0] - 1,
-                                       .at_high = per_s[2 + 2 * k] / per_s[0] - 1});
+                                       .at_low = low - 1,
+                                       .at_high = high - 1});
+        }
+        if (varied.assumption != NULL && varied.assumption->of == DL_ASSUMED_SETTING) continue;
+        widen(&rate, low, high);
+        if (t->bases > 0) {
+            widen(&speedup, low * base[0] / base[1 + 2 * k], high * base[0] / base[2 + 2 * k]);
         }
     }
+    if (variant->scenario.replicates > 1) return;
+    set_interval(&rate, row->mean.throughput_per_s, &row->low_per_s, &row->high_per_s);
+    if (t->bases > 0) set_interval(&speedup, row->speedup, &row->speedup_low, &row->speedup_high);
+}
+
+static void keep(dl_sweep *sweep, const trials *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        keep_trial(sweep, all, &all->items[i]);
 }
 
 DL_ORDER(by_size, dl_influence, DL_COMPARE(dl_influence_size(b), dl_influence_size(a)));
@@ -289,8 +356,9 @@ dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
     dl_status status = share(&all, config->cluster, err);
     if (status == DL_OK && all.count > 0) {
         const trial *last = &all.items[all.count - 1];
-        all.per_s = dl_calloc((size_t)(last->first + last->count), sizeof *all.per_s, "trials");
-        const dl_jobs jobs = {.count = last->first + last->count,
+        const int64_t count = last->first + last->count + last->bases;
+        all.per_s = dl_calloc((size_t)count, sizeof *all.per_s, "trials");
+        const dl_jobs jobs = {.count = count,
                               .threads = config->threads,
                               .user = &all,
                               .run = run_job,

@@ -13,6 +13,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/shares.h"
+#include "sim/sweep_internal.h"
 #include "sim/traced.h"
 
 /* A row's figures, which are NaN where it was not run. */
@@ -53,7 +54,6 @@ typedef struct row_runs {
     int64_t central_count;
     const dl_run_result *drawn; /* [drawn_count] replicates, with drawn costs; may be none */
     int64_t drawn_count;
-    const dl_run_result *scaled; /* [2] with the slowest and the fastest compute; NULL = none */
 } row_runs;
 
 /* [rows x bins] of which the first ones are those of the result, in all rows or summed into one. */
@@ -223,17 +223,6 @@ static void set_interval(const row_runs *runs, const row_runs *base, double cent
     free(values);
 }
 
-/* Widens an interval around `center` by the rates with the slowest and the fastest compute. */
-static void widen(const row_runs *runs, const row_runs *base, double center, double *low,
-                  double *high)
-{
-    const double slow = rate_of(&runs->scaled[0], base != NULL ? &base->scaled[0] : NULL);
-    const double fast = rate_of(&runs->scaled[1], base != NULL ? &base->scaled[1] : NULL);
-    const double below = isnan(*low) ? 1 : *low / center, above = isnan(*high) ? 1 : *high / center;
-    *low = below * fmin(center, fmin(slow, fast));
-    *high = above * fmax(center, fmax(slow, fast));
-}
-
 /* Smallest staleness that at least a fraction `p` of all gradients do not exceed. */
 static double staleness_quantile(const int64_t *counts, int bins, int64_t total, double p)
 {
@@ -309,19 +298,14 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
     row->low_per_s = row->high_per_s = (double)NAN;
     row->speedup = row->speedup_low = row->speedup_high = (double)NAN;
     if (interval) set_interval(runs, NULL, per_s, &row->low_per_s, &row->high_per_s);
-    if (runs->scaled != NULL) widen(runs, NULL, per_s, &row->low_per_s, &row->high_per_s);
     keep_rates(row, runs);
     if (base == NULL) return;
     row->speedup = per_s / median_of(base->central, base->central_count, throughput);
     if (interval) set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
-    if (runs->scaled != NULL) {
-        widen(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
-    }
 }
 
 /* Sets the figures of row->point from its runs; base are those of its baseline, as many, NULL if
- * there are none (no speedup). Without `interval` there is none but of scaled compute. `worth`: as
- * many GPUs, or workers, as the baseline's compute what the row's do. */
+ * there are none (no speedup). Without `interval` there is none. `worth`: as many GPUs, or workers, as the baseline's compute what the row's do. */
 static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval,
                         double worth)
 {
@@ -345,20 +329,18 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
 /* --- running -------------------------------------------------------------------------------- */
 
 /* One variant's work: for each point, the baselines' after the scenario's, the runs with the costs
- * as they are, those with drawn costs and, where compute was scaled or estimated, two more: it as
- * slow, and as fast, as it may be. */
+ * as they are and those with drawn costs. */
 typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;
     const dl_scaling *scaling;
     dl_point *points;
     size_t point_count, visible;
-    size_t *baseline;              /* [visible] index in points */
-    int *fastest;                  /* [visible] the GPUs of the baselines, by their numbers */
-    bool *fits;                    /* [point_count] into its GPUs */
-    int64_t central, drawn, extra; /* runs of a point */
-    double compute_log;            /* how much slower and faster compute is in the extra ones */
-    double *compute_draws;         /* [drawn] the same of each drawn one; NULL: 0 */
+    size_t *baseline;       /* [visible] index in points */
+    int *fastest;           /* [visible] the GPUs of the baselines, by their numbers */
+    bool *fits;             /* [point_count] into its GPUs */
+    int64_t central, drawn; /* runs of a point */
+    double *compute_draws;  /* [drawn] logarithms of a factor on compute; NULL: 0 */
     int64_t first, runs;
     dl_run_result *results; /* [runs] */
 } part;
@@ -369,7 +351,8 @@ typedef struct parts {
     int64_t runs;
 } parts;
 
-static dl_point baseline_of(const dl_scenario *scenario, const dl_point *point)
+dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
+                           const dl_point *point, int *gpu)
 {
     int64_t batch = scenario->batch_per_worker ? point->batch / point->workers : point->batch;
     dl_point baseline = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
@@ -378,15 +361,12 @@ static dl_point baseline_of(const dl_scenario *scenario, const dl_point *point)
                          .mode = &dl_mode_none};
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         baseline.option[o] = dl_sync_options[o].fallback;
+    if (costs->model_count == 0) return baseline;
+    const dl_place place =
+        dl_gpu_options_place(scenario->gpu, dl_fastest_gpu(scenario, costs, (double)batch));
+    *gpu = dl_place_gpu_number(&scenario->gpu->machine, place);
+    baseline.gpus = gpu;
     return baseline;
-}
-
-/* Its number over all nodes. */
-static int fastest_gpu(const part *p, const dl_point *baseline)
-{
-    const dl_place place = dl_gpu_options_place(
-        p->scenario->gpu, dl_fastest_gpu(p->scenario, p->costs, (double)baseline->batch));
-    return dl_place_gpu_number(&p->scenario->gpu->machine, place);
 }
 
 static void list_points(part *p)
@@ -399,17 +379,13 @@ static void list_points(part *p)
     p->fastest = dl_calloc(visible, sizeof *p->fastest, "GPUs of baselines");
     memcpy(p->points, scenario->points, visible * sizeof *p->points);
     for (size_t i = 0; i < visible; i++) {
-        dl_point baseline = baseline_of(scenario, &scenario->points[i]);
+        const size_t at = p->point_count - visible;
+        const dl_point baseline =
+            dl_sweep_baseline(scenario, p->costs, &scenario->points[i], &p->fastest[at]);
         size_t b = visible;
         while (b < p->point_count && p->points[b].batch != baseline.batch)
             b++;
-        if (b == p->point_count) {
-            if (p->costs->model_count > 0) {
-                baseline.gpus = &p->fastest[b - visible];
-                p->fastest[b - visible] = fastest_gpu(p, &baseline);
-            }
-            p->points[p->point_count++] = baseline;
-        }
+        if (b == p->point_count) p->points[p->point_count++] = baseline;
         p->baseline[i] = b;
     }
     p->fits = dl_calloc(p->point_count, sizeof *p->fits, "points that fit");
@@ -419,11 +395,11 @@ static void list_points(part *p)
     }
 }
 
-/* Logarithms of a factor whose 95 % interval is +- p->compute_log: one of each of p->drawn equally
- * likely parts of a normal distribution, in an order that depends on the machine's GPUs. */
-static void draw_compute(part *p)
+/* Logarithms of a factor whose 95 % interval is +- log: one of each of p->drawn equally likely parts
+ * of a normal distribution, in an order that depends on the machine's GPUs. */
+static void draw_compute(part *p, double log)
 {
-    const double sd = p->compute_log / gsl_cdf_ugaussian_Pinv(0.975);
+    const double sd = log / gsl_cdf_ugaussian_Pinv(0.975);
     const dl_gpu_options *gpu = p->scenario->gpu;
     unsigned long seed = (unsigned long)p->scenario->seed;
     for (const char *c = gpu != NULL ? dl_machine_model(&gpu->machine, 0, 0)->name : ""; *c != '\0';
@@ -440,7 +416,7 @@ static void draw_compute(part *p)
     gsl_rng_free(random);
 }
 
-static void init_part(part *p, const dl_variant *variant, int64_t first, bool draws_compute)
+static void init_part(part *p, const dl_variant *variant, int64_t first)
 {
     *p = (part){.scenario = &variant->scenario,
                 .costs = &variant->costs,
@@ -449,15 +425,11 @@ static void init_part(part *p, const dl_variant *variant, int64_t first, bool dr
     list_points(p);
     const int64_t replicates = p->scenario->replicates;
     p->central = dl_run_varies(p->scenario, p->costs) ? replicates : 1;
-    p->drawn = replicates > 1 && dl_costs_have_errors(p->costs) ? replicates : 0;
-    p->compute_log = dl_variant_compute_log(variant);
-    if (draws_compute && replicates > 1 && p->compute_log > 0) {
-        p->drawn = replicates;
-        draw_compute(p);
-    } else {
-        p->extra = p->compute_log > 0 ? 2 : 0;
-    }
-    p->runs = (int64_t)p->point_count * (p->central + p->drawn + p->extra);
+    const double compute_log = dl_variant_compute_log(variant);
+    const bool draws = replicates > 1 && (compute_log > 0 || dl_costs_have_errors(p->costs));
+    p->drawn = draws ? replicates : 0;
+    if (draws && compute_log > 0) draw_compute(p, compute_log);
+    p->runs = (int64_t)p->point_count * (p->central + p->drawn);
     p->results = dl_calloc((size_t)p->runs, sizeof *p->results, "results");
 }
 
@@ -506,24 +478,18 @@ char *dl_study_missing(const dl_study *study, const char **path)
 
 static dl_status run_one(part *p, int64_t run, dl_error *err)
 {
-    const int64_t each = p->central + p->drawn + p->extra;
+    const int64_t each = p->central + p->drawn;
     const size_t point = (size_t)(run / each);
-    const int64_t draw = run % each - p->central, extra = draw - p->drawn;
-    const bool is_drawn = draw >= 0 && extra < 0;
+    const int64_t draw = run % each - p->central; /* < 0: with the costs as they are */
     const dl_run_config config = {
         .scenario = p->scenario,
         .costs = p->costs,
         .point = &p->points[point],
-        .replicate = (uint32_t)(is_drawn   ? draw
-                                : draw < 0 ? run % each
-                                           : 0),
-        .draw = is_drawn ? (uint32_t)draw + 1 : 0,
+        .replicate = (uint32_t)(draw < 0 ? run % each : draw),
+        .draw = draw < 0 ? 0 : (uint32_t)draw + 1,
         .without_slow = point >= p->visible,
         .by_spread = true,
-        .compute_log = is_drawn && p->compute_draws != NULL ? p->compute_draws[draw]
-                       : extra < 0                          ? 0
-                       : extra == 0                         ? p->compute_log
-                                                            : -p->compute_log,
+        .compute_log = draw >= 0 && p->compute_draws != NULL ? p->compute_draws[draw] : 0,
     };
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
@@ -553,7 +519,7 @@ static void encode_job(void *user, int64_t run, dl_bytes *into)
 static bool decode_job(void *user, int64_t run, const void *data, size_t bytes)
 {
     part *p = part_of(user, &run);
-    const size_t point = (size_t)(run / (p->central + p->drawn + p->extra));
+    const size_t point = (size_t)(run / (p->central + p->drawn));
     return dl_run_result_decode(&p->results[run], p->points[point].workers, data, bytes);
 }
 
@@ -577,13 +543,12 @@ static dl_status run_all(parts *all, const dl_sweep_config *config, dl_journal *
 
 static row_runs runs_of(const part *p, size_t point)
 {
-    const dl_run_result *runs = &p->results[(int64_t)point * (p->central + p->drawn + p->extra)];
+    const dl_run_result *runs = &p->results[(int64_t)point * (p->central + p->drawn)];
     return (row_runs){
         .central = runs,
         .central_count = p->central,
         .drawn = runs + p->central,
         .drawn_count = p->drawn,
-        .scaled = p->extra > 0 ? runs + p->central + p->drawn : NULL,
     };
 }
 
@@ -641,8 +606,7 @@ static dl_status open_journal(dl_sweep *sweep, const dl_sweep_config *config, in
 {
     dl_status status = DL_OK;
     if (config->journal != NULL) {
-        status = dl_journal_open(&sweep->journal, config->journal,
-                                 config->key ^ (config->draw_compute ? 1 : 0), runs, err);
+        status = dl_journal_open(&sweep->journal, config->journal, config->key, runs, err);
     }
     return config->cluster != NULL ? dl_cluster_agree(config->cluster, status, err) : status;
 }
@@ -661,7 +625,7 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
     parts all = {.count = study->variant_count};
     all.items = dl_calloc(all.count, sizeof *all.items, "variants");
     for (size_t v = 0; v < all.count; v++) {
-        init_part(&all.items[v], &study->variants[v], all.runs, config->draw_compute);
+        init_part(&all.items[v], &study->variants[v], all.runs);
         all.runs += all.items[v].runs;
     }
     *sweep = (dl_sweep){0};

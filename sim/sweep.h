@@ -13,9 +13,13 @@
  * ratio to its baseline's with the same costs and the same noise: what both share cancels.
  *
  * Where compute was scaled from another GPU (sim/scenario/scaling.h) or estimated ([spread]
- * compute_frac of the costs, twice of which counts), each point is run twice more, with compute as
- * slow and as fast as it may be, and the intervals are widened by that; or, with draw_compute, it
- * is drawn too: log-normal, the same draws for all costs that are of one GPU.
+ * compute_frac of the costs, twice of which counts), it is drawn too: log-normal, the same draws for
+ * all costs that are of one GPU.
+ *
+ * With one replicate nothing is drawn. Then a row of which something was assumed has the interval
+ * that follows to first order: of each cause both ends of its range are simulated
+ * (dl_sweep_find_influences), and on each side the squares of the logarithms of what they do to the
+ * throughput add up. A setting's alternative is no part of it.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
@@ -39,7 +43,7 @@ typedef struct dl_row {
     size_t variant; /* of the study */
     dl_point point;
     dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
-    double low_per_s, high_per_s;     /* NaN with one replicate, unless compute was scaled */
+    double low_per_s, high_per_s;     /* NaN with one replicate, unless something was assumed */
     double speedup, efficiency;       /* efficiency = speedup / dl_point_worth */
     double speedup_low, speedup_high; /* as low_per_s */
     double *rates; /* [rate_count] throughputs of the runs that the interval is of, in the order of
@@ -90,12 +94,11 @@ typedef struct dl_sweep_config {
     int threads;             /* >= 1 */
     dl_progress_fn progress; /* of runs; may be NULL */
     void *user;
-    bool draw_compute; /* scaled or estimated compute is drawn with the other costs, in place of the
-                          two more runs: with replicates, for comparing rows draw by draw */
     dl_cluster *cluster; /* the ranks that share the runs; NULL: this process alone */
     const char *journal; /* file of finished runs, from which a sweep goes on; NULL: none */
     uint64_t key;        /* dl_study_key of the study; of the journal */
-    bool no_influences;  /* dl_sweep_find_influences is left out, and traces' own points */
+    bool no_influences;  /* dl_sweep_find_influences is left out, and traces' own points: then only
+                            replicates make intervals */
 } dl_sweep_config;
 
 /* Costs that some point needs and the file lacks, as a text that is the caller's to free; NULL if
@@ -108,10 +111,11 @@ char *dl_study_missing(const dl_study *study, const char **path);
 dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
                        dl_error *err) DL_MUST_CHECK;
 
-/* Finds what the assumptions of the study's costs do to the results, one at a time, by simulating
- * of each variant and mode the row with most workers again, up to 40 of its steps: about as many
- * events as the sweep itself had, or 300 000. dl_sweep_run does it at its end, on all ranks; in its
- * journal these runs follow those of the sweep, which are `runs`. Fails as dl_jobs_run. */
+/* Finds what the assumptions do to the results, cause by cause: simulates again of each variant and
+ * mode the row with most workers, and each row of one replicate, which gets its interval, up to 40
+ * of its steps; as many events as the row itself had, or its part of 300 000, but 4 steps at least.
+ * dl_sweep_run does it at its end, on all ranks; in its journal these runs follow those of the
+ * sweep, which are `runs`. Fails as dl_jobs_run. */
 dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
                                    const dl_sweep_config *config, int64_t runs,
                                    dl_error *err) DL_MUST_CHECK;

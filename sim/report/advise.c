@@ -174,7 +174,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
         .threads = advice->config.threads,
         .progress = advice->config.progress != NULL ? show_points : NULL,
         .user = &w,
-        .draw_compute = true,
+        .no_influences = true,
     };
     dl_sweep sweep = {0};
     dl_status status = study.variant_count > 0 ? dl_sweep_run(&sweep, &study, &config, err) : DL_OK;

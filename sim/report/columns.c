@@ -252,7 +252,7 @@ static const dl_column columns[] = {
     ROW("throughput_per_s", "samples/s", mean.throughput_per_s,
         "over the common span of all workers; median of the replicates"),
     ROW("throughput_low_per_s", "samples/s", low_per_s,
-        "95 % interval of one run, lower end; empty with one replicate"),
+        "95 % interval of one run, lower end; empty with one replicate of which nothing is assumed"),
     ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end"),
     ROW("speedup", NULL, speedup,
         "throughput over that of one worker without exchange, with the same total batch (the same "

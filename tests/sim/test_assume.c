@@ -443,6 +443,8 @@ static void the_influence_is_that_of_the_interval(void **state)
     assert_near(i->at_low, 0.01, 1); /* within 0 .. 2 %: the first step's issue */
     assert_near(i->at_high, -1.0 / 3, 0.03);
     assert_int_equal(sweep.rows[0].origin, DL_ORIGIN_ASSUMED);
+    assert_near(sweep.rows[1].low_per_s, (1 + i->at_high) * sweep.rows[1].mean.throughput_per_s,
+                1e-9);
     dl_sweep_free(&sweep);
     dl_study_free(&study);
 }
@@ -470,6 +472,10 @@ static void bounds_of_the_machine_are_tried(void **state)
     assert_ptr_equal(sweep.influences[0].assumption, &made->items[0]);
     assert_near(sweep.influences[0].at_low, -0.5, 0.05);
     assert_near(sweep.influences[0].at_high, 1, 0.1);
+    const dl_row *row = &sweep.rows[1];
+    assert_near(row->low_per_s / row->mean.throughput_per_s, 1 + sweep.influences[0].at_low, 1e-9);
+    assert_near(row->speedup_high / row->speedup, 1 + sweep.influences[0].at_high, 1e-9);
+    assert_near(sweep.rows[0].low_per_s, sweep.rows[0].mean.throughput_per_s, 1e-9);
     dl_sweep_free(&sweep);
     dl_study_free(&study);
     char *given = dl_format("%s[machine link x16]\nbytes_per_s = 1GB/s\n", costs);
@@ -479,6 +485,49 @@ static void bounds_of_the_machine_are_tried(void **state)
                         "duplex_bytes_per_s");
     dl_study_free(&study);
     free(given);
+    free(text);
+}
+
+static dl_sweep sweep_of(const dl_study *study)
+{
+    dl_sweep sweep = {0};
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 1};
+    if (dl_sweep_run(&sweep, study, &config, &err) != DL_OK) fail_msg("%s", err.text);
+    return sweep;
+}
+
+/* With the link alone, whose low end is half of it, the interval starts at half: ln 2 below. With
+ * compute of minutes the link counts for nothing, and it is that of compute: 2 x 0.35. With both
+ * alike each does half as much. */
+static void causes_add_as_squares(void **state)
+{
+    (void)state;
+    static const char costs[] = "[costs]\nschema = 1\nparameter_bytes = 80000000\n" OPS
+                                "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n";
+    char *text = with_bounds();
+    double below[3];
+    for (int c = 0; c < 3; c++) {
+        char *spread = dl_format("%s%s%s", costs, c > 0 ? "[spread]\ncompute_frac = 0.35\n" : "",
+                                 c == 1   ? "[op b.forward]\nfixed_ns = 3.4e11\nper_sample_ns = 0\n"
+                                 : c == 2 ? "[op b.forward]\nfixed_ns = 1.6e8\n"
+                                            "per_sample_ns = 0\n"
+                                          : "");
+        dl_study study = study_on(text, spread, "", "allreduce");
+        dl_sweep sweep = sweep_of(&study);
+        below[c] = log(sweep.rows[1].mean.throughput_per_s / sweep.rows[1].low_per_s);
+        double squares = 0;
+        for (size_t i = 0; i < sweep.influence_count; i++)
+            squares += pow(log1p(fmin(sweep.influences[i].at_low, sweep.influences[i].at_high)), 2);
+        assert_int_equal(sweep.influence_count, c > 0 ? 2 : 1);
+        assert_near(below[c], sqrt(squares), 1e-9);
+        dl_sweep_free(&sweep);
+        dl_study_free(&study);
+        free(spread);
+    }
+    assert_near(below[0], log(2), 0.05);
+    assert_near(below[1], 0.7, 0.01);
+    assert_true(below[2] < 0.7);
     free(text);
 }
 
@@ -551,15 +600,6 @@ static void overlap_is_that_of_the_program(void **state)
 }
 
 #define NUMBER "samples_per_s = 1000\nparameter_bytes = 4MB\n"
-
-static dl_sweep sweep_of(const dl_study *study)
-{
-    dl_sweep sweep = {0};
-    dl_error err = {0};
-    const dl_sweep_config config = {.threads = 1};
-    if (dl_sweep_run(&sweep, study, &config, &err) != DL_OK) fail_msg("%s", err.text);
-    return sweep;
-}
 
 static const dl_influence *of_overlap(const dl_sweep *sweep)
 {
@@ -640,6 +680,7 @@ int main(void)
         cmocka_unit_test(one_cause_is_one_draw),
         cmocka_unit_test(bounds_of_the_machine_are_drawn),
         cmocka_unit_test(bounds_of_the_machine_are_tried),
+        cmocka_unit_test(causes_add_as_squares),
         cmocka_unit_test(buckets_are_those_of_ddp),
         cmocka_unit_test(buckets_are_not_too_many),
         cmocka_unit_test(buckets_are_filled_with_gradients),
