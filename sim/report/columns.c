@@ -514,7 +514,7 @@ void dl_columns_reference(FILE *out)
 {
     fputs("# Columns of results\n\nMade by `dlsim --columns`. After the columns of the point come "
           "one for each option of a mode\n(`interval`, `n`, `bound`, `k`, `moving_rate`, "
-          "`block_momentum`, `accumulate`, `lag`) and one for each\nother key that the scenario "
+          "`block_momentum`, `accumulate`, `lag`) and one for\neach other key that the scenario "
           "varies, named as the key (`machine` for `[machine] file`, `noise` for\n`[noise] kind`, "
           "`input_cores` for `[input] cores`).\n",
           out);
