@@ -512,12 +512,16 @@ static void put_reference(FILE *out, const dl_column *rows, size_t count, int ch
 
 void dl_columns_reference(FILE *out)
 {
-    fputs("# Columns of results\n\nMade by `dlsim --columns`. After the columns of the point come "
-          "one for each option of a mode\n(`interval`, `n`, `bound`, `k`, `moving_rate`, "
-          "`block_momentum`, `accumulate`, `lag`) and one for\neach other key that the scenario "
-          "varies, named as the key (`machine` for `[machine] file`, `noise` for\n`[noise] kind`, "
-          "`input_cores` for `[input] cores`).\n",
-          out);
+    fputs(
+        "# Columns of results\n\n"
+        "Made by `dlsim --columns`. After the columns of the point come one for each option of a "
+        "mode\n"
+        "(`interval`, `n`, `bound`, `k`, `moving_rate`, `block_momentum`, `accumulate`, `lag`) and "
+        "one for\n"
+        "each other key that the scenario varies, named as the key (`machine` for `[machine] "
+        "file`,\n"
+        "`noise` for `[noise] kind`, `input_cores` for `[input] cores`).\n",
+        out);
     for (int g = 0; g < GROUPS; g++) {
         fprintf(out, "\n## %s\n\n| column | unit | |\n|---|---|---|\n", group_titles[g]);
         if (g == ALL) put_reference(out, point_columns, DL_LENGTH(point_columns), g);
