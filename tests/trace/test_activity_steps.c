@@ -92,6 +92,43 @@ static void test_models(void **state)
     }
 }
 
+/* Two to five steps of many equal layers: the layers repeat most often, but hold no update. */
+static void test_few_steps_of_many_layers(void **state)
+{
+    (void)state;
+    const training *models[] = {&resnet, &transformer, &transformer_unfused};
+    for (size_t m = 0; m < 3; m++) {
+        for (int steps = 2; steps <= 5; steps++) {
+            training model = *models[m];
+            model.steps = steps;
+            training_trace trace;
+            dl_activity_steps found = {0};
+            training_make(&trace, &model);
+            find(&found, &trace, &(dl_step_hints){0});
+            const dl_step_line *line = &found.lines[0];
+            if (line->regular_count != (size_t)steps)
+                fail_msg("model %zu: %zu of %d steps, by %s", m, line->regular_count, steps,
+                         dl_step_method_name(line->method));
+            check_parts(line);
+            assert_int_equal(hits(line, &trace, 0, steps, 0), steps);
+            assert_true(steps > 2 || line->method == DL_STEPS_OPTIMIZER);
+            dl_activity_steps_free(&found);
+            training_free(&trace);
+        }
+    }
+    /* One step alone cannot be told from a part of one. */
+    training model = transformer;
+    model.steps = 1;
+    training_trace trace;
+    dl_activity_steps found = {0};
+    training_make(&trace, &model);
+    find(&found, &trace, &(dl_step_hints){0});
+    assert_int_equal(found.lines[0].count, 0);
+    assert_non_null(found.lines[0].reason);
+    dl_activity_steps_free(&found);
+    training_free(&trace);
+}
+
 /* An averaging in every step is part of it; in every second, fifth or tenth it is work of its own
  * and the steps between make a cycle. */
 static void test_averaging(void **state)
@@ -512,6 +549,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_few_steps_of_many_layers),
         cmocka_unit_test(test_averaging),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_validation),

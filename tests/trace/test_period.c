@@ -258,16 +258,14 @@ static void write_accumulation(written *text, int units, int cycle)
     }
 }
 
-static void join(dl_period *period, const written *text)
+/* The units of whole steps: whether they come from their updates, since what repeats lacks these. */
+static bool end_with_updates(dl_period *period, const written *text)
 {
-    const dl_sequence sequence = {.symbols = text->symbols,
-                                  .idle_ns = text->idle_ns,
-                                  .start_ns = text->start_ns,
-                                  .roles = text->roles,
-                                  .count = text->count,
-                                  .kind_count = KINDS_MAX};
-    dl_period_find(period, &sequence, 0);
-    dl_period_join(period, &sequence);
+    const dl_sequence sequence = sequence_of(text);
+    find(period, text, 0);
+    if (period->cut_count > 0 && dl_period_is_whole(period, &sequence)) return false;
+    dl_period_free(period);
+    return dl_period_find_updates(period, &sequence);
 }
 
 /* Four units and an update are one; the trace ends two units behind the last update. */
@@ -277,22 +275,22 @@ static void test_accumulation(void **state)
     dl_period period = {0};
     written text = start_writing();
     write_accumulation(&text, 42, 4);
-    join(&period, &text);
+    assert_false(end_with_updates(&period, &text));
     assert_int_equal(period.cut_count, 42); /* nobody says that it is an update */
     dl_period_free(&period);
     for (uint32_t i = 0; i < 3; i++)
         text.roles[100 + i] = DL_ROLE_UPDATE;
-    join(&period, &text);
-    assert_int_equal(period.cut_count, 11);
+    end_with_updates(&period, &text);
+    assert_int_equal(period.cut_count, 10);
     assert_int_equal(period.length, 123);
-    for (size_t i = 0; i < 11; i++)
+    for (size_t i = 0; i < 10; i++)
         assert_int_equal(period.cuts[i], 123 * i);
     assert_float_equal(period.order_match, 1, 1e-9);
     dl_period_free(&period);
     stop_writing(&text);
 }
 
-/* Updates in each unit, or now and then, join nothing. */
+/* Updates in each unit are part of it, and nothing else is cut. */
 static void test_no_accumulation(void **state)
 {
     (void)state;
@@ -301,14 +299,112 @@ static void test_no_accumulation(void **state)
     for (uint32_t i = 0; i < 3; i++)
         text.roles[100 + i] = DL_ROLE_UPDATE;
     write_accumulation(&text, 40, 1);
-    join(&period, &text);
+    assert_false(end_with_updates(&period, &text));
     assert_int_equal(period.cut_count, 40);
     dl_period_free(&period);
-    text.count = 0;
-    for (int i = 1; i < 9; i++)
-        write_accumulation(&text, i, i);
-    join(&period, &text);
-    assert_int_equal(period.cut_count, 36);
+    stop_writing(&text);
+}
+
+/* Kinds of write_layers: of the passes' layers, what begins and what ends them, the update. */
+enum { LAYER_FORWARD = 10, LAYER_BACKWARD = 20, HEAD = 30, LOSS = 31, UPDATE = 40 };
+
+static void mark_layers(written *text)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        text->roles[LAYER_FORWARD + i] = DL_ROLE_FORWARD;
+        text->roles[LAYER_BACKWARD + i] = DL_ROLE_BACKWARD;
+    }
+    text->roles[UPDATE] = DL_ROLE_UPDATE;
+}
+
+/* A step: its forward pass, of which `validation` is only another one before; passes of layers with
+ * five kernels each, `updates` kernels of an update. */
+static void write_layers(written *text, int layers, int micro_batches, int updates, int validation)
+{
+    for (int pass = 0; pass < 2 * micro_batches + validation; pass++) {
+        const bool forward = pass < validation || (pass - validation) % 2 == 0;
+        write_symbol(text, forward ? HEAD : LOSS);
+        for (uint32_t i = 0; i < 5 * (uint32_t)layers; i++)
+            write_symbol(text, (forward ? LAYER_FORWARD : LAYER_BACKWARD) + i % 5);
+    }
+    for (int i = 0; i < updates; i++)
+        write_symbol(text, UPDATE);
+}
+
+/* Two steps and more, of one micro-batch or several, an update of few kernels or many: the layers,
+ * micro-batches and parts of the update repeat more often, but hold no whole step. */
+static void test_layers_are_no_steps(void **state)
+{
+    (void)state;
+    for (int steps = 2; steps < 7; steps++) {
+        for (int c = 0; c < 8; c++) {
+            const int layers = c % 2 == 0 ? 6 : 40, micro = c / 2 % 2 == 0 ? 1 : 4;
+            const int updates = c / 4 == 0 ? 2 : 300;
+            written text = start_writing();
+            mark_layers(&text);
+            for (int s = 0; s < steps; s++)
+                write_layers(&text, layers, micro, updates, 0);
+            const size_t length = text.count / (size_t)steps;
+            dl_period period = {0};
+            if (!end_with_updates(&period, &text) && period.cut_count == 0)
+                fail_msg("%d steps, case %d: %s", steps, c, period.reason);
+            assert_int_equal(period.cut_count, steps);
+            for (size_t u = 0; u < period.cut_count; u++)
+                assert_int_equal(period.cuts[u], u * length);
+            assert_int_equal(period.length, length);
+            dl_period_free(&period);
+            stop_writing(&text);
+        }
+    }
+}
+
+/* A single update does not tell a step from a part of one. A first step without its begin is none;
+ * other work before a step is none of it. */
+static void test_updates_end_whole_steps_only(void **state)
+{
+    (void)state;
+    dl_period period = {0};
+    written text = start_writing();
+    mark_layers(&text);
+    write_layers(&text, 12, 1, 2, 0);
+    const size_t length = text.count;
+    dl_sequence sequence = sequence_of(&text);
+    assert_false(dl_period_find_updates(&period, &sequence));
+    assert_contains(period.reason, "fewer than two updates");
+    write_layers(&text, 12, 1, 2, 0);
+    sequence = sequence_of(&text);
+    sequence = dl_sequence_from(&sequence, length / 2);
+    assert_false(dl_period_find_updates(&period, &sequence));
+    write_layers(&text, 12, 1, 2, 1); /* from 2 length on: 61 symbols of a validation, a step */
+    write_layers(&text, 12, 1, 2, 0);
+    sequence = sequence_of(&text);
+    assert_true(dl_period_find_updates(&period, &sequence));
+    assert_int_equal(period.cut_count, 4);
+    assert_int_equal(period.cuts[2], 2 * length + 61);
+    assert_int_equal(period.cuts[3], 3 * length + 61);
+    dl_period_free(&period);
+    stop_writing(&text);
+}
+
+/* Two optimizers in turn end one step. */
+static void test_optimizers_in_turn(void **state)
+{
+    (void)state;
+    dl_period period = {0};
+    written text = start_writing();
+    mark_layers(&text);
+    text.roles[UPDATE + 1] = DL_ROLE_UPDATE;
+    size_t second = 0;
+    for (int s = 0; s < 3; s++) {
+        write_layers(&text, 8, 1, 2, 0);
+        write_layers(&text, 3, 1, 0, 0);
+        write_symbol(&text, UPDATE + 1);
+        if (s == 0) second = text.count;
+    }
+    const dl_sequence sequence = sequence_of(&text);
+    assert_true(dl_period_find_updates(&period, &sequence));
+    assert_int_equal(period.cut_count, 3);
+    assert_int_equal(period.cuts[1], second);
     dl_period_free(&period);
     stop_writing(&text);
 }
@@ -371,12 +467,21 @@ static void test_few_late_units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accumulation),   cmocka_unit_test(test_no_accumulation),
-        cmocka_unit_test(test_random_symbols), cmocka_unit_test(test_shuffled_blocks),
-        cmocka_unit_test(test_monotony),       cmocka_unit_test(test_short_units),
-        cmocka_unit_test(test_pairs),          cmocka_unit_test(test_long_units),
-        cmocka_unit_test(test_rotation),       cmocka_unit_test(test_given_period),
-        cmocka_unit_test(test_late_units),     cmocka_unit_test(test_few_late_units),
+        cmocka_unit_test(test_accumulation),
+        cmocka_unit_test(test_no_accumulation),
+        cmocka_unit_test(test_layers_are_no_steps),
+        cmocka_unit_test(test_updates_end_whole_steps_only),
+        cmocka_unit_test(test_optimizers_in_turn),
+        cmocka_unit_test(test_random_symbols),
+        cmocka_unit_test(test_shuffled_blocks),
+        cmocka_unit_test(test_monotony),
+        cmocka_unit_test(test_short_units),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_long_units),
+        cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_given_period),
+        cmocka_unit_test(test_late_units),
+        cmocka_unit_test(test_few_late_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ typedef struct dl_cutting {
     uint32_t gram; /* the anchor */
     size_t units;  /* occurrences of it */
     double explained;
-    bool has_input; /* a usual unit holds a copy from the host */
+    uint8_t roles; /* of what a usual unit holds, or-ed */
 } dl_cutting;
 
 /* That many units give the quartile of a count well enough. */
@@ -386,11 +386,10 @@ static bool evaluate(const dl_window *window, const uint8_t *roles, size_t dista
     uint32_t kinds = 0;
     size_t length = units_content(&units, content);
     cutting->explained = units_explained(&units, content);
-    cutting->has_input = false;
+    cutting->roles = 0;
     for (uint32_t kind = 0; kind < window->kind_count; kind++) {
         kinds += content[kind] > 0;
-        if (content[kind] > 0 && roles[window->kinds[kind]] & DL_ROLE_INPUT)
-            cutting->has_input = true;
+        if (content[kind] > 0) cutting->roles |= roles[window->kinds[kind]];
     }
     free(content);
     /* One kind over and over is no step: every launch would be one. */
@@ -574,22 +573,32 @@ static void try_repeats(cutting_list *list, const dl_window *window, const dl_se
     list->items[list->count++] = cutting;
 }
 
+static int phases_of(const dl_cutting *cutting)
+{
+    return __builtin_popcount(cutting->roles & DL_ROLE_PHASES);
+}
+
 /* The shortest units among those that are steps as far as one can give; NULL without cuttings. */
 static const dl_cutting *choose_cutting(const cutting_list *list)
 {
-    bool input = false;
+    int phases = 0;
+    uint8_t input = 0;
     double explained = 0;
     for (size_t i = 0; i < list->count; i++)
-        input |= list->items[i].has_input;
+        phases = phases_of(&list->items[i]) > phases ? phases_of(&list->items[i]) : phases;
+    for (size_t i = 0; i < list->count; i++)
+        if (phases_of(&list->items[i]) == phases) input |= list->items[i].roles & DL_ROLE_INPUT;
     for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i].has_input == input && list->items[i].explained > explained)
-            explained = list->items[i].explained;
+        const dl_cutting *cutting = &list->items[i];
+        if (phases_of(cutting) == phases && (cutting->roles & DL_ROLE_INPUT) == input &&
+            cutting->explained > explained)
+            explained = cutting->explained;
     }
     const dl_cutting *best = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const dl_cutting *cutting = &list->items[i];
-        if (cutting->has_input != input) continue;
-        if (!input && cutting->explained < EXPLAINED_RELATIVE * explained) continue;
+        if (phases_of(cutting) != phases || (cutting->roles & DL_ROLE_INPUT) != input) continue;
+        if (input == 0 && cutting->explained < EXPLAINED_RELATIVE * explained) continue;
         if (best == NULL || cutting->units > best->units) best = cutting;
     }
     return best;

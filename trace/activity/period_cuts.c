@@ -1,8 +1,9 @@
-/* Where in a period the steps start: dl_period_rotate. */
+/* Where in a period the steps start, and steps that end with updates. */
 #include "trace/activity/steps_internal.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/sort.h"
@@ -180,65 +181,194 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence)
     free(list);
 }
 
-/* Units that only accumulate gradients are parts of a step. */
+/* --- phases of training ------------------------------------------------------------------------ */
 
-/* Fewer equal distances are a coincidence. */
-#define CYCLES_MIN 3
-/* Share of the distances that have to be equal. */
+/* A pass is shown by so much of the symbols, an update by so many. */
+#define PASS_SHARE_MIN 0.01
+#define UPDATES_MIN 2
+
+/* The phases that the sequence shows. */
+static uint8_t shown_phases(const dl_sequence *sequence)
+{
+    static const uint8_t phases[] = {DL_ROLE_FORWARD, DL_ROLE_BACKWARD, DL_ROLE_UPDATE};
+    uint8_t shown = 0;
+    for (size_t p = 0; p < sizeof phases; p++) {
+        size_t count = 0;
+        for (size_t i = 0; i < sequence->count; i++)
+            count += (sequence->roles[sequence->symbols[i]] & phases[p]) != 0;
+        const double least =
+            phases[p] == DL_ROLE_UPDATE ? 0 : PASS_SHARE_MIN * (double)sequence->count;
+        if (count >= UPDATES_MIN && (double)count >= least) shown |= phases[p];
+    }
+    return shown;
+}
+
+bool dl_period_is_whole(const dl_period *period, const dl_sequence *sequence)
+{
+    uint8_t missing = shown_phases(sequence);
+    for (uint32_t kind = 0; kind < sequence->kind_count; kind++)
+        if (period->content[kind] > 0) missing &= (uint8_t)~sequence->roles[kind];
+    return missing == 0;
+}
+
+/* An update: symbols first to before end. */
+typedef struct update {
+    size_t first, end;
+} update;
+
+/* Where no kernel shows the forward pass, so many symbols of other work end an update. */
+#define UPDATE_GAP 8
+
+/* The updates that a backward pass precedes; owned by the caller, *count of them. */
+static update *list_updates(const dl_sequence *sequence, size_t *count)
+{
+    const uint8_t shown = shown_phases(sequence);
+    const bool forward_shown = (shown & DL_ROLE_FORWARD) != 0;
+    const uint8_t others = DL_ROLE_FORWARD | DL_ROLE_BACKWARD | DL_ROLE_INPUT;
+    update *updates = NULL;
+    bool backward = (shown & DL_ROLE_BACKWARD) == 0, inside = false;
+    *count = 0;
+    for (size_t i = 0; i < sequence->count; i++) {
+        const uint8_t role = sequence->roles[sequence->symbols[i]];
+        if (role & others) inside = false;
+        if (role & DL_ROLE_BACKWARD) backward = true;
+        if (!(role & DL_ROLE_UPDATE)) continue;
+        if (inside && (forward_shown || i - updates[*count - 1].end < UPDATE_GAP)) {
+            updates[*count - 1].end = i + 1;
+        } else if (backward) {
+            DL_APPEND(updates, *count, "updates") = (update){i, i + 1};
+            inside = true;
+            backward = (shown & DL_ROLE_BACKWARD) == 0;
+        }
+    }
+    return updates;
+}
+
+/* A kernel of an update, and the number of the update. */
+typedef struct update_kind {
+    uint32_t kind;
+    size_t update;
+} update_kind;
+
+DL_ORDER(by_kind, update_kind, DL_BY(kind), DL_BY(update));
+
+/* Share of the distances that have to be equal, and of the updates that they have to span. */
 #define EQUAL_MIN 0.8
+#define SPANNED_MIN 0.6
 
-static bool updates(const dl_sequence *sequence, size_t first, size_t end)
+/* The distance that most of places[count] have from the one before, if they span most of `all`; 1
+ * if they have none. */
+static size_t usual_distance(const update_kind *places, size_t count, size_t all)
 {
-    for (size_t i = first; i < end; i++) {
-        if (sequence->roles[sequence->symbols[i]] & DL_ROLE_UPDATE) return true;
-    }
-    return false;
-}
-
-static bool content_updates(const dl_period *period, const dl_sequence *sequence)
-{
-    for (uint32_t kind = 0; kind < sequence->kind_count; kind++) {
-        if (period->content[kind] > 0 && sequence->roles[kind] & DL_ROLE_UPDATE) return true;
-    }
-    return false;
-}
-
-/* The distance of units[count] that most have from the one before; 0 if they have none. */
-static size_t usual_distance(const size_t *units, size_t count)
-{
-    if (count <= CYCLES_MIN) return 0;
-    size_t *distances = dl_calloc(count, sizeof *distances, "units");
+    if (count < 2) return 1;
+    size_t *distances = dl_calloc(count, sizeof *distances, "updates"), number = 0, equal = 0;
     for (size_t i = 1; i < count; i++)
-        distances[i - 1] = units[i] - units[i - 1];
-    qsort(distances, count - 1, sizeof *distances, dl_compare_sizes);
-    const size_t usual = distances[(count - 1) / 2];
-    size_t equal = 0;
-    for (size_t i = 0; i + 1 < count; i++)
+        if (places[i].update != places[i - 1].update)
+            distances[number++] = places[i].update - places[i - 1].update;
+    if (number > 0) qsort(distances, number, sizeof *distances, dl_compare_sizes);
+    const size_t usual = number > 0 ? distances[number / 2] : 1;
+    for (size_t i = 0; i < number; i++)
         equal += distances[i] == usual;
     free(distances);
-    return (double)equal >= EQUAL_MIN * (double)(count - 1) ? usual : 0;
+    const bool spans = (double)((number + 1) * usual) >= SPANNED_MIN * (double)all;
+    return (double)equal >= EQUAL_MIN * (double)number && spans ? usual : 1;
 }
 
-void dl_period_join(dl_period *period, const dl_sequence *sequence)
+/* How many updates end one step, and the first that ends one: of the kernel that is in the fewest,
+ * at equal distances; of several, the one that comes last. */
+static size_t updates_of_step(const dl_sequence *sequence, const update *updates, size_t count,
+                              size_t *first)
 {
-    if (period->cut_count == 0 || content_updates(period, sequence)) return;
-    size_t *ends = dl_calloc(period->cut_count, sizeof *ends, "units"), count = 0;
+    update_kind *list = NULL;
+    size_t listed = 0, most = 1;
+    *first = 0;
+    for (size_t u = 0; u < count; u++) {
+        for (size_t i = updates[u].first; i < updates[u].end; i++) {
+            if (sequence->roles[sequence->symbols[i]] & DL_ROLE_UPDATE)
+                DL_APPEND(list, listed, "updates") = (update_kind){sequence->symbols[i], u};
+        }
+    }
+    if (listed > 0) qsort(list, listed, sizeof *list, by_kind);
+    DL_GROUPS (begin, end, listed, list[end].kind == list[begin].kind) {
+        const size_t distance = usual_distance(list + begin, end - begin, count);
+        if (distance < most || (distance == most && list[begin].update % most <= *first)) continue;
+        most = distance;
+        *first = list[begin].update % most;
+    }
+    free(list);
+    return most;
+}
+
+/* What is cut off before a unit: so much of the usual one, and so many symbols, of which so much is
+ * no content. */
+#define HEAD_SHARE 0.02
+#define HEAD_MIN 3
+#define HEAD_STRANGE 0.8
+
+/* Where the content of the unit that ends at `end` begins, from `first` on. `left` as in
+ * dl_units_common. */
+static size_t find_head(const dl_period *period, const dl_sequence *sequence, size_t first,
+                        size_t end, uint32_t *left)
+{
+    size_t head = end, strange = 0, strange_behind = 0;
+    int64_t score = 0, best = INT64_MIN;
+    for (size_t i = end; i-- > first;) {
+        const bool common = left[sequence->symbols[i]] > 0;
+        left[sequence->symbols[i]] -= common;
+        strange += !common;
+        score += common ? 1 : -1;
+        if (score < best) continue;
+        best = score;
+        head = i;
+        strange_behind = strange;
+    }
+    for (size_t i = first; i < end; i++)
+        left[sequence->symbols[i]] = period->content[sequence->symbols[i]];
+    const size_t length = head - first;
+    const bool little = length < HEAD_MIN || (double)length < HEAD_SHARE * (double)period->length;
+    const bool other = (double)(strange - strange_behind) >= HEAD_STRANGE * (double)length;
+    return !little && other ? head : first;
+}
+
+static void cut_heads(dl_period *period, const dl_sequence *sequence)
+{
+    uint32_t *left = dl_calloc(sequence->kind_count, sizeof *left, "content of units");
+    memcpy(left, period->content, sequence->kind_count * sizeof *left);
     for (size_t u = 0; u < period->cut_count; u++) {
-        const bool last = u + 1 == period->cut_count;
-        if (updates(sequence, period->cuts[u], last ? sequence->count : period->cuts[u + 1]))
-            ends[count++] = u;
+        const size_t end = u + 1 < period->cut_count ? period->cuts[u + 1] : sequence->count;
+        period->cuts[u] = find_head(period, sequence, period->cuts[u], end, left);
     }
-    const size_t distance = usual_distance(ends, count);
-    if (distance >= 2) {
-        size_t *cuts = dl_calloc(count + 1, sizeof *cuts, "units"), kept = 0;
-        if (ends[0] + 1 >= distance) cuts[kept++] = period->cuts[ends[0] + 1 - distance];
-        for (size_t i = 0; i < count && ends[i] + 1 < period->cut_count; i++)
-            cuts[kept++] = period->cuts[ends[i] + 1];
-        const double lag_match = period->lag_match;
-        dl_period_free(period);
-        dl_period_of_cuts(period, sequence, cuts, kept);
-        period->lag_match = lag_match;
-        free(cuts);
+    free(left);
+}
+
+/* A first unit shorter than so much of the second one lacks its begin. */
+#define FIRST_SHARE_MIN 0.95
+#define ORDER_MIN 0.8
+#define EXPLAINED_MIN 0.6
+
+bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence)
+{
+    size_t count = 0, first = 0, kept = 0;
+    *period = (dl_period){.reason = "fewer than two updates of an optimizer end a step"};
+    update *updates = list_updates(sequence, &count);
+    const size_t each = updates_of_step(sequence, updates, count, &first);
+    size_t *cuts = dl_calloc(count + 1, sizeof *cuts, "units");
+    cuts[kept++] = 0;
+    for (size_t u = first; u < count; u += each)
+        cuts[kept++] = updates[u].end;
+    free(updates);
+    const bool begun = kept > 2 && (double)cuts[1] < FIRST_SHARE_MIN * (double)(cuts[2] - cuts[1]);
+    const size_t ends = kept - 1;
+    if (cuts[kept - 1] == sequence->count) kept--;
+    if (ends >= 2u + begun) {
+        dl_period_of_cuts(period, sequence, cuts + begun, kept - begun);
+        cut_heads(period, sequence);
+        dl_period_measure(period, sequence);
+        if (period->order_match < ORDER_MIN || period->explained < EXPLAINED_MIN) {
+            dl_period_free(period);
+            period->reason = "what lies between updates of the optimizer is not alike";
+        }
     }
-    free(ends);
+    free(cuts);
+    return period->cut_count > 0;
 }

@@ -427,6 +427,7 @@ typedef struct step_search {
     const dl_step_hints *hints;
     dl_step_marks marks;
     const dl_launches *launches;
+    dl_phase_hints phases;
     dl_cpu_operators operators; /* where there is no device work */
 } step_search;
 
@@ -533,18 +534,39 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
     return found;
 }
 
+/* Units that lack a phase of training which the work shows are layers, micro-batches or parts of an
+ * update: steps then end with the updates, if at all. */
+static dl_step_method check_phases(dl_period *period, const dl_sequence *sequence,
+                                   dl_step_method method, bool late)
+{
+    if (period->cut_count > 0 && dl_period_is_whole(period, sequence)) return method;
+    const bool partial = period->cut_count > 0;
+    dl_period ended = {0};
+    if (!late && dl_period_find_updates(&ended, sequence) && dl_period_is_whole(&ended, sequence)) {
+        dl_period_free(period);
+        *period = ended;
+        return DL_STEPS_OPTIMIZER;
+    }
+    dl_period_free(&ended);
+    if (!partial) return method;
+    dl_period_free(period);
+    period->reason = "what repeats are parts of steps (layers, micro-batches): it lacks a forward "
+                     "pass, a backward pass or an update that the trace holds";
+    return method;
+}
+
 static bool find_by_period(dl_step_line *line, const step_search *search,
                            const dl_symbol_line *symbols, dl_step_method method, bool late)
 {
     dl_period period = {0};
     dl_sequence sequence = symbol_sequence(symbols);
-    const size_t given = method == DL_STEPS_GIVEN_PERIOD ? search->hints->period : 0;
+    const size_t given = method == DL_STEPS_GIVEN_PERIOD ? (size_t)search->hints->period : 0;
     if (late) {
         dl_period_find_late(&period, &sequence, given);
     } else {
         dl_period_find(&period, &sequence, given);
     }
-    if (method != DL_STEPS_GIVEN_PERIOD) dl_period_join(&period, &sequence);
+    if (given == 0) method = check_phases(&period, &sequence, method, late);
     /* Of parts of the work nothing more is to be said than of the whole. */
     if (!late) line->reason = period.reason;
     bool found = period.cut_count > 0 && take_period(line, search, symbols, &period, method);
@@ -645,7 +667,7 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
         return;
     if (plain->lines == NULL)
         dl_symbols_init(plain, search->activities, search->count, search->strings,
-                        search->string_count, DL_SYMBOL_NAMES);
+                        search->string_count, &search->phases, DL_SYMBOL_NAMES);
     const dl_symbol_line *names = &plain->lines[device_index];
     if (find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, false) ||
         find_by_period(line, search, symbols, DL_STEPS_PERIOD, true))
@@ -790,11 +812,13 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                           .string_count = string_count,
                           .hints = hints,
                           .launches = &launches};
+    dl_phase_hints_init(&search.phases, activities, count, strings, string_count, &launches);
     dl_cpu_operators_find(&search.operators, activities, count, strings, string_count);
     dl_status status = find_marks(&search, err);
     if (status == DL_OK) {
         dl_symbols symbols, plain = {0};
-        dl_symbols_init(&symbols, activities, count, strings, string_count, DL_SYMBOL_SHAPES);
+        dl_symbols_init(&symbols, activities, count, strings, string_count, &search.phases,
+                        DL_SYMBOL_SHAPES);
         *steps = (dl_activity_steps){.count = symbols.count};
         steps->lines = dl_calloc(symbols.count, sizeof *steps->lines, "steps");
         for (size_t i = 0; i < symbols.count; i++) {
@@ -813,6 +837,7 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
     }
     dl_step_marks_free(&search.marks);
     dl_cpu_operators_free(&search.operators);
+    dl_phase_hints_free(&search.phases);
     dl_launches_free(&launches);
     return status;
 }

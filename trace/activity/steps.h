@@ -10,7 +10,9 @@
  *   3. launches of one CUDA graph that repeat, hold most of the device's time, and between which
  *      equal work lies;
  *   4. period detection (steps_internal.h), first with launch shapes and sizes, then with names
- *      only, in all of the work; then both in its later part: the rest is WARM-UP.
+ *      only, in all of the work; then both in its later part: the rest is WARM-UP. What it finds is
+ *      whole, of all phases of training that the work shows (phases.h); where it is not, or nothing
+ *      repeats three times, steps end with the updates that a backward pass precedes.
  *
  * A process that used no device has one line, DL_NO_DEVICE, if it has marks, or a framework's
  * operators (cpu_steps.h): these stand for launches in 2; without marks steps end with the
@@ -19,8 +21,7 @@
  * Labels. By the caller's marks, what is launched inside one is a step. By marks that were found
  * too, unless it shares less than DL_STEP_SIMILARITY of what marks usually share with the usual
  * content of a unit (steps_internal.h). Else that content decides: a unit is a step if it shares
- * DL_STEP_SIMILARITY with it. Units without an optimizer's kernel, where each k-th one is followed
- * by some, accumulate gradients: k of them are a step. Work that follows the content (averaging,
+ * DL_STEP_SIMILARITY with it. Work that follows the content (averaging,
  * validation, a checkpoint) is cut off as OTHER if it is 2 % of the step's symbols and either 3
  * symbols or a quarter of the step, or if the unit after it is OTHER. What precedes the first
  * step is WARM-UP, and so are leading steps with less than 0.9 of the usual similarity (automatic
@@ -56,7 +57,7 @@ typedef enum dl_step_method {
     DL_STEPS_GRAPH,
     DL_STEPS_PERIOD,
     DL_STEPS_PERIOD_NAMES, /* without shapes */
-    DL_STEPS_OPTIMIZER,    /* of operators on cores, each ending with the optimizer's update */
+    DL_STEPS_OPTIMIZER,    /* each ending with the optimizer's update */
     DL_STEPS_METHOD_END
 } dl_step_method;
 

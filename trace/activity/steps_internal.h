@@ -9,9 +9,11 @@
  *    kind does, a pair or triple of successive kinds. Every number of units is tried, in steps of
  *    12 %: at each the most regular kind is taken, and what it cuts must hold the same symbols in
  *    the same order.
- * 2. Of several such cuttings (layers, mini-batches, cycles of mini-batches and an averaging) the
- *    shortest units are taken, of those that hold a copy of a batch from the host if any do, for a
- *    step reads its batch; else of those that explain at least 0.8 of what the best ones explain.
+ * 2. Of several such cuttings (layers, mini-batches, cycles of mini-batches and an averaging) those
+ *    remain that hold most of the phases of training that kernels show (forward pass, backward pass,
+ *    update); of these the shortest units are taken, of those that hold a copy of a batch from the
+ *    host if any do, for a step reads its batch; else of those that explain at least 0.8 of what the
+ *    best ones explain.
  * 3. Units around a lost anchor are cut where the symbols look most like those around other cuts.
  * 4. The cuts move to the place of the unit with the largest median idle time before it. A place
  *    where copies from the host start, and one after an optimizer's kernel, are each credited 10 %
@@ -27,6 +29,7 @@
 #include <stdint.h>
 
 #include "trace/activity/activity.h"
+#include "trace/activity/phases.h"
 #include "trace/activity/steps.h"
 
 /* One device's work as a sequence of symbols in the order in which the host launched it: the form
@@ -50,11 +53,17 @@ typedef enum dl_symbol_detail {
 
 /* What a kind of work is in a step, beside itself. */
 typedef enum dl_symbol_role {
-    DL_ROLE_INPUT = 1,  /* a copy from the host that brings a batch: of DL_INPUT_BYTES at
+    DL_ROLE_INPUT = 1,   /* a copy from the host that brings a batch: of DL_INPUT_BYTES at
                           least or unknown size, and not half as many of its size go back */
-    DL_ROLE_UPDATE = 2, /* an optimizer's kernel */
-    DL_ROLE_GRAPH = 4   /* a graph's launch */
+    DL_ROLE_UPDATE = 2,  /* an optimizer's kernel, or launched in its range */
+    DL_ROLE_GRAPH = 4,   /* a graph's launch */
+    DL_ROLE_FORWARD = 8, /* nearly always part of that pass (phases.h); where ranges name backward
+                            passes, what no range names */
+    DL_ROLE_BACKWARD = 16
 } dl_symbol_role;
+
+/* What a step of training holds each of, as far as the trace shows them. */
+#define DL_ROLE_PHASES (DL_ROLE_FORWARD | DL_ROLE_BACKWARD | DL_ROLE_UPDATE)
 
 /* Smaller copies from the host are scalars, as a learning rate is. */
 #define DL_INPUT_BYTES 64
@@ -82,7 +91,8 @@ typedef struct dl_symbols {
 /* Finds the symbols of the device work among activities[count]; zero `symbols` before. `strings`
  * [string_count] are the trace's; names outside count as empty. O(n log n). */
 void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t count,
-                     char *const *strings, size_t string_count, dl_symbol_detail detail);
+                     char *const *strings, size_t string_count, const dl_phase_hints *phases,
+                     dl_symbol_detail detail);
 void dl_symbols_free(dl_symbols *symbols);
 
 /* What the units of a cut sequence of symbols have in common.
@@ -163,10 +173,16 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence);
 /* Sets content, length, order_match and explained for the present cuts. */
 void dl_period_measure(dl_period *period, const dl_sequence *sequence);
 
-/* Joins units that only accumulate gradients: where the usual unit holds no optimizer's kernel,
- * and every k-th one, k >= 2, does, k units are one, ending with that one. What precedes the first
- * whole one is in no unit then. */
-void dl_period_join(dl_period *period, const dl_sequence *sequence);
+/* Whether the usual unit holds each phase of training that the sequence shows (DL_ROLE_PHASES): a
+ * forward and a backward pass of which it has 1 % of its symbols, an update that it has twice. */
+bool dl_period_is_whole(const dl_period *period, const dl_sequence *sequence);
+
+/* Cuts behind each update that a backward pass precedes, where those are shown; zero `period`
+ * before. An update's kernel that only every k-th such place has, k >= 2, ends a step of k of them
+ * (optimizers in turn, gradients accumulated in between). What is no content of a unit and precedes
+ * it is left to the unit before. False, with period->reason, if fewer than two whole units come
+ * out, or they differ. */
+bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence);
 void dl_period_free(dl_period *period);
 
 #endif

@@ -182,10 +182,50 @@ static void add_symbol(dl_symbol_line *line, kind_table *table, uint64_t hash, u
     if (line->kind_count > kinds_before) note_kind(line, hash, roles);
 }
 
+/* A kind has the phase that so much of its work has. */
+#define PHASE_SHARE 0.95
+
+/* How often kinds were of a phase. */
+typedef struct phase_counts {
+    uint32_t (*of)[DL_PHASE_UPDATE + 1]; /* [kind_count] */
+    size_t kind_count;
+} phase_counts;
+
+static void count_phase(phase_counts *counts, uint32_t kind, const dl_activity *activity,
+                        const dl_phase_hints *phases)
+{
+    dl_phase phase = dl_phase_hint(phases, activity);
+    /* What ranges do not name, where they name the backward pass. */
+    if (phase == DL_PHASE_NONE && phases->backward.count > 0) phase = DL_PHASE_FORWARD;
+    while (counts->kind_count <= kind) {
+        counts->of = dl_grow(counts->of, counts->kind_count, sizeof *counts->of, "phases of kinds");
+        memset(counts->of[counts->kind_count++], 0, sizeof *counts->of);
+    }
+    const bool has_one = activity->kind == DL_ACTIVITY_KERNEL && !in_graph(activity);
+    counts->of[kind][has_one ? phase : DL_PHASE_NONE]++;
+}
+
+static void take_phases(dl_symbol_line *line, const phase_counts *counts)
+{
+    static const uint8_t roles[] = {[DL_PHASE_FORWARD] = DL_ROLE_FORWARD,
+                                    [DL_PHASE_BACKWARD] = DL_ROLE_BACKWARD,
+                                    [DL_PHASE_UPDATE] = DL_ROLE_UPDATE};
+    for (size_t kind = 0; kind < counts->kind_count; kind++) {
+        double all = 0;
+        for (int p = 0; p <= DL_PHASE_UPDATE; p++)
+            all += counts->of[kind][p];
+        for (int p = DL_PHASE_FORWARD; p <= DL_PHASE_UPDATE; p++) {
+            const bool mostly = counts->of[kind][p] >= PHASE_SHARE * all;
+            if (mostly && !(line->kind_roles[kind] & DL_ROLE_UPDATE))
+                line->kind_roles[kind] |= roles[p];
+        }
+    }
+}
+
 /* Fills the line of one device, whose keys are in launch order. */
 static void fill_line(dl_symbol_line *line, const work_key *keys, size_t count,
                       const dl_activity *activities, const text_facts *texts,
-                      dl_symbol_detail detail)
+                      const dl_phase_hints *phases, dl_symbol_detail detail)
 {
     *line = (dl_symbol_line){.device = keys[0].device, .work_count = count};
     line->work = dl_calloc(count, sizeof *line->work, "launch order");
@@ -194,6 +234,7 @@ static void fill_line(dl_symbol_line *line, const work_key *keys, size_t count,
     line->idle_ns = dl_calloc(count, sizeof *line->idle_ns, "symbols");
     line->start_ns = dl_calloc(count, sizeof *line->start_ns, "symbols");
     kind_table table = {0};
+    phase_counts counts = {0};
     copy_counts copies = count_copies(keys, count, activities);
     int64_t busy_until_ns = keys[0].start_ns;
     const dl_activity *before = NULL;
@@ -204,6 +245,7 @@ static void fill_line(dl_symbol_line *line, const work_key *keys, size_t count,
             !(before != NULL && same_launch(before, activity))) {
             add_symbol(line, &table, hash_of(activity, texts->hashes, texts->count, detail),
                        roles_of(activity, texts, &copies));
+            count_phase(&counts, line->symbols[line->count], activity, phases);
             line->start_ns[line->count] = activity->start_ns;
             line->first[line->count] = line->count == 0 ? 0 : i;
             int64_t idle_ns = activity->start_ns - busy_until_ns;
@@ -214,6 +256,8 @@ static void fill_line(dl_symbol_line *line, const work_key *keys, size_t count,
         before = activity;
     }
     line->first[line->count] = count;
+    take_phases(line, &counts);
+    free(counts.of);
     free(table.hashes);
     free(table.kinds);
 }
@@ -242,7 +286,8 @@ static work_key *keys_of(const dl_activity *activities, size_t count, size_t *ke
 }
 
 void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t count,
-                     char *const *strings, size_t string_count, dl_symbol_detail detail)
+                     char *const *strings, size_t string_count, const dl_phase_hints *phases,
+                     dl_symbol_detail detail)
 {
     *symbols = (dl_symbols){0};
     size_t key_count = 0;
@@ -252,7 +297,7 @@ void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t 
     DL_GROUPS (first, end, key_count, keys[end].device == keys[first].device) {
         order_by_launch(keys + first, end - first, activities);
         dl_symbol_line *line = &DL_APPEND(symbols->lines, symbols->count, "devices of the trace");
-        fill_line(line, keys + first, end - first, activities, &texts, detail);
+        fill_line(line, keys + first, end - first, activities, &texts, phases, detail);
     }
     free(texts.hashes);
     free(texts.classes);
