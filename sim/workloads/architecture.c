@@ -35,6 +35,16 @@ dl_layer_part *dl_pass_add(dl_layer_pass *pass, double flop, double numbers, dou
     return part;
 }
 
+void dl_layer_add_tensors(dl_architecture_layer *layer, int count, double parameters)
+{
+    const int last = layer->backward.count - 1;
+    for (int i = 0; i < count; i++) {
+        DL_ASSERT(layer->tensor_count < DL_TENSORS_MAX, "more than %d tensors", DL_TENSORS_MAX);
+        layer->tensors[layer->tensor_count++] =
+            (dl_layer_tensor){(int64_t)parameters, last > 0 ? last : 0};
+    }
+}
+
 void dl_architecture_free(dl_architecture *architecture)
 {
     for (size_t l = 0; l < architecture->layer_count; l++)
@@ -46,11 +56,19 @@ void dl_architecture_free(dl_architecture *architecture)
 
 /* --- sums ------------------------------------------------------------------------------------ */
 
+int64_t dl_layer_parameters(const dl_architecture_layer *layer)
+{
+    int64_t sum = 0;
+    for (int t = 0; t < layer->tensor_count; t++)
+        sum += layer->tensors[t].parameters;
+    return sum;
+}
+
 int64_t dl_architecture_parameters(const dl_architecture *architecture)
 {
     int64_t sum = 0;
     for (size_t l = 0; l < architecture->layer_count; l++)
-        sum += architecture->layers[l].parameters;
+        sum += dl_layer_parameters(&architecture->layers[l]);
     return sum;
 }
 
@@ -58,7 +76,7 @@ int dl_architecture_tensors(const dl_architecture *architecture)
 {
     int sum = 0;
     for (size_t l = 0; l < architecture->layer_count; l++)
-        sum += architecture->layers[l].tensors;
+        sum += architecture->layers[l].tensor_count;
     return sum;
 }
 

@@ -41,6 +41,7 @@
 #include "common/status.h"
 
 #define DL_PARTS_MAX 40
+#define DL_TENSORS_MAX 24
 
 /* Products that fp8 means: of the linear layers of a transformer's blocks. */
 typedef struct dl_eight_bits {
@@ -72,10 +73,16 @@ typedef enum dl_model_class { DL_MODEL_CONVOLUTION, DL_MODEL_TRANSFORMER } dl_mo
 #define DL_MODEL_CLASSES 2
 extern const char *const dl_model_class_names[]; /* "convolution", "transformer", NULL */
 
-typedef struct dl_architecture_layer {
-    char *name; /* "conv1", "2a.conv1", "block3" */
+/* Weights, a bias, ...: what PyTorch calls a parameter. */
+typedef struct dl_layer_tensor {
     int64_t parameters;
-    int tensors;                         /* of parameters: weights and biases apart */
+    int part; /* of the backward pass, with whose end the gradient is ready */
+} dl_layer_tensor;
+
+typedef struct dl_architecture_layer {
+    char *name;                              /* "conv1", "2a.conv1", "block3" */
+    dl_layer_tensor tensors[DL_TENSORS_MAX]; /* [tensor_count] in the order of the network */
+    int tensor_count;
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
     double kept_in_half;                 /* further ones, of 2 bytes, in fp16 only */
@@ -102,6 +109,8 @@ void dl_architecture_free(dl_architecture *architecture);
 
 /* Class of the network that `text` names, which must be one. */
 dl_model_class dl_architecture_class(const char *text);
+
+int64_t dl_layer_parameters(const dl_architecture_layer *layer);
 
 /* Sums over all layers; of one sample where that means something. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);

@@ -50,17 +50,19 @@ static void add_product(dl_layer_pass *pass, double flop, double moved, double w
     if (turned) dl_pass_add(pass, 0, 0, 0, 0)->turned = 2 * moved;
 }
 
-/* Matrix products of `inputs` numbers to `outputs`, with their weights. */
+/* Matrix products of `inputs` numbers to `outputs`, with their weights and biases. */
 static void add_products(const flow *f, dl_architecture_layer *layer, double flop, double inputs,
-                         double outputs, double weights, bool bias, bool small_windows, bool turned)
+                         double outputs, double matrix, double bias, bool small_windows,
+                         bool turned)
 {
-    layer->parameters = (int64_t)weights;
-    layer->tensors = 1 + bias;
+    const double weights = matrix + bias;
     layer->output_numbers = layer->kept_numbers = outputs;
     const double moved = inputs + outputs;
     add_product(&layer->forward, flop, moved, weights, small_windows, turned);
     if (!is_first(f)) add_product(&layer->backward, flop, moved, weights, small_windows, turned);
     add_product(&layer->backward, flop, moved, weights, small_windows, turned);
+    dl_layer_add_tensors(layer, 1, matrix);
+    if (bias > 0) dl_layer_add_tensors(layer, 1, bias);
 }
 
 static void add_conv(flow *f, char *name, double filters, int window, int stride, int padding,
@@ -72,7 +74,8 @@ static void add_conv(flow *f, char *name, double filters, int window, int stride
     const double pixels = f->side * f->side;
     add_products(f, dl_architecture_add(f->architecture, name),
                  2 * pixels * filters * area * channels, inputs, size_of(f),
-                 filters * (area * channels + bias), bias, window == 3 && stride == 1, f->nchw);
+                 filters * area * channels, bias ? filters : 0, window == 3 && stride == 1,
+                 f->nchw);
 }
 
 static void add_dense(flow *f, char *name, double units)
@@ -81,20 +84,19 @@ static void add_dense(flow *f, char *name, double units)
     f->side = 1;
     f->channels = units;
     add_products(f, dl_architecture_add(f->architecture, name), 2 * inputs * units, inputs, units,
-                 units * (inputs + 1), true, false, false);
+                 units * inputs, units, false, false);
 }
 
 static void add_norm(flow *f, char *name)
 {
     dl_architecture_layer *layer = dl_architecture_add(f->architecture, name);
     const double size = size_of(f);
-    layer->parameters = (int64_t)(2 * f->channels);
-    layer->tensors = 2;
     layer->output_numbers = layer->kept_numbers = size;
     dl_layer_part *parts[] = {dl_pass_add(&layer->forward, 0, 3 * size, 0, 1),
                               dl_pass_add(&layer->backward, 0, 5 * size, 0, 1)};
     for (int p = 0; f->nchw && p < 2; p++)
         parts[p]->in_half = NCHW_NORM * parts[p]->numbers;
+    dl_layer_add_tensors(layer, 2, f->channels);
 }
 
 /* In place: forward reads and writes `forward` numbers for each of the output, and so on. */

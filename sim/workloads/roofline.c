@@ -162,6 +162,15 @@ static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
                                  : roofline->flop_per_s;
 }
 
+/* Of one sample. */
+static double part_ns(const dl_roofline *roofline, const dl_layer_part *part)
+{
+    const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
+    return fmax(DL_NS_PER_S * part->flop / flop_rate(roofline, part),
+                part_bytes(roofline, part) * byte_ns) +
+           made_bytes(roofline, part) * byte_ns;
+}
+
 dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *pass)
 {
     const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
@@ -170,9 +179,7 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
         const dl_layer_part *part = &pass->parts[p];
         const int kernels = part->kernels + (in_half(roofline) ? part->kernels_in_half : 0) +
                             (in_eight(roofline) ? part->eight.kernels : 0);
-        time.per_sample_ns += fmax(DL_NS_PER_S * part->flop / flop_rate(roofline, part),
-                                   part_bytes(roofline, part) * byte_ns) +
-                              made_bytes(roofline, part) * byte_ns;
+        time.per_sample_ns += part_ns(roofline, part);
         time.fixed_ns +=
             part->weights * roofline->bytes_per_weight * byte_ns + kernels * roofline->kernel_ns;
     }
@@ -233,22 +240,28 @@ static void set_op(dl_op_cost *op, const char *layer, const char *phase,
     };
 }
 
-/* Buckets are filled from the last layer on; a layer's gradients are ready when its backward pass
- * ends. */
+/* Buckets are filled from the last tensor on. */
 static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
                           const dl_roofline *roofline)
 {
-    const size_t count = architecture->layer_count;
+    const size_t count = (size_t)dl_architecture_tensors(architecture);
     dl_gradients_ready *ready = dl_calloc(count, sizeof *ready, "gradients");
     double all_ns = 0, bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        const dl_architecture_layer *layer = &architecture->layers[count - 1 - i];
-        all_ns += dl_roofline_pass(roofline, &layer->backward).per_sample_ns;
-        bytes += (double)layer->parameters * PARAMETER_BYTES;
-        ready[i] = (dl_gradients_ready){all_ns, bytes};
+    size_t i = 0;
+    for (size_t l = architecture->layer_count; l-- > 0;) {
+        const dl_architecture_layer *layer = &architecture->layers[l];
+        int tensor = layer->tensor_count;
+        for (int p = layer->backward.count; p-- > 0;) {
+            all_ns += part_ns(roofline, &layer->backward.parts[p]);
+            for (; tensor > 0 && layer->tensors[tensor - 1].part == p; tensor--) {
+                bytes += (double)layer->tensors[tensor - 1].parameters * PARAMETER_BYTES;
+                ready[i++] = (dl_gradients_ready){all_ns, bytes};
+            }
+        }
+        DL_ASSERT(tensor == 0, "%s: tensors without a backward pass", layer->name);
     }
-    for (size_t i = 0; i < count; i++)
-        ready[i].share /= all_ns;
+    for (size_t r = 0; r < count; r++)
+        ready[r].share /= all_ns;
     dl_costs_fill_buckets(costs, ready, count);
     free(ready);
 }
@@ -298,7 +311,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         costs->layers[l] = (dl_layer_cost){
             .name = dl_strdup(layer->name),
             .output_bytes_per_sample = assumed(layer->output_numbers * roofline.bytes_per_number),
-            .parameter_bytes = assumed((double)layer->parameters * PARAMETER_BYTES),
+            .parameter_bytes = assumed((double)dl_layer_parameters(layer) * PARAMETER_BYTES),
             .activation_bytes_per_sample = assumed(
                 kept_bytes(&roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half)),
         };

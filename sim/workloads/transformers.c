@@ -131,16 +131,22 @@ static void add_plain_norm(dl_architecture_layer *layer, const sizes *s, int k)
 static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
 {
     const double stream = s->tokens * s->width;
-    layer->parameters += (int64_t)s->norm_parameters;
-    layer->tensors += s->norm_parameters > s->width ? 2 : 1;
-    if (!s->fused) {
+    if (s->fused) {
+        add_wide(&layer->forward, 2 * stream, stream, s->norm_parameters);
+        add_wide(&layer->backward, 5 * stream, stream, s->norm_parameters);
+        layer->kept_numbers += 2 * stream;
+        layer->kept_wide += stream;
+    } else {
         add_plain_norm(layer, s, readers);
-        return;
     }
-    add_wide(&layer->forward, 2 * stream, stream, s->norm_parameters);
-    add_wide(&layer->backward, 5 * stream, stream, s->norm_parameters);
-    layer->kept_numbers += 2 * stream;
-    layer->kept_wide += stream;
+    dl_layer_add_tensors(layer, s->norm_parameters > s->width ? 2 : 1, s->width);
+}
+
+/* Outputs of the one of `matrices` that make all: three are of queries, keys and values. */
+static double part_of(const sizes *s, double outputs, int matrices, int number)
+{
+    if (matrices != 3) return outputs / matrices;
+    return number == 0 ? s->width : s->kv_width;
 }
 
 /* `rows` times a matrix of `inputs` to `outputs`, whose weights are `matrices` tensors; 0: another
@@ -153,16 +159,18 @@ static void add_product(dl_architecture_layer *layer, const sizes *s, double row
     const double weights = outputs * (inputs + s->bias);
     const int products = s->fused || matrices == 0 ? 1 : matrices;
     const double numbers = rows * (products * inputs + outputs);
-    if (matrices > 0) layer->parameters += (int64_t)weights;
-    layer->tensors += matrices * (1 + s->bias);
     dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
     dl_layer_part *backward =
         dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2 * products);
     if (!s->fused) {
         forward->kernels_in_half = backward->kernels_in_half = products * (1 + s->bias);
     }
+    for (int m = 0; m < matrices; m++)
+        dl_layer_add_tensors(layer, 1, inputs * part_of(s, outputs, matrices, m));
     if (s->bias) { /* its gradient */
         dl_pass_add(&layer->backward, 0, rows * outputs, 0, products);
+        for (int m = 0; m < matrices; m++)
+            dl_layer_add_tensors(layer, 1, part_of(s, outputs, matrices, m));
     }
 }
 
@@ -311,13 +319,13 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     layer->kept_numbers += stream + s->tokens * qkv;
 }
 
-static void add_embedding(dl_architecture *architecture, const sizes *s, double rows, int tables,
+static void add_embedding(dl_architecture *architecture, const sizes *s, const int64_t *values,
                           bool norm)
 {
+    const int64_t tables[] = {values[VOCABULARY], values[POSITIONS], values[SEGMENTS]};
+    const double rows = (double)(tables[0] + tables[1] + tables[2]);
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("embedding"));
     const double stream = s->tokens * s->width;
-    layer->parameters = (int64_t)(rows * s->width);
-    layer->tensors = tables;
     add_wide(&layer->forward, 2 * stream, 0, 0);
     add_wide(&layer->backward, 2 * stream, 0, rows * s->width);
     if (!s->rotary) {
@@ -330,6 +338,8 @@ static void add_embedding(dl_architecture *architecture, const sizes *s, double 
         layer->kept_numbers += stream / 4;
         layer->kept_wide += stream / 4;
     }
+    for (int t = 0; t < 3; t++)
+        if (tables[t] > 0) dl_layer_add_tensors(layer, 1, (double)tables[t] * s->width);
     layer->output_numbers = stream;
     if (norm) add_norm(layer, s, 1); /* its result is the first block's input */
 }
@@ -410,9 +420,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     };
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s.fused;
-    add_embedding(architecture, &s,
-                  (double)(values[VOCABULARY] + values[POSITIONS] + values[SEGMENTS]),
-                  1 + (values[POSITIONS] > 0) + (values[SEGMENTS] > 0), encoder);
+    add_embedding(architecture, &s, values, encoder);
     for (int64_t b = 1; b <= values[LAYERS]; b++)
         add_block(architecture, &s, dl_format("block%lld", (long long)b));
     if (encoder) {

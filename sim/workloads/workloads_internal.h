@@ -42,4 +42,8 @@ dl_architecture_layer *dl_architecture_add(dl_architecture *architecture, char *
 dl_layer_part *dl_pass_add(dl_layer_pass *pass, double flop, double numbers, double weights,
                            int kernels);
 
+/* Appends `count` tensors of as many parameters each, whose gradients the last kernels of the
+ * backward pass make. */
+void dl_layer_add_tensors(dl_architecture_layer *layer, int count, double parameters);
+
 #endif

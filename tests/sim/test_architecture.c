@@ -89,14 +89,14 @@ static void a_block_by_hand(void **state)
                                  "vocabulary=5,positions=0,bias=no,fused=yes");
     const dl_architecture_layer *block = &plain.layers[1];
     assert_string_equal(block->name, "block1");
-    assert_int_equal(block->parameters, 144);
+    assert_int_equal(dl_layer_parameters(block), 144);
     assert_true(near_scaled(dl_pass_flop(&block->forward), 768 + 144, 0, 0));
     assert_true(near_scaled(dl_pass_flop(&block->backward), 2 * (768 + 144), 0, 0));
     assert_true(near_scaled(dl_pass_flop(&fused.layers[1].forward), 768 + 72, 0, 0));
     assert_true(near_scaled(dl_pass_flop(&fused.layers[1].backward), 2 * 768 + 2.5 * 72, 0, 0));
     /* The embedding 5 x 4; the head shares it: its norm of 8, products 2 x 3 x 4 x 5. */
-    assert_int_equal(plain.layers[0].parameters, 20);
-    assert_int_equal(plain.layers[2].parameters, 8);
+    assert_int_equal(dl_layer_parameters(&plain.layers[0]), 20);
+    assert_int_equal(dl_layer_parameters(&plain.layers[2]), 8);
     assert_true(near_scaled(dl_pass_flop(&plain.layers[2].forward), 120, 0, 0));
     /* And the loss over 3 x 5 scores of 4 bytes: 3 times each forward, 4 times backward. Behind the
      * norm of the stream, 12, with its 24 and 60. */
@@ -128,10 +128,10 @@ static void llama_like_blocks(void **state)
     dl_architecture a = make("llama:layers=2,width=8,heads=4,kv_heads=2,feed_forward=16,"
                              "sequence=2,vocabulary=10");
     assert_int_equal(a.layer_count, 4);
-    assert_int_equal(a.layers[1].parameters, 64 + 32 + 32 + 64 + 3 * 128 + 16);
-    assert_int_equal(a.layers[2].parameters, a.layers[1].parameters);
-    assert_int_equal(a.layers[0].parameters, 80);
-    assert_int_equal(a.layers[3].parameters, 80 + 8);
+    assert_int_equal(dl_layer_parameters(&a.layers[1]), 64 + 32 + 32 + 64 + 3 * 128 + 16);
+    assert_int_equal(dl_layer_parameters(&a.layers[2]), dl_layer_parameters(&a.layers[1]));
+    assert_int_equal(dl_layer_parameters(&a.layers[0]), 80);
+    assert_int_equal(dl_layer_parameters(&a.layers[3]), 80 + 8);
     dl_architecture_free(&a);
 }
 
@@ -179,7 +179,7 @@ static void a_llama_block_as_pytorch_runs_it(void **state)
                      5 + 2 + 5 + 6 + 2 + 14 + 2 * (1 + 1));
     assert_true(
         near_scaled(dl_pass_flop(&block->forward), dl_pass_flop(&fused.layers[1].forward), 0, 0));
-    assert_int_equal(block->tensors, fused.layers[1].tensors);
+    assert_int_equal(block->tensor_count, fused.layers[1].tensor_count);
     assert_true(moved_bytes(&fused.layers[1].forward, &kernels) < 100 * 16);
     dl_architecture_free(&a);
     dl_architecture_free(&fused);
@@ -249,7 +249,7 @@ static void a_convolution_by_hand(void **state)
     dl_architecture a = make("vgg19_bn");
     const dl_architecture_layer *conv = &a.layers[3], *norm = &a.layers[4], *relu = &a.layers[5];
     assert_string_equal(conv->name, "conv1_2");
-    assert_int_equal(conv->parameters, 64 * (64 * 9 + 1));
+    assert_int_equal(dl_layer_parameters(conv), 64 * (64 * 9 + 1));
     assert_true(near_scaled(numbers_of(&conv->forward), 2 * 65536, 0, 0));
     assert_true(near_scaled(numbers_of(&conv->backward), 4 * 65536, 0, 0));
     assert_true(conv->forward.parts[0].small_windows);

@@ -19,7 +19,7 @@ static void check_model(const char *name)
         size_t first, count;
         dl_model_operation_parameters(model, i, &first, &count);
         assert_string_equal(layer->name, dl_model_operation_name(model, i));
-        assert_int_equal(layer->parameters, count);
+        assert_int_equal(dl_layer_parameters(layer), count);
         const double flop = dl_pass_flop(&layer->forward) + dl_pass_flop(&layer->backward);
         if (!near_scaled(flop, dl_model_operation_flops(model, i), 0, 0)) {
             fail_msg("%s, %s: %g flop", name, layer->name, flop);

@@ -250,25 +250,56 @@ static void costs_of_the_mlp(void **state)
     dl_architecture_free(&mlp);
 }
 
-/* GPT-2's gradients in buckets of 25 MiB or a layer more, the last to the first layer. */
-static void gradients_come_in_buckets(void **state)
+static void make_costs(const char *network, dl_costs *costs)
+{
+    dl_architecture architecture = {0};
+    const dl_gpu_model model = gpu();
+    assert_int_equal(dl_architecture_make(&architecture, network, NULL), DL_OK);
+    assert_int_equal(dl_roofline_costs(costs, &architecture, &model, DL_FP32, DL_ADAM, NULL),
+                     DL_OK);
+    dl_architecture_free(&architecture);
+}
+
+static double bucket(const dl_costs *costs, size_t number)
+{
+    return costs->gradients[number].bytes - (number > 0 ? costs->gradients[number - 1].bytes : 0);
+}
+
+/* Of GPT-2 the last norm and the feed-forward's second matrix of the last block, 3072 x 768, and
+ * its bias are more than 1 MiB. From there to that of the block before, 28.35 MB, are more than 25
+ * MiB; the tensors left of the first block go with the embedding. */
+static void gradients_come_in_buckets_of_tensors(void **state)
 {
     (void)state;
-    dl_architecture gpt2 = {0};
     dl_costs costs = {0};
-    const dl_gpu_model model = gpu();
-    assert_int_equal(dl_architecture_make(&gpt2, "gpt2", NULL), DL_OK);
-    assert_int_equal(dl_roofline_costs(&costs, &gpt2, &model, DL_FP32, DL_ADAM, NULL), DL_OK);
-    /* A block has 28.35 MB, more than 26.2; the embedding 157 MB, and the norm of the head goes
-     * with the last block. */
+    make_costs("gpt2", &costs);
     assert_int_equal(costs.gradient_count, 13);
-    assert_true(near_scaled(costs.gradients[0].bytes, 4 * (7087872 + 1536), 0, 0));
+    assert_true(near_scaled(bucket(&costs, 0), 4 * (2 * 768 + 3072 * 768 + 768), 0, 0));
+    for (size_t i = 1; i < 12; i++)
+        assert_true(near_scaled(bucket(&costs, i), 4 * 7087872, 0, 0));
     assert_true(near_scaled(costs.gradients[12].bytes, 4 * 124439808.0, 0, 0));
     for (size_t i = 1; i < 13; i++)
         assert_true(costs.gradients[i].share > costs.gradients[i - 1].share);
     assert_int_equal(costs.state_bytes, 8 * 124439808LL);
     dl_costs_free(&costs);
-    dl_architecture_free(&gpt2);
+}
+
+/* Each matrix of Llama is more than 25 MiB, and so a bucket, with the norm before it: the head's,
+ * seven of each block, the embedding. The feed-forward's have 4096 x 11008 numbers; the share of
+ * the backward pass at which they are ready is that of their products, not of the block. */
+static void large_tensors_are_buckets_of_their_own(void **state)
+{
+    (void)state;
+    dl_costs costs = {0};
+    make_costs("llama", &costs);
+    assert_int_equal(costs.gradient_count, 1 + 32 * 7 + 1);
+    assert_true(near_scaled(bucket(&costs, 0), 4.0 * 32000 * 4096, 0, 0));
+    assert_true(near_scaled(bucket(&costs, 1), 4.0 * (11008 + 1) * 4096, 0, 0));
+    assert_true(near_scaled(bucket(&costs, 3), 4.0 * 11008 * 4096, 0, 0));
+    assert_true(near_scaled(bucket(&costs, 4), 4.0 * (4096 + 1) * 4096, 0, 0));
+    assert_true(costs.gradients[1].share < costs.gradients[3].share);
+    assert_true(near_scaled(costs.gradients[225].share, 1, 0, 1e-12));
+    dl_costs_free(&costs);
 }
 
 int main(void)
@@ -283,7 +314,8 @@ int main(void)
         cmocka_unit_test(a_rate_that_is_not_known_is_an_error),
         cmocka_unit_test(convolutions_have_no_fp8),
         cmocka_unit_test(costs_of_the_mlp),
-        cmocka_unit_test(gradients_come_in_buckets),
+        cmocka_unit_test(gradients_come_in_buckets_of_tensors),
+        cmocka_unit_test(large_tensors_are_buckets_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
