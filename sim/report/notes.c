@@ -134,6 +134,39 @@ static void add_throughput(note_list *list, const dl_scenario *scenario)
                         scenario->samples_per_s));
 }
 
+/* "; 95 % interval: up to 2.8 times faster or slower"; "" of what a measured step has taken the
+ * place of. */
+static char *interval_of(const dl_variant *variant, double factor)
+{
+    if (variant->calibrated.factor > 0 && variant->is_calibrated_gpu) return dl_strdup("");
+    return dl_format("; 95 %% interval: up to %.2g times faster or slower", factor);
+}
+
+/* What a measured step has made of compute. */
+static void add_calibrated(note_list *list, const dl_variant *variant)
+{
+    const dl_calibrate *c = &variant->calibrated;
+    if (!(c->factor > 0)) return;
+    char *from =
+        c->step_ns > 0
+            ? dl_format("so that a step of %d worker%s with %lld samples each takes the measured "
+                        "%s",
+                        c->workers, c->workers > 1 ? "s" : "", (long long)c->samples,
+                        DL_NS_TEXT(c->step_ns))
+            : dl_strdup("as is given");
+    add(list,
+        dl_format("compute is %.3g times what %s, %s ([workload] calibrate); the same factor "
+                  "is taken for other batch sizes%s",
+                  c->factor,
+                  variant->scenario.model != NULL        ? "is estimated"
+                  : variant->scenario.costs_path != NULL ? "the cost file says"
+                                                         : "samples_per_s says",
+                  from,
+                  variant->is_calibrated_gpu ? ""
+                                             : " and for this model of GPU, whose interval stays"));
+    free(from);
+}
+
 static void add_scaling(note_list *list, const dl_variant *variant)
 {
     const dl_scaling *s = &variant->scaling;
@@ -143,10 +176,11 @@ static void add_scaling(note_list *list, const dl_variant *variant)
                             costs->device, s->to, s->why_not));
     }
     if (!s->scaled) return;
-    add(list, dl_format("compute of %s scaled from %s to %s: x %.3g (update x %.3g); 95 %% "
-                        "interval: up to %.2g times faster or slower",
-                        file_of(costs), s->from, s->to, s->compute_factor, s->update_factor,
-                        exp(DL_SCALING_SPREAD)));
+    char *interval = interval_of(variant, exp(DL_SCALING_SPREAD));
+    add(list,
+        dl_format("compute of %s scaled from %s to %s: x %.3g (update x %.3g)%s", file_of(costs),
+                  s->from, s->to, s->compute_factor, s->update_factor, interval));
+    free(interval);
 }
 
 /* What was done for the machine's other models. */
@@ -243,15 +277,17 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     dl_error error = {0};
     const dl_status status = dl_architecture_make(&network, scenario->model, &error);
     DL_ASSERT(status == DL_OK, "%s", error.text);
+    char *interval = interval_of(variant, exp(2 * costs->compute_spread_frac.value));
     add(list,
         dl_format("times of %s are estimated from %.3g of the %s flop rate and %.3g of the memory "
-                  "rate of %s; 95 %% interval: up to %.2g times faster or slower%s",
+                  "rate of %s%s%s",
                   costs->workload, efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
-                  efficiency->memory_frac, gpu->name, exp(2 * costs->compute_spread_frac.value),
+                  efficiency->memory_frac, gpu->name, interval,
                   network.unfused
                       ? "; norms, rotation, gates and scores are assumed to run operation by "
                         "operation, as in plain PyTorch: fused=yes if compiled or fused"
                       : ""));
+    free(interval);
     add_arithmetic(list, arithmetic);
     dl_architecture_free(&network);
 }
@@ -305,6 +341,7 @@ char **dl_study_notes(const dl_study *study, size_t *count)
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         add_throughput(&list, &variant->scenario);
+        add_calibrated(&list, variant);
         if (variant->scenario.gpu == NULL) {
             add_shared_memory(&list, variant);
             add_loaders(&list, variant);

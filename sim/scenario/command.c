@@ -45,6 +45,9 @@ static const struct {
      "Of --workload: fp32, tf32, bf16, fp16, fp8, or what is usual on the GPU."},
     {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,
      "In place of --costs: samples a second of one worker; the rest is assumed."},
+    {"calibrate", "workload", "calibrate", "STEP", group_model,
+     "A step that was measured (212ms; 212ms@8: of 8 workers; 212ms@8x32: with 32 samples each): "
+     "computing is scaled so that it is predicted, and all else relative to it."},
     {"batch", "workload", "batch", "LIST", group_model,
      "Samples of a step, of all workers together."},
     {"batch-per-worker", "workload", "batch_per_worker", "LIST", group_model,

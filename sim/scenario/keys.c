@@ -285,6 +285,12 @@ static const dl_key rows[] = {
      .help = "for the time and, on GPUs, the price of an epoch"},
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
      SCENARIO(parameter_bytes), .sweep = ',', .help = "of the model, in place of the cost file's"},
+    {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES or FACTOR",
+     .sweep = ',',
+     .help = "a measured step, as 212ms@8x32 of 8 workers with 32 samples each: all compute times "
+             "one factor, so that this step is predicted; default workers: the fewest of the "
+             "scenario. A number without unit is the factor. Of several variants the first was "
+             "measured"},
     {"workload", "missing", CHOICE(missings), .fallback = "assume", SCENARIO(missing),
      .help = "costs that a run needs and the cost file does not give: assume a default, which the "
              "results name with its interval and source, or refuse to run"},

@@ -1,4 +1,5 @@
 #include "sim/scenario/scenario.h"
+#include "sim/scenario/calibrate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -582,6 +583,15 @@ static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     return status;
 }
 
+static dl_status read_calibrate(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "workload", "calibrate");
+    dl_error inner = {0};
+    if (entry == NULL) return DL_OK;
+    const dl_status status = dl_calibrate_parse(entry->value, &scenario->calibrate, &inner);
+    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
+}
+
 static dl_status read_absence(const char *item, dl_absence *absence, dl_error *err)
 {
     const char *colon = strchr(item, ':'), *dash = colon != NULL ? strchr(colon, '-') : NULL;
@@ -800,6 +810,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = read_lists(&parsed, ini, &all, err)) ||
         (status = read_gpu_costs(&parsed, ini, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
+        (status = read_calibrate(&parsed, ini, err)) ||
         (status = read_absences(&parsed, ini, &all, err)) ||
         (status = check_drawn(&parsed, ini, err)) || (status = read_failures(&parsed, ini, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err))) {

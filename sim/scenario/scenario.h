@@ -77,6 +77,15 @@ typedef struct dl_scenario_input {
 typedef enum dl_scale { DL_SCALE_AUTO, DL_SCALE_NO } dl_scale;
 typedef enum dl_missing { DL_MISSING_ASSUME, DL_MISSING_REFUSE } dl_missing;
 
+/* A measured step, and the factor on compute that makes it the prediction
+ * (sim/scenario/calibrate.h). */
+typedef struct dl_calibrate {
+    double step_ns;  /* 0: the factor is given, or nothing */
+    int workers;     /* that it was measured with; 0: the scenario's fewest */
+    int64_t samples; /* of each; 0: as that point has */
+    double factor;   /* 0: not yet found, or nothing to do */
+} dl_calibrate;
+
 typedef struct dl_scenario {
     char *path, *name;
     char *costs_path, *measured_path; /* as to be opened; NULL: samples_per_s or a model's; none */
@@ -91,6 +100,7 @@ typedef struct dl_scenario {
     bool per_worker;           /* results have columns with a number for each worker */
     int64_t samples_per_epoch; /* 0: not given */
     double samples_per_s;      /* of one worker, in place of a cost file; 0: not given */
+    dl_calibrate calibrate;    /* as the file has it; zero: not given */
     char *device;              /* that samples_per_s were measured on; NULL: the machine's GPU */
     int64_t parameter_bytes;   /* in place of the cost file's; 0: not given */
     dl_gpu_costs *gpu_costs;   /* [gpu_costs_count] each of another model */

@@ -2,6 +2,7 @@
 #ifndef DL_SIM_SCENARIO_INTERNAL_H
 #define DL_SIM_SCENARIO_INTERNAL_H
 
+#include "sim/costs/assume.h"
 #include "sim/scenario/keys.h"
 
 /* The values of one key that is swept. */
@@ -50,6 +51,11 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
 
 /* The key that says when workers are absent, listed or drawn; NULL: none. */
 const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
+
+/* Puts defaults in for what the points of the scenario, or one point, need and the costs lack, and
+ * lists them in *made, after those that it has. */
+void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
+                              dl_assumptions *made);
 
 /* Reads a scenario from a file's entries. */
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini,

@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "common/units.h"
 #include "sim/run.h"
+#include "sim/scenario/calibrate.h"
 #include "sim/scenario/known_gpus.h"
 #include "sim/scenario/scenario_internal.h"
 #include "sim/workloads/roofline.h"
@@ -457,6 +458,22 @@ static void assume_settings(dl_variant *variant)
     }
 }
 
+void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
+                              dl_assumptions *made)
+{
+    const dl_point *points = point != NULL ? point : scenario->points;
+    const size_t count = point != NULL ? 1 : scenario->point_count;
+    unsigned needs = 0;
+    int cores = 0;
+    for (size_t p = 0; p < count; p++) {
+        needs |= dl_run_needs(scenario, costs, &points[p]);
+        if (points[p].cores > cores) cores = points[p].cores;
+    }
+    if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
+    dl_costs_assume(costs, needs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL, cores,
+                    made);
+}
+
 static const dl_gpu_model *first_gpu(const dl_scenario *scenario)
 {
     const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
@@ -471,7 +488,7 @@ static dl_arithmetic other_arithmetic(dl_arithmetic usual)
 }
 
 /* Those of the variant in another arithmetic; NULL: the GPU has none. */
-static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic, unsigned needs)
+static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
 {
     const dl_scenario *scenario = &variant->scenario;
     dl_scenario other = *scenario;
@@ -484,12 +501,12 @@ static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic, u
         return NULL;
     }
     if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
-    dl_costs_assume(costs, needs, &scenario->gpu->machine, 0, &same);
+    dl_scenario_assume_costs(scenario, costs, NULL, &same);
     dl_assumptions_free(&same);
     return costs;
 }
 
-static void assume_arithmetic(dl_variant *variant, unsigned needs)
+static void assume_arithmetic(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     if (scenario->model == NULL || scenario->arithmetic > 0) return;
@@ -500,8 +517,9 @@ static void assume_arithmetic(dl_variant *variant, unsigned needs)
         : usual == DL_TF32 ? "PyTorch lets cuDNN take it for convolutions"
                            : "not all GPUs have bf16 (transformers) or tf32 (convolutions)",
         "the arithmetic of the program's products (autocast, allow_tf32)", &variant->assumed);
-    /* Of GPUs of several models each has costs of its own. */
-    if (variant->costs.model_count == 0) a->costs = costs_in(variant, other, needs);
+    /* Of GPUs of several models each has costs of its own; a measured step is that of any. */
+    if (variant->costs.model_count == 0 && variant->calibrated.factor == 0)
+        a->costs = costs_in(variant, other);
     if (a->costs != NULL) snprintf(a->other, sizeof a->other, "%s", dl_arithmetic_names[other]);
 }
 
@@ -510,17 +528,9 @@ static void assume_arithmetic(dl_variant *variant, unsigned needs)
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    unsigned needs = 0;
-    int cores = 0;
-    for (size_t p = 0; p < scenario->point_count; p++) {
-        needs |= dl_run_needs(scenario, &variant->costs, &scenario->points[p]);
-        if (scenario->points[p].cores > cores) cores = scenario->points[p].cores;
-    }
-    if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
     assume_settings(variant);
-    assume_arithmetic(variant, needs);
-    dl_costs_assume(&variant->costs, needs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL,
-                    cores, &variant->assumed);
+    assume_arithmetic(variant);
+    dl_scenario_assume_costs(scenario, &variant->costs, NULL, &variant->assumed);
     if (scenario->gpu != NULL)
         dl_machine_assume(&variant->costs, &scenario->gpu->machine, &variant->assumed);
 }
@@ -609,6 +619,7 @@ double dl_variant_compute_log(const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
     double most = 0;
+    if (variant->calibrated.factor > 0 && variant->is_calibrated_gpu) return 0;
     for (int m = 0; m < costs->model_count; m++)
         most = fmax(most, costs->models[m].spread_log);
     if (costs->model_count > 0) return most;
@@ -708,7 +719,67 @@ static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
                            messages ? "[exchange] compress" : "mode average with absences");
 }
 
-static dl_status read_costs(dl_variant *variant, dl_error *err)
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* Of one workload: a factor on the times of another one says nothing. */
+static bool same_workload(const dl_scenario *a, const dl_scenario *b)
+{
+    return same_text(a->costs_path, b->costs_path) && same_text(a->model, b->model) &&
+           a->samples_per_s == b->samples_per_s;
+}
+
+/* The first variant of the study that has the key as this one has it. */
+static const dl_variant *first_calibrated(const dl_study *study, const dl_variant *variant)
+{
+    const dl_calibrate *own = &variant->scenario.calibrate, *of = NULL;
+    size_t v = 0;
+    for (;; v++) {
+        of = &study->variants[v].scenario.calibrate;
+        if (of->step_ns == own->step_ns && of->workers == own->workers &&
+            of->samples == own->samples && of->factor == own->factor)
+            return &study->variants[v];
+    }
+}
+
+/* Scales compute so that the measured step is predicted, where the scenario has one. */
+static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error *err)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_variant *first = first_calibrated(study, variant);
+    dl_status status = DL_OK;
+    variant->calibrated = scenario->calibrate;
+    if (scenario->calibrate.step_ns == 0 && scenario->calibrate.factor == 0) return DL_OK;
+    if (!same_workload(scenario, &first->scenario)) {
+        return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                               "[workload] calibrate: a measured step is of one workload, but the "
+                               "scenario lists several");
+    }
+    if (first != variant) {
+        variant->calibrated = first->calibrated;
+    } else if (scenario->calibrate.factor == 0) {
+        status = dl_calibrate_find(scenario, &variant->costs, &variant->calibrated, err);
+    }
+    variant->is_calibrated_gpu =
+        scenario->gpu == NULL ||
+        strcmp(first_gpu(scenario)->name, first_gpu(&first->scenario)->name) == 0;
+    if (status == DL_OK) dl_calibrate_apply(&variant->costs, variant->calibrated.factor);
+    return status;
+}
+
+/* What is made of the study's text has the factor: it is found once. */
+static void keep_factor(dl_study *study)
+{
+    char number[DL_DOUBLE_TEXT_BYTES];
+    const dl_calibrate *calibrated = &study->variants[0].calibrated;
+    if (calibrated->step_ns == 0 || dl_study_swept(study, "workload", "calibrate") != NULL) return;
+    dl_ini_text_set(&study->text, "workload", "calibrate",
+                    dl_format_double(number, calibrated->factor));
+}
+
+static dl_status read_costs(const dl_study *study, dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
     dl_costs *costs = &variant->costs;
@@ -729,7 +800,8 @@ static dl_status read_costs(dl_variant *variant, dl_error *err)
     take_overlap(variant);
     take_turns(variant);
     choose_processes(scenario, costs);
-    if ((status = check_processes(scenario, err))) return status;
+    if ((status = check_processes(scenario, err)) || (status = calibrate(study, variant, err)))
+        return status;
     assume(variant);
     return check_split(variant, err);
 }
@@ -739,9 +811,10 @@ dl_status dl_study_read_costs(dl_study *study, dl_error *err)
     dl_status status = DL_OK;
     study->point_count = 0;
     for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
-        status = read_costs(&study->variants[v], err);
+        status = read_costs(study, &study->variants[v], err);
         study->point_count += study->variants[v].scenario.point_count;
     }
+    if (status == DL_OK && study->variant_count > 0) keep_factor(study);
     return status;
 }
 

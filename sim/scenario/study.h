@@ -33,9 +33,11 @@ typedef struct dl_swept_key {
 typedef struct dl_variant {
     dl_scenario scenario;
     dl_costs costs;
-    dl_scaling scaling;     /* of the costs to the machine's first GPU */
-    dl_scaling *scalings;   /* [costs.model_count] to its models; NULL: it has one */
-    dl_assumptions assumed; /* settings, costs, the machine's numbers with bounds */
+    dl_scaling scaling;      /* of the costs to the machine's first GPU */
+    dl_scaling *scalings;    /* [costs.model_count] to its models; NULL: it has one */
+    dl_assumptions assumed;  /* settings, costs, the machine's numbers with bounds */
+    dl_calibrate calibrated; /* zero: not asked for */
+    bool is_calibrated_gpu;  /* of the model, or cores, that the calibrated step was measured on */
     size_t *at; /* [key_count] the value that it has of each key; >= count: the key means nothing */
 } dl_variant;
 
@@ -74,7 +76,8 @@ bool dl_variant_assumes_overlap(const dl_variant *variant);
 bool dl_variant_waits_by_costs(const dl_variant *variant);
 
 /* How much slower and faster compute may be, as the logarithm of a factor, because it was scaled
- * from another GPU (sim/scenario/scaling.h) or estimated ([spread] compute_frac); 0: neither. */
+ * from another GPU (sim/scenario/scaling.h) or estimated ([spread] compute_frac); 0: neither, or it
+ * was calibrated on this GPU. */
 double dl_variant_compute_log(const dl_variant *variant);
 
 /* The arithmetic of the scenario's model, which must be given: as it says, or the usual one. */

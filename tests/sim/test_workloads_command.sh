@@ -52,6 +52,20 @@ expect 0 "" --costs resnet50.ini "${run[@]:4}" --workers 4 -o saved.csv
 expect 0 "" scenario.ini -o again.csv
 [ "$(rate estimated.csv)" = "$(rate again.csv)" ] || fail "the saved scenario differs"
 
+# A measured step: its factor is named, other variants and the advice have it too.
+gpt=(--workload gpt2 --batch-per-worker 8 --arithmetic bf16 --steps 20)
+expect 0 "compute is 1.27 times what is estimated, so that a step of 1 worker with 8 samples each takes the measured 61.0 ms" \
+    "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 61ms -o calibrated.csv
+expect 0 "$(rate calibrated.csv | cut -d. -f1)" "${gpt[@]}" --machine 8xh100 --calibrate "61.74 ms@8" --workers 1,8 -o eight.csv
+expect 0 "1.27 times what is estimated" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
+expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
+expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2 --calibrate 61ms --advise --max-points 8 -o advice.csv --save advised.ini
+grep -q '^calibrate = 1.2696' advised.ini || fail "the advised scenario lacks the factor: $(grep calib advised.ini)"
+expect 1 "a measured step is of one workload" --workload 'gpt2|bert_base' --machine 8xh100 --workers 1 \
+    --batch-per-worker 8 --calibrate 61ms
+expect 2 "without any computing the step takes" "${gpt[@]}" --machine 2xh100@1gbe --workers 4 --calibrate 61ms
+expect 2 "--calibrate 61: a number without a unit is a factor" "${gpt[@]}" --machine 8xh100 --calibrate 61
+
 # Several networks and arithmetics in one scenario.
 expect 0 "4 points" --workload 'gpt2:sequence=256|bert_base' --machine dgx_a100 --workers 2 \
     --batch-per-worker 8 --steps 5 --set workload.arithmetic=tf32,fp16 -o many.csv

@@ -1,0 +1,252 @@
+#include "sim/scenario/calibrate.h"
+
+#include <gsl/gsl_roots.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/run.h"
+#include "sim/scenario/scenario_internal.h"
+
+#define STEP_MAX_NS 3.6e12 /* an hour */
+#define ROUNDS_MAX 60
+#define PRECISION 1e-7 /* of the factor's logarithm */
+
+/* --- the key --------------------------------------------------------------------------------- */
+
+static dl_status check_factor(double factor, dl_error *err)
+{
+    const double most = DL_CALIBRATE_FACTOR_MAX;
+    if (factor >= 1 / most && factor <= most) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE,
+                        "a number without a unit is a factor, from %g to %g; a measured step has "
+                        "a unit, as 212ms",
+                        1 / most, most);
+}
+
+/* "212 ms". */
+static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
+{
+    const size_t number = strspn(text, "0123456789.eE+-");
+    if (number == 0 || text[number] == '\0') {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "expected a measured step, as 212ms, 212ms@8 (of 8 workers) or "
+                            "212ms@8x32 (with 32 samples each)");
+    }
+    const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, err);
+    if (status != DL_OK || (*step_ns > 0 && *step_ns <= STEP_MAX_NS)) return status;
+    return dl_error_set(err, DL_ERR_RANGE, "a step takes more than 0 s and %s at most",
+                        DL_NS_TEXT(STEP_MAX_NS));
+}
+
+/* "8" or "8x32" behind the '@'. */
+static dl_status parse_point(const char *text, dl_calibrate *calibrate, dl_error *err)
+{
+    const size_t bytes = strcspn(text, "x");
+    int64_t workers = 0;
+    char *number = dl_strndup_trimmed(text, bytes);
+    dl_status status = dl_parse_int(number, 1, DL_WORKERS_MAX, &workers, err);
+    free(number);
+    calibrate->workers = (int)workers;
+    if (status == DL_OK && text[bytes] == 'x')
+        status = dl_parse_int(text + bytes + 1, 1, INT32_MAX, &calibrate->samples, err);
+    return status;
+}
+
+dl_status dl_calibrate_parse(const char *text, dl_calibrate *calibrate, dl_error *err)
+{
+    *calibrate = (dl_calibrate){0};
+    char *end = NULL;
+    const double factor = strtod(text, &end);
+    if (end != text && *end == '\0') {
+        calibrate->factor = factor;
+        return check_factor(factor, err);
+    }
+    const size_t bytes = strcspn(text, "@");
+    char *step = dl_strndup_trimmed(text, bytes);
+    dl_status status = parse_step(step, &calibrate->step_ns, err);
+    free(step);
+    if (status == DL_OK && text[bytes] == '@')
+        status = parse_point(text + bytes + 1, calibrate, err);
+    return status;
+}
+
+/* --- the point that was measured ------------------------------------------------------------- */
+
+static int64_t samples_of(const dl_point *point)
+{
+    return point->batch / point->workers;
+}
+
+static const dl_point *with_fewest(const dl_scenario *scenario)
+{
+    const dl_point *fewest = &scenario->points[0];
+    for (size_t p = 1; p < scenario->point_count; p++)
+        if (scenario->points[p].workers < fewest->workers) fewest = &scenario->points[p];
+    return fewest;
+}
+
+/* One of the scenario's, or one like its first with as many workers and samples as were
+ * measured. */
+static dl_status find_point(const dl_scenario *scenario, const dl_calibrate *calibrate,
+                            dl_point *found, dl_error *err)
+{
+    *found = *with_fewest(scenario);
+    if (calibrate->workers == 0) return DL_OK;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        if (point->workers != calibrate->workers ||
+            (calibrate->samples > 0 && samples_of(point) != calibrate->samples))
+            continue;
+        *found = *point;
+        return DL_OK;
+    }
+    if (dl_point_is_split(found) || found->gpu_count > 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                               "[workload] calibrate: no point has %d workers; where stages split "
+                               "the model, or workers share GPUs, it must be one of the scenario's",
+                               calibrate->workers);
+    }
+    if (scenario->gpu != NULL && dl_gpu_options_count(scenario->gpu) < calibrate->workers) {
+        return dl_error_set_at(err, DL_ERR_RANGE, scenario->path, 0,
+                               "[workload] calibrate: a step of %d workers, but %s has %d GPUs",
+                               calibrate->workers, scenario->gpu->machine.name,
+                               dl_gpu_options_count(scenario->gpu));
+    }
+    const int64_t samples = calibrate->samples > 0 ? calibrate->samples : samples_of(found);
+    found->workers = calibrate->workers;
+    found->batch = samples * calibrate->workers;
+    found->gpus = NULL;
+    return DL_OK;
+}
+
+/* --- the factor ------------------------------------------------------------------------------ */
+
+static bool is_compute(const char *op)
+{
+    return dl_costs_is_phase(op, "forward") || dl_costs_is_phase(op, "backward") ||
+           dl_costs_is_phase(op, "update") || dl_costs_is_phase(op, "bucket");
+}
+
+static void scale_value(dl_value *value, double factor)
+{
+    value->value *= factor;
+    value->error *= factor;
+    value->low *= factor;
+    value->high *= factor;
+}
+
+void dl_calibrate_apply(dl_costs *costs, double factor)
+{
+    for (size_t i = 0; i < costs->op_count; i++) {
+        if (!is_compute(costs->ops[i].name)) continue;
+        scale_value(&costs->ops[i].fixed_ns, factor);
+        scale_value(&costs->ops[i].per_sample_ns, factor);
+    }
+    for (int m = 0; m < costs->model_count; m++)
+        if (costs->models[m].own != NULL) dl_calibrate_apply(costs->models[m].own, factor);
+}
+
+typedef struct search {
+    const dl_scenario *scenario;
+    const dl_costs *costs;
+    const dl_point *point;
+    double step_ns; /* that was measured */
+    dl_status status;
+    dl_error *err;
+} search;
+
+/* What is predicted with compute times this factor, with what is assumed of such costs. */
+static double predict_ns(search *s, double factor)
+{
+    dl_costs costs;
+    dl_assumptions made = {0};
+    dl_run_result result = {0};
+    dl_costs_draw(s->costs, NULL, &costs);
+    dl_calibrate_apply(&costs, factor);
+    dl_scenario_assume_costs(s->scenario, &costs, s->point, &made);
+    char *missing = dl_costs_missing(&costs, dl_run_needs(s->scenario, &costs, s->point));
+    const dl_run_config config = {.scenario = s->scenario, .costs = &costs, .point = s->point};
+    if (missing != NULL) {
+        s->status = dl_error_set_at(s->err, DL_ERR_DATA, s->costs->path, 0, "costs are missing: %s",
+                                    missing);
+    } else {
+        s->status = dl_run(&config, &result, s->err);
+    }
+    const double ns = dl_s_to_ns(result.step_mean_s);
+    free(missing);
+    dl_assumptions_free(&made);
+    dl_run_result_free(&result);
+    dl_costs_draw_free(&costs);
+    return ns;
+}
+
+static double excess(double log_factor, void *user)
+{
+    search *s = user;
+    const double ns = s->status == DL_OK ? predict_ns(s, exp(log_factor)) : 0;
+    return s->status == DL_OK ? ns / s->step_ns - 1 : 0;
+}
+
+/* The logarithm of the factor between these, of which one predicts too little and one too much. */
+static double find_root(search *s, double low, double high)
+{
+    gsl_function function = {.function = excess, .params = s};
+    gsl_root_fsolver *solver = gsl_root_fsolver_alloc(gsl_root_fsolver_brent);
+    gsl_root_fsolver_set(solver, &function, low, high);
+    for (int i = 0; i < ROUNDS_MAX && s->status == DL_OK; i++) {
+        if (gsl_root_fsolver_iterate(solver) != 0) break;
+        low = gsl_root_fsolver_x_lower(solver);
+        high = gsl_root_fsolver_x_upper(solver);
+        if (high - low < PRECISION) break;
+    }
+    const double root = gsl_root_fsolver_root(solver);
+    gsl_root_fsolver_free(solver);
+    return root;
+}
+
+#define NO_COMPUTE 1e-6 /* a factor */
+
+/* `limit`: the factor that comes nearest, with which a step takes limit_ns. */
+static dl_status refuse(search *s, double limit, double limit_ns)
+{
+    char point[DL_POINT_TEXT_BYTES];
+    const double alone_ns = limit < 1 ? predict_ns(s, NO_COMPUTE) : 0;
+    if (s->status != DL_OK) return s->status;
+    char *why = alone_ns >= s->step_ns
+                    ? dl_format("without any computing the step takes %s, for exchange, launches "
+                                "and input",
+                                DL_NS_TEXT(alone_ns))
+                    : dl_format("with compute %g times what is estimated, the %s that is taken, it "
+                                "is %s",
+                                limit, limit < 1 ? "least" : "most", DL_NS_TEXT(limit_ns));
+    const dl_status status = dl_error_set_at(
+        s->err, DL_ERR_RANGE, s->scenario->path, 0,
+        "[workload] calibrate = %s: not a step of %s: %s. Was it measured with other workers or "
+        "another batch (STEP@8x32: 8 workers, 32 samples each), or on another machine?",
+        DL_NS_TEXT(s->step_ns), dl_point_text(point, sizeof point, s->point), why);
+    free(why);
+    return status;
+}
+
+dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
+                            dl_calibrate *calibrate, dl_error *err)
+{
+    const double most = log(DL_CALIBRATE_FACTOR_MAX);
+    dl_point point = {0};
+    dl_status status = find_point(scenario, calibrate, &point, err);
+    if (status != DL_OK) return status;
+    calibrate->workers = point.workers;
+    calibrate->samples = samples_of(&point);
+    search s = {scenario, costs, &point, calibrate->step_ns, DL_OK, err};
+    const double at_least_ns = predict_ns(&s, 1 / DL_CALIBRATE_FACTOR_MAX);
+    if (s.status != DL_OK) return s.status;
+    const double at_most_ns = predict_ns(&s, DL_CALIBRATE_FACTOR_MAX);
+    if (s.status != DL_OK) return s.status;
+    if (at_least_ns > s.step_ns) return refuse(&s, 1 / DL_CALIBRATE_FACTOR_MAX, at_least_ns);
+    if (at_most_ns < s.step_ns) return refuse(&s, DL_CALIBRATE_FACTOR_MAX, at_most_ns);
+    calibrate->factor = exp(find_root(&s, -most, most));
+    return s.status;
+}

@@ -1,0 +1,168 @@
+/* Compute scaled to a measured step. A step of the fixture is 1 + 0.1 ms of compute; an all-reduce of
+ * 80 kB between two GPUs of a switch takes 2 (0.2 us + 40 kB / 10 GB/s) = 8.4 us. */
+#include "sim/scenario/calibrate.h"
+
+#include "tests/gpu_fixture.h"
+
+#define COSTS "calibrate_costs.ini"
+#define MACHINE "calibrate_machine.ini"
+
+static dl_status try_study(dl_study *study, const char *machine, const char *workload,
+                           const char *rest, dl_error *err)
+{
+    char text[1024];
+    fixture_write(MACHINE, FIXTURE_GPUS);
+    fixture_write(COSTS, FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    snprintf(text, sizeof text,
+             "[scenario]\nsteps = 20\n[machine]\nfile = " MACHINE "\n%s[workload]\ncosts = " COSTS
+             "\nbatch_per_worker = 1\n%s[sync]\nmode = allreduce\n%s",
+             machine, workload, rest);
+    *study = (dl_study){0};
+    dl_status status = dl_study_read_text(study, "s.ini", text, strlen(text), err);
+    if (status == DL_OK) status = dl_study_read_costs(study, err);
+    unlink(MACHINE);
+    unlink(COSTS);
+    return status;
+}
+
+static dl_study read_study(const char *machine, const char *workload, const char *rest)
+{
+    dl_study study;
+    dl_error err = {0};
+    if (try_study(&study, machine, workload, rest, &err) != DL_OK) fail_msg("%s", err.text);
+    return study;
+}
+
+/* The step of the p-th point, in ms. */
+static double step_ms(const dl_study *study, size_t variant, size_t p)
+{
+    const dl_variant *v = &study->variants[variant];
+    const dl_run_config config = {
+        .scenario = &v->scenario, .costs = &v->costs, .point = &v->scenario.points[p]};
+    dl_run_result result = {0};
+    assert_int_equal(dl_run(&config, &result, NULL), DL_OK);
+    const double ms = 1e3 * result.step_mean_s;
+    dl_run_result_free(&result);
+    return ms;
+}
+
+/* One worker: 2.2 / 1.1 = 2 times; two then take 2.2 + 0.0084 ms. The exchange is not scaled. */
+static void the_fewest_workers_were_measured(void **state)
+{
+    (void)state;
+    dl_study s = read_study("workers = 2, 1\n", "calibrate = 2.2 ms\n", "");
+    const dl_calibrate *c = &s.variants[0].calibrated;
+    assert_near(c->factor, 2, 1e-5);
+    assert_true(c->workers == 1 && c->samples == 1);
+    assert_near(step_ms(&s, 0, 1), 2.2, 1e-5);
+    assert_near(step_ms(&s, 0, 0), 2.2084, 1e-4);
+    dl_study_free(&s);
+}
+
+/* Two workers, which the scenario has, or has not: (2.2084 - 0.0084) / 1.1 = 2 times. */
+static void other_workers_were_measured(void **state)
+{
+    (void)state;
+    static const char *const machines[] = {"workers = 1, 2\n", "workers = 1, 4\n"};
+    for (int m = 0; m < 2; m++) {
+        dl_study s = read_study(machines[m], "calibrate = 2.2084ms@2\n", "");
+        assert_near(s.variants[0].calibrated.factor, 2, 1e-4);
+        dl_study_free(&s);
+    }
+}
+
+/* A list of another key: the first value was measured, 2.2084 ms without overlap, and its factor
+ * is that of the second. */
+static void variants_share_the_factor_of_the_first(void **state)
+{
+    (void)state;
+    dl_study s = read_study("workers = 2\n", "calibrate = 2.2084 ms\n",
+                            "[exchange]\noverlap = no, yes\nbucket_bytes = 40000\n");
+    assert_int_equal(s.variant_count, 2);
+    assert_near(s.variants[0].calibrated.factor, 2, 1e-2);
+    assert_true(s.variants[1].calibrated.factor == s.variants[0].calibrated.factor);
+    assert_near(step_ms(&s, 0, 0), 2.2084, 1e-4);
+    assert_true(step_ms(&s, 1, 0) < 2.2084);
+    dl_study_free(&s);
+}
+
+/* What is made of the study has the factor, as of the advice, not the step again. */
+static void the_text_gets_the_factor(void **state)
+{
+    (void)state;
+    dl_study s = read_study("workers = 1\n", "calibrate = 2.2 ms\n", "");
+    dl_study again = {0};
+    fixture_write(MACHINE, FIXTURE_GPUS);
+    fixture_write(COSTS, FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    assert_int_equal(dl_study_read_text(&again, "s.ini", s.text, strlen(s.text), NULL), DL_OK);
+    assert_int_equal(dl_study_read_costs(&again, NULL), DL_OK);
+    unlink(MACHINE);
+    unlink(COSTS);
+    assert_true(again.variants[0].scenario.calibrate.step_ns == 0);
+    assert_near(again.variants[0].calibrated.factor, 2, 1e-5);
+    assert_near(step_ms(&again, 0, 0), 2.2, 1e-5);
+    dl_study_free(&again);
+    dl_study_free(&s);
+}
+
+/* Of estimated costs the spread is what the measured step replaces. */
+static void the_spread_of_the_estimate_is_gone(void **state)
+{
+    (void)state;
+    for (int calibrated = 0; calibrated < 2; calibrated++) {
+        char text[512];
+        dl_study s = {0};
+        snprintf(text, sizeof text,
+                 "[machine]\nfile = 2xa100\nworkers = 1\n[workload]\nmodel = resnet50\n"
+                 "arithmetic = fp32\nbatch_per_worker = 32\n%s[sync]\nmode = none\n",
+                 calibrated ? "calibrate = 100 ms\n" : "");
+        assert_int_equal(dl_study_read_text(&s, "s.ini", text, strlen(text), NULL), DL_OK);
+        assert_int_equal(dl_study_read_costs(&s, NULL), DL_OK);
+        assert_true((dl_variant_compute_log(&s.variants[0]) > 0) == !calibrated);
+        dl_study_free(&s);
+    }
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value, *text;
+        dl_status code;
+    } cases[] = {
+        {"5.6 ms", "with compute 5 times what is estimated, the most", DL_ERR_RANGE},
+        {"0.2 ms", "with compute 0.2 times what is estimated, the least", DL_ERR_RANGE},
+        {"8 us@2", "without any computing the step takes 8.4", DL_ERR_RANGE},
+        {"1 ms@16", "has 8 GPUs", DL_ERR_RANGE},
+        {"6", "a factor, from 0.2 to 5", DL_ERR_RANGE},
+        {"80@8", "expected a measured step", DL_ERR_PARSE},
+        {"soon", "expected a measured step", DL_ERR_PARSE},
+        {"0 ms", "more than 0 s", DL_ERR_RANGE},
+        {"1 ms@0", "0 is not in", DL_ERR_RANGE},
+        {"1 ms@2x", "number", DL_ERR_PARSE},
+        {"1 MB", "unit", DL_ERR_NAME},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_study s;
+        dl_error err = {0};
+        char line[80];
+        snprintf(line, sizeof line, "calibrate = %s\n", cases[i].value);
+        const dl_status status = try_study(&s, "workers = 1\n", line, "", &err);
+        dl_study_free(&s);
+        if (status != cases[i].code || strstr(err.text, cases[i].text) == NULL)
+            fail_msg("%s: %d, %s", cases[i].value, (int)status, err.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fewest_workers_were_measured),
+        cmocka_unit_test(other_workers_were_measured),
+        cmocka_unit_test(variants_share_the_factor_of_the_first),
+        cmocka_unit_test(the_text_gets_the_factor),
+        cmocka_unit_test(the_spread_of_the_estimate_is_gone),
+        cmocka_unit_test(what_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
