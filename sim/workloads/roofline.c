@@ -240,9 +240,9 @@ static void set_op(dl_op_cost *op, const char *layer, const char *phase,
     };
 }
 
-/* Buckets are filled from the last tensor on. */
+/* Buckets are filled from the last tensor on, or, of units, from the last layer. */
 static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
-                          const dl_roofline *roofline)
+                          const dl_roofline *roofline, bool units)
 {
     const size_t count = (size_t)dl_architecture_tensors(architecture);
     dl_gradients_ready *ready = dl_calloc(count, sizeof *ready, "gradients");
@@ -250,6 +250,7 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
     size_t i = 0;
     for (size_t l = architecture->layer_count; l-- > 0;) {
         const dl_architecture_layer *layer = &architecture->layers[l];
+        const size_t first = i;
         int tensor = layer->tensor_count;
         for (int p = layer->backward.count; p-- > 0;) {
             all_ns += part_ns(roofline, &layer->backward.parts[p]);
@@ -259,16 +260,19 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
             }
         }
         DL_ASSERT(tensor == 0, "%s: tensors without a backward pass", layer->name);
+        if (!units || i == first) continue;
+        i = first;
+        ready[i++] = (dl_gradients_ready){all_ns, bytes};
     }
-    for (size_t r = 0; r < count; r++)
+    for (size_t r = 0; r < i; r++)
         ready[r].share /= all_ns;
-    dl_costs_fill_buckets(costs, ready, count);
+    dl_costs_fill_buckets(costs, ready, i);
     free(ready);
 }
 
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
-                            dl_optimizer_kind optimizer, dl_error *err)
+                            dl_optimizer_kind optimizer, bool units, dl_error *err)
 {
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, arithmetic);
     const size_t layers = architecture->layer_count;
@@ -327,6 +331,6 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                                                   dl_architecture_tensors(architecture))),
         .per_sample_ns = assumed(0),
     };
-    set_gradients(costs, architecture, &roofline);
+    set_gradients(costs, architecture, &roofline, units);
     return DL_OK;
 }

@@ -102,10 +102,11 @@ double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *a
 /* Costs of training the network on the GPU, all of them assumed: operations LAYER.forward and
  * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, launching by
  * the host, input copied to the GPU, memory, gradients in the buckets of PyTorch's
- * DistributedDataParallel, exchanged during the backward pass as that does, and the spread.
- * Everything else is left unknown. DL_ERR_DATA too for convolutions in fp8. Zero `costs` before; release with dl_costs_free. */
+ * DistributedDataParallel, exchanged during the backward pass as that does, or in units of whole
+ * layers, which FSDP gathers (a block of a transformer, as its auto_wrap_policy usually has it), and
+ * the spread. Everything else is left unknown. DL_ERR_DATA too for convolutions in fp8. Zero `costs` before; release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
-                            dl_optimizer_kind optimizer, dl_error *err) DL_MUST_CHECK;
+                            dl_optimizer_kind optimizer, bool units, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -122,7 +122,7 @@ static double predict_bytes(const row *r, const rates *all, const dl_architectur
     dl_costs costs = {0};
     dl_error error = {0};
     if (dl_roofline_costs(&costs, architecture, find_gpu(all, r->gpu), r->arithmetic,
-                          optimizer_of(r->class), &error)) {
+                          optimizer_of(r->class), false, &error)) {
         fail(&error);
     }
     const double bytes = 2 * (double)costs.parameter_bytes + (double)costs.state_bytes +

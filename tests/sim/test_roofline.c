@@ -189,7 +189,7 @@ static void convolutions_have_no_fp8(void **state)
     dl_gpu_model model = gpu();
     model.bf16_flop_per_s = model.fp8_flop_per_s = known(1e12);
     assert_int_equal(dl_architecture_make(&mlp, "mlp", NULL), DL_OK);
-    assert_int_equal(dl_roofline_costs(&costs, &mlp, &model, DL_FP8, DL_MOMENTUM, &error),
+    assert_int_equal(dl_roofline_costs(&costs, &mlp, &model, DL_FP8, DL_MOMENTUM, false, &error),
                      DL_ERR_DATA);
     assert_non_null(strstr(error.text, "do not train in fp8"));
     dl_architecture_free(&mlp);
@@ -205,7 +205,8 @@ static void costs_of_the_mlp(void **state)
     const dl_gpu_model model = gpu();
     const dl_efficiency *e = dl_efficiency_of("toy", DL_MODEL_CONVOLUTION, DL_FP32);
     assert_int_equal(dl_architecture_make(&mlp, "mlp", NULL), DL_OK);
-    assert_int_equal(dl_roofline_costs(&costs, &mlp, &model, DL_FP32, DL_MOMENTUM, NULL), DL_OK);
+    assert_int_equal(dl_roofline_costs(&costs, &mlp, &model, DL_FP32, DL_MOMENTUM, false, NULL),
+                     DL_OK);
     assert_int_equal(costs.parameter_bytes, 4 * 109386);
     assert_int_equal(costs.state_bytes, 4 * 109386);
     const dl_op_cost *op = &costs.ops[0];
@@ -250,12 +251,12 @@ static void costs_of_the_mlp(void **state)
     dl_architecture_free(&mlp);
 }
 
-static void make_costs(const char *network, dl_costs *costs)
+static void make_costs(const char *network, bool units, dl_costs *costs)
 {
     dl_architecture architecture = {0};
     const dl_gpu_model model = gpu();
     assert_int_equal(dl_architecture_make(&architecture, network, NULL), DL_OK);
-    assert_int_equal(dl_roofline_costs(costs, &architecture, &model, DL_FP32, DL_ADAM, NULL),
+    assert_int_equal(dl_roofline_costs(costs, &architecture, &model, DL_FP32, DL_ADAM, units, NULL),
                      DL_OK);
     dl_architecture_free(&architecture);
 }
@@ -272,7 +273,7 @@ static void gradients_come_in_buckets_of_tensors(void **state)
 {
     (void)state;
     dl_costs costs = {0};
-    make_costs("gpt2", &costs);
+    make_costs("gpt2", false, &costs);
     assert_int_equal(costs.gradient_count, 13);
     assert_true(near_scaled(bucket(&costs, 0), 4 * (2 * 768 + 3072 * 768 + 768), 0, 0));
     for (size_t i = 1; i < 12; i++)
@@ -291,7 +292,7 @@ static void large_tensors_are_buckets_of_their_own(void **state)
 {
     (void)state;
     dl_costs costs = {0};
-    make_costs("llama", &costs);
+    make_costs("llama", false, &costs);
     assert_int_equal(costs.gradient_count, 1 + 32 * 7 + 1);
     assert_true(near_scaled(bucket(&costs, 0), 4.0 * 32000 * 4096, 0, 0));
     assert_true(near_scaled(bucket(&costs, 1), 4.0 * (11008 + 1) * 4096, 0, 0));
@@ -299,6 +300,20 @@ static void large_tensors_are_buckets_of_their_own(void **state)
     assert_true(near_scaled(bucket(&costs, 4), 4.0 * (4096 + 1) * 4096, 0, 0));
     assert_true(costs.gradients[1].share < costs.gradients[3].share);
     assert_true(near_scaled(costs.gradients[225].share, 1, 0, 1e-12));
+    dl_costs_free(&costs);
+}
+
+/* FSDP's units of GPT-2: each block, 28.35 MB, the last one with the norm behind it; the embedding. */
+static void units_are_whole_layers(void **state)
+{
+    (void)state;
+    dl_costs costs = {0};
+    make_costs("gpt2", true, &costs);
+    assert_int_equal(costs.gradient_count, 13);
+    assert_true(near_scaled(bucket(&costs, 0), 4 * (7087872 + 2 * 768), 0, 0));
+    for (size_t i = 1; i < 12; i++)
+        assert_true(near_scaled(bucket(&costs, i), 4 * 7087872, 0, 0));
+    assert_true(near_scaled(bucket(&costs, 12), 4 * (50257 + 1024) * 768.0, 0, 0));
     dl_costs_free(&costs);
 }
 
@@ -316,6 +331,7 @@ int main(void)
         cmocka_unit_test(costs_of_the_mlp),
         cmocka_unit_test(gradients_come_in_buckets_of_tensors),
         cmocka_unit_test(large_tensors_are_buckets_of_their_own),
+        cmocka_unit_test(units_are_whole_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
