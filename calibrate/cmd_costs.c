@@ -526,8 +526,6 @@ int dl_calibrate_costs(int argc, char **argv)
                       "host's threads (refused where the step is then over 5 % short); keep, those "
                       "of the device too; remove, none.",
                       .group = "Reading traces"),
-        DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
-                     "Ranges that are training steps, as an extended regular expression."),
     };
     const dl_command command = {
         .program = argv[0],
@@ -543,7 +541,8 @@ int dl_calibrate_costs(int argc, char **argv)
         .positional_min = 1,
         .positional_max = 1000,
     };
-    const int exit_status = dl_trace_command_main(&command, argc, argv, take_all, &set, &set.read);
+    const int exit_status =
+        dl_trace_command_main(&command, argc, argv, take_all, &set, &set.read, &set.hints);
     dl_text_list_free(&set.copies);
     return exit_status;
 }

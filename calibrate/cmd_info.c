@@ -158,5 +158,5 @@ int dl_calibrate_info(int argc, char **argv)
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };
-    return dl_trace_command_main(&command, argc, argv, summarise, &set, &set.read);
+    return dl_trace_command_main(&command, argc, argv, summarise, &set, &set.read, NULL);
 }

@@ -236,9 +236,6 @@ int dl_calibrate_predict(int argc, char **argv)
         DL_OPT_FLAG("align", 0, &set.align,
                     "With --together: put the ranks on a common clock first, by the ends of their "
                     "collectives."),
-        DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
-                     "Ranges that are training steps, as an extended regular expression.",
-                     .group = "Reading traces"),
         DL_OPT_FLAG("json", 0, &set.json, "Print JSON.", .group = "Output"),
     };
     const dl_command command = {
@@ -253,5 +250,5 @@ int dl_calibrate_predict(int argc, char **argv)
         .positional_min = 1,
         .positional_max = 100000,
     };
-    return dl_trace_command_main(&command, argc, argv, predict, &set, &set.read);
+    return dl_trace_command_main(&command, argc, argv, predict, &set, &set.read, &set.hints);
 }

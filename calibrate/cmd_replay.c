@@ -13,8 +13,7 @@
 
 typedef struct settings {
     bool json, brief, together;
-    int64_t steps;  /* rows to print */
-    int64_t period; /* works of a step; 0 = find out */
+    int64_t steps; /* rows to print */
     dl_text_list without, scale;
     int external; /* dl_external */
     const char *timeline;
@@ -187,7 +186,6 @@ static dl_status check(const dl_text_list *paths, const settings *set, dl_error 
 static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *err)
 {
     settings *set = user;
-    set->hints.period = (size_t)set->period;
     bool follows = false;
     dl_status status = check(paths, set, err);
     if (status != DL_OK) return status;
@@ -228,11 +226,6 @@ int dl_calibrate_replay(int argc, char **argv)
                     .group = "Reading traces"),
         DL_OPT_INT("steps", 0, &set.steps, 1, 1000000, "ROWS", "Steps to print; JSON holds all.",
                    .group = "Output"),
-        DL_OPT_REGEX("step-marks", 0, &set.hints.marks, "REGEX",
-                     "Ranges that are training steps, as an extended regular expression.",
-                     .group = "Reading traces"),
-        DL_OPT_INT("step-period", 0, &set.period, 0, UINT32_MAX, "COUNT",
-                   "Kernels, copies and graph launches of a training step (default: found out)."),
     };
     const dl_command command = {
         .program = argv[0],
@@ -247,7 +240,7 @@ int dl_calibrate_replay(int argc, char **argv)
         .positional_max = SIZE_MAX,
     };
     const int exit_status =
-        dl_trace_command_main(&command, argc, argv, replay_files, &set, &set.read);
+        dl_trace_command_main(&command, argc, argv, replay_files, &set, &set.read, &set.hints);
     dl_text_list_free(&set.without);
     dl_text_list_free(&set.scale);
     return exit_status;

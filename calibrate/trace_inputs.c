@@ -129,7 +129,7 @@ static dl_status run_with_patterns(const dl_text_list *paths, void *user, dl_err
 }
 
 int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
-                          void *user, dl_read_options *read)
+                          void *user, dl_read_options *read, dl_step_hints *hints)
 {
     trace_command given = {.run = run, .user = user, .read = read};
     const dl_option patterns[] = {
@@ -144,10 +144,12 @@ int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_c
                     "number that dlcal info gives it)."),
         DL_OPT_TEXT("process", 0, &read->process, "PID", "The same by the process's number."),
     };
-    const size_t own = command->option_count, more = sizeof patterns / sizeof *patterns;
+    const size_t own = command->option_count, of_steps = hints != NULL ? DL_STEP_OPTION_COUNT : 0;
+    const size_t more = of_steps + DL_LENGTH(patterns);
     dl_option *options = dl_calloc(own + more, sizeof *options, "options");
     memcpy(options, command->options, own * sizeof *options);
-    memcpy(options + own, patterns, sizeof patterns);
+    if (hints != NULL) dl_step_options(hints, options + own);
+    memcpy(options + own + of_steps, patterns, sizeof patterns);
     dl_command whole = *command;
     whole.options = options;
     whole.option_count = own + more;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "common/options.h"
+#include "trace/activity/steps.h"
 #include "trace/readers/reader.h"
 
 /* Owns its files and arrays; release with dl_trace_inputs_free. A zeroed one is empty. */
@@ -30,10 +31,10 @@ dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err) DL_MUST_CHEC
 
 /* dl_command_main for a sub-command that reads traces of all readers: to its own options come
  * --collective and --comm-patterns, by which the user says which kernels and ranges are
- * collectives, and --rank and --process, which choose one of a file's processes. `run` finds these
- * patterns in *read, and kernels are classified by them. Patterns that cannot be read are errors of
+ * collectives, and --rank and --process, which choose one of a file's processes, and dl_step_options into *hints
+ * (NULL: the command's own options have them). `run` finds these patterns in *read, and kernels are classified by them. Patterns that cannot be read are errors of
  * dl_comm_patterns_read, or DL_ERR_USAGE; they end with `run`. */
 int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
-                          void *user, dl_read_options *read);
+                          void *user, dl_read_options *read, dl_step_hints *hints);
 
 #endif

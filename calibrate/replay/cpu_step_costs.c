@@ -449,12 +449,12 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
     dl_cpu_training_find(&cpu, trace->activities, trace->activity_count, trace->strings,
                          trace->string_count, line);
     dl_status status = DL_OK;
-    if (cpu.regular_count < 2) {
+    if (cpu.regular_count < (line->method == DL_STEPS_GIVEN_ONE ? 1u : 2u)) {
         status = dl_error_set_at(
             err, DL_ERR_DATA, trace->path, 0,
-            "%zu regular %s of operators on cores%s%s: costs need at least two", cpu.regular_count,
-            cpu.regular_count == 1 ? "step" : "steps", line->reason != NULL ? ", " : "",
-            line->reason != NULL ? line->reason : "");
+            "%zu regular %s of operators on cores%s%s: costs need at least two, or --one-step",
+            cpu.regular_count, cpu.regular_count == 1 ? "step" : "steps",
+            line->reason != NULL ? ", " : "", line->reason != NULL ? line->reason : "");
     } else {
         const char *framework = dl_trace_meta(trace, "framework");
         costs->on_cores = true;

@@ -848,7 +848,9 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
     if (status == DL_OK && (t.line == NULL || t.line->regular_count == 0)) {
         status = dl_error_set_at(
             err, DL_ERR_DATA, trace->path, 0,
-            "no regular step%s%s: --step-marks REGEX names the ranges that are steps",
+            "no regular step%s%s: --step-marks REGEX names the ranges that are steps, "
+            "--step-period "
+            "COUNT says how many kernels and copies one has, --one-step that the trace is of one",
             t.line != NULL && t.line->reason != NULL ? ", " : "",
             t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
     }

@@ -100,6 +100,21 @@ predict "the host bounds steps: launching one takes it 9.00 ms" host.ini
 host=$("$dlsim" --costs host.ini --machine dgx_h100 --workers 8 --without dispatch -o host.csv)
 [[ $host == *"host bounds"* ]] && fail "a host that takes no time bounds steps: $host"
 
+# One step that nothing marks is one if the user says so; several that marks or updates show are not.
+{ head -n 10 v100.json | grep -v ProfilerStep; tail -n 1 v100.json; } >one.json
+tested=$dlcal expect 1 "--one-step that the trace is of one" costs one.json --batch 32 -o one.ini
+tested=$dlcal expect 0 "32 samples, 1 steps of 7.01 ms" costs one.json --batch 32 --one-step -o one.ini
+tested=$dlcal expect 0 "given as one" info --one-step one.json
+tested=$dlcal expect 0 "0    0          0 step" replay --one-step one.json
+for command in "costs --batch 32 -o one.ini" info replay predict; do
+    # shellcheck disable=SC2086
+    tested=$dlcal expect 1 "--one-step: 5 steps of about 3 kernels and copies are found by marks" $command --one-step v100.json
+    # shellcheck disable=SC2086
+    tested=$dlcal expect 1 "do not repeat every 9, or not twice: 5 steps" $command --step-period 9 v100.json
+    # shellcheck disable=SC2086
+    tested=$dlcal expect 2 "--one-step: not with --step-marks, --step-period" $command --one-step --step-period 3 v100.json
+done
+
 # A folder is read as one file with all its processes, of which costs take the one that trained.
 mkdir run
 cp v100.json run/9.json

@@ -336,11 +336,6 @@ static void test_hints(void **state)
     assert_int_equal(steps.lines[0].method, DL_STEPS_GIVEN_PERIOD);
     assert_int_equal(steps.lines[0].regular_count, model.steps);
     dl_activity_steps_free(&steps);
-    find(&steps, &trace, &(dl_step_hints){.period = 1000});
-    assert_int_equal(steps.lines[0].count, 0);
-    assert_contains(steps.lines[0].reason, "given period");
-    dl_activity_steps_free(&steps);
-
     dl_error err = {0};
     assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
                                             TRAINING_STRINGS, &(dl_step_hints){.marks = "a("},
@@ -353,6 +348,87 @@ static void test_hints(void **state)
                      DL_ERR_DATA);
     assert_contains(err.text, "'absent'");
     assert_null(steps.lines);
+    assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
+                                            TRAINING_STRINGS, &(dl_step_hints){.period = 1000},
+                                            &err),
+                     DL_ERR_DATA);
+    assert_contains(err.text, "do not repeat every 1000");
+    assert_contains(err.text, "60 steps of about 47 kernels and copies are found by marks");
+    assert_null(steps.lines);
+    training_free(&trace);
+}
+
+/* What the caller says of a trace that shows too little: that it is one step, or how many kernels two
+ * have. Marks and updates contradict one step; another hint does too. */
+static void test_few_steps_given(void **state)
+{
+    (void)state;
+    training model = transformer;
+    training_trace trace;
+    dl_activity_steps steps = {0};
+    dl_error err = {0};
+    model.steps = 1;
+    training_make(&trace, &model);
+    find(&steps, &trace, &(dl_step_hints){.one_step = true});
+    assert_int_equal(steps.lines[0].method, DL_STEPS_GIVEN_ONE);
+    assert_int_equal(steps.lines[0].regular_count, 1);
+    assert_int_equal(steps.lines[0].count, 1);
+    assert_int_equal(steps.lines[0].steps[0].count, steps.lines[0].work_count);
+    dl_activity_steps_free(&steps);
+    assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
+                                            TRAINING_STRINGS,
+                                            &(dl_step_hints){.one_step = true, .period = 5}, &err),
+                     DL_ERR_USAGE);
+    training_free(&trace);
+    model.steps = 2;
+    training_make(&trace, &model);
+    for (int i = 0; i < 3; i++) /* nothing says that it is an update */
+        memset(trace.strings[TRAINING_UPDATE + i], 'x', 5);
+    find(&steps, &trace, &(dl_step_hints){.period = 200}); /* 24 (3 + 5) + 2 + 3 = 197 */
+    assert_int_equal(steps.lines[0].method, DL_STEPS_GIVEN_PERIOD);
+    assert_int_equal(steps.lines[0].regular_count, 2);
+    assert_int_equal(hits(&steps.lines[0], &trace, 0, 2, 0), 2);
+    dl_activity_steps_free(&steps);
+    training_free(&trace);
+    training_make(&trace, &model);
+    assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
+                                            TRAINING_STRINGS, &(dl_step_hints){.one_step = true},
+                                            &err),
+                     DL_ERR_DATA);
+    assert_contains(err.text, "--one-step: 2 steps of about");
+    assert_contains(err.text, "each with an optimizer's update");
+    training_free(&trace);
+}
+
+/* Marks of micro-batches are no steps: the update is in the last one alone. */
+static void test_marked_micro_batches(void **state)
+{
+    (void)state;
+    training model = transformer;
+    model.steps = 12;
+    training_trace trace;
+    dl_activity_steps steps = {0};
+    training_make(&trace, &model);
+    add_ranges(&trace, "micro_batch %d", DL_ACTIVITY_RANGE);
+    /* Of every three steps only the third one keeps its update. */
+    size_t kept = 0;
+    int updates = 0;
+    for (size_t i = 0; i < trace.count; i++) {
+        const bool update = trace.activities[i].kind == DL_ACTIVITY_KERNEL &&
+                            trace.activities[i].name >= TRAINING_UPDATE &&
+                            trace.activities[i].name < TRAINING_UPDATE + 3;
+        if (update && updates++ / 3 % 3 != 2) continue;
+        trace.activities[kept++] = trace.activities[i];
+    }
+    trace.count = kept;
+    find(&steps, &trace, &(dl_step_hints){0});
+    assert_int_equal(steps.lines[0].regular_count, 4);
+    assert_int_not_equal(steps.lines[0].method, DL_STEPS_MARKS);
+    dl_activity_steps_free(&steps);
+    /* The caller knows better. */
+    find(&steps, &trace, &(dl_step_hints){.marks = "micro_batch"});
+    assert_int_equal(steps.lines[0].regular_count, 12);
+    dl_activity_steps_free(&steps);
     training_free(&trace);
 }
 
@@ -557,6 +633,8 @@ int main(void)
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_hints),
+        cmocka_unit_test(test_few_steps_given),
+        cmocka_unit_test(test_marked_micro_batches),
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_prefetched_input),
         cmocka_unit_test(test_varying_shapes),

@@ -858,6 +858,53 @@ void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const siz
     dl_period_measure(period, sequence);
 }
 
+#define GIVEN_MATCH_MIN 0.8
+#define MULTIPLE_MATCH 0.98 /* of that at the multiple */
+
+/* Symbols compared to see whether more of them are worth it. */
+#define PROBE_SYMBOLS 1000
+
+/* The lag match over `most` symbols at most. */
+static double given_match(const dl_sequence *sequence, size_t lag, size_t most)
+{
+    const size_t used = sequence->count - lag < most ? sequence->count : lag + most;
+    return lag_match(sequence->symbols, used, lag);
+}
+
+/* Whether the sequence repeats as well at a part of the lag. */
+static bool is_multiple(const dl_sequence *sequence, size_t lag, double match)
+{
+    for (size_t parts = 2; parts <= lag; parts++) {
+        if (lag % parts == 0 &&
+            given_match(sequence, lag / parts, DL_PERIOD_SYMBOLS) >= MULTIPLE_MATCH * match)
+            return true;
+    }
+    return false;
+}
+
+bool dl_period_find_given(dl_period *period, const dl_sequence *sequence, size_t given)
+{
+    const size_t least = given - given / 4, most = given + given / 4;
+    size_t lag = 0, count = 0;
+    double best = GIVEN_MATCH_MIN;
+    *period = (dl_period){0};
+    for (size_t l = least; l > 0 && l <= most && 2 * l <= sequence->count; l++) {
+        if (given_match(sequence, l, PROBE_SYMBOLS) < GIVEN_MATCH_MIN / 2) continue;
+        const double match = given_match(sequence, l, DL_PERIOD_SYMBOLS);
+        if (match <= best) continue;
+        best = match;
+        lag = l;
+    }
+    if (lag == 0 || is_multiple(sequence, lag, best)) return false;
+    size_t *cuts = dl_calloc(sequence->count / lag + 1, sizeof *cuts, "cuts");
+    for (size_t place = 0; place < sequence->count; place += lag)
+        cuts[count++] = place;
+    dl_period_of_cuts(period, sequence, cuts, count);
+    period->lag_match = best;
+    free(cuts);
+    return true;
+}
+
 void dl_period_free(dl_period *period)
 {
     free(period->cuts);

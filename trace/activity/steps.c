@@ -402,6 +402,8 @@ static void step_line_finish(dl_step_line *line, const dl_activity *activities,
     }
     line->lag_match = period->lag_match;
     line->order_match = period->order_match;
+    for (uint32_t kind = 0; kind < sequence.kind_count; kind++)
+        line->updates |= period->content[kind] > 0 && sequence.roles[kind] & DL_ROLE_UPDATE;
     line->cycle_steps =
         step_parts_cycle(parts, line->count, symbols->count, &sequence, period->content);
     step_parts_compare(parts, line->count, symbols->count, &sequence, period->content,
@@ -440,7 +442,7 @@ const char *dl_step_label_name(dl_step_label label)
 const char *dl_step_method_name(dl_step_method method)
 {
     static const char *const names[DL_STEPS_METHOD_END] = {
-        "none",           "given marks", "given period",          "marks",
+        "none",           "given marks", "given period",          "given as one", "marks",
         "graph launches", "period",      "period without shapes", "optimizer"};
     return (unsigned)method < DL_STEPS_METHOD_END ? names[method] : "unknown";
 }
@@ -566,6 +568,7 @@ static bool find_by_period(dl_step_line *line, const step_search *search,
     } else {
         dl_period_find(&period, &sequence, given);
     }
+    if (late && given > 0 && period.cut_count == 0) dl_period_find_given(&period, &sequence, given);
     if (given == 0) method = check_phases(&period, &sequence, method, late);
     /* Of parts of the work nothing more is to be said than of the whole. */
     if (!late) line->reason = period.reason;
@@ -618,8 +621,19 @@ static void cut_at_marks(dl_step_line *line, const step_search *search)
     }
 }
 
+/* Takes the steps of a line back. */
+static void drop_steps(dl_step_line *line)
+{
+    free(line->prefetched);
+    free(line->steps);
+    free(line->marks);
+    *line =
+        (dl_step_line){.device = line->device, .work = line->work, .work_count = line->work_count};
+}
+
+/* With `whole`, only if each holds all phases of training that the work shows. */
 static bool find_by_marks(dl_step_line *line, const step_search *search,
-                          const dl_symbol_line *symbols)
+                          const dl_symbol_line *symbols, bool whole)
 {
     if (search->marks.count == 0) return false;
     cut_at_marks(line, search);
@@ -635,20 +649,38 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     dl_period period = {0};
     dl_sequence sequence = symbol_sequence(symbols);
     dl_period_of_cuts(&period, &sequence, cuts, line->count);
-    if (search->hints->marks == NULL) {
+    const bool taken = !whole || dl_period_is_whole(&period, &sequence);
+    if (taken && search->hints->marks == NULL) {
         step_parts_compare(parts, line->count, symbols->count, &sequence, period.content,
                            period.length);
         step_parts_set_apart(parts, line->count);
         for (size_t i = 0; i < line->count; i++)
             line->steps[i].label = parts[i].label;
     }
-    step_line_finish(line, search->activities, symbols, parts, &period);
-    line->method = search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS;
-    line->marks = dl_strdup(search->marks.text);
+    if (taken) {
+        step_line_finish(line, search->activities, symbols, parts, &period);
+        line->method = search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS;
+        line->marks = dl_strdup(search->marks.text);
+    } else {
+        drop_steps(line);
+    }
     dl_period_free(&period);
     free(parts);
     free(cuts);
-    return true;
+    return taken;
+}
+
+/* All work of the device as one step. */
+static void take_one_step(dl_step_line *line, const step_search *search,
+                          const dl_symbol_line *symbols)
+{
+    const size_t begin = 0;
+    dl_period period = {0};
+    dl_sequence sequence = symbol_sequence(symbols);
+    drop_steps(line);
+    dl_period_of_cuts(&period, &sequence, &begin, symbols->count > 0);
+    if (symbols->count > 0) take_period(line, search, symbols, &period, DL_STEPS_GIVEN_ONE);
+    dl_period_free(&period);
 }
 
 /* The steps of one device; `plain` holds its symbols without shapes, made when first needed. */
@@ -662,17 +694,19 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
             find_by_period(line, search, symbols, DL_STEPS_GIVEN_PERIOD, true);
         return;
     }
-    if (find_by_marks(line, search, symbols) || find_by_graph(line, search, symbols) ||
+    if (find_by_marks(line, search, symbols, search->hints->marks == NULL) ||
+        find_by_graph(line, search, symbols) ||
         find_by_period(line, search, symbols, DL_STEPS_PERIOD, false))
         return;
     if (plain->lines == NULL)
         dl_symbols_init(plain, search->activities, search->count, search->strings,
                         search->string_count, &search->phases, DL_SYMBOL_NAMES);
     const dl_symbol_line *names = &plain->lines[device_index];
-    if (find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, false) ||
-        find_by_period(line, search, symbols, DL_STEPS_PERIOD, true))
-        return;
-    find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, true);
+    const bool found = find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, false) ||
+                       (search->marks.count == 0 &&
+                        (find_by_period(line, search, symbols, DL_STEPS_PERIOD, true) ||
+                         find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, true)));
+    if (!found && find_by_marks(line, search, symbols, false)) line->reason = NULL;
 }
 
 /* Steps between the ends that operators show. What precedes the first one may be a part. */
@@ -730,6 +764,74 @@ static void take_host_steps(dl_activity_steps *steps, const step_search *search)
         dl_cpu_operators_set_apart(&search->operators, line->steps, line->count);
     step_line_flag_warmup(line);
     step_line_measure(line, NULL);
+}
+
+/* All that a process without a device did as one step. */
+static void take_one_host_step(dl_step_line *line, const step_search *search)
+{
+    int64_t start_ns = INT64_MAX, end_ns = 0;
+    for (size_t i = 0; i < search->operators.count; i++) {
+        const dl_cpu_operator *o = &search->operators.items[i];
+        if (o->start_ns < start_ns) start_ns = o->start_ns;
+        if (o->end_ns > end_ns) end_ns = o->end_ns;
+    }
+    drop_steps(line);
+    if (end_ns <= start_ns) return;
+    line->steps = dl_calloc(1, sizeof *line->steps, "steps");
+    line->steps[0] = (dl_activity_step){
+        .start_ns = start_ns, .duration_ns = end_ns - start_ns, .work_end_ns = end_ns};
+    line->count = 1;
+    line->method = DL_STEPS_GIVEN_ONE;
+    step_line_measure(line, NULL);
+}
+
+/* How often the steps of the line repeat, for an error. */
+static char *tell_steps(const dl_step_line *line)
+{
+    size_t works = 0;
+    for (size_t i = 0; i < line->count; i++)
+        if (line->steps[i].label == DL_STEP_REGULAR) works += line->steps[i].count;
+    if (line->regular_count == 0) return dl_strdup("no steps are found without it either");
+    if (line->device == DL_NO_DEVICE)
+        return dl_format("%zu steps are found by %s", line->regular_count,
+                         dl_step_method_name(line->method));
+    return dl_format("%zu steps of about %zu kernels and copies are found by %s",
+                     line->regular_count, works / line->regular_count,
+                     dl_step_method_name(line->method));
+}
+
+/* Whether marks or updates show that a line has several steps. */
+static bool shows_several(const dl_step_line *line)
+{
+    const bool sure =
+        line->method == DL_STEPS_MARKS || line->method == DL_STEPS_OPTIMIZER || line->updates;
+    return sure && line->regular_count > 1;
+}
+
+static dl_status refuse_one_step(const dl_step_line *line, dl_error *err)
+{
+    char *found = tell_steps(line);
+    const dl_status status =
+        dl_error_set(err, DL_ERR_DATA, "--one-step: %s%s: the trace is not of one step", found,
+                     line->updates ? ", each with an optimizer's update" : "");
+    free(found);
+    return status;
+}
+
+/* The hints against what was found in all lines; with one_step, makes it one. */
+static dl_status apply_one_step(dl_activity_steps *steps, const step_search *search,
+                                const dl_symbols *symbols, dl_error *err)
+{
+    for (size_t i = 0; i < steps->count; i++) {
+        dl_step_line *line = &steps->lines[i];
+        if (shows_several(line)) return refuse_one_step(line, err);
+        if (line->device == DL_NO_DEVICE) {
+            take_one_host_step(line, search);
+        } else {
+            take_one_step(line, search, &symbols->lines[i]);
+        }
+    }
+    return DL_OK;
 }
 
 static int compare_times(const void *a, const void *b)
@@ -800,11 +902,76 @@ static dl_status find_marks(step_search *search, dl_error *err)
     return status;
 }
 
+void dl_step_options(dl_step_hints *hints, dl_option *table)
+{
+    const dl_option own[DL_STEP_OPTION_COUNT] = {
+        DL_OPT_REGEX("step-marks", 0, &hints->marks, "REGEX",
+                     "Ranges and marks that are training steps, as an extended regular expression.",
+                     .group = "Reading traces"),
+        DL_OPT_INT("step-period", 0, &hints->period, 0, UINT32_MAX, "COUNT",
+                   "Kernels, copies and graph launches of a training step, collectives left out, "
+                   "within a quarter (default: found out)."),
+        DL_OPT_FLAG("one-step", 0, &hints->one_step, "The trace is of one training step."),
+    };
+    memcpy(table, own, sizeof own);
+}
+
+static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symbols *symbols,
+                          dl_error *err)
+{
+    dl_symbols plain = {0};
+    dl_status status = find_marks(search, err);
+    if (status != DL_OK) return status;
+    dl_symbols_init(symbols, search->activities, search->count, search->strings,
+                    search->string_count, &search->phases, DL_SYMBOL_SHAPES);
+    *steps = (dl_activity_steps){.count = symbols->count};
+    steps->lines = dl_calloc(symbols->count, sizeof *steps->lines, "steps");
+    for (size_t i = 0; i < symbols->count; i++) {
+        find_line(&steps->lines[i], search, &symbols->lines[i], &plain, i);
+        symbols->lines[i].work = NULL; /* the line owns it now */
+    }
+    if (symbols->count == 0 && search->marks.count > 0) {
+        free(steps->lines);
+        take_host_steps(steps, search);
+    } else if (symbols->count == 0 && search->operators.count > 0) {
+        free(steps->lines);
+        take_operator_steps(steps, search);
+    }
+    dl_symbols_free(&plain);
+    return DL_OK;
+}
+
+/* A given period at which no device's work repeats. */
+static dl_status check_period(dl_activity_steps *steps, step_search *search, dl_error *err)
+{
+    const dl_step_hints none = {0};
+    dl_symbols symbols = {0};
+    for (size_t i = 0; i < steps->count; i++)
+        if (steps->lines[i].count > 0 && steps->lines[i].device != DL_NO_DEVICE) return DL_OK;
+    dl_activity_steps_free(steps);
+    const long long given = search->hints->period;
+    search->hints = &none;
+    dl_status status = find_all(steps, search, &symbols, err);
+    dl_symbols_free(&symbols);
+    if (status != DL_OK) return status;
+    char *found =
+        steps->count > 0 ? tell_steps(&steps->lines[0]) : dl_strdup("no device did anything");
+    status = dl_error_set(err, DL_ERR_DATA,
+                          "--step-period: a device's kernels, copies and graph launches do not "
+                          "repeat every %lld, or not twice: %s",
+                          given, found);
+    free(found);
+    dl_activity_steps_free(steps);
+    return status;
+}
+
 dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *activities,
                                  size_t count, char *const *strings, size_t string_count,
                                  const dl_step_hints *hints, dl_error *err)
 {
     dl_launches launches = {0};
+    if (hints->one_step && (hints->marks != NULL || hints->period > 0))
+        return dl_error_set(err, DL_ERR_USAGE, "--one-step: not with --step-marks, --step-period");
     dl_launches_init(&launches, activities, count);
     step_search search = {.activities = activities,
                           .count = count,
@@ -812,29 +979,15 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                           .string_count = string_count,
                           .hints = hints,
                           .launches = &launches};
+    dl_symbols symbols = {0};
     dl_phase_hints_init(&search.phases, activities, count, strings, string_count, &launches);
     dl_cpu_operators_find(&search.operators, activities, count, strings, string_count);
-    dl_status status = find_marks(&search, err);
-    if (status == DL_OK) {
-        dl_symbols symbols, plain = {0};
-        dl_symbols_init(&symbols, activities, count, strings, string_count, &search.phases,
-                        DL_SYMBOL_SHAPES);
-        *steps = (dl_activity_steps){.count = symbols.count};
-        steps->lines = dl_calloc(symbols.count, sizeof *steps->lines, "steps");
-        for (size_t i = 0; i < symbols.count; i++) {
-            find_line(&steps->lines[i], &search, &symbols.lines[i], &plain, i);
-            symbols.lines[i].work = NULL; /* the line owns it now */
-        }
-        if (symbols.count == 0 && search.marks.count > 0) {
-            free(steps->lines);
-            take_host_steps(steps, &search);
-        } else if (symbols.count == 0 && search.operators.count > 0) {
-            free(steps->lines);
-            take_operator_steps(steps, &search);
-        }
-        dl_symbols_free(&symbols);
-        dl_symbols_free(&plain);
-    }
+    dl_status status = find_all(steps, &search, &symbols, err);
+    if (status == DL_OK && hints->one_step) status = apply_one_step(steps, &search, &symbols, err);
+    if (status == DL_OK && hints->period > 0 && hints->marks == NULL)
+        status = check_period(steps, &search, err);
+    if (status != DL_OK) dl_activity_steps_free(steps);
+    dl_symbols_free(&symbols);
     dl_step_marks_free(&search.marks);
     dl_cpu_operators_free(&search.operators);
     dl_phase_hints_free(&search.phases);

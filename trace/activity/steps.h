@@ -5,8 +5,10 @@
  * next.
  *
  * Methods, in this order; the first one that answers is taken, for each device:
- *   1. what the caller gives: an expression for names of ranges, or a number of symbols a step;
- *   2. ranges and marks that look like steps (step_marks.h): "ProfilerStep#5", "iteration 3";
+ *   1. what the caller gives: an expression for names of ranges, a number of symbols a step, or that
+ *      all is one step;
+ *   2. ranges and marks that look like steps (step_marks.h): "ProfilerStep#5", "iteration 3"; those
+ *      that are not whole (4), as of micro-batches, if nothing else is found;
  *   3. launches of one CUDA graph that repeat, hold most of the device's time, and between which
  *      equal work lies;
  *   4. period detection (steps_internal.h), first with launch shapes and sizes, then with names
@@ -33,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/options.h"
 #include "common/status.h"
 #include "trace/activity/activity.h"
 
@@ -53,6 +56,7 @@ typedef enum dl_step_method {
     DL_STEPS_NONE, /* no steps were found */
     DL_STEPS_GIVEN_MARKS,
     DL_STEPS_GIVEN_PERIOD,
+    DL_STEPS_GIVEN_ONE,
     DL_STEPS_MARKS,
     DL_STEPS_GRAPH,
     DL_STEPS_PERIOD,
@@ -92,6 +96,7 @@ typedef struct dl_step_line {
                               step and usual content */
     double spacing_cv;     /* standard deviation / mean of the durations of regular steps that a
                               regular step follows; 0 below two of them */
+    bool updates;          /* the usual step holds an optimizer's update, as far as one is shown */
     double labelled_share; /* share of the device's activities that lie in regular steps */
     size_t cycle_steps;    /* regular steps in a cycle that other work marks (averaging every k
                               steps), 0 if none was found */
@@ -108,13 +113,22 @@ typedef struct dl_activity_steps {
 typedef struct dl_step_hints {
     const char *marks; /* POSIX extended expression, matched anywhere in texts of ranges and marks;
                           NULL = none. A range is a step; marks start one each. */
-    size_t period;     /* symbols of a step (kernels, copies, memsets, graph launches; no
-                          communication); 0 = unknown. `marks` goes first. */
+    int64_t period;    /* symbols of a step (kernels, copies, memsets, graph launches; no
+                          communication), within a quarter; 0 = unknown. `marks` goes first. */
+    bool one_step;     /* all that each process did is one step; without the others */
 } dl_step_hints;
+
+/* --step-marks, --step-period, --one-step into table[DL_STEP_OPTION_COUNT], for the commands that
+ * read traces. */
+#define DL_STEP_OPTION_COUNT 3
+
+void dl_step_options(dl_step_hints *hints, dl_option *table);
 
 /* Finds the steps among activities[count] with the texts strings[string_count]; zero `steps`
  * before. A device without steps has count 0 and a reason, which is no error. A wrong expression is
- * DL_ERR_PARSE, one that no range or mark matches DL_ERR_DATA. O(n log n). */
+ * DL_ERR_PARSE; DL_ERR_DATA where the trace contradicts the hints: no range or mark matches, nothing
+ * repeats at the period, marks or updates show several steps; DL_ERR_USAGE where two hints do.
+ * O(n log n). */
 dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *activities,
                                  size_t count, char *const *strings, size_t string_count,
                                  const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
@@ -123,8 +137,8 @@ void dl_activity_steps_free(dl_activity_steps *steps);
 /* Whether the start of work number `work` of the line counts for the start of its step. */
 bool dl_step_line_begins(const dl_step_line *line, size_t work);
 
-/* "step", "warm-up", "other"; "given marks", "given period", "marks", "graph launches", "period",
- * "period without shapes", "optimizer", "none"; never NULL. */
+/* "step", "warm-up", "other"; "given marks", "given period", "given as one", "marks",
+ * "graph launches", "period", "period without shapes", "optimizer", "none"; never NULL. */
 const char *dl_step_label_name(dl_step_label label);
 const char *dl_step_method_name(dl_step_method method);
 

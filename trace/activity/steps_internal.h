@@ -183,6 +183,11 @@ bool dl_period_is_whole(const dl_period *period, const dl_sequence *sequence);
  * it is left to the unit before. False, with period->reason, if fewer than two whole units come
  * out, or they differ. */
 bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence);
+
+/* Cuts every `given` symbols, within a quarter, from the first one on, at the distance at which most
+ * of them are equal: for too few units for dl_period_find. False if those are too few, equal at a
+ * part of the distance too, or fewer than two units would come out. */
+bool dl_period_find_given(dl_period *period, const dl_sequence *sequence, size_t given);
 void dl_period_free(dl_period *period);
 
 #endif

@@ -410,27 +410,22 @@ dl_info_settings dl_info_settings_default(void)
 
 void dl_info_options(dl_info_settings *settings, const char *json, dl_option *table)
 {
-    const dl_option own[DL_INFO_OPTION_COUNT] = {
+    const dl_option own[DL_INFO_OPTION_COUNT - DL_STEP_OPTION_COUNT] = {
         DL_OPT_FLAG("json", 0, &settings->json, json, .group = "Output"),
         DL_OPT_INT("top", 0, &settings->top, 1, 1000000, "ROWS",
                    "Kernels, collectives and calls to print; JSON holds all."),
-        DL_OPT_REGEX("step-marks", 0, &settings->marks, "REGEX",
-                     "Ranges and marks that are training steps, as an extended regular expression.",
-                     .group = "Reading traces"),
-        DL_OPT_INT("step-period", 0, &settings->period, 0, UINT32_MAX, "COUNT",
-                   "Kernels, copies and graph launches of a training step (default: found out)."),
     };
     memcpy(table, own, sizeof own);
+    dl_step_options(&settings->hints, table + DL_LENGTH(own));
 }
 
 dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
                             const dl_info_settings *settings, dl_error *err)
 {
-    const dl_step_hints hints = {.marks = settings->marks, .period = (size_t)settings->period};
     dl_activity_steps steps = {0};
     const dl_status status =
         dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
-                               trace->string_count, &hints, err);
+                               trace->string_count, &settings->hints, err);
     if (status != DL_OK) return status;
     dl_activity_summary_init(summary, trace, &steps);
     dl_activity_steps_free(&steps);

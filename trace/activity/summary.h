@@ -270,17 +270,16 @@ void dl_activity_summary_write_json(const dl_activity_summary *summary, FILE *ou
 
 typedef struct dl_info_settings {
     bool json;
-    int64_t top;       /* rows of a table */
-    const char *marks; /* of steps; NULL = find out */
-    int64_t period;    /* of steps; 0 = find out */
+    int64_t top;         /* rows of a table */
+    dl_step_hints hints; /* of steps */
 } dl_info_settings;
 
 /* Text, 15 rows, nothing known of the steps. */
 dl_info_settings dl_info_settings_default(void);
 
-/* --json, --top, --step-marks, --step-period into table[DL_INFO_OPTION_COUNT]. `json` is the help
- * of the first. */
-#define DL_INFO_OPTION_COUNT 4
+/* --json, --top, and dl_step_options into table[DL_INFO_OPTION_COUNT]. `json` is the help of the
+ * first. */
+#define DL_INFO_OPTION_COUNT (2 + DL_STEP_OPTION_COUNT)
 
 void dl_info_options(dl_info_settings *settings, const char *json, dl_option *table);
 
