@@ -7,12 +7,13 @@
  * data sheet's. Products with rows of no multiple of 16 bytes, as GPT-2's 50257 words, use kernels
  * that load single numbers. In fp32, 3x3 windows at every pixel count a part of their flop (Lavin
  * and Gray 2016, Winograd's F(2x2, 3x3)). What part of the rates programs reach is fitted for each
- * class of networks and arithmetic, and for the Kepler generation (K20 to K80) by itself, to
- * published training rates of single GPUs (scenarios/workloads/measured.csv), by least squares of
- * the logarithm of predicted over measured rate. Other GPUs and programs than those that were
- * fitted are off by more: `log_sd` is the root mean square of that logarithm over rows that were
- * not fitted, and fitted ones with all rows of their GPU left out. tests/sim/fit_workloads.c is
- * the fit, and checks that the table in roofline.c is its outcome.
+ * class of networks and arithmetic, for convolutions in fp32 on Volta and Turing, and for the
+ * Kepler generation (K20 to K80) by itself, to published training rates of single GPUs
+ * (scenarios/workloads/measured.csv), by least squares of the logarithm of predicted over measured
+ * rate. Other GPUs and programs than those that were fitted are off by more: `log_sd` is the root
+ * mean square of that logarithm over rows that were not fitted, and fitted ones with all rows of
+ * their GPU left out. tests/sim/fit_workloads.c is the fit, and checks that the table in roofline.c
+ * is its outcome.
  *
  * bf16 is as fp16. In fp8 the products of linear layers in a transformer's blocks have a rate of
  * their own, and kernels before them make numbers of 8 bits (dl_eight_bits): a number of 2 bytes is

@@ -338,6 +338,7 @@ int main(int argc, char **argv)
             same &= fit_group(name, dl_efficiency_of("", (dl_model_class)c, (dl_arithmetic)a));
         }
     }
+    same &= fit_group("Volta", dl_efficiency_of("v100", DL_MODEL_CONVOLUTION, DL_FP32));
     same &= fit_group("kepler", dl_efficiency_of("k80", DL_MODEL_CONVOLUTION, DL_FP32));
     print_rows(true);
     print_rows(false);
