@@ -2,13 +2,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -200,7 +201,8 @@ void dl_run_python_path(const char *folder)
 #define EXIT_NOT_FOUND 127
 #define EXIT_SIGNAL 128
 
-static const int forwarded_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+static const int forwarded_signals[] = {SIGINT,  SIGTERM, SIGHUP,    SIGQUIT, SIGUSR1,
+                                        SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF};
 
 #define FORWARDED_COUNT (sizeof forwarded_signals / sizeof forwarded_signals[0])
 
@@ -231,32 +233,75 @@ static void forward(int number, siginfo_t *info, void *context)
     errno = kept;
 }
 
-/* How the signals acted before. */
-typedef struct signal_state {
-    struct sigaction forwarded[FORWARDED_COUNT], child;
-} signal_state;
+static const int timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
 
-/* A signal that is ignored stays so, for the target too (nohup). Where a parent made us ignore
- * SIGCHLD, the kernel would throw the exit code away. */
-static void take_signals(signal_state *state)
+#define TIMER_COUNT (sizeof timers / sizeof timers[0])
+
+/* What a program inherits when this process is replaced by it, and shall inherit as its child. */
+typedef struct inherited {
+    struct sigaction forwarded[FORWARDED_COUNT], child;
+    sigset_t mask;
+    struct itimerval timers[TIMER_COUNT];
+} inherited;
+
+/* Takes the signals, an ignored one too: it stays so for the target (nohup), which may choose to
+ * handle it. Where a parent made us ignore SIGCHLD, the kernel would throw the exit code away. Timers
+ * that run, as a parent's alarm(), become the target's. */
+static void take_signals(inherited *before)
 {
     const struct sigaction ours = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO};
     const struct sigaction usual = {.sa_handler = SIG_DFL};
+    const struct itimerval none = {0};
+    sigset_t all;
+    sigfillset(&all);
     atomic_store(&target, 0);
+    pthread_sigmask(SIG_SETMASK, &all, &before->mask); /* until the target has been started */
     for (size_t i = 0; i < FORWARDED_COUNT; i++) {
         atomic_store(&pending[i], false);
-        sigaction(forwarded_signals[i], NULL, &state->forwarded[i]);
-        if (state->forwarded[i].sa_handler == SIG_IGN) continue;
-        sigaction(forwarded_signals[i], &ours, NULL);
+        sigaction(forwarded_signals[i], &ours, &before->forwarded[i]);
     }
-    sigaction(SIGCHLD, &usual, &state->child);
+    sigaction(SIGCHLD, &usual, &before->child);
+    for (size_t t = 0; t < TIMER_COUNT; t++)
+        setitimer((__itimer_which_t)timers[t], &none, &before->timers[t]);
 }
 
-static void give_signals_back(const signal_state *state)
+static void give_signals_back(const inherited *before)
 {
     for (size_t i = 0; i < FORWARDED_COUNT; i++)
-        sigaction(forwarded_signals[i], &state->forwarded[i], NULL);
-    sigaction(SIGCHLD, &state->child, NULL);
+        sigaction(forwarded_signals[i], &before->forwarded[i], NULL);
+    sigaction(SIGCHLD, &before->child, NULL);
+}
+
+/* In the child: becomes the target, a script without #! by the shell, as execvp does; else says why
+ * not. */
+static void become_target(char *const *argv, const inherited *before, int report)
+{
+    give_signals_back(before);
+    for (size_t t = 0; t < TIMER_COUNT; t++)
+        setitimer((__itimer_which_t)timers[t], &before->timers[t], NULL);
+    pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
+    execvp(argv[0], argv);
+    const int reason = errno;
+    while (write(report, &reason, sizeof reason) < 0 && errno == EINTR) {}
+    _exit(EXIT_CANNOT_RUN);
+}
+
+/* Starts the target; returns errno's reason, 0 if it runs. */
+static int start_target(char *const *argv, const inherited *before, pid_t *pid)
+{
+    int report[2], reason = 0;
+    if (pipe2(report, O_CLOEXEC) != 0) return errno;
+    *pid = fork();
+    if (*pid == 0) become_target(argv, before, report[1]);
+    if (*pid < 0) reason = errno;
+    close(report[1]);
+    ssize_t got = 0; /* 0: the pipe was closed by a successful start */
+    while (*pid > 0 && (got = read(report[0], &reason, sizeof reason)) < 0 && errno == EINTR) {}
+    close(report[0]);
+    if (got > 0) {
+        while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR) {}
+    }
+    return reason;
 }
 
 /* Waits for the end of the target, to which signals go from here on and until its number is free
@@ -276,15 +321,16 @@ static int wait_for_end(pid_t pid)
 
 dl_status dl_target_run(char *const *argv, dl_target_end *end, dl_error *err)
 {
-    signal_state state;
-    take_signals(&state);
+    inherited before;
+    take_signals(&before);
     pid_t pid = 0;
     *end = (dl_target_end){0};
     const int64_t start_ns = dl_clock_ns();
-    const int reason = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+    const int reason = start_target(argv, &before, &pid);
+    pthread_sigmask(SIG_SETMASK, &before.mask, NULL);
     const int status = reason == 0 ? wait_for_end(pid) : 0;
     end->elapsed_ns = dl_clock_ns() - start_ns;
-    give_signals_back(&state);
+    give_signals_back(&before);
     if (reason != 0) {
         end->exit_code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
         return dl_error_set_at(err, DL_ERR_IO, argv[0], 0, "cannot run it: %s%s", strerror(reason),

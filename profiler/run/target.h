@@ -16,12 +16,15 @@ typedef struct dl_target_end {
     int64_t elapsed_ns; /* from its start to its end */
 } dl_target_end;
 
-/* Runs argv[0] (looked up in PATH) with the arguments argv (ended by a NULL) in this process's own
- * environment, group, directory and standard streams, and waits for its end.
+/* Runs argv[0] with the arguments argv (ended by a NULL) as execvp does: looked up in PATH, a script
+ * without #! by /bin/sh; in this process's own environment, group, directory and standard streams,
+ * with its ignored signals, its mask and its timers (alarm), which it has no more; and waits for its
+ * end.
  *
- * Meanwhile SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 sent to this process do nothing
- * here and are sent on to the target; those that the terminal or the kernel sent are not, since the
- * whole group got them. Afterwards these signals have the effect that they had before.
+ * Meanwhile SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM and SIGPROF sent
+ * to this process do nothing here and are sent on to the target; those that the terminal or the
+ * kernel sent are not, since the whole group got them. Afterwards these signals have the effect that
+ * they had before.
  *
  * Where the target cannot be started: DL_ERR_IO, and `end` holds the exit code that a shell would
  * give, 127 for a program that is not there and 126 for one that cannot be run. Else DL_OK, however

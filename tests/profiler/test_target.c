@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,8 +78,10 @@ static void says_what_cannot_run(void **state)
 static void signals_reach_the_target_once(void **state)
 {
     (void)state;
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    static const char *const names[] = {"INT", "TERM", "HUP", "QUIT", "USR1", "USR2"};
+    static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                  SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM};
+    static const char *const names[] = {"INT",  "TERM", "HUP",  "QUIT",
+                                        "USR1", "USR2", "ALRM", "VTALRM"};
     const char *script = "count=0; trap 'count=$((count + 1))' $1; kill -$1 $PPID;"
                          "while [ $count -eq 0 ]; do sleep 0.05; done;"
                          "sleep 0.1; exit $count";
@@ -137,6 +141,85 @@ static void target_inherits_signal_settings(void **state)
     assert_int_equal(run_script("kill -HUP $$; exit 5", "").signal, SIGHUP);
 }
 
+/* As under nohup: the target ignores the signal, or handles it if it chooses to. The shell cannot trap
+ * what was ignored at its start, Python can. */
+static void an_ignored_signal_is_sent_on(void **state)
+{
+    (void)state;
+    signal(SIGHUP, SIG_IGN);
+    assert_int_equal(run_script("kill -HUP $PPID; sleep 0.1; exit 5", "").exit_code, 5);
+    char python[] = "python3", option[] = "-c";
+    char script[] = "import os, signal, time\n"
+                    "signal.signal(signal.SIGHUP, lambda number, frame: os._exit(6))\n"
+                    "os.kill(os.getppid(), signal.SIGHUP)\ntime.sleep(60)\n";
+    char *const argv[] = {python, option, script, NULL};
+    dl_target_end end;
+    dl_error err = {0};
+    const dl_status status = dl_target_run(argv, &end, &err);
+    signal(SIGHUP, SIG_DFL);
+    if (end.exit_code == 127) skip(); /* there is no Python */
+    assert_int_equal(status, DL_OK);
+    assert_int_equal(end.exit_code, 6);
+}
+
+/* A parent's alarm() ends the target, as it would without dlprof, and not dlprof, which is a child
+ * here. SIGCHLD, bit 16 of the mask of ignored signals, stays ignored. */
+static void the_target_has_what_the_program_would_inherit(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(1);
+        const dl_target_end end = run_script("exec sleep 1000", "");
+        _exit(end.signal == SIGALRM && alarm(0) == 0 ? 3 : 4);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 3);
+    signal(SIGCHLD, SIG_IGN);
+    char shell[] = "grep", quiet[] = "-q", pattern[] = "^SigIgn:.*[13579bdf]....$",
+         file[] = "/proc/self/status";
+    char *const argv[] = {shell, quiet, pattern, file, NULL};
+    dl_target_end end;
+    dl_error err = {0};
+    assert_int_equal(dl_target_run(argv, &end, &err), DL_OK);
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(end.exit_code, 0);
+    assert_int_equal(dl_target_run(argv, &end, &err), DL_OK);
+    assert_int_equal(end.exit_code, 1);
+}
+
+/* As execvp and shells do: a script without #! is the shell's, by its path or found in PATH. */
+static void a_script_without_an_interpreter_is_the_shells(void **state)
+{
+    (void)state;
+    static const char path[] = "./target-script";
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("test \"$1\" = 'two  words' && exit 6\n", file);
+    fclose(file);
+    assert_int_equal(chmod(path, 0755), 0);
+    char *before = strdup(getenv("PATH"));
+    char *both = NULL;
+    assert_true(asprintf(&both, ".:%s", before) > 0);
+    static const char *const names[] = {path, "target-script"};
+    setenv("PATH", both, 1);
+    for (int i = 0; i < 2; i++) {
+        char argument[] = "two  words";
+        char *const argv[] = {(char *)names[i], argument, NULL};
+        dl_target_end end;
+        dl_error err = {0};
+        assert_int_equal(dl_target_run(argv, &end, &err), DL_OK);
+        assert_int_equal(end.exit_code, 6);
+    }
+    setenv("PATH", before, 1);
+    unlink(path);
+    free(both);
+    free(before);
+}
+
 static void exit_code_survives_ignored_children(void **state)
 {
     (void)state;
@@ -170,14 +253,18 @@ int main(void)
      * it. */
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exit_codes_pass),
-                                       cmocka_unit_test(arguments_and_environment_pass),
-                                       cmocka_unit_test(says_what_cannot_run),
-                                       cmocka_unit_test(signals_reach_the_target_once),
-                                       cmocka_unit_test(signals_may_reach_any_thread),
-                                       cmocka_unit_test(signals_to_the_group_end_the_target_only),
-                                       cmocka_unit_test(target_inherits_signal_settings),
-                                       cmocka_unit_test(exit_code_survives_ignored_children),
-                                       cmocka_unit_test(other_children_do_not_matter)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exit_codes_pass),
+        cmocka_unit_test(arguments_and_environment_pass),
+        cmocka_unit_test(says_what_cannot_run),
+        cmocka_unit_test(signals_reach_the_target_once),
+        cmocka_unit_test(signals_may_reach_any_thread),
+        cmocka_unit_test(signals_to_the_group_end_the_target_only),
+        cmocka_unit_test(target_inherits_signal_settings),
+        cmocka_unit_test(an_ignored_signal_is_sent_on),
+        cmocka_unit_test(the_target_has_what_the_program_would_inherit),
+        cmocka_unit_test(a_script_without_an_interpreter_is_the_shells),
+        cmocka_unit_test(exit_code_survives_ignored_children),
+        cmocka_unit_test(other_children_do_not_matter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
