@@ -406,16 +406,39 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
     return status;
 }
 
+#define USUAL_BOX 8 /* GPUs */
+
+/* "8,1,2,4": the ranks of the trace, whose step is known, first. */
+static char *workers_to_try(int64_t ranks)
+{
+    char *list = ranks > 1 ? dl_format("%lld", (long long)ranks) : NULL;
+    for (int64_t n = 1; n <= USUAL_BOX; n *= 2) {
+        char *more = dl_format("%lld", (long long)n);
+        if (n != ranks || ranks <= 1) dl_join(&list, ",", more);
+        free(more);
+    }
+    return list;
+}
+
 static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
 {
     dl_gpu_model known = {0};
+    const int64_t ranks = costs->trace_count > 0 ? costs->traces[0].ranks : 1;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
-    char *machine = costs->cores > 0     ? dl_strdup("")
-                    : known.name != NULL ? dl_format("--machine 8x%s ", known.name)
-                                         : dl_strdup("--machine NAME ");
-    printf("next: dlsim --costs %s %s%s--workers 1,2,4,8 --mode allreduce,average,async%s\n", file,
-           machine, by_loaders ? "--set input.loaders=NUM_WORKERS " : "",
-           costs->cores > 0 ? "" : " (dlsim --machines lists others)");
+    /* More GPUs than a box has are in several, whose network is not known. */
+    const char *network = ranks > USUAL_BOX ? "@NETWORK" : "";
+    char *machine = costs->cores > 0 ? dl_strdup("")
+                    : known.name != NULL
+                        ? dl_format("--machine %dx%s%s ", USUAL_BOX, known.name, network)
+                        : dl_strdup("--machine NAME ");
+    char *workers = workers_to_try(ranks);
+    printf("next: dlsim --costs %s %s%s--workers %s --mode allreduce%s%s\n", file, machine,
+           by_loaders ? "--set input.loaders=NUM_WORKERS " : "", workers,
+           costs->sharded != DL_SHARDED_NONE ? "" : ",average",
+           costs->cores > 0 ? ""
+           : ranks > 1      ? " (the trace's own number first; dlsim --machines lists others)"
+                            : " (dlsim --machines lists others)");
+    free(workers);
     free(machine);
     free(known.name);
 }

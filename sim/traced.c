@@ -26,7 +26,7 @@ static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
     if (gpu == NULL) return costs->cores > 0;
     if (variant->scaling.differs || variant->scaling.scaled || costs->model_count > 0) return false;
     return trace->ranks == 1 ||
-           (gpu->overlap == costs->overlap && gpu->sharded == DL_SHARDED_NONE && !gpu->on_hosts);
+           (gpu->overlap == costs->overlap && gpu->sharded == costs->sharded && !gpu->on_hosts);
 }
 
 /* The point of a trace, whether or not the scenario has it. */

@@ -180,7 +180,9 @@ static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t co
         memcpy(costs->gradients, steps[i].gradients,
                costs->gradient_count * sizeof *costs->gradients);
         costs->parameter_bytes = (int64_t)costs->gradients[costs->gradient_count - 1].bytes;
-        dl_notes_add(notes, "parameter_bytes are those of the gradients all-reduced in a step");
+        costs->sharded = steps[i].sharded;
+        dl_notes_add(notes, "parameter_bytes are those of the gradients %s in a step",
+                     costs->sharded != DL_SHARDED_NONE ? "reduce-scattered" : "all-reduced");
         return;
     }
     dl_notes_add(notes, "no all-reduce of gradients in the trace");

@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "calibrate/replay/build.h"
-#include "calibrate/replay/collectives.h"
 #include "calibrate/replay/graph.h"
 #include "calibrate/replay/report.h"
 #include "common/alloc.h"
@@ -28,8 +27,6 @@
 
 /* External waits of threads that are less of a step are not worth a note. */
 #define WAITS_NAMED_FRAC 0.01
-/* Of a step, from which on other collectives than those of gradients are named. */
-#define OTHERS_NAMED_FRAC 0.01
 
 /* What is at hand while one trace is looked at. */
 typedef struct taking {
@@ -631,12 +628,12 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
     return DL_OK;
 }
 
-static bool is_in_timed_step(const taking *t, int64_t time_ns)
+bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns)
 {
     size_t after = 0;
-    DL_BISECT(after, t->line->count, t->line->steps[after].start_ns <= time_ns);
-    if (after == 0 || !t->timed[after - 1]) return false;
-    const dl_activity_step *step = &t->line->steps[after - 1];
+    DL_BISECT(after, line->count, line->steps[after].start_ns <= time_ns);
+    if (after == 0 || !timed[after - 1]) return false;
+    const dl_activity_step *step = &line->steps[after - 1];
     return time_ns < step->start_ns + step->duration_ns;
 }
 
@@ -653,7 +650,8 @@ static double operators_of(const taking *t)
     if (framework == NULL || strcmp(framework, "PyTorch") != 0) return 0;
     for (size_t i = 0; i < t->trace->activity_count; i++) {
         const dl_activity *a = &t->trace->activities[i];
-        count += a->kind == DL_ACTIVITY_RANGE && is_in_timed_step(t, a->start_ns);
+        count +=
+            a->kind == DL_ACTIVITY_RANGE && dl_is_in_timed_step(t->line, t->timed, a->start_ns);
     }
     return count / (double)t->timed_count;
 }
@@ -714,78 +712,6 @@ static void take_off_recording(const taking *t, dl_step_costs *costs)
     }
 }
 
-DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(ranks), DL_BY(last_ns));
-
-/* What instances[count] of one collective are in a step, but for those of gradients. */
-static dl_traced_collective sum_collective(const taking *t, const dl_instance *instances,
-                                           size_t count, double gradient_bytes)
-{
-    const double steps = (double)t->timed_count;
-    dl_traced_collective c = {.name = instances[0].name, .ranks = instances[0].ranks};
-    for (size_t i = 0; i < count; i++) {
-        const dl_instance *one = &instances[i];
-        if (!is_in_timed_step(t, one->last_ns)) continue;
-        c.calls += 1 / steps;
-        c.bytes += one->bytes / steps;
-        c.ns += (double)t->run.graph.nodes[one->nodes[0]].duration_ns / steps;
-    }
-    if (strcasecmp(c.name, "AllReduce") == 0 && gradient_bytes > 0) {
-        const double left = c.bytes > 0 ? fmax(0, 1 - gradient_bytes / c.bytes) : 0;
-        c.ns *= left;
-        c.bytes *= left;
-    }
-    return c;
-}
-
-/* Collectives that are not all-reduces of gradients, as those of sharded parameters or
- * embeddings. */
-static void take_other_collectives(const taking *t, dl_step_costs *costs)
-{
-    dl_instances found = {0};
-    const double gradient_bytes =
-        costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes : 0;
-    dl_instances_find(&found, &t->run);
-    dl_sort(found.instances, found.count, sizeof *found.instances, by_collective);
-    bool named_reduces = false;
-    for (size_t i = 0; i < found.count; i++)
-        named_reduces = named_reduces || strcasecmp(found.instances[i].name, "AllReduce") == 0;
-    DL_GROUPS (first, end, found.count,
-               strcmp(found.instances[end].name, found.instances[first].name) == 0 &&
-                   found.instances[end].ranks == found.instances[first].ranks) {
-        dl_traced_collective c =
-            sum_collective(t, &found.instances[first], end - first, gradient_bytes);
-        /* Kernels that nothing names (of a group of calls) are the gradients' if as many. */
-        if (!(c.bytes > 0) && !named_reduces && fabs(c.calls - (double)costs->gradient_count) < 0.5)
-            continue;
-        if (c.ns < OTHERS_NAMED_FRAC * costs->step_ns) continue;
-        c.name = dl_strdup(c.name[0] != '\0' ? c.name : "unknown");
-        DL_APPEND(costs->others, costs->other_count, "collectives") = c;
-    }
-    dl_instances_free(&found);
-}
-
-static void note_other_collectives(const taking *t, const dl_step_costs *costs)
-{
-    char *list = NULL;
-    for (size_t i = 0; i < costs->other_count; i++) {
-        const dl_traced_collective *c = &costs->others[i];
-        char *one =
-            dl_format("%.3g %s (%s, %s of the device)", c->calls, c->name,
-                      c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
-        dl_join(&list, ", ", one);
-        free(one);
-    }
-    if (list != NULL) {
-        dl_notes_add(
-            t->notes,
-            "left out are collectives of a step that are not all-reduces of gradients: %s; on "
-            "several GPUs a step takes longer than predicted by the part that does not "
-            "overlap (sharded states and parameters: [exchange] sharded)",
-            list);
-    }
-    free(list);
-}
-
 static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
                       dl_external external, dl_error *err)
 {
@@ -817,11 +743,12 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
                                t->line->regular_count);
     }
     const dl_gradient_source source = {t->trace, t->line, &t->phases, &t->launches, t->work_ns};
-    costs->gradients = dl_gradients_find(&source, &costs->gradient_count);
+    const dl_gradient_exchange gradients = dl_gradients_find(&source);
+    costs->gradients = gradients.ready;
+    costs->gradient_count = gradients.count;
     costs->allreduces = costs->gradient_count > 0;
     if (costs->gradient_count == 0) take_parameters(t, costs);
-    take_other_collectives(t, costs);
-    note_other_collectives(t, costs);
+    dl_step_collectives_take(costs, &t->run, t->line, t->timed, &gradients, t->notes);
     take_copies(t, costs);
     char key[32];
     snprintf(key, sizeof key, "device.%u.name", t->line->device);

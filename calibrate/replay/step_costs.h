@@ -78,9 +78,24 @@ typedef struct dl_gradient_source {
     const double *work_ns; /* [line.work_count] device time of each work */
 } dl_gradient_source;
 
-/* The gradients of a step, cumulative; *count of them, owned by the caller. NULL without any.
- * O(n log n). */
-dl_gradients_ready *dl_gradients_find(const dl_gradient_source *source, size_t *count);
+#define DL_REDUCES "AllReduce"
+#define DL_SCATTERS "ReduceScatter"
+
+/* What a step exchanges of gradients; `ready` is the owner's to free. */
+typedef struct dl_gradient_exchange {
+    dl_gradients_ready *ready; /* [count] cumulative; NULL: nothing */
+    size_t count;
+    bool scattered; /* by reduce-scatters, of which each rank gets a part (ZeRO, FSDP): bytes are
+                       those of all parts */
+    uint32_t ranks; /* of the communicator; 0: not known */
+} dl_gradient_exchange;
+
+/* Of communicators that sum as much in the forward pass nothing is taken: these are activations of
+ * layers that are split. O(n log n). */
+dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
+
+/* Whether the time is in one of the steps of `line` that are marked in timed[line->count]. */
+bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
 
 /* How much slower a device computes beside collectives: the same work of a step in steps where a
  * collective ran beside all of it, against steps where none did.
@@ -164,7 +179,8 @@ typedef struct dl_step_costs {
     int64_t rank, ranks;      /* dl_trace_find_rank */
     double recording_ns;      /* of a step, that was taken off what recording added; of step_ns too
                                  on cores */
-    bool allreduces;          /* gradients are all-reduced in a step */
+    bool allreduces;          /* gradients are exchanged in a step, in mode allreduce */
+    dl_sharded sharded;       /* what its collectives show to be divided among the ranks */
     dl_traced_collective *others; /* [other_count] collectives that are not of gradients */
     size_t other_count;
     /* Of buffers, a step, and in how many collectives; on cores only; 0 = none */
@@ -192,6 +208,13 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
                              dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
+
+/* What the collectives of the line's steps that are marked in timed[line->count] show beside the
+ * exchange of gradients: how states are sharded, and the others. `costs` have the gradients. Part of
+ * dl_step_costs_take. */
+void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
+                              const dl_step_line *line, const uint8_t *timed,
+                              const dl_gradient_exchange *gradients, dl_notes *notes);
 
 /* What PyTorch's profiler adds to an operator of the trace: 1.3 us with shapes, 0.7 us without,
  * medians of processor time of steps with it and without in turn, of the models of

@@ -148,7 +148,7 @@ void dl_step_phases_free(dl_step_phases *phases)
     *phases = (dl_step_phases){0};
 }
 
-/* An all-reduce of a step. */
+/* An all-reduce, or reduce-scatter, of a step. */
 typedef struct reduce {
     double share, bytes; /* its own bytes */
 } reduce;
@@ -159,11 +159,22 @@ typedef struct step_reduces {
     double bytes;
 } step_reduces;
 
+/* The collectives of one communicator; of sums that are of activations as many bytes are called in
+ * forward passes as in backward ones. */
+typedef struct group_calls {
+    uint64_t object;
+    double forward_bytes, backward_bytes;
+} group_calls;
+
 typedef struct search {
     const dl_gradient_source *source;
-    const dl_activity **calls; /* [call_count] all-reduces by start */
-    size_t call_count, next;   /* next: the first that may belong to the step at hand */
+    const char *kind;          /* "AllReduce", "ReduceScatter" */
+    const dl_activity **calls; /* [call_count] of that kind by start */
+    group_calls *groups;       /* [group_count] */
+    size_t group_count;
+    size_t call_count, next; /* next: the first that may belong to the step at hand */
     uint8_t *classes;
+    uint32_t ranks;      /* of the communicator of the first call taken */
     reduce *reduces;     /* [call_count] */
     step_reduces *steps; /* [step_count] */
     size_t reduce_count, step_count;
@@ -178,7 +189,7 @@ static void list_calls(search *s)
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE || a->bytes == 0 ||
-            strcasecmp(trace->strings[a->name], "AllReduce") != 0)
+            strcasecmp(trace->strings[a->name], s->kind) != 0)
             continue;
         s->calls[s->call_count++] = a;
     }
@@ -202,8 +213,60 @@ static double backward_ns(const search *s, size_t w)
     return s->source->phases->phases[w] == DL_PHASE_BACKWARD ? s->source->work_ns[w] : 0;
 }
 
-/* Files the all-reduces called while the step's operations are launched, from its backward pass on.
- */
+static group_calls *group_of(search *s, const dl_activity *call)
+{
+    for (size_t i = 0; i < s->group_count; i++)
+        if (s->groups[i].object == call->object) return &s->groups[i];
+    group_calls *group = &DL_APPEND(s->groups, s->group_count, "communicators");
+    *group = (group_calls){.object = call->object};
+    return group;
+}
+
+/* Sums of activations, as of layers that are split over GPUs (Megatron), come in both passes; those
+ * of a loss or of statistics are small beside gradients. */
+#define ACTIVATIONS_FRAC 0.25
+
+static bool is_of_activations(search *s, const dl_activity *call)
+{
+    const group_calls *group = group_of(s, call);
+    return group->forward_bytes > ACTIVATIONS_FRAC * group->backward_bytes;
+}
+
+/* Sums up what each communicator does in either pass of the step. */
+static void count_step(search *s, const dl_activity_step *step)
+{
+    double done_ns = 0;
+    for (size_t w = step->first; w < step->first + step->count; w++) {
+        const dl_activity *call = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
+        while (call != NULL && s->next < s->call_count &&
+               s->calls[s->next]->start_ns <= call->start_ns) {
+            const dl_activity *of = s->calls[s->next++];
+            group_calls *group = group_of(s, of);
+            *(done_ns > 0 ? &group->backward_bytes : &group->forward_bytes) += (double)of->bytes;
+        }
+        done_ns += backward_ns(s, w);
+    }
+}
+
+/* Of the call's communicator; 0 where they are not known. */
+static uint32_t ranks_of(const search *s, const dl_activity *call)
+{
+    const dl_trace *trace = s->source->trace;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind == DL_ACTIVITY_COMM && a->object == call->object) return a->count;
+    }
+    return 0;
+}
+
+/* What the call sums: of a reduce-scatter a rank has its part. */
+static double summed_bytes(const search *s, const dl_activity *call)
+{
+    const bool scatters = strcasecmp(s->kind, DL_SCATTERS) == 0;
+    return (double)call->bytes * (scatters ? fmax(1, ranks_of(s, call)) : 1);
+}
+
+/* Files the sums called while the step's operations are launched, from its backward pass on. */
 static void take_step(search *s, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count;
@@ -218,8 +281,10 @@ static void take_step(search *s, const dl_activity_step *step)
         const dl_activity *call = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
         while (call != NULL && s->next < s->call_count &&
                s->calls[s->next]->start_ns <= call->start_ns) {
-            const double bytes = (double)s->calls[s->next++]->bytes;
-            if (done_ns <= 0 || updated) continue;
+            const dl_activity *of = s->calls[s->next++];
+            if (done_ns <= 0 || updated || is_of_activations(s, of)) continue;
+            const double bytes = summed_bytes(s, of);
+            if (s->ranks == 0) s->ranks = ranks_of(s, of);
             s->reduces[s->reduce_count++] = (reduce){done_ns / all_ns, bytes};
             taken->count++;
             taken->bytes += bytes;
@@ -272,25 +337,43 @@ static uint8_t *classify(const dl_trace *trace)
                              trace->string_count);
 }
 
-dl_gradients_ready *dl_gradients_find(const dl_gradient_source *source, size_t *count)
+/* What the collectives of one kind sum in a step. */
+static dl_gradient_exchange find_of_kind(const dl_gradient_source *source, const char *kind)
 {
-    const dl_trace *trace = source->trace;
     const dl_step_line *line = source->line;
-    search s = {.source = source};
-    *count = 0;
+    search s = {.source = source, .kind = kind};
+    dl_gradient_exchange found = {.scattered = strcmp(kind, DL_SCATTERS) == 0};
     list_calls(&s);
-    s.classes = classify(trace);
+    s.classes = classify(source->trace);
     s.reduces = dl_calloc(s.call_count, sizeof *s.reduces, "gradients");
     s.steps = dl_calloc(line->count, sizeof *s.steps, "gradients");
-    for (size_t i = 0; i < line->count; i++) {
+    for (size_t i = 0; i < line->count; i++)
+        if (line->steps[i].label == DL_STEP_REGULAR) count_step(&s, &line->steps[i]);
+    s.next = 0;
+    for (size_t i = 0; i < line->count; i++)
         if (line->steps[i].label == DL_STEP_REGULAR) take_step(&s, &line->steps[i]);
-    }
-    dl_gradients_ready *ready = take_means(&s, count);
+    found.ready = take_means(&s, &found.count);
+    found.ranks = s.ranks;
     free(s.calls);
+    free(s.groups);
     free(s.classes);
     free(s.reduces);
     free(s.steps);
-    return ready;
+    return found;
+}
+
+static double bytes_of(const dl_gradient_exchange *e)
+{
+    return e->count > 0 ? e->ready[e->count - 1].bytes : 0;
+}
+
+dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
+{
+    const dl_gradient_exchange reduced = find_of_kind(source, DL_REDUCES);
+    const dl_gradient_exchange scattered = find_of_kind(source, DL_SCATTERS);
+    const bool scatters = bytes_of(&scattered) > bytes_of(&reduced);
+    free(scatters ? reduced.ready : scattered.ready);
+    return scatters ? scattered : reduced;
 }
 
 #define RESAMPLINGS 400

@@ -113,6 +113,19 @@ typedef enum dl_cost_need {
     DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1 /* exchanges of other numbers of processes */
 } dl_cost_need;
 
+/* What of the model's state is divided among the workers of mode allreduce, in place of kept by
+ * each: the optimizer's state (ZeRO stage 1), the gradients as well (2), the parameters as well (3,
+ * FSDP). */
+typedef enum dl_sharded {
+    DL_SHARDED_NONE,
+    DL_SHARDED_OPTIMIZER,
+    DL_SHARDED_GRADIENTS,
+    DL_SHARDED_PARAMETERS
+} dl_sharded;
+
+/* "none", "optimizer", "gradients", "parameters"; NULL behind. */
+extern const char *const dl_sharded_names[];
+
 /* Collectives of a traced step, beside all-reduces of gradients, of one kind and size of group. */
 typedef struct dl_traced_collective {
     char *name;    /* as the program called it: "AlltoAll" */
@@ -151,6 +164,7 @@ typedef struct dl_costs {
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */
+    dl_sharded sharded;                              /* by the program that they are of */
     bool overlap; /* the program that they are of exchanges during its backward pass */
     bool waits;   /* it makes a batch, launches its step and waits for its end, in turn */
     dl_op_cost *ops;

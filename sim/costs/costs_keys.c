@@ -19,6 +19,8 @@
 #define ANY_FACTOR .dimension = DL_DIMENSION_PURE, .low = 0, .high = 100
 #define COUNTS(most) .dimension = DL_DIMENSION_PURE, .low = 1, .high = most
 
+const char *const dl_sharded_names[] = {"none", "optimizer", "gradients", "parameters", NULL};
+
 #define KEY(in, key, kind, kept, member, words) \
     .section = in, .name = key, .type = kind, .owner = kept, .offset = member, .help = words
 #define TEXT(key, member, words)                                                         \
@@ -77,6 +79,10 @@ static const dl_key rows[] = {
     {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
          "the program exchanges gradients during its backward pass: so does dlsim on GPUs, unless "
          "[exchange] overlap says otherwise"), .fallback = "no"},
+    {KEY("costs", "sharded", DL_KEY_CHOICE, DL_COST_HEAD, offsetof(dl_costs, sharded),
+         "what the program divides among its workers: so does dlsim in mode allreduce on GPUs, "
+         "unless [exchange] sharded says otherwise"), .choices = dl_sharded_names,
+     .fallback = "none"},
     {KEY("costs", "waits", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, waits),
          "the program makes a batch, launches its step and waits for its end, in turn: so does "
          "dlsim on GPUs, unless [machine] ahead, [input] cores or prefetch are "

@@ -52,6 +52,8 @@ static void write_head(FILE *out, const dl_costs *costs)
         fprintf(out, "%s = %lld\n", numbers[i].key, (long long)numbers[i].value);
     }
     if (costs->overlap) fprintf(out, "overlap = yes\n");
+    if (costs->sharded != DL_SHARDED_NONE)
+        fprintf(out, "sharded = %s\n", dl_sharded_names[costs->sharded]);
     if (costs->waits) fprintf(out, "waits = yes\n");
 }
 

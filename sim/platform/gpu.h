@@ -109,18 +109,6 @@ typedef enum dl_copies {
 extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
                                                                           *const dl_copies_names[];
 
-/* What of the model's state is divided among the workers of mode allreduce, in place of kept by
- * each: the optimizer's state (ZeRO stage 1), the gradients as well (2), the parameters as well (3,
- * FSDP). */
-typedef enum dl_sharded {
-    DL_SHARDED_NONE,
-    DL_SHARDED_OPTIMIZER,
-    DL_SHARDED_GRADIENTS,
-    DL_SHARDED_PARAMETERS
-} dl_sharded;
-
-extern const char *const dl_sharded_names[];
-
 /* What a scenario says about its machine and its exchange. */
 typedef struct dl_gpu_options {
     dl_machine machine; /* owned, as links */

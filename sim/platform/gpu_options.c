@@ -14,7 +14,6 @@ const char *const dl_tensors_names[] = {"split", "round_robin", "least_loaded", 
 const char *const dl_fetch_names[] = {"summed", "after", "layers", "next_step", "pushed", NULL};
 const char *const dl_order_names[] = {"ready", "forward", "together", NULL};
 const char *const dl_copies_names[] = {"connection", "gpu", NULL};
-const char *const dl_sharded_names[] = {"none", "optimizer", "gradients", "parameters", NULL};
 
 void dl_gpu_options_free(dl_gpu_options *options)
 {

@@ -63,6 +63,24 @@ static void add_overlap(note_list *list, const dl_variant *variant)
                         file_of(&variant->costs)));
 }
 
+/* What the program divides among its workers. */
+static void add_sharded(note_list *list, const dl_variant *variant)
+{
+    const dl_costs *costs = &variant->costs;
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "sharded");
+    if (costs->sharded == DL_SHARDED_NONE || variant->scenario.given[key - dl_scenario_keys.rows])
+        return;
+    const char *name = dl_sharded_names[costs->sharded];
+    add(list, variant->scenario.gpu->sharded == costs->sharded
+                  ? dl_format("states are divided as [costs] sharded = %s in %s says ([exchange] "
+                              "sharded = none switches it off)",
+                              name, file_of(costs))
+                  : dl_format("[costs] sharded = %s in %s: the program divides its states, but "
+                              "not all points of this scenario can, so none does; --mode "
+                              "allreduce --set exchange.sharded=%s simulates it",
+                              name, file_of(costs), name));
+}
+
 static void add_turns(note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_waits_by_costs(variant)) return;
@@ -355,6 +373,7 @@ char **dl_study_notes(const dl_study *study, size_t *count)
         add_external(&list, variant);
         add_host(&list, variant);
         add_overlap(&list, variant);
+        add_sharded(&list, variant);
         add_turns(&list, variant);
         add_buffers(&list, variant);
     }

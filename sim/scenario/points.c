@@ -447,26 +447,31 @@ static bool shares_a_node(const dl_gpu_options *gpu, int workers)
     return false;
 }
 
-/* Sharded vectors are those of all-reduces of gradients in every step. */
+const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded sharded,
+                                    const dl_point *point)
+{
+    const dl_gpu_options *gpu = scenario->gpu;
+    const dl_key *overlap = dl_keys_find(&dl_scenario_keys, "exchange", "overlap");
+    const bool is_parameters = sharded == DL_SHARDED_PARAMETERS;
+    if (point->mode != &dl_mode_allreduce) return "only with mode allreduce";
+    if (dl_point_is_split(point)) return "not where stages split the model";
+    if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE ||
+        point->option[DL_SYNC_LAG] > 0)
+        return "not with collectives = hosts, compress, [sync] lag";
+    if (is_parameters && point->option[DL_SYNC_ACCUMULATE] > 1)
+        return "parameters: not with [sync] accumulate";
+    if (is_parameters && !gpu->overlap && scenario->given[overlap - dl_scenario_keys.rows])
+        return "parameters: not with overlap = no, as they are gathered beside the passes";
+    return NULL;
+}
+
 static dl_status check_sharded(const dl_scenario *scenario, const dl_ini *ini,
                                const dl_point *point, const char *text, dl_error *err)
 {
     const dl_gpu_options *gpu = scenario->gpu;
-    const char *why = NULL;
-    if (gpu == NULL || gpu->sharded == DL_SHARDED_NONE) return DL_OK;
-    const bool is_parameters = gpu->sharded == DL_SHARDED_PARAMETERS;
-    if (point->mode != &dl_mode_allreduce) {
-        why = "only with mode allreduce";
-    } else if (dl_point_is_split(point)) {
-        why = "not where stages split the model";
-    } else if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE ||
-               point->option[DL_SYNC_LAG] > 0) {
-        why = "not with collectives = hosts, compress, [sync] lag";
-    } else if (is_parameters && point->option[DL_SYNC_ACCUMULATE] > 1) {
-        why = "parameters: not with [sync] accumulate";
-    } else if (is_parameters && !gpu->overlap && dl_ini_find(ini, "exchange", "overlap") != NULL) {
-        why = "parameters: not with overlap = no, as they are gathered beside the passes";
-    }
+    const char *why = gpu != NULL && gpu->sharded != DL_SHARDED_NONE
+                          ? dl_scenario_not_sharded(scenario, gpu->sharded, point)
+                          : NULL;
     if (why == NULL) return DL_OK;
     return dl_ini_error(ini, dl_ini_find(ini, "exchange", "sharded"), DL_ERR_DATA, err,
                         "%s (point: %s)", why, text);

@@ -52,6 +52,11 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
 /* The key that says when workers are absent, listed or drawn; NULL: none. */
 const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
 
+/* Why the point's vectors cannot be sharded so; NULL: they can. Sharded vectors are those of
+ * all-reduces of gradients in every step. */
+const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded sharded,
+                                    const dl_point *point);
+
 /* Puts defaults in for what the points of the scenario, or one point, need and the costs lack, and
  * lists them in *made, after those that it has. */
 void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,

@@ -579,6 +579,20 @@ bool dl_variant_waits_by_costs(const dl_variant *variant)
     return variant->scenario.gpu != NULL && variant->scenario.gpu->in_turn;
 }
 
+/* States divided as in the program that the costs are of, where the scenario leaves it open and all
+ * points can. */
+static void take_sharded(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    const dl_sharded sharded = variant->costs.sharded;
+    if (scenario->gpu == NULL || sharded == DL_SHARDED_NONE ||
+        gives(scenario, "exchange", "sharded"))
+        return;
+    for (size_t p = 0; p < scenario->point_count; p++)
+        if (dl_scenario_not_sharded(scenario, sharded, &scenario->points[p]) != NULL) return;
+    scenario->gpu->sharded = sharded;
+}
+
 /* Overlap as in the program that the costs are of, where the scenario leaves it open. Split models
  * and exchange that lags do not go with it. */
 static void take_overlap(dl_variant *variant)
@@ -798,6 +812,7 @@ static dl_status read_costs(const dl_study *study, dl_variant *variant, dl_error
     if (scenario->samples_per_s > 0 && scenario->gpu != NULL && costs->parameter_bytes > 0)
         dl_costs_assume_buckets(costs);
     take_place(variant);
+    take_sharded(variant);
     take_overlap(variant);
     take_turns(variant);
     choose_processes(scenario, costs);

@@ -1,0 +1,192 @@
+/* What a step's collectives show beside the exchange of gradients: states that are sharded, and
+ * those that nothing else of a cost file stands for. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "calibrate/replay/collectives.h"
+#include "calibrate/replay/graph.h"
+#include "calibrate/replay/step_costs.h"
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/sort.h"
+#include "common/units.h"
+
+/* Of a step, from which on a collective is named. */
+#define NAMED_FRAC 0.01
+
+/* The marked steps of a line. */
+typedef struct marked {
+    const dl_replay_run *run;
+    const dl_step_line *line;
+    const uint8_t *timed;
+    size_t count;
+} marked;
+
+/* Collectives of a step, each kind and size of group once. */
+typedef struct list {
+    dl_traced_collective *items; /* [count] names borrowed from the instances */
+    size_t count;
+} list;
+
+DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(ranks), DL_BY(last_ns));
+
+static dl_traced_collective mean_of(const marked *m, const dl_instance *instances, size_t count)
+{
+    const double steps = (double)m->count;
+    dl_traced_collective c = {.name = instances[0].name, .ranks = instances[0].ranks};
+    for (size_t i = 0; i < count; i++) {
+        const dl_instance *one = &instances[i];
+        if (!dl_is_in_timed_step(m->line, m->timed, one->last_ns)) continue;
+        c.calls += 1 / steps;
+        c.bytes += one->bytes / steps;
+        c.ns += (double)m->run->graph.nodes[one->nodes[0]].duration_ns / steps;
+    }
+    return c;
+}
+
+static list list_all(const marked *m, dl_instances *found)
+{
+    list all = {0};
+    dl_instances_find(found, m->run);
+    dl_sort(found->instances, found->count, sizeof *found->instances, by_collective);
+    DL_GROUPS (first, end, found->count,
+               strcmp(found->instances[end].name, found->instances[first].name) == 0 &&
+                   found->instances[end].ranks == found->instances[first].ranks)
+        DL_APPEND(all.items, all.count, "collectives") =
+            mean_of(m, &found->instances[first], end - first);
+    return all;
+}
+
+/* That of these ranks, or of any where they are not known; NULL: there is none. */
+static dl_traced_collective *find(const list *all, const char *name, uint32_t ranks)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        dl_traced_collective *c = &all->items[i];
+        if (strcasecmp(c->name, name) == 0 && (c->ranks == ranks || c->ranks == 0 || ranks == 0))
+            return c;
+    }
+    return NULL;
+}
+
+/* Takes the exchange of gradients out. */
+static void take_gradients_out(const list *all, const dl_step_costs *costs,
+                               const dl_gradient_exchange *gradients)
+{
+    if (costs->gradient_count == 0) return;
+    const double bytes = costs->gradients[costs->gradient_count - 1].bytes /
+                         (gradients->scattered ? fmax(1, gradients->ranks) : 1);
+    dl_traced_collective *c =
+        find(all, gradients->scattered ? DL_SCATTERS : DL_REDUCES, gradients->ranks);
+    if (c == NULL) return;
+    const double left = c->bytes > 0 ? fmax(0, 1 - bytes / c->bytes) : 0;
+    c->ns *= left;
+    c->bytes *= left;
+}
+
+/* Gathers of all parameters for either pass of a step are more calls than this times the
+ * reduce-scatters, even where the first or last layers' are gathered once; once a step they are as
+ * many, or one. */
+#define BOTH_PASSES 1.4
+/* Gathers of less than this part of the parameters are of something else. */
+#define GATHERED_MIN 0.2
+
+/* Gradients that are scattered are summed for ranks that each update a part: gathers bring the
+ * parameters together again, and are taken out too. */
+static void take_sharded(const list *all, dl_step_costs *costs,
+                         const dl_gradient_exchange *gradients, double scatters, dl_notes *notes)
+{
+    dl_traced_collective *gathers = find(all, "AllGather", gradients->ranks);
+    const double bytes = costs->gradients[costs->gradient_count - 1].bytes;
+    const double gathered =
+        gathers != NULL ? gathers->bytes * fmax(1, gradients->ranks) / bytes : 0;
+    costs->sharded = DL_SHARDED_GRADIENTS;
+    if (gathered >= GATHERED_MIN) {
+        if (gathers->calls > BOTH_PASSES * scatters) costs->sharded = DL_SHARDED_PARAMETERS;
+        gathers->ns = gathers->bytes = 0;
+    }
+    const double usual = costs->sharded == DL_SHARDED_PARAMETERS ? 2 : 1;
+    dl_notes_add(notes,
+                 "gradients are reduce-scattered among %u ranks and the parameters gathered %s: "
+                 "[costs] sharded = %s, which dlsim prices (its mode allreduce, [exchange] "
+                 "sharded); a rank updates its part, so the update is taken %u times as long for "
+                 "all parameters",
+                 gradients->ranks,
+                 costs->sharded == DL_SHARDED_PARAMETERS ? "for either pass" : "once a step",
+                 dl_sharded_names[costs->sharded], gradients->ranks);
+    if (gathered >= GATHERED_MIN && fabs(gathered / usual - 1) > 0.25) {
+        dl_notes_add(notes,
+                     "what is gathered is %.2g times the gradients in place of %.0f (mixed "
+                     "precision?): dlsim prices as many bytes of parameters as of gradients",
+                     gathered, usual);
+    }
+}
+
+/* A rank's update is of its part: the bytes are those of all, the starts of kernels as many. */
+static void scale_update(dl_step_costs *costs, double ranks)
+{
+    for (size_t i = 0; i < costs->op_count; i++) {
+        dl_step_op *op = &costs->ops[i];
+        if (!dl_ends_with(op->name, ".update")) continue;
+        op->ns.value = op->starts_ns + fmax(0, op->ns.value - op->starts_ns) * ranks;
+        op->ns.error *= ranks;
+    }
+}
+
+/* Those that are left. */
+static void keep_others(const list *all, dl_step_costs *costs)
+{
+    const bool named_reduces = find(all, DL_REDUCES, 0) != NULL;
+    for (size_t i = 0; i < all->count; i++) {
+        dl_traced_collective c = all->items[i];
+        /* Kernels that nothing names (of a group of calls) are the gradients' if as many. */
+        if (!(c.bytes > 0) && !named_reduces && fabs(c.calls - (double)costs->gradient_count) < 0.5)
+            continue;
+        if (c.ns < NAMED_FRAC * costs->step_ns) continue;
+        c.name = dl_strdup(c.name[0] != '\0' ? c.name : "unknown");
+        DL_APPEND(costs->others, costs->other_count, "collectives") = c;
+    }
+}
+
+static void note_others(const dl_step_costs *costs, dl_notes *notes)
+{
+    char *names = NULL;
+    for (size_t i = 0; i < costs->other_count; i++) {
+        const dl_traced_collective *c = &costs->others[i];
+        char *one =
+            dl_format("%.3g %s (%s, %s of the device)", c->calls, c->name,
+                      c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
+        dl_join(&names, ", ", one);
+        free(one);
+    }
+    if (names != NULL) {
+        dl_notes_add(notes,
+                     "left out are collectives of a step that are not all-reduces of gradients: "
+                     "%s; on several GPUs a step takes longer than predicted by the part that "
+                     "does not overlap (sharded states and parameters: [exchange] sharded)",
+                     names);
+    }
+    free(names);
+}
+
+void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
+                              const dl_step_line *line, const uint8_t *timed,
+                              const dl_gradient_exchange *gradients, dl_notes *notes)
+{
+    marked m = {run, line, timed, 0};
+    dl_instances found = {0};
+    for (size_t s = 0; s < line->count; s++)
+        m.count += timed[s];
+    const list all = list_all(&m, &found);
+    if (gradients->scattered && gradients->ranks > 1) {
+        const dl_traced_collective *scatters = find(&all, DL_SCATTERS, gradients->ranks);
+        take_sharded(&all, costs, gradients, scatters != NULL ? scatters->calls : INFINITY, notes);
+        scale_update(costs, gradients->ranks);
+    }
+    take_gradients_out(&all, costs, gradients);
+    keep_others(&all, costs);
+    note_others(costs, notes);
+    free(all.items);
+    dl_instances_free(&found);
+}
