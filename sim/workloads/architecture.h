@@ -55,6 +55,7 @@ typedef struct dl_layer_part {
     double flop, numbers, weights;
     int kernels, kernels_in_half; /* the latter besides, in fp16 only */
     bool small_windows;           /* convolutions with 3x3 windows at every pixel */
+    bool attention;               /* fused: products, softmax and mask in one kernel */
     double wide, casts;           /* of the numbers; other ones */
     double turned;   /* further numbers, on tensor cores only: to another order in memory */
     double in_half;  /* further numbers, in fp16 only */

@@ -26,14 +26,14 @@ static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_FP16 + 1] = {
                               {0.87, 0.50, 0.19, 10}},
     [DL_MODEL_TRANSFORMER] = {{0.68, 0.56, 0.15, 4},
                               {0.87, 0.46, 0.11, 16},
-                              {0.94, 0.54, 0.16, 20}},
+                              {0.94, 0.54, 0.14, 20}},
 };
 static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
 /* Of convolutions in fp32 on Volta and Turing, whose caches are larger than those before, and whose
  * peak does not count units twice as those after. */
 static const dl_efficiency volta = {0.77, 0.63, 0.12, 16};
-/* That of transformers in fp16, where log_sd is 0.16, beside ln(0.78 / 0.6). */
-static const dl_efficiency in_fp8 = {0.94, 0.54, 0.31, 0};
+/* That of transformers in fp16, where log_sd is 0.14, beside ln(0.78 / 0.6). */
+static const dl_efficiency in_fp8 = {0.94, 0.54, 0.30, 0};
 
 /* Tesla K20, K20X, K20m, K40, K80. */
 static bool is_kepler(const char *gpu)
@@ -51,14 +51,31 @@ static bool is_volta(const char *gpu)
     return is && strcasecmp(gpu, "rtx6000ada") != 0;
 }
 
+/* Hopper or Blackwell of data centers. */
+static bool is_hopper(const char *gpu)
+{
+    return strchr("hHbB", gpu[0]) != NULL;
+}
+
 /* What products on tensor cores that load single numbers reach of the peak in fp16, in tf32 too:
  * 123 Tflop/s on an H200 (a trace of GPT-2 in PyTorch 2.11), 470 flop in a cycle of each
  * multiprocessor. The same number of an A100's is assumed of all before Hopper. */
 static double odd_part(const char *gpu)
 {
-    const bool hopper = gpu[0] == 'h' || gpu[0] == 'H' || gpu[0] == 'b' || gpu[0] == 'B';
-    return hopper ? 0.124 : 0.23;
+    return is_hopper(gpu) ? 0.124 : 0.23;
 }
+
+/* What fused attention in 16 bits (FlashAttention-2, which PyTorch takes) reaches of the peak: at
+ * least half on an A100 (Dao 2023, arXiv 2307.08691); on an H100 298 to 335 Tflop/s of 989 with a
+ * causal mask and 128 numbers a head, forward (Shah et al. 2024, arXiv 2407.08608, figure 5). */
+static double attention_part(const char *gpu)
+{
+    return is_hopper(gpu) ? 0.32 : 0.5;
+}
+
+/* Standard deviation of its logarithm over implementations, of which each has had about twice the
+ * rate of the one before (the same papers): ln(2) is 1.96 of it. */
+#define ATTENTION_LOG_SD 0.35
 
 const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
                                       dl_arithmetic arithmetic)
@@ -123,6 +140,9 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
         roofline->odd_flop_per_s =
             fmin(roofline->flop_per_s, gpu->fp16_flop_per_s.value * odd_part(gpu->name));
     }
+    roofline->attention_flop_per_s =
+        halves ? fmin(roofline->flop_per_s, rate->value * attention_part(gpu->name))
+               : roofline->flop_per_s;
     roofline->small_windows_flop_per_s =
         roofline->flop_per_s * (arithmetic == DL_FP32 ? DL_ROOFLINE_WINOGRAD : 1);
     return DL_OK;
@@ -172,6 +192,7 @@ static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
     const bool odd = fmod(part->odd_columns * roofline->bytes_per_number, 16) > 0;
     if (in_eight(roofline) && part->eight.made > 0) return roofline->fp8_flop_per_s;
     return odd                   ? roofline->odd_flop_per_s
+           : part->attention     ? roofline->attention_flop_per_s
            : part->small_windows ? roofline->small_windows_flop_per_s
                                  : roofline->flop_per_s;
 }
@@ -284,6 +305,30 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
     free(ready);
 }
 
+static double attention_ns(const dl_roofline *roofline, const dl_layer_pass *pass)
+{
+    double sum = 0;
+    for (int p = 0; p < pass->count; p++)
+        if (pass->parts[p].attention) sum += part_ns(roofline, &pass->parts[p]);
+    return sum;
+}
+
+/* That of the fit, and that of fused attention in 16 bits by its share of a sample's time. */
+static double spread_of(const dl_architecture *architecture, const dl_roofline *roofline,
+                        const dl_efficiency *efficiency)
+{
+    double all = 0, attention = 0;
+    for (size_t l = 0; l < architecture->layer_count && in_half(roofline); l++) {
+        const dl_architecture_layer *layer = &architecture->layers[l];
+        all += dl_roofline_pass(roofline, &layer->forward).per_sample_ns +
+               dl_roofline_pass(roofline, &layer->backward).per_sample_ns;
+        attention +=
+            attention_ns(roofline, &layer->forward) + attention_ns(roofline, &layer->backward);
+    }
+    const double share = all > 0 ? attention / all : 0;
+    return hypot(efficiency->log_sd, share * ATTENTION_LOG_SD);
+}
+
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err)
@@ -320,7 +365,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                                           dl_architecture_kept_in_half(architecture))),
                        assumed(WORKSPACE_BYTES)},
         .input_bytes_per_sample = assumed(input_bytes(architecture)),
-        .compute_spread_frac = assumed(efficiency->log_sd),
+        .compute_spread_frac = assumed(spread_of(architecture, &roofline, efficiency)),
     };
     for (size_t l = 0; l < layers; l++) {
         const dl_architecture_layer *layer = &architecture->layers[l];

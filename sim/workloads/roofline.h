@@ -15,6 +15,9 @@
  * their GPU left out. tests/sim/fit_workloads.c is the fit, and checks that the table in roofline.c
  * is its outcome.
  *
+ * Fused attention in 16 bits has a rate of its own, of published benchmarks of it: by its share of
+ * the time the spread of an estimate is larger than log_sd.
+ *
  * bf16 is as fp16. In fp8 the products of linear layers in a transformer's blocks have a rate of
  * their own, and kernels before them make numbers of 8 bits (dl_eight_bits): a number of 2 bytes is
  * read and written twice as one byte, as products read their factors in one order only. All else,
@@ -76,6 +79,7 @@ typedef struct dl_roofline {
     bool tensor_cores;
     double odd_flop_per_s;           /* of products whose rows are no multiple of 16 bytes */
     double small_windows_flop_per_s; /* of 3x3 windows at every pixel */
+    double attention_flop_per_s;     /* of fused attention */
 } dl_roofline;
 
 /* DL_ERR_DATA if a rate of the GPU is not known, with those that are. */
@@ -104,8 +108,9 @@ double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *a
  * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, launching by
  * the host, input copied to the GPU, memory, gradients in the buckets of PyTorch's
  * DistributedDataParallel, exchanged during the backward pass as that does, or in units of whole
- * layers, which FSDP gathers (a block of a transformer, as its auto_wrap_policy usually has it), and
- * the spread. Everything else is left unknown. DL_ERR_DATA too for convolutions in fp8. Zero `costs` before; release with dl_costs_free. */
+ * layers, which FSDP gathers (a block of a transformer, as its auto_wrap_policy usually has it),
+ * and the spread. Everything else is left unknown. DL_ERR_DATA too for convolutions in fp8. Zero
+ * `costs` before; release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err) DL_MUST_CHECK;

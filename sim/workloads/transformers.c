@@ -283,8 +283,8 @@ static void add_attention(dl_architecture_layer *layer, const sizes *s)
     const double query = s->tokens * s->width, key = s->tokens * s->kv_width;
     if (!s->plain) {
         const double seen = s->causal ? flop / 2 : flop;
-        dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1);
-        dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2);
+        dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1)->attention = true;
+        dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2)->attention = true;
         return;
     }
     dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
