@@ -223,6 +223,7 @@ void dl_machine_free(dl_machine *machine)
 #define PACKET DL_DIMENSION_BYTES, 576, 65535
 #define WINDOW DL_DIMENSION_BYTES, 1, 1e10
 #define SHARE DL_DIMENSION_PURE, 1e-3, 1
+#define SLOWDOWN DL_DIMENSION_PURE, 1, 1e3
 #define CAPABILITY DL_DIMENSION_PURE, 1, 99
 #define PRICE DL_DIMENSION_PURE, 0, 1e5
 #define OVERSUBSCRIPTION DL_DIMENSION_PURE, 1, 1e3
@@ -354,6 +355,15 @@ static const dl_key rows[] = {
         "nvswitch", "sum_frac", OF_KIND, dl_node_kind, nvswitch_sum_frac, SHARE, false,
         "part of the link's rate at which the crossbar sums (NVLink SHARP); without it, it cannot"),
     SOURCE("nvswitch"),
+    TIMED("shm", "bytes_per_s", OF_KIND, dl_node_kind, shm_bytes_per_s, RATES, false,
+          "of a GPU, what it sends and receives together in collectives through host memory: as "
+          "NCCL does between GPUs that no NVLink and no PCIe switch joins, or without peer access; "
+          "default: as `peer` says, over what links let through"),
+    SOURCE("shm"),
+    TIMED("overlap", "slowdown", OF_KIND, dl_node_kind, overlap_slowdown, SLOWDOWN, false,
+          "of computing while collectives run inside the node, where it is more than that of the "
+          "costs"),
+    SOURCE("overlap"),
     TIMED("network", "bytes_per_s", OF_NETWORK, dl_machine, network_bytes_per_s, RATES, false,
           "of the core that joins the nodes; without it, it never limits"),
     TIMED("network", "first_use_ns", OF_NETWORK, dl_machine, first_use_ns, LONG_TIMES, false,

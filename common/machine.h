@@ -89,6 +89,11 @@ typedef struct dl_node_kind {
     dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
                                        memory; unknown = what its links let through */
     bool gpudirect;                 /* NICs and GPUs copy without host memory */
+    /* Of collectives: what a GPU sends and receives together through host memory, between GPUs that
+     * no NVLink and no PCIe switch joins, or that have no peer access; unknown = as copies do, over
+     * what links let through. How much slower GPUs compute beside collectives inside the node, >= 1;
+     * unknown = as the costs say. */
+    dl_quantity shm_bytes_per_s, overlap_slowdown;
 
     int sockets;
     bool amd;                       /* processors */

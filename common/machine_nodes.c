@@ -184,9 +184,9 @@ void dl_machine_free_kinds(dl_machine *machine)
 
 /* Sections that say what is inside of a node. Those of the first two, which there is one of, are of
  * all kinds but for the keys that a kind's own has; of the others a kind has its own or all of
- * them; with GPUs of its own, no switches and NVLinks but its own. */
-static const char *const sorts[] = {"machine", "host",    "switch",   "gpus",
-                                    "nics",    "nvlinks", "nvswitch", NULL};
+ * them; with GPUs of its own, no switches, NVLinks and ways through host memory but its own. */
+static const char *const sorts[] = {"machine", "host",     "switch", "gpus",    "nics",
+                                    "nvlinks", "nvswitch", "shm",    "overlap", NULL};
 enum {
     SORT_MACHINE,
     SORT_HOST,
@@ -195,6 +195,8 @@ enum {
     SORT_NICS,
     SORT_NVLINKS,
     SORT_NVSWITCH,
+    SORT_SHM,
+    SORT_OVERLAP,
     SORTS
 };
 
@@ -285,6 +287,8 @@ dl_ini dl_machine_view(const dl_ini *ini, const char *kind)
     has[SORT_SWITCH] |= has[SORT_GPUS];
     has[SORT_NVLINKS] |= has[SORT_GPUS];
     has[SORT_NVSWITCH] |= has[SORT_GPUS];
+    has[SORT_SHM] |= has[SORT_GPUS];
+    has[SORT_OVERLAP] |= has[SORT_GPUS];
     const bool has_price = dl_ini_find(&view, "machine", prices[0]) != NULL ||
                            dl_ini_find(&view, "machine", prices[1]) != NULL;
     for (size_t i = 0, from = head; i < ini->section_count; i++) {
@@ -315,19 +319,18 @@ void dl_machine_free_view(dl_ini *view)
 static uint64_t own_numbers(const dl_ini *ini, const char *kind)
 {
     uint64_t own = 0, bit = 1;
-    bool has_gpus = false, has_switch = false;
+    bool has[SORTS] = {false};
     size_t bytes;
     for (size_t i = 0; i < ini->section_count; i++) {
         const char *of = kind_of(ini->sections[i].name, &bytes);
-        if (of == NULL || strcmp(of, kind) != 0) continue;
-        has_gpus |= sort_of(ini->sections[i].name) == SORT_GPUS;
-        has_switch |= sort_of(ini->sections[i].name) == SORT_NVSWITCH;
+        if (of != NULL && strcmp(of, kind) == 0) has[sort_of(ini->sections[i].name)] = true;
     }
     for (size_t k = 0; k < dl_machine_keys.count; k++) {
         const dl_key *key = &dl_machine_keys.rows[k];
         if (key->owner != OF_KIND) continue;
         char *section = dl_format("%s of %s", key->section, kind);
-        const bool replaced = sort_of(key->section) == SORT_NVSWITCH && (has_gpus || has_switch);
+        const int sort = sort_of(key->section);
+        const bool replaced = sort >= SORT_NVSWITCH && (has[SORT_GPUS] || has[sort]);
         if (replaced || dl_ini_find(ini, section, key->name) != NULL) own |= bit;
         free(section);
         bit <<= 1;

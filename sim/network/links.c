@@ -88,6 +88,18 @@ static void add_devices(dl_node_links *links, const dl_link_class *classes)
     }
 }
 
+static void add_shm(dl_node_links *links)
+{
+    const dl_node_kind *n = links->kind;
+    char name[DL_LINK_NAME_BYTES];
+    if (!n->shm_bytes_per_s.known) return;
+    links->shm = dl_calloc((size_t)n->gpu_count, sizeof *links->shm, "links through host memory");
+    for (int i = 0; i < n->gpu_count; i++) {
+        snprintf(name, sizeof name, "gpu%d", i);
+        links->shm[i] = add_link(links, n->shm_bytes_per_s.value, 0, name, "through host memory");
+    }
+}
+
 static void add_nvlinks(dl_node_links *links, const dl_link_class *classes)
 {
     const dl_node_kind *n = links->kind;
@@ -177,6 +189,7 @@ void dl_links_init(dl_links *links, const dl_machine *machine)
         add_sockets(node, machine->classes);
         add_devices(node, machine->classes);
         add_nvlinks(node, machine->classes);
+        add_shm(node);
         find_nics(node);
         if (node->count > links->per_node) links->per_node = node->count;
     }
@@ -207,6 +220,7 @@ static void free_node(dl_node_links *node)
     free(node->nvlink);
     free(node->nvswitch);
     free(node->memory);
+    free(node->shm);
     free(node->gpu_nic);
     free(node->host_nic);
 }
@@ -488,39 +502,62 @@ static bool peers(const dl_node_kind *n, int a, int b)
     return false;
 }
 
+/* The NVLink between two GPUs, -1: there is none. */
+static int find_nvlink(const dl_node_kind *n, int a, int b)
+{
+    for (int i = 0; i < n->nvlink_count; i++) {
+        const dl_nvlink *l = &n->nvlinks[i];
+        if ((l->a == a && l->b == b) || (l->a == b && l->b == a)) return i;
+    }
+    return -1;
+}
+
 /* Takes the NVLink between two GPUs, or the NVSwitch; false if there is neither. */
 static bool route_nvlink(const path *p, int a, int b)
 {
-    const dl_node_kind *n = p->node->kind;
-    for (int i = 0; i < n->nvlink_count; i++) {
-        if (n->nvlinks[i].a == a && n->nvlinks[i].b == b) {
-            go_up(p, p->node->nvlink[i]);
-            return true;
-        }
-        if (n->nvlinks[i].a == b && n->nvlinks[i].b == a) {
-            go_down(p, p->node->nvlink[i]);
-            return true;
-        }
+    const int nvlink = find_nvlink(p->node->kind, a, b);
+    if (nvlink >= 0 && p->node->kind->nvlinks[nvlink].a == a) {
+        go_up(p, p->node->nvlink[nvlink]);
+    } else if (nvlink >= 0) {
+        go_down(p, p->node->nvlink[nvlink]);
+    } else if (p->node->nvswitch != NULL) {
+        go_up(p, p->node->nvswitch[a]);
+        go_down(p, p->node->nvswitch[b]);
+    } else {
+        return false;
     }
-    if (p->node->nvswitch == NULL) return false;
-    go_up(p, p->node->nvswitch[a]);
-    go_down(p, p->node->nvswitch[b]);
     return true;
+}
+
+static void route_staged(const path *p, int a, int b)
+{
+    const int socket = dl_machine_socket(p->node->kind, gpu_device(p, a).parent);
+    p->route->staged = true;
+    device_to_memory(p, gpu_device(p, a), socket);
+    memory_to_device(p, socket, gpu_device(p, b));
 }
 
 static void route_gpus(const path *p, int a, int b)
 {
     const dl_node_kind *n = p->node->kind;
     if (a == b || route_nvlink(p, a, b)) return;
-    device from = gpu_device(p, a), to = gpu_device(p, b);
     if (peers(n, a, b)) {
-        device_to_device(p, from, to);
-        return;
+        device_to_device(p, gpu_device(p, a), gpu_device(p, b));
+    } else {
+        route_staged(p, a, b);
     }
-    int socket = dl_machine_socket(n, from.parent);
-    p->route->staged = true;
-    device_to_memory(p, from, socket);
-    memory_to_device(p, socket, to);
+}
+
+bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to)
+{
+    const dl_node_links *node = dl_links_node(links, from.node);
+    const dl_node_kind *n = node->kind;
+    const int a = from.index, b = to.index;
+    if (from.node != to.node || from.kind != DL_PLACE_GPU || to.kind != DL_PLACE_GPU || a == b ||
+        node->shm == NULL || node->nvswitch != NULL || find_nvlink(n, a, b) >= 0) {
+        return false;
+    }
+    return !peers(n, a, b) || common_place(n, n->gpus[a].parent, n->gpus[b].parent) < n->sockets;
 }
 
 int dl_links_nic(const dl_links *links, dl_place place)
@@ -609,12 +646,17 @@ static void cross_fabric(const dl_links *links, dl_route *route, dl_place from, 
     route->latency_ns += latency_ns;
 }
 
-void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
+static void clear(dl_route *route)
 {
-    const path p = path_in(links, from.node, route);
     route->count = 0;
     route->latency_ns = route->message_ns = 0;
     route->staged = route->leaves_node = false;
+}
+
+void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
+{
+    const path p = path_in(links, from.node, route);
+    clear(route);
     if (from.node != to.node) {
         /* A NIC sends down the tree's edge towards itself, like a GPU. */
         const path in = path_in(links, to.node, route);
@@ -638,6 +680,19 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
         change_socket(&p, from.index, to.index);
         cross(&p, p.node->memory[to.index]);
     }
+}
+
+void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, dl_route *route)
+{
+    if (!dl_links_by_shm(links, from, to)) {
+        dl_links_route(links, from, to, route);
+        return;
+    }
+    const path p = path_in(links, from.node, route);
+    clear(route);
+    route_staged(&p, from.index, to.index);
+    cross(&p, p.node->shm[from.index]);
+    cross(&p, p.node->shm[to.index]);
 }
 
 double dl_links_route_rate(const dl_links *links, const dl_route *route)

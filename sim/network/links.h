@@ -8,6 +8,11 @@
  *   GPU to GPU of a node    NVLink if there is one between them, else NVSwitch; else the PCIe tree,
  *                           if the machine's `peer` allows; else staged: down to the host's memory
  *                           and up again, pipelined, so that the memory is crossed twice
+ *                           collectives between GPUs that have neither NVLink nor a PCIe switch
+ *                           with peer access in common are staged too where the machine file has
+ *                           [shm], and cross a link of each of both GPUs that is for all that it
+ *                           sends and receives so: NCCL's transport by shared memory, which it
+ *                           takes there (ncclTopoCheckP2p in src/graph/paths.cc)
  *   GPU to host             the PCIe tree up to its root, and the memory of the socket asked for
  *   node to node            by the nearest NIC on each side (in turn where some are equally near),
  *                           staged through host memory without `gpudirect`
@@ -51,6 +56,7 @@ typedef struct dl_node_links {
     dl_edge *nvlink;                         /* as in the machine */
     dl_edge *nvswitch;                       /* of each GPU; NULL without one */
     int *memory;                             /* [sockets] link numbers */
+    int *shm;                                /* of each GPU; NULL: collectives go as copies do */
     int *gpu_nic, *host_nic; /* [GPUs], [sockets] that they copy to other nodes by; -1: none */
 } dl_node_links;
 
@@ -125,6 +131,12 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
 /* The way from one place to another. Between equal places it is empty for a GPU, and crosses the
  * memory twice (read and write) for a host. Indices must exist. O(depth of the tree). */
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route);
+
+/* The same for a transfer of a collective, which may go from GPU to GPU otherwise than a copy. */
+void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, dl_route *route);
+
+/* Whether such a transfer goes through host memory by [shm]. */
+bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to);
 
 /* The NIC that copies between `place` and other nodes use; the machine must have one. */
 int dl_links_nic(const dl_links *links, dl_place place);

@@ -48,6 +48,20 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.costs, k));
 }
 
+/* Of computing beside collectives: what the costs say, or more where the machine does of collectives
+ * inside a node. Those between nodes keep GPUs and host memory less busy. */
+static double slowdown_of(const dl_gpus *gpus)
+{
+    const int node = gpus->places[0].node;
+    const double of_costs = gpus->config.workload->overlap_slowdown;
+    const dl_quantity *own =
+        &dl_machine_node(&gpus->config.options->machine, node)->overlap_slowdown;
+    bool inside = own->known;
+    for (int w = 1; w < gpus->config.workers && inside; w++)
+        inside = gpus->places[w].node == node;
+    return inside ? fmax(of_costs, own->value) : of_costs;
+}
+
 dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error *err)
 {
     const size_t workers = (size_t)config->workers;
@@ -68,6 +82,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     for (size_t w = 0; w < workers; w++) {
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
     }
+    gpus->slowdown = slowdown_of(gpus);
     init_sharing(gpus);
     dl_status status = dl_gpus_exchange_init(gpus, err);
     if (status != DL_OK) {
@@ -133,9 +148,7 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
         return 0;
     if (gpus->shared)
         return gpus->share[gpus->computing[dl_gpus_number(gpus, (int)(w - gpus->workers))]];
-    return (r->running || throughout) && gpus->config.slows
-               ? 1 / gpus->config.workload->overlap_slowdown
-               : 1;
+    return (r->running || throughout) && gpus->config.slows ? 1 / gpus->slowdown : 1;
 }
 
 double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu)

@@ -134,6 +134,7 @@ struct dl_gpus {
      * DL_APPLY: index = gradients of the update - 1. + 1; 0: not yet there */
     int *serving_class;
     int *memory_class; /* [all GPUs] of flows over its memory, + 1; 0: nobody has yet */
+    double slowdown;   /* of computing while a collective runs, >= 1 */
     bool shared;       /* some GPU is several workers' */
     dl_gpu_held *held; /* [all GPUs] NULL: copies hold no GPU ([exchange] staged) */
     int *staging;   /* [all GPUs] links of what the driver stages from it, + 1; 0: not yet there */

@@ -21,9 +21,14 @@
 #define PORTS_MAX 16 /* of a node */
 #define GPUS_OF_A_SOCKET 4
 
-/* Of the data sheet's rate, by p2pBandwidthLatencyTest. */
-#define BRIDGE_FRAC 0.94
-#define BRIDGE_NOTE "\n; NVLink bridges.\n"
+/* NVLink bridges: the part of the data sheet's rate that all-reduces of two GPUs reach; copies reach
+ * all but 6 %. */
+#define BRIDGE_FRAC 0.5
+#define BRIDGE_LOW 0.38
+#define BRIDGE_HIGH 0.94
+#define BRIDGE_SOURCE                                                                           \
+    "all-reduce over bridges: 21 of 50 GB/s on RTX 2080 Ti (NVIDIA/nccl-tests 44), 115 of 300 " \
+    "on H100 PCIe (194), 208 of 300 on A100 PCIe (178)"
 
 /* --- the tables ------------------------------------------------------------------------------ */
 
@@ -51,28 +56,60 @@ static dl_status read_table(dl_csv *csv, const char *file, const char *const *co
     return status;
 }
 
-/* Links of a bus: the rates of copies as other machine files here have them, with their sources. */
+/* What NCCL, and the driver's copies, move both ways through host memory (sources: threads of these
+ * repositories); of all-reduces twice the bus bandwidth. */
+#define SHM_OF_PCIE3                                                                      \
+    "PCIe 3.0, both ways: copies 6.1 to 8.6 GB/s (NVIDIA/nccl 1127), all-reduce 2 x 3.9 " \
+    "(384), 2 x 6 to 9 (406)"
+#define SHM_OF_PCIE4                                                                         \
+    "PCIe 4.0, copies both ways of RTX 4090: 26 GB/s (tinygrad/open-gpu-kernel-modules 6), " \
+    "21 to 30 (NVIDIA/nccl 814)"
+#define SHM_OF_PCIE5 \
+    "PCIe 5.0, all-reduce: 2 x 24 to 35 GB/s (NVIDIA/nccl 1130), 2 x 28 to 35 (1639)"
+#define SHM_RATES(rates, source) "bytes_per_s = " rates ", assumed\nsource = " source "\n"
+#define OVERLAP                                                                                 \
+    "slowdown = 9 (1.02 to 80), assumed\n"                                                      \
+    "source = DistributedDataParallel hid nothing of 498 MB of GPT-2 on two TITAN RTX "         \
+    "(huggingface/transformers 9371), Horovod all of ResNet-50 on four RTX 2080 Ti (HKBU-HPML/" \
+    "ddl-benchmarks)\n"
+
+/* Links of a bus: the rates of copies as other machine files here have them, with their sources. And
+ * what a GPU sends and receives together in collectives through host memory: in a box, of which
+ * neither processors nor lanes are known, and in an instance, whose slots are those of the table. */
 static const struct bus {
     const char *name, *links;
     const char *socket_link, *memory_rate; /* of processors of its time */
+    const char *shm[2];                    /* [made by a provider] */
 } buses[] = {
     {"pcie3x8",
      "; Half of a measured x16 slot.\n"
      "[link pcie3x8]\nbytes_per_s = 6.2GB/s, assumed\nlatency_ns = 1us, assumed\n",
-     "30.6GB/s, assumed", "76.8GB/s, assumed"},
+     "30.6GB/s, assumed",
+     "76.8GB/s, assumed",
+     {SHM_RATES("7GB/s (4GB/s to 11GB/s)", SHM_OF_PCIE3 "; at most what 8 lanes carry"),
+      SHM_RATES("7GB/s (4GB/s to 11GB/s)", SHM_OF_PCIE3 "; at most what 8 lanes carry")}},
     {"pcie3x16",
      "; bandwidthTest, pinned, V100-PCIE: superbenchmark tests/data, cuda_memory_h2d_bw.log.\n"
      "[link pcie3x16]\nbytes_per_s = 12.4GB/s, measured\nlatency_ns = 1us, assumed\n",
-     "30.6GB/s, assumed", "76.8GB/s, assumed"},
+     "30.6GB/s, assumed",
+     "76.8GB/s, assumed",
+     {SHM_RATES("9GB/s (6GB/s to 16GB/s)", SHM_OF_PCIE3),
+      SHM_RATES("9GB/s (6GB/s to 16GB/s)", SHM_OF_PCIE3)}},
     {"pcie4x16",
      "; One way and both ways, DGX A100: superbenchmark tests/data, gpu_copy_bw.log.\n"
      "[link pcie4x16]\nbytes_per_s = 26.2GB/s, measured\nduplex_bytes_per_s = 49.4GB/s, measured\n"
      "latency_ns = 1us, assumed\n",
-     "76GB/s, assumed", "204.8GB/s, assumed"},
+     "76GB/s, assumed",
+     "204.8GB/s, assumed",
+     {SHM_RATES("12GB/s (6GB/s to 28GB/s)", SHM_OF_PCIE4 "; slots may be of 3.0, or x8"),
+      SHM_RATES("20GB/s (10GB/s to 32GB/s)", SHM_OF_PCIE4)}},
     {"pcie5x16",
      "; nvbandwidth, H100: NVIDIA/nvbandwidth, thread 24, device_to_host_memcpy_sm.\n"
      "[link pcie5x16]\nbytes_per_s = 52.8GB/s, measured\nlatency_ns = 1us, assumed\n",
-     "96GB/s, assumed", "307.2GB/s, assumed"},
+     "96GB/s, assumed",
+     "307.2GB/s, assumed",
+     {SHM_RATES("28GB/s (10GB/s to 70GB/s)", SHM_OF_PCIE5 "; slots may be of 4.0, or x8"),
+      SHM_RATES("45GB/s (20GB/s to 70GB/s)", SHM_OF_PCIE5)}},
 };
 
 /* NULL: there is none of this name. */
@@ -696,10 +733,12 @@ static void write_bridges(writer *to)
         for (long g = first; rate > 0 && g + 1 < first + part->count; g += 2) {
             if (g == first) {
                 char *class = dl_format("bridge_%s", name);
-                const char *link = write_link(to, class, BRIDGE_NOTE,
-                                              dl_format("bytes_per_s = %gGB/s, assumed\n"
-                                                        "latency_ns = 0.7us, assumed\n",
-                                                        BRIDGE_FRAC * rate / 1e9));
+                const char *link = write_link(
+                    to, class, "\n",
+                    dl_format("bytes_per_s = %gGB/s (%gGB/s to %gGB/s), assumed\n"
+                              "latency_ns = 0.7us, assumed\nsource = " BRIDGE_SOURCE "\n",
+                              BRIDGE_FRAC * rate / 1e9, BRIDGE_LOW * rate / 1e9,
+                              BRIDGE_HIGH * rate / 1e9));
                 free(class);
                 fprintf(to->out, "[nvlinks %s%s]\nlink = %s\npairs = ", name, to->of, link);
             }
@@ -708,6 +747,31 @@ static void write_bridges(writer *to)
         if (rate > 0 && part->count > 1) fputs("\n", to->out);
         first += part->count;
     }
+}
+
+/* Copies go from card to card only if those of all parts let them, and of an instance over NVLink
+ * only. */
+static const char *peer_of(const writer *to)
+{
+    const wanted_nodes *kind = to->kind;
+    if (to->w->instance >= 0 && fabric_of(to->t, kind)[0] == '\0') return "none";
+    for (int p = 0; p < kind->part_count; p++)
+        if (strcmp(cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "peer"), "none") == 0)
+            return "none";
+    return cell(&to->t->gpus, (size_t)kind->parts[0].gpu, "peer");
+}
+
+/* Collectives between GPUs in slots of the processors go through host memory, whether copies may go
+ * from card to card or not: NCCL takes that only below a PCIe switch or, of two GPUs, on AMD's
+ * processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). Libraries of AMD do not. */
+static void write_shm(const writer *to, const struct bus *bus)
+{
+    const wanted_nodes *kind = to->kind;
+    if (kind->gpus < 2 || fabric_of(to->t, kind)[0] != '\0' || strcmp(peer_of(to), "all") == 0)
+        return;
+    fprintf(to->out, "[overlap%s]\n" OVERLAP, to->of);
+    if (kind->bridges && kind->gpus == 2) return;
+    fprintf(to->out, "[shm%s]\n%s", to->of, bus->shm[to->w->instance >= 0]);
 }
 
 /* NCCL src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET, ring. */
@@ -816,18 +880,6 @@ static const struct bus *newest_bus(const writer *to)
     return &buses[newest];
 }
 
-/* Copies go from card to card only if those of all parts let them, and of an instance over NVLink
- * only. */
-static const char *peer_of(const writer *to)
-{
-    const wanted_nodes *kind = to->kind;
-    if (to->w->instance >= 0 && fabric_of(to->t, kind)[0] == '\0') return "none";
-    for (int p = 0; p < kind->part_count; p++)
-        if (strcmp(cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "peer"), "none") == 0)
-            return "none";
-    return cell(&to->t->gpus, (size_t)kind->parts[0].gpu, "peer");
-}
-
 /* GPUs part by part, each below its share of the sockets. */
 static void write_gpus(const writer *to, int sockets)
 {
@@ -924,6 +976,7 @@ static void write_kind(writer *to)
     write_gpus(to, sockets);
     write_fabric(to);
     write_bridges(to);
+    write_shm(to, bus);
     write_nics(to, sockets, bus->name);
 }
 

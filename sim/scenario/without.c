@@ -147,6 +147,25 @@ static void lessen_copies(dl_scenario *scenario, dl_costs *costs, double factor)
     if (scenario->gpu != NULL) dl_gpu_options_scale_copies(scenario->gpu, factor);
 }
 
+/* That of the costs, and that of a machine whose collectives go through host memory: an assumed one,
+ * which is among the costs' too, or the file's. */
+static void weaken_overlap(dl_scenario *scenario, dl_costs *costs, double factor)
+{
+    bool assumed = false;
+    weaken(&costs->overlap_slowdown, factor);
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        dl_machine_value *of = &costs->machine_values[i];
+        if (strcmp(of->key->section, "overlap") != 0) continue;
+        weaken(&of->value, factor);
+        assumed = true;
+    }
+    for (int k = 0; scenario->gpu != NULL && !assumed && k < scenario->gpu->machine.kind_count;
+         k++) {
+        dl_quantity *slowdown = &scenario->gpu->machine.kinds[k].overlap_slowdown;
+        if (slowdown->known) slowdown->value = 1 + factor * (slowdown->value - 1);
+    }
+}
+
 /* Keeps how many copies were measured. */
 static void lessen_sharing(dl_costs *costs, double factor)
 {
@@ -183,7 +202,7 @@ static void lessen_graded(without what, double factor, dl_scenario *scenario, dl
         break;
     case WITHOUT_SHARING: lessen_sharing(costs, factor); break;
     case WITHOUT_MEMORY: quicken(&costs->memory_total_bytes_per_s, factor); break;
-    case WITHOUT_OVERLAP: weaken(&costs->overlap_slowdown, factor); break;
+    case WITHOUT_OVERLAP: weaken_overlap(scenario, costs, factor); break;
     case WITHOUT_LOCK: lessen(&costs->lock_ns, factor); break;
     case WITHOUT_BARRIER: lessen(&costs->barrier_ns, factor); break;
     case WITHOUT_WAKEUP: lessen(&costs->wakeup_ns, factor); break;

@@ -259,7 +259,7 @@ printf 'cpu_to_gpu0_by_dma_under_numa0 0.5\ncpu_to_gpu0_by_dma_under_numa2147483
 expect 0 "1 measured, 500 MB/s; machine 1.00 GB/s" links numas.log --machine crossbar.ini
 expect 2 "--csv needs --machine" links as_is.csv --csv beside.csv
 expect 2 "--csv would overwrite the machine file" links as_is.csv --machine crossbar.ini --csv crossbar.ini
-expect 1 "did you mean 'dgx_a100'?" links as_is.csv --machine dgx_a10
+expect 1 "did you mean 'dgx_a100'?" links as_is.csv --machine dgxx_a100
 
 # Real logs beside the machines that they are of: rates are as expected, as method.md has them.
 verdicts() { # machine, parts, logs

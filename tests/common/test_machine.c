@@ -75,6 +75,7 @@ static void nodes_are_of_kinds(void **state)
 {
     (void)state;
     static const char text[] = MIXED
+        "[shm]\nbytes_per_s = 6GB/s\n[overlap]\nslowdown = 4\n[overlap of t4]\nslowdown = 2\n"
         "[gpu_model t4]\nmemory_bytes = 16GB\nmemory_bytes_per_s = 300GB/s\n"
         "fp32_flop_per_s = 8Tflop/s\n[nodes 1, 3]\nkind = t4\n[host of t4]\nsockets = 1\n"
         "[gpus 0 of t4]\nmodel = t4\nparent = socket0\nlink = x16\n[nodes 2]\nmodel = t4\n"
@@ -92,6 +93,11 @@ static void nodes_are_of_kinds(void **state)
     assert_int_equal(t4->peer, DL_PEER_NONE);
     assert_true(t4->memory_bytes_per_s.value == 60e9);
     assert_int_equal(dl_machine_node(&m, 0)->gpu_count, 3);
+    /* Ways through host memory are those of a kind's own GPUs. */
+    assert_true(dl_machine_node(&m, 2)->shm_bytes_per_s.value == 6e9);
+    assert_false(t4->shm_bytes_per_s.known);
+    assert_true(dl_machine_node(&m, 0)->overlap_slowdown.value == 4);
+    assert_true(t4->overlap_slowdown.value == 2);
     assert_int_equal(dl_machine_node(&m, 0)->peer, DL_PEER_ALL);
     assert_string_equal(dl_machine_model(&m, 2, 0)->name, "t4");
     assert_string_equal(dl_machine_model(&m, 0, 0)->name, "k80");

@@ -62,6 +62,28 @@ static void assert_time(const group *g, const dl_collective_config *config, doub
     }
 }
 
+/* Two GPUs, 8 GB/s of each for both directions: 4 bytes a ns each way, S / 2 twice, and hops of 200 ns;
+ * one way alone has all 8. Of four GPUs all send and receive, as of two. */
+static void host_memory_is_shared_by_both_directions(void **state)
+{
+    (void)state;
+    static const char box[] =
+        "[machine]\nschema = 1\nname = box\npeer = socket\n" FIXTURE_PARTS
+        "[host]\nmemory_bytes_per_s = 400GB/s\n"
+        "[gpus 0-3]\nmodel = g\nparent = socket0\nlink = x16\n[shm]\nbytes_per_s = 8GB/s\n";
+    group g;
+    make_group(&g, fixture_machine(box), 1, 2);
+    dl_collective_config c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
+    assert_time(&g, &c, 2 * (200 + 20e6 / 4), 1e-6);
+    c = config_of(&g, DL_BROADCAST, "ring", 40e6);
+    assert_time(&g, &c, 200 + 40e6 / 8, 1e-6);
+    free_group(&g);
+    make_group(&g, fixture_machine(box), 1, 4);
+    c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
+    assert_time(&g, &c, 6 * (200 + 10e6 / 4), 1e-6);
+    free_group(&g);
+}
+
 /* Four GPUs on a crossbar: 50 bytes a ns and 100 ns between any two. S = 40 000 000: a quarter
  * takes 200 000 ns. */
 static void rings_take_their_closed_form(void **state)
@@ -661,6 +683,7 @@ static void unknown_names_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(host_memory_is_shared_by_both_directions),
         cmocka_unit_test(rings_take_their_closed_form),
         cmocka_unit_test(trees_take_their_closed_form),
         cmocka_unit_test(all_to_all_takes_its_closed_form),

@@ -66,6 +66,35 @@ static void collectives_slow_computing(void **state)
                 1e-5);
 }
 
+/* A machine may say more than the costs' 1.2, of collectives between GPUs of a node: 1.5. Not of those
+ * between nodes, and not less. */
+static void a_machine_slows_computing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *machine;
+        double slowdown;
+    } cases[] = {{FIXTURE_GPUS "[overlap]\nslowdown = 1.5\n", 1.5},
+                 {FIXTURE_GPUS "[overlap]\nslowdown = 1.1\n", 1.2}};
+    static const char rest[] = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
+                               "overlap = yes\nbucket_bytes = 1000000\n";
+    static const char costs[] =
+        "[costs]\nschema = 1\nparameter_bytes = 2000000\n" FIXTURE_PASSES FIXTURE_UPDATE
+        "[overlap]\nslowdown = 1.2\n" FIXTURE_FREE_DISPATCH;
+    const double c = bucket_ns(1e6), half = BACKWARD_NS / 2;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_run_result r = fixture_run_machine(cases[i].machine, costs, "", 2, 20, rest);
+        assert_near(1e9 * r.step_p50_s,
+                    FORWARD_NS + half + c + (half - c / cases[i].slowdown) + c + UPDATE_NS, 1e-5);
+        dl_run_result_free(&r);
+    }
+    /* Buckets of 1 ms each way and 10 us, beside which 1 / 1.2 of the second half goes on. */
+    dl_run_result r = fixture_run_machine(FIXTURE_NODES("2") "[overlap]\nslowdown = 50\n", costs,
+                                          "", 2, 20, rest);
+    assert_near(1e9 * r.step_p50_s, FORWARD_NS + half + 2 * 1e6 + UPDATE_NS, 1e-5);
+    dl_run_result_free(&r);
+}
+
 /* Also between the buckets: from the start of the first, the backward pass's second half runs
  * slowly. */
 static void exchange_slows_computing_throughout(void **state)
@@ -242,6 +271,7 @@ int main(void)
         cmocka_unit_test(too_many_buckets_are_an_error),
         cmocka_unit_test(runs_without_end_are_refused),
         cmocka_unit_test(collectives_slow_computing),
+        cmocka_unit_test(a_machine_slows_computing),
         cmocka_unit_test(exchange_slows_computing_throughout),
         cmocka_unit_test(buckets_start_when_the_costs_say),
         cmocka_unit_test(tensors_of_a_layer_are_ready_together),

@@ -19,21 +19,27 @@
     "[nics 0]\nparent = socket1\nlink = x16\nport = wire\n"
 
 /* The names of the links of a route, in order, with "*N" behind those crossed N times. */
+static void assert_names(const dl_links *links, const dl_route *route, const char *expected,
+                         double latency_ns)
+{
+    char text[2048] = "", name[DL_LINK_NAME_BYTES];
+    for (int i = 0; i < route->count; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
+                 dl_links_name(links, route->links[i], name));
+        used = strlen(text);
+        if (route->uses[i] > 1) snprintf(text + used, sizeof text - used, "*%d", route->uses[i]);
+    }
+    assert_string_equal(text, expected);
+    if (fabs(route->latency_ns - latency_ns) > 1e-9) fail_msg("%g ns", route->latency_ns);
+}
+
 static void assert_route(const dl_links *links, dl_place from, dl_place to, const char *expected,
                          double latency_ns)
 {
     dl_route route;
     dl_links_route(links, from, to, &route);
-    char text[2048] = "", name[DL_LINK_NAME_BYTES];
-    for (int i = 0; i < route.count; i++) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
-                 dl_links_name(links, route.links[i], name));
-        used = strlen(text);
-        if (route.uses[i] > 1) snprintf(text + used, sizeof text - used, "*%d", route.uses[i]);
-    }
-    assert_string_equal(text, expected);
-    if (fabs(route.latency_ns - latency_ns) > 1e-9) fail_msg("%g ns", route.latency_ns);
+    assert_names(links, &route, expected, latency_ns);
 }
 
 static void copies_go_by_the_lowest_common_switch(void **state)
@@ -97,6 +103,46 @@ static void without_peers_copies_are_staged(void **state)
         dl_links_free(&links);
         dl_machine_free(&m);
     }
+}
+
+/* With [shm] collectives go through host memory where no PCIe switch, and no NVLink, joins two GPUs,
+ * though copies need not; the link of what a GPU sends and receives limits them to 6 GB/s. */
+static void collectives_may_go_through_host_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *peer;
+        bool below_switch; /* 0 and 1 */
+    } cases[] = {{"socket", false}, {"none", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_machine m = fixture_machine(i == 0 ? BOX("socket", "") "[shm]\nbytes_per_s = 6GB/s\n"
+                                              : BOX("none", "") "[shm]\nbytes_per_s = 6GB/s\n");
+        dl_links links;
+        dl_route route;
+        dl_links_init(&links, &m);
+        assert_int_equal(dl_links_by_shm(&links, gpu_place(0, 0), gpu_place(0, 1)),
+                         cases[i].below_switch);
+        assert_true(dl_links_by_shm(&links, gpu_place(0, 0), gpu_place(0, 2)));
+        assert_false(dl_links_by_shm(&links, gpu_place(0, 0), gpu_place(1, 2)));
+        dl_links_route_collective(&links, gpu_place(0, 0), gpu_place(0, 2), &route);
+        assert_names(&links, &route,
+                     "node0 gpu0 up, node0 a up, node0 socket0 root up, node0 socket0 memory*2, "
+                     "node0 socket0 root down, node0 b down, node0 gpu2 down, "
+                     "node0 gpu0 through host memory, node0 gpu2 through host memory",
+                     400);
+        assert_true(dl_links_route_rate(&links, &route) == 6e9);
+        dl_links_route(&links, gpu_place(0, 0), gpu_place(0, 2), &route);
+        assert_int_equal(route.staged, i == 1);
+        dl_links_free(&links);
+        dl_machine_free(&m);
+    }
+    dl_machine m = fixture_machine(BOX("none", "") "[shm]\nbytes_per_s = 6GB/s\n"
+                                                   "[nvlinks pair]\nlink = fast\npairs = 0-1\n");
+    dl_links links;
+    dl_links_init(&links, &m);
+    assert_false(dl_links_by_shm(&links, gpu_place(0, 1), gpu_place(0, 0)));
+    dl_links_free(&links);
+    dl_machine_free(&m);
 }
 
 static void host_memory_is_a_link(void **state)
@@ -246,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_go_by_the_lowest_common_switch),
         cmocka_unit_test(without_peers_copies_are_staged),
+        cmocka_unit_test(collectives_may_go_through_host_memory),
         cmocka_unit_test(host_memory_is_a_link),
         cmocka_unit_test(nodes_are_joined_by_their_nics),
         cmocka_unit_test(both_directions_may_share_a_limit),

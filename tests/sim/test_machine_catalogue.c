@@ -347,7 +347,7 @@ static void names_may_be_spelled_otherwise(void **state)
     dl_csv_free(&csv);
 }
 
-/* Of four GPUs 0 and 1, 2 and 3: 0.94 of 56.25 GB/s are 52.875. Of a box's parts those that can. */
+/* Of four GPUs 0 and 1, 2 and 3: half of 56.25 GB/s is 28.125. Of a box's parts those that can. */
 static void pairs_may_have_bridges(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void pairs_may_have_bridges(void **state)
     assert_int_equal(m.kinds[0].nvlinks[1].a, 2);
     assert_int_equal(m.kinds[0].nvlinks[1].b, 3);
     assert_true(
-        near_scaled(m.classes[m.kinds[0].nvlinks[0].link].bytes_per_s.value, 52.875e9, 0, 1e-12));
+        near_scaled(m.classes[m.kinds[0].nvlinks[0].link].bytes_per_s.value, 28.125e9, 0, 1e-12));
     assert_int_equal(m.kinds[0].peer, DL_PEER_NONE);
     dl_machine_free(&m);
     m = machine_called("3xt4+3xA6000+NVLink@100gbe+1x2xrtx2080ti+nvlink@100gbe");
@@ -365,7 +365,49 @@ static void pairs_may_have_bridges(void **state)
     assert_int_equal(m.kinds[0].nvlinks[0].a, 3);
     assert_int_equal(m.kinds[1].nvlink_count, 1);
     assert_true(
-        near_scaled(m.classes[m.kinds[1].nvlinks[0].link].bytes_per_s.value, 47e9, 0, 1e-12));
+        near_scaled(m.classes[m.kinds[1].nvlinks[0].link].bytes_per_s.value, 25e9, 0, 1e-12));
+    dl_machine_free(&m);
+}
+
+/* Collectives of GPUs in slots go through host memory, at what a bus and a provider's slots give,
+ * within bounds, with a source; not those of two that a bridge joins, or of an NVSwitch, nor AMD's. */
+static void slots_have_ways_through_host_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double rate, low, high; /* GB/s; 0: none */
+        bool slows;
+    } cases[] = {
+        {"2xrtx3090", 12, 6, 28, true},
+        {"8xa6000", 12, 6, 28, true},
+        {"2xv100_pcie", 9, 6, 16, true},
+        {"g5.12xlarge", 20, 10, 32, true},
+        {"4xg4dn.12xlarge", 7, 4, 11, true},
+        {"2xh100_pcie", 28, 10, 70, true},
+        {"4xrtx3090+nvlink", 12, 6, 28, true},
+        {"2xrtx3090+nvlink", 0, 0, 0, true},
+        {"8xh100", 0, 0, 0, false},
+        {"4xmi100", 0, 0, 0, false},
+        {"1xrtx3090", 0, 0, 0, false},
+    };
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        dl_machine m = machine_called(cases[i].name);
+        const dl_quantity *rate = &m.kinds[0].shm_bytes_per_s;
+        const dl_quantity *slowdown = &m.kinds[0].overlap_slowdown;
+        if (rate->known != (cases[i].rate > 0) || rate->value != cases[i].rate * 1e9 ||
+            rate->low != cases[i].low * 1e9 || rate->high != cases[i].high * 1e9 ||
+            slowdown->known != cases[i].slows) {
+            fail_msg("%s: %g (%g to %g)", cases[i].name, rate->value, rate->low, rate->high);
+        }
+        if (rate->known) assert_non_null(dl_machine_source_of(&m, "shm"));
+        if (slowdown->known) assert_non_null(dl_machine_source_of(&m, "overlap"));
+        dl_machine_free(&m);
+    }
+    dl_machine m =
+        machine_called("1xt4@10gbe+2x2xrtx3090@10gbe"); /* of the kind that has several */
+    assert_false(m.kinds[0].shm_bytes_per_s.known);
+    assert_true(m.kinds[1].shm_bytes_per_s.value == 12e9);
     dl_machine_free(&m);
 }
 
@@ -434,6 +476,7 @@ int main(void)
         cmocka_unit_test(instances_have_price_and_network),
         cmocka_unit_test(names_may_be_spelled_otherwise),
         cmocka_unit_test(pairs_may_have_bridges),
+        cmocka_unit_test(slots_have_ways_through_host_memory),
         cmocka_unit_test(nodes_may_have_other_ports),
         cmocka_unit_test(a_count_makes_nodes_of_any_machine),
         cmocka_unit_test(errors_name_what_is_near),

@@ -180,7 +180,7 @@ expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set e
 expect 2 "dlsim: unknown key 'overlp' in [exchange]; did you mean" "${one[@]}" --set exchange.overlp=yes
 expect 2 "unknown mode 'ddp'; here it is called 'allreduce'" "${one[@]}" --mode ddp
 expect 2 "here it is called 'allreduce' with [exchange] sharded = 'parameters'" "${one[@]}" --mode FSDP
-expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine P2.8XLARGE --batch 128
+expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlarg --batch 128
 expect 2 "--samples-per-s needs --machine NAME (--machines lists them), or --cores COUNT" \
     --samples-per-s 334 --parameters 25.6e6 --batch 32
 sed 's/^parameter_bytes/paramter_bytes/' "$costs" >wrong.ini

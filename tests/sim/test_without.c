@@ -123,6 +123,26 @@ static void half_of_a_cost_is_half(void **state)
     assert_int_equal(dl_without_graded(set), 0);
 }
 
+/* A machine's slowdown of 9 is 5 where half of it is left, and 1 without it. */
+static void a_machine_slows_less(void **state)
+{
+    (void)state;
+    for (int half = 0; half < 2; half++) {
+        dl_costs costs = fixture_costs(FIXTURE_COSTS);
+        dl_gpu_options gpu = {0};
+        dl_node_kind kind = {.overlap_slowdown = {.known = true, .value = 9}};
+        gpu.machine.kinds = &kind;
+        gpu.machine.kind_count = 1;
+        dl_scenario scenario = {.gpu = &gpu};
+        unsigned set = 0;
+        assert_int_equal(dl_without_parse("overlap", &set, NULL), DL_OK);
+        if (half) dl_without_lessen(set, 0.5, &scenario, &costs);
+        if (!half) dl_without_apply(set, &scenario, &costs);
+        assert_true(kind.overlap_slowdown.value == (half ? 5 : 1));
+        dl_costs_free(&costs);
+    }
+}
+
 static void unknown_names_are_refused(void **state)
 {
     (void)state;
@@ -149,6 +169,7 @@ int main(void)
         cmocka_unit_test(wake_ups_go_on_shared_cores),
         cmocka_unit_test(nothing_is_missing_of_what_is_off),
         cmocka_unit_test(half_of_a_cost_is_half),
+        cmocka_unit_test(a_machine_slows_less),
         cmocka_unit_test(unknown_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

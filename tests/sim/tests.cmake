@@ -25,10 +25,12 @@ set_tests_properties(test_scaling_data PROPERTIES LABELS unit)
 dl_add_test(test_architecture unit LINK dl_sim)
 dl_add_test(test_roofline unit LINK dl_sim)
 dl_add_test(test_machine_catalogue unit LINK dl_sim)
-add_test(NAME test_machines_command
-         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_machines_command.sh $<TARGET_FILE:dlsim>
-         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_machines_command PROPERTIES LABELS unit)
+foreach(name machines_command pcie_boxes)
+    add_test(NAME test_${name}
+             COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_${name}.sh $<TARGET_FILE:dlsim>
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(test_${name} PROPERTIES LABELS unit)
+endforeach()
 dl_add_test(test_architecture_plans unit LINK dl_sim dl_kernels)
 
 # The efficiencies in roofline.c are what the fit gives.

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Boxes of PCIe cards whose links nobody measured: predicted steps beside measured ones.
+# Usage: test_pcie_boxes.sh DLSIM
+#
+# GPT-2 by PyTorch's DistributedDataParallel with batches of 4 on one and two RTX 3090, with and without
+# a bridge: huggingface/transformers, thread 9371, of January 2021, whose "samples" a second are steps.
+# An MLP of 42 million parameters on two V100-PCIe, as its user measured it: batches of 256, 33,700
+# samples/s on one, 0.37 of it on two.
+set -u
+tested=$(realpath "$1")
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+# name, machine, parameters, batch, samples/s of one GPU, of two
+rows="
+gpt2_128 2xrtx3090 124.4e6 1 20.448 13.326
+gpt2_256 2xrtx3090 124.4e6 1 13.148 11.292
+gpt2_512 2xrtx3090 124.4e6 1 6.886 8.130
+medium_128 2xrtx3090 354.8e6 1 8.1 5.334
+medium_256 2xrtx3090 354.8e6 1 5.021 4.476
+medium_512 2xrtx3090 354.8e6 1 2.621 3.222
+large_128 2xrtx3090 774.0e6 1 4.057 2.628
+gpt2_128 2xrtx3090+nvlink 124.4e6 1 20.448 29.550
+gpt2_256 2xrtx3090+nvlink 124.4e6 1 13.148 21.396
+gpt2_512 2xrtx3090+nvlink 124.4e6 1 6.886 12.36
+medium_128 2xrtx3090+nvlink 354.8e6 1 8.1 11.962
+medium_256 2xrtx3090+nvlink 354.8e6 1 5.021 8.376
+medium_512 2xrtx3090+nvlink 354.8e6 1 2.621 4.866
+large_128 2xrtx3090+nvlink 774.0e6 1 4.057 6.08
+mlp 2xv100pcie 42e6 256 33700 12469
+"
+# Prints machine, name, speedup predicted, its interval, measured, and the step's error.
+while read -r name machine parameters batch one two; do
+    [ -n "$name" ] || continue
+    "$tested" -q --samples-per-s "$one" --parameters "$parameters" --batch-per-worker "$batch" \
+        --machine "$machine" --workers 2 --replicates 60 -o row.csv || fail "$name: exit $?"
+    awk -F, -v name="$name" -v machine="$machine" -v one="$one" -v two="$two" '
+        /^#/ { next }
+        !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
+        { print machine, name, $at["throughput_per_s"] / one, $at["throughput_low_per_s"] / one,
+              $at["throughput_high_per_s"] / one, two / one, two / $at["throughput_per_s"] - 1 }' row.csv
+done <<<"$rows" >table
+awk '{ error = $7 < 0 ? -$7 : $7; sum[$1] += error; count[$1]++
+       if (error > 0.3) print "a step is more than 30 % off"
+       if ($6 < $4 || $6 > $5) print "outside of the interval"
+       if ($5 > 4 * $4) print "an interval wider than 4 times" }
+     END { for (m in sum) if (sum[m] / count[m] > 0.15) print m ": steps are more than 15 % off" }' \
+    table >wrong
+[ "$(wc -l <table)" -eq 15 ] || fail "rows are missing"
+[ -s wrong ] && fail "$(cat wrong)"
+[ $failures -eq 0 ] || cat table
+
+# What was assumed is named, with its bounds, its source, and what measures it.
+expect 0 "[shm] bytes_per_s = 12 GB/s (6 GB/s to 28 GB/s)" --samples-per-s 20.448 --parameters 124.4e6 \
+    --batch-per-worker 1 --machine 2xrtx3090 --workers 2
+expect 0 "[overlap] slowdown = 9 (1.02 to 80)" --samples-per-s 20.448 --parameters 124.4e6 \
+    --batch-per-worker 1 --machine 2xrtx3090 --workers 2
+expect 0 "measure first: [shm] bytes_per_s, by nccl-tests" --samples-per-s 20.448 \
+    --parameters 124.4e6 --batch-per-worker 1 --machine 2xrtx3090 --workers 2
+expect 0 "[link bridge_rtx3090] bytes_per_s = 28.12 GB/s" --samples-per-s 20.448 --parameters 124.4e6 \
+    --batch-per-worker 1 --machine 2xrtx3090+nvlink --workers 2
+exit $((failures > 0))
