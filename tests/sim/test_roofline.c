@@ -158,8 +158,8 @@ static void long_sequences_are_less_certain(void **state)
         dl_costs_free(&costs);
         dl_architecture_free(&architecture);
     }
-    assert_true(near_scaled(spread[0], 0.14, 0.001, 0));
-    assert_true(spread[1] > 0.33 && spread[1] < 0.378); /* sqrt(0.14^2 + 0.35^2) */
+    assert_true(near_scaled(spread[0], 0.14, 0, 0.01));
+    assert_true(spread[1] > 0.3 && spread[1] < 0.378); /* sqrt(0.14^2 + 0.35^2) */
 }
 
 /* All GPUs of a machine must have it; else fp32. */
