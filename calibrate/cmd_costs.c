@@ -139,12 +139,23 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
                      "--batch %lld is not a multiple of %lld, as what %s gets shows: "
                      "is it right?",
                      (long long)given, (long long)shown, of);
-    } else if (shown > 0 && passes > 1 && given % (shown * passes) != 0) {
+    } else if (shown > 0 && passes > 1 && given != shown * passes) {
         dl_notes_add(notes,
                      "a step accumulates the gradients of %lld passes of %lld samples each: is "
                      "--batch %lld, of the whole step, right?",
                      (long long)passes, (long long)shown, (long long)given);
     }
+}
+
+/* The cost file is of one of a step's passes. */
+static dl_status check_passes(const dl_step_costs *costs, const char *path, dl_error *err)
+{
+    const int64_t passes = (int64_t)costs->passes;
+    if (costs->batch % passes == 0) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
+                           "--batch %lld, of a step, is no multiple of the %lld passes whose "
+                           "gradients a step accumulates",
+                           (long long)costs->batch, (long long)passes);
 }
 
 /* Whether each process has a value of the key, and each later one another than the first. */
@@ -478,6 +489,7 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     while (taken < paths->count && status == DL_OK) {
         status = take_file(&steps[taken], paths->items[taken], batches[taken], set, given,
                            (dl_external)set->external, &notes, err);
+        if (status == DL_OK) status = check_passes(&steps[taken], paths->items[taken], err);
         taken++;
         if (status == DL_OK) print(paths->items[taken - 1], &steps[taken - 1]);
     }

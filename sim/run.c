@@ -292,7 +292,7 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
                          : dl_mode_needs(point->mode, agents(point), threads(scenario, point),
                                          point->cores, scenario->average_state);
     needs = without_waits(scenario, costs, point, needs) | message_needs(scenario, costs, point);
-    if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1) {
+    if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1 && costs->accumulate < 2) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
     }
     if (scenario->gpu == NULL && point->mode->needs & DL_NEED_COPY &&
@@ -535,7 +535,8 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     workload->backward_ns *= factor;
     workload->update_ns *= factor;
     workload->bucket_ns *= factor;
-    dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE], scenario->gpu == NULL);
+    dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE],
+                           scenario->gpu == NULL && costs->accumulate < 2);
     if (scenario->gpu != NULL) add_bucket_copies(workload, scenario, point);
     if (scenario->gpu == NULL) {
         dl_workload_compress(workload, costs, &scenario->compression);

@@ -361,6 +361,8 @@ dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
                          .mode = &dl_mode_none};
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         baseline.option[o] = dl_sync_options[o].fallback;
+    if (costs->accumulate > 1 && batch % costs->accumulate == 0)
+        baseline.option[DL_SYNC_ACCUMULATE] = (double)costs->accumulate;
     if (costs->model_count == 0) return baseline;
     const dl_place place =
         dl_gpu_options_place(scenario->gpu, dl_fastest_gpu(scenario, costs, (double)batch));

@@ -39,6 +39,8 @@ static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
                     .mode = &dl_mode_allreduce};
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         own.option[o] = dl_sync_options[o].fallback;
+    if (variant->costs.accumulate > 1)
+        own.option[DL_SYNC_ACCUMULATE] = (double)variant->costs.accumulate;
     return own;
 }
 

@@ -279,8 +279,29 @@ static void note_one_batch(const dl_costs *costs, const dl_step_costs *steps, dl
     }
 }
 
-dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
-                                dl_notes *notes, dl_error *err)
+/* The costs of one of a step's passes: what comes once a step stays. */
+static dl_step_costs of_one_pass(const dl_step_costs *step)
+{
+    dl_step_costs one = *step;
+    const size_t count = step->passes > 1 ? step->passes : 1;
+    const double passes = (double)count;
+    one.batch = step->batch / (int64_t)count;
+    one.input_bytes.value /= passes;
+    one.host_ns = (step->host_ns - step->waits_ns) / passes + step->waits_ns;
+    one.host_error_ns /= passes;
+    one.ops = dl_calloc(step->op_count, sizeof *one.ops, "operations");
+    for (size_t i = 0; i < step->op_count; i++) {
+        one.ops[i] = step->ops[i];
+        if (dl_ends_with(one.ops[i].name, ".update")) continue;
+        one.ops[i].ns.value /= passes;
+        one.ops[i].ns.error /= passes;
+        one.ops[i].starts_ns /= passes;
+    }
+    return one;
+}
+
+static dl_status combine(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes,
+                         dl_error *err)
 {
     *costs = (dl_costs){.parameter_bytes = -1, .state_bytes = -1};
     costs->batch_min = costs->batch_max = steps[0].batch;
@@ -319,6 +340,26 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
         add_slowdown(costs, steps, count, notes);
     }
     add_noise(costs, steps, count);
-    add_traces(costs, steps, count);
     return DL_OK;
+}
+
+dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                                dl_notes *notes, dl_error *err)
+{
+    dl_step_costs *passes = dl_calloc(count, sizeof *passes, "costs");
+    for (size_t i = 0; i < count; i++)
+        passes[i] = of_one_pass(&steps[i]);
+    const dl_status status = combine(costs, passes, count, notes, err);
+    if (status == DL_OK) add_traces(costs, steps, count);
+    for (size_t i = 0; i < count; i++)
+        free(passes[i].ops);
+    free(passes);
+    if (steps[0].passes > 1) costs->accumulate = (int64_t)steps[0].passes;
+    for (size_t i = 1; i < count && status == DL_OK; i++) {
+        if (steps[i].passes == steps[0].passes) continue;
+        dl_notes_add(notes,
+                     "[costs] accumulate is that of the first trace, %zu passes; another has %zu",
+                     steps[0].passes, steps[i].passes);
+    }
+    return status;
 }

@@ -757,6 +757,27 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     return DL_OK;
 }
 
+/* The gradients of one pass. */
+static void take_last_pass(dl_step_costs *costs, dl_notes *notes)
+{
+    const bool each =
+        dl_gradients_of_last_pass(costs->gradients, &costs->gradient_count, costs->passes);
+    dl_gradients_of_last_pass(costs->added, &costs->added_count, costs->passes);
+    if (costs->passes < 2) return;
+    dl_notes_add(notes,
+                 "a step accumulates the gradients of %zu passes (micro-batches): forward pass %s, "
+                 "backward pass %s in all. The cost file is of one of them, [costs] accumulate = "
+                 "%zu, and dlsim exchanges after the last one",
+                 costs->passes, DL_NS_TEXT(costs->forward_ns.value),
+                 DL_NS_TEXT(costs->backward_ns.value), costs->passes);
+    if (each) {
+        dl_notes_add(notes,
+                     "the traced program all-reduced in each of the %zu passes, which dlsim does "
+                     "not simulate: with DistributedDataParallel's no_sync only the last one does",
+                     costs->passes);
+    }
+}
+
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
                              dl_external external, dl_notes *notes, dl_error *err)
@@ -769,6 +790,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
     taking t = {.trace = trace, .line = busiest(&steps), .notes = notes};
     if (status == DL_OK && t.line == NULL && steps.count > 0) {
         status = dl_step_costs_take_cores(costs, trace, &steps.lines[0], notes, err);
+        if (status == DL_OK) take_last_pass(costs, notes);
         dl_activity_steps_free(&steps);
         return status;
     }
@@ -782,6 +804,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
             t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
     }
     if (status == DL_OK) status = take(&t, costs, slowdown, external, err);
+    if (status == DL_OK) take_last_pass(costs, notes);
     dl_launches_free(&t.launches);
     dl_step_phases_free(&t.phases);
     dl_spans_free(&t.collectives);

@@ -42,9 +42,9 @@
  *
  * A step's operations, in the order of their launches, are forward up to the first backward one.
  * Behind it, operations that neither names lie between two that one does: before another backward
- * one they are backward; forward if they are four or more, at least half as many as the first
- * forward pass, and of the same kernels (accumulated gradients), or of any after an update (two
- * models in turn); before an update and at the step's end they belong to the update. In a step
+ * one they are backward; forward if they are four or more, or named as a forward pass, at least half
+ * as many as the first forward pass, and of the same kernels (accumulated gradients), or of any
+ * after an update (two models in turn); before an update and at the step's end they belong to the update. In a step
  * without any backward work the phases are not distinguished. */
 
 /* Owns its array; release with dl_step_phases_free. */
@@ -96,6 +96,11 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 
 /* Whether the time is in one of the steps of `line` that are marked in timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
+
+/* Of gradients ready[*count] of a step of several passes those of the last one, with shares of its
+ * backward pass: those before are only accumulated. *count of them stay. Whether each pass
+ * exchanged the same, of which one is kept. */
+bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes);
 
 /* How much slower a device computes beside collectives: the same work of a step in steps where a
  * collective ran beside all of it, against steps where none did.
@@ -161,9 +166,9 @@ typedef struct dl_step_costs {
     dl_step_mean input_bytes;
     double pageable_bytes_per_s; /* 0 = no such copies */
     size_t pageable_copies;
-    dl_gradients_ready *gradients; /* [gradient_count] */
+    dl_gradients_ready *gradients; /* [gradient_count] of the last pass */
     size_t gradient_count;
-    /* [added_count] of each parameter, cumulative as gradients are, from what adds them up in a
+    /* [added_count] of the last pass, of each parameter, cumulative as gradients are, from what adds them up in a
      * trace of cores with shapes: what DistributedDataParallel would fill its buckets from. */
     dl_gradients_ready *added;
     size_t added_count;
@@ -230,8 +235,9 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* Makes the cost file of steps[count] of one workload, count >= 1: for each operation a line over
- * the batch sizes, or of one batch size starts_ns fixed and the rest per sample (updates: all
+/* Makes the cost file of steps[count] of one workload, count >= 1, of one pass where a step has
+ * several ([costs] accumulate: those of the first one): for each operation a line over the batch
+ * sizes, or of one batch size starts_ns fixed and the rest per sample (updates: all
  * fixed). Gradients, noise and slowdown are those of the first that has any. Zero `costs` before;
  * dl_costs_free. DL_ERR_DATA if traces do not fit together. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,

@@ -36,9 +36,20 @@ static uint32_t name_of(const pass *p, size_t w)
     return p->trace->activities[p->line->work[w]].name;
 }
 
+/* Whether the names of most of operations [first, end) are of a forward pass. */
+static bool is_named_forward(const pass *p, size_t first, size_t end)
+{
+    size_t named = 0;
+    for (size_t w = first; w < end; w++) {
+        const dl_activity *work = &p->trace->activities[p->line->work[w]];
+        named += dl_phase_hint(p->hints, work) == DL_PHASE_FORWARD;
+    }
+    return 2 * named > end - first;
+}
+
 static bool is_long(const pass *p, size_t first, size_t end)
 {
-    return end - first >= FORWARD_FEWEST &&
+    return (end - first >= FORWARD_FEWEST || is_named_forward(p, first, end)) &&
            (double)(end - first) >= FORWARD_LENGTH * (double)p->forward;
 }
 
@@ -374,6 +385,33 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     const bool scatters = bytes_of(&scattered) > bytes_of(&reduced);
     free(scatters ? reduced.ready : scattered.ready);
     return scatters ? scattered : reduced;
+}
+
+/* Whether all passes but the last exchanged the same buckets as it. */
+static bool repeats_each_pass(const dl_gradients_ready *ready, size_t count, size_t passes)
+{
+    const size_t own = count / passes;
+    if (count == 0 || count % passes != 0) return false;
+    for (size_t i = own; i < count; i++) {
+        const double before = i > 0 ? ready[i - 1].bytes : 0;
+        const double first = i - own > 0 ? ready[i - own - 1].bytes : 0;
+        if (ready[i].bytes - before != ready[i - own].bytes - first) return false;
+    }
+    return ready[own - 1].share * (double)passes < 1.001; /* of the first pass */
+}
+
+bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes)
+{
+    if (passes < 2 || *count == 0) return false;
+    const bool each = repeats_each_pass(ready, *count, passes);
+    const size_t first = each ? *count - *count / passes : 0;
+    const double before = first > 0 ? ready[first - 1].bytes : 0, all = (double)passes;
+    for (size_t i = first; i < *count; i++) {
+        const double share = ready[i].share * all - (all - 1);
+        ready[i - first] = (dl_gradients_ready){fmax(0, share), ready[i].bytes - before};
+    }
+    *count -= first;
+    return each;
 }
 
 #define RESAMPLINGS 400

@@ -75,6 +75,10 @@ static const dl_key rows[] = {
     HEAD("state_bytes", SIZES, state_bytes, "of the optimizer's state"),
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),
     HEAD("batch_max", COUNTS(INT32_MAX), batch_max, "largest one"),
+    HEAD("accumulate", COUNTS(1000000), accumulate,
+         "micro-batches whose gradients the program accumulates in a step; batches and times are "
+         "those of one of them, but updates and [dispatch] external_ns: dlsim takes as many, unless "
+         "[sync] accumulate says otherwise"),
     HEAD("cores", COUNTS(1024), cores, "of the machine that was measured"),
     {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
          "the program exchanges gradients during its backward pass: so does dlsim on GPUs, unless "

@@ -45,6 +45,7 @@ static void write_head(FILE *out, const dl_costs *costs)
         {"state_bytes", costs->state_bytes, 0},
         {"batch_min", costs->batch_min, 1},
         {"batch_max", costs->batch_max, 1},
+        {"accumulate", costs->accumulate, 2},
         {"cores", costs->cores, 1},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

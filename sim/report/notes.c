@@ -81,6 +81,16 @@ static void add_sharded(note_list *list, const dl_variant *variant)
                               name, file_of(costs), name));
 }
 
+static void add_accumulation(note_list *list, const dl_variant *variant)
+{
+    if (!dl_variant_accumulates_by_costs(variant)) return;
+    const long long count = variant->costs.accumulate;
+    add(list, dl_format("a worker's batch of a step is %lld micro-batches, whose gradients are "
+                        "exchanged after the last: [costs] accumulate = %lld in %s ([sync] "
+                        "accumulate says otherwise)",
+                        count, count, file_of(&variant->costs)));
+}
+
 static void add_turns(note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_waits_by_costs(variant)) return;
@@ -374,6 +384,7 @@ char **dl_study_notes(const dl_study *study, size_t *count)
         add_host(&list, variant);
         add_overlap(&list, variant);
         add_sharded(&list, variant);
+        add_accumulation(&list, variant);
         add_turns(&list, variant);
         add_buffers(&list, variant);
     }

@@ -344,8 +344,8 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     return DL_OK;
 }
 
-/* The largest batch of a worker that the first cost file was measured at, for each worker; *has
- * says whether it names one. */
+/* The largest batch of a worker that the first cost file was measured at, of all its micro-batches,
+ * for each worker; *has says whether it names one. */
 static dl_status put_measured_batch(char **text, const char *files, bool *has, dl_error *err)
 {
     dl_costs costs = {0};
@@ -354,7 +354,8 @@ static dl_status put_measured_batch(char **text, const char *files, bool *has, d
     free(path);
     if (status != DL_OK) return status;
     *has = costs.batch_max > 0;
-    char *batch = dl_format("%lld", (long long)costs.batch_max);
+    char *batch = dl_format(
+        "%lld", (long long)(costs.batch_max * (costs.accumulate > 1 ? costs.accumulate : 1)));
     if (*has) dl_ini_text_set(text, "workload", "batch_per_worker", batch);
     free(batch);
     dl_costs_free(&costs);

@@ -608,12 +608,48 @@ static void take_overlap(dl_variant *variant)
     if (goes) scenario->gpu->overlap = true;
 }
 
+/* As many micro-batches as the program that the costs are of takes, where the scenario leaves it
+ * open. Those of stages are the pipeline's; gathered parameters do not go with several. */
+static dl_status take_accumulation(dl_variant *variant, dl_error *err)
+{
+    dl_scenario *scenario = &variant->scenario;
+    const int64_t micro_batches = variant->costs.accumulate;
+    if (!dl_variant_accumulates_by_costs(variant)) return DL_OK;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        dl_point *point = &scenario->points[p];
+        if (dl_point_is_split(point)) continue;
+        const int64_t all =
+            micro_batches * (scenario->shares == DL_SHARES_SPEED ? 1 : point->workers);
+        if (point->batch % all != 0 || point->batch < point->workers * micro_batches) {
+            char text[DL_POINT_TEXT_BYTES];
+            return dl_error_set_at(
+                err, DL_ERR_RANGE, scenario->path, 0,
+                "%lld micro-batches of each worker, [costs] accumulate of %s, cannot share the "
+                "batch evenly: [sync] accumulate (--set sync.accumulate=1) gives others (point: "
+                "%s)",
+                (long long)micro_batches, variant->costs.path,
+                dl_point_text(text, sizeof text, point));
+        }
+        point->option[DL_SYNC_ACCUMULATE] = (double)micro_batches;
+    }
+    return DL_OK;
+}
+
 const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key)
 {
     for (size_t k = 0; k < study->key_count; k++)
         if (strcmp(study->keys[k].section, section) == 0 && strcmp(study->keys[k].key, key) == 0)
             return &study->keys[k];
     return NULL;
+}
+
+bool dl_variant_accumulates_by_costs(const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_gpu_options *gpu = scenario->gpu;
+    return variant->costs.accumulate > 1 && !gives(scenario, "sync", "accumulate") &&
+           !gives(scenario, "pipeline", "micro_batches") &&
+           (gpu == NULL || gpu->sharded != DL_SHARDED_PARAMETERS);
 }
 
 bool dl_variant_overlaps_by_costs(const dl_variant *variant)
@@ -816,7 +852,8 @@ static dl_status read_costs(const dl_study *study, dl_variant *variant, dl_error
     take_overlap(variant);
     take_turns(variant);
     choose_processes(scenario, costs);
-    if ((status = check_processes(scenario, err)) || (status = calibrate(study, variant, err)))
+    if ((status = take_accumulation(variant, err)) || (status = check_processes(scenario, err)) ||
+        (status = calibrate(study, variant, err)))
         return status;
     assume(variant);
     return check_split(variant, err);

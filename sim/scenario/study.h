@@ -66,6 +66,9 @@ dl_status dl_study_read_text(dl_study *study, const char *name, const char *text
 /* The key, if its list made variants; else NULL. */
 const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key);
 
+/* Whether its points have as many micro-batches as its costs say. */
+bool dl_variant_accumulates_by_costs(const dl_variant *variant);
+
 /* Whether the variant's exchange overlaps the backward pass because its costs say so; and whether
  * these, estimated or made of one number, only assume it. */
 bool dl_variant_overlaps_by_costs(const dl_variant *variant);

@@ -75,6 +75,30 @@ static void forward_passes_repeat(void **state)
 }
 
 /* Without any range the kernels' names stand for it; these tell nothing. */
+/* By names alone: three kernels of a forward pass between backward ones are a micro-batch's; one is
+ * computed again for the backward pass. */
+static void named_forward_passes_repeat(void **state)
+{
+    (void)state;
+    enum { N = 18 };
+    static const char texts[] = "FFFBBBFFFBBBFBFFFB";
+    static const char phases_of[] = "FFFBBBFFFBBBBBFFFB";
+    rank_trace t;
+    size_t work[N];
+    rank_trace_init(&t, 0);
+    static char forward[] = "gemm_forward", backward[] = "gemm_backward";
+    t.strings[RT_COMPUTE] = forward;
+    t.strings[RT_GATHER] = backward;
+    for (int i = 0; i < N; i++)
+        work[i] = rank_trace_work(&t, texts[i] == 'F' ? RT_COMPUTE : RT_GATHER, 1000);
+    dl_step_phases phases = find(&t, work, N, DL_STEP_REGULAR);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(phases.phases[i],
+                         phases_of[i] == 'F' ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD);
+    assert_int_equal(phases.passes, 3);
+    dl_step_phases_free(&phases);
+}
+
 static void without_a_backward_pass_nothing_is_known(void **state)
 {
     (void)state;
@@ -105,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_tell_the_phases),
         cmocka_unit_test(forward_passes_repeat),
+        cmocka_unit_test(named_forward_passes_repeat),
         cmocka_unit_test(without_a_backward_pass_nothing_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,64 @@ static void other_collectives_are_named(void **state)
     }
 }
 
+/* Steps of two micro-batches, of a forward pass of four kernels of 10 us and a backward pass of 30 +
+ * 70 us with an all-reduce of 3000 bytes after the first 30 and one of 1000 behind it, in the last
+ * pass or in each. */
+static void add_accumulating_steps(rank_trace *t, int steps, bool each)
+{
+    rank_trace_init(t, 0);
+    for (int s = 0; s < steps; s++) {
+        const int64_t step_ns = t->host_ns;
+        for (int pass = 0; pass < 2; pass++) {
+            const bool exchanges = each || pass == 1;
+            for (int i = 0; i < 4; i++)
+                rank_trace_work(t, RT_COMPUTE, 10000);
+            const int64_t backward_ns = t->host_ns;
+            rank_trace_work(t, RT_COMPUTE, FIRST_NS);
+            if (exchanges) rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 3000, 5000);
+            rank_trace_work(t, RT_COMPUTE, SECOND_NS);
+            if (exchanges) rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 1000, 5000);
+            rank_trace_range(t, RT_BACKWARD, backward_ns);
+        }
+        const int64_t update_ns = t->host_ns;
+        rank_trace_work(t, RT_COMPUTE, UPDATE_NS);
+        rank_trace_range(t, RT_OPTIMIZER, update_ns);
+        rank_trace_range(t, RT_STEP, step_ns);
+    }
+}
+
+/* The costs are of one pass, but for the update; buckets lie in the last one. */
+static void accumulated_passes_come_apart(void **state)
+{
+    (void)state;
+    for (int each = 0; each <= 1; each++) {
+        rank_trace t;
+        add_accumulating_steps(&t, 3, each);
+        dl_step_costs c = take(&t, 8);
+        assert_int_equal(c.passes, 2);
+        assert_float_equal(c.forward_ns.value, 80000, 3000);
+        assert_float_equal(c.backward_ns.value, 200000, 6000);
+        assert_int_equal(c.gradient_count, 2);
+        assert_float_equal(c.gradients[0].share, 0.3, 0.01);
+        assert_float_equal(c.gradients[1].share, 1, 1e-9);
+        assert_true(c.gradients[0].bytes == 3000 && c.gradients[1].bytes == 4000);
+        dl_costs costs = {0};
+        dl_notes notes = {0};
+        dl_error err = {0};
+        assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
+        assert_true(costs.accumulate == 2 && costs.batch_min == 4 && costs.batch_max == 4);
+        assert_int_equal(costs.parameter_bytes, 4000);
+        assert_float_equal(dl_costs_step_ns(&costs, 4, "forward"), 40000, 1500);
+        assert_float_equal(dl_costs_step_ns(&costs, 4, "backward"), 100000, 3000);
+        assert_float_equal(dl_costs_step_ns(&costs, 4, "update"), UPDATE_NS, 500);
+        assert_float_equal(costs.dispatch.per_worker_ns.value, c.host_ns / 2, 1);
+        assert_int_equal(costs.traces[0].batch, 8);
+        dl_costs_free(&costs);
+        dl_notes_free(&notes);
+        dl_step_costs_free(&c);
+    }
+}
+
 static void batch_sizes_make_lines(void **state)
 {
     (void)state;
@@ -507,6 +565,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(phases_and_gradients_come_out),
         cmocka_unit_test(other_collectives_are_named),
+        cmocka_unit_test(accumulated_passes_come_apart),
         cmocka_unit_test(batch_sizes_make_lines),
         cmocka_unit_test(what_is_charged_by_itself_is_taken_out),
         cmocka_unit_test(without_launches_dispatch_is_unknown),

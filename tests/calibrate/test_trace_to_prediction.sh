@@ -115,6 +115,43 @@ for command in "costs --batch 32 -o one.ini" info replay predict; do
     tested=$dlcal expect 2 "--one-step: not with --step-marks, --step-period" $command --one-step --step-period 3 v100.json
 done
 
+# Two steps without marks, each of four micro-batches of 0.6 ms forward and 1.2 ms backward, and an update
+# of 1 ms: the cost file is of one micro-batch, and only the last backward pass hides the exchange.
+accumulated() {
+    echo '{"deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}], "traceEvents": ['
+    local step micro at=1000 id=1
+    for step in 1 2; do
+        for micro in 1 2 3 4; do
+            for name in a_forward b_forward a_backward b_backward; do
+                local us=300
+                [[ $name = *backward ]] && us=600
+                kernel "gemm_$name" $((at - 20)) $at $id $us
+                at=$((at + us)) id=$((id + 1))
+            done
+        done
+        kernel multi_tensor_apply $((at - 20)) $at $id 1000
+        at=$((at + 1000)) id=$((id + 1))
+    done
+    echo '{"ph":"X","cat":"Trace","name":"all","ts":0,"dur":90000}], "traceName": "t"}'
+}
+accumulated >accumulated.json
+tested=$dlcal expect 0 "accumulated.json: 64 samples, 1 steps of 8.20 ms" costs accumulated.json --batch 64 -o micro.ini
+tested=$dlcal expect 0 "accumulates the gradients of 4 passes" costs accumulated.json --batch 64 -o micro.ini
+tested=$dlcal expect 2 "--batch 62, of a step, is no multiple of the 4 passes" costs accumulated.json --batch 62 -o micro.ini
+tested=$dlcal expect 0 "costs written" costs accumulated.json --batch 64 --parameter-bytes 1400000000 -o micro.ini
+grep -q "^batch_max = 16$" micro.ini || fail "not the batch of a micro-batch: $(cat micro.ini)"
+grep -q "^accumulate = 4$" micro.ini || fail "no micro-batches: $(cat micro.ini)"
+tested=$dlsim expect 0 "is 4 micro-batches, whose gradients" --costs micro.ini --machine 8xa100_80gb --workers 1,8 -o micro.csv
+tested=$dlsim expect 2 "4 micro-batches of each worker, [costs] accumulate of micro.ini, cannot share" \
+    --costs micro.ini --machine 8xa100_80gb --workers 8 --batch-per-worker 66
+tested=$dlsim expect 0 "2 points" --costs micro.ini --machine 8xa100_80gb --workers 1,8 --batch-per-worker 64 \
+    --set sync.accumulate=1 -o whole.csv
+awk -v micro="$(step micro.csv 8 allreduce)" -v whole="$(step whole.csv 8 allreduce)" \
+    'BEGIN { exit !(micro > whole + 3.0 && micro < whole + 4.5) }' ||
+    fail "three of four backward passes, 3.6 ms, do not hide the exchange: $(step micro.csv 8 allreduce) and $(step whole.csv 8 allreduce) ms"
+awk -v one="$(step micro.csv 1 allreduce)" 'BEGIN { exit !(one > 8.0 && one < 8.4) }' ||
+    fail "a step of one worker takes $(step micro.csv 1 allreduce) ms, not 8.2"
+
 # A folder is read as one file with all its processes, of which costs take the one that trained.
 mkdir run
 cp v100.json run/9.json
