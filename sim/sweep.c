@@ -571,6 +571,9 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
     const row_runs runs = runs_of(p, index), base_runs = runs_of(p, base);
     set_figures(row, &runs, p->fits[base] ? &base_runs : NULL, p->scenario->replicates > 1,
                 dl_point_worth(p->scenario, p->costs, &row->point));
+    if (p->fits[base])
+        row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
+                                    (double)p->points[base].batch);
 }
 
 /* What the traces of the costs say of the rows. */

@@ -45,6 +45,7 @@ typedef struct dl_row {
     dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
     double low_per_s, high_per_s;     /* NaN with one replicate, unless something was assumed */
     double speedup, efficiency;       /* efficiency = speedup / dl_point_worth */
+    const char *above;                /* why efficiency is above 1; NULL: it is not */
     double speedup_low, speedup_high; /* as low_per_s */
     double *rates; /* [rate_count] throughputs of the runs that the interval is of, in the order of
                       draws: equal numbers of two rows have the same draw */

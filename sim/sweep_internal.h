@@ -1,4 +1,4 @@
-/* What sweep.c and sensitivity.c share. */
+/* What sweep.c, sensitivity.c and above.c share. */
 #ifndef DL_SIM_SWEEP_INTERNAL_H
 #define DL_SIM_SWEEP_INTERNAL_H
 
@@ -8,5 +8,10 @@
  * points where the machine has several models. */
 dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int *gpu);
+
+/* Why the row's efficiency is above 1; NULL: it is not, or by 0.2 % at most. `base`: a run of its
+ * baseline, of `base_batch` samples. */
+const char *dl_sweep_above(const dl_scenario *scenario, const dl_costs *costs, const dl_row *row,
+                           const dl_run_result *base, double base_batch);
 
 #endif

@@ -211,8 +211,10 @@ static void print_table(FILE *out, const dl_advice *advice)
         if (length) put_number(out, 9, a->hours < 10 ? "%.3f" : "%.1f", a->hours);
         if (length && priced) put_number(out, 9, "%.2f", a->usd);
         if (!length && priced) put_number(out, 9, "%.2f", a->usd_per_hour);
-        fprintf(out, "  %s%s%s\n", a->settings, dl_report_marks(marks, row)[0] != '\0' ? " " : "",
+        fprintf(out, "  %s%s%s", a->settings, dl_report_marks(marks, row)[0] != '\0' ? " " : "",
                 marks);
+        dl_report_above(out, row);
+        fputc('\n', out);
         dl_report_marks_of(used, row);
     }
     dl_report_marks_explain(out, used, "", "");

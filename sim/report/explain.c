@@ -163,6 +163,7 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
     if (from->speedup >= SPEEDUP_SHOWN && to->speedup >= SPEEDUP_SHOWN) {
         fprintf(out, "; the speedup over one worker goes from %.2f to %.2f", from->speedup,
                 to->speedup);
+        dl_report_above(out, to);
     }
     fputs(".\n", out);
 }

@@ -77,6 +77,9 @@ void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl
 #define DL_MARKS_BYTES 8
 const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row);
 
+/* Prints "  103 % each: REASON" where the row's efficiency is above 1. */
+void dl_report_above(FILE *out, const dl_row *row);
+
 /* Adds the row's marks to those that are used. */
 void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row);
 

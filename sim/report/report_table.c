@@ -99,6 +99,11 @@ const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row)
     return text;
 }
 
+void dl_report_above(FILE *out, const dl_row *row)
+{
+    if (row->above != NULL) fprintf(out, "  %.1f %% each: %s", 100 * row->efficiency, row->above);
+}
+
 void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after)
 {
     for (size_t m = 0; m < DL_LENGTH(meanings); m++)
@@ -158,7 +163,9 @@ static void print_row(FILE *out, const table_style *style, const dl_row *row,
     }
     char marks[DL_MARKS_BYTES];
     dl_report_marks(marks, row);
-    fprintf(out, "%s%s\n", marks[0] != '\0' ? "  " : "", marks);
+    fprintf(out, "%s%s", marks[0] != '\0' ? "  " : "", marks);
+    dl_report_above(out, row);
+    fputc('\n', out);
 }
 
 /* "0.50 1.94", the workers' means; nothing for NULL. */

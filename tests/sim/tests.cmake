@@ -16,6 +16,7 @@ endforeach()
 dl_add_test(test_maxmin unit LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 dl_add_test(test_network model LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 dl_add_test(test_assume unit LINK dl_sim)
+dl_add_test(test_above unit LINK dl_sim)
 dl_add_test(test_node_kinds model LINK dl_sim)
 
 add_test(NAME test_scaling_data COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scaling_data.sh ${PROJECT_SOURCE_DIR})

@@ -1,0 +1,52 @@
+/* Why each of several workers does more than one alone: what a sample takes less of than in the
+ * baseline, and what the simulator knows of that. */
+#include <math.h>
+
+#include "sim/sweep_internal.h"
+
+/* What is worth a reason: a tenth of what costs are known by. */
+#define ABOVE_FRAC 0.002
+
+/* Where a sample takes less compute: the update is divided, or elsewhere, or the batch is one that
+ * takes less a sample. */
+static const char *of_compute(const dl_scenario *scenario, const dl_costs *costs,
+                              const dl_point *point, double base_batch)
+{
+    const bool shards = scenario->gpu != NULL && scenario->gpu->sharded != DL_SHARDED_NONE;
+    const bool serves = (point->mode->needs & DL_NEED_UPDATE) != 0;
+    const double workers = point->workers;
+    const double batch = (double)point->batch / workers;
+    const double all = dl_costs_step_ns(costs, batch, NULL) / batch;
+    const double update = dl_costs_step_ns(costs, batch, "update") / batch;
+    const double by_batch = dl_costs_step_ns(costs, base_batch, NULL) / base_batch - all;
+    const double by_update = serves ? update : shards ? update * (1 - 1 / workers) : 0;
+    if (by_update <= 0 && by_batch <= 0)
+        return dl_run_varies(scenario, costs)
+                   ? "steps vary, and one worker's were slow by chance"
+                   : "a sample computes for less time than in one worker's step";
+    if (by_batch > by_update) return "smaller batches a worker take less a sample (caches)";
+    return serves ? "the server updates, which one worker does itself"
+                  : "each updates its part of the parameters only (sharded)";
+}
+
+const char *dl_sweep_above(const dl_scenario *scenario, const dl_costs *costs, const dl_row *row,
+                           const dl_run_result *base, double base_batch)
+{
+    static const char *const reasons[DL_PART_COUNT] = {
+        [DL_PART_DISPATCH] = "the host's launches take less a sample",
+        [DL_PART_COMMUNICATION] = "copies take less a sample",
+        [DL_PART_AVERAGING] = "averages take less a sample",
+        [DL_PART_WAITING] = "one worker waits, for its host or its core",
+        [DL_PART_INPUT] = "one worker waits for input, which more nodes or cores make",
+    };
+    if (!(row->efficiency > 1 + ABOVE_FRAC)) return NULL;
+    int most = 0;
+    double gain[DL_PART_COUNT];
+    for (int p = 0; p < DL_PART_COUNT; p++) {
+        gain[p] = base->part_frac[p] / base->throughput_per_s -
+                  row->mean.part_frac[p] * row->point.workers / row->mean.throughput_per_s;
+        if (gain[p] > gain[most]) most = p;
+    }
+    if (most != DL_PART_COMPUTE) return reasons[most];
+    return of_compute(scenario, costs, &row->point, base_batch);
+}

@@ -1,0 +1,84 @@
+/* Why each of several workers does more than one alone: the reason that stands beside the speedup. */
+#include "tests/pipeline_fixture.h"
+
+#include "sim/sweep.h"
+#include "tests/machine_fixture.h"
+
+/* 1.1 ms of passes for one sample, and 1.5 ms of the update. */
+#define COSTS                                                      \
+    "[costs]\nschema = 1\nparameter_bytes = 80000\n"               \
+    "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"       \
+    "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 100000\n" \
+    "[op a.update]\nfixed_ns = 1500000\nper_sample_ns = 0\n"       \
+    "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n"
+/* Eight samples in one batch take twice as long each. */
+#define CACHES                                                \
+    "[costs]\nschema = 1\ncores = 2\nparameter_bytes = 8\n"   \
+    "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 1000000\n" \
+    "[linearity]\nbatch_1 = 1\nbatch_4 = 1\nbatch_8 = 2\n"    \
+    "[sharing]\ncopies_1 = 1\ncopies_2 = 1\n"
+
+static void each_above_one_has_its_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *costs, *rest, *reason; /* NULL: it is not above 1 */
+        double least, most;                /* efficiency */
+    } cases[] = {
+        /* Without its update a step of 2.6 ms takes 1.1 and the exchange. */
+        {COSTS,
+         "[machine]\nfile = above_node.ini\nworkers = 2\n[workload]\ncosts = above.ini\n"
+         "batch_per_worker = 1\n[sync]\nmode = ps\nwhere = gpu:0\n",
+         "the server updates", 1.5, 2.4},
+        /* Half of the update: 1.85 ms and the exchange. */
+        {COSTS,
+         "[machine]\nfile = above_node.ini\nworkers = 2\n[workload]\ncosts = above.ini\n"
+         "batch_per_worker = 1\n[sync]\nmode = allreduce\n[exchange]\nsharded = optimizer\n",
+         "sharded", 1.2, 1.41},
+        /* 4 ms for 4 samples each, 16 for 8. */
+        {CACHES,
+         "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = above.ini\nbatch = 8\n"
+         "[sync]\nmode = none\n",
+         "smaller batches", 1.9, 2.01},
+        {CACHES,
+         "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = above.ini\n"
+         "batch_per_worker = 4\n[sync]\nmode = none\n",
+         NULL, 0.9, 1.001},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[600];
+        dl_study study = {0};
+        dl_sweep sweep = {0};
+        dl_error err = {0};
+        const dl_sweep_config config = {.threads = 1, .no_influences = true};
+        fixture_write("above.ini", cases[i].costs);
+        fixture_write("above_node.ini", FIXTURE_GPUS);
+        snprintf(text, sizeof text, "[scenario]\nsteps = 40\n%s", cases[i].rest);
+        if (dl_study_read_text(&study, "s.ini", text, strlen(text), &err) != DL_OK ||
+            dl_study_read_costs(&study, &err) != DL_OK ||
+            dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) {
+            fail_msg("%zu: %s", i, err.text);
+        }
+        const dl_row *row = &sweep.rows[0];
+        if (!(row->efficiency > cases[i].least && row->efficiency < cases[i].most))
+            fail_msg("%zu: efficiency %g", i, row->efficiency);
+        if (cases[i].reason == NULL) {
+            assert_null(row->above);
+        } else {
+            assert_non_null(row->above);
+            assert_contains(row->above, cases[i].reason);
+        }
+        dl_sweep_free(&sweep);
+        dl_study_free(&study);
+    }
+    remove("above.ini");
+    remove("above_node.ini");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_above_one_has_its_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
