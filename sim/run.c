@@ -454,6 +454,9 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .collective = dl_scenario_is_collective(scenario, config->point) && mode != &dl_mode_none,
         .overlap = scenario->gpu->overlap && (mode == &dl_mode_allreduce || mode == &dl_mode_ps),
         .ps = mode == &dl_mode_ps && !lags(config->point),
+        .passes = scenario->gpu->sharded == DL_SHARDED_PARAMETERS && config->point->workers > 1
+                      ? (int)config->point->option[DL_SYNC_ACCUMULATE]
+                      : 1,
         .slows = config->point->workers > 1 && mode == &dl_mode_allreduce &&
                  (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),

@@ -201,10 +201,12 @@ static int use_of(const dl_gpus *gpus, int segment)
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
+/* And, with sharded ones, the end of the pass before. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
     if (dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS) {
         const int use = use_of(gpus, segment);
+        if (gpus->reduction.passes < gpus->workers[worker].pass) return false;
         return use < 0 || dl_reduction_has(gpus, use);
     }
     const int bucket = needed_bucket(gpus, segment);
@@ -268,10 +270,16 @@ void dl_gpus_parameters_came(dl_gpus *gpus, int worker)
     start_segment(gpus, worker);
 }
 
-static void start_work(dl_gpus *gpus, int worker)
+static void start_pass(dl_gpus *gpus, int worker, int pass)
 {
+    gpus->workers[worker].pass = pass;
     gpus->workers[worker].segment = 0;
     start_segment(gpus, worker);
+}
+
+static void start_work(dl_gpus *gpus, int worker)
+{
+    start_pass(gpus, worker, 0);
 }
 
 static void change_speed(dl_gpus *gpus, int worker)
@@ -333,6 +341,8 @@ static void on_segment_done(void *user, int worker)
     if (overlap && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
     if (!is_last) {
         start_segment(gpus, worker);
+    } else if (w->pass + 1 < gpus->config.passes) {
+        start_pass(gpus, worker, w->pass + 1);
     } else if (launch_has_ended(gpus, worker)) {
         end_work(gpus, worker);
     } else {
@@ -416,7 +426,8 @@ static void compute(dl_team *team, int worker)
     double slow = team->config.slow != NULL ? team->config.slow[worker] : 1;
     slow *= w->work_factor;
     const bool with_update = w->updates_at_once;
-    gpus->workers[worker].work_ns = dl_gpus_work_ns(step, slow, with_update) * w->noise_factor;
+    gpus->workers[worker].work_ns =
+        dl_gpus_work_ns(step, slow, with_update) * w->noise_factor / gpus->config.passes;
     gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
     gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
     if (gpus->config.collective && gpus->config.with_buffers) {

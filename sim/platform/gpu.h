@@ -41,9 +41,10 @@
  *
  * Where vectors are sharded (dl_sharded), the collectives of a step are reduce-scatters of the
  * buckets and all-gathers, on one stream: of all parameters after the update, or of each bucket's
- * before either pass of it. That of a bucket is launched when the pass of the bucket before starts,
- * so that at most two are there (FSDP's limit on gathers in flight, backward prefetch). A worker
- * updates 1 / n.
+ * before either pass of it, or before the forward pass only. That of a bucket is launched when the
+ * pass of the bucket before starts, so that at most two are there (FSDP's limit on gathers in flight,
+ * backward prefetch). Of accumulated micro-batches each has all of these, and the next one starts
+ * when they have ended, as FSDP does without no_sync. A worker updates 1 / n.
  *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
@@ -109,6 +110,11 @@ typedef enum dl_copies {
 extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
                                                                           *const dl_copies_names[];
 
+/* What numbers are sent as, of 4 bytes else: MixedPrecision's param_dtype and reduce_dtype. */
+typedef enum dl_dtype { DL_DTYPE_AUTO, DL_DTYPE_FP32, DL_DTYPE_BF16 } dl_dtype;
+
+extern const char *const dl_dtype_names[]; /* "auto", "fp32", "bf16", NULL */
+
 /* What a scenario says about its machine and its exchange. */
 typedef struct dl_gpu_options {
     dl_machine machine; /* owned, as links */
@@ -145,6 +151,10 @@ typedef struct dl_gpu_options {
     bool own_buckets;     /* those of the costs, if they tell; then bucket_bytes is 0 */
     bool overlap;
     dl_sharded sharded;
+    dl_dtype param_dtype, reduce_dtype; /* of gathers and of sums, where vectors are sharded; auto
+                                           counts as fp32 */
+    bool keeps_parameters; /* sharded ones, from the forward to the end of the backward pass
+                              (SHARD_GRAD_OP): gathered once */
     bool on_hosts;         /* collectives are of the hosts, GPUs copy to and from these */
     bool bucket_views;     /* gradients need not be copied back: half of dl_workload's bucket_ns */
     bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
@@ -203,7 +213,8 @@ dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard);
 
 /* What a worker needs of its GPU: parameters, gradients, optimizer state, activations of `batch`
  * samples, workspace; of what is sharded a part of `workers`, and whole what of it is at hand: the
- * gradients of one bucket, and the parameters of two. NaN if the costs do not say. */
+ * gradients of one bucket, and the parameters of two, or all. Where parameters are gathered as bf16,
+ * whole ones are, beside each worker's part in fp32. NaN if the costs do not say. */
 double dl_gpu_own_bytes(const dl_costs *costs, double batch, const dl_gpu_options *options,
                         int workers);
 
@@ -271,6 +282,8 @@ typedef struct dl_gpus_config {
     bool connects;      /* the run's first collective pays the machine's first use */
     double exchanges;   /* that each worker has in the run, at most */
     bool with_input;    /* batches are made and copied */
+    int passes;         /* of a step, each with all its collectives: micro-batches, with sharded
+                           parameters; else 1 */
     bool may_be_direct; /* the run may be worked out without the network, which is then made only
                            once it is needed */
     uint64_t seed;      /* of varying input, as the next */

@@ -25,6 +25,7 @@ typedef struct dl_gpu_worker {
     double backward_ns, update_ns; /* of it; no update: 0 */
     int segment; /* of the work: of the forward pass, if layers wait for their parameters, then of
                     the backward pass, between buckets that are ready */
+    int pass;    /* of the step */
     double left_ns;    /* of the segment, at full speed */
     double speed;      /* 1, or less while collectives run or others compute on its GPU; 0: held */
     int64_t since_ns;  /* left_ns is of this time */
@@ -49,7 +50,8 @@ typedef struct dl_reduction {
     int buckets, next;
     bool running;
     int *ready;                         /* [count] workers that have got so far in this step */
-    int gathered;                       /* gathers for passes that this step has done */
+    int gathered;                       /* gathers that this pass of the step has done */
+    int passes;                         /* of the step, that have ended */
     int64_t rounds, ended_ns;           /* rounds that have ended, and when the last one did */
     int joined;                         /* workers that wait for the end of this one */
     double moved_bytes, gathered_bytes; /* of a step, over all workers; after the update */
@@ -179,6 +181,9 @@ static inline bool dl_gpus_is_remote(const dl_gpus *gpus, int worker, int shard)
 }
 
 /* What the workers divide among themselves: one alone has nothing to. */
+/* Bytes that numbers of 4 are sent as, over those. */
+double dl_dtype_frac(dl_dtype dtype);
+
 static inline dl_sharded dl_gpus_sharded(const dl_gpus *gpus)
 {
     return gpus->config.collective && gpus->config.workers > 1 ? gpus->config.options->sharded

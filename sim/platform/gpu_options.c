@@ -14,6 +14,7 @@ const char *const dl_tensors_names[] = {"split", "round_robin", "least_loaded", 
 const char *const dl_fetch_names[] = {"summed", "after", "layers", "next_step", "pushed", NULL};
 const char *const dl_order_names[] = {"ready", "forward", "together", NULL};
 const char *const dl_copies_names[] = {"connection", "gpu", NULL};
+const char *const dl_dtype_names[] = {"auto", "fp32", "bf16", NULL};
 
 void dl_gpu_options_free(dl_gpu_options *options)
 {
@@ -261,6 +262,11 @@ void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int wo
 
 /* --- memory and price ----------------------------------------------------------------------- */
 
+double dl_dtype_frac(dl_dtype dtype)
+{
+    return dtype == DL_DTYPE_BF16 ? 0.5 : 1;
+}
+
 /* Of the largest bucket of the parameters' bytes. */
 static double largest_bucket(const dl_costs *costs, const dl_gpu_options *options)
 {
@@ -280,11 +286,20 @@ double dl_gpu_own_bytes(const dl_costs *costs, double batch, const dl_gpu_option
     if (costs->parameter_bytes < 0 || costs->state_bytes < 0) return (double)NAN;
     const dl_sharded sharded = workers > 1 ? options->sharded : DL_SHARDED_NONE;
     const double all = (double)costs->parameter_bytes, bucket = largest_bucket(costs, options);
+    const double sent = dl_dtype_frac(options->param_dtype);
+    const double summed = dl_dtype_frac(options->reduce_dtype);
+    const double part = all / workers, whole = sent < 1 ? part + sent * all : all;
     /* Gradients are as many as parameters. */
     double parameters = all, gradients = all, state = (double)costs->state_bytes;
-    if (sharded >= DL_SHARDED_OPTIMIZER) state /= workers;
-    if (sharded >= DL_SHARDED_GRADIENTS) gradients = fmin(all, all / workers + bucket);
-    if (sharded >= DL_SHARDED_PARAMETERS) parameters = fmin(all, all / workers + 2 * bucket);
+    if (sharded >= DL_SHARDED_OPTIMIZER) {
+        state /= workers;
+        parameters = whole;
+        gradients = summed * all;
+    }
+    if (sharded >= DL_SHARDED_GRADIENTS) gradients = fmin(gradients, part + summed * bucket);
+    if (sharded >= DL_SHARDED_PARAMETERS)
+        parameters =
+            options->keeps_parameters ? part + sent * all : fmin(whole, part + sent * 2 * bucket);
     return parameters + gradients + state +
            dl_value_or_nan(&costs->gpu_memory.activation_bytes_per_sample) * batch +
            dl_value_or_nan(&costs->gpu_memory.workspace_bytes);

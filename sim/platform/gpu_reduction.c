@@ -89,17 +89,32 @@ static void note_sent(dl_gpus *gpus, const dl_collective *collective)
 }
 
 /* Of the collectives from first to before end. */
-static void end_round(dl_gpus *gpus, int first, int end)
+static void end_collectives(dl_gpus *gpus, int first, int end)
 {
     dl_reduction *r = &gpus->reduction;
     for (int i = first; i < end; i++) {
         r->ready[i] = 0;
         note_sent(gpus, &r->collectives[r->collective[i]]);
     }
-    r->rounds++;
     r->gathered = 0;
-    r->ended_ns = gpus->config.engine->now_ns;
     gpus->moved_bytes += first == 0 ? r->moved_bytes : r->gathered_bytes;
+}
+
+static void end_pass(dl_gpus *gpus)
+{
+    end_collectives(gpus, 0, gpus->reduction.count);
+    gpus->reduction.passes++;
+    for (int w = 0; w < gpus->config.workers; w++)
+        dl_gpus_parameters_came(gpus, w);
+}
+
+static void end_round(dl_gpus *gpus, int first, int end)
+{
+    dl_reduction *r = &gpus->reduction;
+    end_collectives(gpus, first, end);
+    r->rounds++;
+    r->passes = 0;
+    r->ended_ns = gpus->config.engine->now_ns;
     const int joined = r->joined;
     r->joined = 0;
     for (int w = 0; w < gpus->config.workers && joined > 0; w++) {
@@ -113,13 +128,28 @@ static void end_round(dl_gpus *gpus, int first, int end)
 
 /* With sharded parameters they are those of PyTorch's FSDP: the gathers of the forward
  * pass, then, as the next layers' parameters are asked for before the gradients of a layer are
- * there, gather 0, gather 1, sum 0, gather 2, sum 1, ..., sum B - 1. */
+ * there, gather 0, gather 1, sum 0, gather 2, sum 1, ..., sum B - 1; or, where parameters are kept,
+ * the sums alone. */
+
+/* Whether all parameters are gathered at once, after the update. */
+static bool gathers_after(const dl_gpus *gpus)
+{
+    const dl_sharded sharded = dl_gpus_sharded(gpus);
+    return sharded == DL_SHARDED_OPTIMIZER || sharded == DL_SHARDED_GRADIENTS;
+}
+
+/* Uses of a bucket that wait for its gather. */
+static int gathers_of_bucket(const dl_gpus *gpus)
+{
+    return gpus->config.options->keeps_parameters ? 1 : 2;
+}
 
 /* The place of a bucket's sum. */
 static int place_of_sum(const dl_gpus *gpus, int bucket)
 {
     const int buckets = gpus->reduction.buckets;
     if (dl_gpus_sharded(gpus) != DL_SHARDED_PARAMETERS) return bucket;
+    if (gathers_of_bucket(gpus) == 1) return buckets + bucket;
     return buckets + (bucket < buckets - 1 ? 2 * bucket + 2 : 2 * buckets - 1);
 }
 
@@ -137,7 +167,9 @@ static bool is_sum(const dl_gpus *gpus, int place)
     case DL_SHARDED_NONE: break;
     case DL_SHARDED_OPTIMIZER:
     case DL_SHARDED_GRADIENTS: return place < buckets;
-    case DL_SHARDED_PARAMETERS: return back == 2 * buckets - 1 || (back > 1 && back % 2 == 0);
+    case DL_SHARDED_PARAMETERS:
+        if (gathers_of_bucket(gpus) == 1) return back >= 0;
+        return back == 2 * buckets - 1 || (back > 1 && back % 2 == 0);
     }
     return true;
 }
@@ -146,14 +178,15 @@ static bool is_sum(const dl_gpus *gpus, int place)
 void dl_reduction_uses(dl_gpus *gpus, int use)
 {
     dl_reduction *r = &gpus->reduction;
-    if (use + 1 == 2 * r->buckets) return;
+    if (use + 1 >= gathers_of_bucket(gpus) * r->buckets) return;
     r->ready[place_of_gather(gpus, use + 1)]++;
     try_next(gpus);
 }
 
 bool dl_reduction_has(const dl_gpus *gpus, int use)
 {
-    return gpus->reduction.gathered > use;
+    const int gathers = gathers_of_bucket(gpus) * gpus->reduction.buckets;
+    return use >= gathers || gpus->reduction.gathered > use;
 }
 
 static void on_collective_done(void *user, int unused)
@@ -162,12 +195,16 @@ static void on_collective_done(void *user, int unused)
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
     const int place = r->next;
-    const bool gathers_after = r->count == r->buckets + 1;
+    const bool in_two = gathers_after(gpus);
     r->running = false;
     r->next = (place + 1) % r->count;
     dl_gpus_change_speed(gpus);
-    if (r->next == 0 || (gathers_after && r->next == r->buckets)) {
-        end_round(gpus, gathers_after && r->next == 0 ? r->buckets : 0, place + 1);
+    if (r->next == 0 && r->passes + 1 < gpus->config.passes) {
+        end_pass(gpus);
+        return;
+    }
+    if (r->next == 0 || (in_two && r->next == r->buckets)) {
+        end_round(gpus, in_two && r->next == 0 ? r->buckets : 0, place + 1);
         return;
     }
     try_next(gpus);
@@ -322,7 +359,9 @@ static dl_status init_one(dl_gpus *gpus, dl_collective *collective, bool sums, d
 {
     const dl_gpu_options *options = gpus->config.options;
     const bool gathers = options->compression.kind == DL_COMPRESS_TOPK;
-    const double message = dl_compress_bytes(&options->compression, bytes);
+    const dl_dtype dtype = sums ? options->reduce_dtype : options->param_dtype;
+    const double sent = dl_gpus_sharded(gpus) != DL_SHARDED_NONE ? dl_dtype_frac(dtype) : 1;
+    const double message = dl_compress_bytes(&options->compression, sent * bytes);
     const dl_collective_kind kind = !sums || gathers                           ? DL_ALLGATHER
                                     : dl_gpus_sharded(gpus) != DL_SHARDED_NONE ? DL_REDUCE_SCATTER
                                                                                : DL_ALLREDUCE;
@@ -438,6 +477,20 @@ static double end_of_bucket(const dl_gpus *gpus, int bucket)
     return bucket == gpus->reduction.buckets - 1 ? all : (bucket + 1) * each;
 }
 
+/* Exactly alike where buckets are. */
+static double bytes_of_bucket(const dl_gpus *gpus, int bucket)
+{
+    const dl_workload *w = gpus->config.workload;
+    const double each = (double)gpus->config.options->bucket_bytes;
+    if (has_own_buckets(gpus)) {
+        const double before = bucket > 0 ? w->gradients[bucket - 1].bytes : 0;
+        return gpus->config.content_bytes * (w->gradients[bucket].bytes - before) /
+               w->gradients[w->gradient_count - 1].bytes;
+    }
+    if (bucket < gpus->reduction.buckets - 1) return each;
+    return gpus->config.content_bytes - bucket * each;
+}
+
 static dl_status count_buckets(dl_gpus *gpus, dl_error *err)
 {
     const double all = gpus->config.content_bytes;
@@ -480,7 +533,7 @@ static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kin
     r->collective[place] = i;
     if (!r->collectives[i].measured) r->transfers += r->collectives[i].plan.transfer_count;
     const double moved_bytes = dl_collective_sent_bytes(&r->collectives[i]);
-    if (place == r->buckets && r->count == r->buckets + 1) {
+    if (place == r->buckets && gathers_after(gpus)) {
         r->gathered_bytes += moved_bytes;
     } else {
         r->moved_bytes += moved_bytes;
@@ -496,7 +549,7 @@ static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, one_kind *k
         add_collective(gpus, place_of_sum(gpus, bucket), (one_kind){bytes, true}, kinds, err);
     if (dl_gpus_sharded(gpus) != DL_SHARDED_PARAMETERS) return status;
     const int uses[] = {buckets - 1 - bucket, buckets + bucket};
-    for (int i = 0; i < 2 && status == DL_OK; i++) {
+    for (int i = 0; i < gathers_of_bucket(gpus) && status == DL_OK; i++) {
         status = add_collective(gpus, place_of_gather(gpus, uses[i]), (one_kind){bytes, false},
                                 kinds, err);
     }
@@ -565,9 +618,10 @@ static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
     if (status != DL_OK) return status;
     const size_t buckets = (size_t)r->buckets;
     const dl_sharded sharded = dl_gpus_sharded(gpus);
-    const size_t count = sharded == DL_SHARDED_NONE         ? buckets
-                         : sharded == DL_SHARDED_PARAMETERS ? 3 * buckets
-                                                            : buckets + 1;
+    const size_t count = sharded == DL_SHARDED_NONE ? buckets
+                         : sharded == DL_SHARDED_PARAMETERS
+                             ? (size_t)(1 + gathers_of_bucket(gpus)) * buckets
+                             : buckets + 1;
     r->count = (int)count;
     const size_t different = has_own_buckets(gpus) || count < 6 ? count : 6;
     r->places = dl_calloc((size_t)gpus->config.workers, sizeof *r->places, "ranks");
@@ -579,26 +633,23 @@ static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
     r->ready = dl_calloc(count, sizeof *r->ready, "buckets");
     one_kind *kinds = dl_calloc(different, sizeof *kinds, "buckets");
     const double all = gpus->config.content_bytes;
-    const double each = (double)gpus->config.options->bucket_bytes;
-    double before = 0, share_before = 0;
+    double share_before = 0;
     for (int b = 0; b < r->buckets && status == DL_OK; b++) {
         const double end = end_of_bucket(gpus, b);
-        const bool is_full = !has_own_buckets(gpus) && b < r->buckets - 1;
-        const double bytes = is_full ? each : end - before;
+        const double bytes = bytes_of_bucket(gpus, b);
         const double share = ready_share(gpus, end);
         r->share[b] = share - share_before;
         r->bytes_share[b] = all > 0 ? bytes / all : 1.0 / r->buckets;
         if (gpus->config.collective) status = add_bucket(gpus, b, bytes, kinds, err);
-        before = end;
         share_before = share;
     }
     r->share[buckets] = fmax(0, 1 - share_before);
-    if (status == DL_OK && r->count == r->buckets + 1)
+    if (status == DL_OK && gathers_after(gpus))
         status = add_collective(gpus, r->buckets, (one_kind){all, false}, kinds, err);
     free(kinds);
     if (status != DL_OK) return status;
     return dl_collective_check_run(gpus->config.options->fidelity, r->transfers,
-                                   gpus->config.exchanges, err);
+                                   gpus->config.exchanges * gpus->config.passes, err);
 }
 
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)

@@ -384,15 +384,11 @@ static void set_value(const dl_advice *advice, size_t *at, size_t axis, const ch
     at[axis] = found >= 0 ? (size_t)found : 0;
 }
 
-/* Parameters are sharded with overlap and without accumulated gradients only. */
+/* Parameters are sharded with overlap only. */
 static void allow_sharded(const dl_advice *advice, size_t *at)
 {
-    if (strcmp(value_at(advice, at, SHARDED), "parameters") != 0) return;
-    if (strcmp(value_at(advice, at, ACCUMULATE), "1") != 0) {
-        set_value(advice, at, SHARDED, "gradients");
-    } else {
+    if (strcmp(value_at(advice, at, SHARDED), "parameters") == 0)
         set_value(advice, at, OVERLAP, "yes");
-    }
 }
 
 /* Makes one of all points that are the same: settings that mean nothing in it have no value. */

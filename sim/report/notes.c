@@ -281,14 +281,17 @@ static void add_shares(note_list *list, const dl_variant *variant)
 }
 
 /* What is exchanged does not follow from the arithmetic. */
-static void add_arithmetic(note_list *list, dl_arithmetic arithmetic)
+static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded)
 {
     if (arithmetic < DL_FP16) return;
     add(list, dl_format("arithmetic %s is PyTorch's autocast%s: parameters, gradients and the "
-                        "optimizer's state stay fp32, and so is what is exchanged ([exchange] "
-                        "compress = fp16: half of the bytes)",
+                        "optimizer's state stay fp32%s",
                         dl_arithmetic_names[arithmetic],
-                        arithmetic == DL_FP8 ? " with Transformer Engine's linear layers" : ""));
+                        arithmetic == DL_FP8 ? " with Transformer Engine's linear layers" : "",
+                        sharded == DL_SHARDED_NONE
+                            ? ", and so is what is exchanged ([exchange] compress = fp16: half of "
+                              "the bytes)"
+                            : "; what is exchanged has [exchange] param_dtype and reduce_dtype"));
 }
 
 static void add_estimate(note_list *list, const dl_variant *variant)
@@ -316,7 +319,7 @@ static void add_estimate(note_list *list, const dl_variant *variant)
                         "operation, as in plain PyTorch: fused=yes if compiled or fused"
                       : ""));
     free(interval);
-    add_arithmetic(list, arithmetic);
+    add_arithmetic(list, arithmetic, scenario->gpu->sharded);
     dl_architecture_free(&network);
 }
 

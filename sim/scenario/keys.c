@@ -29,6 +29,7 @@
 #define EITHER(names) .type = DL_KEY_FLAG, .choices = names
 
 static const char *const slows[] = {"transfers", "exchange", NULL};
+static const char *const reshards[] = {"yes", "no", NULL};
 static const char *const bucket_kinds[] = {"copies", "views", NULL};
 static const char *const sums[] = {"at_once", "on_arrival", NULL};
 static const char *const stagings[] = {"beside", "alone", NULL};
@@ -173,7 +174,19 @@ static const dl_key rows[] = {
              "of it: the optimizer's state (ZeRO stage 1; gradients are reduce-scattered, each "
              "updates its part, parameters are gathered), gradients too (stage 2), parameters too "
              "(stage 3, FSDP: those of a bucket are gathered before its forward and its backward "
-             "pass; overlap is then the default)"},
+             "pass; overlap is then the default; accumulated micro-batches each exchange)"},
+    {"exchange", "reshard_after_forward", EITHER(reshards), .fallback = "yes",
+     GPU(keeps_parameters), .sweep = ',', .only = "sharded = parameters",
+     .help = "no: parameters are gathered before the forward pass only, and stay whole until the "
+             "backward pass has ended (SHARD_GRAD_OP); yes: FULL_SHARD"},
+    {"exchange", "param_dtype", CHOICE(dl_dtype_names), .fallback = "auto", GPU(param_dtype),
+     .sweep = ',', .only = "sharded = optimizer, gradients, parameters",
+     .help = "what gathers send; whole parameters are then kept as that. auto: bf16 for a network "
+             "([workload] model) in fp16, bf16 or fp8, else fp32"},
+    {"exchange", "reduce_dtype", CHOICE(dl_dtype_names), .fallback = "auto", GPU(reduce_dtype),
+     .sweep = ',', .only = "sharded = optimizer, gradients, parameters",
+     .help = "what reduce-scatters send. auto: as param_dtype with sharded = parameters (FSDP's "
+             "MixedPrecision), else fp32"},
     {"exchange", "collectives", EITHER(reducers), .fallback = "gpus", GPU(on_hosts), .sweep = ',',
      .help = "who reduces; hosts (gloo, torchft): GPUs copy to host memory, the hosts reduce in a "
              "ring, GPUs copy back; one worker on each node, not with overlap"},

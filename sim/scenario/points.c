@@ -458,8 +458,6 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE ||
         point->option[DL_SYNC_LAG] > 0)
         return "not with collectives = hosts, compress, [sync] lag";
-    if (is_parameters && point->option[DL_SYNC_ACCUMULATE] > 1)
-        return "parameters: not with [sync] accumulate";
     if (is_parameters && !gpu->overlap && scenario->given[overlap - dl_scenario_keys.rows])
         return "parameters: not with overlap = no, as they are gathered beside the passes";
     return NULL;

@@ -444,9 +444,62 @@ static void without_overlap(dl_scenario *scenario, dl_gpu_options *gpu)
     gpu->overlap = false;
 }
 
+static void gather_in_fp32(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->param_dtype = DL_DTYPE_FP32;
+}
+
+static void sum_in_fp32(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->reduce_dtype = DL_DTYPE_FP32;
+}
+
+static void sum_in_bf16(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->reduce_dtype = DL_DTYPE_BF16;
+}
+
+/* What numbers are sent as where vectors are sharded. */
+static void take_dtypes(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    dl_gpu_options *gpu = scenario->gpu;
+    if (gpu == NULL || gpu->sharded == DL_SHARDED_NONE) return;
+    const bool in_half = scenario->model != NULL && dl_scenario_arithmetic(scenario) >= DL_FP16;
+    const bool gathers = gpu->param_dtype == DL_DTYPE_AUTO,
+               sums = gpu->reduce_dtype == DL_DTYPE_AUTO;
+    if (gathers) gpu->param_dtype = in_half ? DL_DTYPE_BF16 : DL_DTYPE_FP32;
+    const bool as_gathers = gpu->sharded == DL_SHARDED_PARAMETERS;
+    if (sums) gpu->reduce_dtype = as_gathers ? gpu->param_dtype : DL_DTYPE_FP32;
+    if (gathers && in_half) {
+        dl_assumption *a = dl_setting_assume(
+            dl_keys_find(&dl_scenario_keys, "exchange", "param_dtype"), "bf16",
+            "FSDP's MixedPrecision and DeepSpeed gather parameters as their passes use them",
+            "what type FSDP or DeepSpeed gathers", &variant->assumed);
+        strcpy(a->other, "fp32");
+        a->matters = exchanges_gradients;
+        a->change = gather_in_fp32;
+    }
+    if (sums && in_half) {
+        const bool halved = gpu->reduce_dtype == DL_DTYPE_BF16;
+        dl_assumption *a = dl_setting_assume(
+            dl_keys_find(&dl_scenario_keys, "exchange", "reduce_dtype"), halved ? "bf16" : "fp32",
+            halved ? "FSDP's MixedPrecision reduces in param_dtype where reduce_dtype is not given"
+                   : "Megatron and nanotron reduce gradients in fp32",
+            "what type gradients are reduced in", &variant->assumed);
+        strcpy(a->other, halved ? "fp32" : "bf16");
+        a->matters = exchanges_gradients;
+        a->change = halved ? sum_in_fp32 : sum_in_bf16;
+    }
+}
+
 /* Settings that the scenario leaves open. */
 static void assume_settings(dl_variant *variant)
 {
+    take_dtypes(variant);
     if (dl_variant_assumes_overlap(variant)) {
         dl_assumption *overlap = dl_setting_assume(
             dl_keys_find(&dl_scenario_keys, "exchange", "overlap"), "yes",

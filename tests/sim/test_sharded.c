@@ -11,16 +11,24 @@
 static dl_run_result run(double parameters, double bucket, const char *sharded, int workers,
                          const char *more)
 {
-    char costs[1024], rest[512];
-    snprintf(costs, sizeof costs,
+    char text[1024], path[64];
+    snprintf(text, sizeof text,
              "[costs]\nschema = 1\nparameter_bytes = %.0f\n" FIXTURE_PASSES FIXTURE_UPDATE
              "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH,
              parameters);
-    snprintf(rest, sizeof rest,
-             "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\nbucket_bytes = %.0f\n"
-             "sharded = %s\n%s",
-             bucket, sharded, more);
-    return fixture_run_gpus(costs, "", workers, 20, rest);
+    snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(text);
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = 20\n[machine]\nfile = %s\nworkers = %d\n[workload]\ncosts = c.ini\n"
+        "batch_per_worker = 6\n[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
+        "bucket_bytes = %.0f\nsharded = %s\n%s",
+        path, workers, bucket, sharded, more);
+    unlink(path);
+    dl_run_result result = fixture_run(&costs, &scenario);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return result;
 }
 
 static double step_ns(double parameters, double bucket, const char *sharded, const char *more)
@@ -99,18 +107,21 @@ static void sum(sharded_step *s, int bucket)
     s->stream_ns = fmax(s->stream_ns, s->ended_ns[s->buckets + bucket]) + half_ns(s->bytes[bucket]);
 }
 
-static double sharded_step_ns(double all, double bucket)
+/* Of `passes` one after another; `kept`: gathered for the forward pass only. */
+static double sharded_step_ns(double all, double bucket, bool kept, int passes)
 {
     sharded_step s = {.all = all};
     for (double done = 0; done < all; done += bucket)
         s.bytes[s.buckets++] = fmin(bucket, all - done);
+    const int gathers = (kept ? 1 : 2) * s.buckets;
     gather(&s, 0);
     for (int use = 0; use < 2 * s.buckets; use++) {
+        if (use >= gathers) s.gathered_ns[use] = 0;
         compute(&s, use);
-        if (use + 1 < 2 * s.buckets) gather(&s, use + 1);
+        if (use + 1 < gathers) gather(&s, use + 1);
         if (use >= s.buckets) sum(&s, use - s.buckets);
     }
-    return s.stream_ns + UPDATE_NS / 2;
+    return passes * s.stream_ns + UPDATE_NS / 2;
 }
 
 static void parameters_are_gathered_for_both_passes(void **state)
@@ -122,8 +133,26 @@ static void parameters_are_gathered_for_both_passes(void **state)
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
             const double bucket = floor(parameters[p] / parts[k]);
             assert_near(step_ns(parameters[p], bucket, "parameters", "overlap = yes\n"),
-                        sharded_step_ns(parameters[p], bucket), 1e-4);
+                        sharded_step_ns(parameters[p], bucket, false, 1), 1e-4);
+            assert_near(step_ns(parameters[p], bucket, "parameters",
+                                "overlap = yes\nreshard_after_forward = no\n"),
+                        sharded_step_ns(parameters[p], bucket, true, 1), 1e-4);
         }
+    }
+}
+
+/* Three micro-batches gather and sum, one after another; one update. */
+static void micro_batches_exchange_each(void **state)
+{
+    (void)state;
+    static const double parts[] = {1, 3.7, 10};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        const double bucket = floor(8e6 / parts[k]);
+        assert_near(step_ns(8e6, bucket, "parameters", "overlap = yes\n[sync]\naccumulate = 3\n"),
+                    sharded_step_ns(8e6, bucket, false, 3), 1e-4);
+        assert_near(step_ns(8e6, bucket, "parameters",
+                            "overlap = yes\nreshard_after_forward = no\n[sync]\naccumulate = 3\n"),
+                    sharded_step_ns(8e6, bucket, true, 3), 1e-4);
     }
 }
 
@@ -141,11 +170,25 @@ static void bytes_are_those_of_the_collectives(void **state)
 {
     (void)state;
     static const struct {
-        const char *sharded;
+        const char *sharded, *more;
         double vectors;
-    } cases[] = {{"none", 2}, {"optimizer", 2}, {"gradients", 2}, {"parameters", 3}};
+    } cases[] = {
+        {"none", "", 2},
+        {"optimizer", "", 2},
+        {"gradients", "", 2},
+        {"parameters", "", 3},
+        {"parameters", "reshard_after_forward = no\n", 2},
+        {"optimizer", "param_dtype = bf16\n", 1.5},
+        {"gradients", "reduce_dtype = bf16\n", 1.5},
+        {"parameters", "param_dtype = bf16\nreduce_dtype = bf16\n", 1.5},
+        {"parameters", "param_dtype = bf16\nreduce_dtype = fp32\n", 2},
+        {"parameters", "[sync]\naccumulate = 2\n", 6},
+        {"optimizer", "[sync]\naccumulate = 2\n", 2},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_run_result r = run(4e6, 1e6, cases[i].sharded, 4, "overlap = yes\n");
+        char more[200];
+        snprintf(more, sizeof more, "overlap = yes\n%s", cases[i].more);
+        dl_run_result r = run(4e6, 1e6, cases[i].sharded, 4, more);
         assert_near(r.usage.traffic_bytes, 20 * cases[i].vectors * 3 * 4e6, 1e-9);
         dl_run_result_free(&r);
     }
@@ -173,10 +216,20 @@ static void memory_is_divided(void **state)
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 160000\n"
                       "[gpu_memory]\nactivation_bytes_per_sample = 2000\nworkspace_bytes = 1000\n");
+    /* As bf16, 40 kB are whole beside parts of 20 kB, of buckets 10 kB and 5 kB of gradients. */
+    static const double halved[] = {320e3, 60e3 + 40e3 + 40e3, 60e3 + 25e3 + 40e3,
+                                    30e3 + 25e3 + 40e3};
     for (int s = DL_SHARDED_NONE; s <= DL_SHARDED_PARAMETERS; s++) {
         dl_gpu_options options = {.sharded = (dl_sharded)s, .bucket_bytes = 10000};
         assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4), expected[s] + 17e3, 1e-12);
         assert_near(dl_gpu_own_bytes(&costs, 8, &options, 1), expected[0] + 17e3, 1e-12);
+        options.param_dtype = options.reduce_dtype = DL_DTYPE_BF16;
+        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4), halved[s] + 17e3, 1e-12);
+        options.param_dtype = options.reduce_dtype = DL_DTYPE_FP32;
+        options.keeps_parameters = true; /* and each its part */
+        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4),
+                    expected[s] + (s == DL_SHARDED_PARAMETERS ? 60e3 : 0) + 17e3, 1e-12);
+        options.keeps_parameters = false;
         options.bucket_bytes = 0; /* all at once: gradients and parameters are there whole */
         assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4),
                     160e3 + (s == DL_SHARDED_NONE ? 160e3 : 40e3) + 17e3, 1e-12);
@@ -194,8 +247,10 @@ static void what_cannot_be_sharded_is_refused(void **state)
         {"[sync]\nmode = allreduce\nlag = 1\n[exchange]\nsharded = optimizer\n", "not with"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\ncompress = fp16\n",
          "not with"},
-        {"[sync]\nmode = allreduce\naccumulate = 2\n[exchange]\nsharded = parameters\n",
-         "not with [sync] accumulate"},
+        {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\nreshard_after_forward = no\n",
+         "sharded = parameters"},
+        {"[sync]\nmode = allreduce\n[exchange]\nparam_dtype = bf16\n",
+         "sharded = optimizer, gradients, parameters"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = parameters\noverlap = no\n",
          "not with overlap = no"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = parameter\n",
@@ -224,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizers_gather_after_the_update),
         cmocka_unit_test(parameters_are_gathered_for_both_passes),
+        cmocka_unit_test(micro_batches_exchange_each),
         cmocka_unit_test(all_wait_for_the_slowest),
         cmocka_unit_test(bytes_are_those_of_the_collectives),
         cmocka_unit_test(one_worker_is_not_sharded),

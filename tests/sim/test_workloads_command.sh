@@ -44,6 +44,19 @@ done
 awk -v a="$(rate bf16.csv)" -v b="$(rate fp8.csv)" 'BEGIN { exit !(b > 1.1 * a && b < 2 * a) }' ||
     fail "bf16: $(rate bf16.csv), fp8: $(rate fp8.csv)"
 
+# What sharded vectors are sent as.
+shards=(--workload gpt2 --machine 4xh100 --workers 4 --batch-per-worker 2 --steps 5)
+expect 0 "assumed [exchange] param_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=optimizer
+expect 0 "assumed [exchange] reduce_dtype = fp32 (bf16: samples/s +" "${shards[@]}" --set exchange.sharded=optimizer
+expect 0 "assumed [exchange] reduce_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=parameters
+"$tested" "${shards[@]}" --arithmetic tf32 --set exchange.sharded=parameters 2>&1 | grep -q "dtype" &&
+    fail "a type is assumed in tf32"
+expect 0 "1 points" "${shards[@]}" --set exchange.sharded=parameters -o kept.csv
+expect 0 "1 points" "${shards[@]}" --set exchange.sharded=parameters --set exchange.param_dtype=fp32 \
+    --set exchange.reduce_dtype=fp32 -o whole.csv
+awk -v a="$(rate kept.csv)" -v b="$(rate whole.csv)" 'BEGIN { exit !(a > b) }' ||
+    fail "bf16 $(rate kept.csv), fp32 $(rate whole.csv)"
+
 # Saved costs give the same results.
 expect 0 "" "${run[@]}" --workers 4 -o estimated.csv --save-costs resnet50.ini --save scenario.ini
 expect 0 "" --costs resnet50.ini "${run[@]:4}" --workers 4 -o saved.csv
