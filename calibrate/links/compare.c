@@ -106,8 +106,9 @@ static char *find_assumed(dl_machine *machine, const probe *p, double time_ns)
 
 /* --- what would explain a time ---------------------------------------------------------------- */
 
-static bool without_nvlink(dl_machine *m)
+static bool without_nvlink(dl_machine *m, double rate)
 {
+    (void)rate;
     bool changed = false;
     for (int k = 0; k < m->kind_count; k++) {
         changed |= m->kinds[k].nvlink_count > 0 || m->kinds[k].nvswitch_link >= 0;
@@ -118,9 +119,10 @@ static bool without_nvlink(dl_machine *m)
     return changed;
 }
 
-static bool without_peer(dl_machine *m)
+static bool without_peer(dl_machine *m, double rate)
 {
-    bool changed = without_nvlink(m);
+    (void)rate;
+    bool changed = without_nvlink(m, rate);
     for (int k = 0; k < m->kind_count; k++) {
         changed |= m->kinds[k].peer != DL_PEER_NONE;
         m->kinds[k].peer = DL_PEER_NONE;
@@ -128,8 +130,9 @@ static bool without_peer(dl_machine *m)
     return changed;
 }
 
-static bool without_sums(dl_machine *m)
+static bool without_sums(dl_machine *m, double rate)
 {
+    (void)rate;
     bool changed = false;
     for (int k = 0; k < m->kind_count; k++) {
         changed |= m->kinds[k].nvswitch_sum_frac.known;
@@ -138,8 +141,9 @@ static bool without_sums(dl_machine *m)
     return changed;
 }
 
-static bool without_gpudirect(dl_machine *m)
+static bool without_gpudirect(dl_machine *m, double rate)
 {
+    (void)rate;
     bool changed = false;
     for (int k = 0; k < m->kind_count; k++) {
         changed |= m->kinds[k].gpudirect;
@@ -148,8 +152,9 @@ static bool without_gpudirect(dl_machine *m)
     return changed;
 }
 
-static bool with_one_nic(dl_machine *m)
+static bool with_one_nic(dl_machine *m, double rate)
 {
+    (void)rate;
     bool changed = false;
     for (int k = 0; k < m->kind_count; k++) {
         changed |= m->kinds[k].nic_count > 1;
@@ -164,8 +169,9 @@ static void slow_down(dl_link_class *class, double factor)
     class->duplex_bytes_per_s.value /= factor;
 }
 
-static bool with_narrow_slots(dl_machine *m)
+static bool with_narrow_slots(dl_machine *m, double rate)
 {
+    (void)rate;
     bool *slots = dl_calloc((size_t)m->class_count, sizeof *slots, "links");
     for (int k = 0; k < m->kind_count; k++)
         for (int g = 0; g < m->kinds[k].gpu_count; g++)
@@ -189,44 +195,80 @@ static bool slow_ports(dl_machine *m, double factor)
     return changed;
 }
 
-static bool with_half_ports(dl_machine *m)
+static bool with_half_ports(dl_machine *m, double rate)
 {
+    (void)rate;
     return slow_ports(m, 2);
 }
 
-static bool with_tenth_ports(dl_machine *m)
+static bool with_tenth_ports(dl_machine *m, double rate)
 {
+    (void)rate;
     return slow_ports(m, 10);
 }
 
-static const struct change {
-    bool (*apply)(dl_machine *m); /* false: it changes nothing */
+/* What a GPU sends and receives together through host memory. */
+static bool with_shared_memory(dl_machine *m, double rate)
+{
+    for (int k = 0; k < m->kind_count; k++)
+        m->kinds[k].shm_bytes_per_s = (dl_quantity){.known = true, .value = rate};
+    return true;
+}
+
+typedef struct change {
+    bool (*apply)(dl_machine *m, double rate); /* false: it changes nothing */
     const char *text;
     bool between_nodes; /* matters there only */
-} changes[] = {
-    {without_sums, "sums by the NVSwitch are off (NVLS)", false},
-    {without_nvlink, "NVLink is not used", false},
+    double rate;        /* NaN: it has none */
+} change;
+
+static const change changes[] = {
+    {without_sums, "sums by the NVSwitch are off (NVLS)", false, (double)NAN},
+    {without_nvlink, "NVLink is not used", false, (double)NAN},
     {without_peer,
      "copies between GPUs go through host memory (no peer access: ACS, "
      "NCCL_P2P_DISABLE)",
-     false},
-    {with_narrow_slots, "the GPUs' PCIe links run at half their rate (slots, generation)", false},
-    {without_gpudirect, "NICs copy through host memory (no GPUDirect)", true},
-    {with_one_nic, "one NIC of each node is used", true},
-    {with_half_ports, "the nodes' ports run at half their rate", true},
-    {with_tenth_ports, "the nodes' ports run at a tenth of their rate (another interface)", true},
+     false, (double)NAN},
+    {with_narrow_slots, "the GPUs' PCIe links run at half their rate (slots, generation)", false,
+     (double)NAN},
+    {without_gpudirect, "NICs copy through host memory (no GPUDirect)", true, (double)NAN},
+    {with_one_nic, "one NIC of each node is used", true, (double)NAN},
+    {with_half_ports, "the nodes' ports run at half their rate", true, (double)NAN},
+    {with_tenth_ports, "the nodes' ports run at a tenth of their rate (another interface)", true,
+     (double)NAN},
 };
 
 #define SAME_FRAC 0.01
 
+#define SHARED_TEXT "both directions through host memory share"
+#define LEAST_SHARED 1e8 /* bytes a second */
+#define MOST_SHARED 1e12
+
 /* --- a comparison in the making --------------------------------------------------------------- */
+
+/* A part with a verdict, and what it was of. */
+typedef struct judged {
+    size_t item; /* of the comparisons */
+    int part;
+    probe probe;
+    dl_collective_config config; /* of the probe, with ranks of its own */
+    double machine_ns;
+    bool leaves_node;
+} judged;
 
 typedef struct state {
     dl_link_comparisons *to;
     const char *machine_name;
     dl_machine machine;
     dl_links links;
+    judged *judged; /* [judged_count] */
+    size_t judged_count;
 } state;
+
+static dl_link_part *part_of(const state *s, const judged *of)
+{
+    return &s->to->items[of->item].parts[of->part];
+}
 
 static dl_status open_machine(state *s, dl_error *err)
 {
@@ -255,13 +297,13 @@ static bool grow(state *s, int nodes, dl_error *err)
 }
 
 /* The time of the probe on the machine with a change; NaN: it changes nothing. */
-static double changed_ns(const state *s, const struct change *change, const probe *p)
+static double changed_ns(const state *s, const change *what, const probe *p)
 {
     dl_machine machine = {0};
     double time_ns = (double)NAN;
     if (dl_machine_open(&machine, s->machine_name, NULL) != DL_OK) return time_ns;
     machine.nodes = s->machine.nodes;
-    if (change->apply(&machine)) {
+    if (what->apply(&machine, what->rate)) {
         dl_links links;
         dl_links_init(&links, &machine);
         time_ns = probe_ns(&links, p);
@@ -271,25 +313,135 @@ static double changed_ns(const state *s, const struct change *change, const prob
     return time_ns;
 }
 
-/* "NVLink is not used (then 1.04)", with semicolons: each change of the machine with which the part
- * would be within its bound, without those that change nothing more than the one before. */
-static char *find_reasons(const state *s, const dl_link_part *part, const probe *p,
-                          double machine_ns, bool leaves_node)
+/* --- what would explain the logs --------------------------------------------------------------- */
+
+/* The ratio with a change; NaN: it changes nothing. */
+static double changed_ratio(const state *s, const change *what, const judged *of)
 {
-    char *reasons = NULL;
-    double before = part->ratio;
-    for (size_t c = 0; c < DL_LENGTH(changes) && part->ratio < 1; c++) {
-        if (changes[c].between_nodes && !leaves_node) continue;
-        const double ratio = part->ratio * changed_ns(s, &changes[c], p) / machine_ns;
-        const bool fits = fabs(ratio - 1) <= part->bound && ratio > part->ratio * (1 + part->bound);
-        if (fits && !(fabs(ratio / before - 1) < SAME_FRAC)) {
-            char *reason = dl_format("%s (then %.2f)", changes[c].text, ratio);
-            dl_join(&reasons, "; ", reason);
-            free(reason);
+    if (what->between_nodes && !of->leaves_node) return (double)NAN;
+    return part_of(s, of)->ratio * changed_ns(s, what, &of->probe) / of->machine_ns;
+}
+
+static bool is_within(const dl_link_part *part, double ratio)
+{
+    return fabs(ratio - 1) <= part->bound;
+}
+
+/* What the GPUs would have to send and receive together for the part to be as measured; NaN: no rate
+ * of it gives that. Times fall with the rate. */
+static double rate_for(const state *s, const judged *of)
+{
+    double low = LEAST_SHARED, high = MOST_SHARED;
+    change what = {with_shared_memory, NULL, false, low};
+    if (!(changed_ratio(s, &what, of) > 1)) return (double)NAN;
+    what.rate = high;
+    if (!(changed_ratio(s, &what, of) < 1)) return (double)NAN;
+    while (high > low * (1 + SAME_FRAC / 10)) {
+        what.rate = sqrt(low * high);
+        if (changed_ratio(s, &what, of) > 1) {
+            low = what.rate;
+        } else {
+            high = what.rate;
         }
-        if (!isnan(ratio)) before = ratio;
     }
-    return reasons;
+    return sqrt(low * high);
+}
+
+/* Whether another part of this call speaks against the change: with it that is no more as expected,
+ * or further off. *all: with it all are as expected. */
+static bool is_refuted(const state *s, const change *what, const judged *of, bool *all)
+{
+    *all = true;
+    for (size_t i = 0; i < s->judged_count; i++) {
+        const judged *other = &s->judged[i];
+        const dl_link_part *part = part_of(s, other);
+        double ratio = changed_ratio(s, what, other);
+        if (isnan(ratio)) ratio = part->ratio;
+        if (is_within(part, ratio)) continue;
+        *all = false;
+        if (other == of) continue;
+        const bool was_expected = is_within(part, part->ratio);
+        if (was_expected || fabs(log(ratio)) > fabs(log(part->ratio)) * (1 + SAME_FRAC))
+            return true;
+    }
+    return false;
+}
+
+/* A change that would explain a part. */
+typedef struct reason {
+    char *text;
+    bool all; /* and all other parts of the call */
+} reason;
+
+/* Adds the change if with it the part is as expected, and it is no more than the one before, whose
+ * ratio is *before. */
+static void try_change(const state *s, const change *what, const judged *of, double *before,
+                       reason *reasons, size_t *count)
+{
+    const dl_link_part *part = part_of(s, of);
+    const double ratio = changed_ratio(s, what, of);
+    const bool fits =
+        is_within(part, ratio) && fabs(log(ratio)) + log1p(part->bound) < fabs(log(part->ratio));
+    bool all = false;
+    if (fits && !(fabs(ratio / *before - 1) < SAME_FRAC) && !is_refuted(s, what, of, &all)) {
+        char *text = isnan(what->rate)
+                         ? dl_strdup(what->text)
+                         : dl_format("%s %s/s", what->text, DL_BYTES_TEXT(what->rate));
+        reasons[(*count)++] = (reason){dl_format("%s (then %.2f)", text, ratio), all};
+        free(text);
+    }
+    if (!isnan(ratio)) *before = ratio;
+}
+
+/* "NVLink is not used (then 1.04)", with semicolons: each change of the machine with which the part
+ * would be within its bound, without those that change nothing more than the one before, and those
+ * that another part of the call refutes; where one explains all parts only such. */
+static char *find_reasons(const state *s, const judged *of)
+{
+    reason reasons[DL_LENGTH(changes) + 1];
+    size_t count = 0;
+    bool any = false;
+    char *text = NULL;
+    const double ratio = part_of(s, of)->ratio;
+    double before = ratio;
+    for (size_t c = 0; c < DL_LENGTH(changes) && ratio < 1; c++)
+        try_change(s, &changes[c], of, &before, reasons, &count);
+    const change shared = {with_shared_memory, SHARED_TEXT, false, rate_for(s, of)};
+    before = ratio;
+    if (!isnan(shared.rate)) try_change(s, &shared, of, &before, reasons, &count);
+    for (size_t i = 0; i < count; i++)
+        any |= reasons[i].all;
+    for (size_t i = 0; i < count; i++) {
+        if (reasons[i].all || !any) dl_join(&text, "; ", reasons[i].text);
+        free(reasons[i].text);
+    }
+    return text;
+}
+
+#define ALIKE_FRAC 0.1
+
+/* The rate that all parts have whose time rests on it. */
+static double shared_rate(const state *s)
+{
+    double low = INFINITY, high = 0;
+    for (size_t i = 0; i < s->judged_count; i++) {
+        const char *assumed = part_of(s, &s->judged[i])->assumed;
+        if (assumed == NULL || strstr(assumed, "[shm") == NULL) continue;
+        const double rate = rate_for(s, &s->judged[i]);
+        if (isnan(rate)) return (double)NAN;
+        low = fmin(low, rate);
+        high = fmax(high, rate);
+    }
+    return high > 0 && high <= low * (1 + ALIKE_FRAC) ? sqrt(low * high) : (double)NAN;
+}
+
+static void explain(state *s)
+{
+    s->to->shared_bytes_per_s = shared_rate(s);
+    for (size_t i = 0; i < s->judged_count; i++) {
+        dl_link_part *part = part_of(s, &s->judged[i]);
+        if (!is_within(part, part->ratio)) part->reasons = find_reasons(s, &s->judged[i]);
+    }
 }
 
 /* --- collectives ------------------------------------------------------------------------------ */
@@ -347,11 +499,13 @@ static bool has_device(const dl_machine *m, const char *device)
     return found;
 }
 
-/* The verdict on a part, whose time is that of the probe. Its median scatters by sqrt(pi / (2 n))
- * of what n times do (normal values, many of them); what starts differ by it has in full. */
-static void judge(state *s, dl_link_part *part, double known, const dl_link_result *result,
-                  const probe *p, bool leaves_node)
+/* The verdict on a part of the last comparison, whose time is that of the probe. Its median scatters
+ * by sqrt(pi / (2 n)) of what n times do (normal values, many of them); what starts differ by it has
+ * in full. */
+static void judge(state *s, int number, double known, const dl_link_result *result, const probe *p,
+                  bool leaves_node)
 {
+    dl_link_part *part = &s->to->items[s->to->count - 1].parts[number];
     const double machine_ns = probe_ns(&s->links, p);
     double error = 0;
     if (result != NULL) {
@@ -361,9 +515,15 @@ static void judge(state *s, dl_link_part *part, double known, const dl_link_resu
     part->assumed = find_assumed(&s->machine, p, machine_ns);
     if (part->assumed != NULL) known = fmax(known, KNOWN_ASSUMED);
     part->bound = hypot(known, 2 * error);
-    if (fabs(part->ratio - 1) > part->bound) {
-        part->reasons = find_reasons(s, part, p, machine_ns, leaves_node);
-    }
+    if (isnan(part->ratio)) return;
+    judged *of = &DL_APPEND(s->judged, s->judged_count, "verdicts");
+    *of = (judged){s->to->count - 1, number, *p, {0}, machine_ns, leaves_node};
+    if (p->config == NULL) return;
+    of->config = *p->config;
+    const size_t ranks = (size_t)p->config->rank_count;
+    dl_place *own = dl_calloc(ranks, sizeof *own, "ranks");
+    memcpy(own, p->config->ranks, ranks * sizeof *own);
+    of->config.ranks = own;
 }
 
 /* Of n ranks on some nodes the GPUs with the lowest numbers of each. */
@@ -482,7 +642,7 @@ static dl_status compare_collective(state *s, const dl_link_result *result, dl_e
         const size_t at = k == DL_LINK_SMALL ? part->first + part->count / 2 : c->count - 1;
         const probe p = {.config = &config, .bytes = c->sizes[at].point->bytes};
         find_ratios(c, part);
-        judge(s, part, known_error(config.kind, nodes, k), result, &p, nodes > 1);
+        judge(s, k, known_error(config.kind, nodes, k), result, &p, nodes > 1);
     }
     free(ranks);
     return status;
@@ -535,7 +695,7 @@ static void compare_copies(state *s, const dl_link_result *result)
     dl_link_part *part = &c->parts[DL_LINK_LARGE];
     part->count = c->count;
     find_ratios(c, part);
-    judge(s, part, KNOWN_COPY, result, &p, false);
+    judge(s, DL_LINK_LARGE, KNOWN_COPY, result, &p, false);
 }
 
 /* Tests of single copies by DMA, of nvbandwidth by name with the pair "row column", of gpu_copy_bw
@@ -640,7 +800,7 @@ static void compare_test(state *s, const dl_link_data *data, size_t first)
         part->ratio = gsl_stats_median_from_sorted_data(ratios, 1, n);
         part->least = ratios[0];
         part->most = ratios[n - 1];
-        judge(s, part, KNOWN_COPY, NULL, &p, false);
+        judge(s, DL_LINK_LARGE, KNOWN_COPY, NULL, &p, false);
     }
     free(rates);
 }
@@ -671,7 +831,9 @@ dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
     state s = {.to = to, .machine_name = name};
     dl_status status = open_machine(&s, err);
     if (status != DL_OK) return status;
-    *to = (dl_link_comparisons){.machine = dl_strdup(name), .title = dl_strdup(s.machine.name)};
+    *to = (dl_link_comparisons){.machine = dl_strdup(name),
+                                .title = dl_strdup(s.machine.name),
+                                .shared_bytes_per_s = (double)NAN};
     for (size_t i = 0; i < links->count && status == DL_OK; i++) {
         const dl_link_result *result = &links->results[i];
         if (!result->series->collective) {
@@ -681,11 +843,17 @@ dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
         }
     }
     if (status == DL_OK) compare_rates(&s, links->data);
+    for (size_t i = 0; i < s.judged_count; i++) /* which no more grow */
+        if (s.judged[i].probe.config != NULL) s.judged[i].probe.config = &s.judged[i].config;
+    if (status == DL_OK) explain(&s);
     if (status == DL_OK && to->count == 0) {
         status = dl_error_set(err, DL_ERR_DATA, "%s: nothing in the logs is comparable%s%s", name,
                               to->notes.count > 0 ? ": " : "",
                               to->notes.count > 0 ? to->notes.lines[0] : "");
     }
+    for (size_t i = 0; i < s.judged_count; i++)
+        free((dl_place *)s.judged[i].config.ranks);
+    free(s.judged);
     dl_links_free(&s.links);
     dl_machine_free(&s.machine);
     if (status != DL_OK) dl_link_comparisons_free(to);

@@ -8,8 +8,8 @@
  * The bound is the largest error that is known of such times (compare.c), beside the scatter of the
  * log. Where the machine's time rests on values that its file assumes, these are named, and the
  * bound is that of such a machine. A time that is out of the bound is compared with that of the
- * same machine with one thing changed (NVLink not used, one NIC, ...), to say what would explain
- * it. */
+ * same machine with one thing changed (NVLink not used, one NIC, ...), to say what would explain it,
+ * unless a log of the same call refutes that. */
 #ifndef DL_CALIBRATE_LINKS_COMPARE_H
 #define DL_CALIBRATE_LINKS_COMPARE_H
 
@@ -55,6 +55,9 @@ typedef struct dl_link_comparisons {
     char *machine, *title; /* as it was given; its name in full */
     dl_link_comparison *items;
     size_t count;
+    /* What a GPU sends and receives together through host memory by all logs whose time rests on
+     * that value of the machine file; NaN: none does, or they differ by more than a tenth */
+    double shared_bytes_per_s;
     dl_notes notes; /* what was not compared */
 } dl_link_comparisons;
 

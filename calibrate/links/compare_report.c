@@ -129,6 +129,13 @@ void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out
             print_test(c, out);
         }
     }
+    if (!isnan(comparisons->shared_bytes_per_s)) {
+        fputs("\n", out);
+        print_line(dl_format("one cause for all that rests on [shm] bytes_per_s: both directions "
+                             "through host memory share %s/s",
+                             DL_BYTES_TEXT(comparisons->shared_bytes_per_s)),
+                   0, out);
+    }
     dl_notes_print(&comparisons->notes, "\nnot compared\n", "  - ", out);
 }
 

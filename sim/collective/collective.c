@@ -33,6 +33,19 @@ static dl_hop_costs protocol_costs(const dl_protocol *p)
                           .network_frac = 1};
 }
 
+/* From one of two ranks to the other. */
+static bool is_one_way(const dl_collective_config *config)
+{
+    return config->rank_count == 2 && (config->kind == DL_BROADCAST || config->kind == DL_REDUCE);
+}
+
+static void make_plan(const dl_collective_algorithm *algorithm, dl_plan *plan,
+                      const dl_collective_config *config)
+{
+    plan->one_way = is_one_way(config);
+    algorithm->plan(plan, config);
+}
+
 /* Time of the algorithm on a machine on which nothing else moves. */
 static double idle_ns(const dl_links *links, const dl_collective_config *config,
                       const dl_collective_algorithm *algorithm, const dl_hop_costs *costs)
@@ -43,7 +56,7 @@ static double idle_ns(const dl_links *links, const dl_collective_config *config,
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, links);
     dl_plan_init(&plan, &network, links, costs);
-    algorithm->plan(&plan, config);
+    make_plan(algorithm, &plan, config);
     dl_network_reserve(&network, plan.transfer_count);
     dl_engine_init(&engine, 2 * plan.transfer_count + 2);
     dl_plan_run(&plan, NULL, NULL, 0);
@@ -420,7 +433,7 @@ static dl_status check_size(dl_plan *plan, const dl_collective_config *config,
     if (config->transfers_max <= 0 || algorithm == NULL) return DL_OK;
     dl_plan_init(&counted, plan->network, plan->links, &plan->costs);
     counted.counts_only = true;
-    algorithm->plan(&counted, config);
+    make_plan(algorithm, &counted, config);
     const int count = counted.transfer_count;
     dl_plan_free(&counted);
     if (count <= config->transfers_max) return DL_OK;
@@ -460,7 +473,7 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
     status = check_size(&collective->plan, config, best.algorithm, err);
     if (status != DL_OK) return status;
     collective->launch_ns = dl_ns_ceil(best.costs.launch_ns);
-    if (best.algorithm != NULL) best.algorithm->plan(&collective->plan, config);
+    if (best.algorithm != NULL) make_plan(best.algorithm, &collective->plan, config);
     const double whole_ns = measured_ns(config);
     collective->measured = whole_ns >= 0;
     if (collective->measured) collective->launch_ns = dl_ns_ceil(whole_ns);

@@ -80,7 +80,7 @@ static double rings_rate(const dl_links *links, const dl_place *ranks, int count
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < rings.count * count; i++) {
             const int next = (i + 1) % count == 0 ? i + 1 - count : i + 1;
-            dl_links_route_collective(links, rings.order[i], rings.order[next], &route);
+            dl_links_route_collective(links, rings.order[i], rings.order[next], false, &route);
             for (int l = 0; l < route.count; l++) {
                 const int link = route.links[l];
                 if (link >= links->per_node * links->machine->nodes)

@@ -210,7 +210,7 @@ static void load_links(const dl_plan *plan, const node_trees *all, int first, in
             dl_place from, to;
             dl_route route;
             dl_tree_edge(t, way == 0, e % all->nodes, &from, &to);
-            dl_links_route_collective(plan->links, from, to, &route);
+            dl_plan_route(plan, from, to, &route);
             for (int l = 0; l < route.count; l++) {
                 const double rate =
                     dl_plan_frac(plan, &route) * dl_links_capacity(plan->links, route.links[l]);
@@ -229,7 +229,7 @@ static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_
         dl_place from, to;
         dl_route route;
         dl_tree_edge(t, true, i, &from, &to);
-        dl_links_route_collective(plan->links, from, to, &route);
+        dl_plan_route(plan, from, to, &route);
         for (int l = 0; l < route.count; l++)
             edge_ns[i] = fmax(edge_ns[i], up_ns[route.links[l]]);
         edge_ns[i] += dl_plan_hop_ns(plan, from, to);

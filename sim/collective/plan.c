@@ -46,6 +46,11 @@ static double hop_ns(const dl_plan *plan, const dl_route *route)
     return own_ns + fmax(0, route->latency_ns - held_ns) + route->message_ns + costs->message_ns;
 }
 
+void dl_plan_route(const dl_plan *plan, dl_place from, dl_place to, dl_route *route)
+{
+    dl_links_route_collective(plan->links, from, to, plan->one_way, route);
+}
+
 double dl_plan_frac(const dl_plan *plan, const dl_route *route)
 {
     const double frac = plan->costs.bandwidth_frac;
@@ -68,7 +73,7 @@ int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hop
 {
     dl_route route;
     if (plan->counts_only) return plan->transfer_count++;
-    dl_links_route_collective(plan->links, from, to, &route);
+    dl_plan_route(plan, from, to, &route);
     const dl_machine *m = plan->links->machine;
     const int domain = dl_machine_domain(m, from.node);
     const dl_transfer transfer = {
@@ -143,14 +148,14 @@ void dl_plan_order(dl_plan *plan, int earlier, int later)
 double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to)
 {
     dl_route route;
-    dl_links_route_collective(plan->links, from, to, &route);
+    dl_plan_route(plan, from, to, &route);
     return hop_ns(plan, &route);
 }
 
 double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to)
 {
     dl_route route;
-    dl_links_route_collective(plan->links, from, to, &route);
+    dl_plan_route(plan, from, to, &route);
     return plan->costs.message_ns + route.message_ns +
            (route.leaves_node ? plan->costs.network_message_ns : 0);
 }
@@ -158,7 +163,7 @@ double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to)
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)
 {
     dl_route route;
-    dl_links_route_collective(plan->links, from, to, &route);
+    dl_plan_route(plan, from, to, &route);
     return dl_links_route_rate(plan->links, &route) * dl_plan_frac(plan, &route);
 }
 

@@ -61,6 +61,7 @@ typedef struct dl_plan {
     dl_transfer *transfers;
     dl_after *after;
     int transfer_count, transfer_room, after_count, after_room;
+    bool one_way;       /* set before transfers are added: no rank sends and receives at once */
     bool counts_only;   /* transfers are numbered and not kept: to learn how many a plan has */
     double *sent_bytes; /* [domains of the machine] to others, in a run; NULL: not yet any */
 
@@ -80,6 +81,9 @@ typedef struct dl_plan {
 void dl_plan_init(dl_plan *plan, dl_network *network, const dl_links *links,
                   const dl_hop_costs *costs);
 void dl_plan_free(dl_plan *plan);
+
+/* The way that a transfer takes. */
+void dl_plan_route(const dl_plan *plan, dl_place from, dl_place to, dl_route *route);
 
 /* Adds a transfer of `bytes`, charged as bytes / bandwidth_frac, that has the latency of its way
  * and the protocol's hop time `hops` times before its bytes move, and `extra_ns` more; returns its

@@ -274,7 +274,7 @@ static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
     for (int r = 0; r < rings->count; r++) {
         const dl_place *order = rings->order + r * rings->size;
         for (int i = 0; i < rings->size; i++) {
-            dl_links_route_collective(plan->links, order[i], order[(i + 1) % rings->size], &route);
+            dl_plan_route(plan, order[i], order[(i + 1) % rings->size], &route);
             for (int l = 0; l < route.count; l++)
                 crossings[route.links[l]] += route.uses[l];
         }
@@ -295,7 +295,7 @@ static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double
     edge e = {.hop_ns = dl_plan_hop_ns(plan, from, to) - message_ns,
               .alone_ns = message_ns + piece / dl_plan_rate(plan, from, to) * 1e9};
     dl_route route;
-    dl_links_route_collective(plan->links, from, to, &route);
+    dl_plan_route(plan, from, to, &route);
     for (int l = 0; l < route.count; l++) {
         const double rate = dl_plan_frac(plan, &route) *
                             dl_links_capacity(plan->links, route.links[l]) /

@@ -126,7 +126,7 @@ static void route_up(const dl_plan *plan, const dl_tree *t, int i, dl_route *rou
 {
     dl_place from, to;
     dl_tree_edge(t, true, i, &from, &to);
-    dl_links_route_collective(plan->links, from, to, route);
+    dl_plan_route(plan, from, to, route);
 }
 
 /* Edges into the parent of place i that share a link with i's, which is one of them. */

@@ -682,7 +682,8 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
     }
 }
 
-void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, dl_route *route)
+void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, bool one_way,
+                               dl_route *route)
 {
     if (!dl_links_by_shm(links, from, to)) {
         dl_links_route(links, from, to, route);
@@ -691,6 +692,7 @@ void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to
     const path p = path_in(links, from.node, route);
     clear(route);
     route_staged(&p, from.index, to.index);
+    if (one_way) return;
     cross(&p, p.node->shm[from.index]);
     cross(&p, p.node->shm[to.index]);
 }

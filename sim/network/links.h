@@ -132,8 +132,10 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
  * memory twice (read and write) for a host. Indices must exist. O(depth of the tree). */
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route);
 
-/* The same for a transfer of a collective, which may go from GPU to GPU otherwise than a copy. */
-void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, dl_route *route);
+/* The same for a transfer of a collective, which may go from GPU to GPU otherwise than a copy.
+ * `one_way`: neither GPU sends and receives at once, so that what it does together limits nothing. */
+void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, bool one_way,
+                               dl_route *route);
 
 /* Whether such a transfer goes through host memory by [shm]. */
 bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to);

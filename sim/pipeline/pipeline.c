@@ -193,7 +193,8 @@ static void send(dl_pipeline *p, int gpu, bool forward)
 static void init_crossing(dl_pipeline *p, dl_crossing *crossing, int from, int to)
 {
     dl_route route;
-    dl_links_route_collective(&p->config.options->links, p->places[from], p->places[to], &route);
+    dl_links_route_collective(&p->config.options->links, p->places[from], p->places[to], false,
+                              &route);
     crossing->class = dl_network_route_class(&p->network, &route);
     crossing->latency_ns = dl_ns_ceil(route.latency_ns);
 }

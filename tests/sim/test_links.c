@@ -124,13 +124,15 @@ static void collectives_may_go_through_host_memory(void **state)
                          cases[i].below_switch);
         assert_true(dl_links_by_shm(&links, gpu_place(0, 0), gpu_place(0, 2)));
         assert_false(dl_links_by_shm(&links, gpu_place(0, 0), gpu_place(1, 2)));
-        dl_links_route_collective(&links, gpu_place(0, 0), gpu_place(0, 2), &route);
+        dl_links_route_collective(&links, gpu_place(0, 0), gpu_place(0, 2), false, &route);
         assert_names(&links, &route,
                      "node0 gpu0 up, node0 a up, node0 socket0 root up, node0 socket0 memory*2, "
                      "node0 socket0 root down, node0 b down, node0 gpu2 down, "
                      "node0 gpu0 through host memory, node0 gpu2 through host memory",
                      400);
         assert_true(dl_links_route_rate(&links, &route) == 6e9);
+        dl_links_route_collective(&links, gpu_place(0, 0), gpu_place(0, 2), true, &route);
+        assert_true(route.staged && dl_links_route_rate(&links, &route) == 10e9);
         dl_links_route(&links, gpu_place(0, 0), gpu_place(0, 2), &route);
         assert_int_equal(route.staged, i == 1);
         dl_links_free(&links);
