@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
@@ -81,7 +82,7 @@ void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, 
 
 /* --- people ---------------------------------------------------------------------------------- */
 
-static char *number_text(const dl_column *column, double number)
+char *dl_column_number_text(const dl_column *column, double number)
 {
     const double percent = 100 * number;
     switch (column->form) {
@@ -103,7 +104,7 @@ static char *list_text(const dl_column *column, const dl_datum *datum)
 {
     char *text = NULL;
     for (int64_t i = 0; i < datum->count; i++) {
-        char *one = number_text(column, datum->list[i]);
+        char *one = dl_column_number_text(column, datum->list[i]);
         dl_join(&text, " ", one);
         free(one);
     }
@@ -116,7 +117,7 @@ char *dl_column_cell_text(const dl_column *column, const void *row)
     char *text = NULL;
     switch (datum.kind) {
     case DL_DATUM_NONE: text = dl_strdup(""); break;
-    case DL_DATUM_NUMBER: text = number_text(column, datum.number); break;
+    case DL_DATUM_NUMBER: text = dl_column_number_text(column, datum.number); break;
     case DL_DATUM_COUNT: text = dl_format("%lld", (long long)datum.count); break;
     case DL_DATUM_TEXT: text = dl_strdup(datum.text); break;
     case DL_DATUM_LIST: text = list_text(column, &datum); break;
@@ -141,7 +142,7 @@ bool dl_column_has_values(const dl_column_table *table, const dl_column *column)
     bool has = false;
     for (size_t r = 0; r < table->row_count && !has; r++) {
         char *text = dl_column_cell_text(column, dl_column_table_row(table, r));
-        has = failure_of(table, r) == NULL && text[0] != '\0';
+        has = text[0] != '\0';
         free(text);
     }
     return has;
@@ -170,6 +171,7 @@ typedef struct text_cells {
     char **cells; /* [(rows + 1) * columns], NULL: no cell there */
     size_t *widths;
     size_t columns, rows;
+    bool has_room; /* for a mark in front of the first column's cells */
 } text_cells;
 
 static void make_cells(text_cells *text, const dl_column_table *table)
@@ -196,6 +198,20 @@ static void make_cells(text_cells *text, const dl_column_table *table)
     }
 }
 
+/* Whether all cells of the first column have a blank before them. */
+static bool first_has_room(const text_cells *text, const dl_column_table *table)
+{
+    size_t first = 0;
+    while (first < text->columns && table->columns[first]->heading == NULL)
+        first++;
+    if (first == text->columns || table->columns[first]->form == DL_FORM_TEXT) return false;
+    for (size_t r = 1; r <= text->rows; r++) {
+        const char *cell = text->cells[r * text->columns + first];
+        if (cell == NULL || strlen(cell) >= text->widths[first]) return false;
+    }
+    return true;
+}
+
 static void free_cells(text_cells *text)
 {
     for (size_t i = 0; i < (text->rows + 1) * text->columns; i++)
@@ -204,12 +220,15 @@ static void free_cells(text_cells *text)
     free(text->widths);
 }
 
-/* A line, without blanks at its end; `after` stands behind its cells. */
-static void put_line(FILE *out, const text_cells *text, const dl_column_table *table, size_t line,
-                     const char *after)
+/* The cells of a line, without blanks at its end, and `after` behind them, of its own. */
+static char *line_text(const text_cells *text, const dl_column_table *table, size_t line,
+                       const char *mark, const char *after)
 {
-    size_t blanks = 0;
+    char *joined = NULL;
+    size_t bytes = 0, blanks = 0;
     bool first = true;
+    FILE *out = dl_text_stream(&joined, &bytes);
+    if (table->chosen != NULL && !text->has_room) fprintf(out, "%s ", mark);
     for (size_t c = 0; c < text->columns; c++) {
         const char *cell = text->cells[line * text->columns + c];
         if (cell == NULL) continue;
@@ -224,20 +243,45 @@ static void put_line(FILE *out, const text_cells *text, const dl_column_table *t
         blanks += left ? pad : 0;
     }
     if (after[0] != '\0') fprintf(out, "%*s%s", (int)blanks + (first ? 0 : 1), "", after);
-    fputc('\n', out);
+    fclose(out);
+    if (text->has_room && joined[0] == ' ') joined[0] = mark[0];
+    return joined;
 }
 
-void dl_columns_print(FILE *out, const dl_column_table *table)
+#define REMARK_INDENT 8
+
+static void put_row(FILE *out, const text_cells *text, const dl_column_table *table, size_t r,
+                    size_t width)
+{
+    const void *row = dl_column_table_row(table, r);
+    const char *failure = failure_of(table, r);
+    const char *mark = failure == NULL && table->mark != NULL ? table->mark(row) : "";
+    const bool chosen = row == table->chosen;
+    const bool bold = chosen && isatty(fileno(out)) && getenv("NO_COLOR") == NULL;
+    char *line =
+        line_text(text, table, r + 1, chosen ? ">" : " ", failure != NULL ? failure : mark);
+    char *remark = failure == NULL && table->remark != NULL ? table->remark(row) : NULL;
+    fprintf(out, bold ? "\033[1m%s\033[0m" : "%s", line);
+    if (remark != NULL && strlen(line) + 2 + strlen(remark) <= width) {
+        fprintf(out, "  %s", remark);
+    } else if (remark != NULL) {
+        fprintf(out, "\n%*s%s", REMARK_INDENT, "", remark);
+    }
+    fputc('\n', out);
+    free(remark);
+    free(line);
+}
+
+void dl_columns_print(FILE *out, const dl_column_table *table, size_t width)
 {
     text_cells text;
     make_cells(&text, table);
-    put_line(out, &text, table, 0, "");
-    for (size_t r = 0; r < text.rows; r++) {
-        const char *after = failure_of(table, r);
-        if (after == NULL)
-            after = table->mark != NULL ? table->mark(dl_column_table_row(table, r)) : "";
-        put_line(out, &text, table, r + 1, after);
-    }
+    text.has_room = first_has_room(&text, table);
+    char *head = line_text(&text, table, 0, " ", "");
+    fprintf(out, "%s\n", head);
+    free(head);
+    for (size_t r = 0; r < text.rows; r++)
+        put_row(out, &text, table, r, width);
     free_cells(&text);
 }
 
@@ -248,6 +292,13 @@ size_t dl_columns_width(const dl_column_table *table)
     make_cells(&text, table);
     for (size_t c = 0; c < text.columns; c++)
         if (table->columns[c]->heading != NULL) width += text.widths[c] + (width > 0);
+    if (table->chosen != NULL && !first_has_room(&text, table)) width += strlen("> ");
+    size_t longest = 0; /* mark */
+    for (size_t r = 0; r < table->row_count && table->mark != NULL; r++) {
+        const size_t bytes = strlen(table->mark(dl_column_table_row(table, r)));
+        if (bytes > longest) longest = bytes;
+    }
+    width += longest > 0 ? longest + 1 : 0;
     free_cells(&text);
     return width;
 }

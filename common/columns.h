@@ -76,6 +76,9 @@ typedef struct dl_column_table {
     size_t failed_from;
     /* NULL, or a mark behind the row for people ("*"), "" for none. */
     const char *(*mark)(const void *row);
+    char *(*remark)(
+        const void *row); /* NULL, or a text about the row, of its own; NULL of it: none */
+    const void *chosen;   /* a row that stands out; NULL: none */
 } dl_column_table;
 
 const void *dl_column_table_row(const dl_column_table *table, size_t row);
@@ -85,6 +88,9 @@ const void *dl_column_table_row(const dl_column_table *table, size_t row);
 void dl_columns_csv_names(dl_csv_writer *writer, const dl_column *const *columns, size_t count);
 void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, size_t count,
                         const void *row);
+
+/* A number in the column's form, of its own. */
+char *dl_column_number_text(const dl_column *column, double number);
 
 /* A row's value for people, of its own; "" where there is none. */
 char *dl_column_cell_text(const dl_column *column, const void *row);
@@ -97,8 +103,9 @@ bool dl_column_has_values(const dl_column_table *table, const dl_column *column)
 char *dl_column_common_text(const dl_column_table *table, const dl_column *column);
 
 /* Writes the columns that have a heading as lines of text, each as wide as its cells need, texts to
- * the left, numbers to the right, "-" for none. */
-void dl_columns_print(FILE *out, const dl_column_table *table);
+ * the left, numbers to the right, "-" for none; before the chosen row stands '>', and on a terminal
+ * it is bold. A remark stands behind its row, or below it where `width` has no room for it. */
+void dl_columns_print(FILE *out, const dl_column_table *table, size_t width);
 
 /* The width that dl_columns_print takes. */
 size_t dl_columns_width(const dl_column_table *table);

@@ -44,7 +44,7 @@ typedef struct settings {
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
     const char *html, *index, *left_out, *json;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
-    bool check, quiet, keys, columns, markdown, machines, explain;
+    bool check, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
     const char *solve, *target;
     bool advise;
@@ -236,7 +236,7 @@ static void print_checked(const inputs *in)
     printf("%s: %zu points, %lld replicates of %lld steps; %s\n", in->study.path,
            in->study.point_count, (long long)first->replicates, (long long)first->steps,
            assumed == 0 ? "no costs are missing" : "costs that are missing are assumed");
-    char **notes = dl_study_notes(&in->study, &count);
+    char **notes = dl_study_notes(&in->study, &count, NULL);
     for (size_t i = 0; i < count; i++)
         dl_report_note_print(stdout, notes[i]);
     dl_study_notes_free(notes, count);
@@ -314,10 +314,10 @@ static dl_status write_explained(const inputs *in, const settings *set,
         return DL_OK;
     }
     if (status != DL_OK || set->quiet) return status;
-    dl_report_table(stdout, study, sweep, in->measured);
+    dl_report_table(stdout, study, sweep, in->measured, set->notes);
     print_shared_batch(study);
     if (set->explain) dl_explanation_print(stdout, explanation);
-    printf("%zu points in %s%s%s\n", sweep->row_count,
+    printf("%zu point%s in %s%s%s\n", sweep->row_count, sweep->row_count == 1 ? "" : "s",
            set->output != NULL ? set->output : set->json, set->html != NULL ? ", page in " : "",
            set->html != NULL ? set->html : "");
     return DL_OK;
@@ -683,6 +683,8 @@ static const dl_option own_options[] = {
                        "dlcal table --rows."),
     DL_OPTION_ROW_TEXT("histogram", 0, settings, histogram, "FILE",
                        "Staleness distribution of each worker, as CSV."),
+    DL_OPTION_ROW_FLAG("notes", 0, settings, notes,
+                       "Print all notes; without it the first ones and their number."),
     DL_OPTION_ROW_FLAG("quiet", 'q', settings, quiet, "Print no table."),
 
     DL_OPTION_ROW_FLAG("explain", 0, settings, explain,

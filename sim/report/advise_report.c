@@ -213,7 +213,9 @@ static void print_table(FILE *out, const dl_advice *advice)
         if (!length && priced) put_number(out, 9, "%.2f", a->usd_per_hour);
         fprintf(out, "  %s%s%s", a->settings, dl_report_marks(marks, row)[0] != '\0' ? " " : "",
                 marks);
-        dl_report_above(out, row);
+        char *above = dl_report_above(row);
+        if (above != NULL) fprintf(out, "  %s", above);
+        free(above);
         fputc('\n', out);
         dl_report_marks_of(used, row);
     }

@@ -7,8 +7,10 @@
 #include "common/alloc.h"
 #include "sim/report/explain.h"
 #include "sim/report/report.h"
+#include "sim/workloads/architecture.h"
 
 #define SECONDS_PER_HOUR 3600.0
+#define DIFFERS 1.05 /* a worker's staleness over the mean, to be shown */
 
 /* Which results have a column; in the order of the reference. */
 typedef enum group {
@@ -127,12 +129,15 @@ GETTER(dominant_frac,
 
 static double usd_per_hour_of(const dl_result *r)
 {
-    return dl_gpu_options_usd_per_hour(r->variant->scenario.gpu, dl_point_gpus(&r->row->point));
+    const dl_gpu_options *gpu = r->variant->scenario.gpu;
+    return gpu != NULL ? dl_gpu_options_usd_per_hour(gpu, dl_point_gpus(&r->row->point))
+                       : (double)NAN;
 }
 
 static double epoch_s_of(const dl_result *r)
 {
-    const int64_t samples = r->variant->scenario.samples_per_epoch;
+    const int64_t samples =
+        r->variant->scenario.gpu != NULL ? r->variant->scenario.samples_per_epoch : 0;
     return samples > 0 ? (double)samples / r->row->mean.throughput_per_s : (double)NAN;
 }
 
@@ -216,48 +221,52 @@ GETTER(best_steps, dl_datum_number(best_steps_of(r)))
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-#define ROW(name_, unit_, member, help_)                                                    \
-    {                                                                                       \
-        .name = (name_), .unit = (unit_), .group = ALL, .offset = offsetof(dl_row, member), \
-        .get = of_row, .help = (help_)                                                      \
-    }
-#define OF(get_, group_, type, name_, unit_, member, help_)                                    \
+/* The last argument is the help, which further members may follow. */
+#define OF(get_, group_, type, name_, unit_, member, ...)                                      \
     {                                                                                          \
         .name = (name_), .unit = (unit_), .group = (group_), .offset = offsetof(type, member), \
-        .get = (get_), .help = (help_)                                                         \
+        .get = (get_), .help = __VA_ARGS__                                                     \
     }
-#define MEASURED(name_, unit_, measure, help_)                                                  \
+#define ROW(name_, unit_, member, ...) OF(of_row, ALL, dl_row, name_, unit_, member, __VA_ARGS__)
+#define MEASURED(name_, unit_, measure, ...)                                                    \
     {                                                                                           \
         .name = (name_), .unit = (unit_), .group = ALL, .index = (measure), .get = of_measured, \
-        .help = (help_)                                                                         \
+        .help = __VA_ARGS__                                                                     \
     }
-#define BY(get_, group_, name_, unit_, help_)                                               \
-    {                                                                                       \
-        .name = (name_), .unit = (unit_), .group = (group_), .get = (get_), .help = (help_) \
+#define BY(get_, group_, name_, unit_, ...)                                                     \
+    {                                                                                           \
+        .name = (name_), .unit = (unit_), .group = (group_), .get = (get_), .help = __VA_ARGS__ \
     }
 
+/* How people read it: the heading, and the form. */
+#define TIME(heading_) .heading = (heading_), .form = DL_FORM_TIME
+#define BYTES(heading_) .heading = (heading_), .form = DL_FORM_BYTES
+#define PERCENT(heading_) .heading = (heading_), .form = DL_FORM_PERCENT, .digits = 1
+#define PLAIN(heading_, digits_) .heading = (heading_), .digits = (digits_)
+#define WORD(heading_) .heading = (heading_), .form = DL_FORM_TEXT
+
 static const dl_column point_columns[] = {
-    BY(cores_of, ALL, "cores", NULL, "that the workers share; empty on GPUs"),
-    BY(workers_of, ALL, "workers", NULL, "number of workers"),
-    BY(batch_of, ALL, "batch", "samples", "of a step, of all workers together"),
-    BY(mode_of, ALL, "sync", NULL, "`[sync] mode`"),
+    BY(cores_of, ALL, "cores", NULL, "that the workers share; empty on GPUs", PLAIN("cores", 0)),
+    BY(workers_of, ALL, "workers", NULL, "number of workers", PLAIN("workers", 0)),
+    BY(batch_of, ALL, "batch", "samples", "of a step, of all workers together", PLAIN("batch", 0)),
+    BY(mode_of, ALL, "sync", NULL, "`[sync] mode`", WORD("sync")),
 };
 
 /* clang-format off */
 static const dl_column columns[] = {
-    ROW("step_mean_s", "s", mean.step_mean_s, "time of a worker's step: mean"),
+    ROW("step_mean_s", "s", mean.step_mean_s, "time of a worker's step: mean", TIME("step")),
     ROW("step_p50_s", "s", mean.step_p50_s, "median"),
     ROW("step_p99_s", "s", mean.step_p99_s, "99 % quantile"),
     ROW("step_sd_s", "s", mean.step_sd_s, "standard deviation"),
     ROW("throughput_per_s", "samples/s", mean.throughput_per_s,
-        "over the common span of all workers; median of the replicates"),
+        "over the common span of all workers; median of the replicates", .heading = "samples/s", .form = DL_FORM_RATE),
     ROW("throughput_low_per_s", "samples/s", low_per_s,
         "95 % interval of one run, lower end; empty with one replicate of which nothing is assumed"),
     ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end"),
     ROW("speedup", NULL, speedup,
         "throughput over that of one worker without exchange, with the same total batch (the same "
         "batch per worker where the scenario gives `batch_per_worker`). On GPUs of several models "
-        "the one worker is on the fastest of them"),
+        "the one worker is on the fastest of them", PLAIN("speedup", 2)),
     ROW("speedup_low", NULL, speedup_low,
         "95 % interval of the ratio of runs with the same costs and noise, lower end"),
     ROW("speedup_high", NULL, speedup_high, "upper end"),
@@ -265,25 +274,25 @@ static const dl_column columns[] = {
         "speedup / workers; a GPU counts as the part of the fastest one that its speed is"),
     ROW("compute_frac", NULL, mean.part_frac[DL_PART_COMPUTE],
         "share of the workers' time in forward and backward passes and their own updates; the six "
-        "shares add up to 1"),
-    ROW("dispatch_frac", NULL, mean.part_frac[DL_PART_DISPATCH], "in the host's own time"),
+        "shares add up to 1", PERCENT("comp. %")),
+    ROW("dispatch_frac", NULL, mean.part_frac[DL_PART_DISPATCH], "in the host's own time", PERCENT("host %")),
     ROW("communication_frac", NULL, mean.part_frac[DL_PART_COMMUNICATION],
-        "in copies and collectives"),
+        "in copies and collectives", PERCENT("comm. %")),
     ROW("averaging_frac", NULL, mean.part_frac[DL_PART_AVERAGING],
-        "in averaging and the server's update"),
+        "in averaging and the server's update", PERCENT("avg. %")),
     ROW("waiting_frac", NULL, mean.part_frac[DL_PART_WAITING],
-        "waiting for other workers, the lock or the core"),
-    ROW("input_frac", NULL, mean.part_frac[DL_PART_INPUT], "in input"),
+        "waiting for other workers, the lock or the core", PERCENT("wait %")),
+    ROW("input_frac", NULL, mean.part_frac[DL_PART_INPUT], "in input", PERCENT("input %")),
     ROW("applied_frac", NULL, mean.applied_frac,
-        "share of the computed gradients that an update contains"),
+        "share of the computed gradients that an update contains", PERCENT("steps kept %")),
     ROW("updates_per_s", "1/s", mean.updates_per_s, "updates of the shared parameters"),
     ROW("staleness_mean", "updates", staleness_mean,
         "updates that the server applied between a worker's read of the parameters and the "
         "application of its gradient; empty where parameters are not shared. `average` with a lag: "
-        "local steps between sending parameters and merging their average"),
-    ROW("staleness_sd", "updates", staleness_sd, "standard deviation"),
-    ROW("staleness_p50", "updates", staleness_p50, "quantiles"),
-    ROW("staleness_p90", "updates", staleness_p90, NULL),
+        "local steps between sending parameters and merging their average", PLAIN("staleness", 2)),
+    ROW("staleness_sd", "updates", staleness_sd, "standard deviation", PLAIN("sd", 2)),
+    ROW("staleness_p50", "updates", staleness_p50, "quantiles", PLAIN("p50", 0)),
+    ROW("staleness_p90", "updates", staleness_p90, NULL, PLAIN("p90", 0)),
     ROW("staleness_p99", "updates", staleness_p99, NULL),
     ROW("staleness_max", "updates", staleness_max, "largest"),
     ROW("drift_steps_mean", "steps", mean.drift_steps_mean,
@@ -300,33 +309,33 @@ static const dl_column columns[] = {
     BY(runs_of, ALL, "measured_runs", NULL,
        "runs of the point in the measured table; the next are empty without"),
     MEASURED("measured_step_s", "s", DL_MEASURE_STEP_S, "median"),
-    BY(measured_rate, ALL, "measured_per_s", "samples/s", "median; `error` if all runs failed"),
+    BY(measured_rate, ALL, "measured_per_s", "samples/s", "median; `error` if all runs failed", .heading = "measured/s", .form = DL_FORM_RATE),
     BY(measured_low, ALL, "measured_low_per_s", "samples/s", "one standard error below"),
     BY(measured_high, ALL, "measured_high_per_s", "samples/s", "and above"),
     BY(measured_p10, ALL, "measured_p10_per_s", "samples/s",
        "quantiles of the runs, with five or more"),
     BY(measured_p90, ALL, "measured_p90_per_s", "samples/s", NULL),
-    BY(error_of, ALL, "error_frac", NULL, "predicted / measured throughput - 1"),
+    BY(error_of, ALL, "error_frac", NULL, "predicted / measured throughput - 1", .heading = "error %", .form = DL_FORM_SIGNED, .digits = 1),
     MEASURED("measured_staleness_mean", "updates", DL_MEASURE_STALENESS_MEAN,
-             "as in the measured table"),
-    MEASURED("measured_staleness_sd", "updates", DL_MEASURE_STALENESS_SD, NULL),
-    MEASURED("measured_staleness_p50", "updates", DL_MEASURE_STALENESS_P50, NULL),
-    MEASURED("measured_staleness_p90", "updates", DL_MEASURE_STALENESS_P90, NULL),
-    BY(measured_by_worker, ALL, "measured_staleness_mean_by_worker", "updates", NULL),
+             "as in the measured table", PLAIN("measured staleness", 2)),
+    MEASURED("measured_staleness_sd", "updates", DL_MEASURE_STALENESS_SD, NULL, PLAIN("measured sd", 2)),
+    MEASURED("measured_staleness_p50", "updates", DL_MEASURE_STALENESS_P50, NULL, PLAIN("measured p50", 0)),
+    MEASURED("measured_staleness_p90", "updates", DL_MEASURE_STALENESS_P90, NULL, PLAIN("measured p90", 0)),
+    BY(measured_by_worker, ALL, "measured_staleness_mean_by_worker", "updates", NULL, PLAIN("measured by worker", 2)),
     BY(source_of, ALL, "measured_source", NULL, NULL),
     BY(steps_by_worker, BY_WORKER, "step_mean_s_by_worker", "s",
        "one number per worker, separated by `;`"),
-    BY(staleness_by_worker, BY_WORKER, "staleness_mean_by_worker", "updates", NULL),
+    BY(staleness_by_worker, BY_WORKER, "staleness_mean_by_worker", "updates", NULL, PLAIN("by worker", 2)),
     BY(link_of, ON_GPUS, "link", NULL, "the busiest link"),
     OF(of_row, ON_GPUS, dl_row, "link_frac", NULL, mean.usage.link_frac,
        "its share of busy time"),
     OF(of_row, ON_GPUS, dl_row, "memory_bytes", "B", memory.needs_bytes,
-       "needed on the fullest GPU; empty where the cost file does not say"),
-    BY(memory_frac, ON_GPUS, "memory_frac", NULL, "over what it has"),
+       "needed on the fullest GPU; empty where the cost file does not say", BYTES("memory")),
+    BY(memory_frac, ON_GPUS, "memory_frac", NULL, "over what it has", PERCENT("memory %")),
     BY(usd_per_hour, ON_GPUS, "usd_per_hour", "USD/h",
-       "price of the nodes used, where the machine file has one"),
-    BY(epoch_s, ON_GPUS, "epoch_s", "s", "time per epoch, with `samples_per_epoch`"),
-    BY(usd_per_epoch, ON_GPUS, "usd_per_epoch", "USD", "price per epoch"),
+       "price of the nodes used, where the machine file has one", PLAIN("USD/h", 2)),
+    BY(epoch_s, ON_GPUS, "epoch_s", "s", "time per epoch, with `samples_per_epoch`", TIME("epoch")),
+    BY(usd_per_epoch, ON_GPUS, "usd_per_epoch", "USD", "price per epoch", PLAIN("USD/epoch", 2)),
     BY(why_not, ON_GPUS, "error", NULL,
        "why the point was not run (it does not fit into memory); its other columns are empty then"),
     BY(gpus_of, SPLIT, "gpus_used", NULL, "of all workers"),
@@ -345,52 +354,52 @@ static const dl_column columns[] = {
     BY(stage_memory, SPLIT, "stage_memory_bytes", "B", NULL),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,
        "of the workers' time, that in local steps: computing, its launches and input; the rest is "
-       "exchange, also inside a site, and waiting"),
+       "exchange, also inside a site, and waiting", PERCENT("local steps %")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_mean_s", "s", outer_step_mean_s,
        "time of `interval` local steps with their exchange, over all workers: mean; with a syncer "
-       "from one merge's end to the next, the first from the start"),
+       "from one merge's end to the next, the first from the start", TIME("outer step")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_p50_s", "s", outer_step_p50_s,
        "quantiles"),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_p95_s", "s", outer_step_p95_s,
-       NULL),
+       NULL, TIME("p95")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_blocked_s", "s", blocked_s,
        "of a worker's outer step, what is not in local steps: exchange that these do not hide, and "
-       "waiting for others, so it may exceed `outer_exchange_s`"),
+       "waiting for others, so it may exceed `outer_exchange_s`", TIME("blocked")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_sent_bytes", "B", site_sent_bytes,
        "in an outer step to other sites (nodes, where the machine file has no sites), by the site "
-       "that sends most; empty on cores"),
+       "that sends most; empty on cores", BYTES("site sends")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_exchange_s", "s", exchange_s,
        "of a worker's outer step, the time for which its parameters are copied and averaged, all "
        "fragments, whether local steps hide it (`lag`) or not; without waiting for others. Empty "
-       "with a syncer, and with `inside` without a lag"),
+       "with a syncer, and with `inside` without a lag", TIME("exchange")),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads", NULL, uploaded,
-       "of all learners; the sum of the next four"),
+       "of all learners; the sum of the next four", PLAIN("uploads", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_applied", NULL, applied,
-       "merged into the parameters"),
+       "merged into the parameters", PLAIN("applied", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_too_stale", NULL, too_stale,
-       "dropped, as beyond the bound of staleness"),
+       "dropped, as beyond the bound of staleness", PLAIN("too stale", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_superseded", NULL, superseded,
-       "replaced by a newer one of the same learner"),
+       "replaced by a newer one of the same learner", PLAIN("superseded", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_unmerged", NULL, unmerged,
-       "left when the run ended"),
-    OF(of_syncer, SYNCER, dl_syncer_result, "merges", NULL, merges, "in the run"),
+       "left when the run ended", PLAIN("unmerged", 0)),
+    OF(of_syncer, SYNCER, dl_syncer_result, "merges", NULL, merges, "in the run", PLAIN("merges", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "goodput_frac", NULL, goodput_frac,
        "the part of all learners' time in which they computed steps that were not lost: not "
-       "superseded, too stale, or of an interval in which they failed"),
+       "superseded, too stale, or of an interval in which they failed", PERCENT("goodput %")),
     OF(of_syncer, SYNCER, dl_syncer_result, "weight_mean", NULL, weight_mean,
-       "of the uploads applied, by `weight_power`: mean weight"),
+       "of the uploads applied, by `weight_power`: mean weight", PLAIN("weight", 3)),
     OF(of_syncer, SYNCER, dl_syncer_result, "applied_weight_frac", NULL, applied_weight_frac,
        "their weights added up, over all uploads"),
     BY(job_goodput, FAILURES, "job_goodput_frac", NULL,
-       "the part of the job's time that goes into steps which need not be done again"),
-    BY(job_per_s, FAILURES, "job_per_s", "samples/s", "throughput times that"),
+       "the part of the job's time that goes into steps which need not be done again", PERCENT("job goodput %")),
+    BY(job_per_s, FAILURES, "job_per_s", "samples/s", "throughput times that", .heading = "job samples/s", .form = DL_FORM_RATE),
     BY(best_steps, FAILURES, "best_checkpoint_steps", "steps",
-       "the `checkpoint_steps` with the largest expected goodput, by `mtbf_s`"),
+       "the `checkpoint_steps` with the largest expected goodput, by `mtbf_s`", PLAIN("best checkpoint_steps", 0)),
     OF(of_row, ABSENCES, dl_row, "worker_goodput_frac", NULL, mean.goodput_frac,
        "the part of all workers' time, absences too, in which they computed steps that were not "
-       "lost; `applied_frac` of mode `average` is then the part of steps that were not lost"),
+       "lost; `applied_frac` of mode `average` is then the part of steps that were not lost", PERCENT("worker goodput %")),
     OF(of_row, ABSENCES, dl_row, "worker_away_frac", NULL, mean.away_frac,
-       "the part of all workers' time for which they were away"),
+       "the part of all workers' time for which they were away", PERCENT("away %")),
     OF(of_row, TRACED, dl_row, "left_out_collectives_s", "s", left_out_s,
        "time that the traced step's collectives which the row leaves out took on the device, with "
        "waits for other ranks; empty: it leaves out none. `+` in tables"),
@@ -398,15 +407,138 @@ static const dl_column columns[] = {
        "predicted / traced throughput - 1 at the trace's own point, whether or not the scenario "
        "has it; of several traces the worst; empty where none can be compared, as on another GPU. "
        "`!` in tables, beyond 10 %"),
-    BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed"),
+    BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed", WORD("row")),
     BY(note_of, FITTED, "measured_note", NULL, NULL),
     BY(left_out_of, LEFT_OUT, "left_out_error_frac", NULL,
-       "`error_frac` with costs fitted to the other rows"),
+       "`error_frac` with costs fitted to the other rows", .heading = "error left out %", .form = DL_FORM_SIGNED, .digits = 1),
     BY(dominant_of, EXPLAINED, "dominant", NULL,
        "the part that most of the workers' time goes to (`compute`, `dispatch`, ...)"),
     BY(dominant_frac, EXPLAINED, "dominant_frac", NULL, "its share"),
 };
 /* clang-format on */
+
+/* --- for people only ------------------------------------------------------------------------- */
+
+/* A link or another resource that is busy for less of the time that workers exchange and wait bounds
+ * nothing: messages wait for one another. */
+#define BOUND_FRAC 0.5
+
+static const char *bound_by_stage(const dl_result *r, char *text, size_t bytes)
+{
+    const dl_split_result *split = split_of(r);
+    int most = 0;
+    for (int s = 1; s < split->stages; s++)
+        if (split->busy_frac[s] > split->busy_frac[most]) most = s;
+    snprintf(text, bytes, "stage %d", most);
+    return text;
+}
+
+const char *dl_result_bound(const dl_result *r, char text[DL_BOUND_TEXT_BYTES])
+{
+    const dl_usage *usage = &r->row->mean.usage;
+    const double *frac = r->row->mean.part_frac;
+    const double least = BOUND_FRAC * (frac[DL_PART_COMMUNICATION] + frac[DL_PART_AVERAGING] +
+                                       frac[DL_PART_WAITING]);
+    const bool by_link = usage->link[0] != '\0' && usage->link_frac >= least;
+    const dl_part part = dl_dominant_part(r->row);
+    snprintf(text, DL_BOUND_TEXT_BYTES, "%s", dl_part_names[part]);
+    switch (part) {
+    case DL_PART_DISPATCH: return "host";
+    case DL_PART_INPUT: return "input";
+    case DL_PART_COMMUNICATION: return by_link ? usage->link : "latency";
+    case DL_PART_AVERAGING: return "averaging";
+    case DL_PART_WAITING:
+        if (split_of(r) != NULL) return bound_by_stage(r, text, DL_BOUND_TEXT_BYTES);
+        if (by_link) return usage->link;
+        return usage->busiest_frac >= least ? usage->busiest : "waiting";
+    case DL_PART_COMPUTE:
+        if (split_of(r) != NULL) return bound_by_stage(r, text, DL_BOUND_TEXT_BYTES);
+        break;
+    case DL_PART_COUNT: break;
+    }
+    return text;
+}
+
+static dl_datum bound_of(const void *row, const dl_column *column)
+{
+    const dl_result *r = row;
+    char text[DL_BOUND_TEXT_BYTES];
+    (void)column;
+    if (r->row->error != NULL) return dl_datum_none();
+    return dl_datum_owned_text(dl_strdup(dl_result_bound(r, text)));
+}
+
+static dl_datum settings_of(const void *row, const dl_column *column)
+{
+    const dl_result *r = row;
+    char text[DL_REPORT_OPTIONS_BYTES];
+    (void)column;
+    dl_report_options(text, sizeof text, r->study, r->row);
+    return dl_datum_owned_text(dl_strdup(text));
+}
+
+GETTER(gpus_of_workers, dl_point_gpus(&r->row->point) != r->row->point.workers
+                            ? dl_datum_count(dl_point_gpus(&r->row->point))
+                            : dl_datum_none())
+
+/* The stalest worker's mean, where it differs from that of all. */
+static dl_datum stalest_of(const void *row, const dl_column *column)
+{
+    const dl_result *r = row;
+    double most = 0;
+    (void)column;
+    for (int w = 0; r->row->worker_staleness != NULL && w < r->row->mean.workers; w++)
+        most = fmax(most, r->row->worker_staleness[w]);
+    return dl_datum_number(most > DIFFERS * r->row->staleness_mean ? most : (double)NAN);
+}
+
+GETTER(tokens_per_s,
+       dl_datum_number(r->tokens > 0 ? (double)r->tokens * r->row->mean.throughput_per_s
+                                     : (double)NAN))
+
+/* Applied uploads by staleness 0, 1, ..., as means over the runs, as the other counts; the bins are
+ * sums over them. */
+static dl_datum applied_by_staleness(const void *row, const dl_column *column)
+{
+    const dl_run_result *mean = &((const dl_result *)row)->row->mean;
+    double total = 0;
+    (void)column;
+    if (mean->syncer == NULL) return dl_datum_none();
+    double *counts = dl_calloc((size_t)mean->staleness_bins, sizeof *counts, "uploads");
+    for (int bin = 0; bin < mean->staleness_bins; bin++) {
+        for (int i = 0; i < mean->staleness_rows; i++)
+            counts[bin] += (double)mean->staleness[i * mean->staleness_bins + bin];
+        total += counts[bin];
+    }
+    for (int bin = 0; bin < mean->staleness_bins && mean->syncer->applied > 0; bin++)
+        counts[bin] *= mean->syncer->applied / total;
+    return dl_datum_owned_list(counts, mean->staleness_bins);
+}
+
+static const dl_column people[] = {
+    {WORD("options"), .get = settings_of},
+    {PLAIN("GPUs", 0), .get = gpus_of_workers},
+    {WORD("bound by"), .get = bound_of},
+    {PLAIN("stalest worker", 2), .get = stalest_of},
+    {.heading = "tokens/s", .form = DL_FORM_RATE, .get = tokens_per_s},
+    {WORD("by staleness"), .get = applied_by_staleness},
+};
+
+static const dl_column *find(const dl_column *rows, size_t count, const char *heading)
+{
+    for (size_t c = 0; c < count; c++)
+        if (rows[c].heading != NULL && strcmp(rows[c].heading, heading) == 0) return &rows[c];
+    return NULL;
+}
+
+const dl_column *dl_result_column(const char *heading)
+{
+    const dl_column *column = find(point_columns, DL_LENGTH(point_columns), heading);
+    if (column == NULL) column = find(columns, DL_LENGTH(columns), heading);
+    if (column == NULL) column = find(people, DL_LENGTH(people), heading);
+    DL_ASSERT(column != NULL, "no column '%s'", heading);
+    return column;
+}
 
 /* --- the columns of a study ------------------------------------------------------------------ */
 
@@ -422,6 +554,13 @@ static dl_datum key_of(const void *row, const dl_column *column)
     const dl_result *r = row;
     return dl_datum_text(
         dl_study_cell(r->study, r->variant, &r->row->point, (size_t)column->index));
+}
+
+static dl_datum key_text_of(const void *row, const dl_column *column)
+{
+    const dl_result *r = row;
+    const char *text = dl_study_text(r->study, r->variant, &r->row->point, (size_t)column->index);
+    return dl_datum_text(text[0] != '\0' ? text : NULL);
 }
 
 static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_sweep *sweep,
@@ -459,6 +598,7 @@ static void add_keys(dl_results *results, const dl_study *study)
 {
     const size_t count = DL_SYNC_SWEPT + study->key_count;
     dl_column *own = dl_calloc(count, sizeof *own, "columns of keys");
+    dl_column *shown = dl_calloc(count, sizeof *shown, "columns of keys for people");
     for (size_t i = 0; i < DL_LENGTH(point_columns); i++)
         add_column(results, &point_columns[i]);
     for (size_t i = 0; i < count; i++) {
@@ -468,9 +608,28 @@ static void add_keys(dl_results *results, const dl_study *study)
                              .get = is_option ? option_of : key_of,
                              .index = (int)(is_option ? i : key)};
         add_column(results, &own[i]);
+        shown[i] = own[i];
+        shown[i].heading = own[i].name;
+        shown[i].form = is_option ? DL_FORM_RATE : DL_FORM_TEXT;
+        if (!is_option) shown[i].get = key_text_of;
     }
     results->of_keys = own;
+    results->options = shown;
+    results->option_count = count;
     results->key_count = results->column_count;
+}
+
+/* Of a sample; 0: it has none. */
+static int64_t tokens_of(const dl_variant *variant)
+{
+    dl_architecture network = {0};
+    if (variant->scenario.model == NULL ||
+        dl_architecture_make(&network, variant->scenario.model, NULL) != DL_OK) {
+        return 0;
+    }
+    const int64_t tokens = network.sequence;
+    dl_architecture_free(&network);
+    return tokens;
 }
 
 void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep *sweep,
@@ -481,8 +640,16 @@ void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep 
     results->results = dl_calloc(sweep->row_count, sizeof *results->results, "results");
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
-        results->results[i] = (dl_result){study, &study->variants[row->variant], row,
-                                          measured != NULL ? &measured[i] : NULL};
+        const bool same = i > 0 && sweep->rows[i - 1].variant == row->variant;
+        const dl_variant *variant = &study->variants[row->variant];
+        results->results[i] = (dl_result){
+            .study = study,
+            .variant = variant,
+            .row = row,
+            .measured = measured != NULL ? &measured[i] : NULL,
+            .tokens = same ? results->results[i - 1].tokens : tokens_of(variant),
+        };
+        dl_report_marks(results->results[i].marks, row);
     }
     choose_groups(has, study, sweep, measured, explained);
     add_keys(results, study);
@@ -495,6 +662,7 @@ void dl_results_free(dl_results *results)
     free(results->results);
     free(results->columns);
     free(results->of_keys);
+    free(results->options);
     *results = (dl_results){0};
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/columns.h"
 #include "sim/report/measured.h"
+#include "sim/report/report.h"
 #include "sim/sweep.h"
 
 /* What the columns read. */
@@ -13,7 +14,19 @@ typedef struct dl_result {
     const dl_variant *variant; /* the row's */
     const dl_row *row;
     const dl_measured *measured;
+    int64_t tokens; /* of a sample; 0: it has none */
+    char marks[DL_MARKS_BYTES];
 } dl_result;
+
+/* The column with this heading for people, which must be one. */
+const dl_column *dl_result_column(const char *heading);
+
+#define DL_BOUND_TEXT_BYTES 64
+
+/* What bounds a row that ran: the part that most of its time goes to, or the link, resource or stage
+ * that is busy then: "compute", "host", "input", "node0 gpu1 up", "stage 2". In `text` or borrowed of
+ * the row. */
+const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
 /* The results of a sweep as a table. */
 typedef struct dl_results {
@@ -22,7 +35,9 @@ typedef struct dl_results {
     const dl_column **columns; /* [column_count], those that these results have */
     size_t column_count;
     size_t key_count;   /* of these the first ones, which say the point */
-    dl_column *of_keys; /* the point's options and the study's swept keys */
+    dl_column *of_keys; /* the point's options and the study's swept keys; */
+    dl_column *options; /* [option_count] the same for people */
+    size_t option_count;
 } dl_results;
 
 /* Of rows and measured[sweep->row_count], which may be NULL where only the point's columns are

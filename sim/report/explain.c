@@ -163,7 +163,9 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
     if (from->speedup >= SPEEDUP_SHOWN && to->speedup >= SPEEDUP_SHOWN) {
         fprintf(out, "; the speedup over one worker goes from %.2f to %.2f", from->speedup,
                 to->speedup);
-        dl_report_above(out, to);
+        char *above = dl_report_above(to);
+        if (above != NULL) fprintf(out, ", %s", above);
+        free(above);
     }
     fputs(".\n", out);
 }

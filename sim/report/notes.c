@@ -366,7 +366,7 @@ static void add_loaders(note_list *list, const dl_variant *variant)
                         file_of(costs)));
 }
 
-char **dl_study_notes(const dl_study *study, size_t *count)
+char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
 {
     note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
@@ -378,13 +378,18 @@ char **dl_study_notes(const dl_study *study, size_t *count)
             add_loaders(&list, variant);
             continue;
         }
-        add_unknown(&list, &variant->costs);
+        add_shares(&list, variant);
         add_scaling(&list, variant);
         add_models(&list, variant);
-        add_shares(&list, variant);
         add_estimate(&list, variant);
-        add_external(&list, variant);
         add_host(&list, variant);
+        add_external(&list, variant);
+    }
+    if (leading != NULL) *leading = list.count;
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        if (variant->scenario.gpu == NULL) continue;
+        add_unknown(&list, &variant->costs);
         add_overlap(&list, variant);
         add_sharded(&list, variant);
         add_accumulation(&list, variant);

@@ -7,7 +7,7 @@
 
 /* The notes, each once, as strings of their own in an array of *count; dl_study_notes_free. After
  * dl_study_read_costs, and after costs were switched off (what is off need not be known). */
-char **dl_study_notes(const dl_study *study, size_t *count);
+char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading);
 void dl_study_notes_free(char **notes, size_t count);
 
 /* What the traces that the costs are from say beside the rows (sim/traced.h): their own steps, the

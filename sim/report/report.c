@@ -59,7 +59,7 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     for (size_t k = 0; k < study->key_count; k++)
         dl_csv_comment(writer, "swept: [%s] %s", study->keys[k].section, study->keys[k].key);
     size_t count = 0;
-    char **notes = dl_study_notes(study, &count);
+    char **notes = dl_study_notes(study, &count, NULL);
     for (size_t i = 0; i < count; i++)
         dl_csv_comment(writer, "note: %s", notes[i]);
     dl_study_notes_free(notes, count);

@@ -77,8 +77,8 @@ void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl
 #define DL_MARKS_BYTES 8
 const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row);
 
-/* Prints "  103 % each: REASON" where the row's efficiency is above 1. */
-void dl_report_above(FILE *out, const dl_row *row);
+/* "103.0 % each: REASON" where the row's efficiency is above 1, of its own; else NULL. */
+char *dl_report_above(const dl_row *row);
 
 /* Adds the row's marks to those that are used. */
 void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row);
@@ -99,8 +99,10 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);
 void dl_report_note_print(FILE *out, const char *note);
 void dl_report_notes_print(FILE *out, char *text);
 
-/* Writes the readable table and, where there are measurements, the mean and largest error. */
+/* Writes the answer in a sentence, the readable table, as wide as `out` is
+ * (dl_wrap_columns), the first notes or all, and, where there are measurements, the mean and largest
+ * error. */
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
-                     const dl_measured *measured);
+                     const dl_measured *measured, bool all_notes);
 
 #endif

@@ -1,4 +1,4 @@
-/* The table for people. */
+/* The results for people: the answer, a table, notes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,29 +7,18 @@
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/report/accuracy.h"
+#include "sim/report/columns.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
 #include "sim/traced.h"
 
-#define OPTIONS_WIDTH 16 /* at least */
-#define SYNC_WIDTH 11    /* at least */
-#define STALENESS_SYNC_WIDTH 9
 #define SPLITS_SHOWN 6
+#define NOTES_SHOWN 6
 
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured)
 {
     return row->mean.throughput_per_s / measured->value[DL_MEASURE_PER_S] - 1;
-}
-
-/* "12.3" or "-" for NaN, `width` wide. */
-static void print_number(FILE *out, int width, int digits, double value)
-{
-    if (isnan(value)) {
-        fprintf(out, " %*s", width, "-");
-    } else {
-        fprintf(out, " %*.*f", width, digits, value);
-    }
 }
 
 void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row)
@@ -48,35 +37,6 @@ void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl
     if (options[0] == '\0' || used >= bytes) return;
     snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", options);
 }
-
-/* As wide as the longest of all rows. */
-static int options_width(const dl_study *study, const dl_sweep *sweep)
-{
-    size_t width = OPTIONS_WIDTH;
-    char text[DL_REPORT_OPTIONS_BYTES];
-    for (size_t i = 0; i < sweep->row_count && study->key_count > 0; i++) {
-        dl_report_options(text, sizeof text, study, &sweep->rows[i]);
-        if (strlen(text) > width) width = strlen(text);
-    }
-    return (int)width;
-}
-
-/* As wide as the longest name of a mode, and at least as `least`. */
-static int sync_width(const dl_sweep *sweep, size_t least)
-{
-    size_t width = least;
-    for (size_t i = 0; i < sweep->row_count; i++) {
-        const size_t length = strlen(sweep->rows[i].point.mode->name);
-        if (length > width) width = length;
-    }
-    return (int)width;
-}
-
-typedef struct table_style {
-    const dl_study *study;
-    int sync_width, options_width;
-    bool compare, input;
-} table_style;
 
 /* The marks in their order, and what they mean. */
 static const struct {
@@ -99,9 +59,10 @@ const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row)
     return text;
 }
 
-void dl_report_above(FILE *out, const dl_row *row)
+char *dl_report_above(const dl_row *row)
 {
-    if (row->above != NULL) fprintf(out, "  %.1f %% each: %s", 100 * row->efficiency, row->above);
+    if (row->above == NULL) return NULL;
+    return dl_format("%.1f %% each: %s", 100 * row->efficiency, row->above);
 }
 
 void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after)
@@ -128,78 +89,345 @@ double dl_report_waiting_frac(const dl_row *row)
     return part[DL_PART_WAITING] + (on_gpu ? part[DL_PART_INPUT] : 0);
 }
 
-/* "-" on GPUs. */
-static void print_cores(FILE *out, const dl_point *point)
-{
-    print_number(out, 4, 0, point->cores != DL_CORES_GPU ? point->cores : (double)NAN);
-}
+/* --- tables ---------------------------------------------------------------------------------- */
 
-static void print_row(FILE *out, const table_style *style, const dl_row *row,
-                      const dl_measured *measured)
+/* A column of a table: where lines are too long, those of the highest rank are left out first; of
+ * rank 0 none. */
+typedef struct view_column {
+    const char *heading;
+    int rank;
+    double least; /* shown only where some row has this much */
+} view_column;
+
+typedef struct view {
+    dl_column_table table;
+    const dl_column **columns; /* [table.column_count] */
+    int *ranks;
+} view;
+
+static bool reaches(const dl_results *results, const dl_column *column, double least)
 {
-    const dl_point *point = &row->point;
-    const dl_run_result *mean = &row->mean;
-    char step[32], options[DL_REPORT_OPTIONS_BYTES];
-    print_cores(out, point);
-    dl_report_options(options, sizeof options, style->study, row);
-    fprintf(out, " %7d %6lld %-*s %-*s", point->workers, (long long)point->batch, style->sync_width,
-            point->mode->name, style->options_width, options);
-    if (row->error != NULL) {
-        fprintf(out, " %s\n", row->error);
-        return;
+    for (size_t i = 0; i < results->count; i++) {
+        dl_datum datum = column->get(&results->results[i], column);
+        const bool does = datum.number >= least;
+        dl_datum_free(&datum);
+        if (does) return true;
     }
-    fprintf(out, " %10s", dl_format_ns(step, sizeof step, dl_s_to_ns(mean->step_mean_s)));
-    print_number(out, 12, 1, mean->throughput_per_s);
-    print_number(out, 7, 3, row->speedup);
-    print_number(out, 6, 1, 100 * dl_report_waiting_frac(row));
-    if (style->input) print_number(out, 7, 1, 100 * mean->part_frac[DL_PART_INPUT]);
-    print_number(out, 9, 2, row->staleness_mean);
-    if (style->compare && measured->runs == 0 && measured->failed_runs > 0) {
-        fprintf(out, " %12s %7s %9s", "error", "-", "-");
-    } else if (style->compare) {
-        print_number(out, 12, 1, measured->value[DL_MEASURE_PER_S]);
-        print_number(out, 7, 1, 100 * dl_report_error_frac(row, measured));
-        print_number(out, 9, 2, measured->value[DL_MEASURE_STALENESS_MEAN]);
+    return false;
+}
+
+static const char *failure_of(const void *row)
+{
+    return ((const dl_result *)row)->row->error;
+}
+
+/* Whether it is one of the columns that say the point; a row that did not run has them too. */
+static bool is_key(const dl_column *column)
+{
+    static const char *const keys[] = {"workers", "GPUs", "cores", "batch", "sync", "options"};
+    for (size_t i = 0; i < DL_LENGTH(keys); i++)
+        if (strcmp(column->heading, keys[i]) == 0) return true;
+    return false;
+}
+
+static bool any_ran(const dl_results *results)
+{
+    for (size_t i = 0; i < results->count; i++)
+        if (results->results[i].row->error == NULL) return true;
+    return false;
+}
+
+static void view_begin(view *v, const dl_results *results, const view_column *wanted, size_t count)
+{
+    *v = (view){.columns = dl_calloc(count, sizeof *v->columns, "columns"),
+                .ranks = dl_calloc(count, sizeof *v->ranks, "ranks")};
+    v->table = (dl_column_table){.columns = v->columns,
+                                 .rows = results->results,
+                                 .row_count = results->count,
+                                 .row_bytes = sizeof *results->results,
+                                 .failed = failure_of};
+    for (size_t c = 0; c < count; c++) {
+        const dl_column *column = dl_result_column(wanted[c].heading);
+        if (!dl_column_has_values(&v->table, column)) continue;
+        if (!is_key(column) && !any_ran(results)) continue;
+        if (wanted[c].least > 0 && !reaches(results, column, wanted[c].least)) continue;
+        v->ranks[v->table.column_count] = wanted[c].rank;
+        v->columns[v->table.column_count++] = column;
     }
-    char marks[DL_MARKS_BYTES];
-    dl_report_marks(marks, row);
-    fprintf(out, "%s%s", marks[0] != '\0' ? "  " : "", marks);
-    dl_report_above(out, row);
-    fputc('\n', out);
 }
 
-/* "0.50 1.94", the workers' means; nothing for NULL. */
-static void print_by_worker(FILE *out, const double *means, int workers)
+static void view_end(view *v)
 {
-    for (int w = 0; means != NULL && w < workers; w++)
-        fprintf(out, " %.2f", means[w]);
+    free(v->columns);
+    free(v->ranks);
 }
 
-/* Staleness in full where it was measured: predicted above measured. */
-static void print_staleness(FILE *out, const dl_sweep *sweep, const dl_measured *measured)
+static void view_remove(view *v, size_t column)
 {
-    bool any = false;
-    const int width = sync_width(sweep, STALENESS_SYNC_WIDTH);
-    for (size_t i = 0; i < sweep->row_count; i++) {
-        const dl_row *row = &sweep->rows[i];
-        const double *value = measured[i].value;
-        if (row->worker_staleness == NULL || isnan(value[DL_MEASURE_STALENESS_MEAN])) continue;
-        if (!any) {
-            fprintf(out, "%5s %7s %-*s %-9s %7s %7s %5s %5s  %s\n", "cores", "workers", width,
-                    "sync", "staleness", "mean", "sd", "p50", "p90", "mean by worker");
+    v->table.column_count--;
+    for (size_t c = column; c < v->table.column_count; c++) {
+        v->columns[c] = v->columns[c + 1];
+        v->ranks[c] = v->ranks[c + 1];
+    }
+}
+
+/* Puts a column for each option in place of the one with all, where that is no wider. */
+static void view_split_options(view *v, const dl_results *results)
+{
+    size_t at = 0, count = 0;
+    while (at < v->table.column_count && strcmp(v->columns[at]->heading, "options") != 0)
+        at++;
+    if (at == v->table.column_count) return;
+    const size_t most = v->table.column_count + results->option_count;
+    view split = *v;
+    split.columns = dl_calloc(most, sizeof *split.columns, "columns");
+    split.ranks = dl_calloc(most, sizeof *split.ranks, "ranks");
+    for (size_t c = 0; c < v->table.column_count; c++) {
+        for (size_t o = 0; c == at && o < results->option_count; o++)
+            if (dl_column_has_values(&v->table, &results->options[o]))
+                split.columns[count++] = &results->options[o];
+        if (c == at) continue;
+        split.ranks[count] = v->ranks[c];
+        split.columns[count++] = v->columns[c];
+    }
+    split.table.columns = split.columns;
+    split.table.column_count = count;
+    const bool wider = dl_columns_width(&split.table) > dl_columns_width(&v->table);
+    view_end(wider ? &split : v);
+    if (!wider) *v = split;
+}
+
+/* The width with those columns that are `kept`. */
+static size_t width_of(const view *v, const bool *kept)
+{
+    dl_column_table some = v->table;
+    const dl_column **columns = dl_calloc(v->table.column_count, sizeof *columns, "columns");
+    some.columns = columns;
+    some.column_count = 0;
+    for (size_t c = 0; c < v->table.column_count; c++)
+        if (kept[c]) columns[some.column_count++] = v->columns[c];
+    const size_t width = dl_columns_width(&some);
+    free(columns);
+    return width;
+}
+
+/* Keeps the columns of rank 0, and of the others as many as lines of `width` characters have room
+ * for, those of the lowest ranks first; the headings of the rest to *left_out, of its own. */
+static void view_fit(view *v, size_t width, char **left_out)
+{
+    bool *kept = dl_calloc(v->table.column_count, sizeof *kept, "columns");
+    int most = 0;
+    for (size_t c = 0; c < v->table.column_count; c++) {
+        kept[c] = v->ranks[c] == 0;
+        if (v->ranks[c] > most) most = v->ranks[c];
+    }
+    for (int rank = 1; rank <= most; rank++) {
+        for (size_t c = 0; c < v->table.column_count; c++) {
+            if (v->ranks[c] != rank) continue;
+            kept[c] = true;
+            kept[c] = width_of(v, kept) <= width;
         }
-        any = true;
-        print_cores(out, &row->point);
-        fprintf(out, " %7d %-*s predicted %7.2f %7.2f %5.0f %5.0f ", row->point.workers, width,
-                row->point.mode->name, row->staleness_mean, row->staleness_sd, row->staleness_p50,
-                row->staleness_p90);
-        print_by_worker(out, row->worker_staleness, row->point.workers);
-        fprintf(out, "\n%*smeasured  %7.2f %7.2f %5.0f %5.0f ", 15 + width, "",
-                value[DL_MEASURE_STALENESS_MEAN], value[DL_MEASURE_STALENESS_SD],
-                value[DL_MEASURE_STALENESS_P50], value[DL_MEASURE_STALENESS_P90]);
-        print_by_worker(out, measured[i].worker_staleness, row->point.workers);
-        fprintf(out, "\n");
     }
+    for (size_t c = v->table.column_count; c-- > 0;) {
+        if (kept[c]) continue;
+        dl_join(left_out, ", ", v->columns[c]->heading);
+        view_remove(v, c);
+    }
+    free(kept);
+}
+
+/* A table of the rows for which `has` is true; nothing where there is none. */
+static void print_view(FILE *out, const dl_results *all, bool (*has)(const dl_result *),
+                       const char *title, const view_column *wanted, size_t count)
+{
+    dl_results some = *all;
+    some.results = dl_calloc(all->count, sizeof *some.results, "results");
+    some.count = 0;
+    view v;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->results[i].row->error == NULL && has(&all->results[i]))
+            some.results[some.count++] = all->results[i];
+    if (some.count > 0) {
+        char *left_out = NULL;
+        fprintf(out, "%s\n", title);
+        view_begin(&v, &some, wanted, count);
+        view_split_options(&v, &some);
+        view_fit(&v, (size_t)dl_wrap_columns(out), &left_out);
+        dl_columns_print(out, &v.table, (size_t)dl_wrap_columns(out));
+        view_end(&v);
+        free(left_out);
+    }
+    free(some.results);
+}
+
+/* --- the answer ------------------------------------------------------------------------------ */
+
+static char *remark_of(const void *row)
+{
+    return dl_report_above(((const dl_result *)row)->row);
+}
+
+static const char *mark_of(const void *row)
+{
+    return ((const dl_result *)row)->marks;
+}
+
+/* The row with the highest throughput, one without exchange only where there is no other; NULL: none
+ * ran. */
+static const dl_result *fastest(const dl_results *results)
+{
+    const dl_result *best = NULL;
+    for (size_t i = 0; i < results->count; i++) {
+        const dl_result *r = &results->results[i];
+        if (r->row->error != NULL) continue;
+        const bool baseline = r->row->point.mode == &dl_mode_none;
+        const bool was_baseline = best != NULL && best->row->point.mode == &dl_mode_none;
+        if (best == NULL || (was_baseline && !baseline) ||
+            (was_baseline == baseline &&
+             r->row->mean.throughput_per_s > best->row->mean.throughput_per_s)) {
+            best = r;
+        }
+    }
+    return best;
+}
+
+static const char *word_of(const dl_result *r)
+{
+    const bool one = r->row->point.workers == 1;
+    if (r->variant->scenario.gpu == NULL || dl_point_is_split(&r->row->point))
+        return one ? "worker" : "workers";
+    return one ? "GPU" : "GPUs";
+}
+
+/* "4 GPUs, average, interval 100". */
+static void put_point(FILE *out, const dl_result *r)
+{
+    char options[DL_REPORT_OPTIONS_BYTES];
+    dl_report_options(options, sizeof options, r->study, r->row);
+    fprintf(out, "%d %s, %s%s%s", r->row->point.workers, word_of(r), r->row->point.mode->name,
+            options[0] != '\0' ? ", " : "", options);
+}
+
+#define SPEEDUP_SHOWN 0.01 /* a scenario that is nearly all exchange has none */
+
+/* "Fastest: 4 GPUs, average, interval 100: 167 samples/s (95 %: 125 to 223), 3.86 times one without
+ * exchange. Communication takes 97 % of a step, over node0 port0 up." */
+static void print_answer(FILE *out, const dl_results *results, const dl_result *best)
+{
+    static const dl_column rate = {.form = DL_FORM_RATE};
+    static const char *const words[DL_PART_COUNT] = {
+        [DL_PART_COMPUTE] = "Compute takes",
+        [DL_PART_DISPATCH] = "The host's launches take",
+        [DL_PART_COMMUNICATION] = "Communication takes",
+        [DL_PART_AVERAGING] = "Averaging takes",
+        [DL_PART_WAITING] = "Waiting takes",
+        [DL_PART_INPUT] = "Waiting for input takes",
+    };
+    const dl_row *row = best->row;
+    const dl_part part = dl_dominant_part(row);
+    char bound[DL_BOUND_TEXT_BYTES], *text = NULL, *per_s = NULL;
+    size_t bytes = 0;
+    FILE *line = dl_text_stream(&text, &bytes);
+    if (results->count > 1) fputs("Fastest: ", line);
+    put_point(line, best);
+    per_s = dl_column_number_text(&rate, row->mean.throughput_per_s);
+    fprintf(line, ": %s samples/s", per_s);
+    free(per_s);
+    if (!isnan(row->low_per_s)) {
+        char *low = dl_column_number_text(&rate, row->low_per_s);
+        char *high = dl_column_number_text(&rate, row->high_per_s);
+        fprintf(line, " (95 %%: %s to %s)", low, high);
+        free(low);
+        free(high);
+    }
+    if (row->point.workers > 1 && row->speedup >= SPEEDUP_SHOWN)
+        fprintf(line, ", %.3g times one without exchange", row->speedup);
+    const char *bound_by = dl_result_bound(best, bound);
+    fprintf(line, ". %s %.0f %% of a step", words[part], 100 * row->mean.part_frac[part]);
+    if (part == DL_PART_COMMUNICATION || part == DL_PART_WAITING)
+        fprintf(line, ", bound by %s", bound_by);
+    fputs(".", line);
+    fclose(line);
+    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    free(text);
+}
+
+/* What all rows have stands once above the table, and not in it: "In all rows: 2 cores, batch 128,
+ * allreduce.". */
+static void fold_columns(FILE *out, const dl_results *results, view *v)
+{
+    static const struct {
+        const char *heading, *before, *behind;
+    } folded[] = {
+        {"cores", "", " cores"}, {"batch", "batch ", ""}, {"sync", "", ""}, {"options", "", ""}};
+    char *text = NULL;
+    const int64_t each =
+        results->results[0].row->point.batch / results->results[0].row->point.workers;
+    bool weak = results->count > 1;
+    for (size_t i = 0; i < results->count; i++)
+        weak &=
+            results->results[i].row->point.batch == each * results->results[i].row->point.workers;
+    for (size_t f = 0; f < DL_LENGTH(folded) && results->count > 1; f++) {
+        for (size_t c = 0; c < v->table.column_count; c++) {
+            if (strcmp(v->columns[c]->heading, folded[f].heading) != 0) continue;
+            char *common = dl_column_common_text(&v->table, v->columns[c]);
+            if (common == NULL && weak && strcmp(folded[f].heading, "batch") == 0)
+                common = dl_format("%lld a worker", (long long)each);
+            if (common == NULL) break;
+            char *part = dl_format("%s%s%s", folded[f].before, common, folded[f].behind);
+            dl_join(&text, ", ", part);
+            free(part);
+            free(common);
+            view_remove(v, c);
+            break;
+        }
+    }
+    if (text != NULL) {
+        char *line = dl_format("In all rows: %s.", text);
+        dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+        free(line);
+    }
+    free(text);
+}
+
+static void print_rows(FILE *out, const dl_results *results)
+{
+    static const view_column wanted[] = {{"workers", 0, 0},        {"GPUs", 1, 0},
+                                         {"cores", 0, 0},          {"batch", 2, 0},
+                                         {"sync", 0, 0},           {"options", 0, 0},
+                                         {"step", 0, 0},           {"samples/s", 0, 0},
+                                         {"speedup", 1, 0},        {"comp. %", 7, 0},
+                                         {"host %", 8, 0.01},      {"comm. %", 4, 0.0005},
+                                         {"avg. %", 8, 0.01},      {"wait %", 5, 0.0005},
+                                         {"input %", 4, 0.01},     {"bound by", 3, 0},
+                                         {"memory", 6, 0},         {"tokens/s", 5, 0},
+                                         {"USD/h", 9, 0},          {"epoch", 6, 0},
+                                         {"USD/epoch", 5, 0},      {"staleness", 2, 0.005},
+                                         {"stalest worker", 6, 0}, {"measured/s", 1, 0},
+                                         {"error %", 1, 0},        {"measured staleness", 3, 0}};
+    view v;
+    char *left_out = NULL;
+    const dl_result *best = fastest(results);
+    if (best != NULL) print_answer(out, results, best);
+    view_begin(&v, results, wanted, DL_LENGTH(wanted));
+    fold_columns(out, results, &v);
+    v.table.mark = mark_of;
+    v.table.remark = remark_of;
+    v.table.chosen = results->count > 1 ? best : NULL;
+    view_split_options(&v, results);
+    while (v.table.failed_from < v.table.column_count &&
+           strcmp(v.columns[v.table.failed_from]->heading, "step") != 0) {
+        v.table.failed_from++;
+    }
+    view_fit(&v, (size_t)dl_wrap_columns(out), &left_out);
+    dl_columns_print(out, &v.table, (size_t)dl_wrap_columns(out));
+    if (left_out != NULL) {
+        char *line = dl_format("Left out here: %s.", left_out);
+        dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+        free(line);
+    }
+    free(left_out);
+    view_end(&v);
 }
 
 static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row)
@@ -248,161 +476,108 @@ static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep
     }
 }
 
-static int64_t count_of(const dl_run_result *result, int bin)
+/* --- further tables -------------------------------------------------------------------------- */
+
+static bool averages_between_sites(const dl_result *r)
 {
-    int64_t count = 0;
-    for (int r = 0; r < result->staleness_rows; r++)
-        count += result->staleness[(size_t)r * (size_t)result->staleness_bins + (size_t)bin];
-    return count;
+    const dl_averaging_result *a = r->row->mean.averaging;
+    return a != NULL && r->row->mean.syncer == NULL && a->site_sent_bytes > 0;
 }
 
-/* Applied uploads by staleness, as means over the runs, as the other counts of the line; the bins
- * are sums over them. */
-static void print_applied(FILE *out, const dl_run_result *mean)
+static bool merges(const dl_result *r)
 {
-    int64_t total = 0;
-    for (int bin = 0; bin < mean->staleness_bins; bin++)
-        total += count_of(mean, bin);
-    const double runs = mean->syncer->applied > 0 ? (double)total / mean->syncer->applied : 1;
-    for (int bin = 0; bin < mean->staleness_bins; bin++)
-        fprintf(out, " %.0f", (double)count_of(mean, bin) / runs);
+    return r->row->mean.syncer != NULL;
 }
 
-/* What became of the uploads to a syncer, by point; nothing where there is none. */
-static void print_merges(FILE *out, const dl_study *study, const dl_sweep *sweep)
+static bool may_fail(const dl_result *r)
 {
-    bool any = false;
-    char options[DL_REPORT_OPTIONS_BYTES];
-    for (size_t r = 0; r < sweep->row_count; r++) {
-        const dl_row *row = &sweep->rows[r];
-        const dl_syncer_result *s = row->mean.syncer;
-        if (s == NULL) continue;
-        if (!any) {
-            fprintf(out, "%7s %7s %7s %9s %10s %8s %7s %10s %9s  %s\n", "workers", "uploads",
-                    "applied", "too stale", "superseded", "unmerged", "merges", "outer step",
-                    "goodput %", "applied by staleness 0, 1, ...");
-        }
-        any = true;
-        char outer[32];
-        const double outer_ns = dl_s_to_ns(row->mean.averaging->outer_step_mean_s);
-        fprintf(out, "%7d %7.0f %7.0f %9.0f %10.0f %8.0f %7.0f %10s %9.1f ", row->point.workers,
-                s->uploaded, s->applied, s->too_stale, s->superseded, s->unmerged, s->merges,
-                s->merges > 0 ? dl_format_ns(outer, sizeof outer, outer_ns) : "-",
-                100 * s->goodput_frac);
-        print_applied(out, &row->mean);
-        if (s->weight_mean < 1) fprintf(out, ", mean weight %.3f", s->weight_mean);
-        dl_report_options(options, sizeof options, study, row);
-        fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
-    }
+    return dl_failures_given(&r->variant->scenario.failures) && r->row->mean.step_mean_s > 0 &&
+           r->row->mean.syncer == NULL;
 }
 
-/* A time, or "-". */
-static void print_time(FILE *out, int width, double seconds)
+/* Absences of learners are in the table of merges. */
+static bool is_away(const dl_result *r)
 {
-    char text[32];
-    fprintf(out, " %*s", width,
-            isnan(seconds) ? "-" : dl_format_ns(text, sizeof text, dl_s_to_ns(seconds)));
+    return !isnan(r->row->mean.goodput_frac) && r->row->mean.syncer == NULL;
 }
 
-/* The outer steps of points that average between sites or nodes; nothing where there are none. */
-static void print_outer_steps(FILE *out, const dl_study *study, const dl_sweep *sweep)
+static bool staleness_is_measured(const dl_result *r)
 {
-    bool any = false;
-    char sent[32], options[DL_REPORT_OPTIONS_BYTES];
-    const int width = sync_width(sweep, SYNC_WIDTH);
-    for (size_t r = 0; r < sweep->row_count; r++) {
-        const dl_row *row = &sweep->rows[r];
-        const dl_averaging_result *a = row->mean.averaging;
-        if (a == NULL || row->mean.syncer != NULL || !(a->site_sent_bytes > 0)) continue;
-        if (!any) {
-            fprintf(out, "%7s %-*s %10s %10s %10s %10s %13s %10s  %s\n", "workers", width, "sync",
-                    "outer step", "p95", "exchange", "blocked", "utilisation %", "site sends",
-                    "options");
-        }
-        any = true;
-        fprintf(out, "%7d %-*s", row->point.workers, width, row->point.mode->name);
-        print_time(out, 10, a->outer_step_mean_s);
-        print_time(out, 10, a->outer_step_p95_s);
-        print_time(out, 10, a->exchange_s);
-        print_time(out, 10, a->blocked_s);
-        print_number(out, 13, 1, 100 * a->utilisation_frac);
-        dl_report_options(options, sizeof options, study, row);
-        fprintf(out, " %10s%s%s\n", dl_format_bytes(sent, sizeof sent, a->site_sent_bytes),
-                options[0] != '\0' ? "  " : "", options);
-    }
+    return r->row->worker_staleness != NULL &&
+           !isnan(r->measured->value[DL_MEASURE_STALENESS_MEAN]);
 }
 
-/* What failures and checkpoints leave of each point's throughput, where the scenario has them; the
- * best number of steps between two checkpoints. */
-static void print_failures(FILE *out, const dl_study *study, const dl_sweep *sweep)
+static void print_staleness(FILE *out, const dl_results *results)
 {
-    bool any = false;
-    const int width = sync_width(sweep, SYNC_WIDTH);
-    char options[DL_REPORT_OPTIONS_BYTES];
-    for (size_t r = 0; r < sweep->row_count; r++) {
-        const dl_row *row = &sweep->rows[r];
-        const dl_scenario *scenario = &study->variants[row->variant].scenario;
-        const dl_failures *failures = &scenario->failures;
-        const double step_s = row->mean.step_mean_s;
-        if (!dl_failures_given(failures) || !(step_s > 0) || row->mean.syncer != NULL) continue;
-        if (!any) {
-            fprintf(out, "with failures:\n%7s %-*s %9s %12s %21s  %s\n", "workers", width, "sync",
-                    "goodput %", "samples/s", "best checkpoint_steps", "options");
-        }
-        any = true;
-        const double goodput =
-            dl_failures_goodput(failures, row->point.workers, scenario->steps, step_s);
-        const int64_t best =
-            dl_failures_best_steps(failures, row->point.workers, scenario->steps, step_s);
-        fprintf(out, "%7d %-*s %9.2f %12.1f", row->point.workers, width, row->point.mode->name,
-                100 * goodput, goodput * row->mean.throughput_per_s);
-        print_number(out, 21, 0, best > 0 ? (double)best : (double)NAN);
-        dl_report_options(options, sizeof options, study, row);
-        fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
-    }
+    static const view_column columns[] = {{"workers", 0, 0},   {"sync", 0, 0},
+                                          {"staleness", 0, 0}, {"measured staleness", 0, 0},
+                                          {"sd", 2, 0},        {"measured sd", 2, 0},
+                                          {"p50", 3, 0},       {"measured p50", 3, 0},
+                                          {"p90", 4, 0},       {"measured p90", 4, 0},
+                                          {"by worker", 1, 0}, {"measured by worker", 1, 0}};
+    print_view(out, results, staleness_is_measured, "staleness, predicted and measured:", columns,
+               DL_LENGTH(columns));
 }
 
-/* What the absences of workers leave of their time; those of learners are in print_merges. */
-static void print_absences(FILE *out, const dl_study *study, const dl_sweep *sweep)
+static void print_further(FILE *out, const dl_results *results)
 {
-    bool any = false;
-    char options[DL_REPORT_OPTIONS_BYTES];
-    for (size_t r = 0; r < sweep->row_count; r++) {
-        const dl_row *row = &sweep->rows[r];
-        if (row->error != NULL || isnan(row->mean.goodput_frac) || row->mean.syncer != NULL)
-            continue;
-        if (!any) {
-            fprintf(out, "with workers that are away:\n%7s %9s %7s %16s  %s\n", "workers",
-                    "goodput %", "away %", "steps not lost %", "options");
-        }
-        any = true;
-        fprintf(out, "%7d %9.1f %7.1f %16.1f", row->point.workers, 100 * row->mean.goodput_frac,
-                100 * row->mean.away_frac, 100 * row->mean.applied_frac);
-        dl_report_options(options, sizeof options, study, row);
-        fprintf(out, "%s%s\n", options[0] != '\0' ? "  " : "", options);
-    }
+    static const view_column outer[] = {
+        {"workers", 0, 0},    {"sync", 2, 0},          {"options", 0, 0},
+        {"outer step", 0, 0}, {"p95", 3, 0},           {"exchange", 0, 0},
+        {"blocked", 1, 0},    {"local steps %", 0, 0}, {"site sends", 1, 0}};
+    static const view_column syncer[] = {
+        {"workers", 0, 0},    {"options", 0, 0},    {"uploads", 0, 0},  {"applied", 0, 0},
+        {"too stale", 0, 0},  {"superseded", 0, 0}, {"unmerged", 1, 0}, {"merges", 3, 0},
+        {"outer step", 2, 0}, {"goodput %", 0, 0},  {"weight", 4, 0},   {"by staleness", 0, 0}};
+    static const view_column failures[] = {
+        {"workers", 0, 0},       {"sync", 2, 0},          {"options", 0, 0},
+        {"job goodput %", 0, 0}, {"job samples/s", 0, 0}, {"best checkpoint_steps", 1, 0}};
+    static const view_column absences[] = {{"workers", 0, 0},
+                                           {"options", 0, 0},
+                                           {"worker goodput %", 0, 0},
+                                           {"away %", 0, 0},
+                                           {"steps kept %", 0, 0}};
+    print_view(out, results, averages_between_sites, "from one average to the next:", outer,
+               DL_LENGTH(outer));
+    print_view(out, results, merges,
+               "uploads to the syncer; those applied by staleness 0, 1, ...:", syncer,
+               DL_LENGTH(syncer));
+    print_view(out, results, may_fail, "with failures:", failures, DL_LENGTH(failures));
+    print_view(out, results, is_away, "with workers that are away:", absences, DL_LENGTH(absences));
 }
 
+/* --- notes ----------------------------------------------------------------------------------- */
+
+static void put_deciding(FILE *out, const dl_deciding_default *all, size_t count, bool has_share)
+{
+    char text[DL_DECIDING_TEXT_BYTES];
+    for (size_t i = 0; i < count; i++)
+        if ((all[i].column != NULL) == has_share)
+            fprintf(out, "%s\n", dl_deciding_text(text, sizeof text, &all[i]));
+}
+
+/* Those that change most come first. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
-    size_t count = 0;
-    char text[DL_DECIDING_TEXT_BYTES];
-    char **notes = dl_traced_notes(study, sweep, &count);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s\n", notes[i]);
-    dl_study_notes_free(notes, count);
-    notes = dl_study_notes(study, &count);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s\n", notes[i]);
-    dl_study_notes_free(notes, count);
-    dl_report_assumed(out, study, sweep);
+    size_t traced_count = 0, count = 0, leading = 0, deciding_count = 0;
     char *is_short = dl_report_short_note(sweep);
+    char **traced = dl_traced_notes(study, sweep, &traced_count);
+    char **notes = dl_study_notes(study, &count, &leading);
+    dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &deciding_count);
     if (is_short != NULL) fprintf(out, "%s\n", is_short);
-    free(is_short);
-    dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s\n", dl_deciding_text(text, sizeof text, &deciding[i]));
+    for (size_t i = 0; i < traced_count; i++)
+        fprintf(out, "%s\n", traced[i]);
+    for (size_t i = 0; i < leading; i++)
+        fprintf(out, "%s\n", notes[i]);
+    put_deciding(out, deciding, deciding_count, true);
+    dl_report_assumed(out, study, sweep);
+    for (size_t i = leading; i < count; i++)
+        fprintf(out, "%s\n", notes[i]);
+    put_deciding(out, deciding, deciding_count, false);
     free(deciding);
+    dl_study_notes_free(notes, count);
+    dl_study_notes_free(traced, traced_count);
+    free(is_short);
 }
 
 void dl_report_note_print(FILE *out, const char *note)
@@ -420,52 +595,45 @@ void dl_report_notes_print(FILE *out, char *text)
     }
 }
 
-static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
+/* The first of them, unless `all` is set. */
+static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, bool all)
 {
-    char *text = NULL;
-    size_t bytes = 0;
+    char *text = NULL, *rest = NULL;
+    size_t bytes = 0, count = 0;
     FILE *notes = dl_text_stream(&text, &bytes);
     dl_report_notes(notes, study, sweep);
     fclose(notes);
-    dl_report_notes_print(out, text);
+    for (char *note = strtok_r(text, "\n", &rest); note != NULL;
+         note = strtok_r(NULL, "\n", &rest)) {
+        if (all || count < NOTES_SHOWN) dl_report_note_print(out, note);
+        count++;
+    }
+    if (!all && count > NOTES_SHOWN)
+        fprintf(out, "%zu more notes: --notes shows them\n", count - NOTES_SHOWN);
     free(text);
 }
 
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
-                     const dl_measured *measured)
+                     const dl_measured *measured, bool all_notes)
 {
     char used[DL_MARKS_BYTES] = "";
-    bool compare = false, failed = false, input = false;
+    bool compare = false;
+    dl_results results;
     for (size_t i = 0; i < sweep->row_count; i++) {
         compare |= measured[i].runs > 0;
-        failed |= measured[i].failed_runs > 0;
         dl_report_marks_of(used, &sweep->rows[i]);
-        input |= sweep->rows[i].mean.part_frac[DL_PART_INPUT] >= DL_DECIDING_FRAC;
     }
-    const table_style style = {study, sync_width(sweep, SYNC_WIDTH), options_width(study, sweep),
-                               compare || failed, input};
+    dl_results_make(&results, study, sweep, measured, false);
     fprintf(out, "%s\n", study->variants[0].scenario.name);
-    fprintf(out, "%5s %7s %6s %-*s %-*s %10s %12s %7s %6s%s %9s", "cores", "workers", "batch",
-            style.sync_width, "sync", style.options_width, "options", "step", "samples/s",
-            "speedup", "wait %", input ? " input %" : "", "staleness");
-    if (style.compare) fprintf(out, " %12s %7s %9s", "measured/s", "error %", "staleness");
-    fprintf(out, "\n");
-    for (size_t i = 0; i < sweep->row_count; i++) {
-        print_row(out, &style, &sweep->rows[i], &measured[i]);
-    }
-    if (input && study->variants[0].scenario.gpu != NULL) {
-        fprintf(out, "wait %% includes GPUs waiting for input, which input %% shows\n");
-    }
+    print_rows(out, &results);
     dl_report_marks_explain(out, used, "", "");
     print_splits(out, study, sweep);
-    print_outer_steps(out, study, sweep);
-    print_merges(out, study, sweep);
-    print_failures(out, study, sweep);
-    print_absences(out, study, sweep);
-    print_notes(out, study, sweep);
+    print_further(out, &results);
+    print_notes(out, study, sweep, all_notes);
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
         dl_accuracy_print(out, &accuracy, sweep);
-        print_staleness(out, sweep, measured);
+        print_staleness(out, &results);
     }
+    dl_results_free(&results);
 }

@@ -335,11 +335,7 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     dl_status status = wanted > 0 ? find_room(machines, wanted, &room, err) : DL_OK;
     if (status != DL_OK || wanted == 0 || wanted <= room.gpus || !room.connected) return status;
     char *nodes = dl_format("%lld", (long long)room.nodes);
-    char *name = dl_format("from the command line, with %s nodes for %lld workers", nodes,
-                           (long long)wanted);
-    dl_ini_text_set(text, "scenario", "name", name);
     dl_ini_text_set(text, "machine", "nodes", nodes);
-    free(name);
     free(nodes);
     return DL_OK;
 }
@@ -478,6 +474,35 @@ static void comment_keys(char **text)
     }
 }
 
+/* "gpt2 on 1xrtx4090@10gbe", "lenet on 2 cores": what a scenario without a file is of. */
+static void put_name(char **text, const dl_scenario_command *command)
+{
+    const char *costs = given(command, "costs"), *model = given(command, "workload"),
+               *rate = given(command, "samples-per-s"), *machine = given(command, "machine"),
+               *cores = given(command, "cores");
+    char *what = model != NULL  ? dl_strdup(model)
+                 : rate != NULL ? dl_format("%s samples/s", rate)
+                                : dl_strdup("training");
+    if (costs != NULL) {
+        const char *slash = strrchr(costs, '/'), *file = slash != NULL ? slash + 1 : costs;
+        const size_t bytes = strlen(file);
+        free(what);
+        what = dl_format("%.*s", (int)(dl_ends_with(file, ".ini") ? bytes - 4 : bytes), file);
+    }
+    char *where = machine != NULL ? dl_strdup(machine)
+                  : cores != NULL ? dl_format("%s cores", cores)
+                                  : dl_strdup("cores");
+    const char *line = dl_ini_text_line(*text, "machine", "nodes");
+    const char *nodes = line != NULL ? strchr(line, '=') : NULL;
+    const int64_t count = nodes != NULL ? strtoll(nodes + 1, NULL, 10) : 0;
+    char *name = count > 0 ? dl_format("%s on %s, %lld nodes", what, where, (long long)count)
+                           : dl_format("%s on %s", what, where);
+    dl_ini_text_set(text, "scenario", "name", name);
+    free(name);
+    free(where);
+    free(what);
+}
+
 /* Folder of a file, of its own. */
 static char *folder_of(const char *path)
 {
@@ -501,6 +526,7 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
         *text = dl_strdup("[scenario]\nname = from the command line\n\n[machine]\n\n[workload]\n\n"
                           "[sync]\n");
         status = put_defaults(text, command, err);
+        put_name(text, command);
     }
     char *folder = path != NULL && strchr(path, '/') != NULL ? folder_of(path) : NULL;
     if (status == DL_OK) status = put_all(text, command, folder, err);

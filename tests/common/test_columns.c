@@ -101,22 +101,32 @@ static void test_csv(void **state)
     free(text);
 }
 
-/* Texts to the left, numbers to the right; 9 + 1 + 7 + 1 + 7 columns; no blanks at the end. */
+/* Texts to the left, numbers to the right; 9 + 1 + 7 + 1 + 7 columns and a mark; no blanks at the
+ * end. A chosen row has a mark in front. */
 static void test_text(void **state)
 {
     (void)state;
     const dl_column *columns[DL_LENGTH(all)];
-    const dl_column_table table = make_table(columns);
+    dl_column_table table = make_table(columns);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&text, &bytes);
-    dl_columns_print(out, &table);
+    dl_columns_print(out, &table, 80);
     fclose(out);
     assert_string_equal(text, "algorithm    time share %\n"
                               "ring      12.3 ms    25.0\n"
                               "tree, two  1.50 s       - *\n"
                               "nvls      not possible\n");
-    assert_int_equal(dl_columns_width(&table), 25);
+    free(text);
+    assert_int_equal(dl_columns_width(&table), 27);
+    table.chosen = &items[1];
+    out = dl_text_stream(&text, &bytes);
+    dl_columns_print(out, &table, 80);
+    fclose(out);
+    assert_string_equal(text, "  algorithm    time share %\n"
+                              "  ring      12.3 ms    25.0\n"
+                              "> tree, two  1.50 s       - *\n"
+                              "  nvls      not possible\n");
     free(text);
 }
 

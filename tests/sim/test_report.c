@@ -134,7 +134,7 @@ static void the_table_tells_the_errors(void **state)
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    dl_report_table(out, &s.study, &s.sweep, s.measured);
+    dl_report_table(out, &s.study, &s.sweep, s.measured, true);
     fclose(out);
     assert_contains(text, "measured/s");
     assert_contains(text, "-9.1");
@@ -143,7 +143,7 @@ static void the_table_tells_the_errors(void **state)
     s.measured[0].runs = 0;
     s.measured[0].value[DL_MEASURE_PER_S] = (double)NAN;
     out = open_memstream(&text, &bytes);
-    dl_report_table(out, &s.study, &s.sweep, s.measured);
+    dl_report_table(out, &s.study, &s.sweep, s.measured, true);
     fclose(out);
     assert_null(strstr(text, "measured"));
     free(text);
@@ -155,7 +155,7 @@ static char *table_text(const dl_study *study, const dl_sweep *sweep, const dl_m
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    dl_report_table(out, study, sweep, measured);
+    dl_report_table(out, study, sweep, measured, true);
     fclose(out);
     return text;
 }
@@ -200,9 +200,9 @@ static void errors_of_the_source_are_shown(void **state)
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    dl_report_table(out, &s.study, &s.sweep, s.measured);
+    dl_report_table(out, &s.study, &s.sweep, s.measured, true);
     fclose(out);
-    assert_contains(text, "        error       -");
+    assert_contains(text, "    error       -");
     assert_contains(text, "error over 1 measured points");
     free(text);
     assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL, NULL), DL_OK);

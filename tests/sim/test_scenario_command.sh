@@ -12,7 +12,7 @@ costs=$scenarios/../tests/golden/gpu/costs.ini
 cat >whole.ini <<END
 ; Kept as it is.
 [scenario]
-name  = from the command line
+name  = costs on p2.8xlarge
 steps = 20
 
 [machine]
@@ -110,17 +110,17 @@ expect 1 "needs samples_per_s" whole.ini --set workload.device=V100
 expect 2 "--samples-per-s does not say which batch was measured" --samples-per-s 334 --machine p2.8xlarge
 
 # All GPUs, of as many nodes as the scenario says.
-expect 0 "1 points" "${number[@]}" --workers all --mode allreduce -o all.csv
-expect 0 "1 points" "${number[@]}" --workers 8 --mode allreduce -o eight.csv
+expect 0 "1 point in" "${number[@]}" --workers all --mode allreduce -o all.csv
+expect 0 "1 point in" "${number[@]}" --workers 8 --mode allreduce -o eight.csv
 equal all.csv eight.csv "all GPUs of a p2.8xlarge"
-expect 0 "32   1024 allreduce" "${number[@]}" --batch 1024 --workers 1,all --mode allreduce --set machine.nodes=4
+expect 0 "batch 1024" "${number[@]}" --batch 1024 --workers 1,all --mode allreduce --set machine.nodes=4
 expect 2 "all are 8 GPUs, which are given too" "${number[@]}" --workers 8,all
 expect 1 "12 workers, but 8 GPUs: [machine] nodes = 2 adds nodes; gpus lists those that workers share" \
     whole.ini --workers 12
 # Without a file there are as many nodes as the workers need, where the machine has a network.
-expect 0 "from the command line, with 4 nodes for 32 workers" "${number[@]}" --workers 1,8,32 --mode allreduce
-expect 0 "32   1024 allreduce" "${number[@]}" --batch 1024 --workers 1,32 --mode allreduce
-expect 0 "from the command line
+expect 0 "334 samples/s on p2.8xlarge, 4 nodes" "${number[@]}" --workers 1,8,32 --mode allreduce
+expect 0 "batch 1024" "${number[@]}" --batch 1024 --workers 1,32 --mode allreduce
+expect 0 "334 samples/s on p2.8xlarge
 " "${number[@]}" --workers 1,8 --mode allreduce
 expect 2 "4 workers, but 2 GPUs: gpus lists those that workers share" \
     --samples-per-s 334 --parameters 25.6M --batch-per-worker 32 --machine z10pe_2x1080ti --workers 4
@@ -139,7 +139,7 @@ averaged=$("$tested" "${number[@]}" --workers 32 --mode average --set sync.where
 sed 's/^device = .*/device = AMD EPYC/' "$costs" >epyc.ini
 expect 1 "epyc.ini: times of a processor, AMD EPYC, say nothing about those of a GPU, k80" \
     --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128
-expect 0 "2    128 allreduce" --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128 --no-scale
+expect 0 "2   128 allreduce" --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128 --no-scale
 
 # Parameters in thousands, millions, billions.
 expect 0 "" "${number[@]}" --parameters 25600k -o thousands.csv

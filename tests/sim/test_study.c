@@ -221,9 +221,9 @@ static void a_sweep_runs_all_variants(void **state)
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    dl_report_table(out, &s, &one, m);
+    dl_report_table(out, &s, &one, m, true);
     fclose(out);
-    assert_contains(text, "steps 10, machine study_b, bucket_bytes 40000");
+    assert_contains(text, "4 10    study_b 40000 ");
     free(text);
     dl_sweep_free(&one);
     dl_sweep_free(&two);

@@ -145,7 +145,7 @@ static void shares_by_speed_take_equal_times(void **state)
     assert_near(r.part_frac[DL_PART_COMPUTE], 1, 1e-3);
     dl_run_result_free(&r);
     size_t count = 0;
-    char **notes = dl_study_notes(&study, &count);
+    char **notes = dl_study_notes(&study, &count, NULL);
     bool found = false;
     for (size_t i = 0; i < count; i++)
         found |=

@@ -20,8 +20,8 @@ awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) { if ($i == "throughput_low_p
     fail "no interval of 2 standard deviations: $(head -n 20 all.csv)"
 
 # Tensor cores are faster; a smaller image is, too.
-expect 0 "1 points" "${run[@]}" --workers 1 -o fp32.csv
-expect 0 "1 points" "${run[@]}" --workers 1 -o fp16.csv --set workload.arithmetic=fp16
+expect 0 "1 point in" "${run[@]}" --workers 1 -o fp32.csv
+expect 0 "1 point in" "${run[@]}" --workers 1 -o fp16.csv --set workload.arithmetic=fp16
 awk -v a="$(rate fp32.csv)" -v b="$(rate fp16.csv)" 'BEGIN { exit !(b > 2 * a) }' ||
     fail "fp16: $(rate fp16.csv), fp32: $(rate fp32.csv)"
 
@@ -38,7 +38,7 @@ expect 1 "bf16_flop_per_s of v100 is not known: it may have no such arithmetic; 
     "${one[@]}" --arithmetic bf16
 expect 1 "fp8_flop_per_s of a100 is not known" --workload gpt2 --machine dgx_a100 "${one[@]}" --arithmetic fp8
 for arithmetic in fp16 bf16 fp8; do
-    expect 0 "1 points" --workload llama:layers=8,fused=yes --machine dgx_h100 "${one[@]}" --arithmetic $arithmetic -o $arithmetic.csv
+    expect 0 "1 point in" --workload llama:layers=8,fused=yes --machine dgx_h100 "${one[@]}" --arithmetic $arithmetic -o $arithmetic.csv
 done
 [ "$(rate fp16.csv)" = "$(rate bf16.csv)" ] || fail "fp16: $(rate fp16.csv), bf16: $(rate bf16.csv)"
 awk -v a="$(rate bf16.csv)" -v b="$(rate fp8.csv)" 'BEGIN { exit !(b > 1.1 * a && b < 2 * a) }' ||
@@ -85,7 +85,7 @@ expect 0 "4 points" --workload 'gpt2:sequence=256|bert_base' --machine dgx_a100 
 expect 2 "4 cost files" --workload 'gpt2|bert_base' --machine dgx_a100 --workers 2 \
     --batch-per-worker 8 --set workload.arithmetic=tf32,fp16 --save-costs x.ini
 # Split over GPUs by its layers.
-expect 0 "1 points" --workload gpt2_xl --machine dgx_a100 --workers 2 --batch-per-worker 8 --steps 5 \
+expect 0 "1 point in" --workload gpt2_xl --machine dgx_a100 --workers 2 --batch-per-worker 8 --steps 5 \
     --set pipeline.stages=4 --set pipeline.micro_batches=4 --set workload.arithmetic=fp16
 
 expect 0 "25557032        8.178" --workloads
