@@ -430,6 +430,12 @@ static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gp
     return point->option[DL_SYNC_INTERVAL] / fragments(scenario, point) * step_ns;
 }
 
+bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point)
+{
+    return scenario->gpu != NULL && point->mode == &dl_mode_allreduce && point->workers > 1 &&
+           !lags(point) && !dl_point_is_split(point);
+}
+
 /* The GPUs of a point, for the team whose engine it is; NULL for workers on cores. */
 static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                              const dl_run_config *config, const dl_costs *costs,
@@ -442,6 +448,12 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     if (scenario->gpu == NULL) return DL_OK;
     bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
     const dl_absences absences = absences_of(scenario, config->point);
+    const double samples = (double)config->point->batch / config->point->workers;
+    dl_step_collective *before = NULL;
+    const int before_count =
+        dl_run_starts_with_collectives(scenario, config->point)
+            ? dl_step_collectives_list(costs, config->point->workers, samples, &before)
+            : 0;
     const dl_gpus_config gpus_config = {
         .options = options,
         .workload = workload,
@@ -464,8 +476,8 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                          mode->coupling != DL_COUPLING_OTHER,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
-        .with_buffers = mode == &dl_mode_allreduce && !lags(config->point) &&
-                        config->point->workers > 1 && workload->buffer_bytes > 0,
+        .before = before,
+        .before_count = before_count,
         .inside_bytes = reduces_inside(scenario, config->point) && costs->parameter_bytes > 0
                             ? (double)costs->parameter_bytes
                             : 0,
@@ -477,7 +489,9 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                      fmax(1, config->point->option[DL_SYNC_INTERVAL]),
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
-    return dl_gpus_create(gpus, &gpus_config, err);
+    const dl_status status = dl_gpus_create(gpus, &gpus_config, err);
+    free(before);
+    return status;
 }
 
 /* Gradients are copied into buckets and back by DistributedDataParallel, with any number of

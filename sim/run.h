@@ -149,6 +149,10 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
 /* The least trustworthy origin of what the point's run depends on. */
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
+/* Whether the point's steps start with the collectives of sim/step_collectives.h, if the costs have
+ * any. */
+bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point);
+
 /* Whether the point lies outside of what the costs were measured at: batch of a worker, co-running
  * instances or, for more than one worker, the number of cores. */
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);

@@ -5,6 +5,7 @@
 
 #include "common/units.h"
 #include "sim/run.h"
+#include "sim/step_collectives.h"
 
 #define STEPS 40 /* of a simulation of a trace's own point */
 
@@ -117,15 +118,22 @@ const dl_cost_trace *dl_traced_worst(const dl_variant *variant, double *error_fr
     return worst;
 }
 
+bool dl_traced_is_left_out(const dl_variant *variant, const dl_point *point,
+                           const dl_cost_trace *trace, const dl_traced_collective *collective)
+{
+    dl_step_collective made;
+    const double samples = (double)point->batch / point->workers;
+    if (point->workers < 2) return false;
+    return !dl_run_starts_with_collectives(&variant->scenario, point) ||
+           !dl_step_collective_of(trace, collective, point->workers, samples, &made);
+}
+
 double dl_traced_left_out_s(const dl_variant *variant, const dl_point *point)
 {
-    double most_ns = 0;
-    for (size_t i = 0; i < variant->costs.trace_count && point->workers > 1; i++) {
-        const dl_cost_trace *trace = &variant->costs.traces[i];
-        double ns = 0;
-        for (size_t c = 0; c < trace->collective_count; c++)
+    const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
+    double ns = 0;
+    for (size_t c = 0; trace != NULL && c < trace->collective_count; c++)
+        if (dl_traced_is_left_out(variant, point, trace, &trace->collectives[c]))
             ns += trace->collectives[c].ns;
-        most_ns = fmax(most_ns, ns);
-    }
-    return most_ns > 0 ? dl_ns_to_s(most_ns) : (double)NAN;
+    return ns > 0 ? dl_ns_to_s(ns) : (double)NAN;
 }

@@ -25,8 +25,12 @@ double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace);
  * off (predicted over traced, minus 1); NULL and NaN if none can be compared. */
 const dl_cost_trace *dl_traced_worst(const dl_variant *variant, double *error_frac);
 
+/* Whether a prediction of the point leaves the traced collective out: nothing in it stands for it. */
+bool dl_traced_is_left_out(const dl_variant *variant, const dl_point *point,
+                           const dl_cost_trace *trace, const dl_traced_collective *collective);
+
 /* Time on the device of the traced collectives of a step that a prediction of the point leaves out,
- * of the trace with most of it, in seconds; NaN: it leaves out none. */
+ * of the first trace that has any, in seconds; NaN: it leaves out none. */
 double dl_traced_left_out_s(const dl_variant *variant, const dl_point *point);
 
 #endif

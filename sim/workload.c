@@ -41,7 +41,6 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .bucket_ns = not_negative(dl_costs_step_ns(costs, batch, "bucket")),
         .parameter_bytes = not_negative((double)costs->parameter_bytes),
         .state_bytes = not_negative((double)costs->state_bytes),
-        .buffer_bytes = costs->broadcast_bytes.known ? costs->broadcast_bytes.value : 0,
         .copy = {costs->copy.latency_ns.value, ns_per_byte(&costs->copy.bandwidth_bytes_per_s), 0},
         .average = {costs->average.latency_ns.value, ns_per_byte(&costs->average.read_bytes_per_s),
                     ns_per_byte(&costs->average.write_bytes_per_s)},

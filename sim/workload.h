@@ -37,7 +37,7 @@ typedef struct dl_workload {
     double backward_ns; /* of compute_ns */
     double update_ns;   /* the optimizer on the worker itself */
     double bucket_ns;   /* copying gradients into buckets and back; part of none of these */
-    double parameter_bytes, state_bytes, buffer_bytes;
+    double parameter_bytes, state_bytes;
     dl_byte_cost copy, average, update; /* update: the server's */
     dl_compression compression;         /* of what workers on cores push */
     double encode_ns_per_byte, decode_ns_per_byte,

@@ -46,6 +46,24 @@ static dl_traced_collective mean_of(const marked *m, const dl_instance *instance
     return c;
 }
 
+/* Those of one name whose ranks are not known, which come first, are of the next ones. */
+static void join_unknown(list *all)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        dl_traced_collective *c = &all->items[i];
+        if (i + 1 < all->count && c->ranks == 0 && c->name[0] != '\0' &&
+            strcmp(c[1].name, c->name) == 0) {
+            c[1].calls += c->calls;
+            c[1].bytes += c->bytes;
+            c[1].ns += c->ns;
+        } else {
+            all->items[kept++] = *c;
+        }
+    }
+    all->count = kept;
+}
+
 static list list_all(const marked *m, dl_instances *found)
 {
     list all = {0};
@@ -56,6 +74,7 @@ static list list_all(const marked *m, dl_instances *found)
                    found->instances[end].ranks == found->instances[first].ranks)
         DL_APPEND(all.items, all.count, "collectives") =
             mean_of(m, &found->instances[first], end - first);
+    join_unknown(&all);
     return all;
 }
 
@@ -161,11 +180,12 @@ static void note_others(const dl_step_costs *costs, dl_notes *notes)
         free(one);
     }
     if (names != NULL) {
-        dl_notes_add(notes,
-                     "left out are collectives of a step that are not all-reduces of gradients: "
-                     "%s; on several GPUs a step takes longer than predicted by the part that "
-                     "does not overlap (sharded states and parameters: [exchange] sharded)",
-                     names);
+        dl_notes_add(
+            notes,
+            "beside the exchange of gradients a step has other collectives: %s. dlsim puts "
+            "those whose bytes and ranks are known before each step of mode allreduce, "
+            "and marks rows that leave some out",
+            names);
     }
     free(names);
 }
@@ -183,6 +203,12 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
         const dl_traced_collective *scatters = find(&all, DL_SCATTERS, gradients->ranks);
         take_sharded(&all, costs, gradients, scatters != NULL ? scatters->calls : INFINITY, notes);
         scale_update(costs, gradients->ranks);
+    }
+    if (gradients->ranks > 0 && gradients->ranks < costs->ranks) {
+        dl_notes_add(notes,
+                     "gradients are exchanged among %u of %lld ranks: dlsim exchanges those of a "
+                     "rank among all of its workers",
+                     gradients->ranks, (long long)costs->ranks);
     }
     take_gradients_out(&all, costs, gradients);
     keep_others(&all, costs);

@@ -430,20 +430,17 @@ static void compute(dl_team *team, int worker)
         dl_gpus_work_ns(step, slow, with_update) * w->noise_factor / gpus->config.passes;
     gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
     gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
-    if (gpus->config.collective && gpus->config.with_buffers) {
-        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_BUFFERS;
+    if (gpus->reduction.before_count > 0) {
+        gpus->workers[worker].phase = DL_GPU_WAITS_FOR_COLLECTIVES;
         dl_team_change(team, worker, DL_STATE_ALLREDUCE);
-        dl_collective_arrive(&gpus->reduction.buffers);
+        dl_reduction_before(gpus, worker);
     } else {
         start_step(gpus, worker);
     }
 }
 
-void dl_gpus_have_buffers(void *user, int unused)
+void dl_gpus_start_steps(dl_gpus *gpus)
 {
-    (void)unused;
-    dl_gpus *gpus = user;
-    gpus->moved_bytes += gpus->reduction.buffers_moved_bytes;
     for (int worker = 0; worker < gpus->config.workers; worker++) {
         gpus->workers[worker].phase = DL_GPU_IDLE;
         dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);

@@ -28,8 +28,8 @@
  *               With collectives = hosts each worker copies its vectors to host memory when they
  *               are ready, the hosts reduce them, and each copies the result back; what adding
  *               takes there is left out
- *               With [broadcast] in the costs, a broadcast from the first worker's GPU
- *               comes before each step of allreduce
+ *               Before each step of allreduce come the collectives of sim/step_collectives.h: a
+ *               broadcast of buffers from the first worker's GPU, those that a trace showed
  *   compress    what is pushed or reduced; pulled parameters are not. topk's messages are gathered
  *               in place of reduced. Costs what it moves in the memory of the worker's own GPU; a
  *               server is charged as if it summed whole vectors
@@ -64,6 +64,7 @@
 #include "sim/compress.h"
 #include "sim/platform/dispatch.h"
 #include "sim/platform/platform.h"
+#include "sim/step_collectives.h"
 
 extern const dl_platform dl_platform_gpu;
 
@@ -275,8 +276,9 @@ typedef struct dl_gpus_config {
     bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
     double
-        inside_bytes;   /* > 0: gradients that workers of a site, or node, reduce after each step */
-    bool with_buffers;  /* a collective sends the model's buffers to all before each step */
+        inside_bytes; /* > 0: gradients that workers of a site, or node, reduce after each step */
+    const dl_step_collective *before; /* [before_count] collectives before each step */
+    int before_count;
     double pause_ns;    /* for which nothing is sent before an exchange by collectives starts */
     bool elastic;       /* workers come and go (sim/sync/members.h) */
     bool connects;      /* the run's first collective pays the machine's first use */

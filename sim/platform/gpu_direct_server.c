@@ -643,7 +643,7 @@ bool dl_gpus_may_serve_directly(const dl_gpus *gpus)
     const dl_gpu_options *options = config->options;
     return config->may_be_direct && !config->alone && !config->collective && !config->with_input &&
            !config->overlap && !config->slows && !config->elastic && !dl_server_is_wanted(gpus) &&
-           config->inside_bytes <= 0 && !config->with_buffers && config->workers > 1 &&
+           config->inside_bytes <= 0 && config->before_count == 0 && config->workers > 1 &&
            config->workers < WORKERS_MOST && options->shards == 1 &&
            options->where != DL_WHERE_ALLREDUCE && config->server_threads <= config->workers &&
            options->dispatch == DL_DISPATCH_PER_GPU && options->ahead <= AHEAD_MOST &&

@@ -11,7 +11,7 @@
 /* What a worker's GPU is at. */
 typedef enum dl_gpu_phase {
     DL_GPU_IDLE,
-    DL_GPU_WAITS_FOR_BUFFERS,
+    DL_GPU_WAITS_FOR_COLLECTIVES,
     DL_GPU_WAITS_FOR_INPUT,
     DL_GPU_WAITS_FOR_LAUNCH,
     DL_GPU_WAITS_FOR_PARAMETERS, /* of the layers that its forward pass is at */
@@ -37,6 +37,14 @@ typedef struct dl_gpu_worker {
     bool fetches;      /* itself, not its communication thread */
 } dl_gpu_worker;
 
+/* A collective before each step, of all groups of workers at once. */
+typedef struct dl_before {
+    dl_collective *collectives; /* [group_count] */
+    int group_count, group;     /* workers of each */
+    int64_t calls;
+    double moved_bytes; /* of a call, of all groups */
+} dl_before;
+
 /* Collectives of a step, run one after another: the sums of all buckets, and what gathers sharded
  * parameters. A round is what a worker joins: all of them, or, where parameters are gathered after
  * the update, the sums, then the gather. */
@@ -61,8 +69,11 @@ typedef struct dl_reduction {
     int present;
     int held, flows;      /* transfers of all different collectives, and of the largest one */
     int64_t first_use_ns; /* before the next collective; 0 after the first one */
-    dl_collective buffers;
-    double buffers_moved_bytes;
+    dl_before *before;    /* [before_count] collectives before each step */
+    int before_count;
+    int before_at;      /* the one that runs, */
+    int64_t calls_left; /* its calls that have not ended, */
+    int groups_left;    /* and groups that have not ended this one */
 } dl_reduction;
 
 /* Kinds of exchange that a server does: those up to this one. */
@@ -331,8 +342,11 @@ void dl_gpus_reduce_all(void *gpus, int unused);
 /* As dl_team_exchange. */
 void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange);
 
-/* All workers have the model's buffers, and start what they wait to compute. */
-void dl_gpus_have_buffers(void *gpus, int unused);
+/* All collectives before a step have ended: the workers start what they wait to compute. */
+void dl_gpus_start_steps(dl_gpus *gpus);
+
+/* The worker has come to the first collective before its step. */
+void dl_reduction_before(dl_gpus *gpus, int worker);
 
 /* Sets the speed of all that computes: a collective has started or ended, or a worker's part. */
 void dl_gpus_change_speed(dl_gpus *gpus);

@@ -1,5 +1,5 @@
 /* All-reduce of the workers' vectors in buckets, one after another: from what is ready when to the
- * collectives that run it; collectives inside sites, and of the model's buffers. */
+ * collectives that run it; collectives inside sites, and before each step. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -316,7 +316,7 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
     /* All algorithms that may be named but these are for sums of whole vectors alone. */
     const bool rings = kind == DL_BROADCAST || ranks[0].kind == DL_PLACE_HOST ||
                        (kind != DL_ALLREDUCE && strcmp(options->algorithm, "auto") != 0);
-    const char *algorithm = rings ? "ring" : options->algorithm;
+    const char *algorithm = kind == DL_ALLTOALL ? "pairwise" : rings ? "ring" : options->algorithm;
     const dl_collective_config config = {
         .kind = kind,
         .algorithm = algorithm,
@@ -428,17 +428,78 @@ static dl_status init_inside(dl_gpus *gpus, dl_error *err)
     return status;
 }
 
-/* NCCL broadcasts along its rings only. */
-static dl_status init_buffers(dl_gpus *gpus, dl_error *err)
+/* --- collectives before each step ------------------------------------------------------------ */
+
+void dl_reduction_before(dl_gpus *gpus, int worker)
 {
     dl_reduction *r = &gpus->reduction;
-    dl_status status =
-        init_collective(gpus, &r->buffers, DL_BROADCAST, gpus->places, gpus->config.workers, 0,
-                        gpus->config.workload->buffer_bytes, 0, err);
-    if (status != DL_OK) return status;
-    dl_collective_on_done(&r->buffers, dl_gpus_have_buffers, gpus, 0);
-    r->buffers_moved_bytes = dl_collective_sent_bytes(&r->buffers);
-    return DL_OK;
+    const dl_before *first = &r->before[0];
+    if (r->calls_left == 0) {
+        r->before_at = 0;
+        r->calls_left = first->calls;
+        r->groups_left = first->group_count;
+    }
+    dl_collective_arrive(&first->collectives[worker / first->group]);
+}
+
+/* The next call, of all workers, which wait for one another. */
+static void start_before(dl_gpus *gpus)
+{
+    dl_reduction *r = &gpus->reduction;
+    const dl_before *b = &r->before[r->before_at];
+    r->groups_left = b->group_count;
+    for (int worker = 0; worker < gpus->config.workers; worker++)
+        dl_collective_arrive(&b->collectives[worker / b->group]);
+}
+
+static void on_before_done(void *user, int unused)
+{
+    (void)unused;
+    dl_gpus *gpus = user;
+    dl_reduction *r = &gpus->reduction;
+    if (--r->groups_left > 0) return;
+    gpus->moved_bytes += r->before[r->before_at].moved_bytes;
+    if (--r->calls_left == 0 && r->before_at + 1 < r->before_count)
+        r->calls_left = r->before[++r->before_at].calls;
+    if (r->calls_left > 0) {
+        start_before(gpus);
+    } else {
+        dl_gpus_start_steps(gpus);
+    }
+}
+
+static dl_status init_before_one(dl_gpus *gpus, dl_before *b, const dl_step_collective *of,
+                                 dl_error *err)
+{
+    dl_status status = DL_OK;
+    int flows = 0;
+    *b = (dl_before){
+        .group_count = gpus->config.workers / of->group, .group = of->group, .calls = of->calls};
+    b->collectives = dl_calloc((size_t)b->group_count, sizeof *b->collectives, "collectives");
+    for (int g = 0; g < b->group_count && status == DL_OK; g++) {
+        status = init_collective(gpus, &b->collectives[g], of->kind, gpus->places + g * of->group,
+                                 of->group, 0, of->bytes, 0, err);
+        if (status != DL_OK) return status;
+        dl_collective_on_done(&b->collectives[g], on_before_done, gpus, 0);
+        b->moved_bytes += dl_collective_sent_bytes(&b->collectives[g]);
+        flows += b->collectives[g].plan.transfer_count;
+    }
+    if (flows > gpus->reduction.flows) gpus->reduction.flows = flows;
+    return status;
+}
+
+static dl_status init_before(dl_gpus *gpus, dl_error *err)
+{
+    const dl_gpus_config *config = &gpus->config;
+    dl_reduction *r = &gpus->reduction;
+    dl_status status = DL_OK;
+    r->before = dl_calloc((size_t)config->before_count, sizeof *r->before, "collectives");
+    while (r->before_count < config->before_count && status == DL_OK) {
+        status = init_before_one(gpus, &r->before[r->before_count],
+                                 &config->before[r->before_count], err);
+        r->before_count++;
+    }
+    return status;
 }
 
 /* The share of the backward pass after which `bytes` of all bytes are ready: on the lines between
@@ -663,9 +724,8 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
         config->options->tensors != DL_TENSORS_SPLIT) {
         status = init_buckets(gpus, err);
     }
-    if (status == DL_OK && config->collective && config->with_buffers) {
-        status = init_buffers(gpus, err);
-    }
+    if (status == DL_OK && config->collective) status = init_before(gpus, err);
+    gpus->config.before = NULL; /* it is the caller's, and not kept */
     if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
     if (status == DL_OK && config->collective && config->options->on_hosts) add_host_copies(gpus);
     return status;
@@ -676,7 +736,12 @@ void dl_reduction_free(dl_gpus *gpus)
     dl_reduction *r = &gpus->reduction;
     for (int i = 0; i < r->collective_count; i++)
         dl_collective_free(&r->collectives[i]);
-    dl_collective_free(&r->buffers);
+    for (int i = 0; i < r->before_count; i++) {
+        for (int g = 0; g < r->before[i].group_count; g++)
+            dl_collective_free(&r->before[i].collectives[g]);
+        free(r->before[i].collectives);
+    }
+    free(r->before);
     for (int i = 0; i < gpus->inside_count; i++)
         dl_collective_free(&gpus->inside[i].collective);
     free(gpus->inside);

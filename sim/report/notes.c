@@ -9,6 +9,7 @@
 #include "common/units.h"
 #include "sim/scenario/keys.h"
 #include "sim/shares.h"
+#include "sim/step_collectives.h"
 #include "sim/traced.h"
 #include "sim/workloads/roofline.h"
 
@@ -471,51 +472,70 @@ static void add_own_step(note_list *list, const dl_variant *variant)
     free(recording);
 }
 
-/* "7 AlltoAll (80.5 MB, 21.0 ms)". */
-static char *list_collectives(const dl_cost_trace *trace)
+/* "7 AlltoAll (80.5 MB, 21.0 ms)", those that a prediction of the row leaves out, or has; NULL:
+ * none. */
+static char *list_collectives(const dl_variant *variant, const dl_row *row,
+                              const dl_cost_trace *trace, bool left_out, double *ns)
 {
     char *list = NULL;
+    *ns = 0;
     for (size_t i = 0; i < trace->collective_count; i++) {
         const dl_traced_collective *c = &trace->collectives[i];
+        if (dl_traced_is_left_out(variant, &row->point, trace, c) != left_out) continue;
         char *one =
             dl_format("%.3g %s (%s, %s)", c->calls, c->name,
                       c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
         dl_join(&list, ", ", one);
         free(one);
+        *ns += c->ns;
     }
     return list;
 }
 
-/* The collectives that rows of the variant leave out, with the step of its row with most workers
- * that it has at most. */
-static void add_left_out(note_list *list, const dl_variant *variant, const dl_row *row)
+/* What of the trace's collectives the row has, and what it leaves out, with the step that it has at
+ * most. */
+static void add_collectives(note_list *list, const dl_variant *variant, const dl_row *row)
 {
-    for (size_t i = 0; i < variant->costs.trace_count; i++) {
-        const dl_cost_trace *trace = &variant->costs.traces[i];
-        if (trace->collective_count == 0) continue;
-        char *collectives = list_collectives(trace), *name = name_trace(trace);
-        const double step_s = row->mean.step_mean_s;
+    const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
+    double has_ns, lacks_ns;
+    char *name = name_trace(trace);
+    char *has = list_collectives(variant, row, trace, false, &has_ns);
+    char *lacks = list_collectives(variant, row, trace, true, &lacks_ns);
+    const double step_ns = dl_s_to_ns(row->mean.step_mean_s);
+    if (has != NULL) {
+        add(list, dl_format("before each step of allreduce come other collectives of the step of "
+                            "%s, by their bytes at the machine's rates, and as if nothing "
+                            "overlapped them: %s, where the time is the trace's, with waits for "
+                            "other ranks",
+                            name, has));
+    }
+    if (lacks != NULL) {
         add(list,
-            dl_format("rows with + leave out collectives of %s's step: %s, %.0f %% of the %s "
+            dl_format("rows with + leave out collectives of the step of %s: %s, %.0f %% of the %s "
                       "that it took, waits for other ranks among them. If none of it "
                       "overlaps computing, a step with %d workers takes %s in place of %s",
-                      name, collectives, 100 * dl_s_to_ns(row->left_out_s) / trace->step_ns.value,
+                      name, lacks, 100 * lacks_ns / trace->step_ns.value,
                       DL_NS_TEXT(trace->step_ns.value), row->point.workers,
-                      DL_NS_TEXT(dl_s_to_ns(step_s + row->left_out_s)),
-                      DL_NS_TEXT(dl_s_to_ns(step_s))));
-        free(collectives);
-        free(name);
+                      DL_NS_TEXT(step_ns + lacks_ns), DL_NS_TEXT(step_ns)));
     }
+    free(has);
+    free(lacks);
+    free(name);
 }
 
-/* Of the variant that leaves some out, with most workers; NULL: none does. */
-static const dl_row *largest_left_out(const dl_sweep *sweep, size_t variant)
+/* Of the variant, with most workers, and first one that leaves out collectives; NULL: none has
+ * several. */
+static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
 {
     const dl_row *largest = NULL;
     for (size_t r = 0; r < sweep->row_count; r++) {
         const dl_row *row = &sweep->rows[r];
-        if (row->variant != variant || row->error != NULL || isnan(row->left_out_s)) continue;
-        if (largest == NULL || row->point.workers > largest->point.workers) largest = row;
+        if (row->variant != variant || row->error != NULL || row->point.workers < 2) continue;
+        const bool lacks = !isnan(row->left_out_s);
+        const bool before = largest != NULL && !isnan(largest->left_out_s);
+        if (largest == NULL || lacks > before ||
+            (lacks == before && row->point.workers > largest->point.workers))
+            largest = row;
     }
     return largest;
 }
@@ -524,9 +544,11 @@ char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *cou
 {
     note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
-        const dl_row *row = largest_left_out(sweep, v);
-        add_own_step(&list, &study->variants[v]);
-        if (row != NULL) add_left_out(&list, &study->variants[v], row);
+        const dl_variant *variant = &study->variants[v];
+        const dl_row *row = largest_of(sweep, v);
+        add_own_step(&list, variant);
+        if (row != NULL && dl_step_collectives_trace(&variant->costs) != NULL)
+            add_collectives(&list, variant, row);
     }
     *count = list.count;
     return list.notes;

@@ -6,7 +6,10 @@
 # FORM  params: kernels with record_param_comms beside them (PyTorch 2); ranges: nccl: ranges with the
 #       inputs' sizes (PyTorch 1)
 # KIND  full: FSDP, each layer's parameters gathered for either pass; once: gathered for the forward
-#       pass only; update: gathered after the update (ZeRO 1 and 2); ddp: gradients all-reduced
+#       pass only; update: gathered after the update (ZeRO 1 and 2); ddp: gradients all-reduced;
+#       split: each layer's activations all-reduced between pairs of ranks in either pass (tensor
+#       parallelism), gradients all-reduced among every second rank; exchanged: ddp with an all-to-all
+#       of all ranks a layer in the forward pass
 #
 # Three steps, 1 ms apart at least; of each layer 1,000,000 numbers (4 MB), forward 200 us, backward
 # 400 us; an update of 100 us; gathers 50 us, reduce-scatters 60 us on another stream.
@@ -25,9 +28,10 @@ launch() { # name, stream, duration: behind the work of its stream, launched at 
     free[$2]=$((start + $3))
     host=$((host + 3))
 }
-collective() { # name of PyTorch's, kernel, in numbers, out numbers, duration
+collective() { # name of PyTorch's, kernel, in numbers, out numbers, duration, ranks (default: all)
+    local group=${6:-$ranks}
     if [ "$form" = params ]; then
-        event cpu_op record_param_comms $host 5 9 "\"Collective name\":\"$1\",\"In msg nelems\":$3,\"Out msg nelems\":$4,\"dtype\":\"Float\",\"Group size\":$ranks,\"Process Group Name\":\"0\",\"Rank\":0"
+        event cpu_op record_param_comms $host 5 9 "\"Collective name\":\"$1\",\"In msg nelems\":$3,\"Out msg nelems\":$4,\"dtype\":\"Float\",\"Group size\":$group,\"Process Group Name\":\"$group\",\"Rank\":0"
     else
         event user_annotation "nccl:$1" $host 5 9 "\"Input Dims\":[[$3]],\"Input type\":[\"float\"]"
     fi
@@ -38,7 +42,9 @@ gather() { # numbers
     collective _allgather_base ncclDevKernel_AllGather_RING_LL $(($1 / ranks)) "$1" 50
 }
 scatter() { collective _reduce_scatter_base ncclDevKernel_ReduceScatter_Sum_f32_RING_LL $numbers $((numbers / ranks)) 60; }
-reduce() { collective allreduce ncclDevKernel_AllReduce_Sum_f32_RING_LL $numbers $numbers 90; }
+reduce() { # numbers, ranks
+    collective allreduce ncclDevKernel_AllReduce_Sum_f32_RING_LL "$1" "$1" 90 "$2"
+}
 
 made_sharded() {
     local form=$1 kind=$2 layers=$3 ranks=$4 numbers=1000000 step layer host start
@@ -49,15 +55,24 @@ made_sharded() {
     for step in 1 2 3; do
         start=$host
         for ((layer = 0; layer < layers; layer++)); do
-            case $kind in full | once) gather $numbers ;; esac
+            case $kind in
+            full | once) gather $numbers ;;
+            exchanged) collective all_to_all ncclDevKernel_SendRecv $numbers $numbers 80 ;;
+            esac
             launch sgemm_forward_$layer 7 200
+            [ "$kind" = split ] && reduce 500000 2
         done
         for ((layer = layers - 1; layer >= 0; layer--)); do
             event cpu_op "autograd::engine::evaluate_function: AddmmBackward0" $host 6 9 ""
             [ "$kind" = full ] && ((layer < layers - 1)) && gather $numbers
             host=$((host + 1))
             launch sgemm_backward_$layer 7 400
-            if [ "$kind" = ddp ]; then reduce; else scatter; fi
+            [ "$kind" = split ] && reduce 500000 2
+            case $kind in
+            ddp | exchanged) reduce $numbers "$ranks" ;;
+            split) reduce $numbers $((ranks / 2)) ;;
+            *) scatter ;;
+            esac
         done
         event cpu_op "Optimizer.step#Adam.step" $host 10 9 ""
         host=$((free[20] > free[7] ? free[20] : free[7]))
