@@ -360,7 +360,7 @@ static const dl_key rows[] = {
           "NCCL does between GPUs that no NVLink and no PCIe switch joins, or without peer access; "
           "default: as `peer` says, over what links let through"),
     SOURCE("shm"),
-    TIMED("overlap", "slowdown", OF_KIND, dl_node_kind, overlap_slowdown, SLOWDOWN, false,
+    TIMED("overlap", "inside_slowdown", OF_KIND, dl_node_kind, overlap_slowdown, SLOWDOWN, false,
           "of computing while collectives run inside the node, where it is more than that of the "
           "costs"),
     SOURCE("overlap"),

@@ -5,6 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/json.h"
+#include "common/machine_shm.h"
 #include "profiler/machine/machine_box.h"
 
 #define DL_LINK_OF_SOCKETS "sockets"
@@ -594,6 +595,40 @@ static void write_nvlinks(const writer *w)
     }
 }
 
+static bool have_nvlink(const dl_box *box, int a, int b)
+{
+    for (int i = 0; i < box->nvlink_count; i++)
+        if (box->nvlinks[i].a == a && box->nvlinks[i].b == b) return true;
+    return box->nvswitch_lanes > 0;
+}
+
+/* Of GPUs between which collectives go through host memory: the first one; -1: there are none. */
+static int find_shared(const dl_box *box)
+{
+    const bool direct = !box->peer_known || box->peer != DL_PEER_NONE; /* below a switch */
+    for (int a = 0; a < box->gpu_count; a++) {
+        for (int b = a + 1; b < box->gpu_count; b++) {
+            const bool below = dl_box_share_switch(box, box->gpus[a].parent, box->gpus[b].parent);
+            if (!have_nvlink(box, a, b) && !(direct && below)) return a;
+        }
+    }
+    return -1;
+}
+
+/* What is assumed of collectives: nothing here measures it. */
+static void write_shm(const writer *w)
+{
+    const int gpu = find_shared(w->box);
+    if (gpu < 0) return;
+    const double wire = w->box->gpus[gpu].link.wire_bytes_per_s;
+    fputs("\n; Collectives between GPUs that no NVLink and no PCIe switch joins: nccl-tests, then "
+          "dlcal "
+          "links\n",
+          w->out);
+    dl_machine_write_shm(w->out, wire > 0 ? wire : DL_PCIE3_X16_BYTES_PER_S, wire > 0, "");
+    dl_machine_write_overlap(w->out, "");
+}
+
 void dl_machine_write(const dl_box *box, FILE *out, dl_machine_gaps *gaps)
 {
     const writer w = {box, out, gaps};
@@ -605,6 +640,7 @@ void dl_machine_write(const dl_box *box, FILE *out, dl_machine_gaps *gaps)
     write_gpus(&w);
     write_nics(&w);
     write_nvlinks(&w);
+    write_shm(&w);
     fprintf(
         out,
         "\n; [protocol ..] of the collectives library: from nccl-tests, see the files that come "

@@ -523,6 +523,9 @@ static const struct {
 } measured_by[] = {
     {"host", "nvbandwidth or bandwidthTest, host to device on all GPUs at once, into the machine "
              "file"},
+    {"overlap",
+     "a trace of two ranks on these GPUs, beside one of one: dlcal costs TRACE --batch N "
+     "--overlap-trace OTHER; its [overlap] slowdown is that of a machine file"},
     {"gpu_model", "nvbandwidth or bandwidthTest, device to device, into the machine file"},
     {"", "nccl-tests on these GPUs, then dlcal links LOG --machine NAME -o FILE"},
 };

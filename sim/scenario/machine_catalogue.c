@@ -13,6 +13,7 @@
 #include "common/file.h"
 #include "common/ini.h"
 #include "common/install.h"
+#include "common/machine_shm.h"
 #include "common/names.h"
 
 #define GPUS_MAX 16
@@ -56,60 +57,29 @@ static dl_status read_table(dl_csv *csv, const char *file, const char *const *co
     return status;
 }
 
-/* What NCCL, and the driver's copies, move both ways through host memory (sources: threads of these
- * repositories); of all-reduces twice the bus bandwidth. */
-#define SHM_OF_PCIE3                                                                      \
-    "PCIe 3.0, both ways: copies 6.1 to 8.6 GB/s (NVIDIA/nccl 1127), all-reduce 2 x 3.9 " \
-    "(384), 2 x 6 to 9 (406)"
-#define SHM_OF_PCIE4                                                                         \
-    "PCIe 4.0, copies both ways of RTX 4090: 26 GB/s (tinygrad/open-gpu-kernel-modules 6), " \
-    "21 to 30 (NVIDIA/nccl 814)"
-#define SHM_OF_PCIE5 \
-    "PCIe 5.0, all-reduce: 2 x 24 to 35 GB/s (NVIDIA/nccl 1130), 2 x 28 to 35 (1639)"
-#define SHM_RATES(rates, source) "bytes_per_s = " rates ", assumed\nsource = " source "\n"
-#define OVERLAP                                                                                 \
-    "slowdown = 9 (1.02 to 80), assumed\n"                                                      \
-    "source = DistributedDataParallel hid nothing of 498 MB of GPT-2 on two TITAN RTX "         \
-    "(huggingface/transformers 9371), Horovod all of ResNet-50 on four RTX 2080 Ti (HKBU-HPML/" \
-    "ddl-benchmarks)\n"
-
-/* Links of a bus: the rates of copies as other machine files here have them, with their sources. And
- * what a GPU sends and receives together in collectives through host memory: in a box, of which
- * neither processors nor lanes are known, and in an instance, whose slots are those of the table. */
+/* Links of a bus: the rates of copies as other machine files here have them, with their sources. */
 static const struct bus {
     const char *name, *links;
     const char *socket_link, *memory_rate; /* of processors of its time */
-    const char *shm[2];                    /* [made by a provider] */
+    double wire_bytes_per_s;
 } buses[] = {
     {"pcie3x8",
      "; Half of a measured x16 slot.\n"
      "[link pcie3x8]\nbytes_per_s = 6.2GB/s, assumed\nlatency_ns = 1us, assumed\n",
-     "30.6GB/s, assumed",
-     "76.8GB/s, assumed",
-     {SHM_RATES("7GB/s (4GB/s to 11GB/s)", SHM_OF_PCIE3 "; at most what 8 lanes carry"),
-      SHM_RATES("7GB/s (4GB/s to 11GB/s)", SHM_OF_PCIE3 "; at most what 8 lanes carry")}},
+     "30.6GB/s, assumed", "76.8GB/s, assumed", DL_PCIE3_X8_BYTES_PER_S},
     {"pcie3x16",
      "; bandwidthTest, pinned, V100-PCIE: superbenchmark tests/data, cuda_memory_h2d_bw.log.\n"
      "[link pcie3x16]\nbytes_per_s = 12.4GB/s, measured\nlatency_ns = 1us, assumed\n",
-     "30.6GB/s, assumed",
-     "76.8GB/s, assumed",
-     {SHM_RATES("9GB/s (6GB/s to 16GB/s)", SHM_OF_PCIE3),
-      SHM_RATES("9GB/s (6GB/s to 16GB/s)", SHM_OF_PCIE3)}},
+     "30.6GB/s, assumed", "76.8GB/s, assumed", DL_PCIE3_X16_BYTES_PER_S},
     {"pcie4x16",
      "; One way and both ways, DGX A100: superbenchmark tests/data, gpu_copy_bw.log.\n"
      "[link pcie4x16]\nbytes_per_s = 26.2GB/s, measured\nduplex_bytes_per_s = 49.4GB/s, measured\n"
      "latency_ns = 1us, assumed\n",
-     "76GB/s, assumed",
-     "204.8GB/s, assumed",
-     {SHM_RATES("12GB/s (6GB/s to 28GB/s)", SHM_OF_PCIE4 "; slots may be of 3.0, or x8"),
-      SHM_RATES("20GB/s (10GB/s to 32GB/s)", SHM_OF_PCIE4)}},
+     "76GB/s, assumed", "204.8GB/s, assumed", DL_PCIE4_X16_BYTES_PER_S},
     {"pcie5x16",
      "; nvbandwidth, H100: NVIDIA/nvbandwidth, thread 24, device_to_host_memcpy_sm.\n"
      "[link pcie5x16]\nbytes_per_s = 52.8GB/s, measured\nlatency_ns = 1us, assumed\n",
-     "96GB/s, assumed",
-     "307.2GB/s, assumed",
-     {SHM_RATES("28GB/s (10GB/s to 70GB/s)", SHM_OF_PCIE5 "; slots may be of 4.0, or x8"),
-      SHM_RATES("45GB/s (20GB/s to 70GB/s)", SHM_OF_PCIE5)}},
+     "96GB/s, assumed", "307.2GB/s, assumed", DL_PCIE5_X16_BYTES_PER_S},
 };
 
 /* NULL: there is none of this name. */
@@ -769,9 +739,9 @@ static void write_shm(const writer *to, const struct bus *bus)
     const wanted_nodes *kind = to->kind;
     if (kind->gpus < 2 || fabric_of(to->t, kind)[0] != '\0' || strcmp(peer_of(to), "all") == 0)
         return;
-    fprintf(to->out, "[overlap%s]\n" OVERLAP, to->of);
+    dl_machine_write_overlap(to->out, to->of);
     if (kind->bridges && kind->gpus == 2) return;
-    fprintf(to->out, "[shm%s]\n%s", to->of, bus->shm[to->w->instance >= 0]);
+    dl_machine_write_shm(to->out, bus->wire_bytes_per_s, to->w->instance >= 0, to->of);
 }
 
 /* NCCL src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET, ring. */

@@ -75,7 +75,8 @@ static void nodes_are_of_kinds(void **state)
 {
     (void)state;
     static const char text[] = MIXED
-        "[shm]\nbytes_per_s = 6GB/s\n[overlap]\nslowdown = 4\n[overlap of t4]\nslowdown = 2\n"
+        "[shm]\nbytes_per_s = 6GB/s\n[overlap]\ninside_slowdown = 4\n[overlap of "
+        "t4]\ninside_slowdown = 2\n"
         "[gpu_model t4]\nmemory_bytes = 16GB\nmemory_bytes_per_s = 300GB/s\n"
         "fp32_flop_per_s = 8Tflop/s\n[nodes 1, 3]\nkind = t4\n[host of t4]\nsockets = 1\n"
         "[gpus 0 of t4]\nmodel = t4\nparent = socket0\nlink = x16\n[nodes 2]\nmodel = t4\n"

@@ -147,6 +147,36 @@ static void what_is_written_is_read(void **state)
     free(text);
 }
 
+/* Without NVLink: GPUs 0 and 1 have a switch and peer access in common, 0 and 2 have not. */
+static void ways_through_host_memory_are_written(void **state)
+{
+    (void)state;
+    static const struct {
+        dl_peer peer;
+        int gpus;
+        bool shared;
+    } cases[] = {{DL_PEER_SWITCH, 2, false}, {DL_PEER_SWITCH, 3, true}, {DL_PEER_NONE, 2, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_box_gpu copy[4];
+        dl_box box = make_box(copy);
+        box.nvlink_count = 0;
+        box.gpu_count = cases[i].gpus;
+        box.peer_known = true;
+        box.peer = cases[i].peer;
+        dl_machine_gaps gaps = {0};
+        char *text = write_text(&box, &gaps);
+        assert_int_equal(gaps.count, 0);
+        dl_machine m = read_back(text);
+        const dl_quantity *rate = &m.kinds[0].shm_bytes_per_s;
+        assert_int_equal(rate->known, cases[i].shared);
+        assert_int_equal(m.kinds[0].overlap_slowdown.known, cases[i].shared);
+        if (rate->known) assert_true(rate->value == 9e9 && rate->low == 6e9 && rate->high == 16e9);
+        dl_machine_free(&m);
+        free(text);
+        dl_machine_gaps_free(&gaps);
+    }
+}
+
 static void an_nvswitch_is_written(void **state)
 {
     (void)state;
@@ -240,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(ways_through_host_memory_are_written),
         cmocka_unit_test(an_nvswitch_is_written),
         cmocka_unit_test(gaps_are_what_the_reader_misses),
         cmocka_unit_test(a_machine_without_gpus_says_so),

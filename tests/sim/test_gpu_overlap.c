@@ -74,8 +74,8 @@ static void a_machine_slows_computing(void **state)
     static const struct {
         const char *machine;
         double slowdown;
-    } cases[] = {{FIXTURE_GPUS "[overlap]\nslowdown = 1.5\n", 1.5},
-                 {FIXTURE_GPUS "[overlap]\nslowdown = 1.1\n", 1.2}};
+    } cases[] = {{FIXTURE_GPUS "[overlap]\ninside_slowdown = 1.5\n", 1.5},
+                 {FIXTURE_GPUS "[overlap]\ninside_slowdown = 1.1\n", 1.2}};
     static const char rest[] = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
                                "overlap = yes\nbucket_bytes = 1000000\n";
     static const char costs[] =
@@ -89,8 +89,8 @@ static void a_machine_slows_computing(void **state)
         dl_run_result_free(&r);
     }
     /* Buckets of 1 ms each way and 10 us, beside which 1 / 1.2 of the second half goes on. */
-    dl_run_result r = fixture_run_machine(FIXTURE_NODES("2") "[overlap]\nslowdown = 50\n", costs,
-                                          "", 2, 20, rest);
+    dl_run_result r = fixture_run_machine(FIXTURE_NODES("2") "[overlap]\ninside_slowdown = 50\n",
+                                          costs, "", 2, 20, rest);
     assert_near(1e9 * r.step_p50_s, FORWARD_NS + half + 2 * 1e6 + UPDATE_NS, 1e-5);
     dl_run_result_free(&r);
 }

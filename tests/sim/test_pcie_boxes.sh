@@ -54,7 +54,7 @@ awk '{ error = $7 < 0 ? -$7 : $7; sum[$1] += error; count[$1]++
 # What was assumed is named, with its bounds, its source, and what measures it.
 expect 0 "[shm] bytes_per_s = 12 GB/s (6 GB/s to 28 GB/s)" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090 --workers 2
-expect 0 "[overlap] slowdown = 9 (1.02 to 80)" --samples-per-s 20.448 --parameters 124.4e6 \
+expect 0 "[overlap] inside_slowdown = 9 (1.02 to 80)" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090 --workers 2
 expect 0 "measure first: [shm] bytes_per_s, by nccl-tests" --samples-per-s 20.448 \
     --parameters 124.4e6 --batch-per-worker 1 --machine 2xrtx3090 --workers 2
