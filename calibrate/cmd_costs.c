@@ -33,6 +33,7 @@ typedef struct settings {
     int64_t cores;                        /* 0: as the traces say */
     int gradients;                        /* index in gradient_kinds */
     int external;                         /* dl_external */
+    bool incomplete;                      /* steps may lack a pass or an update */
     dl_step_hints hints;
     dl_read_options read;
 } settings;
@@ -145,6 +146,58 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
                      "--batch %lld, of the whole step, right?",
                      (long long)passes, (long long)shown, (long long)given);
     }
+}
+
+/* Nearly all of a step in one pass, or its update. */
+#define PASS_FRAC_MAX 0.99
+
+/* Time of a phase's operations that compute. */
+static double computing_ns(const dl_step_costs *costs, const char *phase)
+{
+    double sum_ns = 0;
+    for (size_t i = 0; i < costs->op_count; i++) {
+        const char *name = costs->ops[i].name;
+        const bool moves = strncmp(name, "memcpy.", 7) == 0 || strncmp(name, "memset.", 7) == 0 ||
+                           strncmp(name, "external.", 9) == 0;
+        if (!moves && dl_ends_with(name, phase)) sum_ns += costs->ops[i].ns.value;
+    }
+    return sum_ns;
+}
+
+/* Whether a step is one of training: it has a forward pass, a backward pass and an update. */
+static dl_status check_step(const dl_step_costs *costs, const char *path, dl_error *err)
+{
+    static const char *const names[] = {"forward pass", "backward pass", "update"};
+    static const char *const phases[] = {".forward", ".backward", ".update"};
+    double ns[3], all_ns = 0;
+    size_t longest = 0;
+    char *lacks = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        ns[i] = computing_ns(costs, phases[i]);
+        all_ns += ns[i];
+        if (ns[i] > ns[longest]) longest = i;
+        if (!(ns[i] > 0)) dl_join(&lacks, " and no ", names[i]);
+    }
+    if (lacks == NULL && ns[longest] <= PASS_FRAC_MAX * all_ns) return DL_OK;
+    const bool inference = !(ns[1] > 0) && !(ns[2] > 0);
+    char *what = lacks != NULL ? dl_format("no %s is found in it", lacks)
+                               : dl_format("%.1f %% of it is the %s", 100 * ns[longest] / all_ns,
+                                           names[longest]);
+    const dl_status status = dl_error_set_at(
+        err, DL_ERR_DATA, path, 0,
+        "is a step of %s one of training? %s (forward %.1f %%, backward %.1f %%, update %.1f %%): "
+        "%s. --step-marks, --step-period or --one-step say what a step is; --incomplete takes "
+        "it as it is",
+        DL_NS_TEXT(costs->step_ns), what, 100 * ns[0] / all_ns, 100 * ns[1] / all_ns,
+        100 * ns[2] / all_ns,
+        inference ? "inference has neither; in training without ranges of a framework "
+                    "(PyTorch's profiler with ProfilerActivity.CPU) names of kernels may not show "
+                    "them"
+                  : "it may be a part of a step, as a layer or a micro-batch, or its update may be "
+                    "made elsewhere (a server)");
+    free(what);
+    free(lacks);
+    return status;
 }
 
 /* The cost file is of one of a step's passes. */
@@ -489,6 +542,8 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     while (taken < paths->count && status == DL_OK) {
         status = take_file(&steps[taken], paths->items[taken], batches[taken], set, given,
                            (dl_external)set->external, &notes, err);
+        if (status == DL_OK && !set->incomplete)
+            status = check_step(&steps[taken], paths->items[taken], err);
         if (status == DL_OK) status = check_passes(&steps[taken], paths->items[taken], err);
         taken++;
         if (status == DL_OK) print(paths->items[taken - 1], &steps[taken - 1]);
@@ -556,6 +611,10 @@ int dl_calibrate_costs(int argc, char **argv)
         DL_OPT_TEXT("overlap-trace", 0, &set.overlap_trace, "TRACE",
                     "For traces without collectives: a trace of any workload on the same sort of "
                     "device, for the slowdown beside collectives."),
+        DL_OPT_FLAG("incomplete", 0, &set.incomplete,
+                    "Take steps without a forward pass, a backward pass or an update too, or of "
+                    "which one of these is 99 %: inference, workers of a server that updates.",
+                    .group = "Reading traces"),
         DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
                       "Which waits for what is not in the trace count: threads, those of the "
                       "host's threads (refused where the step is then over 5 % short); keep, those "

@@ -28,14 +28,14 @@ static bool has_operators(const dl_trace *trace)
     return has;
 }
 
-/* Refuses a process whose device's work was not recorded. */
-static dl_status check_device(const dl_trace *trace, dl_error *err)
+/* A process whose device's work was not recorded: said, or refused where work of cores is wanted.
+ */
+static dl_status pass_over(const dl_trace_inputs *in, const char *program, const dl_trace *trace,
+                           const char *lost, dl_error *err)
 {
-    char *lost = dl_cpu_lost_device(trace);
-    const dl_status status =
-        lost == NULL ? DL_OK : dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "%s", lost);
-    free(lost);
-    return status;
+    if (in->cores) return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "%s", lost);
+    fprintf(stderr, "%s: %s: %s\n", program, trace->path, lost);
+    return DL_OK;
 }
 
 dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_read_options *read,
@@ -50,10 +50,11 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
     in->traces = dl_realloc(in->traces, in->count + file->count, sizeof(dl_trace *), "traces");
     for (size_t i = 0; i < file->count && status == DL_OK; i++) {
         dl_trace *trace = &file->items[i].trace;
-        status = check_device(trace, err);
-        if (status != DL_OK) break;
+        char *lost = dl_cpu_lost_device(trace);
         const bool cores = !has_work(trace) && has_operators(trace);
-        if (has_work(trace) || (cores && in->cores)) {
+        if (lost != NULL) {
+            status = pass_over(in, program, trace, lost, err);
+        } else if (has_work(trace) || (cores && in->cores)) {
             in->traces[in->count++] = trace;
         } else if (cores) {
             fprintf(stderr, "%s: %s: it trained on cores, without a device: see dlcal costs\n",
@@ -65,6 +66,7 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
             fprintf(stderr, "%s: %s: it holds no work of a device: see dlcal info\n", program,
                     trace->path);
         }
+        free(lost);
     }
     return status;
 }

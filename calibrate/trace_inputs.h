@@ -19,8 +19,8 @@ typedef struct dl_trace_inputs {
 } dl_trace_inputs;
 
 /* Adds the processes of a file. One without work of a device is passed over with a message of
- * `program` to stderr, but DL_ERR_DATA where it used one whose work was not recorded
- * (dl_cpu_lost_device). The errors of dl_read. */
+ * `program` to stderr; with `cores`, one that used a device whose work was not recorded
+ * (dl_cpu_lost_device) is DL_ERR_DATA. The errors of dl_read. */
 dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_read_options *read,
                                const char *program, dl_error *err) DL_MUST_CHECK;
 void dl_trace_inputs_free(dl_trace_inputs *in);

@@ -119,7 +119,7 @@ write_trace 500 >waits.json
 expect 0 "external waits of devices: 2 operations start" replay waits.json
 expect 0 "error mean 0.00 %, maximum 0.00 %" replay --external keep waits.json
 expect 1 "operations, --external remove leaves them out" costs --batch 4 waits.json
-expect 0 "are kept as operations 'external'" costs --batch 4 --external keep waits.json -o kept.ini
+expect 0 "are kept as operations 'external'" costs --batch 4 --external keep --incomplete waits.json -o kept.ini
 grep -q '^\[op external.forward\]$' kept.ini || {
     echo "FAIL: no operation 'external.forward' in $(cat kept.ini)"
     failures=$((failures + 1))

@@ -152,6 +152,21 @@ awk -v micro="$(step micro.csv 8 allreduce)" -v whole="$(step whole.csv 8 allred
 awk -v one="$(step micro.csv 1 allreduce)" 'BEGIN { exit !(one > 8.0 && one < 8.4) }' ||
     fail "a step of one worker takes $(step micro.csv 1 allreduce) ms, not 8.2"
 
+# A step that lacks a pass or its update is not written as one of training, unless it is to be.
+sed 's/sgemm_forward/sgemm/; s/multi_tensor_apply/sgemm/; s/Optimizer.step#SGD.step/sum/' v100.json |
+    sed 's/"autograd::engine[^"]*"/"sum"/' >inference.json
+tested=$dlcal expect 1 "no backward pass and no update is found in it" costs inference.json --batch 32 -o inference.ini
+[ -f inference.ini ] && fail "costs of inference are written"
+tested=$dlcal expect 0 "costs written" costs inference.json --batch 32 --incomplete -o inference.ini
+sed 's/"sgemm_back"/"elementwise_backward"/; s/"Optimizer.step#SGD.step"/"SumBackward0"/; s/multi_tensor_apply/sgemm/' v100.json >served.json
+tested=$dlcal expect 1 "no update is found in it (forward 28.6 %, backward 71.4 %, update 0.0 %)" \
+    costs served.json --batch 32 -o served.ini
+sed 's/"dur":2000,"args":{"device"/"dur":20,"args":{"device"/; s/"dur":1000,"args":{"device"/"dur":10,"args":{"device"/' v100.json >layer.json
+tested=$dlcal expect 1 "99.0 % of it is the backward pass" costs layer.json --batch 32 --external remove -o layer.ini
+for command in info replay; do
+    tested=$dlcal expect 0 "" $command inference.json
+done
+
 # A folder is read as one file with all its processes, of which costs take the one that trained.
 mkdir run
 cp v100.json run/9.json
