@@ -308,6 +308,21 @@ static void put_point(FILE *out, const dl_result *r)
             options[0] != '\0' ? ", " : "", options);
 }
 
+/* What the trace that the costs are from says against the answer. */
+static void put_trace(FILE *line, const dl_row *row)
+{
+    char marks[DL_MARKS_BYTES];
+    dl_report_marks(marks, row);
+    if (strchr(marks, '!') != NULL) {
+        fprintf(line,
+                " The trace that the costs are from contradicts this: its own step is "
+                "predicted %.0f %% too %s.",
+                100 * fabs(row->trace_error_frac / (1 + row->trace_error_frac)),
+                row->trace_error_frac > 0 ? "short" : "long");
+    }
+    if (strchr(marks, '+') != NULL) fputs(" Collectives of the traced step are left out.", line);
+}
+
 #define SPEEDUP_SHOWN 0.01 /* a scenario that is nearly all exchange has none */
 
 /* "Fastest: 4 GPUs, average, interval 100: 167 samples/s (95 %: 125 to 223), 3.86 times one without
@@ -347,6 +362,7 @@ static void print_answer(FILE *out, const dl_results *results, const dl_result *
     if (part == DL_PART_COMMUNICATION || part == DL_PART_WAITING)
         fprintf(line, ", bound by %s", bound_by);
     fputs(".", line);
+    put_trace(line, row);
     fclose(line);
     dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
     free(text);

@@ -32,7 +32,7 @@ write_trace() { # name of the device
 }
 write_trace "Tesla V100-SXM2-16GB" >v100.json
 predict() { tested=$dlsim expect 0 "$1" --costs "$2" --machine dgx_h100 --workers 1,2,4,8 \
-    --mode allreduce,average,async -o "${2%.ini}.csv" "${@:3}"; }
+    --mode allreduce,average,async --notes -o "${2%.ini}.csv" "${@:3}"; }
 step() { # file, workers, mode
     awk -F, -v w="$2" -v m="$3" '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
         $c["workers"] == w && $c["sync"] == m { printf "%.4f\n", 1000 * $c["step_mean_s"] }' "$1"
@@ -81,7 +81,7 @@ awk -v with="$(step ddp.csv 8 allreduce)" -v without="$(step plain.csv 8 allredu
     'BEGIN { exit !(with < without) }' || fail "overlap does not pay"
 
 # The step that the trace itself shows, 7.1 ms, beside its own point, and its notes in the results.
-tested=$dlsim expect 0 "4507.0     1.1" --costs v100.ini --machine dgx1_v100 --workers 1,2 -o own.csv
+tested=$dlsim expect 0 "4507    +1.1" --costs v100.ini --machine dgx1_v100 --workers 1,2 -o own.csv
 tested=$dlsim expect 0 "v100.ini is of v100.json, where a step took 7.10 ms" \
     --costs v100.ini --machine dgx1_v100 --workers 1,2 -o own.csv
 grep -q '^# note: v100.ini: one batch size' own.csv || fail "no note of the cost file in the results"
