@@ -10,8 +10,9 @@
 # Exit code: 0 done; 2 bad usage, or no data
 #
 # What the tables do not say is assumed here: norms, rotation and gates in one kernel each
-# (fused=yes), no dropout; all-reduces and sharding as the program's name says. Rows that do not fit
-# by the estimate of memory are listed as that.
+# (fused=yes), no dropout, attention fused but in Megatron; all-reduces and sharding as the program's
+# name says. Rows that do not fit by the estimate of memory are said to, and predicted on GPUs with
+# eight times as much.
 set -euo pipefail
 csv= only=
 while [ $# -gt 0 ]; do
@@ -102,15 +103,25 @@ vtrain() {
             row("vtrain", c("# layers") " x " c("hidden size") " mbs " c("micro batch") " x " batch / c("micro batch"),
                 tokens * batch * 1000 / c("iteration time (ms)"), tokens, gpus, batch,
                 "gpt2:layers=" c("# layers") ",width=" c("hidden size") ",heads=" c("attention heads") \
-                ",sequence=" tokens ",positions=" tokens ",vocabulary=51200,fused=yes", "8xa100_80gb", "fp16",
+                ",sequence=" tokens ",positions=" tokens ",vocabulary=51200,fused=yes,attention=plain", "8xa100_80gb", "fp16",
                 "none", batch / c("micro batch"))
         }' "$data"/vtrain*.csv
 }
 
+# Machines whose GPUs hold all.
+mkdir -p "$folder/share/scenarios"
+cp -r "$(dirname "$0")/../scenarios/machines" "$folder/share/scenarios"
+awk -F, -v OFS=, '
+    /^#/ { print; next }
+    !memory { for (i = 1; i <= NF; i++) if ($i == "memory") memory = i; print; next }
+    { number = $memory; sub(/[A-Z].*/, "", number); unit = $memory; sub(/^[0-9.]*/, "", unit)
+      $memory = 8 * number unit; print }' "$(dirname "$0")/../scenarios/machines/gpus.csv" \
+    >"$folder/share/scenarios/machines/gpus.csv"
+
 # The results' cells of throughput and its interval; "-": it does not fit, or is refused.
 predict() {
     # shellcheck disable=SC2086 # the row's arguments
-    "$DLSIM" -q --mode allreduce $1 -o "$folder/row.csv" >"$folder/log" 2>&1 || { echo "- - -"; return; }
+    "$DLSIM" -q --mode allreduce $1 -o "$folder/row.csv" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; return 1; }
     awk -F, '/^#/ { next }
         !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
         { print ($at["throughput_per_s"] == "" ? "- - -" : $at["throughput_per_s"] " " \
@@ -123,26 +134,29 @@ for set in nanotron internevo foundry vtrain; do
 done >"$folder/rows"
 [ -s "$folder/rows" ] || { echo "judge_transformers.sh: no rows of '$only' in $data" >&2; exit 2; }
 while IFS=$'\t' read -r set name measured tokens gpus arguments; do
-    printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$set" "$name" "$measured" "$tokens" "$gpus" "$(predict "$arguments")"
+    predicted=$(predict "$arguments") fits=1
+    if [ "$predicted" = "- - -" ]; then
+        fits=0
+        predicted=$(DLSCALE_SHARE=$folder/share predict "$arguments")
+    fi
+    printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$set" "$name" "$measured" "$tokens" "$gpus" "$predicted" "$fits"
 done <"$folder/rows" >"$folder/predicted"
 awk -F'\t' -v csv="$csv" '
     BEGIN {
         head = "%-10s %-42s %5s %10s %10s %21s %7s %s\n"
         printf head, "set", "row", "GPUs", "measured", "predicted", "95 % interval", "error %", ""
-        if (csv != "") print "set,row,gpus,measured_tokens_per_s_gpu,predicted,low,high" >csv
+        if (csv != "") print "set,row,gpus,measured_tokens_per_s_gpu,predicted,low,high,fits" >csv
     }
     {
         split($6, p, " ")
-        count[$1]++
         if (!($1 in order)) { order[$1] = ++sets; names[sets] = $1 }
-        if (p[1] == "-") { printf head, $1, $2, $5, sprintf("%.0f", $3), "-", "", "", "does not fit"; next }
         for (i = 1; i <= 3; i++) p[i] *= $4 / $5
         error = p[1] / $3 - 1
         holds = p[2] <= $3 && $3 <= p[3]
         printf head, $1, $2, $5, sprintf("%.0f", $3), sprintf("%.0f", p[1]), \
-            sprintf("%.0f to %.0f", p[2], p[3]), sprintf("%+.1f", 100 * error), holds ? "inside" : "outside"
-        if (csv != "") printf "%s,%s,%d,%.2f,%.2f,%.2f,%.2f\n", $1, $2, $5, $3, p[1], p[2], p[3] >csv
-        ran[$1]++; inside[$1] += holds; sum[$1] += error < 0 ? -error : error; bias[$1] += error
+            sprintf("%.0f to %.0f", p[2], p[3]), sprintf("%+.1f", 100 * error), (holds ? "inside" : "outside") ($7 ? "" : ", does not fit")
+        if (csv != "") printf "%s,%s,%d,%.2f,%.2f,%.2f,%.2f,%d\n", $1, $2, $5, $3, p[1], p[2], p[3], $7 >csv
+        ran[$1]++; fit[$1] += $7; inside[$1] += holds; sum[$1] += error < 0 ? -error : error; bias[$1] += error
         width[$1, ran[$1]] = p[3] / p[2]
     }
     function median(set, n,    i, j, t) {
@@ -155,9 +169,7 @@ awk -F'\t' -v csv="$csv" '
     END {
         for (s = 1; s <= sets; s++) {
             set = names[s]; n = ran[set]
-            printf "%s: %d rows, %d do not fit", set, count[set], count[set] - n
-            if (n > 0) printf "; error mean %.1f %%, bias %+.1f %%; %d of %d inside, median width %.2f", \
-                100 * sum[set] / n, 100 * bias[set] / n, inside[set], n, median(set, n)
-            printf "\n"
+            printf "%s: %d rows, %d do not fit; error mean %.1f %%, bias %+.1f %%; %d inside, median width %.2f\n", \
+                set, n, n - fit[set], 100 * sum[set] / n, 100 * bias[set] / n, inside[set], median(set, n)
         }
     }' "$folder/predicted"
