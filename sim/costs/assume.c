@@ -211,14 +211,20 @@ static bool no_serial_dispatch(const basis *b, guess *g)
     return true;
 }
 
-/* A step of one worker at the largest batch that was measured, else at 32 samples; copies to and
+/* Of the kernels of a step. A step of one worker at the largest batch that was measured, else at 32 samples; copies to and
  * from buckets are part of none unless its exchange overlaps. */
 static bool dispatch_time(const basis *b, guess *g)
 {
-    const double most_ns = 5e6;
+    const double most_ns = 500 * DL_LAUNCH_NS;
     const double batch = b->costs->batch_max > 0 ? (double)b->costs->batch_max : 32;
     const double half_ns = 0.5 * (dl_costs_step_ns(b->costs, batch, NULL) -
                                   dl_costs_step_ns(b->costs, batch, "bucket"));
+    const double kernels = b->costs->dispatch.kernels;
+    if (kernels > 0) {
+        g->value = kernels * DL_LAUNCH_NS;
+        SAY(g, "%.0f kernels, 10 us each", kernels);
+        return true;
+    }
     g->value = fmin(most_ns, fmax(half_ns, 0));
     SAY(g,
         half_ns < most_ns ? "half of a step at batch %.0f"

@@ -45,6 +45,9 @@ typedef bool (*dl_setting_matters_fn)(const struct dl_scenario *scenario,
 /* Makes copies of a scenario and of its GPU options (NULL: none) those of the alternative. */
 typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu_options *gpu);
 
+/* Host time to launch a kernel from a framework. */
+#define DL_LAUNCH_NS 10000
+
 /* One value that was assumed. */
 typedef struct dl_assumption {
     dl_assumed of;

@@ -198,6 +198,7 @@ typedef struct dl_costs {
         dl_value serial_ns, per_worker_ns, contention_frac;
         dl_value external_ns; /* per step, waits for what a trace does not show; unknown: 0 */
         dl_value launch_ns;   /* of one operation; unknown: 0 */
+        double kernels;       /* of a step, where they were counted; else 0; no file keeps them */
     } dispatch;
     dl_value overlap_slowdown;
     struct {

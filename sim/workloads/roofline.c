@@ -356,10 +356,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .op_count = 2 * layers + 2,
         .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),
         .layer_count = layers,
-        .dispatch = {assumed(0),
-                     assumed((double)dl_architecture_kernels(architecture, in_half(&roofline),
-                                                             in_eight(&roofline)) *
-                             DL_ROOFLINE_LAUNCH_NS)},
+        .dispatch.kernels =
+            (double)dl_architecture_kernels(architecture, in_half(&roofline), in_eight(&roofline)),
         .gpu_memory = {assumed(kept_bytes(&roofline, dl_architecture_kept_numbers(architecture),
                                           dl_architecture_kept_wide(architecture),
                                           dl_architecture_kept_in_half(architecture))),

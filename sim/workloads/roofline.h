@@ -41,8 +41,6 @@
  * an H200 (PyTorch 2.11, ResNet-50 in fp32: steps with DistributedDataParallel and without), 2.8 us
  * on a V100 (a trace of one rank, HolisticTraceAnalysis' test data); their mean. */
 #define DL_ROOFLINE_COPY_NS 2400
-/* Host time to launch a kernel from a framework: assumed. */
-#define DL_ROOFLINE_LAUNCH_NS 10000
 
 /* What products in fp8 reach of the peak, by large ones on an H100: torchao's roofline has 0.78 of
  * it, and had 0.6 before (pytorch/ao, torchao/testing/training/roofline_utils.py, and
@@ -105,8 +103,8 @@ double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *a
                            dl_optimizer_kind optimizer, double batch);
 
 /* Costs of training the network on the GPU, all of them assumed: operations LAYER.forward and
- * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, launching by
- * the host, input copied to the GPU, memory, gradients in the buckets of PyTorch's
+ * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, the number of
+ * kernels that the host launches, input copied to the GPU, memory, gradients in the buckets of PyTorch's
  * DistributedDataParallel, exchanged during the backward pass as that does, or in units of whole
  * layers, which FSDP gathers (a block of a transformer, as its auto_wrap_policy usually has it),
  * and the spread. Everything else is left unknown. DL_ERR_DATA too for convolutions in fp8. Zero

@@ -18,6 +18,7 @@
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/quantity.h"
+#include "sim/costs/assume.h"
 #include "sim/workloads/roofline.h"
 
 #define STEP 0.04 /* of the logarithm */
@@ -113,7 +114,7 @@ static double predict(const row *r, const rates *all, const dl_architecture *arc
     const double gpu_ns = dl_roofline_step_ns(&roofline, architecture, optimizer, r->batch) -
                           update_ns * (1 - 1 / r->micro_batches);
     const double host_ns = dl_architecture_kernels(architecture, r->arithmetic == DL_FP16, false) *
-                           (double)DL_ROOFLINE_LAUNCH_NS;
+                           (double)DL_LAUNCH_NS;
     return r->batch * 1e9 / fmax(gpu_ns, host_ns);
 }
 

@@ -665,9 +665,23 @@ static void a_scenario_may_refuse(void **state)
     dl_study_free(&study);
 }
 
+/* 2000 kernels take the host 20 ms, 10 us each, or a third or three times of that. */
+static void launches_are_of_the_kernels_that_were_counted(void **state)
+{
+    (void)state;
+    const dl_machine machine = {0};
+    dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1, .dispatch.kernels = 2000};
+    dl_assumptions made = {0};
+    dl_costs_assume(&costs, DL_NEED_DISPATCH, &machine, 0, &made);
+    assert_assumed(&made, "dispatch", "per_worker_ns", 20e6, 20e6 / 3, 60e6);
+    assert_non_null(strstr(find(&made, "dispatch", "per_worker_ns")->source, "2000 kernels"));
+    dl_assumptions_free(&made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(launches_are_of_the_kernels_that_were_counted),
         cmocka_unit_test(on_gpus_the_machine_file_counts),
         cmocka_unit_test(bucket_copies_are_not_issued),
         cmocka_unit_test(long_steps_are_issued_in_5_ms),

@@ -287,8 +287,9 @@ static void costs_of_the_mlp(void **state)
     assert_true(near_scaled(dl_costs_step_ns(&read, 64, NULL), dl_costs_step_ns(&costs, 64, NULL),
                             0, 1e-9));
     assert_true(near_scaled(read.compute_spread_frac.value, e->log_sd, 0, 1e-12));
-    assert_true(near_scaled(read.dispatch.per_worker_ns.value, costs.dispatch.per_worker_ns.value,
-                            0, 1e-12));
+    assert_false(costs.dispatch.per_worker_ns.known); /* assumed from the kernels */
+    assert_true(
+        near_scaled(costs.dispatch.kernels, dl_architecture_kernels(&mlp, false, false), 0, 0));
     remove("roofline_costs.ini");
     dl_costs_free(&read);
     dl_costs_free(&costs);
