@@ -328,18 +328,19 @@ static void want_neighbours(dl_advice_search *s, batch *b, size_t number)
     free(at);
 }
 
-static bool same_choice(const dl_advice *advice, size_t a, size_t b)
+enum { FIND_ANY = 0, FIND_FINAL = 1, FIND_RELAXED = 2, FIND_ALTERNATIVES = 4 };
+
+/* Whether two points have the same mode and machine and, but for alternatives, as many workers. */
+static bool same_choice(const dl_advice *advice, size_t a, size_t b, unsigned how)
 {
     const size_t *x = advice->points[a].at, *y = advice->points[b].at;
-    bool same = x[WORKERS] == y[WORKERS] && x[MODE] == y[MODE];
+    bool same = (how & FIND_ALTERNATIVES || x[WORKERS] == y[WORKERS]) && x[MODE] == y[MODE];
     for (size_t e = FIXED; e < advice->axis_count; e++)
         same &= x[e] == y[e];
     return same;
 }
 
-enum { FIND_ANY = 0, FIND_FINAL = 1, FIND_RELAXED = 2 };
-
-/* The best points of other numbers of workers or modes, into best[most]. */
+/* The best points of other choices, into best[most]. */
 static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsigned how)
 {
     size_t count = 0;
@@ -348,7 +349,7 @@ static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsi
         if (!counts(point, how & FIND_RELAXED)) continue;
         if (how & FIND_FINAL && !point->is_final) continue;
         size_t same = 0;
-        while (same < count && !same_choice(advice, best[same], p))
+        while (same < count && !same_choice(advice, best[same], p, how))
             same++;
         if (same < count && worth(&advice->points[best[same]]) >= worth(point)) continue;
         if (same < count) { /* the other one leaves its place */
@@ -365,6 +366,21 @@ static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsi
         if (count < most) count++;
     }
     return count;
+}
+
+/* The best points: of each mode and machine first, then of other numbers of workers. */
+static void list_best(dl_advice *advice, unsigned how)
+{
+    size_t others[2 * DL_ADVICE_BEST];
+    const size_t count = find_best(advice, others, 2 * DL_ADVICE_BEST, how);
+    advice->best_count = find_best(advice, advice->best, DL_ADVICE_BEST, how | FIND_ALTERNATIVES);
+    const size_t alternatives = advice->best_count;
+    for (size_t i = 0; i < count && advice->best_count < DL_ADVICE_BEST; i++) {
+        size_t listed = 0;
+        while (listed < alternatives && advice->best[listed] != others[i])
+            listed++;
+        if (listed == alternatives) advice->best[advice->best_count++] = others[i];
+    }
 }
 
 static dl_status climb(dl_advice_search *s, dl_error *err)
@@ -475,11 +491,11 @@ static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
 }
 
 /* The points beside the best one that say why it is the best: with each setting at its simplest,
- * with fewer and with most workers; and what the limits cost. */
+ * then with fewer and with most workers; and what the limits cost. */
 static dl_status explain_best(dl_advice_search *s, dl_error *err)
 {
-    static const int simplest[] = {WORKERS, MODE,   WHERE,    INTERVAL,   LAG,
-                                   OVERLAP, BUCKET, COMPRESS, ACCUMULATE, SHARDED};
+    static const int simplest[] = {MODE,   WHERE,    INTERVAL,   LAG,     OVERLAP,
+                                   BUCKET, COMPRESS, ACCUMULATE, SHARDED, WORKERS};
     dl_advice *advice = s->advice;
     const size_t *at = advice->points[advice->best[0]].at;
     batch simpler = {0}, others = {0};
@@ -539,8 +555,10 @@ static dl_status try_beyond(dl_advice_search *s, dl_error *err)
     return status;
 }
 
+/* What the gains of a point would be; and, where not NULL, in *updates what its throughput would be
+ * if its workers' updates and copies to buckets took no time. */
 static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, dl_gains *gains,
-                            dl_error *err)
+                            double *updates, dl_error *err)
 {
     dl_study study = {0};
     dl_status status =
@@ -552,13 +570,21 @@ static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, d
         dl_row row = best->row;
         row.variant = 0;
         if (status == DL_OK) dl_gains_simulate(gains, &study, &row, 0);
+        if (status == DL_OK && updates != NULL) {
+            const dl_costs *costs = &study.variants[0].costs;
+            const double samples = (double)row.point.batch / row.point.workers;
+            const double step_ns = 1e9 * row.mean.step_mean_s;
+            *updates = step_ns / (step_ns - dl_costs_step_ns(costs, samples, "update") -
+                                  dl_costs_step_ns(costs, samples, "bucket"));
+        }
     }
     dl_study_free(&study);
     return status;
 }
 
 /* Moves the best all-reduce before servers of the same workers that are ahead by less than what
- * makes a choice less simple, or only since their copies are taken not to slow computing. */
+ * makes a choice less simple, or only since their copies are taken not to slow computing, nor, on a
+ * GPU that computes, their sums and updates. */
 static dl_status prefer_allreduce(dl_advice_search *s, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -583,10 +609,12 @@ static dl_status prefer_allreduce(dl_advice_search *s, dl_error *err)
     double unslowed = 1;
     if (rival->score < keeps * best->score) {
         dl_gains gains = {0};
-        const dl_status status = find_gains(s, rival, &gains, err);
+        double updates = 1;
+        const dl_status status = find_gains(s, rival, &gains, &updates, err);
         if (status != DL_OK) return status;
         for (size_t i = 0; i < gains.count; i++)
             if (strcmp(gains.all[i].cost, "overlap") == 0) unslowed = gains.all[i].none;
+        if (strstr(best->settings, "where gpu") != NULL) unslowed *= updates;
         if (!(unslowed * rival->score >= keeps * best->score)) return DL_OK;
     }
     const size_t number = advice->best[place];
@@ -652,20 +680,20 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     if (status == DL_OK) status = climb(s, err);
     if (status != DL_OK) return status;
     size_t last[DL_ADVICE_BEST + 1], count = 0;
-    advice->best_count = find_best(advice, advice->best, DL_ADVICE_BEST, FIND_ANY);
+    list_best(advice, FIND_ANY);
     if (advice->best_count == 0) return DL_OK;
     for (size_t i = 0; i < advice->best_count && status == DL_OK; i++) {
         size_t number = advice->best[i];
-        if (count > 0 && same_choice(advice, number, last[0])) continue;
+        if (count > 0 && same_choice(advice, number, last[0], FIND_ANY)) continue;
         last[count] = number;
         status = simplify(s, &last[count++], i > 0, err);
         /* The best one as it was is a rival where it was made simpler by another choice. */
-        if (i == 0 && !same_choice(advice, number, last[0])) last[count++] = number;
+        if (i == 0 && !same_choice(advice, number, last[0], FIND_ANY)) last[count++] = number;
     }
     plan_draws(s);
     if (status == DL_OK) status = simulate_finally(s, last, count, err);
     if (status != DL_OK) return status;
-    advice->best_count = find_best(advice, advice->best, DL_ADVICE_BEST, FIND_FINAL);
+    list_best(advice, FIND_FINAL);
     if (advice->best_count == 0) return DL_OK;
     /* Within what does not matter, the simpler one stays the first. */
     for (size_t i = 1; i < advice->best_count; i++) {
@@ -683,10 +711,10 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     const dl_advised *more =
         advice->more < advice->point_count ? &advice->points[advice->more] : NULL;
     if (status == DL_OK) {
-        status = find_gains(s, &advice->points[advice->best[0]], &advice->gains, err);
+        status = find_gains(s, &advice->points[advice->best[0]], &advice->gains, NULL, err);
     }
     if (status == DL_OK && more != NULL && more->row.rate_count > 0) {
-        status = find_gains(s, more, &advice->more_gains, err);
+        status = find_gains(s, more, &advice->more_gains, NULL, err);
     }
     return status;
 }

@@ -2,14 +2,15 @@
  * those within some limits. The points are simulated; nothing is interpolated.
  *
  * The search: every number of workers with every mode at the scenario's other settings; from the
- * best of these, and from the fastest beyond a limit of time, price or efficiency, in rounds,
- * every change of one setting (of overlap and buckets together), as long as one gains; then each
- * setting of the best ones back to its simplest value where that costs less than
- * DL_ADVICE_SIMPLER_FRAC. What is left is simulated again with more steps, noise and costs drawn
- * from their standard errors, the same draws for all, so that two points are compared draw by
- * draw. All-reduce comes before a server of as many workers that is ahead by less than
- * DL_ADVICE_SIMPLER_FRAC, or would be if all-reduce did not slow the computing beside it, as copies
- * to servers do not. Same seed, same advice.
+ * best of these, and from the fastest beyond a limit of time, price or efficiency, in rounds, every
+ * change of one setting (of overlap and buckets together), as long as one gains; then each setting
+ * of the best ones back to its simplest value where that costs less than DL_ADVICE_SIMPLER_FRAC.
+ * What is left is simulated again with more steps, noise and costs drawn from their standard
+ * errors, the same draws for all, so that two points are compared draw by draw. All-reduce comes
+ * before a server of as many workers that is ahead by less than DL_ADVICE_SIMPLER_FRAC, or would be
+ * if all-reduce did not slow the computing beside it, as copies to servers do not, and had its
+ * updates and copies to buckets for nothing, as servers on GPUs have their sums and updates. Same
+ * seed, same advice.
  *
  * Speed, memory and price is all that is known here. A larger batch, staler gradients, more local
  * steps and compressed gradients change what is learnt by an epoch: so the limits on them are those
@@ -116,7 +117,8 @@ typedef struct dl_advice {
     dl_advised *points; /* [point_count] */
     size_t point_count;
     size_t best[DL_ADVICE_BEST],
-        best_count;  /* points, the best first; each other workers or mode */
+        best_count;  /* points, the best first, then the best of each other mode and
+                                machine, then of other numbers of workers */
     size_t *simpler; /* [simpler_count] points that differ from the best one in one setting */
     size_t simpler_count;
     size_t more;    /* the best one with most workers; point_count: it has these */

@@ -394,9 +394,10 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
         fprintf(l.out, "Rank %zu has %.4g times %s, ", i + 1, ratio, score_word(advice));
         if (best->score < (1 - DL_ADVICE_SIMPLER_FRAC) * other->score) {
             fprintf(l.out,
-                    "but its copies to a server are taken not to slow down the computing beside "
+                    "but its copies to a server%s are taken not to slow down the computing beside "
                     "them. Without that slowdown all-reduce would have %.4g times as well: the two "
                     "cannot be told apart, and frameworks offer all-reduce.",
+                    strstr(other->settings, "where gpu") != NULL ? " and that GPU's updates" : "",
                     advice->unslowed);
         } else {
             fprintf(l.out, "which is less than %.0f %% more: the simpler one is advised.",

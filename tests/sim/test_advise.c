@@ -193,6 +193,28 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
     dl_advice_free(&advice);
 }
 
+/* Averages of 60 MB are behind seven GPUs' all-reduce (4790 and 5573 samples a second), and listed
+ * before it all the same. */
+static void other_modes_come_before_fewer_gpus(void **state)
+{
+    (void)state;
+    const made m = {"1000000", 0, 1, 8,
+                    "workers = 1, 8\n[sync]\nmode = allreduce\n[workload]\nbatch_per_worker = 4\n"
+                    "parameter_bytes = 60MB"};
+    const dl_advice_config config = unlimited();
+    dl_advice advice = advise(&m, &config);
+    size_t average = DL_ADVICE_BEST, fewer = DL_ADVICE_BEST;
+    for (size_t i = advice.best_count; i-- > 0;) {
+        const dl_point *point = &advice.points[advice.best[i]].row.point;
+        if (point->mode == &dl_mode_average) average = i;
+        if (point->mode == &dl_mode_allreduce && point->workers == 7) fewer = i;
+    }
+    assert_true(average < fewer && fewer < advice.best_count);
+    assert_true(advice.points[advice.best[average]].score <
+                advice.points[advice.best[fewer]].score);
+    dl_advice_free(&advice);
+}
+
 /* Nine samples fit into a GPU at once: in eight micro-batches, on two GPUs, 144 in steps of 16. 2 GB of
  * parameters never fit. */
 static void the_largest_batch_that_fits_is_said(void **state)
@@ -467,6 +489,7 @@ int main(void)
         cmocka_unit_test(the_best_number_of_gpus_is_inside),
         cmocka_unit_test(what_does_not_fit_is_out),
         cmocka_unit_test(a_server_is_not_ahead_by_what_is_assumed),
+        cmocka_unit_test(other_modes_come_before_fewer_gpus),
         cmocka_unit_test(the_largest_batch_that_fits_is_said),
         cmocka_unit_test(a_large_model_is_sharded),
         cmocka_unit_test(staleness_has_a_limit),
