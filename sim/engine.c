@@ -39,7 +39,11 @@ void dl_engine_run(dl_engine *engine)
         DL_ASSERT(event.time_ns >= engine->now_ns, "event at %lld ns, clock at %lld ns",
                   (long long)event.time_ns, (long long)engine->now_ns);
         engine->now_ns = event.time_ns;
-        engine->handled++;
+        if (++engine->handled % DL_ENGINE_WATCH_EVENTS == 0 && engine->watch.goes_on != NULL &&
+            !engine->watch.goes_on(engine->watch.user)) {
+            engine->stopped = engine->was_ended = true;
+            return;
+        }
         event.handler(event.user, event.index);
     }
 }

@@ -7,12 +7,21 @@
 
 #include "sim/event_queue.h"
 
+/* Asks, every DL_ENGINE_WATCH_EVENTS events, whether to go on. */
+#define DL_ENGINE_WATCH_EVENTS 1024
+typedef struct dl_engine_watch {
+    bool (*goes_on)(void *user);
+    void *user;
+} dl_engine_watch;
+
 typedef struct dl_engine {
     dl_event_queue queue;
     int64_t now_ns;  /* time of the event at hand */
     int64_t handled; /* events so far */
     bool too_long;   /* an event was due at DL_NS_MAX or later: it and what follows never happens */
     bool stopped;    /* set by a handler: no further one is called */
+    dl_engine_watch watch; /* may be set after dl_engine_init; goes_on NULL: none */
+    bool was_ended;        /* by the watch: stopped too */
 } dl_engine;
 
 /* Starts at time 0 with room for `capacity` pending events. */

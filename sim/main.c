@@ -53,7 +53,8 @@ typedef struct settings {
     double max_staleness, min_efficiency, deadline_h, budget_usd, epochs;
     int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
-    int64_t limit_points;
+    bool lasts; /* --long */
+    dl_pace *pace;
     int journal;
     dl_cluster *cluster;
 } settings;
@@ -115,12 +116,12 @@ static dl_status refuse_size(const dl_study *study, const settings *set, dl_erro
         dl_duration_text(time, sizeof time, run_s * runs * study->listed / threads);
     }
     dl_run_result_free(&result);
-    return dl_error_set_at(
-        err, DL_ERR_RANGE, study->path, 0,
-        "the lists make %.4g points, %.4g runs, about %s on %d threads: shorten "
-        "them%s",
-        study->listed, study->listed * runs, time, threads,
-        study->listed <= LIMIT_POINTS_MAX ? ", or allow as many with --limit-points" : "");
+    return dl_error_set_at(err, DL_ERR_RANGE, study->path, 0,
+                           "the lists make %.4g points, %.4g runs, about %s on %d threads: shorten "
+                           "them%s",
+                           study->listed, study->listed * runs, time, threads,
+                           study->listed <= LIMIT_POINTS_MAX ? ", or run them all with --long"
+                                                             : "");
 }
 
 static dl_status read_inputs(inputs *in, const char *path, const settings *set, dl_error *err)
@@ -128,7 +129,7 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
     unsigned without = 0;
     dl_status status = DL_OK;
     if (set->without != NULL) status = dl_without_parse(set->without, &without, err);
-    in->study.points_limit = (double)set->limit_points;
+    in->study.points_limit = set->lasts ? LIMIT_POINTS_MAX : DL_STUDY_POINTS;
     if (status != DL_OK) return status;
     status = read_study(&in->study, path, set, err);
     if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
@@ -391,6 +392,7 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
         .progress = set->quiet ? NULL : dl_progress_show,
         .user = &progress,
         .cluster = set->cluster,
+        .pace = set->pace,
     };
     if (status == DL_OK) status = dl_study_key(&in->study, set->without, &config.key, err);
     status = dl_cluster_agree(set->cluster, status, err);
@@ -457,6 +459,7 @@ static dl_status advise(const inputs *in, const settings *set, dl_error *err)
         .budget_usd = set->budget_usd > 0 ? set->budget_usd : (double)NAN,
         .max_points = set->max_points,
         .threads = thread_count(set),
+        .pace = set->pace,
         .progress = set->quiet ? NULL : dl_progress_show,
         .user = &progress,
     };
@@ -556,6 +559,7 @@ static dl_status solve(const inputs *in, const settings *set, dl_error *err)
         .targets = set->target,
         .seed = set->seed,
         .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
+        .pace = set->pace,
     };
     dl_status status = DL_OK;
     if (set->without != NULL) status = dl_without_parse(set->without, &config.without, err);
@@ -749,8 +753,9 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_CHOICE("journal", 0, settings, journal, dl_journal_modes, "MODE",
                          "What becomes of FILE.journal, the finished runs of a sweep that was "
                          "stopped: resume goes on from it, restart starts anew; off keeps none."),
-    DL_OPTION_ROW_NUMBER(INT, "limit-points", 0, settings, limit_points, 1, LIMIT_POINTS_MAX,
-                         "COUNT", "Refuse a sweep of more points, and estimate its time."),
+    DL_OPTION_ROW_FLAG("long", 0, settings, lasts,
+                       "Run what is estimated, from its first seconds, to take more than ten "
+                       "minutes, or has more than 100,000 points."),
 
     DL_OPTION_ROW_FLAG("check", 0, settings, check,
                        "Validate the scenario, and list the costs that are missing.",
@@ -819,6 +824,12 @@ static dl_status prepare(const inputs *in, const settings *set, dl_error *err)
     return status;
 }
 
+/* Of a run that takes a while, --quiet or not. */
+static void say_time(const char *text)
+{
+    fprintf(stderr, "dlsim: this takes %s\n", text);
+}
+
 /* The scenario `path` (NULL: made from the command line alone) is checked, and simulated or
  * searched for the best. */
 static dl_status run_scenario(const char *path, settings *set, dl_error *err)
@@ -838,6 +849,11 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
     if (status == DL_OK) status = check_solve(set, err);
     if (status == DL_OK && first) status = prepare(&in, set, err);
     status = dl_cluster_agree(set->cluster, status, err);
+    dl_pace pace;
+    dl_pace_init(&pace, set->lasts ? (double)INFINITY : DL_PACE_LIMIT_S,
+                 thread_count(set) * (set->advise || set->solve != NULL ? 1 : set->cluster->size),
+                 say_time);
+    if (first) set->pace = &pace;
     if (status == DL_OK && set->advise && !set->check) {
         if (first) status = advise(&in, set, err);
     } else if (status == DL_OK && !set->check && set->solve != NULL) {
@@ -845,6 +861,7 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
     } else if (status == DL_OK && !set->check) {
         status = simulate(&in, set, err);
     }
+    dl_pace_free(&pace);
     status = dl_outputs_end(status, err);
     if (status == DL_OK && set->check && !set->quiet) print_checked(&in);
     free_inputs(&in);
@@ -857,7 +874,6 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
                     .seed = -1,
                     .max_staleness = -1,
                     .max_points = 400,
-                    .limit_points = DL_STUDY_POINTS,
                     .cluster = cluster};
     dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS];
     fill_options(options, &set);

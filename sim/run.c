@@ -373,8 +373,14 @@ int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
 
 dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config, dl_error *err)
 {
-    if (engine->now_ns > 0 && !engine->too_long) return DL_OK;
     char text[DL_POINT_TEXT_BYTES];
+    if (engine->was_ended) {
+        return dl_error_set_at(err, DL_ERR_RANGE, config->scenario->path, 0,
+                               "the run was ended after %lld events (point: %s)",
+                               (long long)engine->handled,
+                               dl_point_text(text, sizeof text, config->point));
+    }
+    if (engine->now_ns > 0 && !engine->too_long) return DL_OK;
     return dl_error_set_at(err, engine->too_long ? DL_ERR_RANGE : DL_ERR_DATA, config->costs->path,
                            0, "%s (point: %s)",
                            engine->too_long ? "the run takes more than 146 years"
@@ -821,6 +827,21 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     };
 }
 
+typedef struct watched_team {
+    const dl_team *team;
+    const dl_run_watch *watch;
+} watched_team;
+
+static bool team_goes_on(void *user)
+{
+    const watched_team *w = user;
+    const double all = (double)w->team->config.steps * w->team->config.workers;
+    double done = 0;
+    for (int i = 0; i < w->team->config.workers; i++)
+        done += w->team->workers[i].steps_done;
+    return w->watch->goes_on(w->watch->user, done / all, 1 / (double)w->team->config.steps);
+}
+
 /* One attempt, from the start: *undecided is dl_team.is_undecided, and then there is no result. */
 static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool *undecided,
                          dl_run_result *result, dl_error *err)
@@ -831,7 +852,9 @@ static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool
                                    &team.engine, err);
     if (status == DL_OK) {
         const dl_team_config of_team = team_config(config, in, gpus);
+        watched_team watched = {&team, config->watch};
         dl_team_init(&team, &of_team);
+        if (config->watch != NULL) team.engine.watch = (dl_engine_watch){team_goes_on, &watched};
         dl_team_run(&team);
         *undecided = team.is_undecided;
         if (config->way == DL_RUN_DIRECTLY && (*undecided || !team.is_direct)) {

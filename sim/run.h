@@ -42,6 +42,13 @@ typedef enum dl_run_way {
     DL_RUN_DIRECTLY   /* without (sim/platform/platform.h), or not at all: DL_ERR_UNSUPPORTED */
 } dl_run_way;
 
+/* Asked now and then, with the fraction of the run's steps that are done, and that of one step,
+ * whether it goes on. Runs that are worked out without events are not asked. */
+typedef struct dl_run_watch {
+    bool (*goes_on)(void *user, double done_frac, double step_frac);
+    void *user;
+} dl_run_watch;
+
 typedef struct dl_run_config {
     const dl_scenario *scenario;
     const dl_costs *costs; /* undisturbed; must have what the point needs */
@@ -56,6 +63,7 @@ typedef struct dl_run_config {
     int64_t log_steps;    /* of all workers, kept one by one at most; 0: DL_LOG_STEPS */
     dl_run_way way;
     const dl_team_observer *observer; /* NULL = none */
+    const dl_run_watch *watch;        /* NULL = none */
 } dl_run_config;
 
 /* Of a split model (sim/pipeline/pipeline.h). */
@@ -100,7 +108,8 @@ typedef struct dl_run_result {
     double steady_per_s; /* of steps that repeat (steady_after): then all else here is 0; or 0 */
     double tail_frac;    /* of the span, that after the first worker has done all its steps: the
                                 others only end the step that they are in */
-    double applied_frac; /* of all gradients, or uploads, those that an update has in it */
+    double applied_frac; /* of all gradients, or uploads, those that an update has in it; NaN: there
+                            were no uploads */
     int64_t updates;     /* of the shared parameters; 0: there are none */
     double updates_per_s;
     double step_mean_s;                       /* mean over the workers of their mean step */
@@ -125,7 +134,7 @@ typedef struct dl_run_result {
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 
 /* Runs. DL_ERR_DATA if a step takes no time at all, DL_ERR_RANGE if the run takes more than
- * DL_NS_MAX. With steady_after, a run whose steps repeat (sim/team.h) is not run to its end, and
+ * DL_NS_MAX, or was ended by its watch. With steady_after, a run whose steps repeat (sim/team.h) is not run to its end, and
  * gives nothing but steady_per_s; a split model's is. Release *result with dl_run_result_free. */
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "sim/shares.h"
 #include "sim/sweep_internal.h"
@@ -342,14 +343,23 @@ typedef struct part {
     int64_t central, drawn; /* runs of a point */
     double *compute_draws;  /* [drawn] logarithms of a factor on compute; NULL: 0 */
     int64_t first, runs;
+    double *weights;        /* [point_count] of a run of each; 0: it does not fit */
     dl_run_result *results; /* [runs] */
 } part;
 
+/* Jobs are runs, the heaviest first. */
 typedef struct parts {
     part *items; /* [count], in the order of their runs */
     size_t count;
     int64_t runs;
+    struct job *order; /* [runs] */
+    dl_pace *pace;     /* NULL: none */
 } parts;
+
+typedef struct job {
+    double weight;
+    int64_t run;
+} job;
 
 dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int *gpu)
@@ -432,6 +442,9 @@ static void init_part(part *p, const dl_variant *variant, int64_t first)
     p->drawn = draws ? replicates : 0;
     if (draws && compute_log > 0) draw_compute(p, compute_log);
     p->runs = (int64_t)p->point_count * (p->central + p->drawn);
+    p->weights = dl_calloc(p->point_count, sizeof *p->weights, "weights of points");
+    for (size_t i = 0; i < p->point_count; i++)
+        p->weights[i] = p->fits[i] ? dl_run_weight(p->scenario, p->costs, &p->points[i]) : 0;
     p->results = dl_calloc((size_t)p->runs, sizeof *p->results, "results");
 }
 
@@ -445,6 +458,7 @@ static void free_part(part *p)
     free(p->fastest);
     free(p->fits);
     free(p->compute_draws);
+    free(p->weights);
 }
 
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs)
@@ -478,7 +492,7 @@ char *dl_study_missing(const dl_study *study, const char **path)
     return NULL;
 }
 
-static dl_status run_one(part *p, int64_t run, dl_error *err)
+static dl_status run_one(part *p, int64_t run, const dl_run_watch *watch, dl_error *err)
 {
     const int64_t each = p->central + p->drawn;
     const size_t point = (size_t)(run / each);
@@ -492,24 +506,31 @@ static dl_status run_one(part *p, int64_t run, dl_error *err)
         .without_slow = point >= p->visible,
         .by_spread = true,
         .compute_log = draw >= 0 && p->compute_draws != NULL ? p->compute_draws[draw] : 0,
+        .watch = watch,
     };
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
 
-/* The part that a run of the sweep is of; *run becomes its number there. */
+/* The part that a job of the sweep is of; *run becomes its run's number there. */
 static part *part_of(const parts *all, int64_t *run)
 {
     size_t last = all->count - 1;
+    *run = all->order[*run].run;
     while (all->items[last].first > *run)
         last--;
     *run -= all->items[last].first;
     return &all->items[last];
 }
 
-static dl_status run_job(void *user, int64_t run, dl_error *err)
+static dl_status run_job(void *user, int64_t number, dl_error *err)
 {
-    part *p = part_of(user, &run);
-    return run_one(p, run, err);
+    const parts *all = user;
+    int64_t run = number;
+    part *p = part_of(all, &run);
+    dl_pace_run paced;
+    dl_pace_start(&paced, all->pace, all->order[number].weight);
+    const dl_status status = run_one(p, run, all->pace != NULL ? &paced.watch : NULL, err);
+    return dl_pace_end(&paced, status, p->scenario->path, err);
 }
 
 static void encode_job(void *user, int64_t run, dl_bytes *into)
@@ -518,11 +539,35 @@ static void encode_job(void *user, int64_t run, dl_bytes *into)
     dl_run_result_encode(&p->results[run], into);
 }
 
-static bool decode_job(void *user, int64_t run, const void *data, size_t bytes)
+/* Of a journal, or another rank: this process need not do it. */
+static bool decode_job(void *user, int64_t number, const void *data, size_t bytes)
 {
-    part *p = part_of(user, &run);
+    const parts *all = user;
+    int64_t run = number;
+    part *p = part_of(all, &run);
     const size_t point = (size_t)(run / (p->central + p->drawn));
-    return dl_run_result_decode(&p->results[run], p->points[point].workers, data, bytes);
+    if (!dl_run_result_decode(&p->results[run], p->points[point].workers, data, bytes))
+        return false;
+    dl_pace_expect(all->pace, -all->order[number].weight);
+    return true;
+}
+
+DL_ORDER(by_weight, job, DL_COMPARE(b->weight, a->weight), DL_BY(run));
+
+static void order_jobs(parts *all)
+{
+    double sum = 0;
+    all->order = dl_calloc((size_t)all->runs, sizeof *all->order, "order of runs");
+    for (size_t v = 0; v < all->count; v++) {
+        const part *p = &all->items[v];
+        for (int64_t run = 0; run < p->runs; run++) {
+            const double weight = p->weights[run / (p->central + p->drawn)];
+            all->order[p->first + run] = (job){weight, p->first + run};
+            sum += weight;
+        }
+    }
+    qsort(all->order, (size_t)all->runs, sizeof *all->order, by_weight);
+    dl_pace_expect(all->pace, sum);
 }
 
 static dl_status run_all(parts *all, const dl_sweep_config *config, dl_journal *journal,
@@ -627,16 +672,18 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
         return DL_ERR_DATA;
     }
     int64_t start_ns = dl_clock_ns();
-    parts all = {.count = study->variant_count};
+    parts all = {.count = study->variant_count, .pace = config->pace};
     all.items = dl_calloc(all.count, sizeof *all.items, "variants");
     for (size_t v = 0; v < all.count; v++) {
         init_part(&all.items[v], &study->variants[v], all.runs);
         all.runs += all.items[v].runs;
     }
+    order_jobs(&all);
     *sweep = (dl_sweep){0};
     const bool leads = config->cluster == NULL || config->cluster->rank == 0;
     dl_status status = open_journal(sweep, config, all.runs, err);
     if (status == DL_OK) status = run_all(&all, config, sweep->journal, err);
+    dl_pace_expect(config->pace, (double)-INFINITY); /* what a failure has left undone */
     if (status == DL_OK && leads) collect(sweep, &all);
     if (status == DL_OK && leads) look_at_traces(sweep, study, !config->no_influences);
     if (status == DL_OK && !config->no_influences) {
@@ -653,6 +700,7 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
     for (size_t v = 0; v < all.count; v++)
         free_part(&all.items[v]);
     free(all.items);
+    free(all.order);
     return status;
 }
 

@@ -34,6 +34,7 @@
 #define DL_SIM_SWEEP_H
 
 #include "common/jobs.h"
+#include "sim/pace.h"
 #include "sim/run.h"
 #include "sim/scenario/study.h"
 
@@ -98,6 +99,7 @@ typedef struct dl_sweep_config {
     dl_cluster *cluster; /* the ranks that share the runs; NULL: this process alone */
     const char *journal; /* file of finished runs, from which a sweep goes on; NULL: none */
     uint64_t key;        /* dl_study_key of the study; of the journal */
+    dl_pace *pace;       /* that the runs keep to, of rank 0; NULL: as long as they take */
     bool no_influences;  /* dl_sweep_find_influences is left out, and traces' own points: then only
                             replicates make intervals */
 } dl_sweep_config;

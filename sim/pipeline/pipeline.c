@@ -521,7 +521,7 @@ void dl_pipeline_run(dl_pipeline *p)
     for (int g = 0; g < p->gpu_count; g++)
         try_pass(p, g);
     dl_engine_run(&p->engine);
-    if (p->engine.too_long) return;
+    if (p->engine.too_long || p->engine.stopped) return;
     for (int g = 0; g < p->gpu_count; g++) {
         DL_ASSERT(p->gpus[g].step == p->config.steps, "GPU %d stopped in step %lld", g,
                   (long long)p->gpus[g].step);

@@ -188,12 +188,30 @@ static void measure_split(const dl_pipeline *p, const dl_point *point, dl_run_re
 
 /* --- running -------------------------------------------------------------------------------- */
 
+typedef struct watched_pipeline {
+    const dl_pipeline *pipeline;
+    const dl_run_watch *watch;
+} watched_pipeline;
+
+static bool pipeline_goes_on(void *user)
+{
+    const watched_pipeline *w = user;
+    const dl_pipeline *p = w->pipeline;
+    const double all = (double)p->config.steps * p->gpu_count;
+    double done = 0;
+    for (int g = 0; g < p->gpu_count; g++)
+        done += (double)p->gpus[g].step;
+    return w->watch->goes_on(w->watch->user, done / all, 1 / (double)p->config.steps);
+}
+
 static dl_status run_pipeline(const dl_pipeline_config *config, const dl_run_config *run,
                               dl_run_result *result, dl_error *err)
 {
     dl_pipeline pipeline;
     dl_status status = dl_pipeline_init(&pipeline, config, err);
     if (status != DL_OK) return status;
+    watched_pipeline watched = {&pipeline, run->watch};
+    if (run->watch != NULL) pipeline.engine.watch = (dl_engine_watch){pipeline_goes_on, &watched};
     dl_pipeline_run(&pipeline);
     status = dl_run_check_time(&pipeline.engine, run, err);
     if (status == DL_OK) measure_split(&pipeline, run->point, result);

@@ -172,6 +172,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     watched w = {s, s->searched, count};
     const dl_sweep_config config = {
         .threads = advice->config.threads,
+        .pace = advice->config.pace,
         .progress = advice->config.progress != NULL ? show_points : NULL,
         .user = &w,
         .no_influences = true,

@@ -43,6 +43,7 @@ typedef struct dl_advice_config {
     double deadline_h, budget_usd; /* of the whole training, which need samples; NaN: none */
     int64_t max_points;            /* that are simulated in the search, >= 1 */
     int threads;
+    dl_pace *pace;           /* that all runs keep to; NULL: as long as they take */
     dl_progress_fn progress; /* of points; may be NULL */
     void *user;
 } dl_advice_config;

@@ -194,7 +194,8 @@ static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *er
     variant->scenario.points = &points[point];
     dl_sweep sweep = {0};
     dl_measured *measured = NULL;
-    const dl_sweep_config config = {.threads = s->config->threads, .no_influences = true};
+    const dl_sweep_config config = {
+        .threads = s->config->threads, .pace = s->config->pace, .no_influences = true};
     dl_status status = dl_measured_read(&measured, &one, err);
     if (status == DL_OK) status = dl_sweep_run(&sweep, &one, &config, err);
     if (status == DL_OK) {

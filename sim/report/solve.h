@@ -26,6 +26,7 @@ typedef struct dl_solve_config {
     unsigned without;    /* costs that are switched off (sim/scenario/without.h) */
     int64_t seed;        /* -1: the scenario's */
     int threads;         /* >= 1 */
+    dl_pace *pace;       /* that all runs keep to; NULL: as long as they take */
 } dl_solve_config;
 
 typedef struct dl_solved {

@@ -183,9 +183,19 @@ sized() { # file, workers, intervals, sigmas
     printf '[sync]\nmode = average, async\ninterval = %s\n[noise]\nkind = gamma\nsigma = %s\n' "$3" "$4" >>"$1"
 }
 sized twelve.ini 1,2 1,2 0.1,0.2
-expect 0 "12 points" twelve.ini --check --limit-points 12
-expect 1 "the lists make 12 points, 12 runs, about 0 s on 2 threads: shorten them, or allow as many with --limit-points" \
-    twelve.ini --limit-points 11 --threads 2
+expect 0 "12 points" twelve.ini --check
+sized large.ini 1 "$(seq -s, 9999)" "$(seq -s, 0.1 0.1 1.1)" # 1 x 10000 x 11
+expect 1 "the lists make 1.1e+05 points, 1.1e+05 runs, about" large.ini --threads 2
+expect 1 "shorten them, or run them all with --long" large.ini
+expect 0 "110000 points" large.ini --check --long
+# Days on any machine: ended by its first seconds, and by those of --solve.
+golden=$(dirname "$costs")
+sed -e "s|gpu/|$golden/gpu/|" -e 's|^steps.*|steps = 3000000|' -e 's|^replicates.*|replicates = 300|' \
+    "$golden/gpu_servers.ini" >days.ini
+expect 1 "days.ini: this would take about" days.ini -q -o days.csv
+expect 1 "estimated from the first" days.ini -q -o days.csv --solve machine.ahead --target throughput_per_s=1000000
+[ -e days.csv ] && fail "days.ini: results of a run that was ended"
+rm -f days.csv.journal
 sized huge.ini 1,2,4,5,8 "$(seq -s, 9999)" "$(seq -s, 0.0001 0.0001 2)" # 5 x 10000 x 20000
 rm -f results.csv
 expect 1 "huge.ini: the lists make 1e+09 points, 1e+09 runs, about " huge.ini
