@@ -15,6 +15,7 @@
 #include "common/units.h"
 #include "sim/costs/assume.h"
 #include "sim/scenario/known_gpus.h"
+#include "sim/scenario/machine_catalogue.h"
 #include "trace/activity/cpu_steps.h"
 
 #define PROGRAM "dlcal costs"
@@ -491,10 +492,10 @@ static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
     /* More GPUs than a box has are in several, whose network is not known. */
     const char *network = ranks > USUAL_BOX ? "@NETWORK" : "";
+    char *usual = known.name != NULL ? dl_machine_usual(known.name, USUAL_BOX) : NULL;
     char *machine = costs->cores > 0 ? dl_strdup("")
-                    : known.name != NULL
-                        ? dl_format("--machine %dx%s%s ", USUAL_BOX, known.name, network)
-                        : dl_strdup("--machine NAME ");
+                    : usual != NULL  ? dl_format("--machine %s%s ", usual, network)
+                                     : dl_strdup("--machine NAME ");
     char *workers = workers_to_try(ranks);
     printf("next: dlsim --costs %s %s%s--workers %s --mode allreduce%s%s\n", file, machine,
            by_loaders ? "--set input.loaders=NUM_WORKERS " : "", workers,
@@ -504,6 +505,7 @@ static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
                             : " (dlsim --machines lists others)");
     free(workers);
     free(machine);
+    free(usual);
     free(known.name);
 }
 

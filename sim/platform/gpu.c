@@ -282,10 +282,25 @@ static void start_work(dl_gpus *gpus, int worker)
     start_pass(gpus, worker, 0);
 }
 
+/* Of the time since the worker's speed changed last, what collectives inside the node took from its
+ * computing is theirs. */
+static void count_slowed(dl_gpus *gpus, int worker)
+{
+    const dl_gpu_worker *w = &gpus->workers[worker];
+    if (gpus->slowdown <= gpus->config.workload->overlap_slowdown || gpus->shared || w->speed >= 1)
+        return;
+    const double since_ns = (double)(gpus->config.engine->now_ns - w->since_ns);
+    const int64_t lost_ns = (int64_t)(since_ns * (1 - w->speed));
+    int64_t *spent_ns = gpus->team->workers[worker].spent_ns;
+    spent_ns[DL_SPENT_COMPUTE] -= lost_ns;
+    spent_ns[DL_SPENT_COPIES] += lost_ns;
+}
+
 static void change_speed(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
     if (w->phase != DL_GPU_COMPUTES) return;
+    count_slowed(gpus, worker);
     double done_ns = (double)(gpus->config.engine->now_ns - w->since_ns) * w->speed;
     w->left_ns = fmax(0, w->left_ns - done_ns);
     if (w->speed > 0) dl_engine_cancel(gpus->config.engine, w->event);
@@ -336,6 +351,7 @@ static void on_segment_done(void *user, int worker)
     const int bucket = w->segment++ - forward_segments(gpus), next = bucket + 1;
     const bool is_last = bucket >= 0 && (!overlap || next > r->buckets ||
                                          (next == r->buckets && r->share[r->buckets] <= 0));
+    count_slowed(gpus, worker);
     set_computing(gpus, worker, false);
     if (next == 0 && dl_gpus_reads_forward(gpus)) dl_dispatch_step_ended(&gpus->dispatch, worker);
     if (overlap && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);

@@ -199,8 +199,8 @@ static dl_status check_tables(const tables *t, dl_error *err)
 static dl_status read_tables(tables *t, dl_error *err)
 {
     static const char *const gpus[] = {
-        "name", "also", "title",  "memory",      "memory_rate", "fp32", "tf32",   "fp16", "bf16",
-        "fp8",  "bus",  "fabric", "fabric_rate", "bridge_rate", "peer", "source", NULL};
+        "name", "also", "title",  "memory",      "memory_rate", "fp32",  "tf32", "fp16",   "bf16",
+        "fp8",  "bus",  "fabric", "fabric_rate", "bridge_rate", "board", "peer", "source", NULL};
     static const char *const instances[] = {
         "name", "title",    "gpu",         "gpus",  "bus",        "cores",  "memory",
         "nics", "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
@@ -823,8 +823,13 @@ static void write_title(const writer *to)
         if (k > 0) fputs("; ", to->out);
         if (w->kind_count > 1 && kind->nodes > 1) fprintf(to->out, "%ld of ", kind->nodes);
         for (int p = 0; p < kind->part_count; p++) {
+            const size_t gpu = (size_t)kind->parts[p].gpu;
+            const char *board = cell(&to->t->gpus, gpu, "board");
             fprintf(to->out, "%s%ldx %s", p > 0 ? " + " : "", kind->parts[p].count,
-                    cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "title"));
+                    cell(&to->t->gpus, gpu, "title"));
+            if (board[0] != '\0' && kind->parts[p].count > 1) {
+                fprintf(to->out, " (without the NVLink of %s)", board);
+            }
         }
         if (kind->bridges) fputs(", NVLink bridges", to->out);
         write_network(to->out, kind);
@@ -1092,6 +1097,19 @@ dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
     free(w.file);
     free_tables(&t);
     return status;
+}
+
+char *dl_machine_usual(const char *gpu, int count)
+{
+    tables t;
+    char *name = NULL;
+    if (read_tables(&t, NULL) == DL_OK) {
+        const int row = find_row(&t.gpus, gpu);
+        const char *board = row >= 0 ? cell(&t.gpus, (size_t)row, "board") : "";
+        if (board[0] != '\0') name = dl_strdup(board);
+        free_tables(&t);
+    }
+    return name != NULL ? name : dl_format("%dx%s", count, gpu);
 }
 
 char *dl_machine_file(const char *name)

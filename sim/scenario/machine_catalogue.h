@@ -34,6 +34,10 @@ dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err) 
 /* The machine file of the program's own that has this name, of its own; NULL if there is none. */
 char *dl_machine_file(const char *name);
 
+/* The machine to think of first for `count` GPUs of this name: that of the board which they are sold
+ * on, else a box, "8xa100"; of its own. */
+char *dl_machine_usual(const char *gpu, int count);
+
 /* Whether `path` is no file, and dl_machine_open knows its last part by name. */
 bool dl_machine_is_known(const char *path);
 

@@ -40,7 +40,7 @@ step() { # file, workers, mode
 
 # The trace alone. 7 ms on a V100 are 0.242 of 6 ms and 0.269 of 1 ms on an H100: 1.72 ms.
 tested=$dlcal expect 0 "parameter_bytes is left to dlsim to assume" costs v100.json --batch 32 -o v100.ini
-tested=$dlcal expect 0 "next: dlsim --costs v100.ini --machine 8xv100 --workers" costs v100.json --batch 32 -o v100.ini
+tested=$dlcal expect 0 "next: dlsim --costs v100.ini --machine dgx1_v100 --workers" costs v100.json --batch 32 -o v100.ini
 predict "compute of v100.ini scaled from v100 to h100" v100.ini
 predict "assumed [costs] parameter_bytes = 60." v100.ini
 predict "measure first: [" v100.ini

@@ -451,6 +451,28 @@ static void nodes_may_have_other_ports(void **state)
     dl_machine_free(&m);
 }
 
+/* Boards with NVLink are files; a box of their GPUs says that it has none. */
+static void boards_are_proposed(void **state)
+{
+    static const struct {
+        const char *gpu, *machine;
+    } cases[] = {{"v100", "dgx1_v100"},
+                 {"p100", "dgx1_p100"},
+                 {"v100_pcie", "8xv100_pcie"},
+                 {"a100", "8xa100"},
+                 {"unheard_of", "8xunheard_of"}};
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        char *machine = dl_machine_usual(cases[i].gpu, 8);
+        assert_string_equal(machine, cases[i].machine);
+        free(machine);
+    }
+    dl_machine m = machine_called("4xv100");
+    assert_string_equal(m.name, "4x Tesla V100-SXM2 (without the NVLink of dgx1_v100)");
+    assert_int_equal(m.kinds[0].nvlink_count, 0);
+    dl_machine_free(&m);
+}
+
 static void a_count_makes_nodes_of_any_machine(void **state)
 {
     (void)state;
@@ -478,6 +500,7 @@ int main(void)
         cmocka_unit_test(pairs_may_have_bridges),
         cmocka_unit_test(slots_have_ways_through_host_memory),
         cmocka_unit_test(nodes_may_have_other_ports),
+        cmocka_unit_test(boards_are_proposed),
         cmocka_unit_test(a_count_makes_nodes_of_any_machine),
         cmocka_unit_test(errors_name_what_is_near),
     };
