@@ -625,13 +625,16 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
 static void look_at_traces(dl_sweep *sweep, const dl_study *study, bool with_own)
 {
     double error_frac = (double)NAN;
+    const dl_cost_trace *trace = NULL;
     for (size_t r = 0; r < sweep->row_count; r++) {
         dl_row *row = &sweep->rows[r];
         const dl_variant *variant = &study->variants[row->variant];
         if (with_own && (r == 0 || row->variant != sweep->rows[r - 1].variant))
-            dl_traced_worst(variant, &error_frac);
+            trace = dl_traced_worst(variant, &error_frac);
         row->left_out_s = dl_traced_left_out_s(variant, &row->point);
         row->trace_error_frac = error_frac;
+        row->contradicts_trace =
+            trace != NULL && row->point.workers > 1 && dl_traced_contradicts(trace, error_frac);
     }
 }
 

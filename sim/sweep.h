@@ -58,6 +58,7 @@ typedef struct dl_row {
     bool extrapolated;        /* the point, or its baseline */
     double left_out_s;        /* dl_traced_left_out_s */
     double trace_error_frac;  /* dl_traced_worst of the variant; NaN also with no_influences */
+    bool contradicts_trace;   /* dl_traced_contradicts; false for one worker */
     dl_gpu_memory memory;     /* NaN if not known */
     char *error;              /* why the point was not run, else NULL; then all figures are NaN */
 } dl_row;

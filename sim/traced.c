@@ -84,6 +84,12 @@ static bool can_run(const dl_variant *variant, const dl_point *own)
     return has_all;
 }
 
+bool dl_traced_contradicts(const dl_cost_trace *trace, double error_frac)
+{
+    const double scatter = 2 * trace->step_ns.error / trace->step_ns.value;
+    return fabs(error_frac) - scatter > DL_TRACED_CONTRADICTS;
+}
+
 double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace)
 {
     const dl_point own = own_point(variant, trace);

@@ -14,6 +14,9 @@
  * trace that it is from. */
 #define DL_TRACED_CONTRADICTS 0.1
 
+/* Whether it does, by more than two standard errors of the traced step. */
+bool dl_traced_contradicts(const dl_cost_trace *trace, double error_frac);
+
 /* The trace whose own the point is, borrowed; NULL if there is none. */
 const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_point *point);
 

@@ -406,7 +406,7 @@ static const dl_column columns[] = {
     OF(of_row, TRACED, dl_row, "trace_error_frac", NULL, trace_error_frac,
        "predicted / traced throughput - 1 at the trace's own point, whether or not the scenario "
        "has it; of several traces the worst; empty where none can be compared, as on another GPU. "
-       "`!` in tables, beyond 10 %"),
+       "`!` in tables, beyond 10 % and two standard errors of the traced step"),
     BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed", WORD("row")),
     BY(note_of, FITTED, "measured_note", NULL, NULL),
     BY(left_out_of, LEFT_OUT, "left_out_error_frac", NULL,

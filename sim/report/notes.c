@@ -456,12 +456,13 @@ static void add_own_step(note_list *list, const dl_variant *variant)
     }
     char *name = name_trace(trace), *recording = name_recording(trace);
     const double traced_ns = trace->step_ns.value;
+    const bool contradicts = dl_traced_contradicts(trace, error_frac);
     const char *why =
-        error_frac > DL_TRACED_CONTRADICTS
+        contradicts && error_frac > 0
             ? ". What is in the trace's step and not in the predicted one is missing in all rows "
               "with !: waits for other ranks, links slower than the machine file's (dlcal info "
               "shows the rates of the trace's collectives), collectives that are left out"
-        : error_frac < -DL_TRACED_CONTRADICTS
+        : contradicts
             ? ". Rows with ! are too slow by as much: exchange may take less than is assumed"
             : "";
     add(list, dl_format("%s is of %s, where a step took %s%s; predicted there are %s, samples/s "

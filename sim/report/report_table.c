@@ -11,7 +11,6 @@
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
-#include "sim/traced.h"
 
 #define SPLITS_SHOWN 6
 #define NOTES_SHOWN 6
@@ -49,9 +48,7 @@ _Static_assert(DL_LENGTH(meanings) < DL_MARKS_BYTES, "more marks than there is r
 
 const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row)
 {
-    const bool is[] = {row->extrapolated, !isnan(row->left_out_s),
-                       row->point.workers > 1 &&
-                           fabs(row->trace_error_frac) > DL_TRACED_CONTRADICTS};
+    const bool is[] = {row->extrapolated, !isnan(row->left_out_s), row->contradicts_trace};
     size_t count = 0;
     for (size_t m = 0; m < DL_LENGTH(meanings) && row->error == NULL; m++)
         if (is[m]) text[count++] = meanings[m].mark;

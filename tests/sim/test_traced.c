@@ -137,6 +137,16 @@ static void collectives_that_are_left_out_are_told(void **state)
     free_made(&m);
 }
 
+/* 15 % off: more than 10 %, but with a standard error of 3 % only by chance. */
+static void scatter_is_no_contradiction(void **state)
+{
+    (void)state;
+    const dl_cost_trace sure = {.step_ns = {.known = true, .value = 1e6, .error = 1e4}};
+    const dl_cost_trace unsure = {.step_ns = {.known = true, .value = 1e6, .error = 3e4}};
+    assert_true(dl_traced_contradicts(&sure, 0.15) && dl_traced_contradicts(&sure, -0.15));
+    assert_false(dl_traced_contradicts(&unsure, 0.15) || dl_traced_contradicts(&sure, 0.1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +154,7 @@ int main(void)
         cmocka_unit_test(other_settings_are_not_its_own),
         cmocka_unit_test(the_own_step_is_predicted_where_no_row_has_it),
         cmocka_unit_test(collectives_that_are_left_out_are_told),
+        cmocka_unit_test(scatter_is_no_contradiction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
