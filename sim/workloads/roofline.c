@@ -32,8 +32,8 @@ static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
 /* Of convolutions in fp32 on Volta and Turing, whose caches are larger than those before, and whose
  * peak does not count units twice as those after. */
 static const dl_efficiency volta = {0.77, 0.63, 0.12, 16};
-/* That of transformers in fp16, where log_sd is 0.14, beside ln(0.78 / 0.6). */
-static const dl_efficiency in_fp8 = {0.94, 0.54, 0.30, 0};
+/* That of transformers in fp16, where log_sd is 0.14, beside ln(0.78 / 0.6) / 2. */
+static const dl_efficiency in_fp8 = {0.94, 0.54, 0.19, 0};
 
 /* Tesla K20, K20X, K20m, K40, K80. */
 static bool is_kepler(const char *gpu)
@@ -128,7 +128,7 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
     if (!rate->known || (in_eight && !eight->known)) return refuse_rate(gpu, arithmetic, err);
     *roofline = (dl_roofline){
         .flop_per_s = rate->value * efficiency->arithmetic_frac,
-        .fp8_flop_per_s = in_eight ? eight->value * DL_ROOFLINE_FP8 : 0,
+        .fp8_flop_per_s = in_eight ? eight->value * efficiency->arithmetic_frac : 0,
         .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac,
         .tensor_cores = arithmetic != DL_FP32,
         .bytes_per_number = halves ? 2 : 4,
