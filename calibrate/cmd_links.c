@@ -76,6 +76,7 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     }
     if (status == DL_OK && set->output != NULL) {
         status = dl_link_costs_write(&links, place, nodes, node_count, set->base, set->output, err);
+        if (status == DL_ERR_DATA && !set->judge) dl_link_results_print(&links, stdout);
     }
     if (status == DL_OK && set->machine != NULL) {
         status = dl_link_compare(&comparisons, &links, place, set->machine, err);

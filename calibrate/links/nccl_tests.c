@@ -1,5 +1,6 @@
-/* nccl-tests: "# ..." lines about devices, a head, and a row per size.
+/* nccl-tests and rccl-tests: "# ..." lines about devices, a head, and a row per size.
  *
+ *   $ mpirun -np 8 ./build/all_reduce_perf -b 8 -e 1G                  where it was copied too
  *   # Collective test starting: all_reduce_perf                        from version 2.17 on
  *   #  Rank  0 Group  0 Pid 41 on host device  0 [0000:1b:00] NVIDIA H100
  *   #       size   count   type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw
@@ -8,15 +9,19 @@
  *                  0
  *
  * Columns redop and root are missing where older versions have no use for them; the first group of
- * times is out of place. Sizes are bytes, times microseconds of a call. The '#' of all these lines
+ * times is out of place. Sizes are bytes, times microseconds of a call; of NCCL 1 milliseconds,
+ * whose heads say "bytes N type op". A group may lack its time or a rate, and one of both groups may
+ * be missing, as in what people copy: a rate then gives the time. The '#' of all these lines
  * may be gone, and so may all lines but the rows: what the columns are follows from the row then,
- * and how many ranks there are from busbw / algbw. */
+ * and how many ranks there are from busbw / algbw. A row of 0 bytes is no call: its size was too
+ * small to be cut among the ranks. */
 #include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "calibrate/links/links_internal.h"
 #include "common/alloc.h"
@@ -24,7 +29,9 @@
 #include "common/names.h"
 
 #define NS_PER_US 1e3
+#define NS_PER_MS 1e6
 #define HOSTS_MAX 1024
+#define NAMED_MAX 16 /* programs of commands that no table has followed yet */
 #define PLACES 2
 #define FACTOR_MARGIN 0.05 /* relative; of two rates printed to three digits */
 
@@ -46,17 +53,29 @@ static const struct {
     {"hypercube", "hypercube", false, false, NAN, NAN},
 };
 
+enum { TIME, ALGBW, BUSBW, VALUES };
+
+static const char *const value_names[VALUES] = {"time", "algbw", "busbw"};
+
 typedef struct nccl_state {
     char *device;
     char *hosts[HOSTS_MAX];
     int ranks, nodes;
-    int thread_gpus; /* nGpus */
-    bool listed;     /* ranks one by one */
-    int collective;  /* index, -1 = not said */
-    bool headless;   /* the columns are those of a row, without a head */
-    double bytes;    /* of the row before */
+    int thread_gpus;                   /* nGpus */
+    bool listed;                       /* ranks one by one */
+    int collective;                    /* index, -1 = not said */
+    bool has_rows;                     /* of this collective */
+    int named[NAMED_MAX], named_count; /* collectives of commands above, in their order */
+    int processes;                     /* that the last command starts */
+    bool headless;                     /* the columns are those of a row, without a head */
+    double bytes;                      /* of the row before */
     /* Of the head: columns; count 0 = there was none. */
-    size_t columns, time[PLACES], redop, root; /* 0 = there is none */
+    size_t columns, redop, root; /* 0 = there is none */
+    bool counted;                /* the second column is the count of elements */
+    bool typed;                  /* has the type, so that none of redop and root was cut off */
+    size_t value[PLACES][VALUES];
+    int places;     /* groups of values */
+    double unit_ns; /* of a time */
 } nccl_state;
 
 static void forget_devices(nccl_state *s)
@@ -96,20 +115,74 @@ static void take_rank(nccl_state *s, const dl_link_log *log)
     if (length > 0) s->device = dl_strndup(model, length);
 }
 
-static dl_status take_program(nccl_state *s, const dl_link_log *log, dl_error *err)
+/* The collective of a program "./build/all_reduce_perf", "all_reduce_perf_mpi"; -1: it is none.
+ * program[64] becomes "all_reduce". */
+static int find_program(const char *word, char *program, const char **names)
 {
-    const char *names[DL_LENGTH(collectives)];
-    char program[64], hint[256];
-    snprintf(program, sizeof program, "%s", log->words[log->word_count - 1]);
+    snprintf(program, 64, "%s", dl_base_name(word));
     char *end = strstr(program, "_perf");
-    if (end != NULL) *end = '\0';
+    if (end == NULL) return -1;
+    *end = '\0';
     for (size_t i = 0; i < DL_LENGTH(collectives); i++)
         names[i] = collectives[i].program;
+    return dl_names_find(program, names, DL_LENGTH(collectives));
+}
+
+static dl_status take_program(nccl_state *s, const dl_link_log *log, dl_error *err)
+{
+    const char *names[DL_LENGTH(collectives)] = {NULL};
+    char program[64], hint[256] = "";
     s->columns = 0;
-    s->collective = dl_names_find(program, names, DL_LENGTH(names));
+    s->has_rows = false;
+    s->collective = find_program(log->words[log->word_count - 1], program, names);
     if (s->collective >= 0) return DL_OK;
-    dl_names_hint(hint, sizeof hint, program, names, DL_LENGTH(names));
+    if (names[0] != NULL) dl_names_hint(hint, sizeof hint, program, names, DL_LENGTH(names));
     return dl_link_log_error(log, DL_ERR_NAME, err, "unknown test '%s'%s", program, hint);
+}
+
+static int program_of(const char *word)
+{
+    const char *names[DL_LENGTH(collectives)];
+    char program[64];
+    return find_program(word, program, names);
+}
+
+static long count_of(const char *word)
+{
+    const long count = word != NULL ? strtol(word, NULL, 10) : 1;
+    return count > 0 && count < 1 << 16 ? count : 1;
+}
+
+/* A command line with a program of nccl-tests, which is told from other mention of it by a path or
+ * options. What stands at a prompt is what ran next; lines of a script run in their order. */
+static void take_command(nccl_state *s, const dl_link_log *log)
+{
+    size_t at = 0;
+    long processes = 1, ranks = 1;
+    bool prompt = false, option = false;
+    while (at < log->word_count && program_of(log->words[at]) < 0) {
+        const char *word = log->words[at++], *next = at < log->word_count ? log->words[at] : NULL;
+        prompt |= strchr("$#%>+", word[strlen(word) - 1]) != NULL;
+        if (strcmp(word, "-np") == 0 || strcmp(word, "-n") == 0) processes = count_of(next);
+        if (strncmp(word, "--ntasks=", 9) == 0) processes = count_of(word + 9);
+    }
+    if (at == log->word_count) return;
+    for (size_t i = at + 1; i < log->word_count; i++) {
+        const char *word = log->words[i];
+        option |= word[0] == '-';
+        if (i + 1 == log->word_count) break;
+        if (strcmp(word, "-g") == 0 || strcmp(word, "-t") == 0)
+            ranks *= count_of(log->words[i + 1]);
+    }
+    if (!option && strchr(log->words[at], '/') == NULL) return;
+    if (prompt || s->has_rows || s->named_count == NAMED_MAX) s->named_count = 0;
+    s->named[s->named_count++] = program_of(log->words[at]);
+    s->collective = -1;
+    s->has_rows = false;
+    s->columns = 0;
+    forget_devices(s);
+    s->processes = (int)processes;
+    s->ranks = (int)fmin((double)(processes * ranks), 1 << 16);
 }
 
 /* Takes the '#' of a comment off its first word, or that word out. */
@@ -123,27 +196,61 @@ static void drop_hash(dl_link_log *log)
     memmove(log->words, log->words + 1, log->word_count * sizeof *log->words);
 }
 
-static bool is_head(const dl_link_log *log)
+/* Whether the word names a column, maybe with its unit, "time(us)". */
+static bool is_name(const char *word, const char *name)
 {
-    return log->word_count > 5 && strcmp(log->words[0], "size") == 0 &&
-           strcmp(log->words[1], "count") == 0;
+    const size_t length = strlen(name);
+    return strncasecmp(word, name, length) == 0 && (word[length] == '\0' || word[length] == '(');
 }
 
-static dl_status take_head(nccl_state *s, const dl_link_log *log, dl_error *err)
+/* Takes the units that stand by themselves, "(us)", out of a head. */
+static void drop_units(dl_link_log *log)
 {
-    size_t times = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < log->word_count; i++)
+        if (log->words[i][0] != '(') log->words[kept++] = log->words[i];
+    log->word_count = kept;
+}
+
+/* A head of nccl-tests, or of another program, which ends the table too. */
+static bool is_head(const dl_link_log *log)
+{
+    return log->word_count > 1 &&
+           (is_name(log->words[0], "size") || is_name(log->words[0], "bytes")) &&
+           !isdigit((unsigned char)log->words[1][0]);
+}
+
+/* Puts the column into its group of values, or a new one where the group has it. */
+static void take_value_column(nccl_state *s, int value, size_t column, const char *word)
+{
+    if (s->places == 0 || s->value[s->places - 1][value] > 0) s->places++;
+    if (s->places <= PLACES) s->value[s->places - 1][value] = column;
+    if (value == TIME && strstr(word, "(ms)") != NULL) s->unit_ns = NS_PER_MS;
+    if (value == TIME && strstr(word, "(us)") != NULL) s->unit_ns = NS_PER_US;
+}
+
+static void take_head(nccl_state *s, dl_link_log *log)
+{
+    drop_units(log);
     s->redop = s->root = 0;
-    for (size_t i = 0; i < log->word_count; i++) {
+    s->places = 0;
+    s->typed = false;
+    memset(s->value, 0, sizeof s->value);
+    s->counted = is_name(log->words[1], "count") || is_name(log->words[1], "N");
+    s->unit_ns = is_name(log->words[0], "bytes") && s->counted ? NS_PER_MS : NS_PER_US;
+    for (size_t i = 0; i < log->word_count && s->places <= PLACES; i++) {
         const char *word = log->words[i];
-        if (strcmp(word, "redop") == 0) s->redop = i;
-        if (strcmp(word, "root") == 0) s->root = i;
-        if (strcmp(word, "time") == 0 && times < PLACES) s->time[times++] = i;
+        if (is_name(word, "redop") || is_name(word, "op")) s->redop = i;
+        if (is_name(word, "root")) s->root = i;
+        s->typed |= is_name(word, "type");
+        for (int value = 0; value < VALUES; value++)
+            if (is_name(word, value_names[value])) take_value_column(s, value, i, word);
     }
-    s->columns = log->word_count;
+    const bool own = s->places > 0 && s->places <= PLACES &&
+                     (s->counted || s->value[0][ALGBW] + s->value[0][BUSBW] > 0);
+    s->columns = own ? log->word_count : 0;
+    if (own && is_name(log->words[log->word_count - 1], "timestamp")) s->columns++; /* two words */
     s->headless = false;
-    if (times == PLACES && s->time[1] + 2 < s->columns) return DL_OK;
-    return dl_link_log_error(log, DL_ERR_PARSE, err,
-                             "want two groups of columns time, algbw, busbw");
 }
 
 static bool is_number(const char *word)
@@ -151,9 +258,17 @@ static bool is_number(const char *word)
     return word[0] != '\0' && strspn(word, "0123456789") == strlen(word);
 }
 
+/* Starts as a row with a count of elements. */
 static bool is_row(const dl_link_log *log)
 {
     return log->word_count > 2 && is_number(log->words[0]) && is_number(log->words[1]);
+}
+
+/* Is one of the present table. */
+static bool is_row_of(const nccl_state *s, const dl_link_log *log)
+{
+    if (s->counted) return is_row(log);
+    return log->word_count == s->columns && is_number(log->words[0]);
 }
 
 static bool is_measured(const char *word)
@@ -178,8 +293,12 @@ static bool take_row_as_head(nccl_state *s, const dl_link_log *log)
     s->redop = s->root = 0;
     for (size_t i = FIRST; i < FIRST + between; i++)
         *(isalpha((unsigned char)log->words[i][0]) ? &s->redop : &s->root) = i;
-    s->time[0] = FIRST + between;
-    s->time[1] = FIRST + between + GROUP;
+    for (int place = 0; place < PLACES; place++)
+        for (int value = 0; value < VALUES; value++)
+            s->value[place][value] = FIRST + between + (size_t)(place * GROUP + value);
+    s->places = PLACES;
+    s->unit_ns = NS_PER_US;
+    s->counted = s->typed = true;
     s->columns = n;
     s->headless = true;
     return true;
@@ -205,24 +324,38 @@ static bool named_in(const char *path, size_t collective)
     return strstr(simple, collectives[collective].name) != NULL;
 }
 
-/* Which collective a table without an announcement is of: from the row's columns, busbw over algbw,
- * and where that fits several the file's name. */
+/* Whether the row's columns and busbw over algbw (NaN: not known) may be of the collective. */
+static bool may_be(const nccl_state *s, const dl_link_log *row, size_t i, double ratio)
+{
+    const double others = collectives[i].others;
+    const double expected =
+        others != 0 ? others * (s->ranks > 1 ? (s->ranks - 1.0) / s->ranks : (double)NAN)
+                    : collectives[i].constant;
+    /* Without the number of ranks, n ranks >= 2 give 1/2 to 1 times `others`. */
+    const bool is_share = s->ranks <= 1 && others != 0 && ratio / others < 1 &&
+                          ratio / others > 0.5 * (1 - FACTOR_MARGIN);
+    if (s->typed && (collectives[i].redop != says_something(row, s->redop) ||
+                     collectives[i].root != says_something(row, s->root)))
+        return false;
+    return isnan(ratio) || is_share || fabs(ratio / expected - 1) < FACTOR_MARGIN;
+}
+
+/* Which collective a table without an announcement is of: that of the next command which may be;
+ * else from the row's columns, busbw over algbw, and where that fits several the file's name. */
 static dl_status guess(nccl_state *s, const dl_link_log *row, double ratio, dl_error *err)
 {
     int fits = 0, fits_by_name = 0, found = -1, found_by_name = -1;
-    for (size_t i = 0; i < DL_LENGTH(collectives); i++) {
-        const double others = collectives[i].others;
-        const double expected =
-            others != 0 ? others * (s->ranks > 0 ? (s->ranks - 1.0) / s->ranks : (double)NAN)
-                        : collectives[i].constant;
-        /* Without the number of ranks, n ranks >= 2 give 1/2 to 1 times `others`. */
-        const bool may_be = s->ranks <= 1 && others != 0 && ratio / others < 1 &&
-                            ratio / others > 0.5 * (1 - FACTOR_MARGIN);
-        if (collectives[i].redop != says_something(row, s->redop) ||
-            collectives[i].root != says_something(row, s->root) ||
-            !(may_be || fabs(ratio / expected - 1) < FACTOR_MARGIN)) {
-            continue;
+    for (int k = 0; k < s->named_count; k++) {
+        if (!may_be(s, row, (size_t)s->named[k], ratio)) continue;
+        s->collective = s->named[k];
+        if (k + 1 < s->named_count) { /* the last one may run several times */
+            s->named_count -= k + 1;
+            memmove(s->named, s->named + k + 1, (size_t)s->named_count * sizeof *s->named);
         }
+        return DL_OK;
+    }
+    for (size_t i = 0; i < DL_LENGTH(collectives); i++) {
+        if (!may_be(s, row, i, ratio)) continue;
         fits++;
         found = (int)i;
         if (!named_in(row->path, i)) continue;
@@ -232,16 +365,18 @@ static dl_status guess(nccl_state *s, const dl_link_log *row, double ratio, dl_e
     s->collective = fits_by_name == 1 ? found_by_name : fits == 1 ? found : -1;
     if (s->collective >= 0) return DL_OK;
     return dl_link_log_error(row, DL_ERR_DATA, err,
-                             "cannot determine which collective this table is of: there is no line "
-                             "'Collective test starting', so put its name into the file's "
-                             "(..._allgather.log)");
+                             "cannot determine which collective this table is of: there is neither "
+                             "a line 'Collective test starting' nor the command (./all_gather_perf "
+                             "-b ...) above, so put its name into the file's (..._allgather.log)");
 }
 
-/* busbw over algbw of the table's largest sizes, where they have most digits. */
+/* busbw over algbw of the table's largest sizes, where they have most digits; NaN: not known. */
 static double find_ratio(const nccl_state *s, const dl_link_log *first)
 {
     dl_link_log log = *first;
     double ratio = (double)NAN, best = 0, bytes = 0;
+    const size_t *columns = s->value[0];
+    if (columns[ALGBW] == 0 || columns[BUSBW] == 0) return ratio;
     do {
         drop_hash(&log);
         if (is_head(&log)) break;
@@ -249,9 +384,9 @@ static double find_ratio(const nccl_state *s, const dl_link_log *first)
             if (strtod(log.words[0], NULL) < bytes) break; /* the next table */
             bytes = strtod(log.words[0], NULL);
         }
-        if (!is_row(&log) || log.word_count != s->columns) continue;
-        const double algbw = strtod(log.words[s->time[0] + 1], NULL);
-        const double busbw = strtod(log.words[s->time[0] + 2], NULL);
+        if (!is_row_of(s, &log) || log.word_count != s->columns) continue;
+        const double algbw = strtod(log.words[columns[ALGBW]], NULL);
+        const double busbw = strtod(log.words[columns[BUSBW]], NULL);
         if (!(algbw > best)) continue;
         best = algbw;
         ratio = busbw / algbw;
@@ -270,18 +405,49 @@ static int ranks_of(int collective, double ratio)
     return ranks >= 1.5 && ranks < RANKS_KNOWN + 0.5 ? (int)lround(ranks) : 0;
 }
 
+/* The time of a call from the row's time, or else from one of its rates (GB/s). Nothing where it was
+ * not measured. */
+static dl_status parse_time(const nccl_state *s, const dl_link_log *row, int place,
+                            dl_link_point *point, dl_error *err)
+{
+    const size_t *columns = s->value[place];
+    const int value = columns[TIME] > 0 ? TIME : columns[ALGBW] > 0 ? ALGBW : BUSBW;
+    const char *word = row->words[columns[value]];
+    const double others = collectives[s->collective].others;
+    double number = 0, factor = 1; /* busbw / algbw */
+    if (strcmp(word, "N/A") == 0) return DL_OK;
+    if (value == TIME) {
+        const dl_status status = dl_link_log_number(row, word, DL_LINK_TIME_MIN_NS / s->unit_ns,
+                                                    DL_LINK_TIME_MAX_NS / s->unit_ns, &number, err);
+        point->time_ns = number * s->unit_ns;
+        point->error_frac = status == DL_OK ? dl_link_digits_error(word, number) : 0;
+        return status;
+    }
+    if (value == BUSBW && others != 0) {
+        if (s->ranks < 2 || isnan(others)) {
+            return dl_link_log_error(row, DL_ERR_DATA, err,
+                                     "busbw alone gives no time without the number of ranks: keep "
+                                     "the column time or algbw, or the command's -g and -np above");
+        }
+        factor = others * (s->ranks - 1) / s->ranks;
+    }
+    const dl_status status = dl_link_log_number(row, word, -1, 1e9, &number, err);
+    if (status != DL_OK || number <= 0) return status; /* too small for the digits */
+    point->time_ns = point->bytes * factor / number;
+    point->error_frac = dl_link_digits_error(word, number);
+    return DL_OK;
+}
+
 static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_link_log *row,
                            int place, dl_error *err)
 {
-    const char *word = row->words[s->time[place]];
-    double bytes = 0, us = 0;
-    if (strcmp(word, "N/A") == 0) return DL_OK; /* not measured in place */
-    dl_status status = dl_link_log_number(row, row->words[0], 0, DL_LINK_BYTES_MAX, &bytes, err);
-    if (status == DL_OK) {
-        status = dl_link_log_number(row, word, DL_LINK_TIME_MIN_NS / NS_PER_US,
-                                    DL_LINK_TIME_MAX_NS / NS_PER_US, &us, err);
-    }
-    if (status != DL_OK) return status;
+    static const dl_link_place places[] = {DL_LINK_OUT_OF_PLACE, DL_LINK_IN_PLACE};
+    dl_link_point point = {.count = 1, .line = row->line};
+    dl_status status =
+        dl_link_log_number(row, row->words[0], 0, DL_LINK_BYTES_MAX, &point.bytes, err);
+    if (status != DL_OK || point.bytes <= 0) return status; /* no call */
+    status = parse_time(s, row, place, &point, err);
+    if (status != DL_OK || point.time_ns <= 0) return status;
     const dl_link_series key = {
         .path = (char *)row->path,
         .name = (char *)collectives[s->collective].name,
@@ -290,13 +456,8 @@ static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_lin
         .ranks = s->ranks,
         .nodes = s->nodes,
         .thread_gpus = s->thread_gpus,
-        .place = place == 0 ? DL_LINK_OUT_OF_PLACE : DL_LINK_IN_PLACE,
+        .place = s->places == PLACES ? places[place] : DL_LINK_ANYWHERE,
     };
-    const dl_link_point point = {.bytes = bytes,
-                                 .time_ns = us * NS_PER_US,
-                                 .error_frac = dl_link_digits_error(word, us),
-                                 .count = 1,
-                                 .line = row->line};
     dl_link_data_add(data, &key, point);
     return DL_OK;
 }
@@ -315,10 +476,11 @@ static dl_status take_row(dl_link_data *data, nccl_state *s, const dl_link_log *
     }
     s->bytes = bytes;
     const double ratio = s->collective < 0 || s->ranks <= 1 ? find_ratio(s, row) : 0;
+    s->has_rows = true;
     if (s->collective < 0) status = guess(s, row, ratio, err);
     if (status == DL_OK && s->ranks <= 1 && ranks_of(s->collective, ratio) > 1)
         s->ranks = ranks_of(s->collective, ratio);
-    for (int place = 0; place < PLACES && status == DL_OK; place++)
+    for (int place = 0; place < s->places && status == DL_OK; place++)
         status = take_time(data, s, row, place, err);
     return status;
 }
@@ -335,7 +497,9 @@ static void take_settings(nccl_state *s, const dl_link_log *log)
         if (gpus && each > 0) s->thread_gpus = (int)each;
         count *= each;
     }
-    s->collective = s->columns > 0 ? -1 : s->collective;
+    count *= s->processes > 0 ? s->processes : 1;
+    s->collective = s->has_rows ? -1 : s->collective;
+    s->has_rows = false;
     s->columns = 0;
     forget_devices(s);
     s->ranks = count > 0 && count < INT32_MAX ? (int)count : 0;
@@ -350,14 +514,20 @@ static dl_status take_line(dl_link_data *data, nccl_state *s, dl_link_log *log, 
         strcmp(log->words[2], "starting:") == 0) {
         return take_program(s, log, err);
     }
+    take_command(s, log);
     if (n > 1) {
         if (strcmp(log->words[0], "nThread") == 0) take_settings(s, log);
         if (strcmp(log->words[0], "Using") == 0 && s->listed) forget_devices(s);
         if (strcmp(log->words[0], "Rank") == 0 && strstr(log->text, " Pid ") != NULL)
             take_rank(s, log);
     }
-    if (is_head(log)) return take_head(s, log, err);
-    if (!is_row(log) || (s->columns == 0 && !take_row_as_head(s, log))) return DL_OK;
+    if (is_head(log)) {
+        if (s->has_rows) s->collective = -1; /* without its settings */
+        s->has_rows = false;
+        take_head(s, log);
+        return DL_OK;
+    }
+    if (s->columns > 0 ? !is_row_of(s, log) : !take_row_as_head(s, log)) return DL_OK;
     (*tables)++;
     return take_row(data, s, log, err);
 }

@@ -721,6 +721,32 @@ static bool take_update(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
+/* Names what was measured, none of which a cost file takes. */
+static dl_status refuse_all(const dl_link_results *links, dl_error *err)
+{
+    char *names = NULL, name[128];
+    for (size_t i = 0; i < links->count; i++) {
+        const dl_link_series *s = links->results[i].series;
+        bool again = false;
+        for (size_t k = 0; k < i && !again; k++)
+            again = same_group(s, links->results[k].series);
+        if (again) continue;
+        dl_link_series group = *s;
+        group.place = DL_LINK_ANYWHERE;
+        dl_join(&names, ", ", dl_link_series_text(name, sizeof name, &group));
+    }
+    for (size_t i = 0; i < links->data->rate_count && names == NULL; i++)
+        names = dl_strdup("single rates");
+    const dl_status status = dl_error_set(
+        err, DL_ERR_DATA,
+        "nothing of the logs has a place in a cost file (%.200s): it takes collectives that dlsim "
+        "simulates, of a known number of ranks, round trips and pageable copies; rates of links "
+        "belong into a machine file (dlsim --keys)",
+        names != NULL ? names : "no series");
+    free(names);
+    return status;
+}
+
 static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place place,
                           dl_error *err)
 {
@@ -737,9 +763,7 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
     }
     free(taken);
     if (status != DL_OK || count > 0) return status;
-    return dl_error_set(err, DL_ERR_DATA,
-                        "the logs hold no collective, round trip or pageable copy for a cost "
-                        "file");
+    return refuse_all(links, err);
 }
 
 dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,

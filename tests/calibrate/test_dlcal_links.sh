@@ -33,7 +33,8 @@ expect 0 "latency + bytes/bandwidth" links --judge allreduce.log
 expect 0 "costs written to links.ini" links allreduce.log sendrecv.log -o links.ini
 expect 0 "sendrecv 4 ranks in place: not written" links allreduce.log sendrecv.log -o links.ini
 expect 1 "has measured it too" links allreduce.log "$PWD/allreduce.log" -o links.ini
-expect 1 "no collective" links sendrecv.log -o no.ini
+expect 1 "a place in a cost file (sendrecv 4 ranks)" links sendrecv.log -o no.ini
+expect 1 "100 GB/s +-" links sendrecv.log -o no.ini
 expect 1 "there is no table" links empty.log
 expect 1 "nowhere.log" links nowhere.log
 expect 2 "--costs needs --output" links --costs x.ini allreduce.log

@@ -140,6 +140,94 @@ static void rows_alone_are_a_table(void **state)
     dl_link_data_free(&data);
 }
 
+#define COLUMNS "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+#define GATHERED(bytes) #bytes " 16 float none -1 100 4.0 2.0 0 100 4.0 2.0 0\n"
+
+/* busbw is half of algbw, which an all-gather, an all-to-all, and others of two ranks have. */
+static void commands_name_their_tables(void **state)
+{
+    static const struct {
+        const char *text, *names[3];
+    } cases[] = {
+        {"me@box:~$ ./build/all_gather_perf -g 2\n" COLUMNS GATHERED(64) GATHERED(
+             128) "me@box:~$ mpirun -np 2 --bind-to none ./build/alltoall_perf -b 8 -g 1\n" COLUMNS
+             GATHERED(64),
+         {"allgather", "alltoall"}},
+        /* One that failed comes before. */
+        {"$ ./alltoall_perf -g 4\nInvalid number of GPUs\n$ ./all_gather_perf -g 2\n" COLUMNS
+             GATHERED(64),
+         {"allgather"}},
+        /* A list of files is no command; a script runs in its order. */
+        {"all_gather_perf alltoall_perf\nsrun -n 2 /opt/alltoall_perf -b 8\n"
+         "srun -n 2 /opt/all_gather_perf -b 8\n" COLUMNS GATHERED(64) COLUMNS GATHERED(64),
+         {"alltoall", "allgather"}},
+        /* A command that runs twice. */
+        {"+ ./alltoall_perf -g 2\n# nThread 1 nGpus 2\n" COLUMNS GATHERED(
+             64) "# nThread 1 nGpus 4\n" COLUMNS
+                 "64 16 float none -1 100 4.0 3.0 0 N/A N/A N/A N/A\n",
+         {"alltoall", "alltoall"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_link_data data = read_text("x.log", cases[i].text);
+        for (size_t k = 0; cases[i].names[k] != NULL; k++) {
+            assert_true(2 * k < data.series_count);
+            assert_string_equal(data.series[2 * k].name, cases[i].names[k]);
+            assert_int_equal(data.series[2 * k].ranks, i == 3 && k == 1 ? 4 : 2);
+        }
+        dl_link_data_free(&data);
+    }
+}
+
+/* 0.33 us is no call: 8 bytes are too few to be cut among the ranks. */
+static void rows_of_no_bytes_are_no_calls(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text(
+        "x.log", "# Collective test starting: all_gather_perf\n# nThread 1 nGpus 2\n" COLUMNS
+                 "0 0 float none -1 0.33 0 0 0 0.33 0 0 0\n" GATHERED(32));
+    assert_int_equal(data.series_count, 2);
+    assert_int_equal(data.series[0].count, 1);
+    assert_true(data.series[0].points[0].bytes == 32);
+    dl_link_data_free(&data);
+}
+
+/* Heads of NCCL 1 and of what people copy. Bytes over 2 GB/s; busbw of an all-reduce of 4 ranks is
+ * 2 x 3 / 4 of algbw; of NCCL 1 milliseconds. */
+static void tables_may_lack_columns(void **state)
+{
+    static const struct {
+        const char *columns, *row;
+        double time_ns;
+        dl_link_place place;
+    } cases[] = {
+        {"size time algbw busbw", "4000000 2000 2.0 3.0", 2e6, DL_LINK_ANYWHERE},
+        {"size(B) algbw(GB/s) busbw(GB/s)", "4000000 2.0 3.0", 2e6, DL_LINK_ANYWHERE},
+        {"size count busbw #wrong", "4000000 1000000 3.0 0", 2e6, DL_LINK_ANYWHERE},
+        {"size busbw busbw", "4000000 3.0 6.0", 2e6, DL_LINK_OUT_OF_PLACE},
+        {"size time(ms) busbw", "4000000 2.0 3.0", 2e6, DL_LINK_ANYWHERE},
+        {"size count type redop root cputime algbw busbw #wrong timestamp",
+         "4000000 1000000 float sum -1 9.0 2.0 3.0 0 2026-01-01 10:00:00", 2e6, DL_LINK_ANYWHERE},
+        {"bytes N type op time algbw busbw res time algbw busbw res",
+         "4000000 1000000 float sum 2.0 2.0 3.0 0e+00 2.0 2.0 3.0 0e+00", 2e6,
+         DL_LINK_OUT_OF_PLACE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "$ ./all_reduce_perf -t 2 -g 2\n# %s\n  %s\n#bytes #iterations\n 9 9 9\n",
+                 cases[i].columns, cases[i].row);
+        dl_link_data data = read_text("x.log", text);
+        assert_true(data.series_count >= 1);
+        assert_string_equal(data.series[0].name, "allreduce");
+        assert_int_equal(data.series[0].ranks, 4);
+        assert_int_equal(data.series[0].place, cases[i].place);
+        assert_true(fabs(data.series[0].points[0].time_ns - cases[i].time_ns) < 1);
+        dl_link_data_free(&data);
+    }
+}
+
 /* Other names of columns, units and collectives. */
 static void tables_of_other_tools_are_read(void **state)
 {
@@ -180,8 +268,8 @@ static void faults_are_named_with_their_line(void **state)
          "#  size  count type time algbw busbw error time algbw busbw error\n"
          " 8 2 float 1x0 4.0 3.5 N/A 100 4.0 3.5 N/A\n",
          DL_ERR_PARSE, 3, "'1x0' is not a number"},
-        {"# Collective test starting: broadcast_perf\n#  size  count type time algbw busbw\n",
-         DL_ERR_PARSE, 2, "two groups"},
+        {"# Collective test starting: all_reduce_perf\n#  size  count busbw\n 8 2 0.5\n",
+         DL_ERR_DATA, 3, "without the number of ranks"},
         {"bandwidthTest-H2D-Pinned, Bandwidth = 1 GB/s, Size = 5 bytes\n", DL_ERR_PARSE, 1,
          "want Bandwidth"},
         {"Running host_to_device_memcpy_ce.\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n"
@@ -362,8 +450,8 @@ static void real_logs_are_read(void **state)
     dl_link_data_free(&data);
     files_in_order(&data, folder, "a100_8gpu_nvswitch_allgather.log");
     assert_string_equal(data.series[0].name, "allgather");
-    assert_int_equal(data.series[0].count, 30); /* 34 rows, five of them of 0 bytes */
-    assert_int_equal(data.series[0].points[0].count, 5);
+    assert_int_equal(data.series[0].count, 29); /* 34 rows, five of them of 0 bytes */
+    assert_int_equal(data.series[0].points[0].count, 1);
     dl_link_data_free(&data);
     files_in_order(&data, folder, "cuda_memory_h2d_bw.log");
     assert_int_equal(data.series[0].count, 81);
@@ -378,6 +466,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_and_missing_hashes_do_not_matter),
         cmocka_unit_test(rows_alone_are_a_table),
+        cmocka_unit_test(commands_name_their_tables),
+        cmocka_unit_test(rows_of_no_bytes_are_no_calls),
+        cmocka_unit_test(tables_may_lack_columns),
         cmocka_unit_test(tables_of_other_tools_are_read),
         cmocka_unit_test(several_tables_of_new_nccl_tests_are_read),
         cmocka_unit_test(old_tables_tell_their_collective),
