@@ -105,7 +105,36 @@ typedef struct table {
     int *swept; /* [study's keys] the same for these */
 } table;
 
+/* Other words for columns: those of options, of tables of results, of frameworks. */
+static const struct {
+    const char *word, *column;
+} synonyms[] = {
+    {"samples_per_s", "throughput_per_s"},
+    {"samples/s", "throughput_per_s"},
+    {"measured_per_s", "throughput_per_s"},
+    {"measured/s", "throughput_per_s"},
+    {"throughput", "throughput_per_s"},
+    {"mode", "sync"},
+    {"gpus", "workers"},
+};
+
 /* A column of a swept key is that, whatever else its name may mean. */
+static const char *column_name(const dl_study *study, const char *name)
+{
+    for (size_t k = 0; k < study->key_count; k++)
+        if (strcmp(study->keys[k].column, name) == 0) return name;
+    for (size_t i = 0; i < DL_LENGTH(synonyms); i++)
+        if (strcmp(synonyms[i].word, name) == 0) return synonyms[i].column;
+    return name;
+}
+
+static int find_column(const table *t, const dl_study *study, const char *name)
+{
+    for (size_t c = 0; c < t->csv.columns; c++)
+        if (strcmp(column_name(study, t->csv.names[c]), name) == 0) return (int)c;
+    return -1;
+}
+
 static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
 {
     const size_t count = COLUMNS + study->key_count;
@@ -115,14 +144,18 @@ static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
         names[COLUMNS + k] = study->keys[k].column;
     dl_status status = DL_OK;
     for (size_t c = 0; c < t->csv.columns && status == DL_OK; c++) {
-        if (dl_names_find(t->csv.names[c], names, count) >= 0) continue;
-        char hint[256];
-        dl_names_hint(hint, sizeof hint, t->csv.names[c], names, count);
-        status = dl_error_set_at(err, DL_ERR_NAME, t->csv.path, 0, "unknown column '%s'%s",
-                                 t->csv.names[c], hint);
+        if (dl_names_find(column_name(study, t->csv.names[c]), names, count) >= 0) continue;
+        const int near = dl_names_nearest(t->csv.names[c], names, count);
+        char *hint = near >= 0 ? dl_format("; did you mean '%s'?", names[near]) : dl_strdup(".");
+        status = dl_error_set_at(
+            err, DL_ERR_NAME, t->csv.path, 0,
+            "unknown column '%s'%s A row has throughput_per_s (samples a second of all workers) or "
+            "step_s, and what says its point: workers, batch (of all workers), sync (the mode)",
+            t->csv.names[c], hint);
+        free(hint);
     }
     for (size_t k = 0; k < COLUMNS; k++)
-        t->at[k] = dl_csv_column(&t->csv, dl_measured_columns[k]);
+        t->at[k] = find_column(t, study, dl_measured_columns[k]);
     for (size_t k = 0; k < study->key_count; k++)
         t->swept[k] = dl_csv_column(&t->csv, study->keys[k].column);
     free(names);
@@ -201,21 +234,57 @@ static dl_status fits_point(const table *t, size_t row, const dl_study *study, s
     return DL_OK;
 }
 
+/* Columns that the table lacks and by which two points differ, "batch, sync"; of its own, NULL:
+ * none. */
+static char *columns_between(const table *t, const dl_study *study, size_t first, size_t second)
+{
+    size_t p = 0, q = 0;
+    const dl_variant *v = dl_study_variant(study, first, &p);
+    const dl_variant *w = dl_study_variant(study, second, &q);
+    const dl_point *a = &v->scenario.points[p], *b = &w->scenario.points[q];
+    char *list = NULL;
+    for (int key = 0; key < KEYS; key++) {
+        const int option = key - KEY_OPTION;
+        const bool differ = key == KEY_CORES     ? a->cores != b->cores
+                            : key == KEY_WORKERS ? a->workers != b->workers
+                            : key == KEY_BATCH   ? a->batch != b->batch
+                            : key == KEY_SYNC
+                                ? a->mode != b->mode
+                                : a->mode == b->mode && a->option[option] != b->option[option];
+        if (t->at[key] < 0 && differ) dl_join(&list, ", ", dl_measured_columns[key]);
+    }
+    for (size_t k = 0; k < study->key_count; k++)
+        if (t->swept[k] < 0 &&
+            strcmp(dl_study_text(study, v, a, k), dl_study_text(study, w, b, k)) != 0)
+            dl_join(&list, ", ", study->keys[k].column);
+    return list;
+}
+
 static dl_status find_point(const table *t, size_t row, const dl_study *study, size_t *found,
                             dl_error *err)
 {
     int matches = 0;
+    size_t second = 0;
     for (size_t p = 0; p < study->point_count; p++) {
         bool fits = true;
         dl_status status = fits_point(t, row, study, p, &fits, err);
         if (status != DL_OK) return status;
-        if (fits && matches++ == 0) *found = p;
+        if (!fits) continue;
+        if (matches == 0) *found = p;
+        if (matches++ == 1) second = p;
     }
     if (matches == 1) return DL_OK;
-    return dl_error_set_at(err, matches == 0 ? DL_ERR_NAME : DL_ERR_DATA, t->csv.path,
-                           t->csv.lines[row],
-                           matches == 0 ? "no point of the scenario has these keys"
-                                        : "several points of the scenario have these keys");
+    if (matches == 0) {
+        return dl_error_set_at(err, DL_ERR_NAME, t->csv.path, t->csv.lines[row],
+                               "no point of the scenario has these keys");
+    }
+    char *apart = columns_between(t, study, *found, second);
+    const dl_status status =
+        dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
+                        "several points of the scenario have these keys%s%s",
+                        apart != NULL ? ": give also " : "", apart != NULL ? apart : "");
+    free(apart);
+    return status;
 }
 
 /* --- what a row says of its run ------------------------------------------------------------- */

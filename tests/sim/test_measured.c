@@ -55,6 +55,33 @@ static void rows_find_their_points(void **state)
     dl_measured_free(m, 6);
 }
 
+/* Words of options and of tables of results are columns too. */
+static void other_words_for_columns(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    dl_error err = {0};
+    assert_int_equal(read_table("gpus,mode,samples/s\n2,none,400\n", &m, &err), DL_OK);
+    assert_int_equal(m[3].runs, 1);
+    assert_near(m[3].value[DL_MEASURE_PER_S], 400, 1e-12);
+    dl_measured_free(m, 6);
+    assert_int_equal(read_table("workers,sync,speed\n2,none,400\n", &m, &err), DL_ERR_NAME);
+    assert_non_null(strstr(err.text, "A row has throughput_per_s"));
+}
+
+/* Two workers have none, and averages every step or every ten: sync and interval tell these apart. */
+static void columns_that_tell_points_apart_are_named(void **state)
+{
+    (void)state;
+    dl_measured *m = NULL;
+    dl_error err = {0};
+    assert_int_equal(read_table("workers,throughput_per_s\n2,400\n", &m, &err), DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "have these keys: give also sync"));
+    assert_int_equal(read_table("workers,sync,throughput_per_s\n2,average,400\n", &m, &err),
+                     DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "have these keys: give also interval"));
+}
+
 /* Steps 0.01, 0.04, 0.02 of batch 8: median 0.02; throughputs 800, 200, 400: median 400, standard
  * deviation sqrt((333.3^2 + 266.7^2 + 66.7^2) / 2) = 305.5. Staleness given twice: median 1.25. */
 static void repeated_rows_are_runs(void **state)
@@ -323,6 +350,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_find_their_points),
+        cmocka_unit_test(other_words_for_columns),
+        cmocka_unit_test(columns_that_tell_points_apart_are_named),
         cmocka_unit_test(repeated_rows_are_runs),
         cmocka_unit_test(rows_that_say_error_are_taken_without_values),
         cmocka_unit_test(staleness_of_each_worker),
