@@ -173,6 +173,12 @@ int dl_machine_domain(const dl_machine *machine, int node)
     return machine->site_count > 0 ? dl_machine_site(machine, node) : node;
 }
 
+int dl_machine_nccl(const dl_machine *machine)
+{
+    if (machine->nccl > 0) return DL_NCCL_OLDEST_MINOR + machine->nccl - 1;
+    return machine->library == DL_LIBRARY_NCCL ? DL_NCCL_DEFAULT_MINOR : 0;
+}
+
 void dl_machine_free(dl_machine *machine)
 {
     dl_machine_free_kinds(machine);
@@ -239,6 +245,10 @@ const char *const dl_fabric_orders[] = {"nodes", "switches", NULL};
 const char *const dl_arithmetic_names[DL_ARITHMETICS + 1] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 static const char *const libraries[] = {"other", "nccl", NULL};
+const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7",  "2.8",  "2.9",
+                                        "2.10",    "2.11", "2.12", "2.13", "2.14", "2.15", "2.16",
+                                        "2.17",    "2.18", "2.19", "2.20", "2.21", "2.22", "2.23",
+                                        "2.24",    "2.25", "2.26", "2.27", "2.28", "2.29", NULL};
 
 #define QUANTITY(section, name, owner, type, member, dimension_and_range, required, words) \
     QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words, false)
@@ -291,6 +301,11 @@ static const dl_key rows[] = {
          "library for them: with nccl, `algorithm = auto` is what NCCL's tuning model chooses, and "
          "its constants take the place of [protocol]s ll, ll128 and simple that are not given; "
          "with other, what is fastest by the [protocol]s"},
+    {"machine", "nccl", DL_KEY_CHOICE, .choices = dl_nccl_versions, .fallback = "default",
+     .owner = OF_MACHINE, .offset = offsetof(dl_machine, nccl),
+     .help = "version of NCCL, whose constants choose; a number means collectives = nccl. default: "
+             "2.26. PyTorch before 1.7 has 2.4, before 1.10 2.7, before 1.13 2.10, 2.0 2.14, 2.1 "
+             "2.18, 2.3 2.20, 2.5 2.21, 2.7 2.26"},
     SOURCE("machine"),
     QUANTITY("gpu_model *", "memory_bytes", OF_MODEL, dl_gpu_model, memory_bytes, SIZES, true,
              "of the GPU"),
@@ -309,7 +324,7 @@ static const dl_key rows[] = {
     QUANTITY(
         "gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability, CAPABILITY,
         false,
-        "by which NCCL takes its constants, and the protocol LL128 with 7.0, 8.0 and 9.0 only"),
+        "by which NCCL takes its constants, and the protocol LL128 with 7.0, 8.0 and from 9.0 on"),
     SOURCE("gpu_model *"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
           "each direction: what programs get"),

@@ -123,6 +123,11 @@ typedef struct dl_node_run {
  * another one what the [protocol]s say. */
 typedef enum dl_library { DL_LIBRARY_OTHER, DL_LIBRARY_NCCL } dl_library;
 
+/* Versions of NCCL: "default", "2.4", ..., NULL, as [machine] and [exchange] nccl name them. */
+extern const char *const dl_nccl_versions[];
+#define DL_NCCL_OLDEST_MINOR 4
+#define DL_NCCL_DEFAULT_MINOR 26 /* the newest whose choices were compared with benchmarks */
+
 /* How the collectives library moves data: the time of a call, of each hop of the algorithm inside a
  * node and between nodes beyond the links' latencies, and the part of the links' rates that it
  * reaches. Where there are several, the one that is fastest for the size is used (NCCL's LL, LL128
@@ -352,6 +357,7 @@ typedef struct dl_machine {
     char *path, *name;
     int nodes;
     dl_library library;
+    int nccl; /* of dl_nccl_versions; any but the first means that the library is NCCL */
     dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
     dl_quantity first_use_ns; /* of the first exchange of a run beyond its own time; unknown = 0 */
     dl_tcp tcp;
@@ -411,6 +417,9 @@ dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
 
 /* Releases everything; a zeroed object is fine. */
 void dl_machine_free(dl_machine *machine);
+
+/* The library's version, 26 of NCCL 2.26; 0: it is another one. */
+int dl_machine_nccl(const dl_machine *machine);
 
 /* The kind of a node: its number, and the kind itself. O(log(runs)). */
 int dl_machine_kind(const dl_machine *machine, int node);

@@ -141,7 +141,7 @@ static const dl_protocol *find_protocol(const dl_machine *m, const char *name,
 
 static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_machine *m, bool ll)
 {
-    bool has_other = m->library == DL_LIBRARY_NCCL;
+    bool has_other = dl_machine_nccl(m) > 0;
     for (int i = 0; i < m->protocol_count; i++)
         has_other |= !is_ll(&m->protocols[i]);
     return !algorithm->simple_only || !has_other || !ll;
@@ -261,7 +261,7 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
     phases.fidelity = DL_FIDELITY_PHASE;
     *best = (choice){.costs = protocol_costs(NULL), .time_ns = (double)NAN};
     if (config->rank_count == 1) return DL_OK;
-    if (links->machine->library == DL_LIBRARY_NCCL) {
+    if (dl_machine_nccl(links->machine) > 0) {
         choose_as_nccl(links, &phases, only, best);
         return DL_OK;
     }

@@ -4,37 +4,10 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "sim/collective/nccl_internal.h"
 #include "sim/collective/rings.h"
 
 const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS] = {"ll", "ll128", "simple"};
-
-/* --- constants: us and GB/s, of tuning.cc ------------------------------------------------------
- * */
-
-enum { NVLINK, PCI, NET, WAYS };
-
-static const double call_us[DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS] = {
-    [DL_NCCL_TREE] = {6.8, 14, 8.4}, [DL_NCCL_RING] = {6.6, 14, 8.4}};
-
-static const double hop_us[WAYS][DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS] = {
-    [NVLINK] = {{0.6, 1.25, 4}, {0.6, 1.9, 3.4}, {0, 0, 25}, {0, 0, 25}},
-    [PCI] = {{1, 1.9, 4}, {1, 2.5, 5.7}},
-    [NET] = {{5, 8.5, 14}, {2.7, 4, 14}, {0, 0, 18}, {0, 0, 14}},
-};
-
-/* By generation of the GPUs, and for 1, 2 and more nodes. Of LL over several nodes by processor:
- * Intel's and others', AMD's. */
-static const double ll_most[3][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}};
-static const double ll128_ring_most[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}};
-static const double ll128_tree_most[3][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}};
-static const double tree_most[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}};
-
-/* Of trees, by powers of two from 64 bytes. */
-#define CORRECTED_SIZES 23
-static const double tree_correction[DL_NCCL_PROTOCOLS][CORRECTED_SIZES] = {
-    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
-    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
-    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}};
 
 #define REFERENCE_US \
     6.6 /* of a way between two nodes as in dgx_h100.ini: two links of PCIe and a port each */
@@ -44,7 +17,8 @@ static const double tree_correction[DL_NCCL_PROTOCOLS][CORRECTED_SIZES] = {
 /* Channels (search.cc, ncclTopoCompute and ncclTopoDupChannels). The widest that NCCL looks for, by
  * generation, within and between nodes; from 25 GB/s on each becomes two, but on Hopper those of
  * less than 50 GB/s only where there are at most four. */
-static const double widest_gb_per_s[3][2] = {{40, 48}, {40, 48}, {60, 48}};
+static const double widest_gb_per_s[DL_NCCL_GENERATIONS][2] = {
+    {40, 48}, {40, 48}, {60, 48}, {90, 96}};
 #define SPLIT_GB_PER_S 25
 #define HOPPER_SPLIT_GB_PER_S 50
 #define HOPPER_SPLIT_COUNT 4
@@ -54,8 +28,9 @@ typedef struct nvlink_rate {
     double capability, gb_per_s;
     int to_switch;
 } nvlink_rate;
-static const nvlink_rate nvlink_rates[] = {
-    {6.0, 18, 0}, {7.0, 20, 6}, {8.0, 20, 12}, {8.6, 12, 0}, {9.0, 20.6, 18}};
+static const nvlink_rate nvlink_rates[] = {{6.0, 18, 0},    {7.0, 20, 6},    {8.0, 20, 12},
+                                           {8.6, 12, 0},    {9.0, 20.6, 18}, {10.0, 40.1, 18},
+                                           {10.3, 40.1, 18}};
 
 /* --- the group ---------------------------------------------------------------------------------
  * */
@@ -180,7 +155,7 @@ static double ll128_capability(const dl_machine *m, const dl_place *ranks, int c
 {
     const double of_first =
         dl_machine_model(m, ranks[0].node, ranks[0].index)->compute_capability.value;
-    if (of_first != 7.0 && of_first != 8.0 && of_first != 9.0) return 0;
+    if (of_first != 7.0 && of_first != 8.0 && of_first < 9.0) return 0;
     for (int r = 1; r < count; r++) {
         const dl_gpu_model *model = dl_machine_model(m, ranks[r].node, ranks[r].index);
         if (model->compute_capability.value != of_first) return 0;
@@ -215,7 +190,7 @@ static int channel_count(const dl_nccl_group *g, int rings)
     if (g->ring_bytes_per_s / count > widest) count = (int)floor(g->ring_bytes_per_s / widest);
     const double each_gb_per_s = g->ring_bytes_per_s / count / 1e9;
     if (each_gb_per_s < SPLIT_GB_PER_S) return count;
-    if (g->generation == 2 && each_gb_per_s < HOPPER_SPLIT_GB_PER_S && count > HOPPER_SPLIT_COUNT)
+    if (g->generation >= 2 && each_gb_per_s < HOPPER_SPLIT_GB_PER_S && count > HOPPER_SPLIT_COUNT)
         return count;
     return 2 * count;
 }
@@ -284,9 +259,10 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
     dl_links nominal;
     dl_links_init(&nominal, m);
     one_node *nodes = dl_calloc((size_t)m->kind_count, sizeof *nodes, "kinds of nodes");
-    const int kinds = find_kinds(m, ranks, count, nodes);
+    const int kinds = find_kinds(m, ranks, count, nodes), minor = dl_machine_nccl(m);
     *group = (dl_nccl_group){.ranks = count,
                              .nodes = 1,
+                             .minor = minor > 0 ? minor : DL_NCCL_DEFAULT_MINOR,
                              .amd = nodes[0].kind->amd,
                              .sums = true,
                              .inside_bytes_per_s = INFINITY,
@@ -300,8 +276,9 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
             fmin(capability,
                  dl_machine_model(m, ranks[r].node, ranks[r].index)->compute_capability.value);
     }
+    group->before_volta = capability > 0 && capability < 7;
     group->nvlink = all_by_nvlink(nodes, kinds);
-    group->generation = capability >= 9 ? 2 : capability >= 8 ? 1 : 0;
+    group->generation = capability >= 10 ? 3 : capability >= 9 ? 2 : capability >= 8 ? 1 : 0;
     for (int n = 0; n < kinds; n++)
         group->sums &= nodes[n].kind->nvswitch_link >= 0 && nodes[n].kind->nvswitch_sum_frac.known;
     measure_inside(group, &nominal, nodes, kinds, capability, &rings);
@@ -331,35 +308,42 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
 /* --- bandwidths --------------------------------------------------------------------------------
  * */
 
+/* Of a channel of NVLS trees (2.28), by generation and for 1, 2 and more nodes. */
+static const double nvls_tree_most[DL_NCCL_GENERATIONS][3] = {
+    {26.5, 18.5, 10}, {24, 23.6, 17.8}, {INFINITY, 57.7, 45.5}, {INFINITY, 96, 80}};
+
 static int nodes_index(const dl_nccl_group *g)
 {
     return g->nodes <= 2 ? g->nodes - 1 : 2;
 }
 
 /* The part of the links' rate that the protocol reaches. */
-static double bandwidth_frac(const dl_nccl_group *g, dl_collective_kind kind,
-                             dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
+static double bandwidth_frac(const dl_nccl_group *g, const dl_nccl_constants *k,
+                             dl_collective_kind kind, dl_nccl_algorithm algorithm,
+                             dl_nccl_protocol protocol)
 {
     const int at = nodes_index(g), of = g->generation;
     const double per_channel = g->channels * 1e9;
-    const double ll = ll_most[g->nodes == 1 ? of : g->amd ? 1 : 0][at] * 1e9;
+    const double ll = k->most->ll[g->nodes == 1 ? of : g->amd ? 1 : 0][at] * 1e9;
     if (algorithm == DL_NCCL_NVLS || algorithm == DL_NCCL_NVLS_TREE) return 1;
-    if (algorithm == DL_NCCL_RING) {
-        const double bus = g->ring_bytes_per_s;
+    const bool ring = algorithm == DL_NCCL_RING;
+    const double bus = ring ? g->ring_bytes_per_s : g->tree_bytes_per_s;
+    const double all = fmin(1, k->bus_most[of] * 1e9 / bus);
+    if (ring) {
         const bool sums = kind == DL_ALLREDUCE || kind == DL_REDUCE;
-        if (protocol == DL_NCCL_LL) return fmin(ll / bus, g->nodes > 1 || sums ? 1 / 4.0 : 1 / 3.0);
-        if (protocol == DL_NCCL_SIMPLE) return 1;
-        return fmin(g->ranks < 2 * g->nodes ? 0.7 : 0.92,
-                    per_channel * ll128_ring_most[of][at] / bus);
+        if (protocol == DL_NCCL_LL)
+            return fmin(ll / bus, all * (g->nodes > 1 || sums ? 1 / 4.0 : 1 / 3.0));
+        if (protocol == DL_NCCL_SIMPLE) return all;
+        return fmin(all * (g->ranks < 2 * g->nodes ? 0.7 : 0.92),
+                    per_channel * k->most->ll128_ring[of][at] / bus);
     }
-    const double bus = g->tree_bytes_per_s;
-    double frac = fmin(0.92, per_channel * tree_most[of][at] / bus);
-    if (protocol == DL_NCCL_LL) frac = fmin(frac / 3.8, ll / bus);
+    double frac = fmin(all * k->tree_frac, per_channel * k->most->tree[of][at] / bus);
+    if (protocol == DL_NCCL_LL) frac = fmin(frac * k->tree_ll_frac, ll / bus);
     if (protocol == DL_NCCL_LL128) {
-        frac = fmin(frac * (g->nodes == 1 ? 7.0 / 9 : 120.0 / 128),
-                    per_channel * ll128_tree_most[of][at] / bus);
+        frac = fmin(frac * (g->nodes == 1 ? 7.0 / 9 : k->tree_ll128_frac),
+                    per_channel * k->most->ll128_tree[of][at] / bus);
     }
-    return g->simple_tree ? 0.85 * frac : frac;
+    return g->simple_tree ? k->simple_tree_frac * frac : frac;
 }
 
 static int steps_of(dl_collective_kind kind, int ranks)
@@ -368,24 +352,42 @@ static int steps_of(dl_collective_kind kind, int ranks)
     return kind == DL_ALLGATHER || kind == DL_REDUCE_SCATTER ? ranks - 1 : ranks;
 }
 
-/* Of NVLS within a node: a GPU that heads a channel counts twice for it, so that the links of n
- * GPUs carry n + 1 times each of n channels (search.cc, ncclTopoSearchTryNvls). */
+/* Of NVLS within a node: a channel for each GPU, no wider than others. A GPU that heads a channel
+ * counts twice for it, so that the links of n GPUs carry n + 1 times each of n channels (search.cc,
+ * ncclTopoSearchTryNvls). */
 static double nvls_inside(const dl_nccl_group *g)
 {
     const double gpus = (double)g->ranks / g->nodes;
-    return g->inside_bytes_per_s * gpus / (gpus + 1);
+    const double widest = widest_gb_per_s[g->generation][g->nodes > 1] * 1e9;
+    return gpus * fmin(widest, g->inside_bytes_per_s / (gpus + 1));
+}
+
+/* Of sums in the switches, between n nodes over trees: up to 2.27 a part of the channels' rate,
+ * then twice what the switches make of it, as of a ring's bytes. */
+static double nvls_bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k, bool tree)
+{
+    const double gpus = (double)g->ranks / g->nodes;
+    if (k->nvls_part > 0) {
+        const double between = tree ? g->ring_bytes_per_s / (g->nodes > 2 ? 2 : 1) : INFINITY;
+        const double inside = k->minor < 18 ? g->ring_bytes_per_s : nvls_inside(g);
+        return fmin(fmin(inside, k->bus_most[g->generation] * 1e9), between) * k->nvls_part;
+    }
+    const double twice = 2 * dl_nccl_nvls_efficiency[g->generation] * (gpus - 1) / gpus;
+    const double between = tree ? g->ring_bytes_per_s * (g->nodes > 2 ? 1 : 2) : INFINITY;
+    const double most = tree ? nvls_tree_most[g->generation][nodes_index(g)] * 1e9 : INFINITY;
+    return fmin(fmin(twice * nvls_inside(g), between), gpus * most) * g->ranks /
+           steps_of(DL_ALLREDUCE, g->ranks);
 }
 
 /* Of the bytes as nccl-tests count them. */
-static double bandwidth(const dl_nccl_group *g, dl_collective_kind kind,
+static double bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k, dl_collective_kind kind,
                         dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
-    const double frac = bandwidth_frac(g, kind, algorithm, protocol);
+    const double frac = bandwidth_frac(g, k, kind, algorithm, protocol);
     switch (algorithm) {
     case DL_NCCL_RING: return frac * g->ring_bytes_per_s * g->ranks / steps_of(kind, g->ranks);
-    case DL_NCCL_NVLS: return nvls_inside(g) * 5 / 6;
-    case DL_NCCL_NVLS_TREE:
-        return fmin(nvls_inside(g), g->ring_bytes_per_s / (g->nodes > 2 ? 2 : 1)) * 5 / 6;
+    case DL_NCCL_NVLS: return nvls_bandwidth(g, k, false);
+    case DL_NCCL_NVLS_TREE: return nvls_bandwidth(g, k, true);
     default: return frac * g->tree_bytes_per_s / 2;
     }
 }
@@ -394,80 +396,137 @@ static double bandwidth(const dl_nccl_group *g, dl_collective_kind kind,
  * */
 
 /* What a message over the network costs its sender. */
-static double post_us(const dl_nccl_group *g, dl_nccl_protocol protocol)
+static double post_us(const dl_nccl_group *g, const dl_nccl_constants *k, dl_nccl_protocol protocol)
 {
-    return g->nodes == 1 ? 0 : (g->amd ? 2 : 1) * (protocol == DL_NCCL_SIMPLE ? 3 : 1);
+    if (g->nodes == 1 || !k->posts) return 0;
+    return (g->amd ? 2 : 1) * (protocol == DL_NCCL_SIMPLE ? 3 : 1);
 }
 
-static int inner_way(const dl_nccl_group *g)
+static double inner_hop_us(const dl_nccl_group *g, const dl_nccl_constants *k,
+                           dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
-    return g->nvlink ? NVLINK : PCI;
+    const double us = k->hop_us[g->nvlink ? DL_NCCL_NVLINK : DL_NCCL_PCI][algorithm][protocol];
+    return protocol == DL_NCCL_LL && g->nodes > 1 ? k->ll_inner_factor * us : us;
 }
 
-/* With one GPU in each node the hops of a tree, which nothing hides. */
-static double outer_hop_us(const dl_nccl_group *g, dl_nccl_algorithm algorithm,
-                           dl_nccl_protocol protocol)
+static double outer_hop_us(const dl_nccl_group *g, const dl_nccl_constants *k,
+                           dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
-    return hop_us[NET][g->ranks == g->nodes ? DL_NCCL_TREE : algorithm][protocol];
+    const bool lone = k->lone_by_trees && g->ranks == g->nodes;
+    return k->hop_us[DL_NCCL_NET][lone ? DL_NCCL_TREE : algorithm][protocol];
 }
 
-static double latency_us(const dl_nccl_group *g, dl_collective_kind kind,
-                         dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
+static double latency_us(const dl_nccl_group *g, const dl_nccl_constants *k,
+                         dl_collective_kind kind, dl_nccl_algorithm algorithm,
+                         dl_nccl_protocol protocol)
 {
-    const double inner = hop_us[inner_way(g)][algorithm][protocol];
-    const double outer = outer_hop_us(g, algorithm, protocol);
-    const double call = call_us[algorithm][protocol];
-    if (algorithm == DL_NCCL_NVLS) return inner;
+    const double inner = inner_hop_us(g, k, algorithm, protocol);
+    const double outer = outer_hop_us(g, k, algorithm, protocol);
+    const double call = k->call_us[algorithm][protocol];
+    if (algorithm == DL_NCCL_NVLS) return call + inner;
     if (algorithm == DL_NCCL_NVLS_TREE) return inner + 2 * floor(log2(g->nodes)) * outer;
     if (algorithm == DL_NCCL_TREE) {
         return call + 2 * ((g->ranks / g->nodes - 1) * inner + floor(log2(g->nodes)) * outer);
     }
     if (kind == DL_BROADCAST || kind == DL_REDUCE) return call + (g->nodes > 1 ? outer : inner);
     const int steps = steps_of(kind, g->ranks);
-    const int outer_steps = (kind == DL_ALLREDUCE ? 2 : 1) * (g->nodes - 1);
-    return call + (steps - outer_steps) * fmax(inner, post_us(g, protocol)) + outer_steps * outer;
+    int outer_steps = kind == DL_ALLREDUCE ? 2 * g->nodes - k->outer_steps_less : g->nodes - 1;
+    if (g->nodes == 1) outer_steps = 0;
+    if (g->nodes > 1 && k->all_outer) outer_steps = steps;
+    return call + (steps - outer_steps) * fmax(inner, post_us(g, k, protocol)) +
+           outer_steps * outer;
 }
 
 /* --- the choice --------------------------------------------------------------------------------
  * */
 
+/* LL128 is from 2.5 on, between A100 from 2.7 on, between H100 from 2.17 on; sums in the switches of one
+ * node are from 2.17 on, of several from 2.18 on. */
 static bool has(const dl_nccl_group *g, dl_collective_kind kind, dl_nccl_algorithm algorithm,
                 dl_nccl_protocol protocol)
 {
-    if (kind == DL_ALLTOALL || (protocol == DL_NCCL_LL128 && !g->ll128)) return false;
+    static const int ll128_since[DL_NCCL_GENERATIONS] = {5, 7, 17, 26};
+    if (kind == DL_ALLTOALL) return false;
+    if (protocol == DL_NCCL_LL128 && (!g->ll128 || g->minor < ll128_since[g->generation]))
+        return false;
     if (algorithm == DL_NCCL_RING) return true;
     if (kind != DL_ALLREDUCE) return false;
     if (algorithm == DL_NCCL_TREE) return true;
-    return g->sums && protocol == DL_NCCL_SIMPLE &&
-           (algorithm == DL_NCCL_NVLS_TREE) == (g->nodes > 1);
+    const bool tree = algorithm == DL_NCCL_NVLS_TREE;
+    return g->sums && protocol == DL_NCCL_SIMPLE && tree == (g->nodes > 1) &&
+           g->minor >= (tree ? 18 : 17);
 }
 
 /* What of its bandwidth a tree reaches at that size. */
-static double correction(dl_nccl_algorithm algorithm, dl_nccl_protocol protocol, double bytes)
+static double correction(const dl_nccl_constants *k, dl_nccl_algorithm algorithm,
+                         dl_nccl_protocol protocol, double bytes)
 {
     const int size = bytes < 64 ? 0 : (int)floor(log2(floor(bytes / 64)));
-    return algorithm == DL_NCCL_TREE && size < CORRECTED_SIZES ? tree_correction[protocol][size]
-                                                               : 1;
+    return algorithm == DL_NCCL_TREE && size < DL_NCCL_CORRECTED_SIZES
+               ? k->correction[protocol][size]
+               : 1;
+}
+
+static bool on_plateau(const dl_nccl_group *g, const dl_nccl_constants *k, double bytes)
+{
+    if (k->plateau_bytes > 0) return bytes / g->ranks >= k->plateau_bytes;
+    return bytes / (g->channels * (double)g->ranks) >= PLATEAU_BYTES;
 }
 
 double dl_nccl_time_ns(const dl_nccl_group *g, dl_collective_kind kind, double bytes,
                        dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
+    const dl_nccl_constants *k = dl_nccl_constants_of(g->minor);
     if (!has(g, kind, algorithm, protocol)) return INFINITY;
     const double rate =
-        bandwidth(g, kind, algorithm, protocol) * correction(algorithm, protocol, bytes);
-    double us = latency_us(g, kind, algorithm, protocol);
+        bandwidth(g, k, kind, algorithm, protocol) * correction(k, algorithm, protocol, bytes);
+    double us = latency_us(g, k, kind, algorithm, protocol);
     if (algorithm == DL_NCCL_RING && protocol == DL_NCCL_SIMPLE && g->nodes > 1 &&
-        kind == DL_ALLREDUCE && bytes / (g->channels * (double)g->ranks) >= PLATEAU_BYTES) {
-        us *= g->generation == 0 ? 1.9 : 1.4;
+        kind == DL_ALLREDUCE && on_plateau(g, k, bytes)) {
+        us *= k->plateau[g->generation];
     }
     return us * 1e3 + bytes / rate * 1e9;
+}
+
+/* 2.4 (src/init.cc, ncclTreeThreshold): the bytes up to which all-reduces take trees, from rates of
+ * 5 GB/s, of NVLink for each channel, and latencies of its own. */
+static double tree_threshold(const dl_nccl_group *g)
+{
+    const double ring = g->nvlink ? 5000.0 * g->channels : 5000; /* bytes a us */
+    const double tree = !g->nvlink ? ring * 2 / 3 : ring * 3 / 4 * (g->nodes == 2 ? 2 : 1);
+    const double ring_us = 6.0 * (g->ranks - 1);
+    const double tree_us = 15 * floor(log2(g->nodes)) + 4.0 * (g->ranks / g->nodes - 1);
+    if (g->nodes < 2 || ring_us <= tree_us) return 0;
+    return tree > ring ? INFINITY : ring * tree / (ring - tree) * (ring_us - tree_us);
+}
+
+/* 2.4 (src/enqueue.cc, getKernelInfo): the bytes up to which its calls go by LL, of 256 threads in
+ * each channel. */
+static double ll_threshold(const dl_nccl_group *g, dl_collective_kind kind, bool tree)
+{
+    const bool chain = tree || kind == DL_BROADCAST || kind == DL_REDUCE;
+    const double of_thread = (g->before_volta ? 32 : 64) * (g->nodes > 1 ? 2 : 1) * (tree ? 4 : 1);
+    return g->channels * 256.0 * (chain ? 1 : g->ranks) * of_thread;
+}
+
+static bool choose_by_thresholds(const dl_nccl_group *g, dl_collective_kind kind, double bytes,
+                                 unsigned algorithms, dl_nccl_algorithm *algorithm,
+                                 dl_nccl_protocol *protocol)
+{
+    const bool can_tree = kind == DL_ALLREDUCE && algorithms & 1u << DL_NCCL_TREE;
+    const bool can_ring = kind != DL_ALLTOALL && algorithms & 1u << DL_NCCL_RING;
+    const bool tree = can_tree && (!can_ring || bytes <= tree_threshold(g));
+    *algorithm = tree ? DL_NCCL_TREE : DL_NCCL_RING;
+    *protocol = bytes <= ll_threshold(g, kind, tree) ? DL_NCCL_LL : DL_NCCL_SIMPLE;
+    return tree || can_ring;
 }
 
 bool dl_nccl_choose(const dl_nccl_group *group, dl_collective_kind kind, double bytes,
                     unsigned algorithms, dl_nccl_algorithm *algorithm, dl_nccl_protocol *protocol)
 {
     double best_ns = INFINITY;
+    if (group->minor < 5)
+        return choose_by_thresholds(group, kind, bytes, algorithms, algorithm, protocol);
     for (int a = 0; a < DL_NCCL_ALGORITHMS; a++) {
         for (int p = 0; p < DL_NCCL_PROTOCOLS && algorithms & 1u << a; p++) {
             const double ns =
@@ -488,25 +547,28 @@ dl_nccl_protocol dl_nccl_sends_by(double bytes)
     return bytes <= SEND_LL_BYTES ? DL_NCCL_LL : DL_NCCL_SIMPLE;
 }
 
+#define TIMES_MINOR 26 /* what is compared with nccl-tests, of whatever version */
+
 /* In a node the links' rates are NCCL's; between nodes the ports limit. NCCL's hops are whole ones:
  * those inside a node hold the latency of its links, those between nodes that of InfiniBand. */
 dl_hop_costs dl_nccl_costs(const dl_nccl_group *g, dl_collective_kind kind, double bytes,
                            dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
+    const dl_nccl_constants *k = dl_nccl_constants_of(TIMES_MINOR);
     const bool chunks = algorithm == DL_NCCL_TREE && protocol == DL_NCCL_SIMPLE;
     const bool nvls = algorithm == DL_NCCL_NVLS || algorithm == DL_NCCL_NVLS_TREE;
-    const double call = call_us[nvls ? DL_NCCL_RING : algorithm][protocol];
+    const double call = k->call_us[nvls ? DL_NCCL_RING : algorithm][protocol];
     const double links_frac = g->nodes == 1 && !nvls ? g->inside_frac : 1;
-    const double part = chunks ? 1 : correction(algorithm, protocol, bytes);
-    const double outer = outer_hop_us(g, algorithm, protocol);
-    double inner = hop_us[inner_way(g)][algorithm][protocol];
+    const double part = chunks ? 1 : correction(k, algorithm, protocol, bytes);
+    const double outer = outer_hop_us(g, k, algorithm, protocol);
+    double inner = inner_hop_us(g, k, algorithm, protocol);
     if (nvls) inner = (inner - call) / 2; /* up and down */
     return (dl_hop_costs){
         .launch_ns = call * 1e3,
         .hop_ns = inner * 1e3,
         .network_hop_ns = outer * 1e3,
-        .network_message_ns = algorithm == DL_NCCL_RING ? post_us(g, protocol) * 1e3 : 0,
-        .bandwidth_frac = links_frac * part * bandwidth_frac(g, kind, algorithm, protocol),
+        .network_message_ns = algorithm == DL_NCCL_RING ? post_us(g, k, protocol) * 1e3 : 0,
+        .bandwidth_frac = links_frac * part * bandwidth_frac(g, k, kind, algorithm, protocol),
         .network_frac = 1,
         .held_ns = inner * 1e3,
         .network_held_ns = fmin(outer, REFERENCE_US) * 1e3,

@@ -7,13 +7,14 @@
  * hops on a piece's way, those inside nodes and between nodes apart; the bandwidth that of the
  * links, less what the protocol takes; for trees of medium size a correction.
  *
- * The choice follows it to the letter, with bandwidths of the machine file's links (of NVLinks at
- * most what NCCL counts on, topo.h there): neither what a cost file nor what a shaped port leaves
- * of them is known to NCCL when it tunes itself. What the simulation then takes for the transfers
- * are its latencies of calls and hops, and the part of the bandwidth that a protocol reaches,
- * corrected for trees by LL and LL128. The correction of trees by Simple is left out, since it
- * stands for chunks, which the simulation has. Rings by LL get the quarter or third of the
- * bandwidth that version 2.20 gives them, as the tables of A100 have it, not the half of 2.26.
+ * The choice follows the version of the machine file or scenario to the letter, with bandwidths of
+ * the machine file's links (of NVLinks at most what NCCL counts on, topo.h there): neither what a
+ * cost file nor what a shaped port leaves of them is known to NCCL when it tunes itself. What the
+ * simulation then takes for the transfers are, of whatever version, 2.26's latencies of calls and
+ * hops, and the part of the bandwidth that a protocol reaches, corrected for trees by LL and LL128.
+ * The correction of trees by Simple is left out, since it stands for chunks, which the simulation
+ * has. Rings by LL get the quarter or third of the bandwidth that version 2.20 gives them, as the
+ * tables of A100 have it, not the half of 2.26.
  *
  * The model's bandwidths are those of channels, for whose number and kind NCCL searches
  * (search.cc): how many a node's links and ports hold, and on Hopper whether a tree's NIC serves
@@ -50,14 +51,16 @@ extern const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS];
 /* The ranks of a communicator, as NCCL sees them. */
 typedef struct dl_nccl_group {
     int ranks, nodes, channels;
-    int generation;            /* of constants: 0 = Volta and before, 1 = Ampere, 2 = Hopper */
-    bool nvlink;               /* between the GPUs of a node */
-    bool ll128;                /* is allowed */
-    bool amd;                  /* processors */
-    bool sums;                 /* the NVSwitch of each node */
-    bool simple_tree;          /* whose NIC sends to and from one GPU */
-    double inside_frac;        /* of a node's links, that NCCL counts on */
-    double inside_bytes_per_s; /* of a node's rings; INFINITY of one rank */
+    int minor;      /* of the version, 2.minor */
+    int generation; /* of constants: 0 = Volta and before, Ampere, Hopper, Blackwell */
+    bool before_volta;
+    bool nvlink;                               /* between the GPUs of a node */
+    bool ll128;                                /* is allowed */
+    bool amd;                                  /* processors */
+    bool sums;                                 /* the NVSwitch of each node */
+    bool simple_tree;                          /* whose NIC sends to and from one GPU */
+    double inside_frac;                        /* of a node's links, that NCCL counts on */
+    double inside_bytes_per_s;                 /* of a node's rings; INFINITY of one rank */
     double ring_bytes_per_s, tree_bytes_per_s; /* of all channels together */
 } dl_nccl_group;
 

@@ -133,7 +133,7 @@ dl_origin dl_gpu_options_origin(const dl_gpu_options *options)
         worst(&origin, &m->kinds[k].root_bytes_per_s);
     }
     worst(&origin, &m->network_bytes_per_s);
-    if (m->library == DL_LIBRARY_NCCL && origin > DL_ORIGIN_CATALOGUE) origin = DL_ORIGIN_CATALOGUE;
+    if (dl_machine_nccl(m) > 0 && origin > DL_ORIGIN_CATALOGUE) origin = DL_ORIGIN_CATALOGUE;
     for (int p = 0; p < m->protocol_count; p++) {
         worst(&origin, &m->protocols[p].launch_ns);
         worst(&origin, &m->protocols[p].hop_ns);

@@ -158,6 +158,8 @@ static const dl_key rows[] = {
      .help = "ps: each node sums the gradients of its GPUs, then pushes and fetches once"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", .group = DL_TAKE_GPUS,
      .sweep = ',', .help = "of collectives"},
+    {"exchange", "nccl", CHOICE(dl_nccl_versions), GPU(machine.nccl), .sweep = ',',
+     .help = "version of NCCL, in place of the machine file's"},
     {"exchange", "fidelity", CHOICE(dl_fidelity_names), .fallback = "phase", GPU(fidelity),
      .sweep = ',', .help = "of collectives: flows of a phase, or of each chunk"},
     {"exchange", "bucket_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES, .fallback = "0",

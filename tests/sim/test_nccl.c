@@ -7,12 +7,13 @@
 
 #include "sim/collective/nccl.h"
 
-#define RANKS_MAX 64
+#define RANKS_MAX 512
 
 /* Two nodes of eight Hopper GPUs. */
 static const dl_nccl_group two_nodes = {.ranks = 16,
                                         .nodes = 2,
                                         .channels = 8,
+                                        .minor = 26,
                                         .generation = 2,
                                         .nvlink = true,
                                         .ll128 = true,
@@ -69,6 +70,7 @@ static void times_are_those_that_nccl_prints(void **state)
     dl_nccl_group three = {.ranks = 24,
                            .nodes = 3,
                            .channels = 8,
+                           .minor = 26,
                            .generation = 2,
                            .nvlink = true,
                            .ll128 = true,
@@ -147,8 +149,9 @@ static void transfers_take_its_latencies_and_rates(void **state)
     assert_near(c.network_message_ns, 3000, 1e-9);
 }
 
-static void assert_choice(const char *machine, int nodes, int per_node, double bytes,
-                          dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
+static void assert_version_choice(int minor, const char *machine, int nodes, int per_node,
+                                  double bytes, dl_nccl_algorithm algorithm,
+                                  dl_nccl_protocol protocol)
 {
     dl_machine m = fixture_shipped(machine);
     dl_links links;
@@ -157,17 +160,25 @@ static void assert_choice(const char *machine, int nodes, int per_node, double b
     dl_nccl_algorithm chosen = DL_NCCL_ALGORITHMS;
     dl_nccl_protocol with = DL_NCCL_PROTOCOLS;
     if (m.nodes < nodes) m.nodes = nodes;
+    m.nccl = minor - DL_NCCL_OLDEST_MINOR + 1;
     dl_links_init(&links, &m);
     for (int i = 0; i < nodes * per_node; i++)
         ranks[i] = gpu_place(i / per_node, i % per_node);
     dl_nccl_group_init(&group, &links, ranks, nodes * per_node);
     assert_true(dl_nccl_choose(&group, DL_ALLREDUCE, bytes, ~0u, &chosen, &with));
     if (chosen != algorithm || with != protocol) {
-        fail_msg("%s, %d x %d GPUs, %.0f bytes: algorithm %d, protocol %s", machine, nodes,
-                 per_node, bytes, (int)chosen, dl_nccl_protocol_names[with]);
+        fail_msg("2.%d, %s, %d x %d GPUs, %.0f bytes: algorithm %d, protocol %s", minor, machine,
+                 nodes, per_node, bytes, (int)chosen, dl_nccl_protocol_names[with]);
     }
     dl_links_free(&links);
     dl_machine_free(&m);
+}
+
+static void assert_choice(const char *machine, int nodes, int per_node, double bytes,
+                          dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
+{
+    assert_version_choice(DL_NCCL_DEFAULT_MINOR, machine, nodes, per_node, bytes, algorithm,
+                          protocol);
 }
 
 /* Over NVLink LL, LL128 and Simple by size; the NVSwitch of H100 sums large vectors. LL128 needs NVLink:
@@ -191,6 +202,57 @@ static void algorithms_and_protocols_follow_size_and_count(void **state)
     assert_choice("t4_4x4_ethernet", 16, 4, 1024, DL_NCCL_TREE, DL_NCCL_LL);
     assert_choice("g6e_4x_l40s", 4, 1, 26214400, DL_NCCL_RING, DL_NCCL_SIMPLE);
     assert_choice("g6e_4x_l40s", 4, 1, 123e6, DL_NCCL_RING, DL_NCCL_SIMPLE);
+}
+
+/* 2.4 has thresholds. Without NVLink trees give way to rings at 5000 x 3333 / 1667 bytes for each us
+ * that a ring's latency is longer: of two nodes of four GPUs 6 x 7 - (15 + 4 x 3) = 15, of four 6 x 15 -
+ * (2 x 15 + 12) = 48. Over NVLink and two nodes, trees have more than a ring's rate. LL: 256 threads of 128
+ * bytes for each rank of the one ring, of 512 in a tree. Since 2.5 trees over two nodes have twice a port's
+ * rate, of which 2.7 takes 0.9 x 0.6 / 2 at 25 MiB, 2.8 0.92 x 0.7 / 2; a ring of eight has 8 / 14 of it. */
+static void version_2_4_goes_by_thresholds(void **state)
+{
+    (void)state;
+    static const char t4[] = "t4_4x4_ethernet";
+    assert_version_choice(4, t4, 2, 4, 256 * 512, DL_NCCL_TREE, DL_NCCL_LL);
+    assert_version_choice(4, t4, 2, 4, 149999, DL_NCCL_TREE, DL_NCCL_SIMPLE);
+    assert_version_choice(4, t4, 2, 4, 150001, DL_NCCL_RING, DL_NCCL_LL);
+    assert_version_choice(4, t4, 2, 4, 256 * 8 * 128 + 1, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_version_choice(4, t4, 2, 4, 26214400, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_version_choice(4, t4, 4, 4, 479999, DL_NCCL_TREE, DL_NCCL_SIMPLE);
+    assert_version_choice(4, t4, 4, 4, 480001, DL_NCCL_RING, DL_NCCL_LL);
+    assert_version_choice(4, t4, 1, 4, 64, DL_NCCL_RING, DL_NCCL_LL);
+    assert_version_choice(4, "dgx_a100", 2, 8, 1073741824, DL_NCCL_TREE, DL_NCCL_SIMPLE);
+    assert_version_choice(5, t4, 2, 4, 26214400, DL_NCCL_TREE, DL_NCCL_SIMPLE);
+    assert_version_choice(7, t4, 2, 4, 26214400, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_version_choice(7, t4, 2, 4, 268435456, DL_NCCL_TREE, DL_NCCL_SIMPLE);
+    assert_version_choice(8, t4, 2, 4, 26214400, DL_NCCL_TREE, DL_NCCL_SIMPLE);
+}
+
+/* LL128 came to A100 with 2.7, sums in the NVSwitch with 2.17, over several nodes with 2.18. On 64 nodes
+ * 2.28 has 20.9 us for a hop of an NVLS tree, 2.26 had 14: a log of as many nodes of H200 (NVIDIA/nccl, thread
+ * 1752) has trees by LL128 at 16 MiB, NVLS trees at 32. */
+static void versions_have_what_they_brought(void **state)
+{
+    (void)state;
+    assert_version_choice(5, "dgx_a100", 1, 8, 4194304, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_version_choice(7, "dgx_a100", 1, 8, 4194304, DL_NCCL_RING, DL_NCCL_LL128);
+    assert_version_choice(16, "dgx_h100", 1, 8, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_version_choice(17, "dgx_h100", 1, 8, 1073741824, DL_NCCL_NVLS, DL_NCCL_SIMPLE);
+    assert_version_choice(17, "dgx_h100", 2, 8, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_version_choice(18, "dgx_h100", 2, 8, 1073741824, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE);
+    assert_version_choice(26, "dgx_h100", 64, 8, 16777216, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE);
+    assert_version_choice(28, "dgx_h100", 64, 8, 16777216, DL_NCCL_TREE, DL_NCCL_LL128);
+    assert_version_choice(28, "dgx_h100", 64, 8, 33554432, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE);
+}
+
+/* A channel of NVLS for each GPU, of 60 GB/s at most on Hopper: of four 240 x 5/6 are 200 GB/s, less than the
+ * ring's 370 x 4/6; of eight 8/9 of 370 are 329 x 5/6, more than 370 x 8/14. */
+static void nvls_needs_enough_gpus(void **state)
+{
+    (void)state;
+    assert_choice("dgx_h100", 1, 4, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE);
+    assert_choice("dgx_h100", 1, 5, 1073741824, DL_NCCL_NVLS, DL_NCCL_SIMPLE);
+    assert_choice("dgx_h100", 1, 8, 1073741824, DL_NCCL_NVLS, DL_NCCL_SIMPLE);
 }
 
 /* Twelve NVLinks of 20 GB/s to the switch, less than the machine file's 279; eight ports of 24.2 GB/s, or
@@ -270,6 +332,9 @@ int main(void)
         cmocka_unit_test(channels_and_trees_follow_the_search),
         cmocka_unit_test(transfers_take_its_latencies_and_rates),
         cmocka_unit_test(algorithms_and_protocols_follow_size_and_count),
+        cmocka_unit_test(version_2_4_goes_by_thresholds),
+        cmocka_unit_test(versions_have_what_they_brought),
+        cmocka_unit_test(nvls_needs_enough_gpus),
         cmocka_unit_test(rates_are_those_that_it_counts_on),
         cmocka_unit_test(a_protocol_of_the_file_wins),
     };

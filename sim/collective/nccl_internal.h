@@ -1,0 +1,50 @@
+/* What the sources of NCCL's model share: the constants of its versions, in us and GB/s. */
+#ifndef DL_SIM_NCCL_INTERNAL_H
+#define DL_SIM_NCCL_INTERNAL_H
+
+#include "sim/collective/nccl.h"
+
+enum { DL_NCCL_NVLINK, DL_NCCL_PCI, DL_NCCL_NET, DL_NCCL_WAYS };
+#define DL_NCCL_GENERATIONS 4
+#define DL_NCCL_CORRECTED_SIZES 23
+
+typedef double dl_nccl_by_algorithm[DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS];
+typedef double dl_nccl_by_nodes[3]; /* 1, 2 and more */
+/* Of trees, by powers of two from 64 bytes. */
+typedef double dl_nccl_by_size[DL_NCCL_CORRECTED_SIZES];
+
+/* The most by generation of the GPUs; of LL by all channels together, over several nodes by
+ * processor (Intel's and others', AMD's), else by each. */
+typedef struct dl_nccl_bounds {
+    dl_nccl_by_nodes ll[DL_NCCL_GENERATIONS], ll128_ring[DL_NCCL_GENERATIONS],
+        ll128_tree[DL_NCCL_GENERATIONS], tree[DL_NCCL_GENERATIONS];
+} dl_nccl_bounds;
+
+/* What a version has, and those after it up to the next one in the table. */
+typedef struct dl_nccl_constants {
+    int minor;                                  /* of NCCL 2 */
+    const double (*call_us)[DL_NCCL_PROTOCOLS]; /* [ALGORITHMS] */
+    const dl_nccl_by_algorithm *hop_us;         /* [WAYS] */
+    const dl_nccl_bounds *most;
+    const dl_nccl_by_size *correction;               /* [PROTOCOLS] */
+    double tree_frac, tree_ll_frac, tree_ll128_frac; /* the last one between nodes */
+    double simple_tree_frac;                         /* of trees whose NIC serves one GPU */
+    double bus_most[DL_NCCL_GENERATIONS];            /* of all channels; INFINITY = any */
+    double ll_inner_factor;                          /* on LL's hops inside of several nodes */
+    double plateau[DL_NCCL_GENERATIONS];             /* on the latency of rings by Simple */
+    double plateau_bytes; /* of a rank, from which on they have it; 0 = of its part of a channel,
+                               64 bytes */
+    int outer_steps_less; /* an all-reduce by ring over n nodes: 2 n less that many between them */
+    bool all_outer;       /* all steps of a ring over nodes are between these */
+    bool lone_by_trees;   /* nodes of one GPU: hops as those of trees, which nothing hides */
+    bool posts;           /* counts what posting a message takes */
+    double nvls_part;     /* of NVLS' rate; 0 = by nvls_efficiency */
+} dl_nccl_constants;
+
+/* Of NVLS, by generation (2.28). */
+extern const double dl_nccl_nvls_efficiency[DL_NCCL_GENERATIONS];
+
+/* The last that is not newer than 2.minor, from 2.5 on. */
+const dl_nccl_constants *dl_nccl_constants_of(int minor);
+
+#endif
