@@ -548,16 +548,20 @@ static void route_gpus(const path *p, int a, int b)
     }
 }
 
-bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to)
+bool dl_links_in_slots(const dl_links *links, dl_place from, dl_place to)
 {
-    const dl_node_links *node = dl_links_node(links, from.node);
-    const dl_node_kind *n = node->kind;
+    const dl_node_kind *n = dl_links_node(links, from.node)->kind;
     const int a = from.index, b = to.index;
     if (from.node != to.node || from.kind != DL_PLACE_GPU || to.kind != DL_PLACE_GPU || a == b ||
-        node->shm == NULL || node->nvswitch != NULL || find_nvlink(n, a, b) >= 0) {
+        n->nvswitch_link >= 0 || find_nvlink(n, a, b) >= 0) {
         return false;
     }
     return !peers(n, a, b) || common_place(n, n->gpus[a].parent, n->gpus[b].parent) < n->sockets;
+}
+
+bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to)
+{
+    return dl_links_node(links, from.node)->shm != NULL && dl_links_in_slots(links, from, to);
 }
 
 int dl_links_nic(const dl_links *links, dl_place place)

@@ -137,6 +137,9 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
 void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, bool one_way,
                                dl_route *route);
 
+/* Whether two GPUs of a node have neither NVLink nor a PCIe switch with peer access in common. */
+bool dl_links_in_slots(const dl_links *links, dl_place from, dl_place to);
+
 /* Whether such a transfer goes through host memory by [shm]. */
 bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to);
 

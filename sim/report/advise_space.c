@@ -467,16 +467,9 @@ static char *point_text(const dl_advice_search *s, const size_t *at)
 /* A machine by its name where --machine knows it by that. */
 static void put_machine(FILE *out, const char *file)
 {
-    const char *name = dl_base_name(file);
-    char *short_name = dl_strndup(name, strlen(name) - (dl_ends_with(name, ".ini") ? 4 : 0));
-    char *named = dl_machine_file(short_name), *real = realpath(file, NULL);
-    char *real_named = named != NULL ? realpath(named, NULL) : NULL;
-    const bool known = real != NULL && real_named != NULL && strcmp(real, real_named) == 0;
-    fprintf(out, " --machine %s", known ? short_name : file);
-    free(real_named);
-    free(real);
-    free(named);
-    free(short_name);
+    char *name = dl_machine_own_name(file);
+    fprintf(out, " --machine %s", name != NULL ? name : file);
+    free(name);
 }
 
 /* The options of a command line that make the point of the scenario. */

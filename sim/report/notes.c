@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "sim/scenario/keys.h"
+#include "sim/scenario/machine_catalogue.h"
 #include "sim/shares.h"
 #include "sim/step_collectives.h"
 #include "sim/traced.h"
@@ -367,6 +370,34 @@ static void add_loaders(note_list *list, const dl_variant *variant)
                         file_of(costs)));
 }
 
+/* Collectives between GPUs in slots, of a machine file that says nothing of host memory's way. Files of
+ * the program's own say what their studies need. */
+static void add_slots(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_gpu_options *gpu = scenario->gpu;
+    bool collective = false;
+    for (size_t p = 0; p < scenario->point_count && !collective; p++) {
+        const dl_point *point = &scenario->points[p];
+        collective = point->workers > 1 && dl_scenario_is_collective(scenario, point);
+    }
+    if (!collective || access(gpu->machine.path, F_OK) != 0) return;
+    const dl_place first = dl_gpu_options_place(gpu, 0), next = dl_gpu_options_place(gpu, 1);
+    if (!dl_links_in_slots(&gpu->links, first, next) || dl_links_by_shm(&gpu->links, first, next))
+        return;
+    char *own = dl_machine_own_name(gpu->machine.path);
+    if (own == NULL) {
+        add(list,
+            dl_format(
+                "collectives between GPUs of %s that no NVLink and no PCIe switch joins go as "
+                "its links say; NCCL sends them through host memory, mostly at less: [shm] "
+                "bytes_per_s, with bounds or from nccl-tests (docs/simulating.md, \"Boxes of "
+                "PCIe cards\")",
+                dl_base_name(gpu->machine.path)));
+    }
+    free(own);
+}
+
 char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
 {
     note_list list = {0};
@@ -385,6 +416,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_estimate(&list, variant);
         add_host(&list, variant);
         add_external(&list, variant);
+        add_slots(&list, variant);
     }
     if (leading != NULL) *leading = list.count;
     for (size_t v = 0; v < study->variant_count; v++) {

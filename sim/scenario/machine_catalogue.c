@@ -1124,6 +1124,21 @@ char *dl_machine_file(const char *name)
     return file;
 }
 
+char *dl_machine_own_name(const char *path)
+{
+    const char *base = dl_base_name(path);
+    char *name = dl_strndup(base, strlen(base) - (dl_ends_with(base, ".ini") ? 4 : 0));
+    char *file = dl_machine_file(name), *real = realpath(path, NULL);
+    char *real_file = file != NULL ? realpath(file, NULL) : NULL;
+    const bool own = real != NULL && real_file != NULL && strcmp(real, real_file) == 0;
+    free(real_file);
+    free(real);
+    free(file);
+    if (own) return name;
+    free(name);
+    return NULL;
+}
+
 bool dl_machine_is_known(const char *path)
 {
     tables t;

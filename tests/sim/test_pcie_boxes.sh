@@ -60,4 +60,36 @@ expect 0 "measure first: [shm] bytes_per_s, by nccl-tests" --samples-per-s 20.44
     --parameters 124.4e6 --batch-per-worker 1 --machine 2xrtx3090 --workers 2
 expect 0 "[link bridge_rtx3090] bytes_per_s = 28.12 GB/s" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090+nvlink --workers 2
+# A machine file that says nothing of it is told so; not one that does, nor one of the program's own.
+cat >box.ini <<'END'
+[machine]
+schema = 1
+name = box
+peer = socket
+[gpu_model g]
+memory_bytes = 24GB
+memory_bytes_per_s = 900GB/s
+fp32_flop_per_s = 35Tflop/s
+[link pcie]
+bytes_per_s = 26GB/s
+latency_ns = 1us
+[host]
+memory_bytes_per_s = 200GB/s
+[gpus 0-1]
+model = g
+parent = socket0
+link = pcie
+[protocol simple]
+launch_ns = 8us
+hop_ns = 5us
+network_hop_ns = 14us
+bandwidth_frac = 1
+END
+one=(--samples-per-s 20 --parameters 1e8 --batch-per-worker 1 --workers 2)
+slots="collectives between GPUs of box.ini that no NVLink and no PCIe switch joins"
+expect 0 "$slots" "${one[@]}" --machine box.ini
+printf '[shm]\nbytes_per_s = 9GB/s (6GB/s to 16GB/s)\n' >>box.ini
+"$tested" "${one[@]}" --machine box.ini | grep -q "collectives between GPUs" && fail "told of [shm] twice"
+"$tested" "${one[@]}" --machine z10pe_2x1080ti | grep -q "collectives between GPUs" &&
+    fail "told of a machine of the program's own"
 exit $((failures > 0))
