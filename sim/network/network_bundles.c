@@ -309,6 +309,9 @@ static void add_member(dl_network *network, int bundle, int class)
         for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++)
             list_use(network, u);
     } else { /* after the first, which stays the one in the lists */
+        const dl_flow_class *first = &network->classes[b->first];
+        /* While it was alone, its flows did not set the cap. */
+        if (b->members == 2) b->cap = fmin(b->cap, dl_network_class_cap(network, first));
         c->prev = b->first;
         c->next = network->classes[b->first].next;
         if (c->next >= 0) network->classes[c->next].prev = class;

@@ -56,6 +56,24 @@ static void start(bench *b, int flow, double bytes, int64_t delay_ns, int count,
 
 enum { A, B, C };
 
+/* 950 bytes each over a common link of 1 byte a ns, the second one over a link of 0.05 of its own too: it
+ * takes 19000 ns, the others, with 0.475 each, 2000. The first has the common link to itself when the
+ * second comes, and the third joins the second. */
+static void who_comes_second_keeps_its_narrow_link(void **state)
+{
+    (void)state;
+    bench b;
+    setup(&b, 4, (const double[]){1e9, 0.05e9, 10e9, 10e9});
+    start(&b, A, 950, 0, 2, (const int[]){0, 2});
+    start(&b, B, 950, 0, 2, (const int[]){0, 1});
+    start(&b, C, 950, 0, 2, (const int[]){0, 3});
+    dl_engine_run(&b.engine);
+    assert_int_equal(b.end_ns[A], 2000);
+    assert_int_equal(b.end_ns[B], 19000);
+    assert_int_equal(b.end_ns[C], 2000);
+    teardown(&b);
+}
+
 static void count_broken(void *user)
 {
     (*(int *)user)++;
@@ -422,6 +440,7 @@ int main(void)
         cmocka_unit_test(delays_come_first),
         cmocka_unit_test(components_join_and_part),
         cmocka_unit_test(equal_flows_end_together),
+        cmocka_unit_test(who_comes_second_keeps_its_narrow_link),
         cmocka_unit_test(links_added_after_a_claim_are_free),
         cmocka_unit_test(flows_may_follow_each_other),
         cmocka_unit_test(random_flows_end_as_in_the_plain_solver),
