@@ -228,12 +228,12 @@ static double compress_ns(const dl_gpus *gpus, int worker)
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
-    const double forward_ns = w->work_ns - w->backward_ns;
+    const double forward_ns = fmax(0, w->work_ns - w->backward_ns); /* rounding */
     const int before = forward_segments(gpus), segment = w->segment - before;
     /* What the host reads is there before the update. */
     const double update_ns = before == 1 ? w->update_ns : 0;
     /* A layer has the share of the forward pass that it has of the backward pass. */
-    if (segment < 0 && before == 1) return forward_ns - update_ns;
+    if (segment < 0 && before == 1) return fmax(0, forward_ns - update_ns);
     if (segment < 0) return r->share[w->segment == 0 ? r->buckets : -segment - 1] * forward_ns;
     if (!gpus->config.overlap) return before > 0 ? w->backward_ns + update_ns : w->work_ns;
     double ns = r->share[segment] * w->backward_ns;

@@ -721,12 +721,19 @@ static void count_lanes(const dl_gpus *gpus, int *rooms)
     }
 }
 
+/* Copies of a lane at once. */
+static int lane_copies(const dl_gpus *gpus)
+{
+    const dl_gpu_options *options = gpus->config.options;
+    return options->copies == DL_COPIES_GPU && options->copy_threads > 1 ? options->copy_threads
+                                                                         : 1;
+}
+
 static void make_queues(dl_gpus *gpus, dl_server *s)
 {
     const dl_machine *m = &gpus->config.options->machine;
     const bool by_gpu = gpus->config.options->copies == DL_COPIES_GPU;
-    const int threads = gpus->config.options->copy_threads;
-    const int most = by_gpu && threads > 1 ? threads : 1;
+    const int most = lane_copies(gpus);
     s->lane_count = by_gpu ? dl_machine_gpus(m) : 2 * (s->group_count * s->shards + s->workers);
     int *rooms = dl_calloc((size_t)s->lane_count, sizeof *rooms, "connections");
     int *of_shard = dl_calloc((size_t)s->shards, sizeof *of_shard, "messages");
@@ -814,6 +821,6 @@ int dl_server_most_flows(const dl_gpus *gpus)
     if (s == NULL) return 0;
     const int local = s->local_room > 1 ? 2 * s->workers : 0;
     if (gpus->config.options->order != DL_ORDER_TOGETHER)
-        return local + s->group_count * s->buckets;
+        return local + s->group_count * s->buckets + (lane_copies(gpus) - 1) * s->lane_count;
     return 2 * s->group_count * s->count + (local + s->group_count) * s->buckets;
 }

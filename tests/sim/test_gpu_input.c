@@ -239,12 +239,30 @@ static void the_host_reads_what_forward_passes_made(void **state)
                 1e-9);
 }
 
+/* A forward pass of no time is no rounding below 0: the update is no part of it. */
+static void a_forward_pass_may_take_no_time(void **state)
+{
+    (void)state;
+    const char *costs = "[costs]\nschema = 1\nparameter_bytes = 37482\nstate_bytes = 0\n"
+                        "[op a.backward]\nfixed_ns = 131599\nper_sample_ns = 18\n"
+                        "[op a.update]\nfixed_ns = 1584\nper_sample_ns = 0\n"
+                        "[sync]\nbarrier_ns = 0\nlock_ns = 0\n" FIXTURE_FREE_DISPATCH;
+    for (int i = 1; i < 100; i++) {
+        char rest[64];
+        snprintf(rest, sizeof rest, "[noise]\nslow = 0:0.%02d1\n", i);
+        dl_run_result r = fixture_run_gpus(costs, "reads = forward\n", 1, 3, rest);
+        assert_near(1e9 * r.step_p50_s, (0.01 * i + 0.001) * 131617 + 1584, 3);
+        dl_run_result_free(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_prefetch_the_step_waits),
         cmocka_unit_test(with_prefetch_the_slowest_stage_counts),
         cmocka_unit_test(a_step_that_is_done_anew_has_another_batch),
+        cmocka_unit_test(a_forward_pass_may_take_no_time),
         cmocka_unit_test(nodes_have_cores_of_their_own),
         cmocka_unit_test(copies_share_links),
         cmocka_unit_test(the_workers_of_a_node_share_its_storage),

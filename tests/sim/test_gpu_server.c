@@ -361,9 +361,27 @@ static void softsync_adds_under_the_lock(void **state)
     }
 }
 
+/* All copy threads of a GPU may be at a message, and the server's threads beside them. */
+static void every_copy_thread_may_be_busy(void **state)
+{
+    (void)state;
+    dl_run_result one = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 1, 5,
+                                         "[sync]\nmode = ps\nwhere = cpu\nserver_threads = 4\n"
+                                         "[exchange]\ncopies = gpu\ncopy_threads = 4\n"
+                                         "slice_bytes = 8000\n");
+    /* One GPU's messages share its link, however many threads send them. */
+    dl_run_result whole = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 1, 5,
+                                           "[sync]\nmode = ps\nwhere = cpu\nserver_threads = 4\n"
+                                           "[exchange]\ncopies = gpu\nslice_bytes = 8000\n");
+    assert_near(one.step_mean_s, whole.step_mean_s, 0.01);
+    dl_run_result_free(&one);
+    dl_run_result_free(&whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_copy_thread_may_be_busy),
         cmocka_unit_test(shards_have_whole_tensors),
         cmocka_unit_test(a_shard_may_have_no_tensor),
         cmocka_unit_test(connections_do_not_wait_for_one_another),
