@@ -635,10 +635,14 @@ static double *steps_alone_ns(dl_gpu_steps steps, const dl_gpu_options *gpu,
     return alone_ns;
 }
 
+/* Whether there is a step that counts. */
 static bool has_steps(const dl_team *team)
 {
-    for (int w = 0; w < team->config.workers; w++)
-        if (team->workers[w].steps_done > 0) return true;
+    for (int w = 0; w < team->config.workers; w++) {
+        const dl_worker *worker = &team->workers[w];
+        const bool is_warm = team->config.warmup == 0 || worker->warm_up_steps > 0;
+        if (is_warm && worker->steps_done > worker->warm_up_steps) return true;
+    }
     return false;
 }
 
@@ -673,8 +677,10 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
     if (dl_team_is_stuck(team)) return refuse_stuck(team, config, err);
     dl_status status = dl_run_check_time(&team->engine, config, err);
     if (status == DL_OK && !has_steps(team)) {
-        status = dl_error_set_at(err, DL_ERR_DATA, config->scenario->path, 0,
-                                 "[failures] away: all workers leave before they have done a step");
+        status =
+            dl_error_set_at(err, DL_ERR_DATA, config->scenario->path, 0,
+                            "[failures] away: all workers leave before they have done a step%s",
+                            team->config.warmup > 0 ? " after the warm-up" : "");
     }
     if (status != DL_OK) return status;
     *result = (dl_run_result){0};

@@ -194,6 +194,37 @@ static void what_makes_no_sense_is_refused(void **state)
     }
 }
 
+static dl_status run_away(const char *scenario_rest, const char *failures, dl_run_result *result,
+                          dl_error *err)
+{
+    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    dl_scenario scenario =
+        fixture_scenario("[scenario]\nsteps = 20\n%s[machine]\ncores = 2\nworkers = 2\n[workload]\n"
+                         "costs = c\nbatch = 2\n[sync]\nmode = average\n[failures]\naway = %s\n",
+                         scenario_rest, failures);
+    const dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
+    const dl_status status = dl_run(&config, result, err);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return status;
+}
+
+/* Steps of 1 ms: all leave for good in the 6th, so nobody ends all 20 and there is no tail; with a
+ * warm-up of 10 no step counts. */
+static void all_may_leave_for_good(void **state)
+{
+    (void)state;
+    dl_run_result r = {0};
+    dl_error err = {0};
+    assert_int_equal(run_away("", "0:0.0055-, 1:0.0055-", &r, &err), DL_OK);
+    assert_near(r.tail_frac, 0, 1e-12);
+    assert_near(r.span_s, 0.005, 1e-9);
+    dl_run_result_free(&r);
+    assert_int_equal(run_away("warmup = 10\n", "0:0.0055-, 1:0.0055-", &r, &err), DL_ERR_DATA);
+    assert_contains(err.text, "all workers leave before they have done a step after the warm-up");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_site_that_is_half_back_is_waited_for),
         cmocka_unit_test(a_site_that_reduces_inside_fails_as_one),
         cmocka_unit_test(failures_are_the_seeds_own),
+        cmocka_unit_test(all_may_leave_for_good),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
