@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/manual.h"
@@ -51,6 +52,25 @@ static bool has_section(const dl_keys *keys, const char *section)
     return false;
 }
 
+/* What other programs' word is here; NULL: nothing that is known. */
+static const char *called_here(const dl_key *key, const char *word)
+{
+    for (const dl_word *w = key->elsewhere; w != NULL && w->word != NULL; w++)
+        if (strcasecmp(w->word, word) == 0) return w->here;
+    return NULL;
+}
+
+static const char *key_called_here(const dl_keys *keys, const char *section, const char *word)
+{
+    for (size_t k = 0; k < keys->count; k++) {
+        const char *here = called_here(&keys->rows[k], word);
+        if (here != NULL && strcmp(keys->rows[k].section, section) == 0 &&
+            strcmp(here, keys->rows[k].name) == 0)
+            return here;
+    }
+    return NULL;
+}
+
 dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err)
 {
     const char **names = dl_calloc(keys->count, sizeof *names, "names of keys");
@@ -69,8 +89,10 @@ dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err)
             status = dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
                                      "key '%s' is before the first [section]", entry->key);
         } else if (dl_keys_find(keys, entry->section, entry->key) == NULL) {
+            const char *here = key_called_here(keys, entry->section, entry->key);
             dl_names_hint(hint, sizeof hint, entry->key, names,
                           list_names(keys, entry->section, names));
+            if (here != NULL) snprintf(hint, sizeof hint, "; here it is called '%s'", here);
             status =
                 dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
                                 "unknown key '%s' in [%s]%s", entry->key, entry->section, hint);
@@ -106,7 +128,9 @@ dl_status dl_key_choice(const dl_key *key, const char *text, int *choice, dl_err
     *choice = dl_names_find(text, choices, count);
     if (*choice >= 0) return DL_OK;
     char hint[256];
+    const char *here = called_here(key, text);
     dl_names_hint(hint, sizeof hint, text, choices, count);
+    if (here != NULL) snprintf(hint, sizeof hint, "; here it is called '%s'", here);
     return dl_error_set(err, DL_ERR_NAME, "unknown name%s", hint);
 }
 

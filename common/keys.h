@@ -22,6 +22,11 @@ typedef enum dl_key_type {
     DL_KEY_OWN       /* read by code of its own; `form` describes it */
 } dl_key_type;
 
+/* What other programs call something, and its name here, for errors. */
+typedef struct dl_word {
+    const char *word, *here;
+} dl_word;
+
 /* One key. Numbers outside of low..high, which are generous, are slips of the pen: refused. */
 typedef struct dl_key {
     const char *section; /* "op *": of any name */
@@ -42,9 +47,10 @@ typedef struct dl_key {
                          * the key of the same section without which it means nothing */
     char sweep; /* between the values of a list that makes variants: ',' or '|'; '.': a list
                          * makes points; 0: no lists */
-    const char *column; /* of the results where it is swept; NULL: its name */
-    int limits;         /* the table's own: what its default may limit */
-    bool bounds;        /* a quantity's number may have bounds: NUMBER (LOW to HIGH) */
+    const char *column;       /* of the results where it is swept; NULL: its name */
+    int limits;               /* the table's own: what its default may limit */
+    bool bounds;              /* a quantity's number may have bounds: NUMBER (LOW to HIGH) */
+    const dl_word *elsewhere; /* words for the key or its choices; the last one is NULL */
 } dl_key;
 
 typedef struct dl_keys {

@@ -44,6 +44,15 @@ done
 awk -v a="$(rate bf16.csv)" -v b="$(rate fp8.csv)" 'BEGIN { exit !(b > 1.1 * a && b < 2 * a) }' ||
     fail "bf16: $(rate bf16.csv), fp8: $(rate fp8.csv)"
 
+# What other programs call these.
+expect 2 "--arithmetic bfloat16: unknown name; here it is called 'bf16'" --workload gpt2 --machine 1xh100 "${one[@]}" \
+    --arithmetic bfloat16
+expect 2 "unknown name; here it is called 'fp16'" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic HALF
+expect 2 "unknown key 'precision' in [workload]; here it is called 'arithmetic'" --workload gpt2 --machine 1xh100 \
+    "${one[@]}" --set workload.precision=bf16
+expect 2 "here it is called 'parameters' with reshard_after_forward = 'no'" --workload gpt2 --machine 4xh100 \
+    "${one[@]}" --set exchange.sharded=shard_grad_op
+
 # What sharded vectors are sent as.
 shards=(--workload gpt2 --machine 4xh100 --workers 4 --batch-per-worker 2 --steps 5)
 expect 0 "assumed [exchange] param_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=optimizer
