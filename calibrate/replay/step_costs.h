@@ -40,7 +40,8 @@
  * the update, by what their ranges and
  * kernels show (trace/activity/phases.h).
  *
- * A step's operations, in the order of their launches, are forward up to the first backward one.
+ * A step's operations, in the order of their launches, are forward up to the first backward one, or
+ * to the loss where only names tell and the loss is the last one named as of a forward pass.
  * Behind it, operations that neither names lie between two that one does: before another backward
  * one they are backward; forward if they are four or more, or named as a forward pass, at least half
  * as many as the first forward pass, and of the same kernels (accumulated gradients), or of any

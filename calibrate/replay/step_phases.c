@@ -24,6 +24,7 @@ typedef struct pass {
     const dl_trace *trace;
     const dl_phase_hints *hints;
     const dl_step_line *line;
+    uint8_t *classes;  /* [string_count] dl_kernel_class by kernel's name */
     uint8_t *phases;   /* of the line's operations: hints first */
     uint32_t *in_step; /* [string_count] number of the step, 1.., whose first forward pass has the
                           kernel */
@@ -66,10 +67,24 @@ static bool is_forward(const pass *p, size_t first, size_t end)
  */
 static dl_phase between(const pass *p, size_t first, size_t end, dl_phase before, dl_phase after)
 {
+    if (after == DL_PHASE_NONE && before != DL_PHASE_UPDATE && is_forward(p, first, end))
+        return DL_PHASE_FORWARD; /* of a step that was cut within a pass */
     if (after != DL_PHASE_BACKWARD) return DL_PHASE_UPDATE;
     const bool forward =
         before == DL_PHASE_UPDATE ? is_long(p, first, end) : is_forward(p, first, end);
     return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
+}
+
+/* Where the forward pass that operations [first, end) begin ends: behind its loss, where names alone
+ * tell, and no later one is named as of a forward pass: products of both passes have the same. */
+static size_t forward_end(const pass *p, size_t first, size_t end)
+{
+    for (size_t w = end; w-- > first && p->hints->backward.count == 0;) {
+        const dl_activity *work = &p->trace->activities[p->line->work[w]];
+        if (dl_phase_hint(p->hints, work) != DL_PHASE_FORWARD) continue;
+        return p->classes[work->name] == DL_KERNEL_SOFTMAX ? w + 1 : end;
+    }
+    return end;
 }
 
 /* Takes the hints; returns the first work of the backward pass, or the step's end. */
@@ -88,12 +103,14 @@ static size_t take_hints(pass *p, const dl_activity_step *step)
 
 static bool find_phases(pass *p, const dl_activity_step *step)
 {
-    const size_t end = step->first + step->count, backward = take_hints(p, step);
+    const size_t end = step->first + step->count;
+    size_t backward = take_hints(p, step);
     if (backward == end) {
         memset(p->phases + step->first, DL_PHASE_NONE, step->count);
         return false;
     }
     /* An optimizer's kernels before the backward pass set gradients to zero. */
+    backward = forward_end(p, step->first, backward);
     p->forward = backward - step->first;
     memset(p->phases + step->first, DL_PHASE_FORWARD, p->forward);
     p->step++;
@@ -108,7 +125,9 @@ static bool find_phases(pass *p, const dl_activity_step *step)
         }
         const dl_phase after = next < end ? (dl_phase)p->phases[next] : DL_PHASE_NONE;
         const dl_phase phase = between(p, w, next, (dl_phase)p->phases[w - 1], after);
-        memset(p->phases + w, (int)phase, next - w);
+        const size_t split = phase == DL_PHASE_FORWARD ? forward_end(p, w, next) : next;
+        memset(p->phases + w, (int)phase, split - w);
+        memset(p->phases + split, DL_PHASE_BACKWARD, next - split);
     }
     return true;
 }
@@ -139,6 +158,8 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
               .hints = &h,
               .line = line,
               .phases = phases->phases,
+              .classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
+                                           trace->string_count),
               .in_step = dl_calloc(trace->string_count, sizeof *p.in_step, "phases")};
     size_t *passes = dl_calloc(line->count, sizeof *passes, "phases");
     for (size_t s = 0; s < line->count; s++) {
@@ -149,6 +170,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     phases->passes = phases->known_steps > 0 ? dl_most_usual(passes, phases->known_steps) : 1;
     free(passes);
     free(p.in_step);
+    free(p.classes);
     dl_phase_hints_free(&h);
     dl_launches_free(&launches);
 }

@@ -371,7 +371,7 @@ static void tell_truth(made_run *run)
         done_us += layer_us(m, i);
         const int b = bucket_after(m, i);
         if (b < 0) continue;
-        t->ready[b] = (micro - 1 + done_us / sum_us) / micro;
+        t->ready[b] = done_us / sum_us;
         t->bytes[b] = (b > 0 ? t->bytes[b - 1] : 0) + (double)bucket_bytes(m, b);
     }
 }

@@ -45,7 +45,7 @@ typedef struct made_model {
 typedef struct made_truth {
     double forward_ns, backward_ns, update_ns; /* device */
     double host_ns;                            /* issuing a step; both threads */
-    double ready[MADE_BUCKETS];                /* share of the backward pass */
+    double ready[MADE_BUCKETS];                /* share of the last backward pass */
     double bytes[MADE_BUCKETS];                /* cumulative */
 } made_truth;
 

@@ -99,6 +99,34 @@ static void named_forward_passes_repeat(void **state)
     dl_step_phases_free(&phases);
 }
 
+/* Products G of both passes have the same names: the loss L ends the forward pass, in each of two
+ * micro-batches; so does no softmax S of a layer that a forward kernel F follows. */
+static void loss_ends_the_forward_pass(void **state)
+{
+    (void)state;
+    enum { N = 24 };
+    static const char texts[] = "GSGFGLGGBGGBGSGFGLGGBGGB";
+    static const char phases_of[] = "FFFFFFBBBBBBFFFFFFBBBBBB";
+    static const char kernels[] = "GSFLB";
+    static char names[][32] = {"ampere_sgemm", "softmax_warp_forward", "layer_norm_forward",
+                               "nll_loss_forward", "layer_norm_backward"};
+    static const uint32_t ids[] = {RT_COMPUTE, RT_REDUCE_KERNEL, RT_GATHER, RT_REDUCE,
+                                   RT_GATHER_KERNEL};
+    rank_trace t;
+    size_t work[N];
+    rank_trace_init(&t, 0);
+    for (int i = 0; i < 5; i++)
+        t.strings[ids[i]] = names[i];
+    for (int i = 0; i < N; i++)
+        work[i] = rank_trace_work(&t, ids[strchr(kernels, texts[i]) - kernels], 1000);
+    dl_step_phases phases = find(&t, work, N, DL_STEP_REGULAR);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(phases.phases[i],
+                         phases_of[i] == 'F' ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD);
+    assert_int_equal(phases.passes, 2);
+    dl_step_phases_free(&phases);
+}
+
 static void without_a_backward_pass_nothing_is_known(void **state)
 {
     (void)state;
@@ -130,6 +158,7 @@ int main(void)
         cmocka_unit_test(ranges_tell_the_phases),
         cmocka_unit_test(forward_passes_repeat),
         cmocka_unit_test(named_forward_passes_repeat),
+        cmocka_unit_test(loss_ends_the_forward_pass),
         cmocka_unit_test(without_a_backward_pass_nothing_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

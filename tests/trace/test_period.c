@@ -229,6 +229,15 @@ static void test_rotation(void **state)
     find(&period, &text, 0);
     assert_int_equal(period.cuts[1] % 40, 30);
     dl_period_free(&period);
+    /* Not within a forward pass, wherever the device waits. */
+    for (uint32_t i = 25; i < 35; i++)
+        text.roles[i] |= DL_ROLE_FORWARD;
+    for (size_t i = 0; i < text.count; i++)
+        text.idle_ns[i] = i % 40 == 33 ? 20000 : 10;
+    find(&period, &text, 0);
+    for (size_t i = 0; i < period.cut_count; i++)
+        assert_true(period.cuts[i] % 40 <= 25);
+    dl_period_free(&period);
     stop_writing(&text);
 }
 
@@ -386,6 +395,26 @@ static void test_updates_end_whole_steps_only(void **state)
     stop_writing(&text);
 }
 
+/* What precedes the first of two steps is none of it. */
+static void test_other_work_before_two_steps(void **state)
+{
+    (void)state;
+    dl_period period = {0};
+    written text = start_writing();
+    mark_layers(&text);
+    for (uint32_t i = 0; i < 40; i++)
+        write_symbol(&text, 50 + i % 7);
+    write_layers(&text, 12, 1, 2, 0);
+    write_layers(&text, 12, 1, 2, 0);
+    const dl_sequence sequence = sequence_of(&text);
+    assert_true(dl_period_find_updates(&period, &sequence));
+    assert_int_equal(period.cut_count, 2);
+    assert_int_equal(period.cuts[0], 40);
+    assert_int_equal(period.length, (text.count - 40) / 2);
+    dl_period_free(&period);
+    stop_writing(&text);
+}
+
 /* Two optimizers in turn end one step. */
 static void test_optimizers_in_turn(void **state)
 {
@@ -471,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_no_accumulation),
         cmocka_unit_test(test_layers_are_no_steps),
         cmocka_unit_test(test_updates_end_whole_steps_only),
+        cmocka_unit_test(test_other_work_before_two_steps),
         cmocka_unit_test(test_optimizers_in_turn),
         cmocka_unit_test(test_random_symbols),
         cmocka_unit_test(test_shuffled_blocks),

@@ -51,6 +51,15 @@ static int signs(const dl_sequence *sequence, size_t i)
            ((own & DL_ROLE_UPDATE) == 0 && (before & DL_ROLE_UPDATE) != 0);
 }
 
+/* Whether a step may start at symbol i: not between two of its forward pass, nor with what follows
+ * that. */
+static bool may_start(const dl_sequence *sequence, size_t i)
+{
+    const uint8_t own = sequence->roles[sequence->symbols[i]];
+    const uint8_t before = i > 0 ? sequence->roles[sequence->symbols[i - 1]] : 0;
+    return !(own & (DL_ROLE_BACKWARD | DL_ROLE_UPDATE)) && !(own & before & DL_ROLE_FORWARD);
+}
+
 /* The kind before symbol i, + 1 to give it from ANYTHING; no kind's number before the first one. */
 static uint32_t kind_before(const dl_sequence *sequence, size_t i)
 {
@@ -63,6 +72,7 @@ static size_t collect(const dl_sequence *sequence, size_t first, size_t end, pla
     size_t count = 0, next = end < sequence->count ? end : end - 1;
     double credit_ns = CREDIT * (double)(sequence->start_ns[next] - sequence->start_ns[first]);
     for (size_t i = first; i < end; i++) {
+        if (!may_start(sequence, i)) continue;
         place_idle entry = {.place = {.before = ANYTHING, .kind = sequence->symbols[i]},
                             .idle_ns =
                                 (double)sequence->idle_ns[i] + signs(sequence, i) * credit_ns,
@@ -346,6 +356,20 @@ static void cut_heads(dl_period *period, const dl_sequence *sequence)
 #define ORDER_MIN 0.8
 #define EXPLAINED_MIN 0.6
 
+/* Lets the first unit, which begins at cuts[0] = 0, begin where its usual length says, if other work
+ * precedes it: the usual one of the others. */
+static void cut_first(size_t *cuts, size_t ends)
+{
+    if (ends < 2) return;
+    size_t *lengths = dl_calloc(ends - 1, sizeof *lengths, "units");
+    for (size_t u = 1; u < ends; u++)
+        lengths[u - 1] = cuts[u + 1] - cuts[u];
+    qsort(lengths, ends - 1, sizeof *lengths, dl_compare_sizes);
+    const size_t usual = lengths[(ends - 1) / 2];
+    free(lengths);
+    if ((double)cuts[1] > (2 - FIRST_SHARE_MIN) * (double)usual) cuts[0] = cuts[1] - usual;
+}
+
 bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence)
 {
     size_t count = 0, first = 0, kept = 0;
@@ -359,6 +383,7 @@ bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence)
     free(updates);
     const bool begun = kept > 2 && (double)cuts[1] < FIRST_SHARE_MIN * (double)(cuts[2] - cuts[1]);
     const size_t ends = kept - 1;
+    cut_first(cuts, ends);
     if (cuts[kept - 1] == sequence->count) kept--;
     if (ends >= 2u + begun) {
         dl_period_of_cuts(period, sequence, cuts + begun, kept - begun);
