@@ -199,8 +199,9 @@ static dl_status check_tables(const tables *t, dl_error *err)
 static dl_status read_tables(tables *t, dl_error *err)
 {
     static const char *const gpus[] = {
-        "name", "also", "title",  "memory",      "memory_rate", "fp32",  "tf32", "fp16",   "bf16",
-        "fp8",  "bus",  "fabric", "fabric_rate", "bridge_rate", "board", "peer", "source", NULL};
+        "name",        "also",  "title", "memory", "capability", "memory_rate", "fp32",
+        "tf32",        "fp16",  "bf16",  "fp8",    "bus",        "fabric",      "fabric_rate",
+        "bridge_rate", "board", "peer",  "source", NULL};
     static const char *const instances[] = {
         "name", "title",    "gpu",         "gpus",  "bus",        "cores",  "memory",
         "nics", "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
@@ -598,6 +599,7 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     write_rate(out, "fp16_flop_per_s", cell(gpus, row, "fp16"), "catalogue");
     write_rate(out, "bf16_flop_per_s", cell(gpus, row, "bf16"), "catalogue");
     write_rate(out, "fp8_flop_per_s", cell(gpus, row, "fp8"), "catalogue");
+    write_rate(out, "compute_capability", cell(gpus, row, "capability"), "catalogue");
 }
 
 /* Two processors where there are more than four GPUs. */
@@ -610,6 +612,17 @@ static int sockets_of(const wanted_nodes *kind)
 static const char *fabric_of(const tables *t, const wanted_nodes *kind)
 {
     return kind->part_count > 1 ? "" : cell(&t->gpus, (size_t)kind->parts[0].gpu, "fabric");
+}
+
+/* Whether an NVSwitch joins the GPUs of each node, so that NCCL's choice among its algorithms is
+ * known; elsewhere the fastest is taken. */
+static bool has_nvswitches(const tables *t, const wanted *w)
+{
+    for (int k = 0; k < w->kind_count; k++) {
+        if (w->kinds[k].gpus < 2 || strcmp(fabric_of(t, &w->kinds[k]), "nvswitch") != 0)
+            return false;
+    }
+    return true;
 }
 
 /* A [link] that was written. */
@@ -654,6 +667,22 @@ static const char *write_link(writer *to, const char *name, const char *note, ch
     return link->name;
 }
 
+/* What links to an NVSwitch of a data sheet's rate reach, and its sums (NVLS, from the third
+ * generation on). */
+typedef struct fabric_rates {
+    double gb_per_s;
+    const char *rates, *sums;
+} fabric_rates;
+static const fabric_rates reached[] = {
+    {300, "bytes_per_s = 279GB/s, measured\nduplex_bytes_per_s = 531GB/s, measured\n", ""},
+    {450, "bytes_per_s = 376.6GB/s, measured\n", "sum_frac = 0.819, measured\n"},
+    {900,
+     "bytes_per_s = 675GB/s (630GB/s to 722GB/s), assumed\n"
+     "source = all-reduces of nccl-tests on p6-b200.48xlarge: rings of 4 and 5 GPUs 673 and 678 "
+     "GB/s; NCCL counts on 722\n",
+     "; Sums of 6 to 8 GPUs there: 540 to 545 GB/s.\nsum_frac = 0.8, assumed\n"},
+    {0, NULL, ""}};
+
 /* NVLink's rates as copies reach them. */
 static void write_fabric(writer *to)
 {
@@ -662,27 +691,21 @@ static void write_fabric(writer *to)
     const double rate = rate_of(&to->t->gpus, gpu, "fabric_rate");
     if (fabric[0] == '\0' || to->kind->gpus < 2) return;
     const bool mesh = strcmp(fabric, "mesh") == 0;
-    char *rates;
-    if (rate == 300e9) {
-        rates =
-            dl_strdup("bytes_per_s = 279GB/s, measured\nduplex_bytes_per_s = 531GB/s, measured\n");
-    } else if (rate == 450e9) {
-        rates = dl_strdup("bytes_per_s = 376.6GB/s, measured\n");
-    } else {
-        rates = dl_format("bytes_per_s = %gGB/s, assumed\n", 0.84 * rate / 1e9);
-    }
+    const fabric_rates *known = reached;
+    while (known->gb_per_s != 0 && known->gb_per_s * 1e9 != rate)
+        known++;
+    char *rates = known->gb_per_s != 0
+                      ? dl_strdup(known->rates)
+                      : dl_format("bytes_per_s = %gGB/s, assumed\n", 0.84 * rate / 1e9);
     const char *link = write_link(
         to, mesh ? "xgmi" : "nvlink",
-        "\n; As machines/dgx_a100.ini and dgx_h100.ini have it measured of their generations; of "
-        "others 0.84\n; of the data sheet's rate.\n",
+        "\n; As all-reduces have it of their generations (A100 and H100: machines/dgx_a100.ini, "
+        "dgx_h100.ini);\n; of others 0.84 of the data sheet's rate.\n",
         dl_format("%slatency_ns = 0.35us, assumed\n", rates));
     free(rates);
     fprintf(to->out, mesh ? "[nvlinks mesh%s]\nlink = %s\n" : "[nvswitch%s]\nlink = %s\n", to->of,
             link);
-    if (!mesh && rate >= 450e9) { /* the third generation on: NVLS */
-        fprintf(to->out, "; As machines/dgx_h100.ini has it measured.\nsum_frac = 0.819, %s\n",
-                rate > 450e9 ? "assumed" : "measured");
-    }
+    if (!mesh) fputs(known->sums, to->out);
     if (!mesh) return;
     fputs("pairs = ", to->out);
     for (long a = 0; a < to->kind->gpus; a++) {
@@ -920,6 +943,7 @@ static void write_head(const writer *to, const char *name)
     fprintf(to->out, "[machine]\nschema = 1\nname = %s", made ? "" : cell(instances, row, "title"));
     write_title(to);
     fprintf(to->out, "\nnodes = %ld\n", nodes);
+    if (has_nvswitches(to->t, to->w)) fputs("collectives = nccl\n", to->out);
     write_copies(to);
     if (made) return;
     fprintf(to->out, "; %s; price of %s\n", cell(instances, row, "source"),
@@ -975,7 +999,7 @@ static void write_machine(FILE *out, const tables *t, const wanted *w, const cha
         write_kind(&to);
         first += to.kind->nodes;
     }
-    write_protocols(out, fabric);
+    if (!has_nvswitches(t, w)) write_protocols(out, fabric);
     free_links(&to);
 }
 
