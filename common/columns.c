@@ -7,6 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "common/wrap.h"
 
 dl_datum dl_datum_none(void)
 {
@@ -260,14 +261,16 @@ static void put_row(FILE *out, const text_cells *text, const dl_column_table *ta
     const bool bold = chosen && isatty(fileno(out)) && getenv("NO_COLOR") == NULL;
     char *line =
         line_text(text, table, r + 1, chosen ? ">" : " ", failure != NULL ? failure : mark);
-    char *remark = failure == NULL && table->remark != NULL ? table->remark(row) : NULL;
+    char *remark = table->remark != NULL ? table->remark(row) : NULL;
     fprintf(out, bold ? "\033[1m%s\033[0m" : "%s", line);
     if (remark != NULL && strlen(line) + 2 + strlen(remark) <= width) {
-        fprintf(out, "  %s", remark);
+        fprintf(out, "  %s\n", remark);
     } else if (remark != NULL) {
-        fprintf(out, "\n%*s%s", REMARK_INDENT, "", remark);
+        fprintf(out, "\n%*s", REMARK_INDENT, "");
+        dl_wrap(out, remark, REMARK_INDENT, REMARK_INDENT, (int)width);
+    } else {
+        fputc('\n', out);
     }
-    fputc('\n', out);
     free(remark);
     free(line);
 }

@@ -47,7 +47,7 @@ void dl_error_print(const dl_error *err, const char *program, FILE *out)
 int dl_status_exit_code(dl_status code)
 {
     if (code == DL_OK) return 0;
-    return code == DL_ERR_USAGE ? 2 : 1;
+    return code == DL_ERR_USAGE ? 2 : code == DL_ERR_UNFIT ? 3 : 1;
 }
 
 void dl_assert_failed(const char *file, int line, const char *expr, const char *format, ...)

@@ -23,7 +23,8 @@ typedef enum dl_status {
     DL_ERR_FORMAT,      /* binary file: wrong magic, version, checksum, truncation -> exit 1 */
     DL_ERR_DATA,        /* the data cannot answer (too few samples, costs missing) -> exit 1 */
     DL_ERR_UNSUPPORTED, /* not available on this machine or in this build          -> exit 1 */
-    DL_ERR_SYSTEM       /* thread, affinity, memory map refused by the system      -> exit 1 */
+    DL_ERR_SYSTEM,      /* thread, affinity, memory map refused by the system      -> exit 1 */
+    DL_ERR_UNFIT        /* no point fits into the memory of its GPUs               -> exit 3 */
 } dl_status;
 
 #define DL_ERROR_TEXT_BYTES 512

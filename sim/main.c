@@ -15,6 +15,7 @@
 #include "common/output.h"
 #include "common/progress.h"
 #include "common/units.h"
+#include "sim/fits.h"
 #include "sim/network/machine_graph.h"
 #include "sim/report/advise.h"
 #include "sim/report/columns.h"
@@ -378,6 +379,18 @@ static dl_status find_journal(char **journal, const settings *set, dl_error *err
     return dl_journal_beside(journal, is_file ? beside : NULL, (dl_journal_mode)set->journal, err);
 }
 
+/* Where no point fits into its GPUs, which results say too. */
+static dl_status check_fits(const dl_sweep *sweep, dl_error *err)
+{
+    for (size_t i = 0; i < sweep->row_count; i++)
+        if (sweep->rows[i].error == NULL || dl_memory_fits(&sweep->rows[i].memory)) return DL_OK;
+    return sweep->row_count == 1
+               ? dl_error_set(err, DL_ERR_UNFIT, "the point %s", sweep->rows[0].error)
+               : dl_error_set(err, DL_ERR_UNFIT,
+                              "none of %zu points fits into its GPUs; the first %s",
+                              sweep->row_count, sweep->rows[0].error);
+}
+
 /* All ranks simulate; rank 0 writes. The journal stays where the same command may do better next
  * time. */
 static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
@@ -405,6 +418,7 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     dl_progress_end(&progress);
     if (status == DL_OK && set->cluster->rank == 0) status = write_all(in, &sweep, set, err);
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_sweep_end_journal(&sweep);
+    if (status == DL_OK && set->cluster->rank == 0) status = check_fits(&sweep, err);
     dl_sweep_free(&sweep);
     free(journal);
     return status;
@@ -666,6 +680,8 @@ static const dl_manual manual = {
              "In the folder of the installation: example scenarios, cost files, machine files, and "
              "what was measured."},
             {NULL, NULL}},
+    .exit_codes =
+        (const dl_manual_item[]){{"3", "No point fits into the memory of its GPUs."}, {NULL, NULL}},
     .see_also = "dlcal(1), dlprof(1), dlscale-costs(5), dlscale-machine(5), dlscale-scenario(5), "
                 "gnuplot(1)",
 };

@@ -112,13 +112,13 @@ static int64_t micro_batch(const dl_point *point, int64_t samples)
 }
 
 /* What the worker needs of its GPU. The vectors are the costs', activations those of its model. */
-static double model_bytes(const dl_costs *costs, const dl_gpu_options *options,
-                          const dl_run_share *own, const dl_point *point)
+static dl_gpu_content model_content(const dl_costs *costs, const dl_gpu_options *options,
+                                    const dl_run_share *own, const dl_point *point)
 {
     dl_costs with = *costs;
     with.gpu_memory = dl_costs_of_model(costs, own->model)->gpu_memory;
-    return dl_gpu_own_bytes(&with, (double)micro_batch(point, own->samples), options,
-                            point->workers);
+    return dl_gpu_own_content(&with, (double)micro_batch(point, own->samples), options,
+                              point->workers);
 }
 
 static bool are_processes(const dl_scenario *scenario)
@@ -320,27 +320,27 @@ dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, cons
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
-    if (scenario->gpu == NULL) return (dl_gpu_memory){(double)NAN, (double)NAN};
+    if (scenario->gpu == NULL)
+        return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     if (dl_point_is_split(point)) return dl_run_split_memory(scenario, costs, point);
     const bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
     const bool served = exchanges && !dl_scenario_is_collective(scenario, point);
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
-    double *own_bytes = dl_calloc((size_t)point->workers, sizeof *own_bytes, "needs of GPUs");
+    dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
     dl_run_share *shares = shares_of(scenario, costs, point);
     for (int w = 0; w < point->workers; w++) {
         const bool as_before = w > 0 && are_alike(&shares[w - 1], 2);
-        own_bytes[w] =
-            as_before ? own_bytes[w - 1] : model_bytes(costs, &options, &shares[w], point);
+        own[w] = as_before ? own[w - 1] : model_content(costs, &options, &shares[w], point);
     }
     const dl_gpu_point gpu_point = {
         .stride = 1,
         .workers = point->workers,
-        .own_bytes = own_bytes,
+        .own = own,
         .served_bytes = served ? (double)costs->parameter_bytes : 0,
     };
     const dl_gpu_memory memory = dl_gpu_options_memory(&options, &gpu_point);
     free(shares);
-    free(own_bytes);
+    free(own);
     return memory;
 }
 

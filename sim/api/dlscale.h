@@ -31,7 +31,8 @@ typedef enum dlscale_status {
     DLSCALE_ERR_FORMAT,      /* a file of another kind */
     DLSCALE_ERR_DATA,        /* costs that the scenario needs are missing, a point does not fit */
     DLSCALE_ERR_UNSUPPORTED, /* not in this build */
-    DLSCALE_ERR_SYSTEM       /* the system refused a thread */
+    DLSCALE_ERR_SYSTEM,      /* the system refused a thread */
+    DLSCALE_ERR_UNFIT        /* no point fits into the memory of its GPUs */
 } dlscale_status;
 
 /* Why a call failed. */

@@ -44,26 +44,25 @@ dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *c
     dl_stage stages[DL_STAGES_MAX];
     const dl_split split = dl_point_split(point);
     if (find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK) {
-        return (dl_gpu_memory){(double)NAN, (double)NAN};
+        return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     }
     const double bytes =
         dl_pipeline_stage_bytes(costs, &split, scenario->pipeline->schedule, stages, stage);
-    double *own_bytes = dl_calloc((size_t)point->workers, sizeof *own_bytes, "needs of GPUs");
+    dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
     for (int w = 0; w < point->workers; w++)
-        own_bytes[w] = bytes;
-    const dl_gpu_memory memory =
-        dl_gpu_options_memory(scenario->gpu, &(dl_gpu_point){.first = stage,
-                                                             .stride = point->stages,
-                                                             .workers = point->workers,
-                                                             .own_bytes = own_bytes});
-    free(own_bytes);
+        own[w].others = bytes;
+    const dl_gpu_memory memory = dl_gpu_options_memory(
+        scenario->gpu,
+        &(dl_gpu_point){
+            .first = stage, .stride = point->stages, .workers = point->workers, .own = own});
+    free(own);
     return memory;
 }
 
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point)
 {
-    dl_gpu_memory most = {(double)NAN, (double)NAN};
+    dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     for (int s = 0; s < point->stages; s++) {
         dl_gpu_memory memory = dl_run_stage_memory(scenario, costs, point, s);
         if (memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes) continue;

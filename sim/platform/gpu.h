@@ -212,18 +212,30 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
 /* Where a shard of the server is. */
 dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard);
 
+/* Bytes of a GPU's memory by what they hold. */
+typedef struct dl_gpu_content {
+    double parameters, gradients, optimizer, activations, workspace;
+    double others; /* a server's vectors, workers that share the GPU, a stage of a split model */
+} dl_gpu_content;
+
+static inline double dl_gpu_content_bytes(const dl_gpu_content *content)
+{
+    return content->parameters + content->gradients + content->optimizer + content->activations +
+           content->workspace + content->others;
+}
+
 /* What a worker needs of its GPU: parameters, gradients, optimizer state, activations of `batch`
  * samples, workspace; of what is sharded a part of `workers`, and whole what of it is at hand: the
  * gradients of one bucket, and the parameters of two, or all. Where parameters are gathered as bf16,
  * whole ones are, beside each worker's part in fp32. NaN if the costs do not say. */
-double dl_gpu_own_bytes(const dl_costs *costs, double batch, const dl_gpu_options *options,
-                        int workers);
+dl_gpu_content dl_gpu_own_content(const dl_costs *costs, double batch,
+                                  const dl_gpu_options *options, int workers);
 
 /* A point, as far as memory goes. */
 typedef struct dl_gpu_point {
     int workers;
-    int first, stride;       /* worker w is on GPU first + w x stride of those of the options */
-    const double *own_bytes; /* [workers] that each of them needs; NaN: not known */
+    int first, stride;         /* worker w is on GPU first + w x stride of those of the options */
+    const dl_gpu_content *own; /* [workers] that each of them needs; NaN: not known */
     double
         served_bytes; /* of a vector, of which a server keeps one of each worker and the result; 0:
                             there is no server */
@@ -232,6 +244,7 @@ typedef struct dl_gpu_point {
 /* Of the fullest GPU. NaN if its needs are not known. */
 typedef struct dl_gpu_memory {
     double needs_bytes, has_bytes;
+    dl_gpu_content content; /* of the needs */
 } dl_gpu_memory;
 
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point);

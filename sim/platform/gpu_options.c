@@ -280,10 +280,11 @@ static double largest_bucket(const dl_costs *costs, const dl_gpu_options *option
     return all * largest / costs->gradients[costs->gradient_count - 1].bytes;
 }
 
-double dl_gpu_own_bytes(const dl_costs *costs, double batch, const dl_gpu_options *options,
-                        int workers)
+dl_gpu_content dl_gpu_own_content(const dl_costs *costs, double batch,
+                                  const dl_gpu_options *options, int workers)
 {
-    if (costs->parameter_bytes < 0 || costs->state_bytes < 0) return (double)NAN;
+    if (costs->parameter_bytes < 0 || costs->state_bytes < 0)
+        return (dl_gpu_content){.others = (double)NAN};
     const dl_sharded sharded = workers > 1 ? options->sharded : DL_SHARDED_NONE;
     const double all = (double)costs->parameter_bytes, bucket = largest_bucket(costs, options);
     const double sent = dl_dtype_frac(options->param_dtype);
@@ -300,9 +301,13 @@ double dl_gpu_own_bytes(const dl_costs *costs, double batch, const dl_gpu_option
     if (sharded >= DL_SHARDED_PARAMETERS)
         parameters =
             options->keeps_parameters ? part + sent * all : fmin(whole, part + sent * 2 * bucket);
-    return parameters + gradients + state +
-           dl_value_or_nan(&costs->gpu_memory.activation_bytes_per_sample) * batch +
-           dl_value_or_nan(&costs->gpu_memory.workspace_bytes);
+    return (dl_gpu_content){
+        .parameters = parameters,
+        .gradients = gradients,
+        .optimizer = state,
+        .activations = dl_value_or_nan(&costs->gpu_memory.activation_bytes_per_sample) * batch,
+        .workspace = dl_value_or_nan(&costs->gpu_memory.workspace_bytes),
+    };
 }
 
 /* Vectors that a server's shards on the GPU hold: those pushed by all workers, and the result. */
@@ -319,15 +324,16 @@ static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *po
     return bytes;
 }
 
-/* What worker w and those that share its GPU need there. */
-static double workers_bytes(const dl_gpu_options *options, const dl_gpu_point *point, int w)
+/* What the other workers that share the GPU of worker w need there. */
+static double sharers_bytes(const dl_gpu_options *options, const dl_gpu_point *point, int w)
 {
     double bytes = 0;
-    if (point->workers * point->stride <= dl_gpu_options_count(options)) return point->own_bytes[w];
+    if (point->workers * point->stride <= dl_gpu_options_count(options)) return 0;
     const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
     for (int other = 0; other < point->workers; other++) {
         const dl_place own = dl_gpu_options_place(options, point->first + other * point->stride);
-        if (own.node == gpu.node && own.index == gpu.index) bytes += point->own_bytes[other];
+        if (other != w && own.node == gpu.node && own.index == gpu.index)
+            bytes += dl_gpu_content_bytes(&point->own[other]);
     }
     return bytes;
 }
@@ -335,13 +341,15 @@ static double workers_bytes(const dl_gpu_options *options, const dl_gpu_point *p
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point)
 {
     const dl_machine *m = &options->machine;
-    dl_gpu_memory most = {(double)NAN, (double)NAN};
+    dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     for (int w = 0; w < point->workers; w++) {
         const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
         const double has = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes.value;
-        const double needs = workers_bytes(options, point, w) + server_bytes(options, point, gpu);
+        dl_gpu_content content = point->own[w];
+        content.others += sharers_bytes(options, point, w) + server_bytes(options, point, gpu);
+        const double needs = dl_gpu_content_bytes(&content);
         if (!(needs / has <= most.needs_bytes / most.has_bytes)) {
-            most = (dl_gpu_memory){needs, has};
+            most = (dl_gpu_memory){needs, has, content};
         }
     }
     return most;

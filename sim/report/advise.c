@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
+#include "sim/fits.h"
 #include "sim/report/advise_internal.h"
 #include "sim/scenario/without.h"
 
@@ -720,25 +721,6 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* The largest batch, in steps of `unit`, with which the variant's only point fits into its GPUs; 0:
- * none. */
-static int64_t largest_fitting(const dl_variant *variant, int64_t unit)
-{
-    dl_point point = variant->scenario.points[0];
-    int64_t fits = 0, too_many = point.batch / unit;
-    while (too_many - fits > 1) {
-        const int64_t middle = fits + (too_many - fits) / 2;
-        point.batch = middle * unit;
-        const dl_gpu_memory memory = dl_run_memory(&variant->scenario, &variant->costs, &point);
-        if (memory.needs_bytes > memory.has_bytes) {
-            too_many = middle;
-        } else {
-            fits = middle;
-        }
-    }
-    return fits * unit;
-}
-
 /* The error where nothing fits: how far the nearest point is from it, and with which batch it would
  * be there. */
 static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl_error *err)
@@ -749,7 +731,9 @@ static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl
     char *fits = dl_strdup("");
     if (least < point->batch && read_point(s, nearest, &study.variants[0])) {
         study.variant_count = 1;
-        const int64_t most = largest_fitting(&study.variants[0], least);
+        const dl_variant *variant = &study.variants[0];
+        const int64_t most = dl_largest_fitting(&variant->scenario, &variant->costs,
+                                                &variant->scenario.points[0], least);
         free(fits);
         fits = most > 0
                    ? dl_format("; there, a batch of %lld (%lld per GPU) is the largest that fits",
@@ -759,7 +743,7 @@ static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl
     dl_study_free(&study);
     const bool alone = point->workers == 1;
     const dl_status status =
-        dl_error_set(err, DL_ERR_DATA,
+        dl_error_set(err, DL_ERR_UNFIT,
                      "--advise: no point fits; the nearest (%d GPU%s, batch %lld%s%s%s%s) %s%s",
                      point->workers, alone ? "" : "s", (long long)point->batch, alone ? "" : ", ",
                      alone ? "" : point->mode->name, nearest->settings[0] != '\0' ? ", " : "",

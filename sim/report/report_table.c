@@ -6,6 +6,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "common/wrap.h"
+#include "sim/fits.h"
 #include "sim/report/accuracy.h"
 #include "sim/report/columns.h"
 #include "sim/report/notes.h"
@@ -261,7 +262,10 @@ static void print_view(FILE *out, const dl_results *all, bool (*has)(const dl_re
 
 static char *remark_of(const void *row)
 {
-    return dl_report_above(((const dl_result *)row)->row);
+    const dl_result *r = row;
+    if (r->row->error == NULL) return dl_report_above(r->row);
+    if (dl_memory_fits(&r->row->memory)) return NULL;
+    return dl_fits_text(&r->variant->scenario, &r->variant->costs, &r->row->point, &r->row->memory);
 }
 
 static const char *mark_of(const void *row)
@@ -569,6 +573,29 @@ static void put_deciding(FILE *out, const dl_deciding_default *all, size_t count
             fprintf(out, "%s\n", dl_deciding_text(text, sizeof text, &all[i]));
 }
 
+#define ALONE_FRAC 0.97
+
+/* Where one worker with an exchange is slower than one without: what takes the time, which no column
+ * shows. */
+static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        const dl_variant *variant = &study->variants[row->variant];
+        const double bucket_ns =
+            dl_costs_step_ns(&variant->costs, (double)row->point.batch, "bucket");
+        if (row->error != NULL || row->point.workers > 1 || !(row->speedup < ALONE_FRAC) ||
+            row->point.mode != &dl_mode_allreduce || !(bucket_ns > 0)) {
+            continue;
+        }
+        fprintf(out,
+                "1 worker with allreduce is %.3g times one without: DistributedDataParallel copies "
+                "gradients into buckets and back, %s a step, with one process too\n",
+                row->speedup, DL_NS_TEXT(bucket_ns));
+        return;
+    }
+}
+
 /* Those that change most come first. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
@@ -580,6 +607,7 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
     if (is_short != NULL) fprintf(out, "%s\n", is_short);
     for (size_t i = 0; i < traced_count; i++)
         fprintf(out, "%s\n", traced[i]);
+    put_alone(out, study, sweep);
     for (size_t i = 0; i < leading; i++)
         fprintf(out, "%s\n", notes[i]);
     put_deciding(out, deciding, deciding_count, true);

@@ -224,14 +224,14 @@ static void the_largest_batch_that_fits_is_said(void **state)
     const dl_advice_config config = unlimited();
     dl_advice advice = {0};
     dl_error err = {0};
-    assert_int_equal(try_advice(&advice, &m, &config, &err), DL_ERR_DATA);
+    assert_int_equal(try_advice(&advice, &m, &config, &err), DL_ERR_UNFIT);
     assert_contains(err.text, "no point fits; the nearest (2 GPUs, batch 1600, ");
     assert_contains(err.text, "accumulate 8");
     assert_contains(err.text, "does not fit: a GPU needs 10.0 GB of 1.00 GB");
     assert_contains(err.text, "there, a batch of 144 (72 per GPU) is the largest that fits");
     const made larger = {"0", 0, 1, 1,
                          "workers = 1\n[workload]\nbatch = 16\nparameter_bytes = 2GB"};
-    assert_int_equal(try_advice(&advice, &larger, &config, &err), DL_ERR_DATA);
+    assert_int_equal(try_advice(&advice, &larger, &config, &err), DL_ERR_UNFIT);
     assert_contains(err.text, "does not fit either");
 }
 

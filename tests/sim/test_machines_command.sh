@@ -95,7 +95,9 @@ expect 1 "price_usd_per_hour is given too" "${run[@]}" --machine parts.ini
 
 # What does not fit into memory has no times, of absences either.
 large=(--workload gpt2_xl --batch-per-worker 1 --machine 8xrtx3090 --workers 8)
-expect 0 "does not fit: a GPU needs" "${large[@]}" -o large.csv
+expect 3 "does not fit: a GPU needs" "${large[@]}" -o large.csv
+expect 3 "optimizer 12.5 GB" "${large[@]}" -o large.csv
+expect 3 "what fits: exchange.sharded=optimizer" "${large[@]}" -o large.csv
 "$tested" "${large[@]}" -o large.csv 2>&1 | grep -q 'away' && fail "absences of what was not simulated"
 expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set exchange.bucket_bytes=125MB -o large.csv
 

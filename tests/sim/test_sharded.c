@@ -206,6 +206,13 @@ static void one_worker_is_not_sharded(void **state)
     }
 }
 
+static double own_bytes(const dl_costs *costs, double batch, const dl_gpu_options *options,
+                        int workers)
+{
+    const dl_gpu_content content = dl_gpu_own_content(costs, batch, options, workers);
+    return dl_gpu_content_bytes(&content);
+}
+
 /* 80 kB of parameters, as many of gradients, 160 kB of state, 2 kB a sample and 1 kB; buckets of 10 kB;
  * four workers. */
 static void memory_is_divided(void **state)
@@ -221,17 +228,17 @@ static void memory_is_divided(void **state)
                                     30e3 + 25e3 + 40e3};
     for (int s = DL_SHARDED_NONE; s <= DL_SHARDED_PARAMETERS; s++) {
         dl_gpu_options options = {.sharded = (dl_sharded)s, .bucket_bytes = 10000};
-        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4), expected[s] + 17e3, 1e-12);
-        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 1), expected[0] + 17e3, 1e-12);
+        assert_near(own_bytes(&costs, 8, &options, 4), expected[s] + 17e3, 1e-12);
+        assert_near(own_bytes(&costs, 8, &options, 1), expected[0] + 17e3, 1e-12);
         options.param_dtype = options.reduce_dtype = DL_DTYPE_BF16;
-        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4), halved[s] + 17e3, 1e-12);
+        assert_near(own_bytes(&costs, 8, &options, 4), halved[s] + 17e3, 1e-12);
         options.param_dtype = options.reduce_dtype = DL_DTYPE_FP32;
         options.keeps_parameters = true; /* and each its part */
-        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4),
+        assert_near(own_bytes(&costs, 8, &options, 4),
                     expected[s] + (s == DL_SHARDED_PARAMETERS ? 60e3 : 0) + 17e3, 1e-12);
         options.keeps_parameters = false;
         options.bucket_bytes = 0; /* all at once: gradients and parameters are there whole */
-        assert_near(dl_gpu_own_bytes(&costs, 8, &options, 4),
+        assert_near(own_bytes(&costs, 8, &options, 4),
                     160e3 + (s == DL_SHARDED_NONE ? 160e3 : 40e3) + 17e3, 1e-12);
     }
     dl_costs_free(&costs);

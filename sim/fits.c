@@ -1,0 +1,98 @@
+#include "sim/fits.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+bool dl_memory_fits(const dl_gpu_memory *memory)
+{
+    return !(memory->needs_bytes > memory->has_bytes);
+}
+
+int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
+                           const dl_point *point, int64_t unit)
+{
+    dl_point tried = *point;
+    int64_t fits = 0, too_many = point->batch / unit + 1;
+    while (too_many - fits > 1) {
+        const int64_t middle = fits + (too_many - fits) / 2;
+        tried.batch = middle * unit;
+        const dl_gpu_memory memory = dl_run_memory(scenario, costs, &tried);
+        if (dl_memory_fits(&memory)) {
+            fits = middle;
+        } else {
+            too_many = middle;
+        }
+    }
+    return fits * unit;
+}
+
+static void put_content(char **text, const dl_gpu_content *content)
+{
+    const struct {
+        const char *name;
+        double bytes;
+    } parts[] = {{"parameters", content->parameters}, {"gradients", content->gradients},
+                 {"optimizer", content->optimizer},   {"activations", content->activations},
+                 {"workspace", content->workspace},   {"others", content->others}};
+    for (size_t i = 0; i < DL_LENGTH(parts); i++) {
+        if (!(parts[i].bytes > 0)) continue;
+        char *part = dl_format("%s %s", parts[i].name, DL_BYTES_TEXT(parts[i].bytes));
+        dl_join(text, ", ", part);
+        free(part);
+    }
+}
+
+/* A smaller batch of the same workers. */
+static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
+                      const dl_point *point)
+{
+    const int64_t unit = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE];
+    if (unit >= point->batch) return;
+    const int64_t batch = dl_largest_fitting(scenario, costs, point, unit);
+    if (batch == 0) return;
+    char *text = dl_format("--batch-per-worker %lld", (long long)(batch / point->workers));
+    dl_join(fits, ", ", text);
+    free(text);
+}
+
+/* The optimizer's state, gradients, or parameters too, divided among the workers, where none is yet.
+ */
+static void try_sharding(char **fits, const dl_scenario *scenario, const dl_costs *costs,
+                         const dl_point *point)
+{
+    if (point->mode != &dl_mode_allreduce || point->workers < 2) return;
+    dl_gpu_options gpu = *scenario->gpu;
+    dl_scenario sharded = *scenario;
+    sharded.gpu = &gpu;
+    for (int s = (int)gpu.sharded + 1; s <= DL_SHARDED_PARAMETERS; s++) {
+        gpu.sharded = (dl_sharded)s;
+        const dl_gpu_memory memory = dl_run_memory(&sharded, costs, point);
+        if (!dl_memory_fits(&memory)) continue;
+        char *text = dl_format("exchange.sharded=%s (%s)", dl_sharded_names[s],
+                               DL_BYTES_TEXT(memory.needs_bytes));
+        dl_join(fits, ", ", text);
+        free(text);
+        return;
+    }
+}
+
+char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                   const dl_gpu_memory *memory)
+{
+    char *content = NULL, *fits = NULL;
+    put_content(&content, &memory->content);
+    if (!dl_point_is_split(point)) {
+        try_batch(&fits, scenario, costs, point);
+        try_sharding(&fits, scenario, costs, point);
+    }
+    char *text = dl_format("%s; %s%s", content != NULL ? content : "",
+                           fits != NULL ? "what fits: "
+                                        : "no smaller batch and no sharding fits: split the model "
+                                          "([pipeline]), or take larger GPUs",
+                           fits != NULL ? fits : "");
+    free(content);
+    free(fits);
+    return text;
+}

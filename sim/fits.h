@@ -1,0 +1,18 @@
+/* What fills the memory of a point's fullest GPU, and what would make the point fit. */
+#ifndef DL_SIM_FITS_H
+#define DL_SIM_FITS_H
+
+#include "sim/run.h"
+
+bool dl_memory_fits(const dl_gpu_memory *memory); /* also where the needs are not known */
+
+/* The largest batch up to the point's, a multiple of `unit`, with which it fits; 0: none. */
+int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
+                           const dl_point *point, int64_t unit);
+
+/* "parameters 32.1 GB, gradients 32.1 GB, ...; --batch-per-worker 2 fits; exchange.sharded=gradients
+ * fits (61 GB)": of a point that does not fit, of its own. */
+char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                   const dl_gpu_memory *memory);
+
+#endif
