@@ -127,10 +127,12 @@ int dl_calibrate_links(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "LOG...",
-        .summary = "Fit latency and bandwidth of copies and collectives by regimes of size, from "
-                   "output of nccl-tests, bandwidthTest, nvbandwidth, gpu_copy_bw, and traces of "
-                   "dlprof bench. Print standard errors, outliers, what the sizes do not "
-                   "determine, and how well every second size is predicted from the others.",
+        .summary =
+            "Fit latency and bandwidth of copies and collectives by regimes of size, from "
+            "output of nccl-tests, the CUDA samples, nvbandwidth, gpu_copy_bw, perftest, OSU "
+            "micro-benchmarks, and traces of "
+            "dlprof bench. Print standard errors, outliers, what the sizes do not "
+            "determine, and how well every second size is predicted from the others.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

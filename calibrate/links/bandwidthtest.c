@@ -33,6 +33,7 @@ static void add_copy(dl_link_data *data, const copy_state *s, const dl_link_log 
         .name = name,
         .device = s->device[0] != '\0' ? (char *)s->device : NULL,
         .ranks = 1,
+        .copy = true,
     };
     dl_link_data_add(data, &key, *point);
 }

@@ -42,6 +42,7 @@ typedef struct dl_link_series {
                           * "sendrecv", "hypercube"), "h2d", "d2h", "h2d pageable", ... */
     char *device;          /* model name; NULL = not said */
     bool collective;       /* of `ranks` ranks on `nodes` nodes; else a copy */
+    bool copy;             /* bytes over time are the rate of a link */
     int ranks, nodes;      /* 0 = not said; a copy: how many at once */
     int thread_gpus;       /* that one thread of the benchmark calls for; 0 = not said */
     dl_link_place place;   /* of a collective */
@@ -55,7 +56,7 @@ typedef struct dl_link_series {
     bool one_start;          /* all points are of one start, whose number is given */
 } dl_link_series;
 
-/* A rate or a latency that was measured at one size only (nvbandwidth, gpu_copy_bw). */
+/* A rate or a latency that was measured at one size only (nvbandwidth, bandwidthTest by default). */
 typedef struct dl_link_rate {
     char *path, *name; /* "host_to_device_memcpy_ce", "cpu_to_gpuN_by_dma_under_numaN" */
     char *pair;        /* "0 1": row and column of a matrix; "cpu_to_gpu0_..." */
@@ -70,9 +71,11 @@ typedef struct dl_link_data {
     size_t series_count;
     dl_link_rate *rates; /* [rate_count] */
     size_t rate_count;
+    int peers, peerless; /* pairs of GPUs that can access each other's memory, and that cannot */
 } dl_link_data;
 
-/* Sorts the points of all series by size. Several of one size become one: their median, with
+/* Of more than DL_LINK_SIZES_MAX sizes, equally many neighbours each become one, their means, which
+ * lie on the same line. Makes copies of one size rates, of the pair "0 0". Sorts the points of all series by size. Several of one size become one: their median, with
  * standard error from their spread where there are three or more.
  *
  * Where points are of several starts of the benchmark's processes, a time is taken as
@@ -88,12 +91,13 @@ void dl_link_data_free(dl_link_data *data);
 
 /* Reads what says something about links:
  *
- *   nccl-tests     all programs, old and new heads, several tables in a file; also where the '#' of
- *                  its lines or all lines but the rows are gone, and behind what mpirun
- *                  --tag-output or srun --label put in front
- *   bandwidthTest  of the CUDA samples, both forms of output
+ *   nccl-tests     all programs, old and new heads, several tables in a file, the command above
+ *                  them, rccl-tests too; also where the '#' of its lines, some columns, or all
+ *                  lines but the rows are gone
+ *   bandwidthTest, p2pBandwidthLatencyTest     of the CUDA samples
  *   nvbandwidth    matrices and lines, text output
  *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines
+ *   perftest       ib_write_bw, ib_read_lat, ..., the OSU micro-benchmarks, iperf3
  *   dlprof bench   .dlt
  *   a table        CSV, `collective,ranks,bytes,time_us`, maybe `nodes` (table.c has other names
  *                  that the columns may have): a row per call of a collective of the simulator's,

@@ -31,9 +31,25 @@ typedef struct dl_link_log {
     size_t word_count;
 } dl_link_log;
 
-/* Goes to the next line, without what mpirun --tag-output or srun --label put in front; false at
- * the end. A NUL counts as a blank. */
+/* Goes to the next line, without what others put around a program's own: colours, marks of quotes,
+ * time stamps, labels of mpirun, srun, torchrun, kubectl, docker compose and Ray (log.c), bars of a
+ * Markdown table; false at the end. A NUL counts as a blank. */
 bool dl_link_log_next(dl_link_log *log);
+
+/* Puts the following lines' words behind those of the present one as long as there are not more
+ * than `words` of them together, where a terminal or a mail has wrapped it; nothing where that does
+ * not give as many. */
+void dl_link_log_unwrap(dl_link_log *log, size_t words);
+
+/* The first word that is a program whose name begins with `prefix`; word_count: there is none. */
+size_t dl_link_log_program(const dl_link_log *log, const char *prefix);
+
+/* How many processes the command before the word `program` starts: mpirun -np 8, srun -n 8; 1 = it
+ * does not say. */
+int dl_link_log_processes(const dl_link_log *log, size_t program);
+
+/* The word as a count from 1 to 65535; 1 where it is none. NULL: none. */
+int dl_link_log_count(const char *word);
 
 /* Error about the present line. */
 #define dl_link_log_error(log, code, err, ...) \
@@ -67,13 +83,17 @@ typedef struct dl_link_reader {
 } dl_link_reader;
 
 extern const dl_link_reader dl_link_nccl_tests, dl_link_bandwidth_test, dl_link_nvbandwidth,
-    dl_link_gpu_copy_bw;
+    dl_link_p2p_test, dl_link_gpu_copy_bw, dl_link_perftest, dl_link_osu, dl_link_iperf3;
 
 /* Adds the samples of a trace of dlprof bench. DL_ERR_DATA if it has none. */
 dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* A series as "allreduce 8 ranks in place" into text[bytes]; returns text. */
 const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *series);
+
+/* busbw over algbw of nccl-tests, by which rates of different numbers of ranks compare with that of a
+ * link; NaN: unknown, or of no collective. */
+double dl_link_busbw_factor(const dl_link_series *series);
 
 /* Whether rates are of one test of one file. */
 bool dl_link_same_test(const dl_link_rate *a, const dl_link_rate *b);

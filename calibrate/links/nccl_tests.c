@@ -53,6 +53,19 @@ static const struct {
     {"hypercube", "hypercube", false, false, NAN, NAN},
 };
 
+static double busbw_factor(size_t collective, int ranks)
+{
+    const double others = collectives[collective].others;
+    return others != 0 ? others * (ranks - 1) / ranks : collectives[collective].constant;
+}
+
+double dl_link_busbw_factor(const dl_link_series *series)
+{
+    for (size_t i = 0; i < DL_LENGTH(collectives) && series->collective && series->ranks > 1; i++)
+        if (strcmp(collectives[i].name, series->name) == 0) return busbw_factor(i, series->ranks);
+    return (double)NAN;
+}
+
 enum { TIME, ALGBW, BUSBW, VALUES };
 
 static const char *const value_names[VALUES] = {"time", "algbw", "busbw"};
@@ -147,32 +160,24 @@ static int program_of(const char *word)
     return find_program(word, program, names);
 }
 
-static long count_of(const char *word)
-{
-    const long count = word != NULL ? strtol(word, NULL, 10) : 1;
-    return count > 0 && count < 1 << 16 ? count : 1;
-}
-
 /* A command line with a program of nccl-tests, which is told from other mention of it by a path or
  * options. What stands at a prompt is what ran next; lines of a script run in their order. */
 static void take_command(nccl_state *s, const dl_link_log *log)
 {
     size_t at = 0;
-    long processes = 1, ranks = 1;
+    int ranks = 1;
     bool prompt = false, option = false;
     while (at < log->word_count && program_of(log->words[at]) < 0) {
-        const char *word = log->words[at++], *next = at < log->word_count ? log->words[at] : NULL;
+        const char *word = log->words[at++];
         prompt |= strchr("$#%>+", word[strlen(word) - 1]) != NULL;
-        if (strcmp(word, "-np") == 0 || strcmp(word, "-n") == 0) processes = count_of(next);
-        if (strncmp(word, "--ntasks=", 9) == 0) processes = count_of(word + 9);
     }
     if (at == log->word_count) return;
     for (size_t i = at + 1; i < log->word_count; i++) {
-        const char *word = log->words[i];
+        const char *word = log->words[i],
+                   *next = i + 1 < log->word_count ? log->words[i + 1] : NULL;
         option |= word[0] == '-';
-        if (i + 1 == log->word_count) break;
-        if (strcmp(word, "-g") == 0 || strcmp(word, "-t") == 0)
-            ranks *= count_of(log->words[i + 1]);
+        if ((strcmp(word, "-g") == 0 || strcmp(word, "-t") == 0) && ranks < 1 << 8)
+            ranks *= dl_link_log_count(next);
     }
     if (!option && strchr(log->words[at], '/') == NULL) return;
     if (prompt || s->has_rows || s->named_count == NAMED_MAX) s->named_count = 0;
@@ -181,8 +186,8 @@ static void take_command(nccl_state *s, const dl_link_log *log)
     s->has_rows = false;
     s->columns = 0;
     forget_devices(s);
-    s->processes = (int)processes;
-    s->ranks = (int)fmin((double)(processes * ranks), 1 << 16);
+    s->processes = dl_link_log_processes(log, at);
+    s->ranks = (int)fmin((double)s->processes * ranks, 1 << 16);
 }
 
 /* Takes the '#' of a comment off its first word, or that word out. */
@@ -429,7 +434,7 @@ static dl_status parse_time(const nccl_state *s, const dl_link_log *row, int pla
                                      "busbw alone gives no time without the number of ranks: keep "
                                      "the column time or algbw, or the command's -g and -np above");
         }
-        factor = others * (s->ranks - 1) / s->ranks;
+        factor = busbw_factor((size_t)s->collective, s->ranks);
     }
     const dl_status status = dl_link_log_number(row, word, -1, 1e9, &number, err);
     if (status != DL_OK || number <= 0) return status; /* too small for the digits */
@@ -462,8 +467,9 @@ static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_lin
     return DL_OK;
 }
 
-static dl_status take_row(dl_link_data *data, nccl_state *s, const dl_link_log *row, dl_error *err)
+static dl_status take_row(dl_link_data *data, nccl_state *s, dl_link_log *row, dl_error *err)
 {
+    dl_link_log_unwrap(row, s->columns);
     if (row->word_count != s->columns) {
         return dl_link_log_error(row, DL_ERR_PARSE, err, "%zu columns where the head has %zu",
                                  row->word_count, s->columns);

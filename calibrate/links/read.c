@@ -7,8 +7,9 @@
 #include "common/alloc.h"
 #include "common/file.h"
 
-static const dl_link_reader *const readers[] = {&dl_link_nccl_tests, &dl_link_bandwidth_test,
-                                                &dl_link_nvbandwidth, &dl_link_gpu_copy_bw};
+static const dl_link_reader *const readers[] = {
+    &dl_link_nccl_tests,  &dl_link_bandwidth_test, &dl_link_nvbandwidth, &dl_link_p2p_test,
+    &dl_link_gpu_copy_bw, &dl_link_perftest,       &dl_link_osu,         &dl_link_iperf3};
 
 dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const char *text,
                                  size_t bytes, dl_error *err)

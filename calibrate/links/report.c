@@ -96,6 +96,31 @@ static dl_status fit_series(dl_link_results *links, const dl_link_series *series
     return status;
 }
 
+/* What p2pBandwidthLatencyTest says of the way between GPUs. */
+static void note_peers(dl_link_results *links)
+{
+    const dl_link_data *data = links->data;
+    double *rates = dl_calloc(data->rate_count, sizeof *rates, "rates");
+    size_t n = 0;
+    for (size_t i = 0; i < data->rate_count; i++)
+        if (strcmp(data->rates[i].name, "GPU and GPU, P2P=Disabled") == 0)
+            rates[n++] = data->rates[i].value;
+    if (data->peerless > 0) {
+        dl_notes_add(&links->notes,
+                     "%d of %d pairs of GPUs cannot access each other's memory: copies between "
+                     "them go through host memory, with P2P=Enabled too (peer = none of a machine "
+                     "file)",
+                     data->peerless, data->peerless + data->peers);
+    }
+    if (n > 0) {
+        dl_notes_add(&links->notes,
+                     "through host memory a GPU sends and receives %s/s together (median): [shm] "
+                     "bytes_per_s of a machine file, as far as NCCL copies as the driver does",
+                     DL_BYTES_TEXT(dl_fit_median(rates, n).value));
+    }
+    free(rates);
+}
+
 dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -111,8 +136,12 @@ dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data, 
                      dl_link_series_text(name, sizeof name, &data->series[i]));
     }
     if (status == DL_OK && links->count == 0 && data->rate_count == 0) {
-        status = dl_error_set(err, DL_ERR_DATA, "no series has two sizes");
+        status = dl_error_set(err, DL_ERR_DATA,
+                              "no collective has two sizes, so neither latency nor bandwidth "
+                              "follows: measure several "
+                              "(-b 8 -e 1G -f 2)");
     }
+    note_peers(links);
     if (status == DL_OK) dl_link_scalings_fit(links);
     if (status != DL_OK) dl_link_results_free(links);
     return status;

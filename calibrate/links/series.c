@@ -9,6 +9,7 @@
 #include "calibrate/links/links_internal.h"
 #include "common/alloc.h"
 #include "common/sort.h"
+#include "common/units.h"
 
 /* In GB/s, or in ns: anything above is no measurement. */
 #define RATE_MAX 1e9
@@ -59,7 +60,8 @@ dl_status dl_link_data_add_rate(dl_link_data *data, const dl_link_log *log,
                                 const dl_link_rate_text *rate, dl_error *err)
 {
     double value = 0;
-    const dl_status status = dl_link_log_number(log, rate->word, 0, RATE_MAX, &value, err);
+    const double most = rate->is_latency ? RATE_MAX : RATE_MAX * 1e9 / rate->unit;
+    const dl_status status = dl_link_log_number(log, rate->word, 0, most, &value, err);
     if (status != DL_OK || value <= 0) return status;
     DL_APPEND(data->rates, data->rate_count, "rates") =
         (dl_link_rate){.path = dl_strdup(log->path),
@@ -158,6 +160,29 @@ static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
     find_scatter(series, all, n);
 }
 
+/* Means of neighbours, where there are more sizes than a fit takes. */
+static void join_neighbours(dl_link_series *series)
+{
+    const size_t each = (series->count + DL_LINK_SIZES_MAX - 1) / DL_LINK_SIZES_MAX;
+    size_t kept = 0;
+    for (size_t i = 0; each > 1 && i < series->count; i += each) {
+        const size_t n = i + each < series->count ? each : series->count - i;
+        dl_link_point mean = series->points[i];
+        for (size_t k = 1; k < n; k++) {
+            const dl_link_point *point = &series->points[i + k];
+            mean.bytes += point->bytes;
+            mean.time_ns += point->time_ns;
+            mean.error_frac += point->error_frac;
+            mean.count += point->count;
+        }
+        mean.bytes /= (double)n;
+        mean.time_ns /= (double)n;
+        mean.error_frac /= (double)n * sqrt((double)n);
+        series->points[kept++] = mean;
+    }
+    if (kept > 0) series->count = kept;
+}
+
 static void finish_series(dl_link_series *series)
 {
     size_t kept = 0;
@@ -177,24 +202,51 @@ static void finish_series(dl_link_series *series)
     for (size_t i = 1; i < n; i++)
         series->one_start &= all[i].start == all[0].start;
     find_starts(series, all, n);
+    join_neighbours(series);
     free(all);
+}
+
+static void free_series(dl_link_series *series)
+{
+    free(series->path);
+    free(series->name);
+    free(series->device);
+    free(series->points);
+    free(series->starts);
+}
+
+/* The rate of a copy of one size. */
+static void add_rate_of(dl_link_data *data, const dl_link_series *series)
+{
+    const dl_link_point *point = &series->points[0];
+    DL_APPEND(data->rates, data->rate_count, "rates") =
+        (dl_link_rate){.path = dl_strdup(series->path),
+                       .name = dl_strdup(series->name),
+                       .pair = dl_strdup("0 0"),
+                       .value = point->bytes / point->time_ns * DL_NS_PER_S,
+                       .line = point->line};
 }
 
 void dl_link_data_finish(dl_link_data *data)
 {
-    for (size_t i = 0; i < data->series_count; i++)
-        finish_series(&data->series[i]);
+    size_t kept = 0;
+    for (size_t i = 0; i < data->series_count; i++) {
+        dl_link_series *series = &data->series[i];
+        finish_series(series);
+        if (series->copy && series->count == 1 && series->points[0].bytes > 0) {
+            add_rate_of(data, series);
+            free_series(series);
+        } else {
+            data->series[kept++] = *series;
+        }
+    }
+    data->series_count = kept;
 }
 
 void dl_link_data_free(dl_link_data *data)
 {
-    for (size_t i = 0; i < data->series_count; i++) {
-        free(data->series[i].path);
-        free(data->series[i].name);
-        free(data->series[i].device);
-        free(data->series[i].points);
-        free(data->series[i].starts);
-    }
+    for (size_t i = 0; i < data->series_count; i++)
+        free_series(&data->series[i]);
     for (size_t i = 0; i < data->rate_count; i++) {
         free(data->rates[i].path);
         free(data->rates[i].name);

@@ -288,9 +288,17 @@ static void both_forms_of_bandwidth_test_are_read(void **state)
         "bw.log", " Device 0: Tesla V100-PCIE-32GB\n"
                   "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 0.00050 s, Size = "
                   "6000000 bytes, NumDevsUsed = 1\n"
+                  "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 0.00100 s, Size = "
+                  "12000000 bytes, NumDevsUsed = 1\n"
                   " Device to Host Bandwidth, 1 Device(s)\n PAGEABLE Memory Transfers\n"
-                  "   Transfer Size (Bytes)\tBandwidth(MB/s)\n   32000000\t\t6400.0\n");
+                  "   Transfer Size (Bytes)\tBandwidth(MB/s)\n   32000000\t\t6400.0\n"
+                  "   64000000\t\t6400.0\n"
+                  " Host to Device Bandwidth, 1 Device(s)\n PAGEABLE Memory Transfers\n"
+                  "   Transfer Size (Bytes)\tBandwidth(GB/s)\n   32000000\t\t6.2\n");
     assert_int_equal(data.series_count, 2);
+    assert_int_equal(data.rate_count, 1); /* of one size */
+    assert_string_equal(data.rates[0].name, "h2d pageable");
+    assert_true(fabs(data.rates[0].value - 6.2e9) < 1);
     assert_string_equal(data.series[0].name, "h2d");
     assert_string_equal(data.series[0].device, "Tesla V100-PCIE-32GB");
     assert_true(fabs(data.series[0].points[0].time_ns - 500e3) < 1);
@@ -326,6 +334,142 @@ static void matrices_and_single_rates_are_read(void **state)
     dl_link_data_free(&data);
 }
 
+/* Two A6000 Ada of one box (published log of p2pBandwidthLatencyTest), shortened; the diagonal is no
+ * link, and times of the host are no latencies. */
+static void matrices_of_peers_are_read(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text(
+        "p2p.log", "Device=0 CAN Access Peer Device=1\nDevice=1 CANNOT Access Peer Device=0\n"
+                   "P2P Connectivity Matrix\n     D\\D     0     1\n     0       1     1\n"
+                   "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1 \n"
+                   "     0 801.28  22.23 \n     1  22.32 813.80 \n"
+                   "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n"
+                   "   D\\D     0      1\n     0 800.15  26.32\n     1  26.32 831.12\n"
+                   "Bidirectional P2P=Enabled Bandwidth Matrix (GB/s)\n"
+                   "   D\\D     0      1\n     0 802.94  52.11\n"
+                   "P2P=Disabled Latency Matrix (us)\n   GPU     0      1\n     0   1.39  10.90\n\n"
+                   "   CPU     0      1\n     0   1.62   4.74\n");
+    assert_int_equal(data.peers, 1);
+    assert_int_equal(data.peerless, 1);
+    assert_int_equal(data.rate_count, 12);
+    assert_string_equal(data.rates[0].name, "copy within a GPU's memory");
+    assert_string_equal(data.rates[1].name, "GPU to GPU, P2P=Disabled");
+    assert_string_equal(data.rates[1].pair, "0 1");
+    assert_true(data.rates[1].value == 22.23e9);
+    assert_string_equal(data.rates[5].name, "GPU to GPU, P2P=Enabled");
+    assert_string_equal(data.rates[9].name, "GPU and GPU, P2P=Enabled");
+    assert_true(data.rates[11].is_latency && data.rates[11].value == 10900);
+    dl_link_data_free(&data);
+}
+
+/* MB of perftest are 2^20 bytes: 65536 x 0.044127e6 a second are 2892e6 bytes, 2757.93 of them. */
+static void messages_are_read(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text(
+        "ib.log",
+        "   RDMA_Write BW Test\n"
+        " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
+        " 65536      1000             2757.96            2757.93\t\t   0.044127\n"
+        "   RDMA_Write Bidirectional BW Test\n"
+        " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]\n"
+        " 65536      5000             194.04              194.00\n"
+        " RDMA_Read Latency Test\n"
+        " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]\n"
+        " 2       1000          0.81           5.85               0.93\n"
+        "$ mpirun -np 4 ./osu_allgather\n# OSU MPI-CUDA Allgather Latency Test v5.9\n"
+        "# Size       Avg Latency(us)\n1024   20.50\n2048  21.00\n"
+        "# OSU MPI Bandwidth Test v5.3\n# Size      Bandwidth (MB/s)\n1  0\n4096  6009.90\n"
+        "[  5]   0.00-10.00  sec  31.9 GBytes  27.4 Gbits/sec    0             sender\n"
+        "[  5]   0.00-10.00  sec  31.9 GBytes  27.3 Gbits/sec                  receiver\n");
+    assert_int_equal(data.rate_count, 4);
+    assert_string_equal(data.rates[0].name, "iperf3, received");
+    assert_true(fabs(data.rates[0].value - 27.3e9 / 8) < 1);
+    assert_string_equal(data.rates[1].name, "rdma write");
+    assert_true(fabs(data.rates[1].value - 65536 * 0.044127e6) < 1e5);
+    assert_string_equal(data.rates[2].name, "rdma write both ways");
+    assert_true(fabs(data.rates[2].value - 194e9 / 8) < 1);
+    assert_true(fabs(data.rates[3].value - 6009.9e6) < 1);
+    assert_int_equal(data.series_count, 2);
+    assert_string_equal(data.series[0].name, "rdma read latency");
+    assert_true(data.series[0].points[0].time_ns == 930);
+    assert_string_equal(data.series[1].name, "allgather");
+    assert_int_equal(data.series[1].ranks, 4);
+    assert_true(data.series[1].points[1].bytes == 8192); /* of 4 ranks */
+    dl_link_data_free(&data);
+}
+
+/* What terminals, launchers and services put around each line; a mail breaks long ones. */
+static void lines_are_read_as_people_paste_them(void **state)
+{
+    static const struct {
+        const char *before, *after;
+    } cases[] = {
+        {"[1,0]<stdout>:", ""},
+        {"> > ", "\r"},
+        {"\033[32m", "\033[0m"},
+        {"2026-01-09T04:57:13.123456789Z stdout F ", ""},
+        {"2026-01-09 04:57:13,123 ", ""},
+        {"[2026-01-09 04:57:13] ", ""},
+        {"[pod/nccl-launcher/main] ", ""},
+        {"[default0]:", ""},
+        {"worker-0-1  | ", ""},
+        {"node-17: ", ""},
+        {"(Worker pid=41, ip=10.0.0.1) ", ""},
+        {"| ", " |"},
+        {"\xc2\xa0\t", ""},
+    };
+    static const char *const lines[] = {
+        "```",
+        "# Collective test starting: all_reduce_perf",
+        "# nThread 1 nGpus 4",
+        "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong",
+        " 1024 256 float sum -1 20.5 0.05 0.05 0 21.5 0.05 0.05 0",
+        " 2048 512 float sum -1 22.0 0.09 0.09",
+        " 0 23.0 0.09 0.09 0",
+        "# Out of bounds values : 0 OK",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2048] = "";
+        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+            const size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%s%s\n", cases[i].before, lines[k],
+                     cases[i].after);
+        }
+        dl_link_data data = read_text("x.log", text);
+        assert_int_equal(data.series_count, 2);
+        assert_string_equal(data.series[1].name, "allreduce");
+        assert_int_equal(data.series[1].ranks, 4);
+        assert_int_equal(data.series[1].count, 2);
+        assert_true(data.series[1].points[1].time_ns == 23000);
+        dl_link_data_free(&data);
+    }
+}
+
+/* 4096 sizes on a line, 10 us + 1 ns a byte, become 512 on the same line. */
+static void many_sizes_are_joined(void **state)
+{
+    (void)state;
+    size_t used = 0;
+    const size_t room = 4200 * 64;
+    char *text = malloc(room);
+    assert_non_null(text);
+    used += (size_t)snprintf(text, room, "collective,ranks,bytes,time_us\n");
+    for (int i = 1; i <= 4096; i++)
+        used += (size_t)snprintf(text + used, room - used, "allreduce,2,%d,%d\n", 1000 * i, 10 + i);
+    dl_link_data data = read_text("many.csv", text);
+    free(text);
+    assert_int_equal(data.series[0].count, 512);
+    for (size_t i = 0; i < 512; i++) {
+        const dl_link_point *p = &data.series[0].points[i];
+        assert_int_equal(p->count, 8);
+        assert_true(fabs(p->time_ns - 10000 - p->bytes) < 1e-3);
+    }
+    dl_link_data_free(&data);
+}
+
 /* A script that runs one program after another leaves one log. */
 static void one_log_may_hold_several_programs(void **state)
 {
@@ -337,10 +481,10 @@ static void one_log_may_hold_several_programs(void **state)
                              "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
                              "           0         1\n 0       N/A    276.07\n\n"
                              "cpu_to_gpu0_by_dma_under_numa0 26.2387\n");
-    assert_int_equal(data.series_count, 1);
-    assert_string_equal(data.series[0].name, "h2d");
-    assert_int_equal(data.rate_count, 2);
+    assert_int_equal(data.series_count, 0);
+    assert_int_equal(data.rate_count, 3);
     assert_true(data.rates[0].value == 276.07e9 && data.rates[1].value == 26.2387e9);
+    assert_string_equal(data.rates[2].name, "h2d");
     dl_link_data_free(&data);
 }
 
@@ -475,6 +619,10 @@ int main(void)
         cmocka_unit_test(faults_are_named_with_their_line),
         cmocka_unit_test(both_forms_of_bandwidth_test_are_read),
         cmocka_unit_test(matrices_and_single_rates_are_read),
+        cmocka_unit_test(matrices_of_peers_are_read),
+        cmocka_unit_test(messages_are_read),
+        cmocka_unit_test(lines_are_read_as_people_paste_them),
+        cmocka_unit_test(many_sizes_are_joined),
         cmocka_unit_test(one_log_may_hold_several_programs),
         cmocka_unit_test(traces_of_bench_are_read),
         cmocka_unit_test(starts_and_scatter_are_told_apart),

@@ -29,13 +29,31 @@ static const char crlf[] =
     "busbw "
     "#wrong\r\n 1024 256 float sum -1 20.5 0.05 0.05 0\r\n 2048\r\n\r\n Device 0:\r\n";
 
+static const char commands[] =
+    "[1,0]<stdout>:me@box$ mpirun -np 2 ./build/alltoall_perf -b 8 -g 1\n"
+    "> # size time(us) algbw busbw\n> 1024 20.5\n> 0.05 0.05\n| bytes | busbw |\n| 64 | 3 |\n"
+    "2026-01-09 04:57:13,12 # bytes N type op time algbw busbw res timestamp\n";
+static const char p2p[] =
+    "Device=0 CANNOT Access Peer Device=1\nBidirectional P2P=Enabled Bandwidth Matrix (GB/s)\n"
+    "   D\\D     0      1\n     0 802.94  52.11\n     1 52.1 8\nP2P=Disabled Latency Matrix (us)\n"
+    "   GPU     0\n     0   1.39\n\n   CPU     0\n     0   1.62\n";
+static const char messages[] =
+    " RDMA_Write BW Test\n #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]\n"
+    " 2 5000 4.26 3.88 2.03\n 4 5000 8.52 8.49 2.2\n RDMA_Read Latency Test\n"
+    " #bytes #iterations t_min[usec] t_max[usec] t_typical[usec]\n 2 1000 0.8 5.8 0.9\n"
+    "srun -n 4 osu_alltoall\n# OSU MPI All-to-All Personalized Exchange Latency Test v5\n"
+    "# Size  Avg Latency(us)\n1 2.5\n2 2.6\n# OSU MPI Bandwidth Test v5\n# Size Bandwidth (MB/s)\n"
+    "1 6.5\n2 13\n";
+static const char iperf[] =
+    "[SUM] 0.00-10.00 sec 31.9 GBytes 27.4 Gbits/sec 0 receiver\n\"sum_received\": {\n"
+    "\"bits_per_second\": 2.7e10,\n";
+
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {
-    static const dl_fuzz_seed all[] = {{nccl, sizeof nccl - 1},
-                                       {old_nccl, sizeof old_nccl - 1},
-                                       {cuda, sizeof cuda - 1},
-                                       {rates, sizeof rates - 1},
-                                       {crlf, sizeof crlf - 1}};
+    static const dl_fuzz_seed all[] = {
+        {nccl, sizeof nccl - 1},         {old_nccl, sizeof old_nccl - 1}, {cuda, sizeof cuda - 1},
+        {rates, sizeof rates - 1},       {commands, sizeof commands - 1}, {p2p, sizeof p2p - 1},
+        {messages, sizeof messages - 1}, {iperf, sizeof iperf - 1},       {crlf, sizeof crlf - 1}};
     gsl_set_error_handler_off();
     *seeds = all;
     return sizeof all / sizeof all[0];

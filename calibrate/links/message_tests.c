@@ -1,0 +1,221 @@
+/* Programs that time messages between two processes, or collectives of several, by size: perftest
+ * (ib_write_bw, ib_read_lat, ...) and the OSU micro-benchmarks; and iperf3's rates.
+ *
+ *                      RDMA_Write BW Test
+ *    #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ *    65536      5000             44326.24            44276.64          0.708426
+ *
+ *   # OSU MPI-CUDA Allreduce Latency Test v7.0
+ *   # Size       Avg Latency(us)
+ *   1048576               86.30
+ *
+ *   [SUM]   0.00-10.00  sec  31.9 GBytes  27.4 Gbits/sec                  receiver
+ *
+ * MB of perftest are 2^20 bytes (its message rate agrees), those of OSU 10^6. OSU counts what a rank
+ * sends to all or to another one, so all-gathers and the like move as many times more bytes as
+ * there are ranks, which the command above the table tells. */
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "calibrate/links/links_internal.h"
+#include "common/alloc.h"
+#include "common/units.h"
+
+#define MIB 1048576.0
+#define GBIT 1.25e8
+
+/* What a title, or a command where there is none, says a table is of. */
+static const struct test {
+    const char *text, *name;
+    bool collective;
+    bool parts; /* sizes are of one rank's part */
+} tests[] = {
+    {"RDMA_Write", "rdma write", false, false},
+    {"ib_write_", "rdma write", false, false},
+    {"RDMA_Read", "rdma read", false, false},
+    {"ib_read_", "rdma read", false, false},
+    {"Send BW", "rdma send", false, false},
+    {"Send Latency", "rdma send", false, false},
+    {"Send Bidirectional", "rdma send", false, false},
+    {"ib_send_", "rdma send", false, false},
+    {" Allreduce ", "allreduce", true, false},
+    {" Reduce_scatter ", "reducescatter", true, false},
+    {" Allgather ", "allgather", true, true},
+    {" All-to-All Personalized Exchange ", "alltoall", true, true},
+    {" Alltoall ", "alltoall", true, true},
+    {" Broadcast ", "broadcast", true, false},
+    {" Reduce ", "reduce", true, false},
+    {" Gather ", "gather", true, true},
+    {" Scatter ", "scatter", true, true},
+    {" Bandwidth Test", "mpi message", false, false},
+    {" Bi-Directional Bandwidth Test", "mpi message", false, false},
+    {" Latency Test", "mpi message", false, false},
+};
+
+typedef struct table {
+    const struct test *test;
+    bool both_ways, is_osu;
+    size_t column; /* of the value; 0 = outside a table */
+    double unit;   /* of a rate; 0: a time in us */
+    int ranks;     /* 0 = not said */
+} table;
+
+static void take_title(table *t, const dl_link_log *log)
+{
+    const bool is_osu = strstr(log->text, "# OSU ") != NULL;
+    const size_t program = dl_link_log_program(log, "osu_");
+    if (program < log->word_count) {
+        const int processes = dl_link_log_processes(log, program);
+        t->ranks = processes > 1 ? processes : 0;
+    }
+    for (size_t i = 0; i < DL_LENGTH(tests); i++) {
+        const bool of_osu = strncmp(tests[i].name, "rdma", 4) != 0;
+        if (of_osu != is_osu || strstr(log->text, tests[i].text) == NULL) continue;
+        const bool both_ways = strstr(log->text, "Bidirectional") != NULL ||
+                               strstr(log->text, "Bi-Directional") != NULL;
+        *t =
+            (table){.test = &tests[i], .both_ways = both_ways, .is_osu = is_osu, .ranks = t->ranks};
+        return;
+    }
+}
+
+/* Whether the line is the head of a table of sizes; sets column and unit of its values. Words "BW"
+ * belong to the next one. */
+static bool take_head(table *t, const dl_link_log *log)
+{
+    size_t column = 0;
+    const bool bytes = strstr(log->text, "#bytes") != NULL && log->word_count > 2;
+    const bool size = t->is_osu && log->word_count > 2 && strcmp(log->words[0], "#") == 0 &&
+                      strcmp(log->words[1], "Size") == 0;
+    if (!bytes && !size) return false;
+    t->column = size;
+    t->unit = size && strstr(log->text, "MB/s") != NULL ? 1e6 : 0;
+    for (size_t i = 0; i < log->word_count && bytes; i++) {
+        const char *word = log->words[i];
+        if (strcmp(word, "BW") == 0) continue;
+        if (strncmp(word, "average[", 8) == 0) {
+            t->column = column;
+            t->unit = strstr(word, "[Gb/sec]") != NULL ? GBIT : MIB;
+        }
+        if (strcmp(word, "t_typical[usec]") == 0) t->column = column;
+        column++;
+    }
+    return true;
+}
+
+static dl_status take_row(dl_link_data *data, const table *t, const dl_link_log *log, dl_error *err)
+{
+    char name[48];
+    const char *word = log->words[t->column];
+    double value = 0;
+    dl_link_point point = {.count = 1, .line = log->line};
+    dl_status status;
+    if ((status =
+             dl_link_log_number(log, log->words[0], 0, DL_LINK_BYTES_MAX, &point.bytes, err)) ||
+        (status = dl_link_log_number(log, word, -1, 1e12, &value, err)) || point.bytes < 1 ||
+        value <= 0) {
+        return status;
+    }
+    point.time_ns = t->unit > 0 ? point.bytes / (value * t->unit) * DL_NS_PER_S : value * 1e3;
+    point.error_frac = dl_link_digits_error(word, value);
+    if (t->test != NULL && t->test->parts) {
+        if (t->ranks < 2) {
+            return dl_link_log_error(log, DL_ERR_DATA, err,
+                                     "sizes are of one rank's part, so how many ranks there are "
+                                     "has to be known: keep the command (mpirun -np 8 ...) above");
+        }
+        point.bytes *= t->ranks;
+    }
+    const bool collective = t->test != NULL && t->test->collective;
+    snprintf(name, sizeof name, "%s%s%s", t->test != NULL ? t->test->name : "rdma",
+             t->unit > 0 || collective ? "" : " latency", t->both_ways ? " both ways" : "");
+    const dl_link_series key = {.path = (char *)log->path,
+                                .name = name,
+                                .collective = collective,
+                                .ranks = collective ? t->ranks : 1,
+                                .copy = t->unit > 0};
+    dl_link_data_add(data, &key, point);
+    return DL_OK;
+}
+
+static bool is_row(const table *t, const dl_link_log *log)
+{
+    return t->column > 0 && log->word_count > t->column &&
+           strspn(log->words[0], "0123456789") == strlen(log->words[0]) &&
+           isdigit((unsigned char)log->words[t->column][0]);
+}
+
+static dl_status read_messages(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err,
+                               bool osu)
+{
+    table t = {0};
+    dl_status status = DL_OK;
+    while (status == DL_OK && dl_link_log_next(log)) {
+        take_title(&t, log);
+        if (take_head(&t, log) || t.is_osu != osu || !is_row(&t, log)) continue;
+        (*tables)++;
+        status = take_row(data, &t, log, err);
+    }
+    return status;
+}
+
+static dl_status read_perftest(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err)
+{
+    return read_messages(data, log, tables, err, false);
+}
+
+static dl_status read_osu(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err)
+{
+    return read_messages(data, log, tables, err, true);
+}
+
+const dl_link_reader dl_link_perftest = {"perftest (ib_write_bw)", read_perftest};
+const dl_link_reader dl_link_osu = {"OSU micro-benchmarks", read_osu};
+
+/* Bytes a second of "Gbits/sec". */
+static double bit_unit(const char *word)
+{
+    const char *rest = word + (strchr("KMGT", word[0]) != NULL && word[0] != '\0');
+    const double factor = *word == 'K'   ? 1e3
+                          : *word == 'M' ? 1e6
+                          : *word == 'G' ? 1e9
+                          : *word == 'T' ? 1e12
+                                         : 1;
+    return strcasecmp(rest, "bits/sec") == 0 ? factor / 8 : 0;
+}
+
+/* The summary of what was received: of all streams where there are several. */
+static dl_status read_iperf3(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err)
+{
+    dl_status status = DL_OK;
+    bool received = false, sum = false; /* in JSON; the text's streams are in a sum */
+    const size_t before = data->rate_count;
+    while (status == DL_OK && dl_link_log_next(log)) {
+        dl_link_rate_text rate = {.name = "iperf3, received", .pair = "all streams", .unit = 0.125};
+        const size_t n = log->word_count;
+        if (n == 0) continue;
+        if (log->words[0][0] == '"') received |= strcmp(log->words[0], "\"sum_received\":") == 0;
+        if (received && n > 1 && strcmp(log->words[0], "\"bits_per_second\":") == 0) {
+            log->words[1][strcspn(log->words[1], ",")] = '\0';
+            rate.word = log->words[1];
+            received = false;
+        } else if (n > 4 && log->words[0][0] == '[' && strcmp(log->words[n - 1], "receiver") == 0) {
+            sum = strcmp(log->words[0], "[SUM]") == 0;
+            rate.pair = sum ? "all streams" : "stream";
+            for (size_t i = 1; i < n; i++)
+                if (bit_unit(log->words[i]) > 0) {
+                    rate.word = log->words[i - 1];
+                    rate.unit = bit_unit(log->words[i]);
+                }
+        }
+        if (rate.word != NULL) status = dl_link_data_add_rate(data, log, &rate, err);
+    }
+    *tables += data->rate_count - before;
+    return status;
+}
+
+const dl_link_reader dl_link_iperf3 = {"iperf3", read_iperf3};
