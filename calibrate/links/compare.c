@@ -706,24 +706,39 @@ static const struct rate_test {
     const char *name;   /* as dl_link_rate has it */
     const char *format; /* of the pair; NULL: "row column" */
     rate_kind kind;
+    bool peers; /* of GPUs that access each other's memory */
 } rate_tests[] = {
-    {"host_to_device_memcpy_ce", NULL, TO_GPU},
-    {"device_to_host_memcpy_ce", NULL, FROM_GPU},
-    {"device_to_device_memcpy_read_ce", NULL, GPU_TO_GPU},
-    {"device_to_device_memcpy_write_ce", NULL, GPU_TO_GPU},
-    {"cpu_to_gpuN_by_dma_under_numaN", "cpu_to_gpu%d_by_dma_under_numa%d", TO_GPU},
-    {"gpuN_to_cpu_by_dma_under_numaN", "gpu%d_to_cpu_by_dma_under_numa%d", FROM_GPU},
-    {"cpu_and_gpuN_by_dma_under_numaN", "cpu_and_gpu%d_by_dma_under_numa%d", HOST_BOTH_WAYS},
-    {"gpuN_to_gpuN_read_by_dma", "gpu%d_to_gpu%d_read_by_dma", GPU_TO_GPU},
-    {"gpuN_to_gpuN_write_by_dma", "gpu%d_to_gpu%d_write_by_dma", GPU_TO_GPU},
-    {"gpuN_and_gpuN_read_by_dma", "gpu%d_and_gpu%d_read_by_dma", GPUS_BOTH_WAYS},
-    {"gpuN_and_gpuN_write_by_dma", "gpu%d_and_gpu%d_write_by_dma", GPUS_BOTH_WAYS},
+    {"h2d", NULL, TO_GPU, false},
+    {"d2h", NULL, FROM_GPU, false},
+    {"GPU to GPU, P2P=Enabled", NULL, GPU_TO_GPU, true},
+    {"GPU and GPU, P2P=Enabled", NULL, GPUS_BOTH_WAYS, true},
+    {"host_to_device_memcpy_ce", NULL, TO_GPU, false},
+    {"device_to_host_memcpy_ce", NULL, FROM_GPU, false},
+    {"device_to_device_memcpy_read_ce", NULL, GPU_TO_GPU, false},
+    {"device_to_device_memcpy_write_ce", NULL, GPU_TO_GPU, false},
+    {"cpu_to_gpuN_by_dma_under_numaN", "cpu_to_gpu%d_by_dma_under_numa%d", TO_GPU, false},
+    {"gpuN_to_cpu_by_dma_under_numaN", "gpu%d_to_cpu_by_dma_under_numa%d", FROM_GPU, false},
+    {"cpu_and_gpuN_by_dma_under_numaN", "cpu_and_gpu%d_by_dma_under_numa%d", HOST_BOTH_WAYS, false},
+    {"gpuN_to_gpuN_read_by_dma", "gpu%d_to_gpu%d_read_by_dma", GPU_TO_GPU, false},
+    {"gpuN_to_gpuN_write_by_dma", "gpu%d_to_gpu%d_write_by_dma", GPU_TO_GPU, false},
+    {"gpuN_and_gpuN_read_by_dma", "gpu%d_and_gpu%d_read_by_dma", GPUS_BOTH_WAYS, false},
+    {"gpuN_and_gpuN_write_by_dma", "gpu%d_and_gpu%d_write_by_dma", GPUS_BOTH_WAYS, false},
 };
 
-static const struct rate_test *find_test(const dl_link_rate *rate)
+static bool has_peers(const dl_machine *m)
 {
-    for (size_t t = 0; t < DL_LENGTH(rate_tests); t++)
-        if (strcmp(rate_tests[t].name, rate->name) == 0) return &rate_tests[t];
+    const dl_node_kind *node = dl_machine_node(m, 0);
+    return node->peer != DL_PEER_NONE || node->nvlink_count > 0 || node->nvswitch_link >= 0;
+}
+
+/* NULL: it is not compared, such as copies of the driver's through host memory, of which a machine
+ * file says nothing. */
+static const struct rate_test *find_test(const state *s, const dl_link_rate *rate)
+{
+    for (size_t t = 0; t < DL_LENGTH(rate_tests); t++) {
+        if (strcmp(rate_tests[t].name, rate->name) != 0) continue;
+        return rate_tests[t].peers && !has_peers(&s->machine) ? NULL : &rate_tests[t];
+    }
     return NULL;
 }
 
@@ -759,7 +774,7 @@ static copy copy_of(const state *s, const struct rate_test *test, int gpu, int o
 static void compare_test(state *s, const dl_link_data *data, size_t first)
 {
     const dl_link_rate *of = &data->rates[first];
-    const struct rate_test *test = find_test(of);
+    const struct rate_test *test = find_test(s, of);
     const int gpus = dl_machine_node(&s->machine, 0)->gpu_count;
     double *rates = dl_calloc(3 * data->rate_count, sizeof *rates, "rates");
     double *machine = rates + data->rate_count, *ratios = machine + data->rate_count;
@@ -810,16 +825,18 @@ static void compare_rates(state *s, const dl_link_data *data)
     size_t left_out = 0;
     for (size_t i = 0; i < data->rate_count; i++) {
         bool again = false;
-        left_out += find_test(&data->rates[i]) == NULL;
+        left_out += find_test(s, &data->rates[i]) == NULL;
         for (size_t before = 0; before < i && !again; before++)
             again = dl_link_same_test(&data->rates[before], &data->rates[i]);
-        if (!again && find_test(&data->rates[i]) != NULL) compare_test(s, data, i);
+        if (!again && find_test(s, &data->rates[i]) != NULL) compare_test(s, data, i);
     }
     if (left_out > 0) {
-        dl_notes_add(&s->to->notes,
-                     "%zu single rates: not compared, a machine file says nothing of copies by "
-                     "kernels, of all GPUs at once, and of latencies",
-                     left_out);
+        dl_notes_add(
+            &s->to->notes,
+            "%zu single rates: not compared, a machine file says nothing of copies by "
+            "kernels, of all GPUs at once, within a GPU, by the driver through host memory, and of "
+            "latencies and networks",
+            left_out);
     }
 }
 

@@ -47,9 +47,6 @@ typedef struct dl_link_comparison {
     dl_link_part parts[DL_LINK_PARTS];     /* of rates the second only */
 } dl_link_comparison;
 
-/* "as expected", "slower", "faster". */
-const char *dl_link_part_verdict(const dl_link_part *part);
-
 /* Owns its arrays; zero before use, release with dl_link_comparisons_free. */
 typedef struct dl_link_comparisons {
     char *machine, *title; /* as it was given; its name in full */

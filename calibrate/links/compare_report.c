@@ -1,4 +1,6 @@
 /* Measured times beside those of a machine: for people, and as CSV. */
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +22,15 @@ static bool is_expected(const dl_link_part *part)
     return fabs(part->ratio - 1) <= part->bound;
 }
 
-const char *dl_link_part_verdict(const dl_link_part *part)
+/* Verdicts, 1 added. */
+enum { SLOWER = -1, EXPECTED, FASTER, NOT_JUDGED };
+
+static const char *const verdicts[] = {"slower", "as expected", "faster", "not judged"};
+
+static int side_of(double ratio, double bound)
 {
-    if (isnan(part->ratio)) return "not judged";
-    return is_expected(part) ? "as expected" : part->ratio < 1 ? "slower" : "faster";
+    if (isnan(ratio)) return NOT_JUDGED;
+    return fabs(ratio - 1) <= bound ? EXPECTED : ratio < 1 ? SLOWER : FASTER;
 }
 
 /* Takes over `text`. */
@@ -59,25 +66,117 @@ static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
                                      : "the machine is another one, or its file has too low rates");
 }
 
+/* --- ranges of sizes with one verdict ----------------------------------------------------------- */
+
+static double ratio_of(const dl_link_compared *size)
+{
+    return size->machine_ns / size->point->time_ns;
+}
+
+/* The verdict on each of the part's sizes, in side[part->count]: that of the size by itself, or that
+ * of the sizes beside it where these agree, as one size that is off is chance; of outliers that of
+ * the size before. */
+static void find_sides(const dl_link_comparison *c, const dl_link_part *part, int *side)
+{
+    const dl_link_compared *sizes = &c->sizes[part->first];
+    for (size_t i = 0; i < part->count; i++) {
+        side[i] = side_of(ratio_of(&sizes[i]), part->bound);
+        if (sizes[i].outlier) side[i] = i > 0 ? side[i - 1] : EXPECTED;
+    }
+    for (size_t i = 1; i + 1 < part->count; i++)
+        if (side[i - 1] == side[i + 1]) side[i] = side[i - 1];
+    if (part->count < 3) return;
+    side[0] = side[1];
+    side[part->count - 1] = side[part->count - 2];
+}
+
+static const char *verdict_of(const dl_link_comparison *c, const dl_link_part *part, size_t index)
+{
+    int verdict = side_of(part->ratio, part->bound);
+    if (c->result != NULL && verdict != NOT_JUDGED) {
+        int *side = dl_calloc(part->count, sizeof *side, "verdicts");
+        find_sides(c, part, side);
+        verdict = side[index - part->first];
+        free(side);
+    }
+    return verdicts[verdict + 1];
+}
+
+/* "0.45 (0.41 to 0.52), slower by more than 10 %" */
+static void print_ratio(char *of, double ratio, double least, double most, double bound, int indent,
+                        FILE *out)
+{
+    const int verdict = side_of(ratio, bound);
+    print_line(dl_format("%s: %.2f (%.2f to %.2f), %s%s %.0f %%", of, ratio, least, most,
+                         verdicts[verdict + 1], verdict == EXPECTED ? " within" : " by more than",
+                         100 * bound),
+               indent, out);
+    free(of);
+}
+
+/* "33.6 MB to 1.07 GB: ..." of sizes[n] with one verdict. */
+static void print_range(const dl_link_compared *sizes, size_t n, double bound, FILE *out)
+{
+    double *ratios = dl_calloc(n, sizeof *ratios, "ratios");
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!sizes[i].outlier) ratios[count++] = ratio_of(&sizes[i]);
+    gsl_sort(ratios, 1, count);
+    if (count > 0) {
+        print_ratio(dl_format("%s to %s", DL_BYTES_TEXT(sizes[0].point->bytes),
+                              DL_BYTES_TEXT(sizes[n - 1].point->bytes)),
+                    gsl_stats_median_from_sorted_data(ratios, 1, count), ratios[0],
+                    ratios[count - 1], bound, 4, out);
+    }
+    free(ratios);
+}
+
+/* The ranges of a part's sizes, each with its verdict; none if all have the same. */
+static size_t print_ranges(const dl_link_comparison *c, const dl_link_part *part, const char *of,
+                           FILE *out)
+{
+    size_t ranges = 0;
+    int *side = dl_calloc(part->count, sizeof *side, "verdicts");
+    find_sides(c, part, side);
+    for (size_t first = 0, end; first < part->count; first = end) {
+        for (end = first + 1; end < part->count && side[end] == side[first]; end++)
+            continue;
+        if (end - first == part->count) break;
+        if (ranges++ == 0) fprintf(out, "  %s, by range:\n", of);
+        print_range(&c->sizes[part->first + first], end - first, part->bound, out);
+    }
+    free(side);
+    return ranges;
+}
+
 static void print_part(const dl_link_comparison *c, const dl_link_part *part, const char *of,
                        FILE *out)
 {
     if (part->count == 0 || isnan(part->ratio)) return;
-    print_line(dl_format("%s: %.2f (%.2f to %.2f), %s%s %.0f %%", of, part->ratio, part->least,
-                         part->most, dl_link_part_verdict(part),
-                         is_expected(part) ? " within" : " by more than", 100 * part->bound),
-               2, out);
-    if (!is_expected(part)) print_line(explanation(c, part), 4, out);
+    const size_t ranges = c->result != NULL ? print_ranges(c, part, of, out) : 0;
+    if (ranges == 0) {
+        print_ratio(dl_strdup(of), part->ratio, part->least, part->most, part->bound, 2, out);
+    }
+    if (!is_expected(part)) {
+        print_line(explanation(c, part), 4, out);
+    } else if (ranges > 0) {
+        print_line(dl_strdup("most sizes are as expected, so the machine's links are: what differs "
+                             "in the others is the library's choice of algorithm and protocol, or "
+                             "other traffic; measure them again"),
+                   4, out);
+    }
     if (part->assumed != NULL) print_line(dl_format("rests on assumed %s", part->assumed), 4, out);
 }
 
-static void print_size(const dl_link_compared *size, FILE *out)
+/* Rates in GB/s, as nccl-tests has them: busbw of a collective. */
+static void print_size(const dl_link_compared *size, double factor, FILE *out)
 {
-    fprintf(out, "  %9s %11s %11s %6.2f  %s%s%s%s\n", DL_BYTES_TEXT(size->point->bytes),
+    const double bytes = size->point->bytes * factor;
+    fprintf(out, "  %9s %11s %11s %8.4g %8.4g %6.2f  %s%s%s%s\n", DL_BYTES_TEXT(size->point->bytes),
             DL_NS_TEXT(size->point->time_ns), DL_NS_TEXT(size->machine_ns),
-            size->machine_ns / size->point->time_ns, size->algorithm != NULL ? size->algorithm : "",
-            size->protocol != NULL ? ", " : "", size->protocol != NULL ? size->protocol : "",
-            size->outlier ? "  outlier" : "");
+            bytes / size->point->time_ns, bytes / size->machine_ns, ratio_of(size),
+            size->algorithm != NULL ? size->algorithm : "", size->protocol != NULL ? ", " : "",
+            size->protocol != NULL ? size->protocol : "", size->outlier ? "  outlier" : "");
 }
 
 static void print_series(const dl_link_comparison *c, FILE *out)
@@ -86,12 +185,13 @@ static void print_series(const dl_link_comparison *c, FILE *out)
     const dl_link_part *parts = c->parts;
     fprintf(out, "\n%.60s", dl_link_series_text(name, sizeof name, c->result->series));
     if (c->nodes > 1) fprintf(out, ", %d nodes", c->nodes);
-    fprintf(out, "\n  %.60s\n  %9s %11s %11s %6s  %s\n", dl_base_name(c->result->series->path),
-            "size", "measured", "machine", "ratio",
-            c->result->series->collective ? "machine's way" : "");
+    const double factor = dl_link_busbw_factor(c->result->series);
+    fprintf(out, "\n  %.60s\n  %9s %11s %11s %17s %6s  %s\n", dl_base_name(c->result->series->path),
+            "size", "measured", "machine", isnan(factor) ? "both, GB/s" : "both, busbw GB/s",
+            "ratio", c->result->series->collective ? "machine's way" : "");
     for (size_t row = 0, before = SIZE_MAX; row < ROWS; row++) {
         const size_t i = (row * (c->count - 1) + (ROWS - 1) / 2) / (ROWS - 1);
-        if (i != before) print_size(&c->sizes[i], out);
+        if (i != before) print_size(&c->sizes[i], isnan(factor) ? 1 : factor, out);
         before = i;
     }
     if (parts[DL_LINK_SMALL].count > 0) {
@@ -172,13 +272,13 @@ static void write_head(dl_csv_writer *csv, const dl_link_comparison *c)
 }
 
 static void write_tail(dl_csv_writer *csv, const dl_link_compared *size, const dl_link_part *part,
-                       const char *name)
+                       const char *name, const char *verdict)
 {
     dl_csv_text(csv, size != NULL && size->algorithm != NULL ? size->algorithm : "");
     dl_csv_text(csv, size != NULL && size->protocol != NULL ? size->protocol : "");
     dl_csv_text(csv, name);
     dl_csv_double(csv, part->bound);
-    dl_csv_text(csv, dl_link_part_verdict(part));
+    dl_csv_text(csv, verdict);
     dl_csv_text(csv, part->assumed != NULL ? part->assumed : "");
     dl_csv_text(csv, part->reasons != NULL ? part->reasons : "");
     dl_csv_end_row(csv);
@@ -191,7 +291,8 @@ static void write_rates(dl_csv_writer *csv, const dl_link_comparison *c)
     write_head(csv, c);
     for (size_t i = 0; i < DL_LENGTH(rates); i++)
         dl_csv_double(csv, rates[i]);
-    write_tail(csv, NULL, &c->parts[DL_LINK_LARGE], "rate");
+    write_tail(csv, NULL, &c->parts[DL_LINK_LARGE], "rate",
+               verdict_of(c, &c->parts[DL_LINK_LARGE], 0));
 }
 
 static void write_size(dl_csv_writer *csv, const dl_link_comparison *c, size_t index)
@@ -208,10 +309,12 @@ static void write_size(dl_csv_writer *csv, const dl_link_comparison *c, size_t i
     write_head(csv, c);
     for (size_t i = 0; i < DL_LENGTH(values); i++)
         dl_csv_double(csv, values[i]);
-    write_tail(csv, size, &c->parts[small ? DL_LINK_SMALL : DL_LINK_LARGE],
+    const dl_link_part *part = &c->parts[small ? DL_LINK_SMALL : DL_LINK_LARGE];
+    write_tail(csv, size, part,
                size->outlier ? "outlier"
                : small       ? "small"
-                             : "large");
+                             : "large",
+               verdict_of(c, part, index));
 }
 
 dl_status dl_link_comparisons_write(const dl_link_comparisons *comparisons, const char *path,
