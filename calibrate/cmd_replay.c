@@ -5,6 +5,7 @@
 #include "calibrate/replay/collectives.h"
 #include "calibrate/replay/external.h"
 #include "calibrate/replay/report.h"
+#include "calibrate/replay/step_costs.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/output.h"
@@ -107,6 +108,22 @@ static void join_collectives(dl_replay_run *run)
     dl_instances_free(&instances);
 }
 
+/* Says where steps accumulate the gradients of several passes, per device. */
+static void print_passes(const dl_trace *trace, const dl_activity_steps *steps)
+{
+    for (size_t i = 0; i < steps->count; i++) {
+        const dl_step_line *line = &steps->lines[i];
+        dl_step_phases phases = {0};
+        if (line->regular_count == 0 || line->device == DL_NO_DEVICE) continue;
+        dl_step_phases_find(&phases, trace, line);
+        if (phases.passes > 1) {
+            printf("device %u: a step accumulates the gradients of %zu passes (micro-batches)\n",
+                   line->device, phases.passes);
+        }
+        dl_step_phases_free(&phases);
+    }
+}
+
 static void show(const replay *r, const settings *set, bool *follows)
 {
     if (*follows && !set->brief) printf(set->json ? ",\n" : "\n");
@@ -120,6 +137,8 @@ static void show(const replay *r, const settings *set, bool *follows)
         for (size_t i = 0; i < r->run.rank_count; i++)
             printf("%s\n", r->run.ranks[i].trace->path);
         dl_replay_report_print(&r->report, (size_t)set->steps, stdout);
+        for (size_t i = 0; i < r->run.rank_count; i++)
+            print_passes(r->run.ranks[i].trace, &r->steps[i]);
     }
 }
 

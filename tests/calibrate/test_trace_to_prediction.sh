@@ -137,6 +137,7 @@ accumulated() {
 accumulated >accumulated.json
 tested=$dlcal expect 0 "accumulated.json: 64 samples, 1 steps of 8.20 ms" costs accumulated.json --batch 64 -o micro.ini
 tested=$dlcal expect 0 "accumulates the gradients of 4 passes" costs accumulated.json --batch 64 -o micro.ini
+tested=$dlcal expect 0 "accumulates the gradients of 4 passes" replay accumulated.json
 tested=$dlcal expect 2 "--batch 62, of a step, is no multiple of the 4 passes" costs accumulated.json --batch 62 -o micro.ini
 tested=$dlcal expect 0 "costs written" costs accumulated.json --batch 64 --parameter-bytes 1400000000 -o micro.ini
 grep -q "^batch_max = 16$" micro.ini || fail "not the batch of a micro-batch: $(cat micro.ini)"

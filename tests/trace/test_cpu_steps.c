@@ -482,6 +482,27 @@ static void lost_kernels_are_no_training_on_cores(void **state)
     }
 }
 
+/* Copies alone, beside launches of kernels, are not all that a device did. */
+static void copies_alone_are_not_all(void **state)
+{
+    (void)state;
+    for (int launched = 0; launched <= 1; launched++) {
+        dl_activity activities[] = {
+            {.kind = DL_ACTIVITY_CALL, .name = launched ? 1 : 2, .correlation = 1},
+            {.kind = DL_ACTIVITY_MEMCPY, .copy = DL_COPY_H2D, .correlation = 1, .bytes = 8}};
+        static char empty[] = "", launch[] = "hipModuleLaunchKernel", copy[] = "hipMemcpyAsync";
+        char *names[] = {empty, launch, copy};
+        const dl_trace whole = {.activities = activities,
+                                .activity_count = 2,
+                                .strings = names,
+                                .string_count = 3,
+                                .complete = true};
+        char *lost = dl_cpu_lost_device(&whole);
+        assert_true((lost != NULL) == launched);
+        free(lost);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,6 +517,7 @@ int main(void)
         cmocka_unit_test(engine_steps_end_with_the_last_update),
         cmocka_unit_test(others_are_left_alone),
         cmocka_unit_test(lost_kernels_are_no_training_on_cores),
+        cmocka_unit_test(copies_alone_are_not_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,30 +192,44 @@ static bool is_of_device(const char *name)
     return holds(name, libraries) && strstr(name, "is_acceptable") == NULL;
 }
 
-/* Ranges and calls of work that no device is said to have done; 0 where a device worked. */
+static bool launches_kernels(const char *name)
+{
+    static const char *const launches[] = {"LaunchKernel", "LaunchCooperative", "GraphLaunch",
+                                           NULL};
+    return calls_device(name) && holds(name, launches);
+}
+
+static bool is_computing(const dl_activity *activity)
+{
+    return activity->kind == DL_ACTIVITY_KERNEL || activity->kind == DL_ACTIVITY_GRAPH;
+}
+
+/* Ranges and calls of work that no device is said to have done, of kernels' launches alone where it
+ * copied; 0 where a device computed. */
 static size_t lost_work(const dl_activity *activities, size_t count, char *const *strings,
                         size_t string_count)
 {
-    size_t lost = 0;
-    bool *calls = dl_calloc(string_count, sizeof *calls, "calls");
+    size_t launches = 0, others = 0;
+    bool copied = false, computed = false;
+    uint8_t *calls = dl_calloc(string_count, 1, "calls");
     bool *ranges = dl_calloc(string_count, sizeof *ranges, "ranges");
     for (size_t i = 0; i < string_count; i++) {
-        calls[i] = calls_device(strings[i]);
+        calls[i] = launches_kernels(strings[i]) ? 2 : calls_device(strings[i]);
         ranges[i] = is_of_device(strings[i]);
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !computed; i++) {
         const dl_activity *a = &activities[i];
-        if (dl_activity_is_device_work(a)) {
-            lost = 0;
-            break;
-        }
+        computed = is_computing(a);
+        copied = copied || dl_activity_is_device_work(a);
         if (a->name >= string_count) continue;
-        lost += (a->kind == DL_ACTIVITY_CALL && calls[a->name]) ||
-                (a->kind == DL_ACTIVITY_RANGE && ranges[a->name]);
+        launches += a->kind == DL_ACTIVITY_CALL && calls[a->name] == 2;
+        others += (a->kind == DL_ACTIVITY_CALL && calls[a->name] == 1) ||
+                  (a->kind == DL_ACTIVITY_RANGE && ranges[a->name]);
     }
     free(calls);
     free(ranges);
-    return lost;
+    if (computed) return 0;
+    return copied ? launches : launches + others;
 }
 
 char *dl_cpu_lost_device(const dl_trace *trace)
@@ -224,7 +238,7 @@ char *dl_cpu_lost_device(const dl_trace *trace)
         lost_work(trace->activities, trace->activity_count, trace->strings, trace->string_count);
     bool of_device = lost > 0 || dl_trace_meta(trace, "device.0.name") != NULL;
     for (size_t i = 0; i < trace->activity_count; i++) {
-        if (dl_activity_is_device_work(&trace->activities[i])) return NULL;
+        if (is_computing(&trace->activities[i])) return NULL;
         of_device = of_device || trace->activities[i].kind == DL_ACTIVITY_CALL;
     }
     if (!trace->complete && of_device) {

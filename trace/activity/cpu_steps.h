@@ -161,8 +161,9 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activiti
                           char *const *strings, size_t string_count, const dl_step_line *line);
 void dl_cpu_training_free(dl_cpu_training *training);
 
-/* Why a trace without any operation of a device is of a program that used one all the same, and
- * what to do: calls that launch, copy or wait for such, or operators of a device's libraries. In a
+/* Why a trace without a kernel is of a program that used a device all the same, and what to do: calls
+ * that launch, copy or wait for such (beside copies: that launch), or operators of a device's
+ * libraries. In a
  * trace that was cut a device's name or any call is enough: PyTorch's profiler writes kernels last.
  * NULL: nothing shows that. Owned by the caller. */
 char *dl_cpu_lost_device(const dl_trace *trace);
