@@ -26,8 +26,10 @@ static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
         return false;
     if (gpu == NULL) return costs->cores > 0;
     if (variant->scaling.differs || variant->scaling.scaled || costs->model_count > 0) return false;
+    const bool overlaps = costs->overlap || costs->sharded == DL_SHARDED_PARAMETERS;
     return trace->ranks == 1 ||
-           (gpu->overlap == costs->overlap && gpu->sharded == costs->sharded && !gpu->on_hosts);
+           (gpu->overlap == overlaps && gpu->sharded == costs->sharded &&
+            gpu->keeps_parameters == costs->keeps_parameters && !gpu->on_hosts);
 }
 
 /* The point of a trace, whether or not the scenario has it. */

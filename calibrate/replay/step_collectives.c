@@ -111,34 +111,68 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
 /* Gathers of less than this part of the parameters are of something else. */
 #define GATHERED_MIN 0.2
 
-/* Gradients that are scattered are summed for ranks that each update a part: gathers bring the
- * parameters together again, and are taken out too. */
-static void take_sharded(const list *all, dl_step_costs *costs,
-                         const dl_gradient_exchange *gradients, double scatters, dl_notes *notes)
+/* The part of all gathers among the ranks that come in a marked step before the first gradients are
+ * scattered in it. */
+static double gathered_before(const marked *m, const dl_instances *found, uint32_t ranks)
 {
+    int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");
+    size_t before = 0, count = 0;
+    for (size_t s = 0; s < m->line->count; s++)
+        scatters_ns[s] = INT64_MAX;
+    for (int gathers = 0; gathers < 2; gathers++) {
+        for (size_t i = 0; i < found->count; i++) {
+            const dl_instance *one = &found->instances[i];
+            size_t s = 0;
+            DL_BISECT(s, m->line->count, m->line->steps[s].start_ns <= one->last_ns);
+            if (one->ranks != ranks || s == 0 || !m->timed[s - 1] ||
+                strcasecmp(one->name, gathers ? "AllGather" : DL_SCATTERS) != 0)
+                continue;
+            if (gathers == 0 && one->last_ns < scatters_ns[s - 1])
+                scatters_ns[s - 1] = one->last_ns;
+            before += gathers == 1 && one->last_ns < scatters_ns[s - 1];
+            count += (size_t)gathers;
+        }
+    }
+    free(scatters_ns);
+    return count > 0 ? (double)before / (double)count : 0;
+}
+
+/* Gradients that are scattered are summed for ranks that each update a part: gathers bring the
+ * parameters together again, before the passes or after the update, and are taken out too. */
+static void take_sharded(const marked *m, const dl_instances *found, const list *all,
+                         dl_step_costs *costs, const dl_gradient_exchange *gradients,
+                         dl_notes *notes)
+{
+    const dl_traced_collective *scatters = find(all, DL_SCATTERS, gradients->ranks);
     dl_traced_collective *gathers = find(all, "AllGather", gradients->ranks);
     const double bytes = costs->gradients[costs->gradient_count - 1].bytes;
     const double gathered =
         gathers != NULL ? gathers->bytes * fmax(1, gradients->ranks) / bytes : 0;
+    bool twice = false;
     costs->sharded = DL_SHARDED_GRADIENTS;
     if (gathered >= GATHERED_MIN) {
-        if (gathers->calls > BOTH_PASSES * scatters) costs->sharded = DL_SHARDED_PARAMETERS;
+        twice = scatters != NULL && gathers->calls > BOTH_PASSES * scatters->calls;
+        costs->keeps_parameters = !twice && gathered_before(m, found, gradients->ranks) > 0.5;
+        if (twice || costs->keeps_parameters) costs->sharded = DL_SHARDED_PARAMETERS;
         gathers->ns = gathers->bytes = 0;
     }
-    const double usual = costs->sharded == DL_SHARDED_PARAMETERS ? 2 : 1;
     dl_notes_add(notes,
                  "gradients are reduce-scattered among %u ranks and the parameters gathered %s: "
-                 "[costs] sharded = %s, which dlsim prices (its mode allreduce, [exchange] "
+                 "[costs] sharded = %s%s, which dlsim prices (its mode allreduce, [exchange] "
                  "sharded); a rank updates its part, so the update is taken %u times as long for "
                  "all parameters",
                  gradients->ranks,
-                 costs->sharded == DL_SHARDED_PARAMETERS ? "for either pass" : "once a step",
-                 dl_sharded_names[costs->sharded], gradients->ranks);
-    if (gathered >= GATHERED_MIN && fabs(gathered / usual - 1) > 0.25) {
+                 twice                     ? "for either pass"
+                 : costs->keeps_parameters ? "for the forward pass"
+                                           : "after the update",
+                 dl_sharded_names[costs->sharded],
+                 costs->keeps_parameters ? ", reshard_after_forward = no" : "", gradients->ranks);
+    if (gathered >= GATHERED_MIN && fabs(gathered / (twice ? 2 : 1) - 1) > 0.25) {
         dl_notes_add(notes,
-                     "what is gathered is %.2g times the gradients in place of %.0f (mixed "
-                     "precision?): dlsim prices as many bytes of parameters as of gradients",
-                     gathered, usual);
+                     "what is gathered is %.2g times the gradients in place of %d: dlsim gathers "
+                     "as many bytes of parameters as there are of gradients; if parameters are "
+                     "bf16 and gradients fp32, --set exchange.param_dtype=bf16 gives half",
+                     gathered, twice ? 2 : 1);
     }
 }
 
@@ -200,8 +234,7 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
         m.count += timed[s];
     const list all = list_all(&m, &found);
     if (gradients->scattered && gradients->ranks > 1) {
-        const dl_traced_collective *scatters = find(&all, DL_SCATTERS, gradients->ranks);
-        take_sharded(&all, costs, gradients, scatters != NULL ? scatters->calls : INFINITY, notes);
+        take_sharded(&m, &found, &all, costs, gradients, notes);
         scale_update(costs, gradients->ranks);
     }
     if (gradients->ranks > 0 && gradients->ranks < costs->ranks) {

@@ -187,6 +187,7 @@ typedef struct dl_step_costs {
                                  on cores */
     bool allreduces;          /* gradients are exchanged in a step, in mode allreduce */
     dl_sharded sharded;       /* what its collectives show to be divided among the ranks */
+    bool keeps_parameters;    /* sharded ones, which are gathered in the forward pass only */
     dl_traced_collective *others; /* [other_count] collectives that are not of gradients */
     size_t other_count;
     /* Of buffers, a step, and in how many collectives; on cores only; 0 = none */

@@ -164,11 +164,12 @@ typedef struct dl_costs {
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */
-    dl_sharded sharded;                              /* by the program that they are of */
-    int64_t accumulate; /* micro-batches of the program's step; costs are those of one of them;
+    bool keeps_parameters; /* sharded ones, gathered once, until the backward pass has ended */
+    dl_sharded sharded;    /* by the program that they are of */
+    int64_t accumulate;    /* micro-batches of the program's step; costs are those of one of them;
                            below 2: it accumulates nothing */
-    bool overlap;       /* the program that they are of exchanges during its backward pass */
-    bool waits;         /* it makes a batch, launches its step and waits for its end, in turn */
+    bool overlap;          /* the program that they are of exchanges during its backward pass */
+    bool waits;            /* it makes a batch, launches its step and waits for its end, in turn */
     dl_op_cost *ops;
     size_t op_count;
     dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file gives */

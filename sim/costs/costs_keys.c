@@ -19,6 +19,7 @@
 #define ANY_FACTOR .dimension = DL_DIMENSION_PURE, .low = 0, .high = 100
 #define COUNTS(most) .dimension = DL_DIMENSION_PURE, .low = 1, .high = most
 
+static const char *const reshards[] = {"yes", "no", NULL};
 const char *const dl_sharded_names[] = {"none", "optimizer", "gradients", "parameters", NULL};
 
 #define KEY(in, key, kind, kept, member, words) \
@@ -87,6 +88,10 @@ static const dl_key rows[] = {
          "what the program divides among its workers: so does dlsim in mode allreduce on GPUs, "
          "unless [exchange] sharded says otherwise"), .choices = dl_sharded_names,
      .fallback = "none"},
+    {KEY("costs", "reshard_after_forward", DL_KEY_FLAG, DL_COST_HEAD,
+         offsetof(dl_costs, keeps_parameters), "likewise: no, it gathers parameters once and keeps "
+         "them until the backward pass has ended"), .choices = reshards, .fallback = "yes",
+     .only = "sharded = parameters"},
     {KEY("costs", "waits", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, waits),
          "the program makes a batch, launches its step and waits for its end, in turn: so does "
          "dlsim on GPUs, unless [machine] ahead, [input] cores or prefetch are "

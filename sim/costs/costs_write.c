@@ -55,6 +55,7 @@ static void write_head(FILE *out, const dl_costs *costs)
     if (costs->overlap) fprintf(out, "overlap = yes\n");
     if (costs->sharded != DL_SHARDED_NONE)
         fprintf(out, "sharded = %s\n", dl_sharded_names[costs->sharded]);
+    if (costs->keeps_parameters) fprintf(out, "reshard_after_forward = no\n");
     if (costs->waits) fprintf(out, "waits = yes\n");
 }
 

@@ -644,6 +644,7 @@ static void take_sharded(dl_variant *variant)
     for (size_t p = 0; p < scenario->point_count; p++)
         if (dl_scenario_not_sharded(scenario, sharded, &scenario->points[p]) != NULL) return;
     scenario->gpu->sharded = sharded;
+    scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
 }
 
 /* Overlap as in the program that the costs are of, where the scenario leaves it open. Split models

@@ -33,12 +33,16 @@ has full.ini '^ready_1 = 0.25, 4000000$'
 has full.ini '^ready_4 = 1, 16000000$'
 has full.ini '^fixed_ns = 766'
 lacks full.ini '^collective_'
+lacks full.ini '^reshard'
 costs once
-has once.ini '^sharded = gradients$'
+has once.ini '^sharded = parameters$'
+has once.ini '^reshard_after_forward = no$'
 lacks once.ini '^collective_'
 costs update
 has update.ini '^sharded = gradients$'
-lacks update.ini 'mixed precision'
+lacks update.ini 'param_dtype'
+lacks update.ini '^reshard'
+has update.ini '^sharded = gradients$'
 lacks update.ini '^collective_'
 costs ddp
 lacks ddp.ini '^sharded'
