@@ -251,12 +251,14 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     while (first_row > 0 && sweep->rows[first_row - 1].variant == row->variant)
         first_row--;
     const trial *last = all->count > 0 ? &all->items[all->count - 1] : NULL;
+    /* Before the list grows, which may move it. */
+    const int64_t first = last != NULL ? last->first + last->count + last->bases : 0;
     DL_APPEND(all->items, all->count, "rows to try") =
         (trial){.row = (int64_t)number,
                 .variant = (int64_t)row->variant,
                 .point = (int64_t)(number - first_row),
                 .steps = steps,
-                .first = last != NULL ? last->first + last->count + last->bases : 0,
+                .first = first,
                 .count = runs,
                 .bases = scenario->replicates == 1 && !isnan(row->speedup) ? runs : 0,
                 .leads = leads};
