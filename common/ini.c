@@ -177,6 +177,7 @@ dl_status dl_ini_error(const dl_ini *ini, const dl_ini_entry *entry, dl_status c
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (entry == NULL) return dl_error_set_at(err, code, ini->path, 0, "%s", text);
     return dl_error_set_at(err, code, ini->path, entry->line, "[%s] %s = %s: %s", entry->section,
                            entry->key, entry->value, text);
 }

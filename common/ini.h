@@ -82,7 +82,8 @@ void dl_ini_text_set(char **text, const char *section, const char *key, const ch
 /* Removes the key's line, if there is one; the section's line stays. */
 void dl_ini_text_remove(char **text, const char *section, const char *key);
 
-/* Error about an entry: "path:line: [section] key = value: <text>". Returns `code`. */
+/* Error about an entry: "path:line: [section] key = value: <text>"; about the file where that is NULL,
+ * as what a default or another key made is. Returns `code`. */
 dl_status dl_ini_error(const dl_ini *ini, const dl_ini_entry *entry, dl_status code, dl_error *err,
                        const char *format, ...) DL_PRINTF(5, 6);
 

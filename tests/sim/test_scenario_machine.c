@@ -205,6 +205,22 @@ static void copies_can_be_free(void **state)
     dl_costs_free(&costs);
 }
 
+/* Micro-batches of a pipeline of one stage are accumulated batches, which no key of their own says. */
+static void what_another_key_made_is_refused_too(void **state)
+{
+    (void)state;
+    dl_scenario s = {0};
+    dl_error err = {0};
+    const dl_status status =
+        read_text(&s,
+                  HEAD "workers = 2\n" WORK "[pipeline]\nstages = 1\nmicro_batches = 2\n"
+                       "[sync]\nmode = ps\n[exchange]\nfetch = layers\n",
+                  &err);
+    assert_int_equal(status, DL_ERR_DATA);
+    assert_string_equal(err.file, "s.ini");
+    assert_contains(err.text, "not with [exchange] fetch = layers");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +228,7 @@ int main(void)
         cmocka_unit_test(everything_given),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(numbers_of_gpus_are_ints),
+        cmocka_unit_test(what_another_key_made_is_refused_too),
         cmocka_unit_test(needs_follow_mode_and_place),
         cmocka_unit_test(the_machine_has_an_origin_too),
         cmocka_unit_test(copies_can_be_free),
