@@ -19,6 +19,7 @@ typedef struct sender {
 struct dl_gpu_traffic {
     sender *senders; /* [count] */
     int count;
+    int sending; /* of these, the others have an event each */
 };
 
 int dl_gpus_traffic_flows(const dl_gpus *gpus)
@@ -66,11 +67,20 @@ void dl_gpus_traffic_free(dl_gpus *gpus)
 
 static void has_sent(void *user, int number);
 
+/* Nothing but other jobs is left to happen: the run's workers wait for one another forever. */
+static bool is_left_alone(const dl_gpus *gpus)
+{
+    const dl_gpu_traffic *traffic = gpus->traffic;
+    const dl_event_queue *queue = &gpus->config.engine->queue;
+    return traffic->sending == 0 && queue->keys.count - queue->stale < traffic->count;
+}
+
 static void send(void *user, int number)
 {
     dl_gpus *gpus = user;
     sender *s = &gpus->traffic->senders[number];
-    if (gpus->team->stopping) return;
+    if (gpus->team->stopping || is_left_alone(gpus)) return;
+    gpus->traffic->sending++;
     s->next_ns = gpus->config.engine->now_ns + s->every_ns;
     dl_network_start(&gpus->network, s->class, s->bytes, s->latency_ns, has_sent, gpus, number);
 }
@@ -80,6 +90,7 @@ static void has_sent(void *user, int number)
     dl_gpus *gpus = user;
     dl_engine *engine = gpus->config.engine;
     const int64_t wait_ns = gpus->traffic->senders[number].next_ns - engine->now_ns;
+    gpus->traffic->sending--;
     if (gpus->team->stopping) return;
     dl_engine_after(engine, wait_ns > 0 ? wait_ns : 0, send, gpus, number);
 }

@@ -192,11 +192,10 @@ static void a_server_serves_while_others_pull(void **state)
 
 /* Of three workers two make an update. The third one waits for a gradient of the others' next step,
  * which the only host thread does not issue before the third one has ended its own. */
-static void workers_that_wait_for_ever_are_an_error(void **state)
+static void workers_wait_for_ever_on(const char *machine)
 {
-    (void)state;
     static const char path[] = "stuck_gpus.ini";
-    fixture_write(path, FIXTURE_GPUS);
+    fixture_write(path, machine);
     dl_costs costs = fixture_costs(COSTS);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 5\n[machine]\nfile = %s\nworkers = 3\n"
@@ -218,6 +217,15 @@ static void workers_that_wait_for_ever_are_an_error(void **state)
     dl_run_result_free(&result);
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
+}
+
+/* Other jobs go on for ever. */
+static void workers_that_wait_for_ever_are_an_error(void **state)
+{
+    (void)state;
+    workers_wait_for_ever_on(FIXTURE_GPUS);
+    workers_wait_for_ever_on(FIXTURE_GPUS "[traffic a]\nfrom = 0\nto = 1\nbytes = 1000\n"
+                                          "every_ns = 1000000\n");
 }
 
 static void parts_of_the_step_add_up(void **state)
