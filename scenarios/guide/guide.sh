@@ -17,6 +17,6 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 for scenario in scenarios/guide/*.ini; do
     name=$(basename "$scenario" .ini)
-    "$dlsim" --quiet "$scenario" -o "$out/$name.csv"
+    "$dlsim" --quiet "$scenario" -o "$out/$name.csv" || [ $? -eq 3 ] # 3: none of its points fits
 done
 awk -f scenarios/guide/guide.awk "$out"/*.csv
