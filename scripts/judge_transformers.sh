@@ -7,14 +7,14 @@
 #   --csv FILE   the rows as CSV too
 #   --set NAME   only nanotron, internevo, foundry or vtrain
 # $DL_DATA: folder with llm/*.csv (default ./data); $DLSIM: program in place of build/release/bin/dlsim
-# Exit code: 0 done; 2 bad usage, or no data
+# Exit code: 0 done; 1 a row could not be simulated; 2 bad usage, or no data
 #
 # What the tables do not say is assumed here: norms, rotation and gates in one kernel each
 # (fused=yes), no dropout, attention fused but in Megatron; all-reduces and sharding as the program's
 # name says. Rows that do not fit by the estimate of memory are said to, and predicted on GPUs with
 # eight times as much.
 set -euo pipefail
-csv= only=
+csv="" only=""
 while [ $# -gt 0 ]; do
     case "$1" in
         --csv) csv=${2:?--csv needs a file}; shift 2 ;;
@@ -118,10 +118,14 @@ awk -F, -v OFS=, '
       $memory = 8 * number unit; print }' "$(dirname "$0")/../scenarios/machines/gpus.csv" \
     >"$folder/share/scenarios/machines/gpus.csv"
 
-# The results' cells of throughput and its interval; "-": it does not fit, or is refused.
+# The results' cells of throughput and its interval; "-": it does not fit.
 predict() {
     # shellcheck disable=SC2086 # the row's arguments
-    "$DLSIM" -q --mode allreduce $1 -o "$folder/row.csv" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; return 1; }
+    if ! "$DLSIM" -q --mode allreduce $1 -o "$folder/row.csv" >"$folder/log" 2>&1; then
+        grep -q "does not fit" "$folder/log" || { cat "$folder/log" >&2; return 1; }
+        echo "- - -"
+        return
+    fi
     awk -F, '/^#/ { next }
         !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
         { print ($at["throughput_per_s"] == "" ? "- - -" : $at["throughput_per_s"] " " \
