@@ -126,9 +126,10 @@ dl_status dl_key_choice(const dl_key *key, const char *text, int *choice, dl_err
     while (choices[count] != NULL)
         count++;
     *choice = dl_names_find(text, choices, count);
+    const char *here = *choice < 0 ? called_here(key, text) : NULL;
+    if (here != NULL) *choice = dl_names_find(here, choices, count);
     if (*choice >= 0) return DL_OK;
     char hint[256];
-    const char *here = called_here(key, text);
     dl_names_hint(hint, sizeof hint, text, choices, count);
     if (here != NULL) snprintf(hint, sizeof hint, "; here it is called '%s'", here);
     return dl_error_set(err, DL_ERR_NAME, "unknown name%s", hint);

@@ -46,17 +46,25 @@ static const char *const shares[] = {"equal", "speed", NULL};
 static const char *const processes[] = {"auto", "no", "yes", NULL};
 static const char *const arithmetics[] = {"auto", "fp32", "tf32", "fp16", "bf16", "fp8", NULL};
 static const dl_word arithmetics_elsewhere[] = {
-    {"precision", "arithmetic"}, {"dtype", "arithmetic"},     {"amp", "bf16"},
-    {"bfloat16", "bf16"},        {"float16", "fp16"},         {"half", "fp16"},
-    {"float32", "fp32"},         {"float", "fp32"},           {"single", "fp32"},
-    {"float8", "fp8"},           {"mixed_precision", "bf16"}, {NULL, NULL},
+    {"precision", "arithmetic"},
+    {"dtype", "arithmetic"},
+    {"amp", "bf16' or 'fp16"},
+    {"bfloat16", "bf16"},
+    {"float16", "fp16"},
+    {"half", "fp16"},
+    {"float32", "fp32"},
+    {"float", "fp32"},
+    {"single", "fp32"},
+    {"float8", "fp8"},
+    {"mixed_precision", "bf16' or 'fp16"},
+    {NULL, NULL},
 };
 static const dl_word shards_elsewhere[] = {
     {"ddp", "none"},
     {"no_shard", "none"},
     {"zero0", "none"},
     {"zero1", "optimizer"},
-    {"zero", "optimizer"},
+    {"zero", "optimizer', 'gradients' or 'parameters"},
     {"zero2", "gradients"},
     {"zero3", "parameters"},
     {"fsdp", "parameters"},

@@ -185,7 +185,8 @@ void dl_sweep_lists_free(dl_sweep_lists *lists)
 
 /* --- [sync] --------------------------------------------------------------------------------- */
 
-/* What frameworks and papers call a mode. */
+/* What frameworks and papers call a mode: taken where it is one of ours, else the error says what to
+ * write. */
 static const struct {
     const char *name, *mode;
 } other_mode_names[] = {
@@ -201,7 +202,7 @@ static const struct {
     {"shard_grad_op",
      "allreduce' with [exchange] sharded = 'parameters' and reshard_after_forward = 'no"},
     {"deepspeed", "allreduce' with [exchange] sharded = 'optimizer"},
-    {"dp", "allreduce"},
+    {"dp", "ps' with [sync] where = 'gpu:0"},
     {"horovod", "allreduce"},
     {"nccl", "allreduce"},
     {"sync", "allreduce"},
@@ -211,13 +212,13 @@ static const struct {
     {"downpour", "async"},
     {"local_sgd", "average"},
     {"localsgd", "average"},
-    {"diloco", "average"},
+    {"diloco", "average' with [sync] outer = 'nesterov"},
     {"fedavg", "average"},
     {"parameter_server", "ps"},
     {"kvstore", "ps"},
     {"hardsync", "ps"},
-    {"local", "ps"},
-    {"device", "ps"},
+    {"local", "ps' with [sync] where = 'cpu"},
+    {"device", "ps' with [sync] where = 'gpu:0"},
     {"dist_sync", "ps"},
     {"dist_device_sync", "ps"},
     {"dist_async", "async"},
@@ -230,6 +231,8 @@ static dl_status read_mode(const char *text, const dl_key *key, double *value, d
     if (*value >= 0) return DL_OK;
     for (size_t i = 0; i < DL_LENGTH(other_mode_names); i++) {
         if (strcasecmp(text, other_mode_names[i].name) != 0) continue;
+        *value = dl_names_find(other_mode_names[i].mode, dl_mode_names, DL_MODES);
+        if (*value >= 0) return DL_OK;
         return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'; here it is called '%s'", text,
                             other_mode_names[i].mode);
     }

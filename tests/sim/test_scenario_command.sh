@@ -178,7 +178,8 @@ expect 2 "dlsim: --interval 10: it is for mode average, easgd, bmuf, async_avera
     "${one[@]}" --interval 10
 expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set exchange.overlap=maybe
 expect 2 "dlsim: unknown key 'overlp' in [exchange]; did you mean" "${one[@]}" --set exchange.overlp=yes
-expect 2 "unknown mode 'ddp'; here it is called 'allreduce'" "${one[@]}" --mode ddp
+expect 0 "allreduce" "${one[@]}" --mode DDP -o ddp.csv
+expect 0 "average" "${one[@]}" --mode local_sgd --interval 10 -o local.csv
 expect 2 "here it is called 'allreduce' with [exchange] sharded = 'parameters'" "${one[@]}" --mode FSDP
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlarg --batch 128
 expect 2 "--samples-per-s needs --machine NAME (--machines lists them), or --cores COUNT" \

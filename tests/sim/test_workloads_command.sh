@@ -45,9 +45,9 @@ awk -v a="$(rate bf16.csv)" -v b="$(rate fp8.csv)" 'BEGIN { exit !(b > 1.1 * a &
     fail "bf16: $(rate bf16.csv), fp8: $(rate fp8.csv)"
 
 # What other programs call these.
-expect 2 "--arithmetic bfloat16: unknown name; here it is called 'bf16'" --workload gpt2 --machine 1xh100 "${one[@]}" \
-    --arithmetic bfloat16
-expect 2 "unknown name; here it is called 'fp16'" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic HALF
+expect 0 "gpt2, bf16" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic bfloat16
+expect 0 "gpt2, fp16" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic HALF
+expect 2 "unknown name; here it is called 'bf16' or 'fp16'" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic amp
 expect 2 "unknown key 'precision' in [workload]; here it is called 'arithmetic'" --workload gpt2 --machine 1xh100 \
     "${one[@]}" --set workload.precision=bf16
 expect 2 "here it is called 'parameters' with reshard_after_forward = 'no'" --workload gpt2 --machine 4xh100 \
