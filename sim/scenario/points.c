@@ -488,8 +488,9 @@ static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
 {
     const double lag = point->option[DL_SYNC_LAG], interval = point->option[DL_SYNC_INTERVAL];
     const dl_ini_entry *lag_entry = lists->option[DL_SYNC_LAG].entry;
+    const bool inside = point->mode->options & 1u << DL_SYNC_INSIDE && scenario->inside != 0;
     if (point->gpu_count > 0 && point->mode != &dl_mode_none &&
-        dl_scenario_is_collective(scenario, point)) {
+        (inside || dl_scenario_is_collective(scenario, point))) {
         return dl_ini_error(
             ini, lists->workers.entry, DL_ERR_DATA, err,
             "%d workers share %d GPU%s: collectives have one rank on each, as NCCL "

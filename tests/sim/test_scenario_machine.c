@@ -205,6 +205,21 @@ static void copies_can_be_free(void **state)
     dl_costs_free(&costs);
 }
 
+/* Nor all-reduces inside sites have several ranks on a GPU. */
+static void shared_gpus_reduce_nothing_inside(void **state)
+{
+    (void)state;
+    dl_scenario s = {0};
+    dl_error err = {0};
+    const dl_status status =
+        read_text(&s,
+                  HEAD "workers = 3\ngpus = 0\n" WORK "[sync]\nmode = average\n"
+                       "inside = allreduce\n",
+                  &err);
+    assert_int_equal(status, DL_ERR_DATA);
+    assert_contains(err.text, "3 workers share 1 GPU");
+}
+
 /* Micro-batches of a pipeline of one stage are accumulated batches, which no key of their own says. */
 static void what_another_key_made_is_refused_too(void **state)
 {
@@ -228,6 +243,7 @@ int main(void)
         cmocka_unit_test(everything_given),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(numbers_of_gpus_are_ints),
+        cmocka_unit_test(shared_gpus_reduce_nothing_inside),
         cmocka_unit_test(what_another_key_made_is_refused_too),
         cmocka_unit_test(needs_follow_mode_and_place),
         cmocka_unit_test(the_machine_has_an_origin_too),
