@@ -159,7 +159,7 @@ expect 1 "[gloo] beside_frac" --costs mlp.ini "${two[@]}" \
     --set workload.missing=refuse
 expect 0 "note: [machine] processes = no takes the workers of mlp.ini to be threads" --costs mlp.ini \
     "${two[@]}" --set machine.processes=no
-expect 0 "bench --of PROGRAM" --costs mlp.ini "${two[@]}" --set machine.processes=no
+expect 0 "bench --of PROGRAM" --costs mlp.ini "${two[@]}" --set machine.processes=no --notes
 printf '[collective allreduce 2]\nbytes_0 = 2000000, measured\nbytes_4000000 = 5000000, measured\n' |
     cat mlp.ini - >gloo.ini
 expect 0 "allreduce" --costs gloo.ini "${two[@]}"
