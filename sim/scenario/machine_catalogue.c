@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -785,6 +786,16 @@ static void write_protocols(FILE *out, bool fabric)
         fprintf(out, "[protocol %s", rows[r]);
 }
 
+/* What programs get of a port of `gbit_per_s`. Nine tenths of it, or less by TCP: one socket carries 5
+ * to 10 Gb/s between instances of a cloud (EC2's limit of a flow), and ports beyond 50 Gb/s take
+ * several cores. Over InfiniBand and providers' own networks 0.7 of it at least. */
+static char *port_rates(double gbit_per_s, bool over_tcp)
+{
+    const double by_tcp = fmin(0.7 * gbit_per_s, fmax(7, 0.15 * gbit_per_s));
+    return dl_format("bytes_per_s = %gGb/s (%gGb/s to %gGb/s), assumed\n", 0.9 * gbit_per_s,
+                     over_tcp ? by_tcp : 0.7 * gbit_per_s, 0.97 * gbit_per_s);
+}
+
 /* The link of a port, of a box or of an instance (row), to the network; NULL: it has none. */
 static const char *write_port(writer *to, const char *name)
 {
@@ -800,12 +811,16 @@ static const char *write_port(writer *to, const char *name)
                       : dl_format("\n; %s a port by the provider, of which nine tenths are "
                                   "assumed.\n",
                                   cell(instances, row, "nic_rate"));
+    char *rates = port_rates(rate * 8 / 1e9, made && !kind->infiniband);
     const char *link = write_link(
         to, name, note,
-        dl_format("bytes_per_s = %gGb/s, assumed\nlatency_ns = %s, assumed\n", 0.9 * rate * 8 / 1e9,
+        dl_format("%slatency_ns = %s, assumed\nsource = nine tenths of the port's rate; "
+                  "one socket of TCP carries 5 to 10 Gb/s between instances of a cloud\n",
+                  rates,
                   !made              ? cell(instances, row, "nic_latency")
                   : kind->infiniband ? "1.3us"
                                      : "25us"));
+    free(rates);
     free(note);
     return link;
 }

@@ -88,6 +88,8 @@ static void boxes_may_have_a_network(void **state)
     assert_int_equal(m.kinds[0].nic_count, 1);
     const dl_link_class *port = &m.classes[m.kinds[0].nics[0].port];
     assert_true(near_scaled(port->bytes_per_s.value, 112.5e6, 0, 1e-12));
+    assert_true(near_scaled(port->bytes_per_s.low, 87.5e6, 0, 1e-12));
+    assert_true(near_scaled(port->bytes_per_s.high, 121.25e6, 0, 1e-12));
     assert_true(near_scaled(port->latency_ns.value, 25000, 0, 1e-12));
     dl_machine_free(&m);
     m = machine_called("2x1xt4+1xv100@200ib");
@@ -95,6 +97,17 @@ static void boxes_may_have_a_network(void **state)
     assert_int_equal(m.kinds[0].gpu_count, 2);
     assert_true(near_scaled(m.classes[m.kinds[0].nics[0].port].latency_ns.value, 1300, 0, 1e-12));
     dl_machine_free(&m);
+    /* By TCP 7 Gb/s of 25 at least, 15 of 100; of InfiniBand 0.7. */
+    static const struct {
+        const char *name;
+        double low;
+    } ports[] = {{"1xt4@25gbe", 7e9 / 8}, {"1xt4@100gbe", 15e9 / 8}, {"1xt4@100ib", 70e9 / 8}};
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
+        m = machine_called(ports[i].name);
+        port = &m.classes[m.kinds[0].nics[0].port];
+        assert_true(near_scaled(port->bytes_per_s.low, ports[i].low, 0, 1e-12));
+        dl_machine_free(&m);
+    }
     m = machine_called("8xrtx3090@2.5gbe");
     assert_int_equal(m.nodes, 1);
     assert_int_equal(m.kinds[0].nic_count, 1);
