@@ -10,7 +10,7 @@
 #define STEPS_MOST 40
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
-#define OVERRUN 8 /* times as many events, where the fewest steps take as many */
+#define OVERRUN 16 /* times as many events, where the fewest steps take as many */
 
 /* A row whose runs are repeated with other costs, as rank 0 lists them for all. */
 typedef struct trial {
