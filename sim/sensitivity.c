@@ -10,7 +10,8 @@
 #define STEPS_MOST 40
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
-#define OVERRUN 16 /* times as many events, where the fewest steps take as many */
+#define MOVES_LOG 1e-4 /* less than that is no interval: what was assumed does not matter */
+#define OVERRUN 16     /* times as many events, where the fewest steps take as many */
 
 /* A row whose runs are repeated with other costs, as rank 0 lists them for all. */
 typedef struct trial {
@@ -336,7 +337,8 @@ static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
             widen(&speedup, low * base[0] / base[1 + 2 * k], high * base[0] / base[2 + 2 * k]);
         }
     }
-    if (variant->scenario.replicates > 1) return;
+    const bool moves = rate.below + rate.above > MOVES_LOG * MOVES_LOG;
+    if (variant->scenario.replicates > 1 || !moves) return;
     set_interval(&rate, row->mean.throughput_per_s, &row->low_per_s, &row->high_per_s);
     if (t->bases > 0) set_interval(&speedup, row->speedup, &row->speedup_low, &row->speedup_high);
 }

@@ -44,7 +44,8 @@ typedef struct dl_row {
     size_t variant; /* of the study */
     dl_point point;
     dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
-    double low_per_s, high_per_s;     /* NaN with one replicate, unless something was assumed */
+    double low_per_s, high_per_s;     /* NaN with one replicate, unless something was assumed
+                                         that moves it */
     double speedup, efficiency;       /* efficiency = speedup / dl_point_worth */
     const char *above;                /* why efficiency is above 1; NULL: it is not */
     double speedup_low, speedup_high; /* as low_per_s */
