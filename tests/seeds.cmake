@@ -7,6 +7,11 @@ add_test(NAME test_pollux COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pollux.sh $<TAR
          $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_pollux PROPERTIES LABELS "model;slow")
 
+add_test(NAME test_judge_intervals
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_judge_intervals.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_judge_intervals PROPERTIES LABELS model)
+
 add_test(NAME test_local_sgd_report
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_local_sgd_report.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
