@@ -100,7 +100,7 @@ for lag in 0 5; do
     printf '[sync]\nmode = average\nwhere = allreduce\ninside = allreduce\ninterval = 6\nfragments = 3\nlag = %s\n' \
         $lag >>sites.ini
     printf '[noise]\nkind = gamma\nsigma = 0.2\n' >>sites.ini
-    "$dlsim" -q sites.ini -o sites.results --schedule sites.csv || fail "dlsim --schedule of sites"
+    "$dlsim" -q sites.ini -o sites.results --schedule sites.csv || [ $? -eq 3 ] || fail "dlsim --schedule of sites"
     expect 0 "sites       2, whose workers" train "${common[@]}" --schedule sites.csv --compress 1bit --curve sites_all.csv
     expect 0 "" train "${common[@]}" --schedule sites.csv --compress 1bit --curve sites_one.csv --cores 1
     cmp -s sites_all.csv sites_one.csv || fail "sites, lag $lag: another curve on one core"

@@ -26,10 +26,10 @@ awk -v a="$(rate fp32.csv)" -v b="$(rate fp16.csv)" 'BEGIN { exit !(b > 2 * a) }
     fail "fp16: $(rate fp16.csv), fp32: $(rate fp32.csv)"
 
 # What is taken where nothing is said, what another would give, and what there is not.
-one=(--workers 1 --batch-per-worker 2 --steps 5)
+one=(--workers 1 --batch-per-worker 16 --steps 5)
 expect 0 "assumed [workload] arithmetic = bf16 (fp32: samples/s -" --workload gpt2 --machine 1xh100 "${one[@]}"
 expect 0 "gradients and the optimizer's state stay fp32" --workload gpt2 --machine 1xmi250 "${one[@]}"
-expect 0 "assumed [workload] arithmetic = tf32 (fp16: samples/s +" --workload resnet50 --machine 1xh100 "${one[@]}"
+expect 0 "assumed [workload] arithmetic = tf32 (fp16: samples/s +" --workload resnet50 --machine 1xh100 --workers 1 --batch-per-worker 256 --steps 5
 expect 0 "assumed [workload] arithmetic = fp32 (fp16: samples/s +" --workload gpt2 --machine 1xv100_32gb "${one[@]}"
 expect 0 "times of resnet50, fp32, momentum" --workload resnet50 --machine 1xrtx3090+1xgtx1080ti "${one[@]}"
 "$tested" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic bf16 2>&1 | grep -q "assumed .*arithmetic" &&
@@ -38,7 +38,7 @@ expect 1 "bf16_flop_per_s of v100 is not known: it may have no such arithmetic; 
     "${one[@]}" --arithmetic bf16
 expect 1 "fp8_flop_per_s of a100 is not known" --workload gpt2 --machine dgx_a100 "${one[@]}" --arithmetic fp8
 for arithmetic in fp16 bf16 fp8; do
-    expect 0 "1 point in" --workload llama:layers=8,fused=yes --machine dgx_h100 "${one[@]}" --arithmetic $arithmetic -o $arithmetic.csv
+    expect 0 "1 point in" --workload llama:layers=8,fused=yes --machine dgx_h100 --workers 1 --batch-per-worker 2 --steps 5 --arithmetic $arithmetic -o $arithmetic.csv
 done
 [ "$(rate fp16.csv)" = "$(rate bf16.csv)" ] || fail "fp16: $(rate fp16.csv), bf16: $(rate bf16.csv)"
 awk -v a="$(rate bf16.csv)" -v b="$(rate fp8.csv)" 'BEGIN { exit !(b > 1.1 * a && b < 2 * a) }' ||
@@ -54,7 +54,7 @@ expect 2 "here it is called 'parameters' with reshard_after_forward = 'no'" --wo
     "${one[@]}" --set exchange.sharded=shard_grad_op
 
 # What sharded vectors are sent as.
-shards=(--workload gpt2 --machine 4xh100 --workers 4 --batch-per-worker 2 --steps 5)
+shards=(--workload gpt2 --machine 4xh100 --workers 4 --batch-per-worker 16 --steps 5)
 expect 0 "assumed [exchange] param_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=optimizer
 expect 0 "assumed [exchange] reduce_dtype = fp32 (bf16: samples/s +" "${shards[@]}" --set exchange.sharded=optimizer
 expect 0 "assumed [exchange] reduce_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=parameters
