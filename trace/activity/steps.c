@@ -684,6 +684,17 @@ static void take_one_step(dl_step_line *line, const step_search *search,
 }
 
 /* The steps of one device; `plain` holds its symbols without shapes, made when first needed. */
+/* The program's marks again, where nearly as many steps repeat as it marks: then its marks are of
+ * steps, though not all phases of training show in each, and not of micro-batches, which are two a
+ * step at least. */
+static void prefer_marks(dl_step_line *line, const step_search *search,
+                         const dl_symbol_line *symbols)
+{
+    if (4 * line->count < 3 * search->marks.count || search->marks.count == 0) return;
+    drop_steps(line);
+    find_by_marks(line, search, symbols, false);
+}
+
 static void find_line(dl_step_line *line, const step_search *search, dl_symbol_line *symbols,
                       dl_symbols *plain, size_t device_index)
 {
@@ -695,9 +706,13 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
         return;
     }
     if (find_by_marks(line, search, symbols, search->hints->marks == NULL) ||
-        find_by_graph(line, search, symbols) ||
-        find_by_period(line, search, symbols, DL_STEPS_PERIOD, false))
+        find_by_graph(line, search, symbols)) {
         return;
+    }
+    if (find_by_period(line, search, symbols, DL_STEPS_PERIOD, false)) {
+        prefer_marks(line, search, symbols);
+        return;
+    }
     if (plain->lines == NULL)
         dl_symbols_init(plain, search->activities, search->count, search->strings,
                         search->string_count, &search->phases, DL_SYMBOL_NAMES);
@@ -706,7 +721,11 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
                        (search->marks.count == 0 &&
                         (find_by_period(line, search, symbols, DL_STEPS_PERIOD, true) ||
                          find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, true)));
-    if (!found && find_by_marks(line, search, symbols, false)) line->reason = NULL;
+    if (found) {
+        prefer_marks(line, search, symbols);
+    } else if (find_by_marks(line, search, symbols, false)) {
+        line->reason = NULL;
+    }
 }
 
 /* Steps between the ends that operators show. What precedes the first one may be a part. */
