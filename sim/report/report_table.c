@@ -300,13 +300,15 @@ static const char *word_of(const dl_result *r)
     return one ? "GPU" : "GPUs";
 }
 
-/* "4 GPUs, average, interval 100". */
+/* "4 GPUs, average, interval 100", "2 workers on 2 cores, async". */
 static void put_point(FILE *out, const dl_result *r)
 {
     char options[DL_REPORT_OPTIONS_BYTES];
     dl_report_options(options, sizeof options, r->study, r->row);
-    fprintf(out, "%d %s, %s%s%s", r->row->point.workers, word_of(r), r->row->point.mode->name,
-            options[0] != '\0' ? ", " : "", options);
+    fprintf(out, "%d %s", r->row->point.workers, word_of(r));
+    if (r->row->point.cores != DL_CORES_GPU)
+        fprintf(out, " on %d core%s", r->row->point.cores, r->row->point.cores == 1 ? "" : "s");
+    fprintf(out, ", %s%s%s", r->row->point.mode->name, options[0] != '\0' ? ", " : "", options);
 }
 
 /* What the trace that the costs are from says against the answer. */

@@ -28,11 +28,11 @@ static double sweep(int steps, double limit_s, double tick_s, dl_error *err)
 {
     dl_costs costs = fixture_costs(COSTS);
     fixture_write("pace_gpus.ini", FIXTURE_GPUS);
-    dl_scenario scenario =
-        fixture_scenario("[scenario]\nsteps = %d\n[machine]\nfile = pace_gpus.ini\nworkers = 4\n"
-                         "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = ps\n"
-                         "where = cpu\n[exchange]\nslice_bytes = 40000\n[noise]\nkind = gamma\nsigma = 0.3\n",
-                         steps);
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = %d\n[machine]\nfile = pace_gpus.ini\nworkers = 4\n"
+        "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = ps\n"
+        "where = cpu\n[exchange]\nslice_bytes = 40000\n[noise]\nkind = gamma\nsigma = 0.3\n",
+        steps);
     unlink("pace_gpus.ini");
     dl_variant variant;
     const dl_study study = fixture_study(&variant, &scenario, &costs);

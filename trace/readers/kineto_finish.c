@@ -387,8 +387,8 @@ static void note_missing_kernels(dl_kineto *kineto)
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_CALL || !launching[a->name]) continue;
         launches++;
-        missing += kernels > 0 &&
-                   bsearch(&a->correlation, seen, kernels, sizeof *seen, by_number) == NULL;
+        missing +=
+            kernels > 0 && bsearch(&a->correlation, seen, kernels, sizeof *seen, by_number) == NULL;
     }
     if (missing > 0 && (double)missing > MISSING_FRAC * (double)launches) {
         dl_read_note(kineto->item,
