@@ -11,7 +11,8 @@ dl_add_test(test_calibration model LINK dl_calibrate
 
 add_test(NAME test_dlcal COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal.sh $<TARGET_FILE:dlcal>
          $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_dlcal PROPERTIES LABELS unit)
+# Timings of its runs must grow with their size: nothing else runs meanwhile.
+set_tests_properties(test_dlcal PROPERTIES LABELS unit RUN_SERIAL TRUE)
 
 add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.sh
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
