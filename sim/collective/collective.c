@@ -249,6 +249,14 @@ static void choose_as_nccl(const dl_links *links, const dl_collective_config *co
     }
 }
 
+/* NCCL joins GPUs only; hosts' memories exchange as well. */
+static bool all_are_gpus(const dl_collective_config *config)
+{
+    for (int r = 0; r < config->rank_count; r++)
+        if (config->ranks[r].kind != DL_PLACE_GPU) return false;
+    return true;
+}
+
 /* An algorithm and a protocol of the machine, whatever the run's fidelity: as NCCL chooses, or what
  * is fastest by phases. */
 static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
@@ -261,7 +269,7 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
     phases.fidelity = DL_FIDELITY_PHASE;
     *best = (choice){.costs = protocol_costs(NULL), .time_ns = (double)NAN};
     if (config->rank_count == 1) return DL_OK;
-    if (dl_machine_nccl(links->machine) > 0) {
+    if (dl_machine_nccl(links->machine) > 0 && all_are_gpus(config)) {
         choose_as_nccl(links, &phases, only, best);
         return DL_OK;
     }
