@@ -288,20 +288,32 @@ void dl_columns_print(FILE *out, const dl_column_table *table, size_t width)
     free_cells(&text);
 }
 
-size_t dl_columns_width(const dl_column_table *table)
+size_t dl_column_width(const dl_column_table *table, const dl_column *column)
 {
+    dl_column_table one = *table;
     text_cells text;
-    size_t width = 0;
-    make_cells(&text, table);
-    for (size_t c = 0; c < text.columns; c++)
-        if (table->columns[c]->heading != NULL) width += text.widths[c] + (width > 0);
-    if (table->chosen != NULL && !first_has_room(&text, table)) width += strlen("> ");
+    one.columns = &column;
+    one.column_count = 1;
+    one.failed_from = 1; /* cells that a failure's text replaces count too */
+    make_cells(&text, &one);
+    const size_t width = text.widths[0];
+    free_cells(&text);
+    return width;
+}
+
+size_t dl_columns_extra(const dl_column_table *table)
+{
+    dl_column_table first = *table;
+    text_cells text;
     size_t longest = 0; /* mark */
+    first.column_count = table->column_count > 0 ? 1 : 0;
+    make_cells(&text, &first);
+    const bool has_room = first_has_room(&text, &first);
+    free_cells(&text);
     for (size_t r = 0; r < table->row_count && table->mark != NULL; r++) {
         const size_t bytes = strlen(table->mark(dl_column_table_row(table, r)));
         if (bytes > longest) longest = bytes;
     }
-    width += longest > 0 ? longest + 1 : 0;
-    free_cells(&text);
-    return width;
+    return (longest > 0 ? longest + 1 : 0) +
+           (table->chosen != NULL && !has_room ? strlen("> ") : 0);
 }

@@ -107,7 +107,9 @@ char *dl_column_common_text(const dl_column_table *table, const dl_column *colum
  * it is bold. A remark stands behind its row, or below it where `width` has no room for it. */
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width);
 
-/* The width that dl_columns_print takes. */
-size_t dl_columns_width(const dl_column_table *table);
+/* The width that dl_columns_print gives a column; and what lines take besides the columns and a blank
+ * between each two: for marks, and for the sign before the chosen row. */
+size_t dl_column_width(const dl_column_table *table, const dl_column *column);
+size_t dl_columns_extra(const dl_column_table *table);
 
 #endif

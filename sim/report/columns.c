@@ -10,7 +10,8 @@
 #include "sim/workloads/architecture.h"
 
 #define SECONDS_PER_HOUR 3600.0
-#define DIFFERS 1.05 /* a worker's staleness over the mean, to be shown */
+#define FITS_EXPLAINED 6 /* rows: finding what would fit takes as long as many checks */
+#define DIFFERS 1.05     /* a worker's staleness over the mean, to be shown */
 
 /* Which results have a column; in the order of the reference. */
 typedef enum group {
@@ -636,6 +637,7 @@ void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep 
                      const dl_measured *measured, bool explained)
 {
     bool has[GROUPS] = {false};
+    size_t explained_fits = 0;
     *results = (dl_results){.count = sweep->row_count};
     results->results = dl_calloc(sweep->row_count, sizeof *results->results, "results");
     for (size_t i = 0; i < sweep->row_count; i++) {
@@ -650,6 +652,7 @@ void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep 
             .tokens = same ? results->results[i - 1].tokens : tokens_of(variant),
         };
         dl_report_marks(results->results[i].marks, row);
+        results->results[i].says_fit = row->error != NULL && explained_fits++ < FITS_EXPLAINED;
     }
     choose_groups(has, study, sweep, measured, explained);
     add_keys(results, study);

@@ -16,6 +16,7 @@ typedef struct dl_result {
     const dl_measured *measured;
     int64_t tokens; /* of a sample; 0: it has none */
     char marks[DL_MARKS_BYTES];
+    bool says_fit; /* of a row that does not fit: its table says what would */
 } dl_result;
 
 /* The column with this heading for people, which must be one. */

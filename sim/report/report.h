@@ -86,10 +86,6 @@ void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row);
 /* Prints what the marks that are used mean, a line each between `before` and `after`. */
 void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after);
 
-/* The part of a row's time in which its workers wait: on a GPU for input, too; a core makes that
- * itself. */
-double dl_report_waiting_frac(const dl_row *row);
-
 /* What a user should know beside the figures, a line each: notes.h, the short note, defaults that
  * decided. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/fits.h"
@@ -80,13 +81,6 @@ void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row)
     }
 }
 
-double dl_report_waiting_frac(const dl_row *row)
-{
-    const double *part = row->mean.part_frac;
-    const bool on_gpu = row->point.cores == DL_CORES_GPU;
-    return part[DL_PART_WAITING] + (on_gpu ? part[DL_PART_INPUT] : 0);
-}
-
 /* --- tables ---------------------------------------------------------------------------------- */
 
 /* A column of a table: where lines are too long, those of the highest rank are left out first; of
@@ -99,8 +93,11 @@ typedef struct view_column {
 
 typedef struct view {
     dl_column_table table;
-    const dl_column **columns; /* [table.column_count] */
+    const dl_column **columns; /* [table.column_count], as the next two */
     int *ranks;
+    size_t *widths;
+    bool folds;   /* values of the point that all rows have are in `common`, not in a column */
+    char *common; /* "2 cores, batch 128, allreduce"; NULL: none */
 } view;
 
 static bool reaches(const dl_results *results, const dl_column *column, double least)
@@ -135,22 +132,96 @@ static bool any_ran(const dl_results *results)
     return false;
 }
 
+static void view_add(view *v, const dl_column *column, int rank)
+{
+    const size_t count = v->table.column_count++;
+    v->columns = dl_realloc(v->columns, count + 1, sizeof *v->columns, "columns");
+    v->ranks = dl_realloc(v->ranks, count + 1, sizeof *v->ranks, "ranks");
+    v->widths = dl_realloc(v->widths, count + 1, sizeof *v->widths, "widths");
+    v->columns[count] = column;
+    v->ranks[count] = rank;
+    v->widths[count] = dl_column_width(&v->table, column);
+    v->table.columns = v->columns;
+}
+
+/* The value of a column that says the point, where several rows have it in common: "2 cores",
+ * "batch 128", "batch 32 a worker", "allreduce", "interval 10". The caller frees it; NULL: they
+ * differ. */
+static char *common_text(const view *v, const dl_results *results, const dl_column *column)
+{
+    if (!v->folds || results->count < 2) return NULL;
+    const dl_point *first = &results->results[0].row->point;
+    const int64_t each = first->batch / first->workers;
+    bool weak = strcmp(column->heading, "batch") == 0;
+    for (size_t i = 0; i < results->count && weak; i++) {
+        const dl_point *point = &results->results[i].row->point;
+        weak = point->batch == each * point->workers;
+    }
+    char *value = dl_column_common_text(&v->table, column);
+    if (value == NULL && weak) value = dl_format("%lld a worker", (long long)each);
+    if (value == NULL || strcmp(column->heading, "sync") == 0) return value;
+    const bool counts = strcmp(column->heading, "cores") == 0;
+    char *text = dl_format("%s %s", counts ? value : column->heading, counts ? "cores" : value);
+    free(value);
+    return text;
+}
+
+/* Adds a column that says the point, or its value to v->common. */
+static void view_add_key(view *v, const dl_results *results, const dl_column *column, int rank)
+{
+    char *text = common_text(v, results, column);
+    if (text != NULL) {
+        dl_join(&v->common, ", ", text);
+    } else {
+        view_add(v, column, rank);
+    }
+    free(text);
+}
+
+/* The options in a column each, or in one together, whichever is narrower. */
+static void view_add_options(view *v, const dl_results *results)
+{
+    const dl_column *together = dl_result_column("options");
+    size_t apart = 0;
+    if (!dl_column_has_values(&v->table, together)) return;
+    for (size_t o = 0; o < results->option_count; o++) {
+        const dl_column *option = &results->options[o];
+        if (!dl_column_has_values(&v->table, option)) continue;
+        char *text = common_text(v, results, option);
+        if (text == NULL) apart += dl_column_width(&v->table, option) + 1;
+        free(text);
+    }
+    if (apart > dl_column_width(&v->table, together) + 1) {
+        view_add(v, together, 0);
+        return;
+    }
+    for (size_t o = 0; o < results->option_count; o++)
+        if (dl_column_has_values(&v->table, &results->options[o]))
+            view_add_key(v, results, &results->options[o], 0);
+}
+
+/* Takes the columns that the rows have values in; v->folds is set before. */
 static void view_begin(view *v, const dl_results *results, const view_column *wanted, size_t count)
 {
-    *v = (view){.columns = dl_calloc(count, sizeof *v->columns, "columns"),
-                .ranks = dl_calloc(count, sizeof *v->ranks, "ranks")};
-    v->table = (dl_column_table){.columns = v->columns,
-                                 .rows = results->results,
+    static const char *const keys[] = {"cores", "batch", "sync"};
+    const bool ran = any_ran(results);
+    v->table = (dl_column_table){.rows = results->results,
                                  .row_count = results->count,
                                  .row_bytes = sizeof *results->results,
                                  .failed = failure_of};
     for (size_t c = 0; c < count; c++) {
         const dl_column *column = dl_result_column(wanted[c].heading);
-        if (!dl_column_has_values(&v->table, column)) continue;
-        if (!is_key(column) && !any_ran(results)) continue;
+        if (strcmp(wanted[c].heading, "options") == 0) {
+            view_add_options(v, results);
+            continue;
+        }
+        if (!dl_column_has_values(&v->table, column) || (!ran && !is_key(column))) continue;
         if (wanted[c].least > 0 && !reaches(results, column, wanted[c].least)) continue;
-        v->ranks[v->table.column_count] = wanted[c].rank;
-        v->columns[v->table.column_count++] = column;
+        if (dl_names_find(wanted[c].heading, keys, DL_LENGTH(keys)) >= 0) {
+            view_add_key(v, results, column, wanted[c].rank);
+        } else {
+            view_add(v, column, wanted[c].rank);
+        }
     }
 }
 
@@ -158,72 +229,35 @@ static void view_end(view *v)
 {
     free(v->columns);
     free(v->ranks);
+    free(v->widths);
+    free(v->common);
 }
 
 static void view_remove(view *v, size_t column)
 {
-    v->table.column_count--;
-    for (size_t c = column; c < v->table.column_count; c++) {
-        v->columns[c] = v->columns[c + 1];
-        v->ranks[c] = v->ranks[c + 1];
-    }
-}
-
-/* Puts a column for each option in place of the one with all, where that is no wider. */
-static void view_split_options(view *v, const dl_results *results)
-{
-    size_t at = 0, count = 0;
-    while (at < v->table.column_count && strcmp(v->columns[at]->heading, "options") != 0)
-        at++;
-    if (at == v->table.column_count) return;
-    const size_t most = v->table.column_count + results->option_count;
-    view split = *v;
-    split.columns = dl_calloc(most, sizeof *split.columns, "columns");
-    split.ranks = dl_calloc(most, sizeof *split.ranks, "ranks");
-    for (size_t c = 0; c < v->table.column_count; c++) {
-        for (size_t o = 0; c == at && o < results->option_count; o++)
-            if (dl_column_has_values(&v->table, &results->options[o]))
-                split.columns[count++] = &results->options[o];
-        if (c == at) continue;
-        split.ranks[count] = v->ranks[c];
-        split.columns[count++] = v->columns[c];
-    }
-    split.table.columns = split.columns;
-    split.table.column_count = count;
-    const bool wider = dl_columns_width(&split.table) > dl_columns_width(&v->table);
-    view_end(wider ? &split : v);
-    if (!wider) *v = split;
-}
-
-/* The width with those columns that are `kept`. */
-static size_t width_of(const view *v, const bool *kept)
-{
-    dl_column_table some = v->table;
-    const dl_column **columns = dl_calloc(v->table.column_count, sizeof *columns, "columns");
-    some.columns = columns;
-    some.column_count = 0;
-    for (size_t c = 0; c < v->table.column_count; c++)
-        if (kept[c]) columns[some.column_count++] = v->columns[c];
-    const size_t width = dl_columns_width(&some);
-    free(columns);
-    return width;
+    const size_t after = --v->table.column_count - column;
+    memmove(v->columns + column, v->columns + column + 1, after * sizeof *v->columns);
+    memmove(v->ranks + column, v->ranks + column + 1, after * sizeof *v->ranks);
+    memmove(v->widths + column, v->widths + column + 1, after * sizeof *v->widths);
 }
 
 /* Keeps the columns of rank 0, and of the others as many as lines of `width` characters have room
- * for, those of the lowest ranks first; the headings of the rest to *left_out, of its own. */
+ * for, those of the lowest ranks first; appends the headings of the rest to *left_out. */
 static void view_fit(view *v, size_t width, char **left_out)
 {
     bool *kept = dl_calloc(v->table.column_count, sizeof *kept, "columns");
+    size_t used = dl_columns_extra(&v->table);
     int most = 0;
     for (size_t c = 0; c < v->table.column_count; c++) {
         kept[c] = v->ranks[c] == 0;
+        if (kept[c]) used += v->widths[c] + (used > 0);
         if (v->ranks[c] > most) most = v->ranks[c];
     }
     for (int rank = 1; rank <= most; rank++) {
         for (size_t c = 0; c < v->table.column_count; c++) {
-            if (v->ranks[c] != rank) continue;
+            if (v->ranks[c] != rank || used + 1 + v->widths[c] > width) continue;
             kept[c] = true;
-            kept[c] = width_of(v, kept) <= width;
+            used += 1 + v->widths[c];
         }
     }
     for (size_t c = v->table.column_count; c-- > 0;) {
@@ -241,7 +275,7 @@ static void print_view(FILE *out, const dl_results *all, bool (*has)(const dl_re
     dl_results some = *all;
     some.results = dl_calloc(all->count, sizeof *some.results, "results");
     some.count = 0;
-    view v;
+    view v = {.folds = false};
     for (size_t i = 0; i < all->count; i++)
         if (all->results[i].row->error == NULL && has(&all->results[i]))
             some.results[some.count++] = all->results[i];
@@ -249,7 +283,6 @@ static void print_view(FILE *out, const dl_results *all, bool (*has)(const dl_re
         char *left_out = NULL;
         fprintf(out, "%s\n", title);
         view_begin(&v, &some, wanted, count);
-        view_split_options(&v, &some);
         view_fit(&v, (size_t)dl_wrap_columns(out), &left_out);
         dl_columns_print(out, &v.table, (size_t)dl_wrap_columns(out));
         view_end(&v);
@@ -264,7 +297,7 @@ static char *remark_of(const void *row)
 {
     const dl_result *r = row;
     if (r->row->error == NULL) return dl_report_above(r->row);
-    if (dl_memory_fits(&r->row->memory)) return NULL;
+    if (!r->says_fit || dl_memory_fits(&r->row->memory)) return NULL;
     return dl_fits_text(&r->variant->scenario, &r->variant->costs, &r->row->point, &r->row->memory);
 }
 
@@ -371,44 +404,6 @@ static void print_answer(FILE *out, const dl_results *results, const dl_result *
     free(text);
 }
 
-/* What all rows have stands once above the table, and not in it: "In all rows: 2 cores, batch 128,
- * allreduce.". */
-static void fold_columns(FILE *out, const dl_results *results, view *v)
-{
-    static const struct {
-        const char *heading, *before, *behind;
-    } folded[] = {
-        {"cores", "", " cores"}, {"batch", "batch ", ""}, {"sync", "", ""}, {"options", "", ""}};
-    char *text = NULL;
-    const int64_t each =
-        results->results[0].row->point.batch / results->results[0].row->point.workers;
-    bool weak = results->count > 1;
-    for (size_t i = 0; i < results->count; i++)
-        weak &=
-            results->results[i].row->point.batch == each * results->results[i].row->point.workers;
-    for (size_t f = 0; f < DL_LENGTH(folded) && results->count > 1; f++) {
-        for (size_t c = 0; c < v->table.column_count; c++) {
-            if (strcmp(v->columns[c]->heading, folded[f].heading) != 0) continue;
-            char *common = dl_column_common_text(&v->table, v->columns[c]);
-            if (common == NULL && weak && strcmp(folded[f].heading, "batch") == 0)
-                common = dl_format("%lld a worker", (long long)each);
-            if (common == NULL) break;
-            char *part = dl_format("%s%s%s", folded[f].before, common, folded[f].behind);
-            dl_join(&text, ", ", part);
-            free(part);
-            free(common);
-            view_remove(v, c);
-            break;
-        }
-    }
-    if (text != NULL) {
-        char *line = dl_format("In all rows: %s.", text);
-        dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
-        free(line);
-    }
-    free(text);
-}
-
 static void print_rows(FILE *out, const dl_results *results)
 {
     static const view_column wanted[] = {{"workers", 0, 0},        {"GPUs", 1, 0},
@@ -424,16 +419,19 @@ static void print_rows(FILE *out, const dl_results *results)
                                          {"USD/epoch", 5, 0},      {"staleness", 2, 0.005},
                                          {"stalest worker", 6, 0}, {"measured/s", 1, 0},
                                          {"error %", 1, 0},        {"measured staleness", 3, 0}};
-    view v;
+    view v = {.folds = true};
     char *left_out = NULL;
     const dl_result *best = fastest(results);
     if (best != NULL) print_answer(out, results, best);
     view_begin(&v, results, wanted, DL_LENGTH(wanted));
-    fold_columns(out, results, &v);
+    if (v.common != NULL) {
+        char *line = dl_format("In all rows: %s.", v.common);
+        dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+        free(line);
+    }
     v.table.mark = mark_of;
     v.table.remark = remark_of;
     v.table.chosen = results->count > 1 ? best : NULL;
-    view_split_options(&v, results);
     while (v.table.failed_from < v.table.column_count &&
            strcmp(v.columns[v.table.failed_from]->heading, "step") != 0) {
         v.table.failed_from++;

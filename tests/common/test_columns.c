@@ -118,8 +118,11 @@ static void test_text(void **state)
                               "tree, two  1.50 s       - *\n"
                               "nvls      not possible\n");
     free(text);
-    assert_int_equal(dl_columns_width(&table), 27);
+    assert_int_equal(dl_column_width(&table, &all[0]), 9);
+    assert_int_equal(dl_column_width(&table, &all[1]), 7);
+    assert_int_equal(dl_columns_extra(&table), 2);
     table.chosen = &items[1];
+    assert_int_equal(dl_columns_extra(&table), 4);
     out = dl_text_stream(&text, &bytes);
     dl_columns_print(out, &table, 80);
     fclose(out);
