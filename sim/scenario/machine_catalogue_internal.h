@@ -1,0 +1,82 @@
+/* Parts of the catalogue of machines: the tables, the files and what is printed of them
+ * (machine_catalogue.c), what a name means (machine_names.c), and the text of the machine that it
+ * means (machine_text.c). */
+#ifndef DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
+#define DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
+
+#include "common/csv.h"
+#include "sim/scenario/machine_catalogue.h"
+
+#define DL_BOX_GPUS_MAX 16
+#define DL_BOX_KINDS_MAX 16 /* of nodes */
+
+/* --- machine_catalogue.c --- */
+
+typedef struct dl_machine_tables {
+    dl_csv gpus, instances;
+} dl_machine_tables;
+
+/* Every row of the tables that were read makes a machine. */
+dl_status dl_machine_tables_read(dl_machine_tables *t, dl_error *err) DL_MUST_CHECK;
+void dl_machine_tables_free(dl_machine_tables *t);
+
+/* Row of the table with this name, or -1. */
+int dl_machine_row(const dl_csv *csv, const char *name);
+
+const char *dl_machine_cell(const dl_csv *csv, size_t row, const char *column);
+
+/* A rate of the table; 0: an empty cell. */
+double dl_machine_rate(const dl_csv *csv, size_t row, const char *column);
+
+/* The bus of GPUs: the text of its link, and what goes with it. */
+typedef struct dl_machine_bus {
+    const char *name, *links;
+    const char *socket_link, *memory_rate; /* of processors of its time */
+    double wire_bytes_per_s;
+} dl_machine_bus;
+
+/* From the oldest on. */
+#define DL_MACHINE_BUSES 4
+extern const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES];
+
+/* NULL: there is none of this name. */
+const dl_machine_bus *dl_machine_find_bus(const char *name);
+
+/* Names of the machine files without ".ini", sorted, of its own. */
+size_t dl_machine_files(char ***names);
+
+/* --- machine_names.c --- */
+
+/* GPUs of one model. */
+typedef struct dl_wanted_gpus {
+    long count;
+    int gpu; /* row */
+} dl_wanted_gpus;
+
+/* Equal nodes. */
+typedef struct dl_wanted_nodes {
+    long nodes, gpus;                      /* of a node */
+    dl_wanted_gpus parts[DL_BOX_GPUS_MAX]; /* [part_count] of a node, one of an instance */
+    int part_count;
+    long ports;                /* of a box to the network; 0: none */
+    double network_gbit_per_s; /* of each */
+    bool infiniband;
+    bool bridges; /* NVLink between each two of a part's GPUs */
+} dl_wanted_nodes;
+
+/* What a name means. */
+typedef struct dl_wanted_machine {
+    int instance; /* row; -1: boxes, or a file */
+    char *file;   /* path of a machine file, whose nodes these are; NULL: none. Freed by caller */
+    dl_wanted_nodes kinds[DL_BOX_KINDS_MAX];
+    int kind_count; /* >= 1, of an instance and a file 1 */
+} dl_wanted_machine;
+
+/* Capital letters, '_' and '-' do not count: RTX-3090 is rtx3090, v100pcie is v100_pcie. */
+bool dl_machine_same_name(const char *a, const char *b);
+
+/* DL_ERR_NAME: a name of no machine, with the nearest one; DL_ERR_RANGE for counts. */
+dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl_wanted_machine *w,
+                                dl_error *err) DL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,376 @@
+/* What a name of a machine means, and which one is meant by a name of none. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/ini.h"
+#include "common/names.h"
+#include "sim/scenario/machine_catalogue_internal.h"
+
+#define NODES_MAX 10000000
+#define PORTS_MAX 16 /* of a node */
+
+/* The next character of a name that tells it from others, 0 at its end. */
+static int next_letter(const char **name)
+{
+    while (**name == '_' || **name == '-' || **name == ' ')
+        (*name)++;
+    return **name != '\0' ? tolower((unsigned char)*(*name)++) : 0;
+}
+
+/* What follows brands before the name: "GeForce RTX 3090", "nvidia_a100". */
+static const char *without_brands(const char *name)
+{
+    static const char *const brands[] = {"nvidia", "amd", "geforce", "tesla", "quadro", "instinct"};
+    for (size_t b = 0; b < DL_LENGTH(brands); b++) {
+        const size_t letters = strlen(brands[b]);
+        if (strncasecmp(name, brands[b], letters) == 0 && name[letters] != '\0') {
+            name += letters;
+            name += strspn(name, "_- ");
+        }
+    }
+    return name;
+}
+
+bool dl_machine_same_name(const char *a, const char *b)
+{
+    int letter;
+    a = without_brands(a);
+    b = without_brands(b);
+    do {
+        letter = next_letter(&a);
+        if (letter != next_letter(&b)) return false;
+    } while (letter != 0);
+    return true;
+}
+
+/* The count before an 'x', or 0; *rest is what comes after it, or all. */
+static long count_before(const char *name, const char **rest)
+{
+    char *end = NULL;
+    *rest = name;
+    if (!isdigit((unsigned char)name[0])) return 0;
+    const long count = strtol(name, &end, 10);
+    if (tolower((unsigned char)*end) != 'x') return 0;
+    *rest = end + 1;
+    return count;
+}
+
+/* The digits of a product's number, "3090" of rtx3090, and the letters before it, "rtx". */
+typedef struct product {
+    char series[16], number[16];
+    const char *rest; /* what comes after the number */
+} product;
+
+static product product_of(const char *name)
+{
+    product p = {.rest = name};
+    size_t letters = 0, digits = 0;
+    for (int c; (c = next_letter(&name)) != 0; p.rest = name) {
+        if (!isdigit(c) && digits > 0) break;
+        if (isdigit(c) && digits + 1 < sizeof p.number) p.number[digits++] = (char)c;
+        if (!isdigit(c) && letters + 1 < sizeof p.series) p.series[letters++] = (char)c;
+    }
+    return p;
+}
+
+/* Of a number of three digits or more the last one may be missing: 309 is 3090. */
+static bool same_number(const char *typed, const char *known)
+{
+    const size_t digits = strlen(typed);
+    if (strcmp(typed, known) == 0) return true;
+    return digits >= 3 && strlen(known) == digits + 1 && strncmp(typed, known, digits) == 0;
+}
+
+/* A number alone tells generations apart where a letter before it does not (gtx3090), and "v" from
+ * "a" does. */
+static bool same_series(const char *typed, const char *known)
+{
+    if (typed[0] == '\0' || strcmp(typed, known) == 0) return true;
+    return strlen(typed) >= 3 && strlen(known) >= 3 && dl_names_nearest(typed, &known, 1) == 0;
+}
+
+/* Whether all numbers of two names are the same. */
+static bool same_numbers(const char *typed, const char *known)
+{
+    product a, b;
+    do {
+        a = product_of(typed);
+        b = product_of(known);
+        if (!same_number(a.number, b.number)) return false;
+        typed = a.rest;
+        known = b.rest;
+    } while (a.number[0] != '\0');
+    return true;
+}
+
+/* The GPU nearest to what was typed, of the same product number, so that it is no other generation;
+ * -1: none, or several series have that number. */
+static int nearest_gpu(const dl_csv *gpus, const char *typed)
+{
+    const product like = product_of(without_brands(typed));
+    const char **names = dl_calloc(gpus->rows, sizeof *names, "names of GPUs");
+    size_t count = 0, shortest = 0;
+    int begun = -1; /* the shortest that starts with what was typed */
+    bool one_series = true;
+    for (size_t r = 0; r < gpus->rows && like.number[0] != '\0'; r++) {
+        const product known = product_of(dl_machine_cell(gpus, r, "name"));
+        if (!same_number(like.number, known.number) || !same_series(like.series, known.series))
+            continue;
+        names[count] = dl_machine_cell(gpus, r, "name");
+        if (strlen(names[count]) < strlen(names[shortest])) shortest = count;
+        if (strncasecmp(names[count], typed, strlen(typed)) == 0 &&
+            (begun < 0 || strlen(names[count]) < strlen(names[begun]))) {
+            begun = (int)count;
+        }
+        one_series &= strcmp(product_of(names[0]).series, known.series) == 0;
+        count++;
+    }
+    const int nearest = begun >= 0 ? begun : dl_names_nearest(typed, names, count);
+    const char *found = count == 0 ? NULL : names[nearest >= 0 ? (size_t)nearest : shortest];
+    free(names);
+    return found != NULL && one_series ? dl_machine_row(gpus, found) : -1;
+}
+
+#define OWN_MACHINE                                                                       \
+    "; dlsim --machines lists machines and GPUs; another GPU goes into a machine file's " \
+    "[gpu_model] (docs/formats.md)"
+
+/* "; did you mean ...": the machine that the name may mean, to text[bytes]. */
+static void machines_hint(char *text, size_t bytes, const char *name)
+{
+    dl_machine_tables t;
+    char **files = NULL;
+    char *machine = dl_strndup(name, strcspn(name, "@"));
+    const char *rest = NULL;
+    const long boxes = count_before(machine, &rest);
+    size_t count = dl_machine_files(&files), near = 0;
+    int gpu = -1;
+    snprintf(text, bytes, OWN_MACHINE);
+    if (dl_machine_tables_read(&t, NULL) == DL_OK) {
+        files = dl_realloc(files, count + t.instances.rows, sizeof *files, "names of machines");
+        for (size_t r = 0; r < t.instances.rows; r++)
+            files[count++] = dl_strdup(dl_machine_cell(&t.instances, r, "name"));
+        gpu = nearest_gpu(&t.gpus, rest);
+        if (gpu >= 0) {
+            snprintf(text, bytes, "; did you mean '%ldx%s'?", boxes > 0 ? boxes : 1,
+                     dl_machine_cell(&t.gpus, (size_t)gpu, "name"));
+        }
+        dl_machine_tables_free(&t);
+    }
+    const char **names = dl_calloc(count, sizeof *names, "names of machines");
+    for (size_t i = 0; i < count; i++)
+        if (same_numbers(rest, files[i])) names[near++] = files[i];
+    const int nearest = gpu < 0 ? dl_names_nearest(rest, names, near) : -1;
+    if (nearest >= 0) {
+        snprintf(text, bytes, "; did you mean '%.*s%s'?", (int)(rest - machine), machine,
+                 names[nearest]);
+    }
+    free(names);
+    dl_ini_free_list(files, count);
+    free(machine);
+}
+
+static dl_status refuse_name(const char *name, dl_error *err)
+{
+    char hint[1500];
+    machines_hint(hint, sizeof hint, name);
+    return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
+}
+
+/* The part `part` at `at` of a name with several: the nearest name is that with the nearest GPU
+ * there. */
+static dl_status refuse_part(const dl_machine_tables *t, const char *name, size_t at,
+                             const char *part, dl_error *err)
+{
+    const char *gpu = NULL;
+    const long count = count_before(part, &gpu);
+    const int row = nearest_gpu(&t->gpus, gpu);
+    if (row < 0) {
+        return dl_error_set(err, DL_ERR_NAME, "'%s': '%s' is not COUNTxGPU" OWN_MACHINE, name,
+                            part);
+    }
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': '%s' is not COUNTxGPU; did you mean '%.*s%ldx%s%s'?", name, part,
+                        (int)at, name, count > 0 ? count : 1,
+                        dl_machine_cell(&t->gpus, (size_t)row, "name"), name + at + strlen(part));
+}
+
+/* "+nvlink": the parts that can have bridges do. */
+static dl_status want_bridges(const dl_machine_tables *t, const char *name, dl_wanted_nodes *w,
+                              dl_error *err)
+{
+    for (int p = 0; p < w->part_count; p++) {
+        const dl_wanted_gpus *part = &w->parts[p];
+        w->bridges |=
+            part->count > 1 && dl_machine_rate(&t->gpus, (size_t)part->gpu, "bridge_rate") > 0;
+    }
+    if (w->bridges) return DL_OK;
+    const char *title =
+        w->part_count > 0 ? dl_machine_cell(&t->gpus, (size_t)w->parts[0].gpu, "title") : "";
+    if (w->part_count > 0 &&
+        dl_machine_rate(&t->gpus, (size_t)w->parts[0].gpu, "bridge_rate") > 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "'%s': an NVLink bridge joins two GPUs", name);
+    }
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': NVLink bridges of %s are not known; a machine file's [nvlinks] "
+                        "joins GPUs (docs/formats.md), as machines/dgx1_v100.ini does",
+                        name, title);
+}
+
+/* "1xgtx1080ti+1xrtx2080ti": the parts of a box, which is at `at` in the whole name. */
+static dl_status understand_box(const dl_machine_tables *t, const char *name, size_t at,
+                                const char *box, dl_wanted_nodes *w, dl_error *err)
+{
+    const size_t bytes = strlen(box);
+    if (bytes == 0 || box[0] == '+' || box[bytes - 1] == '+' || strstr(box, "++") != NULL) {
+        return refuse_name(name, err);
+    }
+    char *copy = dl_strdup(box), *rest = NULL;
+    dl_status status = DL_OK;
+    for (char *part = strtok_r(copy, "+", &rest); part != NULL && status == DL_OK;
+         part = strtok_r(NULL, "+", &rest)) {
+        const char *gpu = NULL;
+        const long count = count_before(part, &gpu);
+        const int row = gpu != part ? dl_machine_row(&t->gpus, gpu) : -1;
+        if (dl_machine_same_name(part, "nvlink") && (rest == NULL || rest[0] == '\0')) {
+            status = want_bridges(t, name, w, err);
+        } else if (row < 0) {
+            status = strchr(name, '+') != NULL
+                         ? refuse_part(t, name, at + (size_t)(part - copy), part, err)
+                         : refuse_name(box, err);
+        } else if (count < 1 || count > DL_BOX_GPUS_MAX - w->gpus) {
+            status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d GPUs", box,
+                                  DL_BOX_GPUS_MAX);
+        } else {
+            w->parts[w->part_count++] = (dl_wanted_gpus){count, row};
+            w->gpus += count;
+        }
+    }
+    free(copy);
+    return status;
+}
+
+/* "10gbe", "200ib", "8x400ib": the ports of a node, in Gb/s. */
+static dl_status understand_network(const char *name, const char *network, dl_wanted_nodes *w,
+                                    dl_error *err)
+{
+    const char *rate = network;
+    char *end = NULL;
+    const long ports = count_before(network, &rate);
+    w->ports = rate != network ? ports : 1;
+    w->network_gbit_per_s = isdigit((unsigned char)rate[0]) ? strtod(rate, &end) : 0;
+    if (end != rate + strspn(rate, "0123456789.")) end = NULL; /* hexadecimal, an exponent */
+    w->infiniband = end != NULL && dl_machine_same_name(end, "ib");
+    const bool known = w->infiniband || (end != NULL && dl_machine_same_name(end, "gbe"));
+    if (known && w->ports >= 1 && w->ports <= PORTS_MAX && w->network_gbit_per_s >= 0.1 &&
+        w->network_gbit_per_s <= 10000) {
+        return DL_OK;
+    }
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': expected a network after '@' in Gb/s, such as 10gbe (Ethernet over "
+                        "TCP), 200ib (InfiniBand), or 8x400ib (a node has 8 ports; at most %d)",
+                        name, PORTS_MAX);
+}
+
+/* "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": boxes of one kind, of which a network makes
+ * nodes; `text` is at `at` in the whole name. */
+static dl_status understand_boxes(const dl_machine_tables *t, const char *name, size_t at,
+                                  const char *text, dl_wanted_nodes *w, dl_error *err)
+{
+    const char *network = strchr(text, '@'), *box = NULL, *gpus = NULL;
+    char *boxes = dl_strndup(text, network != NULL ? (size_t)(network - text) : strlen(text));
+    const long count = count_before(boxes, &box);
+    if (count_before(box, &gpus) == 0) box = boxes; /* a single count, of GPUs */
+    const bool several = box != boxes;
+    *w = (dl_wanted_nodes){.nodes = several ? count : 1};
+    dl_status status = understand_box(t, name, at + (size_t)(box - boxes), box, w, err);
+    if (status == DL_OK && network != NULL) {
+        status = understand_network(name, network + 1, w, err);
+    }
+    if (status == DL_OK && several && (count < 1 || count > NODES_MAX)) {
+        status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+    } else if (status == DL_OK && network == NULL && (several || strchr(name, '@') != NULL)) {
+        status =
+            dl_error_set(err, DL_ERR_NAME, "'%s': nodes need a network, as %s@10gbe", name, name);
+    }
+    free(boxes);
+    return status;
+}
+
+/* "2x4xa100@200ib+1x8xv100@100ib": kinds of nodes, each up to its network. */
+static dl_status understand_kinds(const dl_machine_tables *t, const char *name,
+                                  dl_wanted_machine *w, dl_error *err)
+{
+    dl_status status = DL_OK;
+    long nodes = 0;
+    for (const char *at = name, *end; at != NULL && status == DL_OK; at = end) {
+        const char *network = strchr(at, '@');
+        end = network != NULL ? strchr(network, '+') : NULL;
+        if (w->kind_count == DL_BOX_KINDS_MAX) {
+            return dl_error_set(err, DL_ERR_RANGE, "'%s': at most %d kinds of nodes", name,
+                                DL_BOX_KINDS_MAX);
+        }
+        char *text = dl_strndup(at, end != NULL ? (size_t)(end - at) : strlen(at));
+        status =
+            understand_boxes(t, name, (size_t)(at - name), text, &w->kinds[w->kind_count], err);
+        if (status == DL_OK) nodes += w->kinds[w->kind_count++].nodes;
+        free(text);
+        if (end != NULL) end++;
+    }
+    if (status != DL_OK || nodes <= NODES_MAX) return status;
+    return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+}
+
+/* An instance's ports are those that the provider gives it. */
+static dl_status refuse_network(const dl_machine_tables *t, const char *name, const char *instance,
+                                dl_error *err)
+{
+    const size_t bytes = strcspn(instance, "@");
+    char *alone = dl_strndup(instance, bytes);
+    const bool known = instance[bytes] == '@' && dl_machine_row(&t->instances, alone) >= 0;
+    free(alone);
+    if (!known) return DL_OK;
+    return dl_error_set(err, DL_ERR_NAME,
+                        "'%s': an instance has a network of its own, only boxes take one after "
+                        "'@': %.*s",
+                        name, (int)strcspn(name, "@"), name);
+}
+
+/* "2xdgx_h100", "4xdgx1_v100@100ib": nodes of a machine file, perhaps with other ports. */
+static dl_status understand_file(const char *name, const char *text, long nodes,
+                                 dl_wanted_machine *w, dl_error *err)
+{
+    const char *network = strchr(text, '@');
+    w->kinds[w->kind_count++].nodes = nodes;
+    if (nodes < 1 || nodes > NODES_MAX) {
+        return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+    }
+    return network != NULL ? understand_network(name, network + 1, w->kinds, err) : DL_OK;
+}
+
+dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl_wanted_machine *w,
+                                dl_error *err)
+{
+    const char *rest = NULL;
+    const long count = count_before(name, &rest), nodes = rest != name ? count : 1;
+    *w = (dl_wanted_machine){.instance = dl_machine_row(&t->instances, rest)};
+    char *alone = dl_strndup(rest, strcspn(rest, "@"));
+    if (w->instance < 0) w->file = dl_machine_file(alone);
+    free(alone);
+    if (w->file != NULL) return understand_file(name, rest, nodes, w, err);
+    if (w->instance < 0) {
+        const dl_status status = refuse_network(t, name, rest, err);
+        return status == DL_OK ? understand_kinds(t, name, w, err) : status;
+    }
+    const size_t row = (size_t)w->instance;
+    dl_wanted_nodes *kind = &w->kinds[w->kind_count++];
+    kind->nodes = nodes;
+    kind->gpus = strtol(dl_machine_cell(&t->instances, row, "gpus"), NULL, 10);
+    kind->parts[kind->part_count++] = (dl_wanted_gpus){
+        kind->gpus, dl_machine_row(&t->gpus, dl_machine_cell(&t->instances, row, "gpu"))};
+    if (kind->nodes >= 1 && kind->nodes <= NODES_MAX && kind->gpus <= DL_BOX_GPUS_MAX) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+}
