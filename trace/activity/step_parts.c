@@ -1,0 +1,232 @@
+/* Units of a sequence of symbols as parts with labels, by what they have in common. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/sort.h"
+#include "trace/activity/steps_internal.h"
+#include "trace/distribution.h"
+
+/* What follows a step is cut off from so large a share of the step on, and that many symbols unless
+ * they are SHORT_TAIL_SHARE of it, if at least TAIL_STRANGE of it is no content of the step. */
+#define TAIL_MIN 3
+#define TAIL_SHARE 0.02
+#define SHORT_TAIL_SHARE 0.25
+#define TAIL_STRANGE 0.8
+
+#define WARMUP_ALIKE 0.9
+
+/* Fewer equal distances are a coincidence. */
+#define CYCLES_MIN 3
+
+/* A kind outside the content, and the regular step in or after which it occurs. */
+typedef struct stranger {
+    uint32_t kind;
+    uint32_t step;
+} stranger;
+
+static int compare_strangers(const void *a, const void *b)
+{
+    const stranger *x = a, *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    return DL_COMPARE(x->step, y->step);
+}
+
+static int compare_counts(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return DL_COMPARE(x, y);
+}
+
+/* The place in first .. end after which the step's content is over: there the number of content
+ * symbols before it and of others after it is largest. `end` if what follows is too little, unless
+ * it is the start of other work. left as in dl_units_common. */
+static size_t find_tail(const dl_period *period, const dl_sequence *sequence, size_t first,
+                        size_t end, bool begins_other, uint32_t *left)
+{
+    size_t tail = first;
+    int64_t score = 0, best = 0;
+    size_t strange = 0, strange_before = 0;
+    for (size_t i = first; i < end; i++) {
+        bool common = left[sequence->symbols[i]] > 0;
+        left[sequence->symbols[i]] -= common;
+        strange += !common;
+        score += common ? 1 : -1;
+        if (score < best) continue;
+        best = score;
+        tail = i + 1;
+        strange_before = strange;
+    }
+    for (size_t i = first; i < end; i++)
+        left[sequence->symbols[i]] = period->content[sequence->symbols[i]];
+    size_t length = end - tail;
+    double share = (double)length / (double)period->length;
+    bool little = share < TAIL_SHARE || (length < TAIL_MIN && share < SHORT_TAIL_SHARE);
+    if (little && !begins_other) return end;
+    return (double)(strange - strange_before) >= TAIL_STRANGE * (double)length ? tail : end;
+}
+
+static double similarity(const dl_sequence *sequence, size_t first, size_t end,
+                         const uint32_t *content, size_t length, uint32_t *left)
+{
+    size_t common = dl_units_common(sequence->symbols, first, end, content, left);
+    size_t longer = end - first > length ? end - first : length;
+    return longer > 0 ? (double)common / (double)longer : 0;
+}
+
+static uint32_t *copy_content(const uint32_t *content, uint32_t kind_count)
+{
+    uint32_t *left = dl_calloc(kind_count, sizeof *left, "content of units");
+    memcpy(left, content, kind_count * sizeof *left);
+    return left;
+}
+
+/* Median of `alike` over the regular parts; 0 without any. */
+static double usual_likeness(const dl_step_part *parts, size_t count)
+{
+    double *alike = dl_calloc(count, sizeof *alike, "likeness of steps");
+    size_t regular = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].label == DL_STEP_REGULAR) alike[regular++] = parts[i].alike;
+    }
+    double usual = regular > 0 ? dl_distribution_of(alike, regular).p50 : 0;
+    free(alike);
+    return usual;
+}
+
+static void label_warmup(dl_step_part *parts, size_t count)
+{
+    double least = WARMUP_ALIKE * usual_likeness(parts, count);
+    size_t first = 0;
+    while (first < count && (parts[first].label != DL_STEP_REGULAR || parts[first].alike < least))
+        first++;
+    for (size_t i = 0; i < first && first < count; i++)
+        parts[i].label = DL_STEP_WARMUP;
+}
+
+void dl_step_parts_set_apart(dl_step_part *parts, size_t count)
+{
+    const double usual = usual_likeness(parts, count);
+    bool regular = false; /* before this part was one */
+    if (usual < DL_STEP_SIMILARITY) return;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].label != DL_STEP_REGULAR) continue;
+        if (parts[i].alike < DL_STEP_SIMILARITY * usual) {
+            parts[i].label = regular ? DL_STEP_OTHER : DL_STEP_WARMUP;
+        } else {
+            regular = true;
+        }
+    }
+}
+
+void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
+                           const dl_sequence *sequence, const uint32_t *content, size_t length)
+{
+    uint32_t *left = copy_content(content, sequence->kind_count);
+    for (size_t i = 0; i < count; i++) {
+        size_t part_end = i + 1 < count ? parts[i + 1].first : end;
+        parts[i].alike = similarity(sequence, parts[i].first, part_end, content, length, left);
+    }
+    free(left);
+}
+
+/* A unit: its step up to `tail`, if it is one, and what follows that. */
+typedef struct unit {
+    size_t first, tail, end;
+    bool regular;
+} unit;
+
+static unit *take_units(const dl_period *period, const dl_sequence *sequence, uint32_t *left)
+{
+    unit *units = dl_calloc(period->cut_count, sizeof *units, "steps");
+    for (size_t u = period->cut_count; u-- > 0;) {
+        unit *next = u + 1 < period->cut_count ? &units[u + 1] : NULL;
+        unit *now = &units[u];
+        now->first = period->cuts[u];
+        now->end = next != NULL ? next->first : sequence->count;
+        now->tail =
+            find_tail(period, sequence, now->first, now->end, next != NULL && !next->regular, left);
+        double alike =
+            similarity(sequence, now->first, now->tail, period->content, period->length, left);
+        now->regular = alike >= DL_STEP_SIMILARITY;
+    }
+    return units;
+}
+
+dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence, size_t *count)
+{
+    dl_step_part *parts = dl_calloc(2 * period->cut_count + 1, sizeof *parts, "steps");
+    uint32_t *left = copy_content(period->content, sequence->kind_count);
+    unit *units = take_units(period, sequence, left);
+    size_t found = 0;
+    bool short_tail = false; /* the last part is the start of the unit after it */
+    if (period->cuts[0] > 0) parts[found++] = (dl_step_part){.label = DL_STEP_OTHER};
+    for (size_t u = 0; u < period->cut_count; u++) {
+        const unit *now = &units[u];
+        if (now->regular || !short_tail) {
+            parts[found++] = (dl_step_part){
+                .first = now->first, .label = now->regular ? DL_STEP_REGULAR : DL_STEP_OTHER};
+        }
+        short_tail = now->regular && now->tail < now->end && now->end - now->tail < TAIL_MIN;
+        if (now->regular && now->tail < now->end)
+            parts[found++] = (dl_step_part){.first = now->tail, .label = DL_STEP_OTHER};
+    }
+    free(units);
+    free(left);
+    dl_step_parts_compare(parts, found, sequence->count, sequence, period->content, period->length);
+    label_warmup(parts, found);
+    *count = found;
+    return parts;
+}
+
+/* The distance that most of steps[count] (ascending) have from the one before; 0 if it is no cycle.
+ */
+static size_t usual_distance(const stranger *strangers, size_t count, uint32_t *distances)
+{
+    size_t number = 0, most = 0, usual = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (strangers[i].step != strangers[i - 1].step)
+            distances[number++] = strangers[i].step - strangers[i - 1].step;
+    }
+    if (number < CYCLES_MIN) return 0;
+    qsort(distances, number, sizeof *distances, compare_counts);
+    for (size_t first = 0, end; first < number; first = end) {
+        for (end = first + 1; end < number && distances[end] == distances[first];)
+            end++;
+        if (end - first <= most) continue;
+        most = end - first;
+        usual = distances[first];
+    }
+    return 5 * most >= 4 * number && usual >= 2 ? usual : 0;
+}
+
+size_t dl_step_parts_cycle(const dl_step_part *parts, size_t count, size_t end,
+                           const dl_sequence *sequence, const uint32_t *content)
+{
+    size_t strange = 0, most = 0, cycle = 0;
+    uint32_t step = 0;
+    stranger *strangers = dl_calloc(end, sizeof *strangers, "cycle of steps");
+    uint32_t *distances = dl_calloc(end, sizeof *distances, "cycle of steps");
+    for (size_t p = 0; p < count; p++) {
+        size_t part_end = p + 1 < count ? parts[p + 1].first : end;
+        step += parts[p].label == DL_STEP_REGULAR;
+        for (size_t i = parts[p].first; i < part_end && step > 0; i++) {
+            uint32_t kind = sequence->symbols[i];
+            if (content[kind] == 0) strangers[strange++] = (stranger){kind, step};
+        }
+    }
+    qsort(strangers, strange, sizeof *strangers, compare_strangers);
+    for (size_t first = 0, last; first < strange; first = last) {
+        for (last = first + 1; last < strange && strangers[last].kind == strangers[first].kind;)
+            last++;
+        if (last - first <= most) continue;
+        size_t distance = usual_distance(strangers + first, last - first, distances);
+        if (distance == 0) continue;
+        most = last - first;
+        cycle = distance;
+    }
+    free(strangers);
+    free(distances);
+    return cycle;
+}
