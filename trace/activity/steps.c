@@ -563,53 +563,18 @@ static void take_one_host_step(dl_step_line *line, const step_search *search)
     step_line_measure(line, NULL);
 }
 
-/* How often the steps of the line repeat, for an error. */
-static char *tell_steps(const dl_step_line *line)
-{
-    size_t works = 0;
-    for (size_t i = 0; i < line->count; i++)
-        if (line->steps[i].label == DL_STEP_REGULAR) works += line->steps[i].count;
-    if (line->regular_count == 0) return dl_strdup("no steps are found without it either");
-    if (line->device == DL_NO_DEVICE)
-        return dl_format("%zu steps are found by %s", line->regular_count,
-                         dl_step_method_name(line->method));
-    return dl_format("%zu steps of about %zu kernels and copies are found by %s",
-                     line->regular_count, works / line->regular_count,
-                     dl_step_method_name(line->method));
-}
-
-/* Whether marks or updates show that a line has several steps. */
-static bool shows_several(const dl_step_line *line)
-{
-    const bool sure =
-        line->method == DL_STEPS_MARKS || line->method == DL_STEPS_OPTIMIZER || line->updates;
-    return sure && line->regular_count > 1;
-}
-
-static dl_status refuse_one_step(const dl_step_line *line, dl_error *err)
-{
-    char *found = tell_steps(line);
-    const dl_status status =
-        dl_error_set(err, DL_ERR_DATA, "--one-step: %s%s: the trace is not of one step", found,
-                     line->updates ? ", each with an optimizer's update" : "");
-    free(found);
-    return status;
-}
-
-/* The hints against what was found in all lines; with one_step, makes it one. */
-static dl_status apply_one_step(dl_activity_steps *steps, const step_search *search,
-                                const dl_symbols *symbols, dl_error *err)
+/* Makes each line one step. */
+static void take_one_step_each(dl_activity_steps *steps, const step_search *search,
+                               const dl_symbols *symbols)
 {
     for (size_t i = 0; i < steps->count; i++) {
         dl_step_line *line = &steps->lines[i];
-        if (shows_several(line)) return refuse_one_step(line, err);
         if (line->device == DL_NO_DEVICE) {
             take_one_host_step(line, search);
         } else {
             take_one_step(line, search, &symbols->lines[i]);
         }
     }
-    return DL_OK;
 }
 
 static int compare_times(const void *a, const void *b)
@@ -680,20 +645,6 @@ static dl_status find_marks(step_search *search, dl_error *err)
     return status;
 }
 
-void dl_step_options(dl_step_hints *hints, dl_option *table)
-{
-    const dl_option own[DL_STEP_OPTION_COUNT] = {
-        DL_OPT_REGEX("step-marks", 0, &hints->marks, "REGEX",
-                     "Ranges and marks that are training steps, as an extended regular expression.",
-                     .group = "Reading traces"),
-        DL_OPT_INT("step-period", 0, &hints->period, 0, UINT32_MAX, "COUNT",
-                   "Kernels, copies and graph launches of a training step, collectives left out, "
-                   "within a quarter (default: found out)."),
-        DL_OPT_FLAG("one-step", 0, &hints->one_step, "The trace is of one training step."),
-    };
-    memcpy(table, own, sizeof own);
-}
-
 static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symbols *symbols,
                           dl_error *err)
 {
@@ -727,18 +678,12 @@ static dl_status check_period(dl_activity_steps *steps, step_search *search, dl_
     for (size_t i = 0; i < steps->count; i++)
         if (steps->lines[i].count > 0 && steps->lines[i].device != DL_NO_DEVICE) return DL_OK;
     dl_activity_steps_free(steps);
-    const long long given = search->hints->period;
+    const int64_t given = search->hints->period;
     search->hints = &none;
     dl_status status = find_all(steps, search, &symbols, err);
     dl_symbols_free(&symbols);
     if (status != DL_OK) return status;
-    char *found =
-        steps->count > 0 ? tell_steps(&steps->lines[0]) : dl_strdup("no device did anything");
-    status = dl_error_set(err, DL_ERR_DATA,
-                          "--step-period: a device's kernels, copies and graph launches do not "
-                          "repeat every %lld, or not twice: %s",
-                          given, found);
-    free(found);
+    status = dl_step_hints_refuse_period(given, steps, err);
     dl_activity_steps_free(steps);
     return status;
 }
@@ -748,8 +693,8 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                                  const dl_step_hints *hints, dl_error *err)
 {
     dl_launches launches = {0};
-    if (hints->one_step && (hints->marks != NULL || hints->period > 0))
-        return dl_error_set(err, DL_ERR_USAGE, "--one-step: not with --step-marks, --step-period");
+    dl_status status = dl_step_hints_check(hints, err);
+    if (status != DL_OK) return status;
     dl_launches_init(&launches, activities, count);
     step_search search = {.activities = activities,
                           .count = count,
@@ -760,8 +705,9 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
     dl_symbols symbols = {0};
     dl_phase_hints_init(&search.phases, activities, count, strings, string_count, &launches);
     dl_cpu_operators_find(&search.operators, activities, count, strings, string_count);
-    dl_status status = find_all(steps, &search, &symbols, err);
-    if (status == DL_OK && hints->one_step) status = apply_one_step(steps, &search, &symbols, err);
+    status = find_all(steps, &search, &symbols, err);
+    if (status == DL_OK && hints->one_step) status = dl_step_hints_check_one(steps, err);
+    if (status == DL_OK && hints->one_step) take_one_step_each(steps, &search, &symbols);
     if (status == DL_OK && hints->period > 0 && hints->marks == NULL)
         status = check_period(steps, &search, err);
     if (status != DL_OK) dl_activity_steps_free(steps);

@@ -218,4 +218,12 @@ void dl_step_parts_set_apart(dl_step_part *parts, size_t count);
 size_t dl_step_parts_cycle(const dl_step_part *parts, size_t count, size_t end,
                            const dl_sequence *sequence, const uint32_t *content);
 
+/* Hints (step_hints.c). DL_ERR_USAGE where two contradict each other; DL_ERR_DATA where marks or
+ * updates of steps that were found without one_step show several. */
+dl_status dl_step_hints_check(const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
+dl_status dl_step_hints_check_one(const dl_activity_steps *steps, dl_error *err) DL_MUST_CHECK;
+
+/* DL_ERR_DATA: nothing repeats at the given period, but, without it, these steps. */
+dl_status dl_step_hints_refuse_period(int64_t given, const dl_activity_steps *steps, dl_error *err);
+
 #endif

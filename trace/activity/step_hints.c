@@ -1,0 +1,79 @@
+/* The options that say what steps are, and the traces and options that they contradict. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "trace/activity/steps_internal.h"
+
+void dl_step_options(dl_step_hints *hints, dl_option *table)
+{
+    const dl_option own[DL_STEP_OPTION_COUNT] = {
+        DL_OPT_REGEX("step-marks", 0, &hints->marks, "REGEX",
+                     "Ranges and marks that are training steps, as an extended regular expression.",
+                     .group = "Reading traces"),
+        DL_OPT_INT("step-period", 0, &hints->period, 0, UINT32_MAX, "COUNT",
+                   "Kernels, copies and graph launches of a training step, collectives left out, "
+                   "within a quarter (default: found out)."),
+        DL_OPT_FLAG("one-step", 0, &hints->one_step, "The trace is of one training step."),
+    };
+    memcpy(table, own, sizeof own);
+}
+
+dl_status dl_step_hints_check(const dl_step_hints *hints, dl_error *err)
+{
+    if (!hints->one_step || (hints->marks == NULL && hints->period <= 0)) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE, "--one-step: not with --step-marks, --step-period");
+}
+
+/* How often the steps of the line repeat, for an error. */
+static char *tell_steps(const dl_step_line *line)
+{
+    size_t works = 0;
+    for (size_t i = 0; i < line->count; i++)
+        if (line->steps[i].label == DL_STEP_REGULAR) works += line->steps[i].count;
+    if (line->regular_count == 0) return dl_strdup("no steps are found without it either");
+    if (line->device == DL_NO_DEVICE)
+        return dl_format("%zu steps are found by %s", line->regular_count,
+                         dl_step_method_name(line->method));
+    return dl_format("%zu steps of about %zu kernels and copies are found by %s",
+                     line->regular_count, works / line->regular_count,
+                     dl_step_method_name(line->method));
+}
+
+/* Whether marks or updates show that a line has several steps. */
+static bool shows_several(const dl_step_line *line)
+{
+    const bool sure =
+        line->method == DL_STEPS_MARKS || line->method == DL_STEPS_OPTIMIZER || line->updates;
+    return sure && line->regular_count > 1;
+}
+
+static dl_status refuse_one_step(const dl_step_line *line, dl_error *err)
+{
+    char *found = tell_steps(line);
+    const dl_status status =
+        dl_error_set(err, DL_ERR_DATA, "--one-step: %s%s: the trace is not of one step", found,
+                     line->updates ? ", each with an optimizer's update" : "");
+    free(found);
+    return status;
+}
+
+dl_status dl_step_hints_check_one(const dl_activity_steps *steps, dl_error *err)
+{
+    for (size_t i = 0; i < steps->count; i++)
+        if (shows_several(&steps->lines[i])) return refuse_one_step(&steps->lines[i], err);
+    return DL_OK;
+}
+
+dl_status dl_step_hints_refuse_period(int64_t given, const dl_activity_steps *steps, dl_error *err)
+{
+    char *found =
+        steps->count > 0 ? tell_steps(&steps->lines[0]) : dl_strdup("no device did anything");
+    const dl_status status =
+        dl_error_set(err, DL_ERR_DATA,
+                     "--step-period: a device's kernels, copies and graph launches do not "
+                     "repeat every %lld, or not twice: %s",
+                     (long long)given, found);
+    free(found);
+    return status;
+}
