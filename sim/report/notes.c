@@ -301,8 +301,7 @@ static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded
 static void add_estimate(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
-    const dl_gpu_model *gpu = dl_machine_model(&scenario->gpu->machine, place.node, place.index);
+    const dl_gpu_model *gpu = dl_scenario_first_gpu(scenario);
     const dl_costs *costs = &variant->costs;
     if (scenario->model == NULL) return;
     const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);

@@ -86,6 +86,9 @@ double dl_variant_compute_log(const dl_variant *variant);
 /* The arithmetic of the scenario's model, which must be given: as it says, or the usual one. */
 dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario);
 
+/* The model of the first worker's GPU; the scenario must have GPUs. */
+const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario);
+
 /* Reads the variants' costs, or estimates them for a model (sim/workloads/roofline.h), or makes
  * them of one number, puts measured cores in, scales compute to the machine's GPUs, and assumes
  * what the points need and the costs lack; the last two unless the scenario says no. */

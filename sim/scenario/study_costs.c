@@ -1,0 +1,279 @@
+/* The costs of a study's variants: read, estimated or made of one number, scaled, calibrated, and
+ * completed by what is assumed. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/run.h"
+#include "sim/scenario/calibrate.h"
+#include "sim/scenario/known_gpus.h"
+#include "sim/scenario/study_internal.h"
+#include "sim/workloads/roofline.h"
+
+dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario)
+{
+    if (scenario->arithmetic > 0) return (dl_arithmetic)(scenario->arithmetic - 1);
+    return dl_arithmetic_usual(&scenario->gpu->machine, dl_architecture_class(scenario->model));
+}
+
+dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
+                                     dl_costs *costs, dl_error *err)
+{
+    const dl_machine *m = &scenario->gpu->machine;
+    dl_architecture architecture = {0};
+    dl_status status = dl_architecture_make(&architecture, scenario->model, err);
+    if (status != DL_OK) return status;
+    const dl_optimizer_kind usual =
+        architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
+    const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
+    dl_error inner = {0};
+    status = dl_roofline_costs(
+        costs, &architecture, gpu, arithmetic,
+        scenario->optimizer > 0 ? (dl_optimizer_kind)(scenario->optimizer - 1) : usual,
+        scenario->gpu->sharded == DL_SHARDED_PARAMETERS, &inner);
+    dl_architecture_free(&architecture);
+    if (status == DL_OK) return DL_OK;
+    return dl_error_set_at(err, status, m->path, 0, "[workload] arithmetic = %s: %s",
+                           dl_arithmetic_names[arithmetic], inner.text);
+}
+
+const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario)
+{
+    const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
+    return dl_machine_model(&scenario->gpu->machine, place.node, place.index);
+}
+
+/* Of a network, on the GPUs of the machine's other models: in place of what was scaled. */
+static dl_status estimate_models(dl_variant *variant, dl_error *err)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    dl_status status = DL_OK;
+    for (int m = 0; m < variant->costs.model_count && status == DL_OK; m++) {
+        dl_model_costs *model = &variant->costs.models[m];
+        if (model->factors == NULL) continue;
+        dl_costs *own = dl_calloc(1, sizeof *own, "costs of a model");
+        status = dl_scenario_estimate_costs(scenario, &scenario->gpu->machine.models[m], own, err);
+        if (status == DL_OK) {
+            free(model->factors);
+            *model = (dl_model_costs){.own = own, .spread_log = 2 * own->compute_spread_frac.value};
+            variant->scalings[m] = (dl_scaling){0};
+        } else {
+            free(own);
+        }
+    }
+    return status;
+}
+
+/* Samples of a step of one worker, if all points agree; else 0. */
+static int64_t baseline_batch(const dl_scenario *scenario)
+{
+    int64_t batch = 0;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        const int64_t one =
+            scenario->batch_per_worker ? point->batch / point->workers : point->batch;
+        if (p > 0 && one != batch) return 0;
+        batch = one;
+    }
+    return batch;
+}
+
+static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
+{
+    if (scenario->model != NULL)
+        return dl_scenario_estimate_costs(scenario, dl_scenario_first_gpu(scenario), costs, err);
+    if (scenario->costs_path != NULL) return dl_costs_read(costs, scenario->costs_path, err);
+    const char *device = scenario->device;
+    if (device != NULL && device[0] == '\0') device = NULL;
+    dl_costs_of_throughput(costs, scenario->samples_per_s, device, baseline_batch(scenario));
+    return DL_OK;
+}
+
+/* Whether the model can be split as the variant's points want it. */
+static dl_status check_split(const dl_variant *variant, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t p = 0; p < variant->scenario.point_count && status == DL_OK; p++) {
+        const dl_point *point = &variant->scenario.points[p];
+        if (!dl_point_is_split(point)) continue;
+        int first[DL_STAGES_MAX + 1];
+        const dl_split split = dl_point_split(point);
+        status = dl_pipeline_cut(&variant->scenario.pipeline->options, &variant->costs, &split,
+                                 first, err);
+    }
+    return status;
+}
+
+/* Costs of a GPU on the cores of this machine, which only a scenario that names no machine asks
+ * for. */
+static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs *costs,
+                                     dl_error *err)
+{
+    bool measured = false;
+    for (size_t p = 0; p < scenario->point_count; p++)
+        measured = measured || scenario->points[p].cores == DL_CORES_MEASURED;
+    if (!measured || costs->cores > 0 || costs->device == NULL) return DL_OK;
+    dl_gpu_model known = {0};
+    dl_known_gpu(costs->device, &known);
+    const dl_status status = dl_error_set_at(
+        err, DL_ERR_DATA, scenario->path, 0,
+        "%s is of a GPU (%s): --machine, or [machine] file, says on which machine it is to train, "
+        "as --machine 4x%s; dlsim --machines lists them",
+        costs->path, costs->device, known.name != NULL ? known.name : "v100");
+    free(known.name);
+    return status;
+}
+
+/* What is simulated for threads only. */
+static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
+{
+    const bool messages = scenario->compression.kind != DL_COMPRESS_NONE;
+    bool elastic = false;
+    if (scenario->processes != DL_PROCESSES_YES) return DL_OK;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        elastic |=
+            scenario->points[p].mode == &dl_mode_average && dl_absences_given(&scenario->absences);
+    }
+    if (!messages && !elastic) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                           "workers on cores are processes here: %s is simulated of threads only "
+                           "([machine] processes = no)",
+                           messages ? "[exchange] compress" : "mode average with absences");
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* Of one workload: a factor on the times of another one says nothing. */
+static bool same_workload(const dl_scenario *a, const dl_scenario *b)
+{
+    return same_text(a->costs_path, b->costs_path) && same_text(a->model, b->model) &&
+           a->samples_per_s == b->samples_per_s;
+}
+
+/* The first variant of the study that has the key as this one has it. */
+static const dl_variant *first_calibrated(const dl_study *study, const dl_variant *variant)
+{
+    const dl_calibrate *own = &variant->scenario.calibrate, *of = NULL;
+    size_t v = 0;
+    for (;; v++) {
+        of = &study->variants[v].scenario.calibrate;
+        if (of->step_ns == own->step_ns && of->workers == own->workers &&
+            of->samples == own->samples && of->factor == own->factor)
+            return &study->variants[v];
+    }
+}
+
+/* Scales compute so that the measured step is predicted, where the scenario has one. */
+static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error *err)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_variant *first = first_calibrated(study, variant);
+    dl_status status = DL_OK;
+    variant->calibrated = scenario->calibrate;
+    if (scenario->calibrate.step_ns == 0 && scenario->calibrate.factor == 0) return DL_OK;
+    if (!same_workload(scenario, &first->scenario)) {
+        return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                               "[workload] calibrate: a measured step is of one workload, but the "
+                               "scenario lists several");
+    }
+    if (first != variant) {
+        variant->calibrated = first->calibrated;
+    } else if (scenario->calibrate.factor == 0) {
+        status = dl_calibrate_find(scenario, &variant->costs, &variant->calibrated, err);
+    }
+    variant->is_calibrated_gpu =
+        scenario->gpu == NULL || strcmp(dl_scenario_first_gpu(scenario)->name,
+                                        dl_scenario_first_gpu(&first->scenario)->name) == 0;
+    if (status == DL_OK) dl_calibrate_apply(&variant->costs, variant->calibrated.factor);
+    return status;
+}
+
+/* What is made of the study's text has the factor: it is found once. */
+static void keep_factor(dl_study *study)
+{
+    char number[DL_DOUBLE_TEXT_BYTES];
+    const dl_calibrate *calibrated = &study->variants[0].calibrated;
+    if (calibrated->step_ns == 0 || dl_study_swept(study, "workload", "calibrate") != NULL) return;
+    dl_ini_text_set(&study->text, "workload", "calibrate",
+                    dl_format_double(number, calibrated->factor));
+}
+
+void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
+                              dl_assumptions *made)
+{
+    const dl_point *points = point != NULL ? point : scenario->points;
+    const size_t count = point != NULL ? 1 : scenario->point_count;
+    unsigned needs = 0;
+    int cores = 0;
+    for (size_t p = 0; p < count; p++) {
+        needs |= dl_run_needs(scenario, costs, &points[p]);
+        if (points[p].cores > cores) cores = points[p].cores;
+    }
+    if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
+    dl_costs_assume(costs, needs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL, cores,
+                    made);
+}
+
+/* Settings that the scenario leaves open; defaults for what the points need and the costs lack; the
+ * machine's bounds. */
+static void assume(dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    dl_variant_assume_settings(variant);
+    dl_scenario_assume_costs(scenario, &variant->costs, NULL, &variant->assumed);
+    if (scenario->gpu != NULL)
+        dl_machine_assume(&variant->costs, &scenario->gpu->machine, &variant->assumed);
+}
+
+static dl_status read_costs(const dl_study *study, dl_variant *variant, dl_error *err)
+{
+    dl_scenario *scenario = &variant->scenario;
+    dl_costs *costs = &variant->costs;
+    dl_status status;
+    if ((status = take_costs(scenario, costs, err)) ||
+        (status = dl_costs_check_machine(
+             costs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL, err)) ||
+        (status = refuse_cores_of_gpu(scenario, costs, err)) ||
+        (status = dl_scenario_set_measured_cores(scenario, costs->cores, err)) ||
+        (status = dl_scaling_apply(scenario, costs, &variant->scaling, &variant->scalings, err)) ||
+        (scenario->model != NULL && (status = estimate_models(variant, err)))) {
+        return status;
+    }
+    if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
+    if (scenario->samples_per_s > 0 && scenario->gpu != NULL && costs->parameter_bytes > 0)
+        dl_costs_assume_buckets(costs);
+    if ((status = dl_variant_take_settings(variant, err)) ||
+        (status = check_processes(scenario, err)) || (status = calibrate(study, variant, err)))
+        return status;
+    assume(variant);
+    return check_split(variant, err);
+}
+
+dl_status dl_study_read_costs(dl_study *study, dl_error *err)
+{
+    dl_status status = DL_OK;
+    study->point_count = 0;
+    for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
+        status = read_costs(study, &study->variants[v], err);
+        study->point_count += study->variants[v].scenario.point_count;
+    }
+    if (status == DL_OK && study->variant_count > 0) keep_factor(study);
+    return status;
+}
+
+double dl_variant_compute_log(const dl_variant *variant)
+{
+    const dl_costs *costs = &variant->costs;
+    double most = 0;
+    if (variant->calibrated.factor > 0 && variant->is_calibrated_gpu) return 0;
+    for (int m = 0; m < costs->model_count; m++)
+        most = fmax(most, costs->models[m].spread_log);
+    if (costs->model_count > 0) return most;
+    return fmax(variant->scaling.scaled ? variant->scaling.spread_log : 0,
+                2 * costs->compute_spread_frac.value);
+}

@@ -1,0 +1,285 @@
+/* Settings that a scenario leaves open: as in the program that the costs are of, else the usual
+ * ones, assumed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "sim/scenario/study_internal.h"
+#include "sim/workloads/roofline.h"
+
+/* --- of the costs' program ------------------------------------------------------------------- */
+
+static bool gives(const dl_scenario *scenario, const char *section, const char *name)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, section, name);
+    return scenario->given[key - dl_scenario_keys.rows];
+}
+
+static bool gives_overlap(const dl_scenario *scenario)
+{
+    return gives(scenario, "exchange", "overlap");
+}
+
+bool dl_variant_waits_by_costs(const dl_variant *variant)
+{
+    return variant->scenario.gpu != NULL && variant->scenario.gpu->in_turn;
+}
+
+bool dl_variant_accumulates_by_costs(const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_gpu_options *gpu = scenario->gpu;
+    return variant->costs.accumulate > 1 && !gives(scenario, "sync", "accumulate") &&
+           !gives(scenario, "pipeline", "micro_batches") &&
+           (gpu == NULL || gpu->sharded != DL_SHARDED_PARAMETERS);
+}
+
+bool dl_variant_overlaps_by_costs(const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    return scenario->gpu != NULL && scenario->gpu->overlap && variant->costs.overlap &&
+           !gives_overlap(scenario);
+}
+
+bool dl_variant_assumes_overlap(const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    return dl_variant_overlaps_by_costs(variant) && scenario->costs_path == NULL &&
+           scenario->gpu->sharded != DL_SHARDED_PARAMETERS;
+}
+
+/* Averages where the costs are of: with costs of averaging in host memory there, as dlprof train
+ * has it, and with a server's threads or shards. */
+static void take_place(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    const dl_costs *costs = &variant->costs;
+    if (scenario->gpu == NULL || scenario->gpu->where != DL_WHERE_AUTO) return;
+    if (costs->average.read_bytes_per_s.known || gives(scenario, "sync", "server_threads") ||
+        gives(scenario, "exchange", "shards"))
+        scenario->gpu->where = DL_WHERE_CPU;
+}
+
+/* A step's parts in turn as in the program that the costs are of, where the scenario leaves it
+ * open. */
+static void take_turns(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    bool goes = variant->costs.waits && scenario->gpu != NULL && scenario->pipeline == NULL &&
+                !gives(scenario, "machine", "ahead") && !gives(scenario, "input", "prefetch") &&
+                !gives(scenario, "input", "cores") && !gives(scenario, "input", "made");
+    for (size_t p = 0; p < scenario->point_count; p++)
+        goes = goes && scenario->points[p].option[DL_SYNC_LAG] == 0;
+    if (!goes) return;
+    scenario->gpu->in_turn = true;
+    scenario->gpu->ahead = scenario->gpu->prefetch = 0;
+}
+
+/* States divided as in the program that the costs are of, where the scenario leaves it open and all
+ * points can. */
+static void take_sharded(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    const dl_sharded sharded = variant->costs.sharded;
+    if (scenario->gpu == NULL || sharded == DL_SHARDED_NONE ||
+        gives(scenario, "exchange", "sharded"))
+        return;
+    for (size_t p = 0; p < scenario->point_count; p++)
+        if (dl_scenario_not_sharded(scenario, sharded, &scenario->points[p]) != NULL) return;
+    scenario->gpu->sharded = sharded;
+    scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
+}
+
+/* Overlap as in the program that the costs are of, where the scenario leaves it open. Split models
+ * and exchange that lags do not go with it. */
+static void take_overlap(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    if (scenario->gpu != NULL && scenario->gpu->sharded == DL_SHARDED_PARAMETERS)
+        scenario->gpu->overlap = true;
+    bool goes = variant->costs.overlap && scenario->gpu != NULL && !gives_overlap(scenario);
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        goes = goes && !dl_point_is_split(&scenario->points[p]) &&
+               scenario->points[p].option[DL_SYNC_LAG] == 0;
+    }
+    if (goes) scenario->gpu->overlap = true;
+}
+
+/* Cost files of processes hold the time of their all-reduces, or round trips, or are of a program
+ * that would exchange like that. */
+static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
+{
+    if (scenario->processes != DL_PROCESSES_AUTO) return;
+    const bool are = scenario->gpu == NULL &&
+                     (dl_costs_have_exchanges(costs) || dl_costs_exchange_by_messages(costs));
+    scenario->processes = are ? DL_PROCESSES_YES : DL_PROCESSES_NO;
+}
+
+/* As many micro-batches as the program that the costs are of takes, where the scenario leaves it
+ * open. Those of stages are the pipeline's; gathered parameters do not go with several. */
+static dl_status take_accumulation(dl_variant *variant, dl_error *err)
+{
+    dl_scenario *scenario = &variant->scenario;
+    const int64_t micro_batches = variant->costs.accumulate;
+    if (!dl_variant_accumulates_by_costs(variant)) return DL_OK;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        dl_point *point = &scenario->points[p];
+        if (dl_point_is_split(point)) continue;
+        const int64_t all =
+            micro_batches * (scenario->shares == DL_SHARES_SPEED ? 1 : point->workers);
+        if (point->batch % all != 0 || point->batch < point->workers * micro_batches) {
+            char text[DL_POINT_TEXT_BYTES];
+            return dl_error_set_at(
+                err, DL_ERR_RANGE, scenario->path, 0,
+                "%lld micro-batches of each worker, [costs] accumulate of %s, cannot share the "
+                "batch evenly: [sync] accumulate (--set sync.accumulate=1) gives others (point: "
+                "%s)",
+                (long long)micro_batches, variant->costs.path,
+                dl_point_text(text, sizeof text, point));
+        }
+        point->option[DL_SYNC_ACCUMULATE] = (double)micro_batches;
+    }
+    return DL_OK;
+}
+
+dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err)
+{
+    take_place(variant);
+    take_sharded(variant);
+    take_overlap(variant);
+    take_turns(variant);
+    choose_processes(&variant->scenario, &variant->costs);
+    return take_accumulation(variant, err);
+}
+
+/* --- assumed --------------------------------------------------------------------------------- */
+
+static bool exchanges_gradients(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
+    return point->workers > 1 && (point->mode == &dl_mode_allreduce || point->mode == &dl_mode_ps);
+}
+
+static void without_overlap(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->overlap = false;
+}
+
+static void gather_in_fp32(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->param_dtype = DL_DTYPE_FP32;
+}
+
+static void sum_in_fp32(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->reduce_dtype = DL_DTYPE_FP32;
+}
+
+static void sum_in_bf16(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->reduce_dtype = DL_DTYPE_BF16;
+}
+
+/* What numbers are sent as where vectors are sharded. */
+static void take_dtypes(dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    dl_gpu_options *gpu = scenario->gpu;
+    if (gpu == NULL || gpu->sharded == DL_SHARDED_NONE) return;
+    const bool in_half = scenario->model != NULL && dl_scenario_arithmetic(scenario) >= DL_FP16;
+    const bool gathers = gpu->param_dtype == DL_DTYPE_AUTO,
+               sums = gpu->reduce_dtype == DL_DTYPE_AUTO;
+    if (gathers) gpu->param_dtype = in_half ? DL_DTYPE_BF16 : DL_DTYPE_FP32;
+    const bool as_gathers = gpu->sharded == DL_SHARDED_PARAMETERS;
+    if (sums) gpu->reduce_dtype = as_gathers ? gpu->param_dtype : DL_DTYPE_FP32;
+    if (gathers && in_half) {
+        dl_assumption *a = dl_setting_assume(
+            dl_keys_find(&dl_scenario_keys, "exchange", "param_dtype"), "bf16",
+            "FSDP's MixedPrecision and DeepSpeed gather parameters as their passes use them",
+            "what type FSDP or DeepSpeed gathers", &variant->assumed);
+        strcpy(a->other, "fp32");
+        a->matters = exchanges_gradients;
+        a->change = gather_in_fp32;
+    }
+    if (sums && in_half) {
+        const bool halved = gpu->reduce_dtype == DL_DTYPE_BF16;
+        dl_assumption *a = dl_setting_assume(
+            dl_keys_find(&dl_scenario_keys, "exchange", "reduce_dtype"), halved ? "bf16" : "fp32",
+            halved ? "FSDP's MixedPrecision reduces in param_dtype where reduce_dtype is not given"
+                   : "Megatron and nanotron reduce gradients in fp32",
+            "what type gradients are reduced in", &variant->assumed);
+        strcpy(a->other, halved ? "fp32" : "bf16");
+        a->matters = exchanges_gradients;
+        a->change = halved ? sum_in_fp32 : sum_in_bf16;
+    }
+}
+
+static void assume_overlap(dl_variant *variant)
+{
+    if (dl_variant_assumes_overlap(variant)) {
+        dl_assumption *overlap = dl_setting_assume(
+            dl_keys_find(&dl_scenario_keys, "exchange", "overlap"), "yes",
+            "PyTorch's DistributedDataParallel sends gradients during the backward pass, in "
+            "buckets",
+            "whether the program exchanges during its backward pass", &variant->assumed);
+        strcpy(overlap->other, "no");
+        overlap->matters = exchanges_gradients;
+        overlap->change = without_overlap;
+    }
+}
+
+/* What programs take that do not say what the usual arithmetic needs: PyTorch without autocast
+ * multiplies in fp32; with it, convolutions are in fp16. */
+static dl_arithmetic other_arithmetic(dl_arithmetic usual)
+{
+    return usual == DL_BF16 ? DL_FP32 : DL_FP16;
+}
+
+/* Those of the variant in another arithmetic; NULL: the GPU has none. */
+static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    dl_scenario other = *scenario;
+    dl_costs *costs = dl_calloc(1, sizeof *costs, "costs in another arithmetic");
+    dl_assumptions same = {0};
+    dl_error ignored = {0};
+    other.arithmetic = 1 + (int)arithmetic;
+    if (dl_scenario_estimate_costs(&other, dl_scenario_first_gpu(scenario), costs, &ignored) !=
+        DL_OK) {
+        free(costs);
+        return NULL;
+    }
+    if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
+    dl_scenario_assume_costs(scenario, costs, NULL, &same);
+    dl_assumptions_free(&same);
+    return costs;
+}
+
+static void assume_arithmetic(dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    if (scenario->model == NULL || scenario->arithmetic > 0) return;
+    const dl_arithmetic usual = dl_scenario_arithmetic(scenario), other = other_arithmetic(usual);
+    dl_assumption *a = dl_setting_assume(
+        dl_keys_find(&dl_scenario_keys, "workload", "arithmetic"), dl_arithmetic_names[usual],
+        usual == DL_BF16   ? "transformers are usually trained in it on GPUs that have it"
+        : usual == DL_TF32 ? "PyTorch lets cuDNN take it for convolutions"
+                           : "not all GPUs have bf16 (transformers) or tf32 (convolutions)",
+        "the arithmetic of the program's products (autocast, allow_tf32)", &variant->assumed);
+    /* Of GPUs of several models each has costs of its own; a measured step is that of any. */
+    if (variant->costs.model_count == 0 && variant->calibrated.factor == 0)
+        a->costs = costs_in(variant, other);
+    if (a->costs != NULL) snprintf(a->other, sizeof a->other, "%s", dl_arithmetic_names[other]);
+}
+
+void dl_variant_assume_settings(dl_variant *variant)
+{
+    take_dtypes(variant);
+    assume_overlap(variant);
+    assume_arithmetic(variant);
+}
