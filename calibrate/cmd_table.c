@@ -121,6 +121,7 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
                                         .user = &progress};
     if (status == DL_OK) status = dl_table_fit_run(&fit, &config, err);
     dl_progress_end(&progress.progress);
+    dl_journal_say_aside(fit.journal, "dlcal table");
     if (status == DL_OK && first) status = write_all(&fit, &config, set, err);
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_table_fit_end_journal(&fit);
     dl_table_fit_free(&fit);

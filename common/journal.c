@@ -43,7 +43,8 @@ const char *const dl_journal_modes[] = {"resume", "restart", "off", NULL};
 
 struct dl_journal {
     char *path;
-    int fd; /* -1: there is no file yet */
+    char *aside; /* what another run's journal is called now; NULL: there was none */
+    int fd;      /* -1: there is no file yet */
     head head;
     off_t end;    /* of what is good in the file; 0: there is no head either */
     char *text;   /* as the earlier run left it */
@@ -129,6 +130,24 @@ dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mod
 
 DL_ORDER(by_job, found, DL_BY(job), DL_BY(at));
 
+/* The name that a run's journal is set aside with; the caller frees it. */
+static char *aside_path(const char *path, uint64_t key)
+{
+    return dl_format("%s.%016llx", path, (unsigned long long)key);
+}
+
+/* Leaves another run's journal under a name of that run, from which it may go on, and starts anew. */
+static dl_status set_aside(dl_journal *journal, uint64_t key, dl_error *err)
+{
+    journal->aside = aside_path(journal->path, key);
+    const int reason = rename(journal->path, journal->aside) == 0 ? 0 : errno;
+    close(journal->fd);
+    free(journal->text);
+    journal->fd = -1;
+    journal->text = NULL;
+    return reason == 0 ? DL_OK : cannot(journal->path, "rename", reason, err);
+}
+
 /* The records of journal->text[bytes], up to the first that is not good. */
 static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
 {
@@ -141,12 +160,8 @@ static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
     if (!dl_bytes_take(&left, &read, sizeof read) || memcmp(read.magic, magic, 8) != 0) {
         return dl_error_set_at(err, DL_ERR_DATA, journal->path, 0, "is no journal of this program");
     }
-    if (read.key != journal->head.key || read.jobs != journal->head.jobs) {
-        return dl_error_set_at(err, DL_ERR_DATA, journal->path, 0,
-                               "was written by another run: the scenario, a file that it names, an "
-                               "option or the program has changed since. With --journal restart "
-                               "the run starts anew");
-    }
+    if (read.key != journal->head.key || read.jobs != journal->head.jobs)
+        return set_aside(journal, read.key, err);
     for (;;) {
         record_head record;
         journal->end = (off_t)(bytes - left.count);
@@ -176,6 +191,36 @@ static uint64_t add_program(uint64_t key)
     return dl_hash_bytes(key, DL_VERSION, sizeof DL_VERSION);
 }
 
+/* Reads the file, if there is one. */
+static dl_status read_file(dl_journal *journal, dl_error *err)
+{
+    struct stat file;
+    size_t bytes = 0;
+    if (stat(journal->path, &file) == 0 && !S_ISREG(file.st_mode))
+        return dl_error_set_at(err, DL_ERR_IO, journal->path, 0, "is no regular file");
+    journal->fd = take_file(journal->path, false);
+    if (journal->fd < 0) return errno == ENOENT ? DL_OK : cannot(journal->path, "open", errno, err);
+    const dl_status status =
+        dl_file_read_up_to(journal->path, FILE_BYTES_MAX, &journal->text, &bytes, err);
+    return status == DL_OK ? read_records(journal, bytes, err) : status;
+}
+
+/* Whether this run's own journal was set aside by another run, and is back. */
+static bool bring_back(const dl_journal *journal)
+{
+    char *aside = aside_path(journal->path, journal->head.key);
+    const bool is_back = rename(aside, journal->path) == 0;
+    free(aside);
+    return is_back;
+}
+
+void dl_journal_say_aside(const dl_journal *journal, const char *program)
+{
+    if (journal == NULL || journal->aside == NULL) return;
+    fprintf(stderr, "%s: %s was of another run, which did not end; it is kept as %s\n", program,
+            journal->path, journal->aside);
+}
+
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
                           dl_error *err)
 {
@@ -184,17 +229,8 @@ dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, 
         .path = dl_strdup(path), .fd = -1, .head = {.key = add_program(key), .jobs = jobs}};
     memcpy(j->head.magic, magic, sizeof magic);
     j->opened_ns = j->flushed_ns = dl_clock_ns();
-    dl_status status = DL_OK;
-    struct stat file;
-    if (stat(path, &file) == 0 && !S_ISREG(file.st_mode)) {
-        status = dl_error_set_at(err, DL_ERR_IO, path, 0, "is no regular file");
-    } else if ((j->fd = take_file(path, false)) >= 0) {
-        size_t bytes = 0;
-        status = dl_file_read_up_to(path, FILE_BYTES_MAX, &j->text, &bytes, err);
-        if (status == DL_OK) status = read_records(j, bytes, err);
-    } else if (errno != ENOENT) {
-        status = cannot(path, "open", errno, err);
-    }
+    dl_status status = read_file(j, err);
+    if (status == DL_OK && j->fd < 0 && bring_back(j)) status = read_file(j, err);
     if (status == DL_OK) *journal = j;
     if (status != DL_OK) dl_journal_end(j, false);
     return status;
@@ -290,5 +326,6 @@ void dl_journal_end(dl_journal *journal, bool done)
     free(journal->text);
     free(journal->found);
     free(journal->path);
+    free(journal->aside);
     free(journal);
 }

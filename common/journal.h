@@ -44,6 +44,9 @@ dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mod
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
                           dl_error *err) DL_MUST_CHECK;
 
+/* Says on standard error where another run's journal was set aside to; NULL is fine. */
+void dl_journal_say_aside(const dl_journal *journal, const char *program);
+
 /* A job's record of an earlier run, which lasts until dl_journal_end; false: there is none. */
 bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, size_t *bytes);
 

@@ -416,6 +416,7 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     dl_progress_start(&progress, "dlsim", "of %lld runs");
     if (status == DL_OK) status = dl_sweep_run(&sweep, &in->study, &config, err);
     dl_progress_end(&progress);
+    dl_journal_say_aside(sweep.journal, "dlsim");
     if (status == DL_OK && set->cluster->rank == 0) status = write_all(in, &sweep, set, err);
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_sweep_end_journal(&sweep);
     if (status == DL_OK && set->cluster->rank == 0) status = check_fits(&sweep, err);
