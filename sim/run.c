@@ -19,8 +19,7 @@ static bool lags(const dl_point *point)
     return point->option[DL_SYNC_LAG] > 0;
 }
 
-/* Of the parameters, that are averaged one after another. */
-static int fragments(const dl_scenario *scenario, const dl_point *point)
+int dl_run_fragments(const dl_scenario *scenario, const dl_point *point)
 {
     return point->mode->options & 1u << DL_SYNC_FRAGMENTS ? scenario->fragments : 1;
 }
@@ -121,168 +120,10 @@ static dl_gpu_content model_content(const dl_costs *costs, const dl_gpu_options 
                               point->workers);
 }
 
-static bool are_processes(const dl_scenario *scenario)
-{
-    return scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES;
-}
-
 static const dl_platform *platform_of(const dl_scenario *scenario)
 {
     if (scenario->gpu != NULL) return &dl_platform_gpu;
-    return are_processes(scenario) ? &dl_platform_processes : &dl_platform_cpu;
-}
-
-static const dl_collective_cost *find_of_processes(const dl_costs *costs, const dl_point *point,
-                                                   int kind)
-{
-    return dl_collective_cost_find(costs->collectives, costs->collective_count, kind,
-                                   point->workers, kind < 0 ? 0 : 1);
-}
-
-/* Whether a synchronous server's exchange was measured as a whole. */
-static bool pushes_and_pulls(const dl_costs *costs, const dl_point *point)
-{
-    return point->mode == &dl_mode_ps && find_of_processes(costs, point, DL_PUSHPULL) != NULL;
-}
-
-/* Whether the workers are processes whose exchange, all of them together, was measured as a whole:
- * by all-reduces, or with a synchronous server. */
-static bool reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
-{
-    const dl_mode *mode = point->mode;
-    return are_processes(scenario) && (mode == &dl_mode_allreduce || mode == &dl_mode_average ||
-                                       pushes_and_pulls(costs, point));
-}
-
-/* Whether a step of processes starts with a broadcast of buffers. */
-static bool broadcasts(const dl_costs *costs, const dl_point *point)
-{
-    return point->mode == &dl_mode_allreduce && point->workers > 1 &&
-           costs->broadcast_bytes.known && costs->broadcast_bytes.value > 0;
-}
-
-/* Whether the workers are processes that push to a server and pull from it. */
-static bool calls_server(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
-{
-    return are_processes(scenario) && !reduces(scenario, costs, point) &&
-           (point->mode->needs & DL_NEED_COPY) != 0;
-}
-
-/* Of some number of workers. */
-static bool has_pushpull(const dl_costs *costs)
-{
-    for (size_t i = 0; i < costs->collective_count; i++)
-        if (costs->collectives[i].kind == DL_PUSHPULL) return true;
-    return false;
-}
-
-/* Whether the exchange of that kind was measured of other numbers of processes only. */
-static bool of_other_ranks(const dl_costs *costs, const dl_point *point, int kind)
-{
-    return dl_costs_other_ranks(costs, kind, point->workers) != NULL;
-}
-
-/* Whether neither that number of processes nor another one was measured. */
-static bool is_unknown(const dl_costs *costs, const dl_point *point, int kind)
-{
-    return find_of_processes(costs, point, kind) == NULL && !of_other_ranks(costs, point, kind);
-}
-
-char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
-                                const dl_point *point)
-{
-    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has what that needs */
-    if (calls_server(scenario, costs, point) && is_unknown(costs, point, DL_ROUNDTRIP)) {
-        const bool whole = point->mode == &dl_mode_ps && has_pushpull(costs);
-        return dl_format("[%s %d]", whole ? "pushpull" : "roundtrip", point->workers);
-    }
-    if (!reduces(scenario, costs, point) || pushes_and_pulls(costs, point) || point->workers == 1)
-        return NULL;
-    if (is_unknown(costs, point, DL_ALLREDUCE)) {
-        return dl_format("[collective allreduce %d]", point->workers);
-    }
-    if (!broadcasts(costs, point) || !is_unknown(costs, point, DL_BROADCAST)) {
-        return NULL;
-    }
-    return dl_format("[collective broadcast %d]", point->workers);
-}
-
-/* What the all-reduces of an exchange of processes take: of gradients bucket by bucket, from when
- * they are ready on, as DistributedDataParallel does; else of parameters and state. */
-static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
-                         double backward_ns, const dl_process_reduces *of)
-{
-    if (point->mode == &dl_mode_allreduce && costs->gradient_count > 0)
-        return dl_buckets_ns(of, costs->gradients, costs->gradient_count, backward_ns);
-    const double parts = fragments(scenario, point);
-    const bool with_state = point->mode == &dl_mode_average && scenario->average_state;
-    return dl_collective_cost_ns(of->alone, (double)costs->parameter_bytes / parts) +
-           (with_state ? dl_collective_cost_ns(of->alone, (double)costs->state_bytes / parts) : 0);
-}
-
-/* What an exchange of processes adds to a step whose backward pass takes backward_ns, with the
- * broadcast of buffers before it; and what is left of it where all but the last process have
- * waited. These leave a core to the last one's threads: nothing that is in flight during its
- * backward pass slows that down. */
-static void find_reduce_ns(const dl_scenario *scenario, const dl_costs *costs,
-                           const dl_point *point, double backward_ns, double *ns, double *late_ns)
-{
-    dl_process_reduces together = {.alone = find_of_processes(costs, point, DL_PUSHPULL)};
-    dl_process_reduces late = {0};
-    if (point->mode != &dl_mode_ps) {
-        together = (dl_process_reduces){
-            .alone = find_of_processes(costs, point, DL_ALLREDUCE),
-            .pair = find_of_processes(costs, point, DL_ALLREDUCE_PAIR),
-            .beside = find_of_processes(costs, point, DL_ALLREDUCE_BESIDE),
-        };
-        late.alone = find_of_processes(costs, point, DL_ALLREDUCE_LATE);
-    }
-    *ns = *late_ns = 0;
-    if (!reduces(scenario, costs, point) || together.alone == NULL) return; /* one worker */
-    *ns = reduces_ns(scenario, costs, point, backward_ns, &together);
-    *late_ns = late.alone != NULL
-                   ? fmin(*ns, reduces_ns(scenario, costs, point, backward_ns, &late))
-                   : *ns;
-    if (broadcasts(costs, point)) {
-        const double calls = costs->broadcast_calls.known ? costs->broadcast_calls.value : 1;
-        const double broadcast_ns =
-            calls * dl_collective_cost_ns(find_of_processes(costs, point, DL_BROADCAST),
-                                          costs->broadcast_bytes.value / calls);
-        *ns += broadcast_ns;
-        *late_ns += broadcast_ns;
-    }
-}
-
-/* Waits of processes are in what their exchange takes as a whole. */
-static unsigned without_waits(const dl_scenario *scenario, const dl_costs *costs,
-                              const dl_point *point, unsigned needs)
-{
-    if (!are_processes(scenario)) return needs;
-    needs &= ~(unsigned)(DL_NEED_MEMORY | DL_NEED_BARRIER | DL_NEED_WAKEUP | DL_NEED_LOCK |
-                         DL_NEED_COPY);
-    if (pushes_and_pulls(costs, point)) needs &= ~(unsigned)DL_NEED_UPDATE;
-    return reduces(scenario, costs, point) ? needs & ~(unsigned)DL_NEED_AVERAGE : needs;
-}
-
-/* Whether an exchange of the point was measured of other numbers of processes only. */
-static bool scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
-                            const dl_point *point)
-{
-    if (calls_server(scenario, costs, point)) return of_other_ranks(costs, point, DL_ROUNDTRIP);
-    if (!reduces(scenario, costs, point) || pushes_and_pulls(costs, point) || point->workers == 1)
-        return false;
-    return of_other_ranks(costs, point, DL_ALLREDUCE) ||
-           (broadcasts(costs, point) && of_other_ranks(costs, point, DL_BROADCAST));
-}
-
-/* Of exchanges among processes that the costs have no times of. */
-static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs,
-                              const dl_point *point)
-{
-    if (scales_exchange(scenario, costs, point)) return DL_NEED_OTHER_RANKS;
-    if (!dl_costs_exchange_by_messages(costs)) return 0;
-    if (calls_server(scenario, costs, point)) return DL_NEED_RPC;
-    return reduces(scenario, costs, point) && point->workers > 1 ? DL_NEED_GLOO : 0;
+    return dl_run_is_of_processes(scenario) ? &dl_platform_processes : &dl_platform_cpu;
 }
 
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
@@ -291,7 +132,8 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
                          ? gpu_needs(scenario, point)
                          : dl_mode_needs(point->mode, agents(point), threads(scenario, point),
                                          point->cores, scenario->average_state);
-    needs = without_waits(scenario, costs, point, needs) | message_needs(scenario, costs, point);
+    if (dl_run_is_of_processes(scenario))
+        needs = dl_run_process_needs(scenario, costs, point, needs);
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1 && costs->accumulate < 2) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
     }
@@ -355,7 +197,7 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
         beyond |= own->batch_max > 0 && batch > own->batch_max;
     }
     free(shares);
-    if (beyond || scales_exchange(scenario, costs, point)) return true;
+    if (beyond || dl_run_scales_exchange(scenario, costs, point)) return true;
     if (point->cores == DL_CORES_GPU) {
         return dl_point_workers_per_gpu(point) > dl_sharing_known(costs);
     }
@@ -433,7 +275,7 @@ static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gp
     if (!(point->mode->options & 1u << DL_SYNC_INTERVAL)) return 0;
     for (int w = 0; w < (steps.differ ? point->workers : 1); w++)
         step_ns = fmax(step_ns, steps.of[w].compute_ns + steps.of[w].update_ns);
-    return point->option[DL_SYNC_INTERVAL] / fragments(scenario, point) * step_ns;
+    return point->option[DL_SYNC_INTERVAL] / dl_run_fragments(scenario, point) * step_ns;
 }
 
 bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point)
@@ -491,7 +333,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .pause_ns = pause_ns(scenario, config->point, steps),
         .connects = mode != &dl_mode_allreduce,
         .exchanges = (double)dl_run_steps(scenario, config->point) *
-                     fragments(scenario, config->point) /
+                     dl_run_fragments(scenario, config->point) /
                      fmax(1, config->point->option[DL_SYNC_INTERVAL]),
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
@@ -551,8 +393,8 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     const double batch = (double)micro_batch(point, own->samples);
     dl_workload_init(workload, costs, batch);
     if (costs->model_count > 0) dl_workload_set_model(workload, costs, own->model, batch);
-    workload->parameter_bytes /= fragments(scenario, point);
-    workload->state_bytes /= fragments(scenario, point);
+    workload->parameter_bytes /= dl_run_fragments(scenario, point);
+    workload->state_bytes /= dl_run_fragments(scenario, point);
     const double factor = dl_run_compute_factor(config, own->model);
     workload->compute_ns *= factor;
     workload->backward_ns *= factor;
@@ -570,7 +412,7 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
             workload,
             &costs->exchange_runs[dl_noise_run(config->replicate, costs->exchange_run_count)]);
     }
-    if (are_processes(scenario)) {
+    if (dl_run_is_of_processes(scenario)) {
         workload->barrier_ns = workload->lock_ns = workload->wakeup_ns = 0;
         workload->memory_bytes_per_ns = INFINITY;
     }
@@ -784,17 +626,17 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const bool may_repeat = scenario->input.loaders == 0 && syncer == NULL &&
                             !dl_absences_given(&absences) && in->expected_work == NULL;
     double reduce_ns, reduce_late_ns;
-    find_reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns,
-                   &reduce_ns, &reduce_late_ns);
+    dl_run_reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns,
+                     &reduce_ns, &reduce_late_ns);
     return (dl_team_config){
         .platform = platform_of(scenario),
         .machine = gpus,
         .costs = in->costs,
         .workload = &in->workload,
-        .reduces = reduces(scenario, in->costs, point),
+        .reduces = dl_run_reduces(scenario, in->costs, point),
         .reduce_ns = reduce_ns,
         .reduce_late_ns = reduce_late_ns,
-        .roundtrip = find_of_processes(in->costs, point, DL_ROUNDTRIP),
+        .roundtrip = dl_run_process_cost(in->costs, point, DL_ROUNDTRIP),
         .side_by_side = in->side_by_side,
         .cores = in->cores,
         .workers = workers,
@@ -817,7 +659,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .each_ends = syncer != NULL && syncer->each_ends,
         .sums_on_arrival = scenario->gpu != NULL && in->gpu.sums_on_arrival,
         .outer_update = scenario->outer != 0,
-        .fragments = fragments(scenario, point),
+        .fragments = dl_run_fragments(scenario, point),
         .reduces_inside = reduces_inside(scenario, point),
         .gathers = gathers(scenario, point),
         .advance = point->mode->advance,
@@ -897,9 +739,10 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
     dl_random stream;
     dl_random_init(&stream, (uint64_t)config->scenario->seed, config->draw, 0, COST_STREAM);
     dl_costs_draw(config->costs, config->draw > 0 ? &stream : NULL, &costs);
-    if (are_processes(config->scenario) && dl_costs_exchange_by_messages(&costs))
+    if (dl_run_is_of_processes(config->scenario) && dl_costs_exchange_by_messages(&costs))
         dl_costs_draw_processes(&costs, config->point->workers);
-    if (are_processes(config->scenario)) dl_costs_draw_other_ranks(&costs, config->point->workers);
+    if (dl_run_is_of_processes(config->scenario))
+        dl_costs_draw_other_ranks(&costs, config->point->workers);
     const dl_gpu_options *gpu = config->scenario->gpu;
     const bool is_split = dl_point_is_split(config->point);
     const dl_status status =

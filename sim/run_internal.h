@@ -1,4 +1,5 @@
-/* What run.c, its results and split models (sim/pipeline/pipeline_run.c) share. */
+/* What run.c, its results, exchange of processes and split models (sim/pipeline/pipeline_run.c)
+ * share. */
 #ifndef DL_SIM_RUN_INTERNAL_H
 #define DL_SIM_RUN_INTERNAL_H
 
@@ -35,5 +36,37 @@ dl_status dl_run_split(const dl_run_config *run, const dl_costs *costs, dl_run_r
                        dl_error *err) DL_MUST_CHECK;
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point);
+
+/* Of the parameters, that are averaged one after another. */
+int dl_run_fragments(const dl_scenario *scenario, const dl_point *point);
+
+/* --- run_processes.c --- */
+
+/* Whether the workers are processes on cores. */
+bool dl_run_is_of_processes(const dl_scenario *scenario);
+
+/* The time of this kind of exchange among the point's processes; NULL: it was not measured. */
+const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_point *point,
+                                              int kind);
+
+/* Whether the workers are processes whose exchange, all of them together, was measured as a whole:
+ * by all-reduces, or with a synchronous server. */
+bool dl_run_reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
+
+/* What an exchange of processes adds to a step whose backward pass takes backward_ns, with the
+ * broadcast of buffers before it; and what is left of it where all but the last process have
+ * waited. These leave a core to the last one's threads: nothing that is in flight during its
+ * backward pass slows that down. */
+void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                      double backward_ns, double *ns, double *late_ns);
+
+/* Whether an exchange of the point was measured of other numbers of processes only. */
+bool dl_run_scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point);
+
+/* What processes need of what threads would: their waits are in what their exchange takes as a
+ * whole. With what they need where the costs have no times of it. */
+unsigned dl_run_process_needs(const dl_scenario *scenario, const dl_costs *costs,
+                              const dl_point *point, unsigned needs);
 
 #endif

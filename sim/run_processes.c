@@ -1,0 +1,159 @@
+/* Exchange of workers that are processes: which of the costs' times measured as a whole it is made
+ * of, what it takes, and what it needs where there are none. */
+#include <math.h>
+
+#include "common/alloc.h"
+#include "sim/run_internal.h"
+
+bool dl_run_is_of_processes(const dl_scenario *scenario)
+{
+    return scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES;
+}
+
+const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_point *point,
+                                              int kind)
+{
+    return dl_collective_cost_find(costs->collectives, costs->collective_count, kind,
+                                   point->workers, kind < 0 ? 0 : 1);
+}
+
+/* Whether a synchronous server's exchange was measured as a whole. */
+static bool pushes_and_pulls(const dl_costs *costs, const dl_point *point)
+{
+    return point->mode == &dl_mode_ps && dl_run_process_cost(costs, point, DL_PUSHPULL) != NULL;
+}
+
+bool dl_run_reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    const dl_mode *mode = point->mode;
+    return dl_run_is_of_processes(scenario) &&
+           (mode == &dl_mode_allreduce || mode == &dl_mode_average ||
+            pushes_and_pulls(costs, point));
+}
+
+/* Whether a step of processes starts with a broadcast of buffers. */
+static bool broadcasts(const dl_costs *costs, const dl_point *point)
+{
+    return point->mode == &dl_mode_allreduce && point->workers > 1 &&
+           costs->broadcast_bytes.known && costs->broadcast_bytes.value > 0;
+}
+
+/* Whether the workers are processes that push to a server and pull from it. */
+static bool calls_server(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    return dl_run_is_of_processes(scenario) && !dl_run_reduces(scenario, costs, point) &&
+           (point->mode->needs & DL_NEED_COPY) != 0;
+}
+
+/* Of some number of workers. */
+static bool has_pushpull(const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->collective_count; i++)
+        if (costs->collectives[i].kind == DL_PUSHPULL) return true;
+    return false;
+}
+
+/* Whether the exchange of that kind was measured of other numbers of processes only. */
+static bool of_other_ranks(const dl_costs *costs, const dl_point *point, int kind)
+{
+    return dl_costs_other_ranks(costs, kind, point->workers) != NULL;
+}
+
+/* Whether neither that number of processes nor another one was measured. */
+static bool is_unknown(const dl_costs *costs, const dl_point *point, int kind)
+{
+    return dl_run_process_cost(costs, point, kind) == NULL && !of_other_ranks(costs, point, kind);
+}
+
+char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
+                                const dl_point *point)
+{
+    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has what that needs */
+    if (calls_server(scenario, costs, point) && is_unknown(costs, point, DL_ROUNDTRIP)) {
+        const bool whole = point->mode == &dl_mode_ps && has_pushpull(costs);
+        return dl_format("[%s %d]", whole ? "pushpull" : "roundtrip", point->workers);
+    }
+    if (!dl_run_reduces(scenario, costs, point) || pushes_and_pulls(costs, point) ||
+        point->workers == 1)
+        return NULL;
+    if (is_unknown(costs, point, DL_ALLREDUCE)) {
+        return dl_format("[collective allreduce %d]", point->workers);
+    }
+    if (!broadcasts(costs, point) || !is_unknown(costs, point, DL_BROADCAST)) {
+        return NULL;
+    }
+    return dl_format("[collective broadcast %d]", point->workers);
+}
+
+/* What the all-reduces of an exchange of processes take: of gradients bucket by bucket, from when
+ * they are ready on, as DistributedDataParallel does; else of parameters and state. */
+static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                         double backward_ns, const dl_process_reduces *of)
+{
+    if (point->mode == &dl_mode_allreduce && costs->gradient_count > 0)
+        return dl_buckets_ns(of, costs->gradients, costs->gradient_count, backward_ns);
+    const double parts = dl_run_fragments(scenario, point);
+    const bool with_state = point->mode == &dl_mode_average && scenario->average_state;
+    return dl_collective_cost_ns(of->alone, (double)costs->parameter_bytes / parts) +
+           (with_state ? dl_collective_cost_ns(of->alone, (double)costs->state_bytes / parts) : 0);
+}
+
+void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                      double backward_ns, double *ns, double *late_ns)
+{
+    dl_process_reduces together = {.alone = dl_run_process_cost(costs, point, DL_PUSHPULL)};
+    dl_process_reduces late = {0};
+    if (point->mode != &dl_mode_ps) {
+        together = (dl_process_reduces){
+            .alone = dl_run_process_cost(costs, point, DL_ALLREDUCE),
+            .pair = dl_run_process_cost(costs, point, DL_ALLREDUCE_PAIR),
+            .beside = dl_run_process_cost(costs, point, DL_ALLREDUCE_BESIDE),
+        };
+        late.alone = dl_run_process_cost(costs, point, DL_ALLREDUCE_LATE);
+    }
+    *ns = *late_ns = 0;
+    if (!dl_run_reduces(scenario, costs, point) || together.alone == NULL) return; /* one worker */
+    *ns = reduces_ns(scenario, costs, point, backward_ns, &together);
+    *late_ns = late.alone != NULL
+                   ? fmin(*ns, reduces_ns(scenario, costs, point, backward_ns, &late))
+                   : *ns;
+    if (broadcasts(costs, point)) {
+        const double calls = costs->broadcast_calls.known ? costs->broadcast_calls.value : 1;
+        const double broadcast_ns =
+            calls * dl_collective_cost_ns(dl_run_process_cost(costs, point, DL_BROADCAST),
+                                          costs->broadcast_bytes.value / calls);
+        *ns += broadcast_ns;
+        *late_ns += broadcast_ns;
+    }
+}
+
+bool dl_run_scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point)
+{
+    if (calls_server(scenario, costs, point)) return of_other_ranks(costs, point, DL_ROUNDTRIP);
+    if (!dl_run_reduces(scenario, costs, point) || pushes_and_pulls(costs, point) ||
+        point->workers == 1)
+        return false;
+    return of_other_ranks(costs, point, DL_ALLREDUCE) ||
+           (broadcasts(costs, point) && of_other_ranks(costs, point, DL_BROADCAST));
+}
+
+/* Of exchanges among processes that the costs have no times of. */
+static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs,
+                              const dl_point *point)
+{
+    if (dl_run_scales_exchange(scenario, costs, point)) return DL_NEED_OTHER_RANKS;
+    if (!dl_costs_exchange_by_messages(costs)) return 0;
+    if (calls_server(scenario, costs, point)) return DL_NEED_RPC;
+    return dl_run_reduces(scenario, costs, point) && point->workers > 1 ? DL_NEED_GLOO : 0;
+}
+
+unsigned dl_run_process_needs(const dl_scenario *scenario, const dl_costs *costs,
+                              const dl_point *point, unsigned needs)
+{
+    needs &= ~(unsigned)(DL_NEED_MEMORY | DL_NEED_BARRIER | DL_NEED_WAKEUP | DL_NEED_LOCK |
+                         DL_NEED_COPY);
+    if (pushes_and_pulls(costs, point)) needs &= ~(unsigned)DL_NEED_UPDATE;
+    if (dl_run_reduces(scenario, costs, point)) needs &= ~(unsigned)DL_NEED_AVERAGE;
+    return needs | message_needs(scenario, costs, point);
+}
