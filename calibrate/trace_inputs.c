@@ -28,8 +28,8 @@ static bool has_operators(const dl_trace *trace)
     return has;
 }
 
-/* A process whose device's work was not recorded: said, or refused where work of cores is wanted.
- */
+/* Reports a process whose device's work was not recorded, or refuses it where work on cores is
+ * wanted. */
 static dl_status pass_over(const dl_trace_inputs *in, const char *program, const dl_trace *trace,
                            const char *lost, dl_error *err)
 {

@@ -52,7 +52,7 @@ static bool has_section(const dl_keys *keys, const char *section)
     return false;
 }
 
-/* What other programs' word is here; NULL: nothing that is known. */
+/* dlscale's word for another program's word; NULL: no such word is known. */
 static const char *called_here(const dl_key *key, const char *word)
 {
     for (const dl_word *w = key->elsewhere; w != NULL && w->word != NULL; w++)

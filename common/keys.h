@@ -22,7 +22,7 @@ typedef enum dl_key_type {
     DL_KEY_OWN       /* read by code of its own; `form` describes it */
 } dl_key_type;
 
-/* What other programs call something, and its name here: taken where that is one of the key's
+/* Another program's word for something, and dlscale's: accepted if that is one of the key's
  * choices, else named in the error. */
 typedef struct dl_word {
     const char *word, *here;

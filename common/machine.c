@@ -267,7 +267,7 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
             owner, offsetof(type, member), 0, .help = words                                      \
     }
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
-/* Where the numbers with bounds of a section are from. */
+/* The key `source`: where the numbers with bounds of a section come from. */
 #define SOURCE(section) \
     OWN(section, "source", "text", false, "where its numbers with bounds are from")
 /* A key that its section's reader looks up. */

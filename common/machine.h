@@ -89,10 +89,10 @@ typedef struct dl_node_kind {
     dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
                                        memory; unknown = what its links let through */
     bool gpudirect;                 /* NICs and GPUs copy without host memory */
-    /* Of collectives: what a GPU sends and receives together through host memory, between GPUs that
-     * no NVLink and no PCIe switch joins, or that have no peer access; unknown = as copies do, over
-     * what links let through. How much slower GPUs compute beside collectives inside the node, >= 1;
-     * unknown = as the costs say. */
+    /* For collectives: bytes per second that a GPU sends and receives together through host memory,
+     * between GPUs that share no NVLink and no PCIe switch, or have no peer access; unknown = as
+     * copies, limited by the links only. Slowdown of computing during collectives inside the node,
+     * >= 1; unknown = as the costs say. */
     dl_quantity shm_bytes_per_s, overlap_slowdown;
 
     int sockets;
@@ -347,7 +347,7 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 #define DL_FABRIC_PURE(low_, high_) \
     .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE, .low = low_, .high = high_
 
-/* What a section says its numbers with bounds are from. */
+/* Source of the numbers with bounds of a section. */
 typedef struct dl_machine_source {
     char *section, *text;
 } dl_machine_source;

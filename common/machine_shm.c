@@ -4,8 +4,8 @@
 
 #include "common/alloc.h"
 
-/* What NCCL, and the driver's copies, move both ways through host memory (sources: threads of these
- * repositories); of all-reduces twice the bus bandwidth. */
+/* Rates through host memory, both directions together, of NCCL and of the driver's copies (sources:
+ * threads in these repositories); an all-reduce moves twice its bus bandwidth. */
 #define OF_PCIE3                                                                          \
     "PCIe 3.0, both ways: copies 6.1 to 8.6 GB/s (NVIDIA/nccl 1127), all-reduce 2 x 3.9 " \
     "(384), 2 x 6 to 9 (406)"
@@ -18,7 +18,7 @@ static const struct slot {
     double wire_bytes_per_s;
     struct {
         const char *rates, *source;
-    } by[2]; /* what a GPU can do, and slots that are seen */
+    } by[2]; /* by the slot that the GPU supports, and by the slot that was found */
 } slots[] = {
     {DL_PCIE3_X8_BYTES_PER_S,
      {{"7GB/s (4GB/s to 11GB/s)", OF_PCIE3 "; at most what 8 lanes carry"},

@@ -4,11 +4,11 @@
 
 #include "sim/sweep_internal.h"
 
-/* What is worth a reason: a tenth of what costs are known by. */
+/* Least excess of the efficiency that is worth a reason: a tenth of the usual error of costs. */
 #define ABOVE_FRAC 0.002
 
-/* Where a sample takes less compute: the update is divided, or elsewhere, or the batch is one that
- * takes less a sample. */
+/* Reason why a sample takes less compute: the update is divided or done elsewhere, or the batch
+ * takes less per sample. */
 static const char *of_compute(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point, double base_batch)
 {

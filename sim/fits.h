@@ -1,4 +1,4 @@
-/* What fills the memory of a point's fullest GPU, and what would make the point fit. */
+/* Use of memory on a point's fullest GPU, and changes that would make the point fit. */
 #ifndef DL_SIM_FITS_H
 #define DL_SIM_FITS_H
 
@@ -10,8 +10,8 @@ bool dl_memory_fits(const dl_gpu_memory *memory); /* also where the needs are no
 int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int64_t unit);
 
-/* "parameters 32.1 GB, gradients 32.1 GB, ...; --batch-per-worker 2 fits; exchange.sharded=gradients
- * fits (61 GB)": of a point that does not fit, of its own. */
+/* "parameters 32.1 GB, gradients 32.1 GB, ...; --batch-per-worker 2 fits;
+ * exchange.sharded=gradients fits (61 GB)", for a point that does not fit; the caller frees it. */
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory);
 

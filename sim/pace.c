@@ -7,8 +7,9 @@
 #include "common/units.h"
 
 #define SAID_FROM_S 20.0
-/* How far beyond the limit an estimate must be that rests on so many seconds of a thread: the first
- * steps may not be as the others, and what has come far is not stopped lightly. */
+/* Factor by which an estimate must exceed the limit to end the run, by the seconds per thread that
+ * it rests on: the first steps may be unusual, and a run that is far advanced is not stopped
+ * lightly. */
 static const struct {
     double from_s, times;
 } firmness[] = {{60, 2}, {10, 1}, {0, 3}};
@@ -37,7 +38,7 @@ void dl_pace_free(dl_pace *pace)
     pthread_mutex_destroy(&pace->mutex);
 }
 
-/* Messages of a step of each worker to a server on GPUs' hosts, beside one. */
+/* Messages of a step of each worker to a server on the GPUs' hosts; 1 for other servers. */
 static double messages(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
@@ -73,7 +74,7 @@ static void text_of(const dl_pace *pace, char *text, size_t bytes)
              pace->ways == 1 ? "" : "s", dl_duration_text(first, sizeof first, pace->spent_s));
 }
 
-/* With the mutex held. */
+/* The caller holds the mutex. */
 static void judge(dl_pace *pace)
 {
     const double done = pace->done > 0 ? pace->done : pace->least;
@@ -109,7 +110,7 @@ static void note(dl_pace_run *run, double frac, double least)
     run->noted_ns = now_ns;
 }
 
-/* What it took to set the run up, which its steps are not like, counts at its end. */
+/* Set-up time counts at the end of the run: its rate says nothing about the steps. */
 static bool goes_on(void *user, double done_frac, double step_frac)
 {
     dl_pace_run *run = user;

@@ -45,15 +45,16 @@ typedef struct dl_pace_run {
 void dl_pace_init(dl_pace *pace, double limit_s, int ways, void (*say)(const char *text));
 void dl_pace_free(dl_pace *pace);
 
-/* What a run of the point costs in processor time, in a unit of its own: steps of its workers, of a
- * server times the messages of each. */
+/* Processor time of a run of the point, in an arbitrary unit: steps of its workers, times the
+ * messages of each for a server. */
 double dl_run_weight(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* More is to be done; or less, if another rank or a journal has it. */
 void dl_pace_expect(dl_pace *pace, double weight);
 
-/* Before and after a run of `weight` (config.watch = &run->watch); `pace` NULL: nothing. The end
- * returns `status`, or DL_ERR_RANGE with what to do about it where the limit has ended the run. */
+/* To be called before and after a run of `weight` (config.watch = &run->watch); with `pace` NULL
+ * they do nothing. dl_pace_end returns `status`, or DL_ERR_RANGE with a way out if the limit has
+ * ended the run. */
 void dl_pace_start(dl_pace_run *run, dl_pace *pace, double weight);
 dl_status dl_pace_end(dl_pace_run *run, dl_status status, const char *path, dl_error *err);
 

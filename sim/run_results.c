@@ -99,7 +99,7 @@ static void measure_throughput(const dl_team *team, const dl_point *point,
         equal ? (double)(done - lost) * (double)point->batch / point->workers : samples;
     result->span_s = dl_ns_to_s((double)span_ns);
     result->throughput_per_s = result->samples / result->span_s;
-    /* Where all leave, nobody has done all. */
+    /* If all workers leave, none has done all steps. */
     if (!team->config.each_ends && first_ns < span_ns)
         result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
     result->applied_frac = 1 - (double)(lost + left_over) / (double)done;

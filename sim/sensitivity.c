@@ -1,4 +1,4 @@
-/* What the ranges of assumptions do to the results: dl_sweep_find_influences. */
+/* Influences of assumptions on the results: dl_sweep_find_influences. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ typedef struct variation {
     const dl_assumption *assumption; /* the first of its cause */
 } variation;
 
-/* Whether an assumption before is of the same cause, and so is tried with it. */
+/* Whether an earlier assumption has the same cause, and so covers this one. */
 static bool goes_along(const dl_variant *variant, const dl_point *point, size_t number)
 {
     const dl_assumption *items = variant->assumed.items;
@@ -138,8 +138,8 @@ static const trial *trial_of(const trials *all, int64_t run)
     return &all->items[t];
 }
 
-/* Puts all that is of one cause to an end of its interval, or the setting's alternative, of which
- * there is one, in its place. */
+/* Moves all assumptions of one cause to an end of their interval, or a setting to its only
+ * alternative. */
 static void vary(const dl_variant *variant, const dl_assumption *varied, bool high,
                  dl_scenario *scenario, dl_costs *costs)
 {
@@ -174,7 +174,7 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const bool other_costs = a != NULL && a->costs != NULL && !high;
     dl_scenario scenario = variant->scenario;
     dl_gpu_options gpu;
-    dl_costs costs; /* of its own: threads vary different values */
+    dl_costs costs; /* own copy: threads vary different values */
     dl_run_config config = {.scenario = &scenario,
                             .costs = &costs,
                             .point = is_base ? &base : point,
@@ -266,7 +266,7 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     return true;
 }
 
-/* Whether the row gets its interval from what its assumptions do. */
+/* Whether the row's interval follows from its assumptions. */
 static bool wants_interval(const dl_study *study, const dl_row *row)
 {
     const dl_variant *variant = &study->variants[row->variant];
@@ -313,7 +313,7 @@ static void set_interval(const interval *i, double rate, double *low, double *hi
     *high = rate * exp(sqrt(i->above));
 }
 
-/* What the trial says of its row. */
+/* Keeps the outcome of a trial for its row. */
 static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
 {
     const double *per_s = &all->per_s[t->first], *base = per_s + t->count;

@@ -5,7 +5,7 @@
 
 #include "common/alloc.h"
 
-/* As frameworks and NCCL call them. */
+/* Names in frameworks and NCCL. */
 static const struct {
     const char *name;
     dl_collective_kind kind;

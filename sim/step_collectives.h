@@ -23,15 +23,14 @@ typedef struct dl_step_collective {
     double bytes;  /* of a call, as of a dl_collective_config */
 } dl_step_collective;
 
-/* What dlsim makes of a traced collective for `workers` > 1 with `samples` each; false: nothing, it
- * is left out. */
+/* Converts a traced collective for `workers` > 1 with `samples` each; false: it is left out. */
 bool dl_step_collective_of(const dl_cost_trace *trace, const dl_traced_collective *traced,
                            int workers, double samples, dl_step_collective *made);
 
 /* The trace that collectives are taken from: the first one that has any; NULL: none. */
 const dl_cost_trace *dl_step_collectives_trace(const dl_costs *costs);
 
-/* All of them into *list, of its own; returns how many. */
+/* Lists all of them in *list, which the caller frees; returns their number. */
 int dl_step_collectives_list(const dl_costs *costs, int workers, double samples,
                              dl_step_collective **list);
 

@@ -539,7 +539,7 @@ static void encode_job(void *user, int64_t run, dl_bytes *into)
     dl_run_result_encode(&p->results[run], into);
 }
 
-/* Of a journal, or another rank: this process need not do it. */
+/* Takes a job's result from a journal or another rank: this process need not run it. */
 static bool decode_job(void *user, int64_t number, const void *data, size_t bytes)
 {
     const parts *all = user;
@@ -621,7 +621,7 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
                                     (double)p->points[base].batch);
 }
 
-/* What the traces of the costs say of the rows. */
+/* Compares the rows with the traces of the costs. */
 static void look_at_traces(dl_sweep *sweep, const dl_study *study, bool with_own)
 {
     double error_frac = (double)NAN;

@@ -69,9 +69,9 @@ typedef enum dl_influence_kind {
     DL_INFLUENCE_ASSUMPTION,
 } dl_influence_kind;
 
-/* What an assumption, with all others of its cause, does to a row's throughput: at the low and at
- * the high end of its interval, over that with the assumed value, minus 1. Of a setting, low is
- * with the alternative, high as it is. */
+/* Influence of an assumption, with all others of its cause, on a row's throughput: at the low and
+ * at the high end of its interval, over that at the assumed value, minus 1. For a setting, at_low
+ * is with the alternative and at_high unchanged. */
 typedef struct dl_influence {
     size_t row; /* of those that were tried, the one that it moves most */
     dl_influence_kind kind;

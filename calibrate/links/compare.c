@@ -207,7 +207,7 @@ static bool with_tenth_ports(dl_machine *m, double rate)
     return slow_ports(m, 10);
 }
 
-/* What a GPU sends and receives together through host memory. */
+/* Sets the bytes per second that a GPU sends and receives together through host memory. */
 static bool with_shared_memory(dl_machine *m, double rate)
 {
     for (int k = 0; k < m->kind_count; k++)
@@ -327,8 +327,8 @@ static bool is_within(const dl_link_part *part, double ratio)
     return fabs(ratio - 1) <= part->bound;
 }
 
-/* What the GPUs would have to send and receive together for the part to be as measured; NaN: no rate
- * of it gives that. Times fall with the rate. */
+/* Bytes per second that the GPUs would have to send and receive together for the part's time to be
+ * as measured; NaN: no rate gives that time. Times fall with the rate. */
 static double rate_for(const state *s, const judged *of)
 {
     double low = LEAST_SHARED, high = MOST_SHARED;

@@ -52,8 +52,9 @@ typedef struct dl_link_comparisons {
     char *machine, *title; /* as it was given; its name in full */
     dl_link_comparison *items;
     size_t count;
-    /* What a GPU sends and receives together through host memory by all logs whose time rests on
-     * that value of the machine file; NaN: none does, or they differ by more than a tenth */
+    /* Bytes per second that a GPU sends and receives together through host memory, by all logs
+     * whose time rests on that value of the machine file; NaN: none does, or they differ by more
+     * than a tenth */
     double shared_bytes_per_s;
     dl_notes notes; /* what was not compared */
 } dl_link_comparisons;

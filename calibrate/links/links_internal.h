@@ -36,16 +36,16 @@ typedef struct dl_link_log {
  * Markdown table; false at the end. A NUL counts as a blank. */
 bool dl_link_log_next(dl_link_log *log);
 
-/* Puts the following lines' words behind those of the present one as long as there are not more
- * than `words` of them together, where a terminal or a mail has wrapped it; nothing where that does
- * not give as many. */
+/* Joins the following lines to the present one while there are at most `words` words together,
+ * where a terminal or a mail has wrapped it; changes nothing if that does not give as many
+ * words. */
 void dl_link_log_unwrap(dl_link_log *log, size_t words);
 
 /* The first word that is a program whose name begins with `prefix`; word_count: there is none. */
 size_t dl_link_log_program(const dl_link_log *log, const char *prefix);
 
-/* How many processes the command before the word `program` starts: mpirun -np 8, srun -n 8; 1 = it
- * does not say. */
+/* Number of processes that the command before the word `program` starts: mpirun -np 8, srun -n 8;
+ * 1: the command does not say. */
 int dl_link_log_processes(const dl_link_log *log, size_t program);
 
 /* The word as a count from 1 to 65535; 1 where it is none. NULL: none. */

@@ -28,7 +28,7 @@
 #define MIB 1048576.0
 #define GBIT 1.25e8
 
-/* What a title, or a command where there is none, says a table is of. */
+/* Tests by the text of their table's title, or of the command where there is no title. */
 static const struct test {
     const char *text, *name;
     bool collective;

@@ -345,8 +345,8 @@ static bool may_be(const nccl_state *s, const dl_link_log *row, size_t i, double
     return isnan(ratio) || is_share || fabs(ratio / expected - 1) < FACTOR_MARGIN;
 }
 
-/* Which collective a table without an announcement is of: that of the next command which may be;
- * else from the row's columns, busbw over algbw, and where that fits several the file's name. */
+/* Finds the collective of a table without an announcement: that of the next command that fits; else
+ * from the row's columns and busbw over algbw, and if several fit, from the file's name. */
 static dl_status guess(nccl_state *s, const dl_link_log *row, double ratio, dl_error *err)
 {
     int fits = 0, fits_by_name = 0, found = -1, found_by_name = -1;

@@ -96,7 +96,7 @@ static dl_status fit_series(dl_link_results *links, const dl_link_series *series
     return status;
 }
 
-/* What p2pBandwidthLatencyTest says of the way between GPUs. */
+/* Notes on peer access between GPUs, from p2pBandwidthLatencyTest. */
 static void note_peers(dl_link_results *links)
 {
     const dl_link_data *data = links->data;
@@ -750,7 +750,7 @@ static bool take_update(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
-/* Names what was measured, none of which a cost file takes. */
+/* Names the measurements, when no cost file takes any of them. */
 static dl_status refuse_all(const dl_link_results *links, dl_error *err)
 {
     char *names = NULL, name[128];

@@ -226,7 +226,6 @@ static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
-/* What the traces show of themselves. */
 static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -245,7 +244,7 @@ static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count
             squares += pow((double)s->factors[k] - 1, 2);
         const double error =
             s->steps > 1 ? sqrt(squares / ((double)s->steps * (double)(s->steps - 1))) : 0;
-        /* Of cores the recording was taken off the step too: the trace's own is with it. */
+        /* On cores the step lacks the recording's time, but the trace's own step includes it. */
         const double step_ns = s->step_ns + (s->on_cores ? s->recording_ns : 0);
         trace.step_ns = value_of(step_ns, error * step_ns, s->steps, DL_ORIGIN_MEASURED);
         if (s->recording_ns > 0)
@@ -280,7 +279,7 @@ static void note_one_batch(const dl_costs *costs, const dl_step_costs *steps, dl
     }
 }
 
-/* The costs of one of a step's passes: what comes once a step stays. */
+/* Divides the costs of a step by its passes; costs that occur once per step stay. */
 static dl_step_costs of_one_pass(const dl_step_costs *step)
 {
     dl_step_costs one = *step;

@@ -1,5 +1,5 @@
-/* What a step's collectives show beside the exchange of gradients: states that are sharded, and
- * those that nothing else of a cost file stands for. */
+/* Collectives of a step other than the exchange of gradients: those of sharded states, and those
+ * that nothing else in a cost file accounts for. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "common/sort.h"
 #include "common/units.h"
 
-/* Of a step, from which on a collective is named. */
+/* Fraction of a step above which a collective is named. */
 #define NAMED_FRAC 0.01
 
 /* The marked steps of a line. */
@@ -46,7 +46,8 @@ static dl_traced_collective mean_of(const marked *m, const dl_instance *instance
     return c;
 }
 
-/* Those of one name whose ranks are not known, which come first, are of the next ones. */
+/* Adds collectives whose ranks are not known to the next entry of the same name: they sort
+ * first. */
 static void join_unknown(list *all)
 {
     size_t kept = 0;
@@ -78,7 +79,7 @@ static list list_all(const marked *m, dl_instances *found)
     return all;
 }
 
-/* That of these ranks, or of any where they are not known; NULL: there is none. */
+/* The collective among `ranks` ranks, or among any number where one is not known; NULL: none. */
 static dl_traced_collective *find(const list *all, const char *name, uint32_t ranks)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -89,7 +90,6 @@ static dl_traced_collective *find(const list *all, const char *name, uint32_t ra
     return NULL;
 }
 
-/* Takes the exchange of gradients out. */
 static void take_gradients_out(const list *all, const dl_step_costs *costs,
                                const dl_gradient_exchange *gradients)
 {
@@ -176,7 +176,7 @@ static void take_sharded(const marked *m, const dl_instances *found, const list 
     }
 }
 
-/* A rank's update is of its part: the bytes are those of all, the starts of kernels as many. */
+/* A rank updates only its part: the bytes become those of all parts, the starts of kernels stay. */
 static void scale_update(dl_step_costs *costs, double ranks)
 {
     for (size_t i = 0; i < costs->op_count; i++) {
@@ -187,13 +187,14 @@ static void scale_update(dl_step_costs *costs, double ranks)
     }
 }
 
-/* Those that are left. */
+/* Adds the remaining collectives to the costs. */
 static void keep_others(const list *all, dl_step_costs *costs)
 {
     const bool named_reduces = find(all, DL_REDUCES, 0) != NULL;
     for (size_t i = 0; i < all->count; i++) {
         dl_traced_collective c = all->items[i];
-        /* Kernels that nothing names (of a group of calls) are the gradients' if as many. */
+        /* Kernels without a name (in a group of calls) are the gradients' if their number
+         * matches. */
         if (!(c.bytes > 0) && !named_reduces && fabs(c.calls - (double)costs->gradient_count) < 0.5)
             continue;
         if (c.ns < NAMED_FRAC * costs->step_ns) continue;

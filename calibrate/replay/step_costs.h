@@ -82,7 +82,7 @@ typedef struct dl_gradient_source {
 #define DL_REDUCES "AllReduce"
 #define DL_SCATTERS "ReduceScatter"
 
-/* What a step exchanges of gradients; `ready` is the owner's to free. */
+/* Gradients that a step exchanges; the caller frees `ready`. */
 typedef struct dl_gradient_exchange {
     dl_gradients_ready *ready; /* [count] cumulative; NULL: nothing */
     size_t count;
@@ -91,16 +91,16 @@ typedef struct dl_gradient_exchange {
     uint32_t ranks; /* of the communicator; 0: not known */
 } dl_gradient_exchange;
 
-/* Of communicators that sum as much in the forward pass nothing is taken: these are activations of
- * layers that are split. O(n log n). */
+/* Finds the exchange of gradients. Communicators that sum as many bytes in the forward pass are
+ * left out: these are activations of split layers. O(n log n). */
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 
 /* Whether the time is in one of the steps of `line` that are marked in timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
 
-/* Of gradients ready[*count] of a step of several passes those of the last one, with shares of its
- * backward pass: those before are only accumulated. *count of them stay. Whether each pass
- * exchanged the same, of which one is kept. */
+/* Keeps, of the gradients ready[*count] of a step with several passes, those of the last pass, with
+ * shares of its backward pass: earlier passes only accumulate. *count becomes their number. If each
+ * pass exchanged the same gradients, one exchange is kept, and true is returned. */
 bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes);
 
 /* How much slower a device computes beside collectives: the same work of a step in steps where a
@@ -216,9 +216,9 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
-/* What the collectives of the line's steps that are marked in timed[line->count] show beside the
- * exchange of gradients: how states are sharded, and the others. `costs` have the gradients. Part of
- * dl_step_costs_take. */
+/* Takes the collectives of the line's steps that are marked in timed[line->count], other than the
+ * exchange of gradients: how states are sharded, and the rest. `costs` already has the gradients.
+ * Part of dl_step_costs_take. */
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                               const dl_step_line *line, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes);

@@ -75,8 +75,9 @@ static dl_phase between(const pass *p, size_t first, size_t end, dl_phase before
     return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
 }
 
-/* Where the forward pass that operations [first, end) begin ends: behind its loss, where names alone
- * tell, and no later one is named as of a forward pass: products of both passes have the same. */
+/* End of the forward pass that starts operations [first, end): after its loss, if the phases come
+ * from names alone and no later operation is named as forward. The products of both passes have the
+ * same names. */
 static size_t forward_end(const pass *p, size_t first, size_t end)
 {
     for (size_t w = end; w-- > first && p->hints->backward.count == 0;) {
@@ -281,7 +282,7 @@ static void count_step(search *s, const dl_activity_step *step)
     }
 }
 
-/* Of the call's communicator; 0 where they are not known. */
+/* Number of ranks in the call's communicator; 0: not known. */
 static uint32_t ranks_of(const search *s, const dl_activity *call)
 {
     const dl_trace *trace = s->source->trace;
@@ -292,14 +293,14 @@ static uint32_t ranks_of(const search *s, const dl_activity *call)
     return 0;
 }
 
-/* What the call sums: of a reduce-scatter a rank has its part. */
+/* Bytes that the call sums: a rank of a reduce-scatter reports only its part. */
 static double summed_bytes(const search *s, const dl_activity *call)
 {
     const bool scatters = strcasecmp(s->kind, DL_SCATTERS) == 0;
     return (double)call->bytes * (scatters ? fmax(1, ranks_of(s, call)) : 1);
 }
 
-/* Files the sums called while the step's operations are launched, from its backward pass on. */
+/* Lists the sums called while the step's operations are launched, from its backward pass on. */
 static void take_step(search *s, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count;
@@ -370,7 +371,7 @@ static uint8_t *classify(const dl_trace *trace)
                              trace->string_count);
 }
 
-/* What the collectives of one kind sum in a step. */
+/* Gradients that the collectives of one kind sum in a step. */
 static dl_gradient_exchange find_of_kind(const dl_gradient_source *source, const char *kind)
 {
     const dl_step_line *line = source->line;
@@ -409,7 +410,7 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     return scatters ? scattered : reduced;
 }
 
-/* Whether all passes but the last exchanged the same buckets as it. */
+/* Whether each pass exchanged the same buckets. */
 static bool repeats_each_pass(const dl_gradients_ready *ready, size_t count, size_t passes)
 {
     const size_t own = count / passes;

@@ -602,7 +602,7 @@ static bool have_nvlink(const dl_box *box, int a, int b)
     return box->nvswitch_lanes > 0;
 }
 
-/* Of GPUs between which collectives go through host memory: the first one; -1: there are none. */
+/* First GPU that exchanges with another through host memory in collectives; -1: none does. */
 static int find_shared(const dl_box *box)
 {
     const bool direct = !box->peer_known || box->peer != DL_PEER_NONE; /* below a switch */
@@ -615,7 +615,7 @@ static int find_shared(const dl_box *box)
     return -1;
 }
 
-/* What is assumed of collectives: nothing here measures it. */
+/* Writes the assumptions about collectives: dlprof machine does not measure them. */
 static void write_shm(const writer *w)
 {
     const int gpu = find_shared(w->box);

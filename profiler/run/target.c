@@ -237,7 +237,8 @@ static const int timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
 
 #define TIMER_COUNT (sizeof timers / sizeof timers[0])
 
-/* What a program inherits when this process is replaced by it, and shall inherit as its child. */
+/* Attributes that a program inherits when this process is replaced by it, and that the target is to
+ * inherit as a child. */
 typedef struct inherited {
     struct sigaction forwarded[FORWARDED_COUNT], child;
     sigset_t mask;
@@ -272,8 +273,8 @@ static void give_signals_back(const inherited *before)
     sigaction(SIGCHLD, &before->child, NULL);
 }
 
-/* In the child: becomes the target, a script without #! by the shell, as execvp does; else says why
- * not. */
+/* In the child: becomes the target, as execvp does (a script without #! by the shell); on failure
+ * reports the error. */
 static void become_target(char *const *argv, const inherited *before, int report)
 {
     give_signals_back(before);

@@ -33,7 +33,7 @@ static dl_hop_costs protocol_costs(const dl_protocol *p)
                           .network_frac = 1};
 }
 
-/* From one of two ranks to the other. */
+/* Whether data go in one direction only, between two ranks. */
 static bool is_one_way(const dl_collective_config *config)
 {
     return config->rank_count == 2 && (config->kind == DL_BROADCAST || config->kind == DL_REDUCE);

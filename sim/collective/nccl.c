@@ -308,7 +308,7 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
 /* --- bandwidths --------------------------------------------------------------------------------
  * */
 
-/* Of a channel of NVLS trees (2.28), by generation and for 1, 2 and more nodes. */
+/* Maximum per channel of NVLS trees (2.28), by generation and for 1, 2 and more nodes. */
 static const double nvls_tree_most[DL_NCCL_GENERATIONS][3] = {
     {26.5, 18.5, 10}, {24, 23.6, 17.8}, {INFINITY, 57.7, 45.5}, {INFINITY, 96, 80}};
 
@@ -352,9 +352,9 @@ static int steps_of(dl_collective_kind kind, int ranks)
     return kind == DL_ALLGATHER || kind == DL_REDUCE_SCATTER ? ranks - 1 : ranks;
 }
 
-/* Of NVLS within a node: a channel for each GPU, no wider than others. A GPU that heads a channel
- * counts twice for it, so that the links of n GPUs carry n + 1 times each of n channels (search.cc,
- * ncclTopoSearchTryNvls). */
+/* Bandwidth of NVLS within a node: one channel for each GPU, no wider than other channels. A GPU
+ * that heads a channel counts twice for it, so that the links of n GPUs carry n + 1 times each of n
+ * channels (search.cc, ncclTopoSearchTryNvls). */
 static double nvls_inside(const dl_nccl_group *g)
 {
     const double gpus = (double)g->ranks / g->nodes;
@@ -362,8 +362,8 @@ static double nvls_inside(const dl_nccl_group *g)
     return gpus * fmin(widest, g->inside_bytes_per_s / (gpus + 1));
 }
 
-/* Of sums in the switches, between n nodes over trees: up to 2.27 a part of the channels' rate,
- * then twice what the switches make of it, as of a ring's bytes. */
+/* Bandwidth of sums in the switches, over trees between n nodes: up to 2.27 a fraction of the
+ * channels' rate, from 2.28 on twice the switches' rate, as for a ring's bytes. */
 static double nvls_bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k, bool tree)
 {
     const double gpus = (double)g->ranks / g->nodes;

@@ -1,4 +1,4 @@
-/* What the sources of NCCL's model share: the constants of its versions, in us and GB/s. */
+/* Constants of NCCL's versions, in us and GB/s, shared by the sources of its model. */
 #ifndef DL_SIM_NCCL_INTERNAL_H
 #define DL_SIM_NCCL_INTERNAL_H
 
@@ -10,17 +10,17 @@ enum { DL_NCCL_NVLINK, DL_NCCL_PCI, DL_NCCL_NET, DL_NCCL_WAYS };
 
 typedef double dl_nccl_by_algorithm[DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS];
 typedef double dl_nccl_by_nodes[3]; /* 1, 2 and more */
-/* Of trees, by powers of two from 64 bytes. */
+/* Corrections of trees, by powers of two from 64 bytes. */
 typedef double dl_nccl_by_size[DL_NCCL_CORRECTED_SIZES];
 
-/* The most by generation of the GPUs; of LL by all channels together, over several nodes by
- * processor (Intel's and others', AMD's), else by each. */
+/* Upper bounds by generation of the GPUs; those of LL over several nodes by processor (Intel and
+ * others, AMD) and for all channels together, the others for each channel. */
 typedef struct dl_nccl_bounds {
     dl_nccl_by_nodes ll[DL_NCCL_GENERATIONS], ll128_ring[DL_NCCL_GENERATIONS],
         ll128_tree[DL_NCCL_GENERATIONS], tree[DL_NCCL_GENERATIONS];
 } dl_nccl_bounds;
 
-/* What a version has, and those after it up to the next one in the table. */
+/* Constants of a version, and of later ones up to the next entry in the table. */
 typedef struct dl_nccl_constants {
     int minor;                                  /* of NCCL 2 */
     const double (*call_us)[DL_NCCL_PROTOCOLS]; /* [ALGORITHMS] */
@@ -41,10 +41,10 @@ typedef struct dl_nccl_constants {
     double nvls_part;     /* of NVLS' rate; 0 = by nvls_efficiency */
 } dl_nccl_constants;
 
-/* Of NVLS, by generation (2.28). */
+/* Efficiency of NVLS, by generation (2.28). */
 extern const double dl_nccl_nvls_efficiency[DL_NCCL_GENERATIONS];
 
-/* The last that is not newer than 2.minor, from 2.5 on. */
+/* The constants of the latest version up to 2.minor, but at least 2.5. */
 const dl_nccl_constants *dl_nccl_constants_of(int minor);
 
 #endif

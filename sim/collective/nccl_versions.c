@@ -41,8 +41,8 @@ static const dl_nccl_by_algorithm calls_2_26 = {{6.8, 14, 8.4}, {6.6, 14, 8.4}};
 
 /* clang-format off */
 #define ANY3 {INFINITY, INFINITY, INFINITY}
-/* Of 2.5 and 2.7 only those of LL128 and trees, which are of all channels together there: taken of
- * six, the rings of a DGX-1. */
+/* Bounds of 2.5 and 2.7: only LL128 and trees have any, for all channels together; taken for six
+ * channels, the rings of a DGX-1. */
 static const dl_nccl_bounds bounds_2_5 = {
     .ll = {ANY3, ANY3, ANY3, ANY3},
     .ll128_ring = {{16.7, 16.7, 16.7}, {16.7, 16.7, 16.7}, {16.7, 16.7, 16.7}, {16.7, 16.7, 16.7}},

@@ -27,7 +27,7 @@ typedef struct guess {
     char *source; /* [DL_ASSUMPTION_SOURCE_BYTES] */
 } guess;
 
-/* What several values come from. */
+/* Causes that several values share. */
 enum { CAUSE_NONE, CAUSE_CORE_RATE, CAUSE_UPDATE, CAUSE_WAKING, CAUSE_COMPRESSING, CAUSES };
 
 #define SAY(g, ...) snprintf((g)->source, DL_ASSUMPTION_SOURCE_BYTES, __VA_ARGS__)
@@ -211,8 +211,8 @@ static bool no_serial_dispatch(const basis *b, guess *g)
     return true;
 }
 
-/* Of the kernels of a step. A step of one worker at the largest batch that was measured, else at 32 samples; copies to and
- * from buckets are part of none unless its exchange overlaps. */
+/* From the kernels of a step, else from a step of one worker at the largest measured batch, or at
+ * 32 samples. Copies to and from buckets are included only if the exchange overlaps. */
 static bool dispatch_time(const basis *b, guess *g)
 {
     const double most_ns = 5e6;
@@ -523,7 +523,7 @@ void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine,
 
 /* --- numbers of the machine ------------------------------------------------------------------ */
 
-/* How to measure what a section of a machine file says, by the start of its name. */
+/* How to measure the values of a machine file's section, by the start of its name. */
 static const struct {
     const char *section, *measure;
 } measured_by[] = {
@@ -544,7 +544,8 @@ static const char *how_to_measure_machine(const char *section)
     return measured_by[i].measure;
 }
 
-/* One for all rates of a section, and one for all its times; above those of costs. */
+/* One cause for all rates of a section and one for all its times; numbered above the causes of
+ * costs. */
 static unsigned cause_of(const char *section, const dl_key *key)
 {
     const unsigned even = (unsigned)dl_hash_text(section) | CAUSES << 1;

@@ -113,9 +113,9 @@ typedef enum dl_cost_need {
     DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1 /* exchanges of other numbers of processes */
 } dl_cost_need;
 
-/* What of the model's state is divided among the workers of mode allreduce, in place of kept by
- * each: the optimizer's state (ZeRO stage 1), the gradients as well (2), the parameters as well (3,
- * FSDP). */
+/* Parts of the model's state that the workers of mode allreduce divide among themselves instead of
+ * keeping copies: the optimizer's state (ZeRO stage 1), the gradients too (2), the parameters too
+ * (3, FSDP). */
 typedef enum dl_sharded {
     DL_SHARDED_NONE,
     DL_SHARDED_OPTIMIZER,
@@ -123,10 +123,11 @@ typedef enum dl_sharded {
     DL_SHARDED_PARAMETERS
 } dl_sharded;
 
-/* "none", "optimizer", "gradients", "parameters"; NULL behind. */
+/* "none", "optimizer", "gradients", "parameters", NULL */
 extern const char *const dl_sharded_names[];
 
-/* Collectives of a traced step, beside all-reduces of gradients, of one kind and size of group. */
+/* Collectives of a traced step other than all-reduces of gradients, of one kind and size of
+ * group. */
 typedef struct dl_traced_collective {
     char *name;    /* as the program called it: "AlltoAll" */
     double calls;  /* a step */
@@ -308,16 +309,16 @@ typedef void (*dl_cost_bounded_fn)(void *user, const char *section, const char *
                                    dl_dimension dimension, const dl_value *value);
 void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void *user);
 
-/* Adds those numbers of the machine that the costs do not give, as unknown ones: what was assumed
- * of the machine is so no more. */
+/* Adds those numbers of the machine that the costs lack, as unknown ones, so that they are no
+ * longer assumed of the machine. */
 void dl_costs_add_machine(dl_costs *costs, dl_machine *machine);
 
 /* The number of the machine's section and key, known or not, that the costs have; NULL: none. */
 dl_machine_value *dl_costs_machine_value(const dl_costs *costs, const char *section,
                                          const dl_key *key);
 
-/* Has a number of the machine that has bounds be drawn with the costs, with all others of `cause`;
- * returns its number among machine_values. */
+/* Makes a number of the machine that has bounds be drawn with the costs, together with all others
+ * of `cause`; returns its index in machine_values. */
 size_t dl_costs_assume_machine_value(dl_costs *costs, const char *section, const dl_key *key,
                                      const dl_quantity *quantity, unsigned cause);
 

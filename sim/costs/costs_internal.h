@@ -40,7 +40,7 @@ dl_status dl_costs_read_trace(dl_costs *costs, const dl_ini *ini, const dl_ini_e
                               dl_error *err) DL_MUST_CHECK;
 dl_status dl_costs_read_note(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                              dl_error *err) DL_MUST_CHECK;
-/* "key = VALUE"; nothing of one that is not known. */
+/* Writes "key = VALUE", or nothing if the value is not known. */
 void dl_costs_write_line(FILE *out, const char *key, const dl_value *value);
 void dl_costs_write_traces(FILE *out, const dl_costs *costs);
 void dl_costs_free_traces(dl_costs *costs);

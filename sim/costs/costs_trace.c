@@ -1,4 +1,4 @@
-/* What a cost file keeps of the traces that it is from: [trace NUMBER], and [notes]. */
+/* Records of traces in a cost file: [trace NUMBER] and [notes]. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 #include "common/units.h"
 #include "sim/costs/costs_internal.h"
 
-/* A name or note as one line that reads back: a ';' behind a blank would start a comment, and a
- * ',' separates what a list holds. */
+/* A name or note as one line that reads back: a ';' after a blank would start a comment, and a ','
+ * separates the items of a list. */
 static void write_text(FILE *out, const char *text, bool in_list)
 {
     char last = '\0';

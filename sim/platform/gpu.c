@@ -48,8 +48,8 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.costs, k));
 }
 
-/* Of computing beside collectives: what the costs say, or more where the machine does of collectives
- * inside a node. Those between nodes keep GPUs and host memory less busy. */
+/* Slowdown of computing during collectives: that of the costs, or the machine's if larger and the
+ * collective is inside a node. Collectives between nodes load GPUs and host memory less. */
 static double slowdown_of(const dl_gpus *gpus)
 {
     const int node = gpus->places[0].node;
@@ -201,7 +201,8 @@ static int use_of(const dl_gpus *gpus, int segment)
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
-/* And, with sharded ones, the end of the pass before. */
+/* Whether the parameters that the segment needs are there; sharded ones only after the end of the
+ * previous pass. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
     if (dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS) {
@@ -282,8 +283,8 @@ static void start_work(dl_gpus *gpus, int worker)
     start_pass(gpus, worker, 0);
 }
 
-/* Of the time since the worker's speed changed last, what collectives inside the node took from its
- * computing is theirs. */
+/* Adds the time that collectives inside the node took from the worker's computing since its speed
+ * last changed. */
 static void count_slowed(dl_gpus *gpus, int worker)
 {
     const dl_gpu_worker *w = &gpus->workers[worker];

@@ -111,7 +111,8 @@ typedef enum dl_copies {
 extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
                                                                           *const dl_copies_names[];
 
-/* What numbers are sent as, of 4 bytes else: MixedPrecision's param_dtype and reduce_dtype. */
+/* Type in which numbers are sent, else as 4 bytes: param_dtype and reduce_dtype of
+ * MixedPrecision. */
 typedef enum dl_dtype { DL_DTYPE_AUTO, DL_DTYPE_FP32, DL_DTYPE_BF16 } dl_dtype;
 
 extern const char *const dl_dtype_names[]; /* "auto", "fp32", "bf16", NULL */

@@ -324,7 +324,7 @@ static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *po
     return bytes;
 }
 
-/* What the other workers that share the GPU of worker w need there. */
+/* Bytes that the other workers on worker w's GPU need there. */
 static double sharers_bytes(const dl_gpu_options *options, const dl_gpu_point *point, int w)
 {
     double bytes = 0;

@@ -19,7 +19,7 @@ typedef struct sender {
 struct dl_gpu_traffic {
     sender *senders; /* [count] */
     int count;
-    int sending; /* of these, the others have an event each */
+    int sending; /* senders with a transfer in flight; the others have an event each */
 };
 
 int dl_gpus_traffic_flows(const dl_gpus *gpus)

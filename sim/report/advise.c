@@ -557,8 +557,8 @@ static dl_status try_beyond(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* What the gains of a point would be; and, where not NULL, in *updates what its throughput would be
- * if its workers' updates and copies to buckets took no time. */
+/* Finds the gains of a point, and, if `updates` is not NULL, in *updates its throughput if its
+ * workers' updates and copies to buckets took no time. */
 static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, dl_gains *gains,
                             double *updates, dl_error *err)
 {

@@ -13,7 +13,7 @@
 #define FITS_EXPLAINED 6 /* rows: finding what would fit takes as long as many checks */
 #define DIFFERS 1.05     /* a worker's staleness over the mean, to be shown */
 
-/* Which results have a column; in the order of the reference. */
+/* Groups of results that have a column, in the order of the reference. */
 typedef enum group {
     ALL,
     BY_WORKER, /* [scenario] per_worker = yes */
@@ -239,7 +239,7 @@ GETTER(best_steps, dl_datum_number(best_steps_of(r)))
         .name = (name_), .unit = (unit_), .group = (group_), .get = (get_), .help = __VA_ARGS__ \
     }
 
-/* How people read it: the heading, and the form. */
+/* Heading and form for people. */
 #define TIME(heading_) .heading = (heading_), .form = DL_FORM_TIME
 #define BYTES(heading_) .heading = (heading_), .form = DL_FORM_BYTES
 #define PERCENT(heading_) .heading = (heading_), .form = DL_FORM_PERCENT, .digits = 1
@@ -620,7 +620,7 @@ static void add_keys(dl_results *results, const dl_study *study)
     results->key_count = results->column_count;
 }
 
-/* Of a sample; 0: it has none. */
+/* Tokens of a sample; 0: it has none. */
 static int64_t tokens_of(const dl_variant *variant)
 {
     dl_architecture network = {0};

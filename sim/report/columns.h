@@ -8,7 +8,7 @@
 #include "sim/report/report.h"
 #include "sim/sweep.h"
 
-/* What the columns read. */
+/* Result that the columns read. */
 typedef struct dl_result {
     const dl_study *study;
     const dl_variant *variant; /* the row's */
@@ -24,9 +24,9 @@ const dl_column *dl_result_column(const char *heading);
 
 #define DL_BOUND_TEXT_BYTES 64
 
-/* What bounds a row that ran: the part that most of its time goes to, or the link, resource or stage
- * that is busy then: "compute", "host", "input", "node0 gpu1 up", "stage 2". In `text` or borrowed of
- * the row. */
+/* The bound of a row that ran: the part that takes most of its time, or the link, resource or stage
+ * that is busy then: "compute", "host", "input", "node0 gpu1 up", "stage 2". Written to `text`, or
+ * borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
 /* The results of a sweep as a table. */
@@ -41,8 +41,9 @@ typedef struct dl_results {
     size_t option_count;
 } dl_results;
 
-/* Of rows and measured[sweep->row_count], which may be NULL where only the point's columns are
- * written; `explained`: with the columns of --explain. Borrows all; release with dl_results_free. */
+/* Makes the table of the sweep's rows and measured[sweep->row_count], which may be NULL if only the
+ * point's columns are written; `explained`: with the columns of --explain. Borrows all; release
+ * with dl_results_free. */
 void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured, bool explained);
 void dl_results_free(dl_results *results);

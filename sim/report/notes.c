@@ -67,7 +67,6 @@ static void add_overlap(note_list *list, const dl_variant *variant)
                         file_of(&variant->costs)));
 }
 
-/* What the program divides among its workers. */
 static void add_sharded(note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
@@ -166,15 +165,15 @@ static void add_throughput(note_list *list, const dl_scenario *scenario)
                         scenario->samples_per_s));
 }
 
-/* "; 95 % interval: up to 2.8 times faster or slower"; "" of what a measured step has taken the
- * place of. */
+/* "; 95 % interval: up to 2.8 times faster or slower"; "" if a measured step replaces the
+ * interval. */
 static char *interval_of(const dl_variant *variant, double factor)
 {
     if (variant->calibrated.factor > 0 && variant->is_calibrated_gpu) return dl_strdup("");
     return dl_format("; 95 %% interval: up to %.2g times faster or slower", factor);
 }
 
-/* What a measured step has made of compute. */
+/* Reports the factor that a measured step gave. */
 static void add_calibrated(note_list *list, const dl_variant *variant)
 {
     const dl_calibrate *c = &variant->calibrated;
@@ -284,7 +283,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
     free(models);
 }
 
-/* What is exchanged does not follow from the arithmetic. */
+/* The sizes of what is exchanged do not follow from the arithmetic. */
 static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded)
 {
     if (arithmetic < DL_FP16) return;
@@ -504,8 +503,8 @@ static void add_own_step(note_list *list, const dl_variant *variant)
     free(recording);
 }
 
-/* "7 AlltoAll (80.5 MB, 21.0 ms)", those that a prediction of the row leaves out, or has; NULL:
- * none. */
+/* "7 AlltoAll (80.5 MB, 21.0 ms)": the collectives that a prediction of the row leaves out, or has;
+ * NULL: none. */
 static char *list_collectives(const dl_variant *variant, const dl_row *row,
                               const dl_cost_trace *trace, bool left_out, double *ns)
 {
@@ -524,8 +523,8 @@ static char *list_collectives(const dl_variant *variant, const dl_row *row,
     return list;
 }
 
-/* What of the trace's collectives the row has, and what it leaves out, with the step that it has at
- * most. */
+/* Reports which of the trace's collectives the row includes and leaves out, and its longest step
+ * with the latter. */
 static void add_collectives(note_list *list, const dl_variant *variant, const dl_row *row)
 {
     const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
@@ -555,8 +554,8 @@ static void add_collectives(note_list *list, const dl_variant *variant, const dl
     free(name);
 }
 
-/* Of the variant, with most workers, and first one that leaves out collectives; NULL: none has
- * several. */
+/* The variant's row with most workers, or the first that leaves out collectives; NULL: no row has
+ * several workers. */
 static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
 {
     const dl_row *largest = NULL;

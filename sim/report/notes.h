@@ -10,8 +10,8 @@
 char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading);
 void dl_study_notes_free(char **notes, size_t count);
 
-/* What the traces that the costs are from say beside the rows (sim/traced.h): their own steps, the
- * collectives that are left out. Likewise; dl_study_notes_free. */
+/* Notes on the traces of the costs (sim/traced.h): their own steps, and the collectives that the
+ * rows leave out. Likewise; dl_study_notes_free. */
 char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count);
 
 /* Notes that the cost files of the study hold, each once, "FILE: text". Likewise. */

@@ -14,7 +14,7 @@
 #include "sim/report/report_assumed.h"
 #include "sim/scenario/without.h"
 
-/* Of the histogram, after those of the point. */
+/* Columns of the histogram, after those of the point. */
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
 char *dl_report_short_note(const dl_sweep *sweep)
@@ -202,7 +202,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
     return dl_output_close(&output, err);
 }
 
-/* Of one worker, or of all together. */
+/* Counts of one worker, or of all together. */
 static void write_counts(dl_csv_writer *writer, const dl_results *results, const dl_result *result,
                          int worker)
 {

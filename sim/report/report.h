@@ -72,12 +72,12 @@ double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
  * mode; "" if nothing. In text[bytes]. */
 void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row);
 
-/* What marks the row in tables: '*' where it is extrapolated, '+' where it leaves out collectives
- * of the trace that its costs are from, '!' where these contradict that trace; "" for none. */
+/* Marks of the row in tables: '*' if it is extrapolated, '+' if it leaves out collectives of the
+ * trace that its costs come from, '!' if it contradicts that trace; "" for none. */
 #define DL_MARKS_BYTES 8
 const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row);
 
-/* "103.0 % each: REASON" where the row's efficiency is above 1, of its own; else NULL. */
+/* "103.0 % each: REASON" if the row's efficiency is above 1, else NULL; the caller frees it. */
 char *dl_report_above(const dl_row *row);
 
 /* Adds the row's marks to those that are used. */

@@ -90,7 +90,7 @@ static assumed_list list_of(const dl_study *study)
     return list;
 }
 
-/* Whether an item before is of the same cause, and tells of this one too. */
+/* Whether an earlier item has the same cause, and so covers this one. */
 static bool is_told(const assumed_list *list, size_t number)
 {
     const assumed_item *item = &list->items[number];
@@ -188,7 +188,7 @@ static void put_setting(FILE *out, const dl_sweep *sweep, const dl_assumption *a
     }
 }
 
-/* Those of the list that have the cause of item `first`. */
+/* Prints the items of the list with the same cause as item `first`. */
 static void put_others_of_cause(FILE *out, const assumed_list *list, size_t first)
 {
     const assumed_item *item = &list->items[first];
@@ -274,7 +274,7 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_influence *most = &sweep->influences[0];
     if (dl_influence_size(most) < MOVES_FRAC) return;
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
-    if (most->kind == DL_INFLUENCE_ASSUMPTION) { /* what it does is in its own note */
+    if (most->kind == DL_INFLUENCE_ASSUMPTION) { /* its own note says what it does */
         const dl_assumption *a = most->assumption;
         if (a->of == DL_ASSUMED_SETTING) {
             fprintf(out, "find out first %s\n", a->measure);

@@ -41,7 +41,7 @@ static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
                         DL_NS_TEXT(STEP_MAX_NS));
 }
 
-/* "8" or "8x32" behind the '@'. */
+/* "8" or "8x32", after the '@'. */
 static dl_status parse_point(const char *text, dl_calibrate *calibrate, dl_error *err)
 {
     const size_t bytes = strcspn(text, "x");
@@ -158,7 +158,8 @@ typedef struct search {
     dl_error *err;
 } search;
 
-/* What is predicted with compute times this factor, with what is assumed of such costs. */
+/* Predicts the step with compute times `factor`, and with the assumptions that such costs lead
+ * to. */
 static double predict_ns(search *s, double factor)
 {
     dl_costs costs;
@@ -190,7 +191,8 @@ static double excess(double log_factor, void *user)
     return s->status == DL_OK ? ns / s->step_ns - 1 : 0;
 }
 
-/* The logarithm of the factor between these, of which one predicts too little and one too much. */
+/* Logarithm of the factor, from two factors of which one predicts too short and one too long a
+ * step. */
 static double find_root(search *s, double low, double high)
 {
     gsl_function function = {.function = excess, .params = s};

@@ -34,11 +34,12 @@ dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err) 
 /* The machine file of the program's own that has this name, of its own; NULL if there is none. */
 char *dl_machine_file(const char *name);
 
-/* The name of a machine file of the program's own, of its own; NULL: `path` is none. */
+/* Name of the program's own machine file at `path`, which the caller frees; NULL: it is not one of
+ * these. */
 char *dl_machine_own_name(const char *path);
 
-/* The machine to think of first for `count` GPUs of this name: that of the board which they are sold
- * on, else a box, "8xa100"; of its own. */
+/* First machine to try for `count` GPUs of this name: the board on which they are sold, else a box,
+ * "8xa100"; the caller frees it. */
 char *dl_machine_usual(const char *gpu, int count);
 
 /* Whether `path` is no file, and dl_machine_open knows its last part by name. */

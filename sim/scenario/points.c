@@ -185,8 +185,8 @@ void dl_sweep_lists_free(dl_sweep_lists *lists)
 
 /* --- [sync] --------------------------------------------------------------------------------- */
 
-/* What frameworks and papers call a mode: taken where it is one of ours, else the error says what to
- * write. */
+/* Names of modes in frameworks and papers: accepted if dlsim has the mode, else the error says what
+ * to write. */
 static const struct {
     const char *name, *mode;
 } other_mode_names[] = {

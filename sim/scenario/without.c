@@ -147,8 +147,8 @@ static void lessen_copies(dl_scenario *scenario, dl_costs *costs, double factor)
     if (scenario->gpu != NULL) dl_gpu_options_scale_copies(scenario->gpu, factor);
 }
 
-/* That of the costs, and that of a machine whose collectives go through host memory: an assumed one,
- * which is among the costs' too, or the file's. */
+/* Weakens the slowdown of the costs, and that of a machine whose collectives go through host
+ * memory: assumed (and then in the costs too), or given in its file. */
 static void weaken_overlap(dl_scenario *scenario, dl_costs *costs, double factor)
 {
     bool assumed = false;

@@ -400,7 +400,7 @@ static void after_step(dl_team *team, int worker)
     learner *l = &team->syncer->learners[worker];
     notify(team, DL_SYNCER_STEP, worker, team->workers[worker].read_version);
     l->steps++;
-    /* What is uploaded next would be empty if it were replaced now. */
+    /* If the copy were replaced now, the next upload would be empty. */
     const bool replaces =
         team->syncer->config.adopt == DL_ADOPT_REPLACE && l->steps < team->workers[worker].interval;
     const bool looks = l->anchored || replaces;

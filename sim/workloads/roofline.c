@@ -29,10 +29,10 @@ static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_FP16 + 1] = {
                               {0.94, 0.54, 0.14, 20}},
 };
 static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
-/* Of convolutions in fp32 on Volta and Turing, whose caches are larger than those before, and whose
- * peak does not count units twice as those after. */
+/* Convolutions in fp32 on Volta and Turing: their caches are larger than earlier ones, and their
+ * peak does not count units twice, as later ones do. */
 static const dl_efficiency volta = {0.77, 0.63, 0.12, 16};
-/* That of transformers in fp16, where log_sd is 0.14, beside ln(0.78 / 0.6) / 2. */
+/* Transformers in fp8: as in fp16, whose log_sd is 0.14, widened by ln(0.78 / 0.6) / 2. */
 static const dl_efficiency in_fp8 = {0.94, 0.54, 0.19, 0};
 
 /* Tesla K20, K20X, K20m, K40, K80. */
@@ -65,9 +65,10 @@ static double odd_part(const char *gpu)
     return is_hopper(gpu) ? 0.124 : 0.23;
 }
 
-/* What fused attention in 16 bits (FlashAttention-2, which PyTorch takes) reaches of the peak: at
- * least half on an A100 (Dao 2023, arXiv 2307.08691); on an H100 298 to 335 Tflop/s of 989 with a
- * causal mask and 128 numbers a head, forward (Shah et al. 2024, arXiv 2407.08608, figure 5). */
+/* Fraction of the peak that fused attention in 16 bits reaches (FlashAttention-2, PyTorch's
+ * choice): at least half on an A100 (Dao 2023, arXiv 2307.08691); on an H100 298 to 335 Tflop/s of
+ * 989 with a causal mask and head dimension 128, forward (Shah et al. 2024, arXiv 2407.08608,
+ * figure 5). */
 static double attention_part(const char *gpu)
 {
     return is_hopper(gpu) ? 0.32 : 0.5;
@@ -167,7 +168,7 @@ static double part_bytes(const dl_roofline *roofline, const dl_layer_part *part)
            (in_eight(roofline) ? part->eight.read : 0);
 }
 
-/* Moved by the kernels before the part that make 8 bits of 16: 2 + 1 + 1 a number. */
+/* Bytes moved by the kernels that convert 16 to 8 bits before the part: 2 + 1 + 1 per number. */
 static double made_bytes(const dl_roofline *roofline, const dl_layer_part *part)
 {
     return in_eight(roofline) ? 4 * part->eight.made : 0;
@@ -197,7 +198,7 @@ static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
                                  : roofline->flop_per_s;
 }
 
-/* Of one sample. */
+/* Time of one sample. */
 static double part_ns(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
@@ -313,7 +314,8 @@ static double attention_ns(const dl_roofline *roofline, const dl_layer_pass *pas
     return sum;
 }
 
-/* That of the fit, and that of fused attention in 16 bits by its share of a sample's time. */
+/* Spread of the fit combined with that of fused attention in 16 bits, by its share of a sample's
+ * time. */
 static double spread_of(const dl_architecture *architecture, const dl_roofline *roofline,
                         const dl_efficiency *efficiency)
 {

@@ -400,7 +400,7 @@ static void messages_are_read(void **state)
     dl_link_data_free(&data);
 }
 
-/* What terminals, launchers and services put around each line; a mail breaks long ones. */
+/* Terminals, launchers and services add text around each line; a mail breaks long ones. */
 static void lines_are_read_as_people_paste_them(void **state)
 {
     static const struct {

@@ -75,8 +75,8 @@ static void forward_passes_repeat(void **state)
 }
 
 /* Without any range the kernels' names stand for it; these tell nothing. */
-/* By names alone: three kernels of a forward pass between backward ones are a micro-batch's; one is
- * computed again for the backward pass. */
+/* With names alone: three kernels of a forward pass between backward ones are a micro-batch's; a
+ * single one is recomputed for the backward pass. */
 static void named_forward_passes_repeat(void **state)
 {
     (void)state;

@@ -110,7 +110,7 @@ static void all_ranks_must_be_found(void **state)
     assert_int_equal(dl_launcher_check(&of_two, 1, &err), DL_ERR_UNSUPPORTED);
     assert_contains(err.text, "has started 2 processes, but this build's MPI finds 1");
     assert_int_equal(dl_launcher_check(&of_two, 4, &err), DL_ERR_UNSUPPORTED);
-    /* Where the variables do not say how many there are, rank 1 is one of two or more. */
+    /* If the variables do not give their number, rank 1 is one of two or more. */
     const dl_launcher second = {.name = "srun (PMIx)", .rank = 1, .has_mpi = true};
     assert_int_equal(dl_launcher_check(&second, 2, &err), DL_OK);
     assert_int_equal(dl_launcher_check(&second, 1, &err), DL_ERR_UNSUPPORTED);

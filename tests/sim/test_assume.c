@@ -497,9 +497,9 @@ static dl_sweep sweep_of(const dl_study *study)
     return sweep;
 }
 
-/* With the link alone, whose low end is half of it, the interval starts at half: ln 2 below. With
- * compute of minutes the link counts for nothing, and it is that of compute: 2 x 0.35. With both
- * alike each does half as much. */
+/* With the link alone, whose low end is half its rate, the interval starts at half: ln 2 below.
+ * With minutes of compute the link counts for nothing, and the interval is that of compute: 2 x
+ * 0.35. With both equal each has half the effect. */
 static void causes_add_as_squares(void **state)
 {
     (void)state;

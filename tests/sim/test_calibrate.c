@@ -86,7 +86,7 @@ static void variants_share_the_factor_of_the_first(void **state)
     dl_study_free(&s);
 }
 
-/* What is made of the study has the factor, as of the advice, not the step again. */
+/* Studies made from this one, as by the advice, take over the factor, not the step again. */
 static void the_text_gets_the_factor(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void the_text_gets_the_factor(void **state)
     dl_study_free(&s);
 }
 
-/* Of estimated costs the spread is what the measured step replaces. */
+/* The measured step replaces the spread of estimated costs. */
 static void the_spread_of_the_estimate_is_gone(void **state)
 {
     (void)state;

@@ -86,7 +86,7 @@ static void a_machine_slows_computing(void **state)
         dl_run_result r = fixture_run_machine(cases[i].machine, costs, "", 2, 20, rest);
         assert_near(1e9 * r.step_p50_s,
                     FORWARD_NS + half + c + (half - c / cases[i].slowdown) + c + UPDATE_NS, 1e-5);
-        /* What it took longer than alone is the exchange's. */
+        /* The extra time is the exchange's. */
         if (i == 0)
             assert_near(1e9 * r.step_p50_s * r.part_frac[DL_PART_COMPUTE],
                         FORWARD_NS + BACKWARD_NS + UPDATE_NS, 1e-3);

@@ -107,7 +107,8 @@ static void sum(sharded_step *s, int bucket)
     s->stream_ns = fmax(s->stream_ns, s->ended_ns[s->buckets + bucket]) + half_ns(s->bytes[bucket]);
 }
 
-/* Of `passes` one after another; `kept`: gathered for the forward pass only. */
+/* Time of a step with `passes` passes one after another; `kept`: gathered for the forward pass
+ * only. */
 static double sharded_step_ns(double all, double bucket, bool kept, int passes)
 {
     sharded_step s = {.all = all};
@@ -223,7 +224,8 @@ static void memory_is_divided(void **state)
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 160000\n"
                       "[gpu_memory]\nactivation_bytes_per_sample = 2000\nworkspace_bytes = 1000\n");
-    /* As bf16, 40 kB are whole beside parts of 20 kB, of buckets 10 kB and 5 kB of gradients. */
+    /* In bf16: whole parameters 40 kB besides fp32 parts of 20 kB; of the buckets 10 kB and 5 kB of
+     * gradients. */
     static const double halved[] = {320e3, 60e3 + 40e3 + 40e3, 60e3 + 25e3 + 40e3,
                                     30e3 + 25e3 + 40e3};
     for (int s = DL_SHARDED_NONE; s <= DL_SHARDED_PARAMETERS; s++) {

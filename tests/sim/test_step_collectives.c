@@ -17,7 +17,7 @@ static double step_us(const char *costs, int workers, const char *rest)
     return 1e-3 * fixture_step_ns(costs, "", workers, rest);
 }
 
-/* What they add to a step, which is longer by them alone. */
+/* Time that they add to a step, which nothing else lengthens. */
 static double added_us(const char *costs, int workers)
 {
     return step_us(costs, workers, REDUCES) - step_us(COSTS(""), workers, REDUCES);
@@ -62,7 +62,7 @@ static void only_all_reduce_has_them(void **state)
     assert_near(step_us(costs, 2, average), step_us(COSTS(""), 2, average), 1e-6);
 }
 
-/* Of four ranks with 8 samples each. */
+/* A trace of four ranks with 8 samples each. */
 static void what_is_made_of_a_traced_one(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void what_is_made_of_a_traced_one(void **state)
     }
 }
 
-/* With the broadcast of buffers, which comes first. */
+/* The broadcast of buffers comes first. */
 static void the_list_has_the_buffers_first(void **state)
 {
     (void)state;

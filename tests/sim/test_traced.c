@@ -1,4 +1,4 @@
-/* What the traces of a cost file say of points. */
+/* Traces of a cost file, compared with points. */
 #include "sim/traced.h"
 
 #include "tests/gpu_fixture.h"
@@ -64,7 +64,7 @@ static void the_point_of_a_trace_has_its_step(void **state)
     free_made(&m);
 }
 
-/* Of the trace's two workers, whether the point is its own. */
+/* Whether the point is the own one of a trace with two workers. */
 static bool is_own(const char *costs, const char *rest)
 {
     made m;
@@ -110,8 +110,8 @@ static void the_own_step_is_predicted_where_no_row_has_it(void **state)
     free_made(&m);
 }
 
-/* Of the first trace that has any: 0.2 ms of one whose bytes are not known; with averages the all-to-all
- * too, 0.3 ms. One worker has no collectives. */
+/* From the first trace that has any: 0.2 ms of a collective whose bytes are not known; with
+ * averages the all-to-all too, 0.3 ms. One worker has no collectives. */
 static void collectives_that_are_left_out_are_told(void **state)
 {
     (void)state;

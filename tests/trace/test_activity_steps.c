@@ -358,8 +358,8 @@ static void test_hints(void **state)
     training_free(&trace);
 }
 
-/* What the caller says of a trace that shows too little: that it is one step, or how many kernels two
- * have. Marks and updates contradict one step; another hint does too. */
+/* The caller's hints for a trace that shows too little: it is one step, or two kernels are a step.
+ * Marks, updates and a second hint contradict "one step". */
 static void test_few_steps_given(void **state)
 {
     (void)state;
@@ -410,7 +410,7 @@ static void test_marked_micro_batches(void **state)
     dl_activity_steps steps = {0};
     training_make(&trace, &model);
     add_ranges(&trace, "micro_batch %d", DL_ACTIVITY_RANGE);
-    /* Of every three steps only the third one keeps its update. */
+    /* Only every third step keeps its update. */
     size_t kept = 0;
     int updates = 0;
     for (size_t i = 0; i < trace.count; i++) {

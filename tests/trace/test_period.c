@@ -395,7 +395,7 @@ static void test_updates_end_whole_steps_only(void **state)
     stop_writing(&text);
 }
 
-/* What precedes the first of two steps is none of it. */
+/* Work before the first of two steps belongs to no step. */
 static void test_other_work_before_two_steps(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Where in a period the steps start, and steps that end with updates. */
+/* Starts of steps in a period, and steps that end with updates. */
 #include "trace/activity/steps_internal.h"
 
 #include <stdbool.h>
@@ -193,7 +193,8 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence)
 
 /* --- phases of training ------------------------------------------------------------------------ */
 
-/* A pass is shown by so much of the symbols, an update by so many. */
+/* Least share of the symbols that shows a pass, and least number of symbols that shows an
+ * update. */
 #define PASS_SHARE_MIN 0.01
 #define UPDATES_MIN 2
 
@@ -226,10 +227,10 @@ typedef struct update {
     size_t first, end;
 } update;
 
-/* Where no kernel shows the forward pass, so many symbols of other work end an update. */
+/* Symbols of other work that end an update if no kernel shows the forward pass. */
 #define UPDATE_GAP 8
 
-/* The updates that a backward pass precedes; owned by the caller, *count of them. */
+/* Lists the updates that follow a backward pass; the caller frees the *count entries. */
 static update *list_updates(const dl_sequence *sequence, size_t *count)
 {
     const uint8_t shown = shown_phases(sequence);
@@ -266,8 +267,7 @@ DL_ORDER(by_kind, update_kind, DL_BY(kind), DL_BY(update));
 #define EQUAL_MIN 0.8
 #define SPANNED_MIN 0.6
 
-/* The distance that most of places[count] have from the one before, if they span most of `all`; 1
- * if they have none. */
+/* Most frequent distance between successive places[count], if it spans most of `all`; else 1. */
 static size_t usual_distance(const update_kind *places, size_t count, size_t all)
 {
     if (count < 2) return 1;
@@ -284,8 +284,8 @@ static size_t usual_distance(const update_kind *places, size_t count, size_t all
     return (double)equal >= EQUAL_MIN * (double)number && spans ? usual : 1;
 }
 
-/* How many updates end one step, and the first that ends one: of the kernel that is in the fewest,
- * at equal distances; of several, the one that comes last. */
+/* Number of updates that end one step, and the first that ends one: from the kernel that is in the
+ * fewest updates, at equal distances; of several such kernels, the one that comes last. */
 static size_t updates_of_step(const dl_sequence *sequence, const update *updates, size_t count,
                               size_t *first)
 {
@@ -309,13 +309,13 @@ static size_t updates_of_step(const dl_sequence *sequence, const update *updates
     return most;
 }
 
-/* What is cut off before a unit: so much of the usual one, and so many symbols, of which so much is
- * no content. */
+/* A head is cut off before a unit if it is this share of the usual unit and this many symbols long,
+ * and this share of it is not usual content. */
 #define HEAD_SHARE 0.02
 #define HEAD_MIN 3
 #define HEAD_STRANGE 0.8
 
-/* Where the content of the unit that ends at `end` begins, from `first` on. `left` as in
+/* Start of the content of the unit that ends at `end`, from `first` on. `left` as in
  * dl_units_common. */
 static size_t find_head(const dl_period *period, const dl_sequence *sequence, size_t first,
                         size_t end, uint32_t *left)
@@ -351,13 +351,13 @@ static void cut_heads(dl_period *period, const dl_sequence *sequence)
     free(left);
 }
 
-/* A first unit shorter than so much of the second one lacks its begin. */
+/* A first unit shorter than this share of the second one lacks its beginning. */
 #define FIRST_SHARE_MIN 0.95
 #define ORDER_MIN 0.8
 #define EXPLAINED_MIN 0.6
 
-/* Lets the first unit, which begins at cuts[0] = 0, begin where its usual length says, if other work
- * precedes it: the usual one of the others. */
+/* Moves the start of the first unit from cuts[0] = 0 if other work precedes it: it gets the usual
+ * length of the others. */
 static void cut_first(size_t *cuts, size_t ends)
 {
     if (ends < 2) return;

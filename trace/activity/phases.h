@@ -49,12 +49,13 @@ typedef struct dl_phase_hints {
     size_t string_count;
 } dl_phase_hints;
 
-/* Of a trace's activities[count] with the texts strings[string_count]; zero `hints` before. */
+/* Prepares the hints for activities[count] of a trace with the texts strings[string_count]; zero
+ * `hints` before. */
 void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, size_t count,
                          char *const *strings, size_t string_count, const dl_launches *launches);
 void dl_phase_hints_free(dl_phase_hints *hints);
 
-/* What shows the phase of the work; NONE where nothing does. O(log n). */
+/* Phase of the work as its range or kernel shows it; NONE if nothing does. O(log n). */
 dl_phase dl_phase_hint(const dl_phase_hints *hints, const dl_activity *work);
 
 #endif

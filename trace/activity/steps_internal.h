@@ -62,7 +62,7 @@ typedef enum dl_symbol_role {
     DL_ROLE_BACKWARD = 16
 } dl_symbol_role;
 
-/* What a step of training holds each of, as far as the trace shows them. */
+/* Phases that a training step contains, if the trace shows them. */
 #define DL_ROLE_PHASES (DL_ROLE_FORWARD | DL_ROLE_BACKWARD | DL_ROLE_UPDATE)
 
 /* Smaller copies from the host are scalars, as a learning rate is. */

@@ -182,10 +182,10 @@ static void add_symbol(dl_symbol_line *line, kind_table *table, uint64_t hash, u
     if (line->kind_count > kinds_before) note_kind(line, hash, roles);
 }
 
-/* A kind has the phase that so much of its work has. */
+/* Least share of a kind's work in one phase for the kind to have that phase. */
 #define PHASE_SHARE 0.95
 
-/* How often kinds were of a phase. */
+/* Occurrences of each kind in each phase. */
 typedef struct phase_counts {
     uint32_t (*of)[DL_PHASE_UPDATE + 1]; /* [kind_count] */
     size_t kind_count;
@@ -195,7 +195,7 @@ static void count_phase(phase_counts *counts, uint32_t kind, const dl_activity *
                         const dl_phase_hints *phases)
 {
     dl_phase phase = dl_phase_hint(phases, activity);
-    /* What ranges do not name, where they name the backward pass. */
+    /* Ranges name the backward pass, so unnamed work is forward. */
     if (phase == DL_PHASE_NONE && phases->backward.count > 0) phase = DL_PHASE_FORWARD;
     while (counts->kind_count <= kind) {
         counts->of = dl_grow(counts->of, counts->kind_count, sizeof *counts->of, "phases of kinds");
