@@ -96,3 +96,14 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
     free(fits);
     return text;
 }
+
+dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err)
+{
+    for (size_t i = 0; i < sweep->row_count; i++)
+        if (sweep->rows[i].error == NULL || dl_memory_fits(&sweep->rows[i].memory)) return DL_OK;
+    return sweep->row_count == 1
+               ? dl_error_set(err, DL_ERR_UNFIT, "the point %s", sweep->rows[0].error)
+               : dl_error_set(err, DL_ERR_UNFIT,
+                              "none of %zu points fits into its GPUs; the first %s",
+                              sweep->row_count, sweep->rows[0].error);
+}

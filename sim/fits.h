@@ -2,7 +2,7 @@
 #ifndef DL_SIM_FITS_H
 #define DL_SIM_FITS_H
 
-#include "sim/run.h"
+#include "sim/sweep.h"
 
 bool dl_memory_fits(const dl_gpu_memory *memory); /* also where the needs are not known */
 
@@ -14,5 +14,8 @@ int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
  * exchange.sharded=gradients fits (61 GB)", for a point that does not fit; the caller frees it. */
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory);
+
+/* DL_ERR_UNFIT, where no point of the sweep fits into its GPUs. */
+dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
 
 #endif

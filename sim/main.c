@@ -4,13 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/cluster.h"
 #include "common/cpu.h"
-#include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/progress.h"
@@ -379,18 +376,6 @@ static dl_status find_journal(char **journal, const settings *set, dl_error *err
     return dl_journal_beside(journal, is_file ? beside : NULL, (dl_journal_mode)set->journal, err);
 }
 
-/* Where no point fits into its GPUs, which results say too. */
-static dl_status check_fits(const dl_sweep *sweep, dl_error *err)
-{
-    for (size_t i = 0; i < sweep->row_count; i++)
-        if (sweep->rows[i].error == NULL || dl_memory_fits(&sweep->rows[i].memory)) return DL_OK;
-    return sweep->row_count == 1
-               ? dl_error_set(err, DL_ERR_UNFIT, "the point %s", sweep->rows[0].error)
-               : dl_error_set(err, DL_ERR_UNFIT,
-                              "none of %zu points fits into its GPUs; the first %s",
-                              sweep->row_count, sweep->rows[0].error);
-}
-
 /* All ranks simulate; rank 0 writes. The journal stays where the same command may do better next
  * time. */
 static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
@@ -419,7 +404,7 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     dl_journal_say_aside(sweep.journal, "dlsim");
     if (status == DL_OK && set->cluster->rank == 0) status = write_all(in, &sweep, set, err);
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_sweep_end_journal(&sweep);
-    if (status == DL_OK && set->cluster->rank == 0) status = check_fits(&sweep, err);
+    if (status == DL_OK && set->cluster->rank == 0) status = dl_fits_check(&sweep, err);
     dl_sweep_free(&sweep);
     free(journal);
     return status;
@@ -580,65 +565,9 @@ static dl_status solve(const inputs *in, const settings *set, dl_error *err)
     if (set->without != NULL) status = dl_without_parse(set->without, &config.without, err);
     if (status == DL_OK) status = dl_solve(&solution, &in->study, &config, err);
     if (status == DL_OK) status = write_solution(set, &solution, &in->study, err);
-    for (size_t i = 0; i < solution.count && status == DL_OK; i++) {
-        const dl_solved *s = &solution.all[i];
-        char limit[64];
-        if (!isnan(s->value)) continue;
-        status = dl_error_set_at(
-            err, DL_ERR_DATA, in->study.path, 0,
-            "no %s gives %s = %g; it is %g at %s (%zu of %zu targets are not reached; workers %d, "
-            "batch %lld, %s%s%s)",
-            solution.key->name, solution.column, s->target, s->found,
-            dl_amount_text(limit, sizeof limit, s->at_limit, solution.key->dimension),
-            solution.unreached, solution.count, s->workers, (long long)s->batch, s->sync,
-            s->options[0] != '\0' ? ", " : "", s->options);
-        break;
-    }
+    if (status == DL_OK) status = dl_solution_check(&solution, &in->study, err);
     dl_solution_free(&solution);
     return status;
-}
-
-/* The reference of all keys, or of one section's. */
-static dl_status print_keys(const char *section, bool markdown, dl_error *err)
-{
-    const struct {
-        const char *title;
-        const dl_keys *keys;
-        dl_key_takes_fn takes;
-    } files[] = {
-        {"Scenario", &dl_scenario_keys, dl_scenario_key_takes},
-        {"Machine file", &dl_machine_keys, NULL},
-        {"Cost file", &dl_cost_keys, NULL},
-    };
-    bool found = false;
-    if (markdown) {
-        printf(
-            "# Keys of all files\n\nMade by `dlsim --keys --markdown`. Numbers take the units that "
-            "are named; without one they are in\nthe first. Values outside of the range are "
-            "refused.\n");
-    }
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
-        char *text = NULL;
-        size_t bytes = 0;
-        FILE *out = dl_text_stream(&text, &bytes);
-        const bool has =
-            dl_keys_print(out, files[f].keys, section,
-                          markdown ? DL_KEYS_MARKDOWN : DL_KEYS_TERMINAL, files[f].takes);
-        fclose(out);
-        if (has) printf(markdown ? "\n## %s\n%s" : "--- %s\n%s\n", files[f].title, text);
-        free(text);
-        found |= has;
-    }
-    if (found) return DL_OK;
-    char hint[300];
-    const char *names[DL_SCENARIO_KEYS_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < dl_scenario_keys.count; i++) {
-        const char *name = dl_scenario_keys.rows[i].section;
-        if (dl_names_find(name, names, count) < 0) names[count++] = name;
-    }
-    dl_names_hint(hint, sizeof hint, section, names, count);
-    return dl_error_set(err, DL_ERR_USAGE, "no file has a section [%s]%s", section, hint);
 }
 
 static dl_status write_index(const settings *set, dl_error *err)
@@ -813,7 +742,7 @@ static dl_status run_listing(const settings *set, const dl_text_list *positional
 {
     const char *first = positional->count > 0 ? positional->items[0] : NULL;
     *done = true;
-    if (set->keys) return print_keys(first, set->markdown, err);
+    if (set->keys) return dl_keys_reference(stdout, first, set->markdown, err);
     if (set->machines) return dl_machines_print(stdout, err);
     if (set->columns) {
         dl_columns_reference(stdout);

@@ -606,3 +606,21 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
                 reached ? "" : "not reached, even at ", value);
     }
 }
+
+dl_status dl_solution_check(const dl_solution *solution, const dl_study *study, dl_error *err)
+{
+    for (size_t i = 0; i < solution->count; i++) {
+        const dl_solved *s = &solution->all[i];
+        char limit[64];
+        if (!isnan(s->value)) continue;
+        return dl_error_set_at(
+            err, DL_ERR_DATA, study->path, 0,
+            "no %s gives %s = %g; it is %g at %s (%zu of %zu targets are not reached; workers %d, "
+            "batch %lld, %s%s%s)",
+            solution->key->name, solution->column, s->target, s->found,
+            dl_amount_text(limit, sizeof limit, s->at_limit, solution->key->dimension),
+            solution->unreached, solution->count, s->workers, (long long)s->batch, s->sync,
+            s->options[0] != '\0' ? ", " : "", s->options);
+    }
+    return DL_OK;
+}

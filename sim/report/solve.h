@@ -58,6 +58,10 @@ dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_
                    dl_error *err) DL_MUST_CHECK;
 void dl_solution_free(dl_solution *solution);
 
+/* DL_ERR_DATA, with the first target that is not reached and how near it came; else DL_OK. */
+dl_status dl_solution_check(const dl_solution *solution, const dl_study *study,
+                            dl_error *err) DL_MUST_CHECK;
+
 /* One row each: target, solved_KEY (empty: not reached), and the results' columns at that value, or
  * at the end of the key's range that is nearest to the target. */
 dl_status dl_solution_write(const char *path, const dl_solution *solution, const dl_study *study,

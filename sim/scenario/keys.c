@@ -2,8 +2,10 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
+#include <stdlib.h>
 
+#include "common/alloc.h"
+#include "common/names.h"
 #include "sim/workloads/roofline.h"
 
 #define BATCH_MAX 100000000
@@ -479,4 +481,47 @@ void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes)
         if (!(dl_modes[m]->options & 1u << option)) continue;
         used += (size_t)snprintf(text + used, bytes - used, " %s", dl_mode_names[m]);
     }
+}
+
+dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_error *err)
+{
+    const struct {
+        const char *title;
+        const dl_keys *keys;
+        dl_key_takes_fn takes;
+    } files[] = {
+        {"Scenario", &dl_scenario_keys, dl_scenario_key_takes},
+        {"Machine file", &dl_machine_keys, NULL},
+        {"Cost file", &dl_cost_keys, NULL},
+    };
+    bool found = false;
+    if (markdown) {
+        fputs(
+            "# Keys of all files\n\nMade by `dlsim --keys --markdown`. Numbers take the units that "
+            "are named; without one they are in\nthe first. Values outside of the range are "
+            "refused.\n",
+            out);
+    }
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *of_file = dl_text_stream(&text, &bytes);
+        const bool has =
+            dl_keys_print(of_file, files[f].keys, section,
+                          markdown ? DL_KEYS_MARKDOWN : DL_KEYS_TERMINAL, files[f].takes);
+        fclose(of_file);
+        if (has) fprintf(out, markdown ? "\n## %s\n%s" : "--- %s\n%s\n", files[f].title, text);
+        free(text);
+        found |= has;
+    }
+    if (found) return DL_OK;
+    char hint[300];
+    const char *names[DL_SCENARIO_KEYS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < dl_scenario_keys.count; i++) {
+        const char *name = dl_scenario_keys.rows[i].section;
+        if (dl_names_find(name, names, count) < 0) names[count++] = name;
+    }
+    dl_names_hint(hint, sizeof hint, section, names, count);
+    return dl_error_set(err, DL_ERR_USAGE, "no file has a section [%s]%s", section, hint);
 }

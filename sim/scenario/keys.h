@@ -3,6 +3,9 @@
 #ifndef DL_SIM_SCENARIO_KEYS_H
 #define DL_SIM_SCENARIO_KEYS_H
 
+#include <stdbool.h>
+#include <stdio.h>
+
 #include "common/keys.h"
 #include "sim/scenario/scenario.h"
 
@@ -43,5 +46,11 @@ int dl_key_option(const dl_key *key);
 
 /* Who takes it, in words, into text[bytes]: dl_key_takes_fn. */
 void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes);
+
+/* Prints the reference of the keys of all files, of scenarios, machines and costs, or of those in
+ * one section; NULL: of all. `markdown`: as docs/keys.md. DL_ERR_USAGE, with the nearest one, for a
+ * section that no file has. */
+dl_status dl_keys_reference(FILE *out, const char *section, bool markdown,
+                            dl_error *err) DL_MUST_CHECK;
 
 #endif
