@@ -31,6 +31,10 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DL_COVERAGE)
     set_tests_properties(test_coverage PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
 
+# Frozen results, compared.
+add_test(NAME test_freeze COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_freeze.sh $<TARGET_FILE:dlsim>)
+set_tests_properties(test_freeze PROPERTIES LABELS unit)
+
 # Workers that share a GPU: predicted from recorded traces beside recorded runs.
 add_test(NAME test_shared_gpu COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_shared_gpu.sh $<TARGET_FILE:dlcal>
          $<TARGET_FILE:dlsim>)

@@ -6,7 +6,7 @@ foreach(module value costs costs_layers costs_gradients costs_traces traced cali
 endforeach()
 foreach(module absence failures pipeline pipeline_split team team_exchange processes sync async async_average
         server_modes lag
-        random_scenarios random_gpus slow_worker dispatch collective plan collective_nodes collective_nccl nccl gpus
+        random_scenarios random_keys slow_worker dispatch collective plan collective_nodes collective_nccl nccl gpus
         gpu_overlap gpu_direct gpu_server gpu_streams gpu_costs gpu_memory gpu_sharing unequal_gpus gpu_input loaders
         gpu_compress sharded gpu_k80 gpu_monotone scale tcp local_sgd members fabric traffic
         solve)

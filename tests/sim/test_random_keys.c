@@ -1,10 +1,11 @@
-/* Scenarios of GPU machines made at random, in which every key of the tables of scenarios, machines and
- * costs may be, and of which only that is known which holds for all of them. Each begins as a small one
- * that can run, and takes drawn keys as long as they are not refused. The seed of one that breaks a rule
- * is printed with its text.
+/* Scenarios of GPU machines and of cores made at random, in which every key of the tables of scenarios,
+ * machines and costs may be, and of which only that is known which holds for all of them. Each begins as
+ * a small one that can run, and takes drawn keys as long as they are not refused. The seed of one that
+ * breaks a rule is printed with its text.
  *
- * RANDOM_GPUS="FIRST COUNT" in the environment tries other seeds than the usual ones, and prints those
- * that take long. */
+ * RANDOM_KEYS="FIRST COUNT" in the environment tries other seeds than the usual ones, and prints those
+ * that take long. RANDOM_KEYS=write writes the usual ones into the working directory, and runs none
+ * (scripts/freeze.sh). */
 #include "tests/sim_fixture.h"
 
 #include <gsl/gsl_errno.h>
@@ -17,7 +18,7 @@
 #include "sim/scenario/keys.h"
 #include "sim/sweep.h"
 
-enum { SCENARIOS = 1500, ENTRIES = 160, TEXT_BYTES = 16384, VALUE_BYTES = 96 };
+enum { ON_GPUS = 1500, ON_CORES = 500, ENTRIES = 160, TEXT_BYTES = 16384, VALUE_BYTES = 96 };
 
 /* Events of a run, of which the longest usual one has a hundredth. */
 #define EVENTS_MAX INT64_C(100000000)
@@ -34,10 +35,11 @@ typedef struct text {
 
 typedef struct made {
     int seed;
+    bool on_cores;
     dl_random random;
-    int nodes, gpus, workers; /* gpus: of a node */
+    int nodes, gpus, workers; /* gpus: of a node; on cores, what keys are drawn for */
     text machine, costs, scenario;
-    char machine_path[64], costs_path[64];
+    char machine_path[64], costs_path[64], scenario_path[64];
     char printed[3 * TEXT_BYTES];
 } made;
 
@@ -399,9 +401,13 @@ static void make_scenario(made *m)
     put(t, "scenario", "steps", "%d", 4 + below(m, 20));
     put(t, "scenario", "seed", "%d", m->seed);
     put(t, "scenario", "replicates", "%d", 1 + below(m, 2));
-    put(t, "machine", "file", "%s", m->machine_path);
     put(t, "machine", "workers", "%d", m->workers);
-    if (m->workers > m->nodes * m->gpus) {
+    if (m->on_cores) {
+        put(t, "machine", "cores", "%d", 1 + below(m, m->nodes * m->gpus));
+    } else {
+        put(t, "machine", "file", "%s", m->machine_path);
+    }
+    if (!m->on_cores && m->workers > m->nodes * m->gpus) {
         size_t used = 0;
         char all[VALUE_BYTES];
         for (int g = 0; g < m->nodes * m->gpus; g++)
@@ -413,19 +419,23 @@ static void make_scenario(made *m)
     if (below(m, 4) > 0) put(t, "sync", "mode", "%s", one_of(m, dl_mode_names));
 }
 
-static void make(made *m, int seed)
+static void make(made *m, int seed, bool on_cores)
 {
-    *m = (made){.seed = seed};
-    dl_random_init(&m->random, (uint64_t)seed, 0, 0, 0);
-    snprintf(m->machine_path, sizeof m->machine_path, "random_%d.m.ini", (int)getpid());
-    snprintf(m->costs_path, sizeof m->costs_path, "random_%d.c.ini", (int)getpid());
-    while (m->machine.count == 0) {
-        m->nodes = 1 + below(m, 5);
-        m->gpus = 1 + below(m, 4);
-        make_machine(m);
+    const char *platform = on_cores ? "cores" : "gpus";
+    *m = (made){.seed = seed, .on_cores = on_cores};
+    dl_random_init(&m->random, (uint64_t)seed, on_cores, 0, 0);
+    snprintf(m->machine_path, sizeof m->machine_path, "%s_%d.m.ini", platform, seed);
+    snprintf(m->costs_path, sizeof m->costs_path, "%s_%d.c.ini", platform, seed);
+    snprintf(m->scenario_path, sizeof m->scenario_path, "%s_%d.ini", platform, seed);
+    do {
+        m->nodes = 1 + below(m, on_cores ? 1 : 5);
+        m->gpus = 1 + below(m, on_cores ? 8 : 4);
+        if (!on_cores) make_machine(m);
+    } while (!on_cores && m->machine.count == 0);
+    if (!on_cores) {
+        put_keys(m, &m->machine, &dl_machine_keys, below(m, 12), machine_is_taken);
+        save(&m->machine, m->machine_path);
     }
-    put_keys(m, &m->machine, &dl_machine_keys, below(m, 12), machine_is_taken);
-    save(&m->machine, m->machine_path);
     make_costs(m);
     put_keys(m, &m->costs, &dl_cost_keys, below(m, 12), costs_are_taken);
     save(&m->costs, m->costs_path);
@@ -438,7 +448,7 @@ static void make(made *m, int seed)
     size_t used = 0;
     const text *const texts[] = {&m->machine, &m->costs, &m->scenario};
     static const char *const names[] = {"m.ini", "c.ini", "s.ini"};
-    for (int i = 0; i < 3; i++) {
+    for (int i = on_cores ? 1 : 0; i < 3; i++) {
         used += (size_t)snprintf(m->printed + used, sizeof m->printed - used, "--- %s\n", names[i]);
         print(texts[i], m->printed + used, sizeof m->printed - used);
         used += strlen(m->printed + used);
@@ -611,18 +621,22 @@ static void check_study(made *m, dl_study *study)
     free(missing);
 }
 
-static void random_machines_keep_the_rules(void **state)
+static void keep_the_rules(int count, bool on_cores)
 {
-    (void)state;
-    int first = 0, count = SCENARIOS, ran = 0;
-    const char *wanted = getenv("RANDOM_GPUS");
-    if (wanted != NULL) sscanf(wanted, "%d %d", &first, &count);
+    int first = 0, ran = 0;
+    const char *wanted = getenv("RANDOM_KEYS");
+    const bool is_to_write = wanted != NULL && strcmp(wanted, "write") == 0;
+    if (wanted != NULL && !is_to_write) sscanf(wanted, "%d %d", &first, &count);
     made *m = calloc(1, sizeof *m);
     assert_non_null(m);
     for (int seed = first; seed < first + count; seed++) {
         dl_study study;
         dl_error err = {0};
-        make(m, seed);
+        make(m, seed, on_cores);
+        if (is_to_write) {
+            save(&m->scenario, m->scenario_path);
+            continue;
+        }
         if (wanted != NULL) fprintf(stderr, "at %d\n", seed);
         if (wanted != NULL && count == 1) fprintf(stderr, "%s", m->printed);
         const int64_t start_ns = dl_clock_ns();
@@ -638,8 +652,20 @@ static void random_machines_keep_the_rules(void **state)
         unlink(m->machine_path);
         unlink(m->costs_path);
     }
-    assert_true(4 * ran > 3 * count);
+    assert_true(is_to_write || 4 * ran > 3 * count);
     free(m);
+}
+
+static void random_machines_keep_the_rules(void **state)
+{
+    (void)state;
+    keep_the_rules(ON_GPUS, false);
+}
+
+static void random_cores_keep_the_rules(void **state)
+{
+    (void)state;
+    keep_the_rules(ON_CORES, true);
 }
 
 int main(void)
@@ -647,6 +673,7 @@ int main(void)
     gsl_set_error_handler_off();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_machines_keep_the_rules),
+        cmocka_unit_test(random_cores_keep_the_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
