@@ -129,15 +129,37 @@ static void route_up(const dl_plan *plan, const dl_tree *t, int i, dl_route *rou
     dl_plan_route(plan, from, to, route);
 }
 
-/* Edges into the parent of place i that share a link with i's, which is one of them. */
-static int edges_beside(const dl_plan *plan, const dl_tree *t, int i)
+/* Places by their parents, [size + 1] and [size]: the children of place i are
+ * children[firsts[i]] to before children[firsts[i + 1]], ascending. */
+typedef struct family {
+    int *firsts, *children;
+} family;
+
+static family find_children(const dl_tree *t)
 {
+    const size_t n = (size_t)t->size;
+    const family f = {dl_calloc(n + 1, sizeof *f.firsts, "children in a tree"),
+                      dl_calloc(n, sizeof *f.children, "children in a tree")};
+    for (int i = 1; i < t->size; i++)
+        f.firsts[t->parents[i]]++;
+    for (int i = 1; i <= t->size; i++)
+        f.firsts[i] += f.firsts[i - 1];
+    for (int i = t->size - 1; i > 0; i--)
+        f.children[--f.firsts[t->parents[i]]] = i;
+    return f;
+}
+
+/* Edges into the parent of place i that share a link with i's, which is one of them. */
+static int edges_beside(const dl_plan *plan, const dl_tree *t, const family *f, int i)
+{
+    const int parent = t->parents[i], first = f->firsts[parent], end = f->firsts[parent + 1];
     dl_route own, other;
-    route_up(plan, t, i, &own);
     int count = 1;
-    for (int sibling = 1; sibling < t->size; sibling++) {
-        if (sibling == i || t->parents[sibling] != t->parents[i]) continue;
-        route_up(plan, t, sibling, &other);
+    if (end == first + 1) return count;
+    route_up(plan, t, i, &own);
+    for (int c = first; c < end; c++) {
+        if (f->children[c] == i) continue;
+        route_up(plan, t, f->children[c], &other);
         count += share_a_link(&own, &other);
     }
     return count;
@@ -149,10 +171,11 @@ static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns
 {
     const int n = t->size;
     double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
+    family f = find_children(t);
     for (int i = 1; i < n; i++) { /* one chunk, beside those of its siblings */
         dl_place from, to;
         dl_tree_edge(t, true, i, &from, &to);
-        const double bytes_at_once = edges_beside(plan, t, i) * t->bytes;
+        const double bytes_at_once = edges_beside(plan, t, &f, i) * t->bytes;
         edge_ns[i] = dl_plan_hop_ns(plan, from, to) +
                      bytes_at_once / t->chunks / dl_plan_rate(plan, from, to) * 1e9;
     }
@@ -164,6 +187,8 @@ static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns
         }
         above_ns[i] = way_ns - edge_ns[i];
     }
+    free(f.firsts);
+    free(f.children);
     free(edge_ns);
 }
 

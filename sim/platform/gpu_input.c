@@ -17,21 +17,33 @@ static int depth(const dl_input_config *config)
     return config->options->prefetch > 0 ? config->options->prefetch : 1;
 }
 
+static void init_nodes(dl_input *input)
+{
+    const dl_input_config *config = &input->config;
+    int *queue = input->queues;
+    for (int w = 0; w < config->workers; w++)
+        input->nodes[config->places[w].node].room += depth(config);
+    for (int n = 0; n < config->options->links.machine->nodes; n++) {
+        input->nodes[n].idle_cores = config->options->input_cores;
+        input->nodes[n].queue = queue;
+        queue += input->nodes[n].room;
+    }
+}
+
 void dl_input_init(dl_input *input, const dl_input_config *config)
 {
     const dl_machine *m = config->options->links.machine;
     const size_t workers = (size_t)config->workers, nodes = (size_t)m->nodes;
     *input = (dl_input){
         .config = *config,
-        .idle_cores = dl_calloc(nodes, sizeof *input->idle_cores, "input of nodes"),
+        .nodes = dl_calloc(nodes, sizeof *input->nodes, "input of nodes"),
         .workers = dl_calloc(workers, sizeof *input->workers, "input of workers"),
-        .queue = dl_calloc(workers * (size_t)depth(config), sizeof *input->queue, "batches"),
+        .queues = dl_calloc(workers * (size_t)depth(config), sizeof *input->queues, "batches"),
     };
     const dl_noise_config noise = {.kind = config->options->input_varies ? DL_NOISE_EXPONENTIAL
                                                                          : DL_NOISE_NONE};
     dl_noise_source_init(&input->noise, &noise, config->seed, config->replicate);
-    for (size_t n = 0; n < nodes; n++)
-        input->idle_cores[n] = config->options->input_cores;
+    init_nodes(input);
     for (size_t w = 0; w < workers; w++) {
         dl_place gpu = config->places[w];
         dl_place host = {DL_PLACE_HOST, gpu.node, dl_links_socket(&config->options->links, gpu)};
@@ -52,9 +64,9 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
 void dl_input_free(dl_input *input)
 {
     dl_noise_source_free(&input->noise);
-    free(input->idle_cores);
+    free(input->nodes);
     free(input->workers);
-    free(input->queue);
+    free(input->queues);
     *input = (dl_input){0};
 }
 
@@ -72,7 +84,12 @@ static void on_copied(void *user, int worker)
     input->config.came(input->config.user, worker);
 }
 
-static void start_queued(dl_input *input, int node);
+static dl_input_node *node_of(const dl_input *input, int worker)
+{
+    return &input->nodes[input->config.places[worker].node];
+}
+
+static void start_queued(dl_input *input, dl_input_node *node);
 
 static void start_copy(dl_input *input, int worker)
 {
@@ -96,41 +113,42 @@ static void copy_if_wanted(dl_input *input, int worker)
 static void on_made(void *user, int worker)
 {
     dl_input *input = user;
-    const int node = input->config.places[worker].node;
+    dl_input_node *node = node_of(input, worker);
     if (input->config.options->made_at_launch) {
         input->workers[worker].made++;
         copy_if_wanted(input, worker);
     } else {
         start_copy(input, worker);
     }
-    input->idle_cores[node]++;
+    node->idle_cores++;
     start_queued(input, node);
 }
 
-/* The batches of all nodes share one queue in the order of asking. */
-static void start_queued(dl_input *input, int node)
+/* Batches of a node are made in the order of asking. */
+static void start_queued(dl_input *input, dl_input_node *node)
 {
-    const dl_input_config *config = &input->config;
-    int kept = 0;
-    for (int i = 0; i < input->queued; i++) {
-        int worker = input->queue[i];
-        if (config->places[worker].node != node || input->idle_cores[node] == 0) {
-            input->queue[kept++] = worker;
-            continue;
-        }
-        input->idle_cores[node]--;
+    while (node->queued > 0 && node->idle_cores > 0) {
+        const int worker = node->queue[node->first];
+        node->first = (node->first + 1) % node->room;
+        node->queued--;
+        node->idle_cores--;
         dl_input_worker *w = &input->workers[worker];
         const double took_ns = w->make_ns * dl_noise_next(&input->noise, &w->noise);
-        dl_engine_after(config->engine, dl_ns_ceil(took_ns), on_made, input, worker);
+        dl_engine_after(input->config.engine, dl_ns_ceil(took_ns), on_made, input, worker);
     }
-    input->queued = kept;
+}
+
+static void enqueue(dl_input *input, int worker)
+{
+    dl_input_node *node = node_of(input, worker);
+    node->queue[(node->first + node->queued++) % node->room] = worker;
 }
 
 static void on_read(void *user, int worker)
 {
     dl_input *input = user;
-    input->queue[input->queued++] = worker;
-    start_queued(input, input->config.places[worker].node);
+    enqueue(input, worker);
+    start_queued(input, node_of(input, worker));
 }
 
 /* Has batches made while there is room for them, and steps that want them. */
@@ -145,10 +163,10 @@ static void order(dl_input *input, int worker)
             dl_network_start(input->config.network, storage[node], w->stored_bytes, 0, on_read,
                              input, worker);
         } else {
-            input->queue[input->queued++] = worker;
+            enqueue(input, worker);
         }
     }
-    start_queued(input, node);
+    start_queued(input, node_of(input, worker));
 }
 
 void dl_input_start(dl_input *input, int64_t steps)

@@ -44,14 +44,20 @@ typedef struct dl_input_worker {
     dl_noise noise;         /* of its batches' making */
 } dl_input_worker;
 
+/* Batches that have been read and wait for a core of the node, by their workers: a ring. */
+typedef struct dl_input_node {
+    int idle_cores;
+    int *queue; /* [room] */
+    int room, first, queued;
+} dl_input_node;
+
 typedef struct dl_input {
     dl_input_config config;
     int64_t steps; /* batches of a worker */
     dl_noise_source noise;
-    int *idle_cores; /* [nodes] */
+    dl_input_node *nodes;
     dl_input_worker *workers;
-    int *queue; /* [workers x depth] of batches that have been read and wait for a core */
-    int queued;
+    int *queues; /* [workers x depth] of all nodes */
 } dl_input;
 
 /* After all links of the network. dl_input_free and dl_input_most accept a zeroed object. */
