@@ -51,9 +51,52 @@ void dl_datum_free(dl_datum *datum)
     *datum = dl_datum_none();
 }
 
+#define MEMBER(type, row, column) \
+    (*(const type *)(const void *)((const char *)(row) + (column)->offset))
+
+dl_datum dl_column_get_double(const void *row, const dl_column *column)
+{
+    return dl_datum_number(MEMBER(double, row, column));
+}
+
+dl_datum dl_column_get_int(const void *row, const dl_column *column)
+{
+    return dl_datum_count(MEMBER(int, row, column));
+}
+
+dl_datum dl_column_get_unsigned(const void *row, const dl_column *column)
+{
+    return dl_datum_count(MEMBER(unsigned, row, column));
+}
+
+dl_datum dl_column_get_int64(const void *row, const dl_column *column)
+{
+    return dl_datum_count(MEMBER(int64_t, row, column));
+}
+
+dl_datum dl_column_get_size(const void *row, const dl_column *column)
+{
+    return dl_datum_count((int64_t)MEMBER(size_t, row, column));
+}
+
+dl_datum dl_column_get_text(const void *row, const dl_column *column)
+{
+    return dl_datum_text(MEMBER(char *, row, column));
+}
+
+dl_datum dl_column_get_chars(const void *row, const dl_column *column)
+{
+    return dl_datum_text((const char *)row + column->offset);
+}
+
 const void *dl_column_table_row(const dl_column_table *table, size_t row)
 {
     return (const char *)table->rows + row * table->row_bytes;
+}
+
+const dl_column *dl_column_table_column(const dl_column_table *table, size_t column)
+{
+    return table->columns != NULL ? table->columns[column] : &table->list[column];
 }
 
 /* --- files ----------------------------------------------------------------------------------- */
@@ -85,7 +128,7 @@ void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, 
 
 char *dl_column_number_text(const dl_column *column, double number)
 {
-    const double percent = 100 * number;
+    const double percent = 100 * number, scale = column->scale != 0 ? column->scale : 1;
     switch (column->form) {
     case DL_FORM_PERCENT: return dl_format("%.*f", column->digits, percent);
     case DL_FORM_SIGNED:
@@ -93,12 +136,13 @@ char *dl_column_number_text(const dl_column *column, double number)
                          column->digits,
                          fabs(percent) < 0.5 * pow(10, -column->digits) ? 0 : percent);
     case DL_FORM_TIME: return dl_strdup(DL_NS_TEXT(dl_s_to_ns(number)));
+    case DL_FORM_NS: return dl_strdup(DL_NS_TEXT(number));
     case DL_FORM_BYTES: return dl_strdup(DL_BYTES_TEXT(number));
     case DL_FORM_RATE: return dl_format(number < 1000 ? "%.4g" : "%.0f", number);
     case DL_FORM_TEXT:
     case DL_FORM_PLAIN: break;
     }
-    return dl_format("%.*f", column->digits, number);
+    return dl_format("%.*f", column->digits, scale * number);
 }
 
 static char *list_text(const dl_column *column, const dl_datum *datum)
@@ -182,7 +226,7 @@ static void make_cells(text_cells *text, const dl_column_table *table)
     text->cells = dl_calloc((text->rows + 1) * text->columns, sizeof *text->cells, "cells");
     text->widths = dl_calloc(text->columns, sizeof *text->widths, "widths");
     for (size_t c = 0; c < text->columns; c++) {
-        const dl_column *column = table->columns[c];
+        const dl_column *column = dl_column_table_column(table, c);
         if (column->heading == NULL) continue;
         text->cells[c] = dl_strdup(column->heading);
         text->widths[c] = strlen(column->heading);
@@ -203,9 +247,10 @@ static void make_cells(text_cells *text, const dl_column_table *table)
 static bool first_has_room(const text_cells *text, const dl_column_table *table)
 {
     size_t first = 0;
-    while (first < text->columns && table->columns[first]->heading == NULL)
+    while (first < text->columns && dl_column_table_column(table, first)->heading == NULL)
         first++;
-    if (first == text->columns || table->columns[first]->form == DL_FORM_TEXT) return false;
+    if (first == text->columns || dl_column_table_column(table, first)->form == DL_FORM_TEXT)
+        return false;
     for (size_t r = 1; r <= text->rows; r++) {
         const char *cell = text->cells[r * text->columns + first];
         if (cell == NULL || strlen(cell) >= text->widths[first]) return false;
@@ -234,7 +279,7 @@ static char *line_text(const text_cells *text, const dl_column_table *table, siz
         const char *cell = text->cells[line * text->columns + c];
         if (cell == NULL) continue;
         const size_t pad = text->widths[c] - strlen(cell);
-        const bool left = table->columns[c]->form == DL_FORM_TEXT;
+        const bool left = dl_column_table_column(table, c)->form == DL_FORM_TEXT;
         blanks += (first ? 0 : 1) + (left ? 0 : pad);
         first = false;
         if (cell[0] != '\0') {

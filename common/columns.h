@@ -41,10 +41,11 @@ void dl_datum_free(dl_datum *datum);
 
 /* How people read a value. */
 typedef enum dl_column_form {
-    DL_FORM_PLAIN,   /* with `digits` behind the point */
+    DL_FORM_PLAIN,   /* times `scale`, with `digits` behind the point */
     DL_FORM_PERCENT, /* a fraction as per cent, likewise */
     DL_FORM_SIGNED,  /* the same with a sign */
     DL_FORM_TIME,    /* seconds, "12.3 ms" */
+    DL_FORM_NS,      /* the same of nanoseconds */
     DL_FORM_BYTES,   /* "1.72 GB" */
     DL_FORM_RATE,    /* four digits, or more before the point */
     DL_FORM_TEXT
@@ -58,15 +59,42 @@ struct dl_column {
     const char *heading; /* for people, with the unit; NULL: in files only */
     dl_column_form form;
     int digits;
-    int group; /* any number of the caller's: which results have the column */
-    int index; /* for `get` */
+    double scale; /* 0: 1 */
+    int group;    /* any number of the caller's: which results have the column */
+    int index;    /* for `get` */
     size_t offset;
     dl_datum (*get)(const void *row, const dl_column *column);
+    char *(*link)(const void *row); /* NULL, or where HTML links the cell to, of its own */
 };
+
+/* Getters of a row's member at `offset`, and the two fields of a column that is the member `member`
+ * of a row of type `type`: a number, a count, a truth value (yes, no) or a text. */
+dl_datum dl_column_get_double(const void *row, const dl_column *column);
+dl_datum dl_column_get_int(const void *row, const dl_column *column);
+dl_datum dl_column_get_unsigned(const void *row, const dl_column *column);
+dl_datum dl_column_get_int64(const void *row, const dl_column *column);
+dl_datum dl_column_get_size(const void *row, const dl_column *column);
+dl_datum dl_column_get_text(const void *row, const dl_column *column);
+dl_datum dl_column_get_chars(const void *row, const dl_column *column); /* of an array in the row */
+
+/* clang-format off */
+#define DL_MEMBER(type, member)                  \
+    .offset = offsetof(type, member),            \
+    .get = _Generic(&((type *)0)->member,        \
+                    double *: dl_column_get_double,      \
+                    int *: dl_column_get_int,            \
+                    unsigned *: dl_column_get_unsigned,  \
+                    int64_t *: dl_column_get_int64,      \
+                    size_t *: dl_column_get_size,        \
+                    char **: dl_column_get_text,         \
+                    const char **: dl_column_get_text,   \
+                    default: dl_column_get_chars)
+/* clang-format on */
 
 /* A table: columns, and rows of any type. */
 typedef struct dl_column_table {
-    const dl_column *const *columns; /* [column_count] */
+    const dl_column *const *columns; /* [column_count]; NULL: `list` has them */
+    const dl_column *list;
     size_t column_count;
     const void *rows; /* [row_count], of row_bytes each */
     size_t row_count, row_bytes;
@@ -79,9 +107,21 @@ typedef struct dl_column_table {
     char *(*remark)(
         const void *row); /* NULL, or a text about the row, of its own; NULL of it: none */
     const void *chosen;   /* a row that stands out; NULL: none */
+    /* NULL, or the row's class in HTML; NULL of it: none. */
+    const char *(*row_class)(const void *row);
 } dl_column_table;
 
+/* The table of all columns of an array `list_` and the rows rows_[count_]; further members may be
+ * set. */
+#define DL_COLUMN_TABLE(list_, rows_, count_)                                                      \
+    (dl_column_table)                                                                              \
+    {                                                                                              \
+        .list = (list_), .column_count = DL_LENGTH(list_), .rows = (rows_), .row_count = (count_), \
+        .row_bytes = sizeof *(rows_)                                                               \
+    }
+
 const void *dl_column_table_row(const dl_column_table *table, size_t row);
+const dl_column *dl_column_table_column(const dl_column_table *table, size_t column);
 
 /* Writes the names, and a row's values, as CSV cells, of columns with a name; the caller ends the
  * rows. */

@@ -11,6 +11,7 @@
 
 #define SECONDS_PER_HOUR 3600.0
 #define FITS_EXPLAINED 6 /* rows: finding what would fit takes as long as many checks */
+#define LOST_FRAC 0.05   /* of the work, which is not applied; below it is the steps' own scatter */
 #define DIFFERS 1.05     /* a worker's staleness over the mean, to be shown */
 
 /* Groups of results that have a column, in the order of the reference. */
@@ -408,7 +409,7 @@ static const dl_column columns[] = {
        "predicted / traced throughput - 1 at the trace's own point, whether or not the scenario "
        "has it; of several traces the worst; empty where none can be compared, as on another GPU. "
        "`!` in tables, beyond 10 % and two standard errors of the traced step"),
-    BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed", WORD("row")),
+    BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed"),
     BY(note_of, FITTED, "measured_note", NULL, NULL),
     BY(left_out_of, LEFT_OUT, "left_out_error_frac", NULL,
        "`error_frac` with costs fitted to the other rows", .heading = "error left out %", .form = DL_FORM_SIGNED, .digits = 1),
@@ -493,6 +494,33 @@ static dl_datum stalest_of(const void *row, const dl_column *column)
     return dl_datum_number(most > DIFFERS * r->row->staleness_mean ? most : (double)NAN);
 }
 
+static dl_datum interval_of(const void *row, const dl_column *column)
+{
+    const dl_row *r = ((const dl_result *)row)->row;
+    const dl_column rate = {.form = DL_FORM_RATE};
+    (void)column;
+    if (isnan(r->low_per_s)) return dl_datum_none();
+    char *low = dl_column_number_text(&rate, r->low_per_s);
+    char *high = dl_column_number_text(&rate, r->high_per_s);
+    char *text = dl_format("%s to %s", low, high);
+    free(low);
+    free(high);
+    return dl_datum_owned_text(text);
+}
+
+/* A measured step may be the batch over the measured throughput, which is a worker's step only
+ * where no work is lost: where it is in the simulation, there is none to show. */
+static dl_datum measured_step_of(const void *row, const dl_column *column)
+{
+    const dl_result *r = row;
+    const double applied_frac =
+        r->row->mean.throughput_per_s * r->row->mean.step_mean_s / (double)r->row->point.batch;
+    (void)column;
+    if (r->measured->use == DL_USE_ERROR) return dl_datum_text("error");
+    return dl_datum_number(applied_frac < 1 - LOST_FRAC ? (double)NAN
+                                                        : r->measured->value[DL_MEASURE_STEP_S]);
+}
+
 GETTER(tokens_per_s,
        dl_datum_number(r->tokens > 0 ? (double)r->tokens * r->row->mean.throughput_per_s
                                      : (double)NAN))
@@ -518,6 +546,10 @@ static dl_datum applied_by_staleness(const void *row, const dl_column *column)
 
 static const dl_column people[] = {
     {WORD("options"), .get = settings_of},
+    {.heading = "95 % interval", .get = interval_of},
+    {TIME("measured step"), .get = measured_step_of},
+    {WORD("row"), .get = use_of},
+    {PLAIN("runs", 0), .get = runs_of},
     {PLAIN("GPUs", 0), .get = gpus_of_workers},
     {WORD("bound by"), .get = bound_of},
     {PLAIN("stalest worker", 2), .get = stalest_of},

@@ -484,12 +484,26 @@ const char *dl_gain_text(char *text, size_t bytes, double ratio)
     return isnan(ratio) ? "–" : text;
 }
 
+/* "1.97 times". */
+static dl_datum gain_of(const void *row, const dl_column *column)
+{
+    char text[32];
+    const double ratio = *(const double *)(const void *)((const char *)row + column->offset);
+    if (isnan(ratio)) return dl_datum_none();
+    return dl_datum_owned_text(dl_strdup(dl_gain_text(text, sizeof text, ratio)));
+}
+
+static const dl_column gain_columns[] = {
+    {.heading = "what takes time", .form = DL_FORM_TEXT, DL_MEMBER(dl_gain, what)},
+    {.heading = "in half the time", .offset = offsetof(dl_gain, half), .get = gain_of},
+    {.heading = "in no time", .offset = offsetof(dl_gain, none), .get = gain_of},
+};
+
 static const char no_gain[] = "No single part, were it faster, changes that throughput by 1 %.";
 
 static void put_gains_html(FILE *out, const dl_gains *gains)
 {
-    static const char *const columns[] = {"<what takes time", "in half the time", "in no time"};
-    char half[32], none[32];
+    char times[32];
     if (gains->why_not != NULL) {
         dl_html(out, "<p>What would help most was not simulated: %s.</p>\n", gains->why_not);
         return;
@@ -504,20 +518,13 @@ static void put_gains_html(FILE *out, const dl_gains *gains)
             out,
             "<p><strong>What would help most: %s in %s time, for %s the throughput.</strong></p>\n",
             first->what, isnan(first->half) ? "no" : "half the",
-            dl_gain_text(half, sizeof half, dl_gain_worth(first)));
+            dl_gain_text(times, sizeof times, dl_gain_worth(first)));
     }
-    dl_html_table table;
-    dl_html_table_begin(&table, out,
-                        "Throughput of that point if one thing were different, over its throughput "
-                        "as it is; each simulated",
-                        columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < gains->count; i++) {
-        const dl_gain *gain = &gains->all[i];
-        dl_html_row(&table, NULL, "%s\t%s\t%s", gain->what,
-                    dl_gain_text(half, sizeof half, gain->half),
-                    dl_gain_text(none, sizeof none, gain->none));
-    }
-    dl_html_table_end(&table);
+    const dl_column_table table = DL_COLUMN_TABLE(gain_columns, gains->all, gains->count);
+    dl_html_table(out,
+                  "Throughput of that point if one thing were different, over its throughput as it "
+                  "is; each simulated",
+                  &table);
 }
 
 void dl_explanation_html(FILE *out, const dl_explanation *x)
@@ -555,7 +562,6 @@ static void put_gains_sentence(FILE *out, const dl_gains *gains)
 
 static void put_gains_text(FILE *out, const dl_gains *gains)
 {
-    char half[32], none[32];
     if (gains->why_not != NULL) {
         fprintf(out, "What halving a cost gains was not simulated: %s.\n", gains->why_not);
         return;
@@ -565,14 +571,11 @@ static void put_gains_text(FILE *out, const dl_gains *gains)
         return;
     }
     put_gains_sentence(out, gains);
-    fprintf(out, "%-40s %16s %16s  (%.0f samples/s as it is)\n", "throughput with",
-            "in half the time", "in no time", gains->per_s);
-    for (size_t i = 0; i < gains->count && i < GAINS_SHOWN; i++) {
-        const dl_gain *gain = &gains->all[i];
-        fprintf(out, "%-40s %16s %16s\n", gain->what,
-                isnan(gain->half) ? "-" : dl_gain_text(half, sizeof half, gain->half),
-                isnan(gain->none) ? "-" : dl_gain_text(none, sizeof none, gain->none));
-    }
+    const size_t shown = gains->count < GAINS_SHOWN ? gains->count : GAINS_SHOWN;
+    const dl_column_table table = DL_COLUMN_TABLE(gain_columns, gains->all, shown);
+    fprintf(out, "Throughput if one thing were different, over %.0f samples/s as it is:\n",
+            gains->per_s);
+    dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
 }
 
 /* "An epoch takes 3.2 min and costs 0.38 USD." */

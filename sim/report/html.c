@@ -44,6 +44,7 @@ static const char style[] =
     "tbody .number { white-space: nowrap; }\n"
     "tr.fitted { color: var(--soft); }\n"
     "tr.contradiction, tr.error { font-style: italic; }\n"
+    "tr.best th, tr.best td { font-weight: 700; }\n"
     "pre { margin: 0; padding: 0.6rem; font: 0.8rem/1.4 ui-monospace, monospace; }\n"
     ".figures { columns: 21rem; column-gap: 1rem; margin: 1rem 0; }\n"
     "figure { margin: 0 0 1rem; break-inside: avoid; border: 1px solid var(--line); border-radius: "
@@ -75,8 +76,8 @@ typedef struct arguments {
     va_list list;
 } arguments;
 
-/* One conversion, behind its '%'; returns the format behind it. A NaN sets *none. */
-static const char *convert(FILE *out, const char *format, arguments *args, bool *none)
+/* One conversion, behind its '%'; returns the format behind it. */
+static const char *convert(FILE *out, const char *format, arguments *args)
 {
     char spec[16] = "%";
     const size_t flags = strspn(format, "+-0123456789.*");
@@ -102,7 +103,6 @@ static const char *convert(FILE *out, const char *format, arguments *args, bool 
     case 'f':
     case 'g': {
         const double number = va_arg(args->list, double);
-        *none |= isnan(number);
         if (!isnan(number)) fprintf(out, spec, number);
         break;
     }
@@ -111,25 +111,17 @@ static const char *convert(FILE *out, const char *format, arguments *args, bool 
     return kind + length + 1;
 }
 
-/* Up to the next tab or the end; returns what is left. */
-static const char *put(FILE *out, const char *format, arguments *args, bool *none)
+void dl_html(FILE *out, const char *format, ...)
 {
-    while (*format != '\0' && *format != '\t') {
+    arguments args;
+    va_start(args.list, format);
+    while (*format != '\0') {
         if (*format == '%') {
-            format = convert(out, format + 1, args, none);
+            format = convert(out, format + 1, &args);
         } else {
             fputc(*format++, out);
         }
     }
-    return format;
-}
-
-void dl_html(FILE *out, const char *format, ...)
-{
-    arguments args;
-    bool none = false;
-    va_start(args.list, format);
-    put(out, format, &args, &none);
     va_end(args.list);
 }
 
@@ -188,58 +180,93 @@ void dl_html_details(FILE *out, const char *title, const char *text)
             title, title, text);
 }
 
-/* An element of column c: th or td. */
-static void begin_cell(const dl_html_table *table, size_t c, bool head)
+/* --- tables ---------------------------------------------------------------------------------- */
+
+static const char *failure_of(const dl_column_table *table, const void *row)
 {
-    const bool is_text = table->columns[c][0] == '<';
-    fprintf(table->out, "<%s%s>",
-            head     ? "th scope=\"col\""
-            : c == 0 ? "th scope=\"row\""
-                     : "td",
-            is_text ? "" : " class=\"number\"");
+    return table->failed != NULL ? table->failed(row) : NULL;
 }
 
-void dl_html_table_begin(dl_html_table *table, FILE *out, const char *caption,
-                         const char *const *columns, size_t count)
+/* "* 103 % each: REASON" of its own, "" for a row without a mark or a remark. */
+static char *row_end_text(const dl_column_table *table, const void *row)
 {
-    *table = (dl_html_table){out, columns, count};
+    char *remark = table->remark != NULL ? table->remark(row) : NULL;
+    const char *mark = table->mark != NULL ? table->mark(row) : "";
+    char *text = dl_format("%s%s%s", mark, mark[0] != '\0' && remark != NULL ? " " : "",
+                           remark != NULL ? remark : "");
+    free(remark);
+    return text;
+}
+
+static bool has_ends(const dl_column_table *table)
+{
+    bool has = false;
+    for (size_t r = 0; r < table->row_count && !has; r++) {
+        char *text = row_end_text(table, dl_column_table_row(table, r));
+        has = text[0] != '\0';
+        free(text);
+    }
+    return has;
+}
+
+static void put_cell(FILE *out, const dl_column *column, const void *row, bool first)
+{
+    char *text = dl_column_cell_text(column, row);
+    char *link = column->link != NULL ? column->link(row) : NULL;
+    fprintf(out, "<%s%s>", first ? "th scope=\"row\"" : "td",
+            column->form == DL_FORM_TEXT ? "" : " class=\"number\"");
+    dl_html(out, link != NULL ? "<a href=\"%s\">" : "", link);
+    dl_html(out, "%s", text);
+    fprintf(out, "%s%s", link != NULL ? "</a>" : "", first ? "</th>" : "</td>");
+    free(link);
+    free(text);
+}
+
+static void put_row(FILE *out, const dl_column_table *table, const void *row, bool ends)
+{
+    const char *failure = failure_of(table, row);
+    const char *row_class = row == table->chosen       ? "best"
+                            : table->row_class != NULL ? table->row_class(row)
+                                                       : NULL;
+    size_t left = 0;
+    bool first = true;
+    dl_html(out, row_class != NULL ? "<tr class=\"%s\">" : "<tr>", row_class);
+    for (size_t c = 0; c < table->column_count; c++) {
+        const dl_column *column = dl_column_table_column(table, c);
+        if (column->heading == NULL) continue;
+        if (failure != NULL && c >= table->failed_from) {
+            left++;
+        } else {
+            put_cell(out, column, row, first);
+        }
+        first = false;
+    }
+    if (left > 0) dl_html(out, "<td colspan=\"%zu\">%s</td>", left, failure);
+    if (ends) {
+        char *text = row_end_text(table, row);
+        dl_html(out, "<td>%s</td>", text);
+        free(text);
+    }
+    fputs("</tr>\n", out);
+}
+
+void dl_html_table(FILE *out, const char *caption, const dl_column_table *table)
+{
+    const bool ends = has_ends(table);
     dl_html(out,
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n<table>\n"
             "<caption>%s</caption>\n<thead><tr>",
             caption, caption);
-    for (size_t c = 0; c < count; c++) {
-        if (columns[c] == NULL) continue;
-        begin_cell(table, c, true);
-        dl_html(out, "%s</th>", columns[c] + (columns[c][0] == '<'));
+    for (size_t c = 0; c < table->column_count; c++) {
+        const dl_column *column = dl_column_table_column(table, c);
+        if (column->heading == NULL) continue;
+        dl_html(out,
+                column->form == DL_FORM_TEXT ? "<th scope=\"col\">%s</th>"
+                                             : "<th scope=\"col\" class=\"number\">%s</th>",
+                column->heading);
     }
-    fputs("</tr></thead>\n<tbody>\n", out);
-}
-
-void dl_html_table_end(dl_html_table *table)
-{
-    fputs("</tbody>\n</table>\n</div>\n", table->out);
-}
-
-void dl_html_row(dl_html_table *table, const char *row_class, const char *format, ...)
-{
-    arguments args;
-    va_start(args.list, format);
-    dl_html(table->out, row_class != NULL ? "<tr class=\"%s\">" : "<tr>", row_class);
-    for (size_t c = 0; c < table->count; c++) {
-        char *text = NULL;
-        size_t bytes = 0;
-        bool none = false;
-        FILE *cell = dl_text_stream(&text, &bytes);
-        format = put(cell, format, &args, &none);
-        fclose(cell);
-        if (table->columns[c] != NULL) {
-            begin_cell(table, c, false);
-            fprintf(table->out, "%s%s", none ? "" : text, c == 0 ? "</th>" : "</td>");
-        }
-        free(text);
-        DL_ASSERT((*format == '\t') == (c + 1 < table->count), "not %zu cells", table->count);
-        format += *format == '\t';
-    }
-    va_end(args.list);
-    fputs("</tr>\n", table->out);
+    fputs(ends ? "<td></td></tr></thead>\n<tbody>\n" : "</tr></thead>\n<tbody>\n", out);
+    for (size_t r = 0; r < table->row_count; r++)
+        put_row(out, table, dl_column_table_row(table, r), ends);
+    fputs("</tbody>\n</table>\n</div>\n", out);
 }

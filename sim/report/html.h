@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "common/columns.h"
 #include "common/status.h"
 
 /* Document type, head and the page's first heading; and the end of what that began. */
@@ -27,22 +28,8 @@ void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, c
 /* A text as it is, behind a click on its title. */
 void dl_html_details(FILE *out, const char *title, const char *text);
 
-/* A table. Each heading is a column's name with its unit; one that starts with '<' is of text,
- * aligned left, the others are of numbers; a column NULL is not shown. The first cell of a row is
- * its heading. */
-typedef struct dl_html_table {
-    FILE *out;
-    const char *const *columns;
-    size_t count;
-} dl_html_table;
-
-void dl_html_table_begin(dl_html_table *table, FILE *out, const char *caption,
-                         const char *const *columns, size_t count);
-void dl_html_table_end(dl_html_table *table);
-
-/* A row of a class of the style sheet, or NULL: the format is that of dl_html with a tab before
- * each cell but the first. A cell with a number that is NaN is empty. */
-void dl_html_row(dl_html_table *table, const char *row_class, const char *format, ...)
-    DL_PRINTF(3, 4);
+/* The columns of the table that have a heading. The first cell of a row is its heading; a mark and a
+ * remark have a column of their own behind the others; the chosen row is of the class "best". */
+void dl_html_table(FILE *out, const char *caption, const dl_column_table *table);
 
 #endif

@@ -119,7 +119,9 @@ static dl_status read_study(entry *e, dl_error *err)
     e->folder = slash != NULL ? dl_strndup(folder, (size_t)(slash - folder)) : dl_strdup("");
     e->name = dl_strndup(base, strlen(base) - 4);
     if (access(e->path, F_OK) != 0) {
-        e->why = last_line(e->path);
+        char *line = last_line(e->path);
+        e->why = dl_format("failed: %s", line);
+        free(line);
         return DL_OK;
     }
     char *text = NULL;
@@ -351,36 +353,108 @@ static void put_totals(FILE *out, const totals *t)
     fputs(words, out);
 }
 
-static void put_study(dl_html_table *table, const entry *e)
+/* A row of the table of studies. */
+typedef struct study_row {
+    const entry *of;
+    const char *title;
+    char verdict[48], apart[80];
+    double fitted, unseen, mean_frac, largest_frac, left_mean_frac, left_largest_frac;
+} study_row;
+
+static double largest(const dl_error_sum *sum)
 {
-    const dl_error_sum *unseen = &e->errors.use[DL_USE_UNSEEN], *left = &e->errors.left_out;
+    return sum->points > 0 ? sum->max_frac : (double)NAN;
+}
+
+static double rows_of(const entry *e, dl_measured_use use)
+{
+    return e->errors.use[use].rows > 0 ? e->errors.use[use].rows : (double)NAN;
+}
+
+static void make_row(study_row *row, const entry *e)
+{
+    const dl_error_sum *unseen = &e->errors.use[DL_USE_UNSEEN];
     const dl_error_sum *apart = &e->errors.use[DL_USE_CONTRADICTION];
     const dl_verdict verdict = dl_errors_verdict(&e->errors);
-    const double none = (double)NAN;
-    const int bytes = (int)strlen(e->file) - 4, fitted = e->errors.use[DL_USE_FITTED].rows;
     const int wrong = e->errors.use[DL_USE_ERROR].rows;
-    char rest[80] = "";
+    *row = (study_row){.of = e,
+                       .title = e->title,
+                       .fitted = rows_of(e, DL_USE_FITTED),
+                       .unseen = rows_of(e, DL_USE_UNSEEN),
+                       .mean_frac = dl_error_mean(unseen),
+                       .largest_frac = largest(unseen),
+                       .left_mean_frac = dl_error_mean(&e->errors.left_out),
+                       .left_largest_frac = largest(&e->errors.left_out)};
+    snprintf(row->verdict, sizeof row->verdict, "%s%s", dl_verdict_names[verdict],
+             verdict != DL_VERDICT_PREDICTED ? ""
+             : misses(e)                     ? ", misses the bar"
+                                             : ", within the bar");
     if (apart->points > 0) {
-        snprintf(rest, sizeof rest, "%d contradictory (%.1f %%)", apart->rows,
+        snprintf(row->apart, sizeof row->apart, "%d contradictory (%.1f %%)", apart->rows,
                  100 * apart->max_frac);
     } else if (wrong > 0) {
-        snprintf(rest, sizeof rest, "%d with an error in the source", wrong);
+        snprintf(row->apart, sizeof row->apart, "%d with an error in the source", wrong);
     }
-    if (e->why != NULL) {
-        dl_html_row(table, "failed", "<a href=\"./%.*s.txt\">%s</a>\tfailed: %s\t\t\t\t\t\t\t",
-                    bytes, e->file, e->title, e->why);
-        return;
-    }
-    dl_html_row(table, misses(e) ? "missed" : "study",
-                "<a href=\"./%.*s.html\">%s</a>\t%s%s\t%.0f\t%.0f\t%.1f %%\t%.1f %%\t%.1f, %.1f "
-                "%%\t%s\t<a href=\"./%s\">CSV</a>",
-                bytes, e->file, e->title, dl_verdict_names[verdict],
-                verdict != DL_VERDICT_PREDICTED ? ""
-                : misses(e)                     ? ", misses the bar"
-                                                : ", within the bar",
-                fitted > 0 ? fitted : none, unseen->rows > 0 ? unseen->rows : none,
-                100 * dl_error_mean(unseen), unseen->points > 0 ? 100 * unseen->max_frac : none,
-                100 * dl_error_mean(left), 100 * left->max_frac, rest, e->file);
+}
+
+static dl_datum csv_of(const void *row, const dl_column *column)
+{
+    (void)row;
+    (void)column;
+    return dl_datum_text("CSV");
+}
+
+/* To its page, or to the text beside a study that failed. */
+static char *study_link(const void *row)
+{
+    const entry *e = ((const study_row *)row)->of;
+    return dl_format("./%.*s.%s", (int)strlen(e->file) - 4, e->file,
+                     e->why != NULL ? "txt" : "html");
+}
+
+static char *csv_link(const void *row)
+{
+    return dl_format("./%s", ((const study_row *)row)->of->file);
+}
+
+static const char *failure_of(const void *row)
+{
+    return ((const study_row *)row)->of->why;
+}
+
+static const char *class_of(const void *row)
+{
+    const entry *e = ((const study_row *)row)->of;
+    return e->why != NULL ? "failed" : misses(e) ? "missed" : "study";
+}
+
+#define PERCENT(heading_) .heading = (heading_), .form = DL_FORM_PERCENT, .digits = 1
+
+static const dl_column study_columns[] = {
+    {.heading = "study", .form = DL_FORM_TEXT, DL_MEMBER(study_row, title), .link = study_link},
+    {.heading = "verdict", .form = DL_FORM_TEXT, DL_MEMBER(study_row, verdict)},
+    {.heading = "fitted rows", DL_MEMBER(study_row, fitted)},
+    {.heading = "unseen rows", DL_MEMBER(study_row, unseen)},
+    {PERCENT("mean error %"), DL_MEMBER(study_row, mean_frac)},
+    {PERCENT("largest error %"), DL_MEMBER(study_row, largest_frac)},
+    {PERCENT("left out, mean %"), DL_MEMBER(study_row, left_mean_frac)},
+    {PERCENT("left out, largest %"), DL_MEMBER(study_row, left_largest_frac)},
+    {.heading = "rows apart", .form = DL_FORM_TEXT, DL_MEMBER(study_row, apart)},
+    {.heading = "results", .form = DL_FORM_TEXT, .get = csv_of, .link = csv_link},
+};
+
+/* The studies first[count]. */
+static void put_studies(FILE *out, const entry *first, size_t count)
+{
+    study_row *rows = dl_calloc(count, sizeof *rows, "studies");
+    for (size_t i = 0; i < count; i++)
+        make_row(&rows[i], &first[i]);
+    dl_column_table table = DL_COLUMN_TABLE(study_columns, rows, count);
+    table.failed = failure_of;
+    table.failed_from = 1;
+    table.row_class = class_of;
+    dl_html_table(out, first->group, &table);
+    free(rows);
 }
 
 /* A figure or a text of the list. */
@@ -402,31 +476,19 @@ static dl_status put_file(FILE *out, const entry *e, dl_error *err)
 /* Entry by entry, those of a group below its heading, and studies in a table. */
 static dl_status put_groups(FILE *out, const entries *all, dl_error *err)
 {
-    static const char *const columns[] = {"<study",
-                                          "<verdict",
-                                          "fitted rows",
-                                          "unseen rows",
-                                          "mean error",
-                                          "largest error",
-                                          "left out (mean, largest)",
-                                          "<rows apart",
-                                          "<results"};
-    dl_html_table table;
     dl_status status = DL_OK;
-    for (size_t i = 0; i < all->count && status == DL_OK; i++) {
-        const entry *e = &all->items[i], *next = i + 1 < all->count ? e + 1 : NULL;
-        const bool first = i == 0 || strcmp(e[-1].group, e->group) != 0;
-        const bool last = next == NULL || strcmp(next->group, e->group) != 0;
-        if (first) dl_html(out, "<h2>%s</h2>\n", e->group);
+    for (size_t i = 0, end; i < all->count && status == DL_OK; i = end) {
+        const entry *e = &all->items[i];
+        if (i == 0 || strcmp(e[-1].group, e->group) != 0) dl_html(out, "<h2>%s</h2>\n", e->group);
+        end = i + 1;
         if (e->kind != STUDY) {
             status = put_file(out, e, err);
             continue;
         }
-        if (first || e[-1].kind != STUDY) {
-            dl_html_table_begin(&table, out, e->group, columns, sizeof columns / sizeof *columns);
-        }
-        put_study(&table, e);
-        if (last || next->kind != STUDY) dl_html_table_end(&table);
+        while (end < all->count && all->items[end].kind == STUDY &&
+               strcmp(all->items[end].group, e->group) == 0)
+            end++;
+        put_studies(out, e, end - i);
     }
     return status;
 }

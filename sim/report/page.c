@@ -7,18 +7,17 @@
 #include "common/alloc.h"
 #include "common/options.h"
 #include "common/output.h"
-#include "common/units.h"
 #include "sim/report/figures.h"
 #include "sim/report/html.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/timeline.h"
+#include "sim/report/views.h"
 #include "sim/scenario/without.h"
 
 #define ROWS_OPEN 24            /* more rows that were not measured are shown by a click */
 #define CSV_BYTES_MAX (1 << 20) /* of a table in the page */
 #define SPEEDUP_SHOWN 0.01      /* a scenario that is nearly all exchange has none */
-#define LOST_FRAC 0.05 /* of the work, which is not applied; below it is the steps' own scatter */
 
 typedef struct page {
     FILE *out;
@@ -28,6 +27,7 @@ typedef struct page {
     const char *title;
     const dl_explanation *explanation;
     bool explain_results; /* in the results too */
+    dl_results results;
 } page;
 
 /* Text that a function writes, and what is done with it. */
@@ -53,11 +53,6 @@ static void memory_list(memory *m, FILE *out)
         dl_html(out, "<li>%s</li>\n", line);
     if (m->bytes > 0) fputs("</ul>\n", out);
     free(m->text);
-}
-
-static bool is_measured(const dl_measured *m)
-{
-    return m->runs > 0 || m->failed_runs > 0;
 }
 
 /* --- the head --------------------------------------------------------------------------------- */
@@ -214,231 +209,80 @@ static dl_status put_figures(const page *p, dl_error *err)
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-/* Which columns a table of all rows has. */
-typedef struct shown {
-    bool cores, interval, staleness, compare, left_out;
-    char marks[DL_MARKS_BYTES];
-} shown;
-
-static shown columns_of(const page *p)
+static bool is_compared(const page *p)
 {
-    shown s = {0};
-    for (size_t i = 0; i < p->sweep->row_count; i++) {
-        const dl_row *row = &p->sweep->rows[i];
-        s.cores |= row->point.cores != DL_CORES_GPU;
-        s.interval |= !isnan(row->low_per_s);
-        s.staleness |= row->point.mode->staleness == DL_MODE_STALENESS_SOME;
-        s.compare |= is_measured(&p->measured[i]);
-        s.left_out |= !isnan(p->measured[i].left_out_frac);
-        dl_report_marks_of(s.marks, row);
-    }
-    return s;
-}
-
-static double cores_of(const dl_row *row)
-{
-    return row->point.cores != DL_CORES_GPU ? row->point.cores : (double)NAN;
-}
-
-/* "average; interval 10". */
-static const char *mode_text(char *text, size_t bytes, const page *p, const dl_row *row)
-{
-    char options[DL_REPORT_OPTIONS_BYTES];
-    dl_report_options(options, sizeof options, p->study, row);
-    snprintf(text, bytes, "%s%s%s", row->point.mode->name, options[0] != '\0' ? "; " : "", options);
-    return text;
-}
-
-/* "12.3 ms", "" of NaN. */
-static const char *time_text(char *text, size_t bytes, double s)
-{
-    return isnan(s) ? "" : dl_format_ns(text, bytes, dl_s_to_ns(s));
-}
-
-/* "+3.1 %", "0.0 %", "" of NaN. */
-static const char *error_text(char *text, size_t bytes, double frac)
-{
-    snprintf(text, bytes, fabs(frac) < 0.0005 ? "0.0 %%" : "%+.1f %%", 100 * frac);
-    return isnan(frac) ? "" : text;
-}
-
-/* Samples a second, "" of NaN. */
-static const char *rate_text(char *text, size_t bytes, double per_s)
-{
-    snprintf(text, bytes, per_s < 1000 ? "%.4g" : "%.0f", per_s);
-    return isnan(per_s) ? "" : text;
-}
-
-/* A measured step may be the batch over the measured throughput, which is a worker's step only
- * where no work is lost: where it is in the simulation, there is none to show. */
-static double measured_step_s(const dl_row *row, const dl_measured *m)
-{
-    const double applied_frac =
-        row->mean.throughput_per_s * row->mean.step_mean_s / (double)row->point.batch;
-    return applied_frac < 1 - LOST_FRAC ? (double)NAN : m->value[DL_MEASURE_STEP_S];
-}
-
-static void put_row(const page *p, dl_html_table *table, size_t i)
-{
-    const dl_row *row = &p->sweep->rows[i];
-    const dl_measured *m = &p->measured[i];
-    const bool stale = row->point.mode->staleness == DL_MODE_STALENESS_SOME;
-    char mode[DL_REPORT_OPTIONS_BYTES + 64], step[32], rate[32], low[32], high[32];
-    char measured_step[32], measured_rate[32], error[32], left_out[32], runs[32] = "";
-    char own[DL_MARKS_BYTES], marks[DL_MARKS_BYTES + 1] = "";
-    if (m->runs > 1) snprintf(runs, sizeof runs, " (%d runs)", m->runs);
-    if (dl_report_marks(own, row)[0] != '\0') snprintf(marks, sizeof marks, " %s", own);
-    dl_html_row(table, is_measured(m) ? dl_measured_use_names[m->use] : NULL,
-                "%d\t%.0f\t%lld\t%s\t%s\t%s%s\t%s%s%s\t%.3g\t%.2f\t%s\t%s\t%s\t%s\t%s%s",
-                row->point.workers, cores_of(row), (long long)row->point.batch,
-                mode_text(mode, sizeof mode, p, row),
-                row->error != NULL ? row->error
-                                   : time_text(step, sizeof step, row->mean.step_mean_s),
-                rate_text(rate, sizeof rate, row->mean.throughput_per_s), marks,
-                rate_text(low, sizeof low, row->low_per_s), isnan(row->low_per_s) ? "" : " to ",
-                rate_text(high, sizeof high, row->high_per_s), row->speedup,
-                stale ? row->staleness_mean : (double)NAN,
-                m->use == DL_USE_ERROR
-                    ? "error"
-                    : time_text(measured_step, sizeof measured_step, measured_step_s(row, m)),
-                rate_text(measured_rate, sizeof measured_rate, m->value[DL_MEASURE_PER_S]),
-                error_text(error, sizeof error, dl_report_error_frac(row, m)),
-                error_text(left_out, sizeof left_out, m->left_out_frac),
-                is_measured(m) ? dl_measured_use_names[m->use] : "", runs);
+    bool compared = false;
+    for (size_t i = 0; i < p->sweep->row_count; i++)
+        compared |= p->measured[i].runs > 0 || p->measured[i].failed_runs > 0;
+    return compared;
 }
 
 static void put_results(const page *p)
 {
-    const shown s = columns_of(p);
-    const char *const columns[] = {"workers",
-                                   s.cores ? "cores" : NULL,
-                                   "batch (samples)",
-                                   "<mode",
-                                   "step",
-                                   "samples/s",
-                                   s.interval ? "95 % interval (samples/s)" : NULL,
-                                   "speedup",
-                                   s.staleness ? "mean staleness (updates)" : NULL,
-                                   s.compare ? "measured step" : NULL,
-                                   s.compare ? "measured samples/s" : NULL,
-                                   s.compare ? "error" : NULL,
-                                   s.left_out ? "error, left out" : NULL,
-                                   s.compare ? "<row" : NULL};
-    const bool closed = p->sweep->row_count > ROWS_OPEN && !s.compare;
+    const bool compared = is_compared(p);
+    const bool closed = p->sweep->row_count > ROWS_OPEN && !compared;
     char *caption =
-        dl_format("%s: %s", s.compare ? "Predicted and measured" : "Predicted", p->title);
-    dl_html_table table;
+        dl_format("%s: %s", compared ? "Predicted and measured" : "Predicted", p->title);
+    char marks[DL_MARKS_BYTES] = "";
+    for (size_t i = 0; i < p->sweep->row_count; i++)
+        dl_report_marks_of(marks, &p->sweep->rows[i]);
     fputs("<h2>Results</h2>\n", p->out);
     if (closed)
         dl_html(p->out, "<details><summary>All %zu points</summary>\n", p->sweep->row_count);
-    dl_html_table_begin(&table, p->out, caption, columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < p->sweep->row_count; i++)
-        put_row(p, &table, i);
-    dl_html_table_end(&table);
-    free(caption);
+    dl_view_html(p->out, caption, &p->results, &dl_view_points);
     if (closed) fputs("</details>\n", p->out);
-    dl_report_marks_explain(p->out, s.marks, "<p class=\"remarks\">", "</p>");
-}
-
-static void put_parts(const page *p)
-{
-    const shown s = columns_of(p);
-    const char *columns[4 + DL_PART_COUNT] = {"workers", s.cores ? "cores" : NULL,
-                                              "batch (samples)", "<mode"};
-    for (int part = 0; part < DL_PART_COUNT; part++)
-        columns[4 + part] = dl_part_names[part];
-    dl_html_table table;
-    fputs("<details><summary>Where a step's time goes, as a table</summary>\n", p->out);
-    dl_html_table_begin(&table, p->out, "Parts of a step's time, averaged over the workers (%)",
-                        columns, 4 + DL_PART_COUNT);
-    for (size_t i = 0; i < p->sweep->row_count; i++) {
-        const dl_row *row = &p->sweep->rows[i];
-        const double *part = row->mean.part_frac;
-        char mode[DL_REPORT_OPTIONS_BYTES + 64];
-        if (row->error != NULL) continue;
-        _Static_assert(DL_PART_COUNT == 6, "a part without a column");
-        dl_html_row(&table, NULL, "%d\t%.0f\t%lld\t%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f",
-                    row->point.workers, cores_of(row), (long long)row->point.batch,
-                    mode_text(mode, sizeof mode, p, row), 100 * part[0], 100 * part[1],
-                    100 * part[2], 100 * part[3], 100 * part[4], 100 * part[5]);
-    }
-    dl_html_table_end(&table);
-    fputs("</details>\n", p->out);
-}
-
-/* An outer step, from one average of all parameters to the next; nothing where no point averages
- * between sites or nodes. */
-static void put_outer_steps(const page *p)
-{
-    bool any = false, away = false;
-    for (size_t i = 0; i < p->sweep->row_count; i++) {
-        const dl_run_result *mean = &p->sweep->rows[i].mean;
-        any |= mean->averaging != NULL && mean->averaging->site_sent_bytes > 0;
-        away |= !isnan(mean->goodput_frac) && mean->averaging != NULL;
-    }
-    if (!any) return;
-    const char *const columns[] = {"workers",
-                                   "<mode",
-                                   "outer step",
-                                   "exchange",
-                                   "blocked",
-                                   "computing (%)",
-                                   "site sends",
-                                   away ? "goodput (%)" : NULL,
-                                   away ? "away (%)" : NULL};
-    dl_html_table table;
-    fputs("<details open><summary>Outer steps</summary>\n", p->out);
-    dl_html_table_begin(
-        &table, p->out,
-        "From one average of all parameters to the next: its time, that of the "
-        "exchange, what a worker is kept from local steps by exchange that these do "
-        "not hide and by waiting for others, the workers' time in local "
-        "steps, and what the site that sends most sends",
-        columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < p->sweep->row_count; i++) {
-        const dl_row *row = &p->sweep->rows[i];
-        const dl_averaging_result *a = row->mean.averaging;
-        char mode[DL_REPORT_OPTIONS_BYTES + 64], outer[32], exchange[32], blocked[32];
-        if (row->error != NULL || a == NULL) continue;
-        dl_html_row(&table, NULL, "%d\t%s\t%s\t%s\t%s\t%.1f\t%s\t%.1f\t%.1f", row->point.workers,
-                    mode_text(mode, sizeof mode, p, row),
-                    time_text(outer, sizeof outer, a->outer_step_mean_s),
-                    time_text(exchange, sizeof exchange, a->exchange_s),
-                    time_text(blocked, sizeof blocked, a->blocked_s), 100 * a->utilisation_frac,
-                    isnan(a->site_sent_bytes) ? "" : DL_BYTES_TEXT(a->site_sent_bytes),
-                    100 * row->mean.goodput_frac, 100 * row->mean.away_frac);
-    }
-    dl_html_table_end(&table);
-    fputs("</details>\n", p->out);
+    dl_report_marks_explain(p->out, marks, "<p class=\"remarks\">", "</p>");
+    for (size_t i = 0; i < DL_VIEWS_FURTHER; i++)
+        dl_view_html(p->out, dl_views_further[i].title, &p->results, &dl_views_further[i]);
+    free(caption);
 }
 
 /* --- predicted beside measured ---------------------------------------------------------------- */
 
+/* Errors of the rows that are the same to the prediction. */
+typedef struct error_line {
+    const char *what;
+    int number;
+    double mean_frac, largest_frac;
+} error_line;
+
+static const dl_column error_columns[] = {
+    {.heading = "measured points", .form = DL_FORM_TEXT, DL_MEMBER(error_line, what)},
+    {.heading = "number", DL_MEMBER(error_line, number)},
+    {.heading = "mean error %",
+     .form = DL_FORM_PERCENT,
+     .digits = 1,
+     DL_MEMBER(error_line, mean_frac)},
+    {.heading = "largest error %",
+     .form = DL_FORM_PERCENT,
+     .digits = 1,
+     DL_MEMBER(error_line, largest_frac)},
+};
+
+static void add_line(dl_column_table *table, error_line *lines, const char *what,
+                     const dl_error_sum *sum)
+{
+    if (sum->rows == 0) return;
+    lines[table->row_count++] =
+        (error_line){.what = what,
+                     .number = sum->points > 0 ? sum->points : sum->rows,
+                     .mean_frac = dl_error_mean(sum),
+                     .largest_frac = sum->points > 0 ? sum->max_frac : (double)NAN};
+}
+
 void dl_page_errors(FILE *out, const dl_errors *errors)
 {
-    static const char *const columns[] = {"<measured points", "number", "mean error",
-                                          "largest error"};
-    const struct {
-        const char *what;
-        const dl_error_sum *sum;
-    } rows[] = {
-        {"unseen: no cost was fitted to them", &errors->use[DL_USE_UNSEEN]},
-        {"fitted", &errors->use[DL_USE_FITTED]},
-        {"contradictory: to other rows or their source", &errors->use[DL_USE_CONTRADICTION]},
-        {"with an error in the source", &errors->use[DL_USE_ERROR]},
-        {"each predicted with costs fitted to the others", &errors->left_out},
-    };
-    dl_html_table table;
-    dl_html_table_begin(&table, out, "Error: predicted over measured throughput, minus 1", columns,
-                        sizeof columns / sizeof *columns);
-    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        const dl_error_sum *sum = rows[r].sum;
-        if (sum->rows == 0) continue;
-        dl_html_row(&table, NULL, "%s\t%d\t%.1f %%\t%.1f %%", rows[r].what,
-                    sum->points > 0 ? sum->points : sum->rows, 100 * dl_error_mean(sum),
-                    sum->points > 0 ? 100 * sum->max_frac : (double)NAN);
-    }
-    dl_html_table_end(&table);
+    static const char *const what[DL_USE_COUNT] = {
+        [DL_USE_UNSEEN] = "unseen: no cost was fitted to them",
+        [DL_USE_FITTED] = "fitted",
+        [DL_USE_CONTRADICTION] = "contradictory: to other rows or their source",
+        [DL_USE_ERROR] = "with an error in the source"};
+    error_line lines[DL_USE_COUNT + 1];
+    dl_column_table table = DL_COLUMN_TABLE(error_columns, lines, 0);
+    for (int use = 0; use < DL_USE_COUNT; use++)
+        add_line(&table, lines, what[use], &errors->use[use]);
+    add_line(&table, lines, "each predicted with costs fitted to the others", &errors->left_out);
+    dl_html_table(out, "Error: predicted over measured throughput, minus 1", &table);
 }
 
 static void put_remarks(const page *p)
@@ -468,7 +312,7 @@ static void put_remarks(const page *p)
 
 static void put_comparison(const page *p, const dl_errors *errors)
 {
-    if (!columns_of(p).compare) return;
+    if (!is_compared(p)) return;
     const dl_accuracy accuracy = dl_accuracy_of(p->sweep, p->measured);
     memory m;
     fputs("<h2>Predicted beside measured</h2>\n", p->out);
@@ -570,8 +414,9 @@ dl_status dl_page_write(const char *path, const char *results, const dl_explanat
     const dl_study *study = explanation->study;
     const dl_sweep *sweep = explanation->sweep;
     const char *title = study->variants[0].scenario.name;
-    const page p = {output.out, study, sweep, measured, title, explanation, explain_results};
+    page p = {output.out, study, sweep, measured, title, explanation, explain_results, {0}};
     const dl_errors errors = dl_errors_of(sweep, measured);
+    dl_results_make(&p.results, study, sweep, measured, false);
     dl_html_begin(p.out, title);
     put_verdict(p.out, &errors);
     put_description(p.out, study->text);
@@ -579,12 +424,11 @@ dl_status dl_page_write(const char *path, const char *results, const dl_explanat
     dl_explanation_html(p.out, explanation);
     status = put_figures(&p, err);
     put_results(&p);
-    put_outer_steps(&p);
-    put_parts(&p);
     put_comparison(&p, &errors);
     put_assumptions(&p);
     put_settings(&p);
     put_results_link(&p, results);
     dl_html_end(p.out);
+    dl_results_free(&p.results);
     return dl_output_end(&output, status, err);
 }

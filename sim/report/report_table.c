@@ -7,12 +7,11 @@
 #include "common/names.h"
 #include "common/units.h"
 #include "common/wrap.h"
-#include "sim/fits.h"
 #include "sim/report/accuracy.h"
-#include "sim/report/columns.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
+#include "sim/report/views.h"
 
 #define SPLITS_SHOWN 6
 #define NOTES_SHOWN 6
@@ -83,14 +82,7 @@ void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row)
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* A column of a table: where lines are too long, those of the highest rank are left out first; of
- * rank 0 none. */
-typedef struct view_column {
-    const char *heading;
-    int rank;
-    double least; /* shown only where some row has this much */
-} view_column;
-
+/* A table that is being fitted to the width of a terminal. */
 typedef struct view {
     dl_column_table table;
     const dl_column **columns; /* [table.column_count], as the next two */
@@ -99,22 +91,6 @@ typedef struct view {
     bool folds;   /* values of the point that all rows have are in `common`, not in a column */
     char *common; /* "2 cores, batch 128, allreduce"; NULL: none */
 } view;
-
-static bool reaches(const dl_results *results, const dl_column *column, double least)
-{
-    for (size_t i = 0; i < results->count; i++) {
-        dl_datum datum = column->get(&results->results[i], column);
-        const bool does = datum.number >= least;
-        dl_datum_free(&datum);
-        if (does) return true;
-    }
-    return false;
-}
-
-static const char *failure_of(const void *row)
-{
-    return ((const dl_result *)row)->row->error;
-}
 
 /* Whether it is one of the columns that say the point; a row that did not run has them too. */
 static bool is_key(const dl_column *column)
@@ -201,26 +177,27 @@ static void view_add_options(view *v, const dl_results *results)
 }
 
 /* Takes the columns that the rows have values in; v->folds is set before. */
-static void view_begin(view *v, const dl_results *results, const view_column *wanted, size_t count)
+static void view_begin(view *v, const dl_results *results, const dl_view *of)
 {
     static const char *const keys[] = {"cores", "batch", "sync"};
     const bool ran = any_ran(results);
     v->table = (dl_column_table){.rows = results->results,
                                  .row_count = results->count,
                                  .row_bytes = sizeof *results->results,
-                                 .failed = failure_of};
-    for (size_t c = 0; c < count; c++) {
-        const dl_column *column = dl_result_column(wanted[c].heading);
-        if (strcmp(wanted[c].heading, "options") == 0) {
+                                 .failed = dl_result_failure};
+    for (size_t c = 0; c < of->count; c++) {
+        const dl_view_column *wanted = &of->columns[c];
+        const dl_column *column = dl_result_column(wanted->heading);
+        if (wanted->rank == DL_VIEW_PAGE_ONLY) continue;
+        if (strcmp(wanted->heading, "options") == 0) {
             view_add_options(v, results);
             continue;
         }
-        if (!dl_column_has_values(&v->table, column) || (!ran && !is_key(column))) continue;
-        if (wanted[c].least > 0 && !reaches(results, column, wanted[c].least)) continue;
-        if (dl_names_find(wanted[c].heading, keys, DL_LENGTH(keys)) >= 0) {
-            view_add_key(v, results, column, wanted[c].rank);
+        if (!dl_view_shows(results, wanted) || (!ran && !is_key(column))) continue;
+        if (dl_names_find(wanted->heading, keys, DL_LENGTH(keys)) >= 0) {
+            view_add_key(v, results, column, wanted->rank);
         } else {
-            view_add(v, column, wanted[c].rank);
+            view_add(v, column, wanted->rank);
         }
     }
 }
@@ -268,21 +245,15 @@ static void view_fit(view *v, size_t width, char **left_out)
     free(kept);
 }
 
-/* A table of the rows for which `has` is true; nothing where there is none. */
-static void print_view(FILE *out, const dl_results *all, bool (*has)(const dl_result *),
-                       const char *title, const view_column *wanted, size_t count)
+static void print_view(FILE *out, const dl_results *all, const dl_view *of)
 {
-    dl_results some = *all;
-    some.results = dl_calloc(all->count, sizeof *some.results, "results");
-    some.count = 0;
+    dl_results some;
     view v = {.folds = false};
-    for (size_t i = 0; i < all->count; i++)
-        if (all->results[i].row->error == NULL && has(&all->results[i]))
-            some.results[some.count++] = all->results[i];
+    dl_view_rows(&some, all, of);
     if (some.count > 0) {
         char *left_out = NULL;
-        fprintf(out, "%s\n", title);
-        view_begin(&v, &some, wanted, count);
+        fprintf(out, "%s:\n", of->title);
+        view_begin(&v, &some, of);
         view_fit(&v, (size_t)dl_wrap_columns(out), &left_out);
         dl_columns_print(out, &v.table, (size_t)dl_wrap_columns(out));
         view_end(&v);
@@ -292,38 +263,6 @@ static void print_view(FILE *out, const dl_results *all, bool (*has)(const dl_re
 }
 
 /* --- the answer ------------------------------------------------------------------------------ */
-
-static char *remark_of(const void *row)
-{
-    const dl_result *r = row;
-    if (r->row->error == NULL) return dl_report_above(r->row);
-    if (!r->says_fit || dl_memory_fits(&r->row->memory)) return NULL;
-    return dl_fits_text(&r->variant->scenario, &r->variant->costs, &r->row->point, &r->row->memory);
-}
-
-static const char *mark_of(const void *row)
-{
-    return ((const dl_result *)row)->marks;
-}
-
-/* The row with the highest throughput, one without exchange only where there is no other; NULL: none
- * ran. */
-static const dl_result *fastest(const dl_results *results)
-{
-    const dl_result *best = NULL;
-    for (size_t i = 0; i < results->count; i++) {
-        const dl_result *r = &results->results[i];
-        if (r->row->error != NULL) continue;
-        const bool baseline = r->row->point.mode == &dl_mode_none;
-        const bool was_baseline = best != NULL && best->row->point.mode == &dl_mode_none;
-        if (best == NULL || (was_baseline && !baseline) ||
-            (was_baseline == baseline &&
-             r->row->mean.throughput_per_s > best->row->mean.throughput_per_s)) {
-            best = r;
-        }
-    }
-    return best;
-}
 
 static const char *word_of(const dl_result *r)
 {
@@ -406,31 +345,18 @@ static void print_answer(FILE *out, const dl_results *results, const dl_result *
 
 static void print_rows(FILE *out, const dl_results *results)
 {
-    static const view_column wanted[] = {{"workers", 0, 0},        {"GPUs", 1, 0},
-                                         {"cores", 0, 0},          {"batch", 2, 0},
-                                         {"sync", 0, 0},           {"options", 0, 0},
-                                         {"step", 0, 0},           {"samples/s", 0, 0},
-                                         {"speedup", 1, 0},        {"comp. %", 7, 0},
-                                         {"host %", 8, 0.01},      {"comm. %", 4, 0.0005},
-                                         {"avg. %", 8, 0.01},      {"wait %", 5, 0.0005},
-                                         {"input %", 4, 0.01},     {"bound by", 3, 0},
-                                         {"memory", 6, 0},         {"tokens/s", 5, 0},
-                                         {"USD/h", 9, 0},          {"epoch", 6, 0},
-                                         {"USD/epoch", 5, 0},      {"staleness", 2, 0.005},
-                                         {"stalest worker", 6, 0}, {"measured/s", 1, 0},
-                                         {"error %", 1, 0},        {"measured staleness", 3, 0}};
     view v = {.folds = true};
     char *left_out = NULL;
-    const dl_result *best = fastest(results);
+    const dl_result *best = dl_results_fastest(results);
     if (best != NULL) print_answer(out, results, best);
-    view_begin(&v, results, wanted, DL_LENGTH(wanted));
+    view_begin(&v, results, &dl_view_points);
     if (v.common != NULL) {
         char *line = dl_format("In all rows: %s.", v.common);
         dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
         free(line);
     }
-    v.table.mark = mark_of;
-    v.table.remark = remark_of;
+    v.table.mark = dl_result_mark;
+    v.table.remark = dl_result_remark;
     v.table.chosen = results->count > 1 ? best : NULL;
     while (v.table.failed_from < v.table.column_count &&
            strcmp(v.columns[v.table.failed_from]->heading, "step") != 0) {
@@ -491,76 +417,6 @@ static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep
             print_stages(out, &study->variants[row->variant], row);
         }
     }
-}
-
-/* --- further tables -------------------------------------------------------------------------- */
-
-static bool averages_between_sites(const dl_result *r)
-{
-    const dl_averaging_result *a = r->row->mean.averaging;
-    return a != NULL && r->row->mean.syncer == NULL && a->site_sent_bytes > 0;
-}
-
-static bool merges(const dl_result *r)
-{
-    return r->row->mean.syncer != NULL;
-}
-
-static bool may_fail(const dl_result *r)
-{
-    return dl_failures_given(&r->variant->scenario.failures) && r->row->mean.step_mean_s > 0 &&
-           r->row->mean.syncer == NULL;
-}
-
-/* Absences of learners are in the table of merges. */
-static bool is_away(const dl_result *r)
-{
-    return !isnan(r->row->mean.goodput_frac) && r->row->mean.syncer == NULL;
-}
-
-static bool staleness_is_measured(const dl_result *r)
-{
-    return r->row->worker_staleness != NULL &&
-           !isnan(r->measured->value[DL_MEASURE_STALENESS_MEAN]);
-}
-
-static void print_staleness(FILE *out, const dl_results *results)
-{
-    static const view_column columns[] = {{"workers", 0, 0},   {"sync", 0, 0},
-                                          {"staleness", 0, 0}, {"measured staleness", 0, 0},
-                                          {"sd", 2, 0},        {"measured sd", 2, 0},
-                                          {"p50", 3, 0},       {"measured p50", 3, 0},
-                                          {"p90", 4, 0},       {"measured p90", 4, 0},
-                                          {"by worker", 1, 0}, {"measured by worker", 1, 0}};
-    print_view(out, results, staleness_is_measured, "staleness, predicted and measured:", columns,
-               DL_LENGTH(columns));
-}
-
-static void print_further(FILE *out, const dl_results *results)
-{
-    static const view_column outer[] = {
-        {"workers", 0, 0},    {"sync", 2, 0},          {"options", 0, 0},
-        {"outer step", 0, 0}, {"p95", 3, 0},           {"exchange", 0, 0},
-        {"blocked", 1, 0},    {"local steps %", 0, 0}, {"site sends", 1, 0}};
-    static const view_column syncer[] = {
-        {"workers", 0, 0},    {"options", 0, 0},    {"uploads", 0, 0},  {"applied", 0, 0},
-        {"too stale", 0, 0},  {"superseded", 0, 0}, {"unmerged", 1, 0}, {"merges", 3, 0},
-        {"outer step", 2, 0}, {"goodput %", 0, 0},  {"weight", 4, 0},   {"by staleness", 0, 0}};
-    static const view_column failures[] = {
-        {"workers", 0, 0},       {"sync", 2, 0},          {"options", 0, 0},
-        {"job goodput %", 0, 0}, {"job samples/s", 0, 0}, {"best checkpoint_steps", 1, 0}};
-    static const view_column absences[] = {{"workers", 0, 0},
-                                           {"options", 0, 0},
-                                           {"worker goodput %", 0, 0},
-                                           {"away %", 0, 0},
-                                           {"steps kept %", 0, 0}};
-    print_view(out, results, averages_between_sites, "from one average to the next:", outer,
-               DL_LENGTH(outer));
-    print_view(out, results, merges,
-               "uploads to the syncer; those applied by staleness 0, 1, ...:", syncer,
-               DL_LENGTH(syncer));
-    print_view(out, results, may_fail, "with failures:", failures, DL_LENGTH(failures));
-    print_view(out, results, is_away, "with workers that are away:", absences, DL_LENGTH(absences));
 }
 
 /* --- notes ----------------------------------------------------------------------------------- */
@@ -669,12 +525,13 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     print_rows(out, &results);
     dl_report_marks_explain(out, used, "", "");
     print_splits(out, study, sweep);
-    print_further(out, &results);
+    for (size_t i = 0; i < DL_VIEWS_FURTHER; i++)
+        print_view(out, &results, &dl_views_further[i]);
     print_notes(out, study, sweep, all_notes);
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
         dl_accuracy_print(out, &accuracy, sweep);
-        print_staleness(out, &results);
+        print_view(out, &results, &dl_view_staleness);
     }
     dl_results_free(&results);
 }

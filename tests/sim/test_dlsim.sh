@@ -57,7 +57,7 @@ expect 1 "No such file" "$gpu" --draw-machine no/such/m.dot --check
 expect 0 "" good.ini -o again.csv --threads 2 --quiet
 cmp -s r.csv again.csv || { echo "FAIL: equal seeds, other results"; failures=$((failures + 1)); }
 expect 0 "What takes the time:" good.ini -o explained.csv --explain
-expect 0 "throughput with" --costs costs.ini --batch 32 --workers 1,2 --cores 2 -o explained.csv --explain --point 1
+expect 0 "what takes time" --costs costs.ini --batch 32 --workers 1,2 --cores 2 -o explained.csv --explain --point 1
 expect 0 "With 1 worker (" --costs costs.ini --batch 32 --workers 1,2 --cores 2 -o explained.csv --explain --point 1
 grep -q '^# gain: cost=compute half=' explained.csv || { echo "FAIL: no gains in the results"; failures=$((failures + 1)); }
 expect 0 "Advised: 2 workers, batch 32" good.ini --mode allreduce --advise -o advice.csv --save advised.ini

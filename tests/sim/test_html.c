@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "tests/check.h"
 
 typedef struct memory {
@@ -44,25 +45,64 @@ static void numbers_go_as_by_printf(void **state)
     assert_written(&m, "[]");
 }
 
-/* Tabs of the format part cells, not those of texts; a number that is none leaves its cell
- * empty. */
-static void rows_have_a_cell_a_column(void **state)
+typedef struct place {
+    const char *name;
+    double frac;
+    const char *error, *mark;
+} place;
+
+static const char *error_of(const void *row)
+{
+    return ((const place *)row)->error;
+}
+
+static const char *mark_of(const void *row)
+{
+    return ((const place *)row)->mark;
+}
+
+static char *link_of(const void *row)
+{
+    return ((const place *)row)->mark[0] != '\0' ? dl_strdup("./a&b") : NULL;
+}
+
+static const char *class_of(const void *row)
+{
+    return ((const place *)row)->mark[0] != '\0' ? "marked" : NULL;
+}
+
+/* A column without a heading is in files only; a number that is none leaves its cell empty; a failure
+ * spans the cells that it replaces; a mark has a cell of its own. */
+static void tables_are_rows_of_cells(void **state)
 {
     (void)state;
-    static const char *const columns[] = {"<a", NULL, "b (%)"};
+    static const dl_column columns[] = {
+        {.heading = "<a", .form = DL_FORM_TEXT, DL_MEMBER(place, name), .link = link_of},
+        {.name = "in_files", DL_MEMBER(place, frac)},
+        {.heading = "b %", .form = DL_FORM_PERCENT, .digits = 1, DL_MEMBER(place, frac)},
+        {.heading = "c", DL_MEMBER(place, frac)},
+    };
+    static const place rows[] = {
+        {"x\ty", 0.05, NULL, "*"}, {"z", (double)NAN, NULL, ""}, {"w", 1, "too <large", ""}};
     memory m;
-    dl_html_table table = {begin(&m), columns, 3};
-    dl_html_row(&table, NULL, "%s\tunseen\t%.1f %%", "x\ty", 5.0);
-    dl_html_row(&table, "c", "%s\tunseen\t%.1f %%", "z", (double)NAN);
-    assert_written(&m, "<tr><th scope=\"row\">x y</th><td class=\"number\">5.0 %</td></tr>\n"
-                       "<tr class=\"c\"><th scope=\"row\">z</th><td class=\"number\"></td></tr>\n");
-    dl_html_table_begin(&table, begin(&m), "<1>", columns, 3);
-    fflush(m.out);
-    assert_non_null(strstr(m.text, "<caption>&lt;1&gt;</caption>"));
-    assert_non_null(
-        strstr(m.text, "<th scope=\"col\">a</th><th scope=\"col\" class=\"number\">b (%)"));
-    fclose(m.out);
-    free(m.text);
+    dl_column_table table = DL_COLUMN_TABLE(columns, rows, 3);
+    table.failed = error_of;
+    table.failed_from = 2;
+    table.mark = mark_of;
+    table.row_class = class_of;
+    table.chosen = &rows[1];
+    dl_html_table(begin(&m), "<1>", &table);
+    assert_written(
+        &m, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"&lt;1&gt;\">\n"
+            "<table>\n<caption>&lt;1&gt;</caption>\n<thead><tr><th scope=\"col\">&lt;a</th>"
+            "<th scope=\"col\" class=\"number\">b %</th>"
+            "<th scope=\"col\" class=\"number\">c</th><td></td></tr></thead>\n<tbody>\n"
+            "<tr class=\"marked\"><th scope=\"row\"><a href=\"./a&amp;b\">x y</a></th>"
+            "<td class=\"number\">5.0</td><td class=\"number\">0</td><td>*</td></tr>\n"
+            "<tr class=\"best\"><th scope=\"row\">z</th><td class=\"number\"></td>"
+            "<td class=\"number\"></td><td></td></tr>\n"
+            "<tr><th scope=\"row\">w</th><td colspan=\"2\">too &lt;large</td><td></td></tr>\n"
+            "</tbody>\n</table>\n</div>\n");
 }
 
 /* RFC 4648, section 10. */
@@ -86,7 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_nothing_but_text),
         cmocka_unit_test(numbers_go_as_by_printf),
-        cmocka_unit_test(rows_have_a_cell_a_column),
+        cmocka_unit_test(tables_are_rows_of_cells),
         cmocka_unit_test(base64_of_the_standard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

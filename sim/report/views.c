@@ -1,0 +1,210 @@
+#include "sim/report/views.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "sim/fits.h"
+#include "sim/report/html.h"
+
+/* --- which rows ------------------------------------------------------------------------------ */
+
+static bool averages_between_sites(const dl_result *r)
+{
+    const dl_averaging_result *a = r->row->mean.averaging;
+    return a != NULL && r->row->mean.syncer == NULL && a->site_sent_bytes > 0;
+}
+
+static bool merges(const dl_result *r)
+{
+    return r->row->mean.syncer != NULL;
+}
+
+static bool may_fail(const dl_result *r)
+{
+    return dl_failures_given(&r->variant->scenario.failures) && r->row->mean.step_mean_s > 0 &&
+           r->row->mean.syncer == NULL;
+}
+
+/* Absences of learners are in the table of merges. */
+static bool is_away(const dl_result *r)
+{
+    return !isnan(r->row->mean.goodput_frac) && r->row->mean.syncer == NULL;
+}
+
+static bool staleness_is_measured(const dl_result *r)
+{
+    return r->row->worker_staleness != NULL &&
+           !isnan(r->measured->value[DL_MEASURE_STALENESS_MEAN]);
+}
+
+/* --- which columns --------------------------------------------------------------------------- */
+
+static const dl_view_column points[] = {{"workers", 0, 0},
+                                        {"GPUs", 1, 0},
+                                        {"cores", 0, 0},
+                                        {"batch", 2, 0},
+                                        {"sync", 0, 0},
+                                        {"options", 0, 0},
+                                        {"step", 0, 0},
+                                        {"samples/s", 0, 0},
+                                        {"95 % interval", DL_VIEW_PAGE_ONLY, 0},
+                                        {"speedup", 1, 0},
+                                        {"comp. %", 7, 0},
+                                        {"host %", 8, 0.01},
+                                        {"comm. %", 4, 0.0005},
+                                        {"avg. %", 8, 0.01},
+                                        {"wait %", 5, 0.0005},
+                                        {"input %", 4, 0.01},
+                                        {"bound by", 3, 0},
+                                        {"memory", 6, 0},
+                                        {"tokens/s", 5, 0},
+                                        {"USD/h", 9, 0},
+                                        {"epoch", 6, 0},
+                                        {"USD/epoch", 5, 0},
+                                        {"staleness", 2, 0.005},
+                                        {"stalest worker", 6, 0},
+                                        {"measured step", DL_VIEW_PAGE_ONLY, 0},
+                                        {"measured/s", 1, 0},
+                                        {"error %", 1, 0},
+                                        {"error left out %", DL_VIEW_PAGE_ONLY, 0},
+                                        {"measured staleness", 3, 0},
+                                        {"row", DL_VIEW_PAGE_ONLY, 0},
+                                        {"runs", DL_VIEW_PAGE_ONLY, 1.5}};
+static const dl_view_column outer[] = {
+    {"workers", 0, 0},    {"sync", 2, 0},          {"options", 0, 0},
+    {"outer step", 0, 0}, {"p95", 3, 0},           {"exchange", 0, 0},
+    {"blocked", 1, 0},    {"local steps %", 0, 0}, {"site sends", 1, 0}};
+static const dl_view_column syncer[] = {
+    {"workers", 0, 0},    {"options", 0, 0},    {"uploads", 0, 0},  {"applied", 0, 0},
+    {"too stale", 0, 0},  {"superseded", 0, 0}, {"unmerged", 1, 0}, {"merges", 3, 0},
+    {"outer step", 2, 0}, {"goodput %", 0, 0},  {"weight", 4, 0},   {"by staleness", 0, 0}};
+static const dl_view_column failures[] = {{"workers", 0, 0},       {"sync", 2, 0},
+                                          {"options", 0, 0},       {"job goodput %", 0, 0},
+                                          {"job samples/s", 0, 0}, {"best checkpoint_steps", 1, 0}};
+static const dl_view_column absences[] = {{"workers", 0, 0},
+                                          {"options", 0, 0},
+                                          {"worker goodput %", 0, 0},
+                                          {"away %", 0, 0},
+                                          {"steps kept %", 0, 0}};
+static const dl_view_column staleness[] = {
+    {"workers", 0, 0}, {"sync", 0, 0},         {"staleness", 0, 0}, {"measured staleness", 0, 0},
+    {"sd", 2, 0},      {"measured sd", 2, 0},  {"p50", 3, 0},       {"measured p50", 3, 0},
+    {"p90", 4, 0},     {"measured p90", 4, 0}, {"by worker", 1, 0}, {"measured by worker", 1, 0}};
+
+#define VIEW(title, has, columns)                     \
+    {                                                 \
+        (title), (has), (columns), DL_LENGTH(columns) \
+    }
+
+const dl_view dl_view_points = VIEW("Points", NULL, points);
+const dl_view dl_views_further[DL_VIEWS_FURTHER] = {
+    VIEW("from one average to the next", averages_between_sites, outer),
+    VIEW("uploads to the syncer; those applied by staleness 0, 1, ...", merges, syncer),
+    VIEW("with failures", may_fail, failures),
+    VIEW("with workers that are away", is_away, absences),
+};
+const dl_view dl_view_staleness =
+    VIEW("staleness, predicted and measured", staleness_is_measured, staleness);
+
+/* --- what the tables need -------------------------------------------------------------------- */
+
+static bool reaches(const dl_results *results, const dl_column *column, double least)
+{
+    for (size_t i = 0; i < results->count; i++) {
+        dl_datum datum = column->get(&results->results[i], column);
+        const bool does = datum.number >= least;
+        dl_datum_free(&datum);
+        if (does) return true;
+    }
+    return false;
+}
+
+bool dl_view_shows(const dl_results *results, const dl_view_column *column)
+{
+    const dl_column *of = dl_result_column(column->heading);
+    const dl_column_table table = {.rows = results->results,
+                                   .row_count = results->count,
+                                   .row_bytes = sizeof *results->results};
+    return dl_column_has_values(&table, of) &&
+           (column->least == 0 || reaches(results, of, column->least));
+}
+
+void dl_view_rows(dl_results *some, const dl_results *all, const dl_view *view)
+{
+    *some = *all;
+    some->results = dl_calloc(all->count, sizeof *some->results, "results");
+    some->count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const dl_result *r = &all->results[i];
+        if (view->has == NULL || (r->row->error == NULL && view->has(r)))
+            some->results[some->count++] = *r;
+    }
+}
+
+const char *dl_result_failure(const void *row)
+{
+    return ((const dl_result *)row)->row->error;
+}
+
+char *dl_result_remark(const void *row)
+{
+    const dl_result *r = row;
+    if (r->row->error == NULL) return dl_report_above(r->row);
+    if (!r->says_fit || dl_memory_fits(&r->row->memory)) return NULL;
+    return dl_fits_text(&r->variant->scenario, &r->variant->costs, &r->row->point, &r->row->memory);
+}
+
+const char *dl_result_mark(const void *row)
+{
+    return ((const dl_result *)row)->marks;
+}
+
+const dl_result *dl_results_fastest(const dl_results *results)
+{
+    const dl_result *best = NULL;
+    for (size_t i = 0; i < results->count; i++) {
+        const dl_result *r = &results->results[i];
+        if (r->row->error != NULL) continue;
+        const bool baseline = r->row->point.mode == &dl_mode_none;
+        const bool was_baseline = best != NULL && best->row->point.mode == &dl_mode_none;
+        if (best == NULL || (was_baseline && !baseline) ||
+            (was_baseline == baseline &&
+             r->row->mean.throughput_per_s > best->row->mean.throughput_per_s)) {
+            best = r;
+        }
+    }
+    return best;
+}
+
+static const char *class_of(const void *row)
+{
+    const dl_measured *m = ((const dl_result *)row)->measured;
+    return m->runs > 0 || m->failed_runs > 0 ? dl_measured_use_names[m->use] : NULL;
+}
+
+void dl_view_html(FILE *out, const char *caption, const dl_results *all, const dl_view *view)
+{
+    dl_results some;
+    const dl_column **columns = dl_calloc(view->count, sizeof *columns, "columns");
+    dl_view_rows(&some, all, view);
+    dl_column_table table = {.columns = columns,
+                             .rows = some.results,
+                             .row_count = some.count,
+                             .row_bytes = sizeof *some.results,
+                             .failed = dl_result_failure,
+                             .mark = dl_result_mark,
+                             .remark = dl_result_remark,
+                             .row_class = class_of};
+    for (size_t c = 0; c < view->count; c++) {
+        if (!dl_view_shows(&some, &view->columns[c])) continue;
+        if (strcmp(view->columns[c].heading, "step") == 0) table.failed_from = table.column_count;
+        columns[table.column_count++] = dl_result_column(view->columns[c].heading);
+    }
+    if (view == &dl_view_points && some.count > 1) table.chosen = dl_results_fastest(&some);
+    if (some.count > 0) dl_html_table(out, caption, &table);
+    free(columns);
+    free(some.results);
+}

@@ -1,0 +1,53 @@
+/* Tables of results for people, on a terminal and in pages: which rows and columns each has. */
+#ifndef DL_SIM_VIEWS_H
+#define DL_SIM_VIEWS_H
+
+#include "sim/report/columns.h"
+
+#define DL_VIEW_PAGE_ONLY (-1)
+
+/* A column of a table: where lines are too long, those of the highest rank are left out first; of
+ * rank 0 none; of rank DL_VIEW_PAGE_ONLY a terminal has none. */
+typedef struct dl_view_column {
+    const char *heading;
+    int rank;
+    double least; /* shown only where some row has this much */
+} dl_view_column;
+
+typedef struct dl_view {
+    const char *title;
+    bool (*has)(const dl_result *result); /* NULL: all rows, else those that ran and for which it is
+                                             true */
+    const dl_view_column *columns;
+    size_t count;
+} dl_view;
+
+extern const dl_view dl_view_points; /* all rows */
+
+/* From one average to the next, uploads to the syncer, failures, absences. */
+#define DL_VIEWS_FURTHER 4
+extern const dl_view dl_views_further[DL_VIEWS_FURTHER];
+
+extern const dl_view dl_view_staleness; /* predicted beside measured */
+
+/* Whether the table of these results shows the column. */
+bool dl_view_shows(const dl_results *results, const dl_view_column *column);
+
+/* The rows that the table has, in *some, which borrows from `all`; release some->results with
+ * free(). */
+void dl_view_rows(dl_results *some, const dl_results *all, const dl_view *view);
+
+/* Writes the table as HTML, a row of a class by what its measurement is to the prediction; nothing
+ * where it has no rows. */
+void dl_view_html(FILE *out, const char *caption, const dl_results *all, const dl_view *view);
+
+/* For dl_column_table: why the row did not run, its marks, and a remark about it. */
+const char *dl_result_failure(const void *row);
+const char *dl_result_mark(const void *row);
+char *dl_result_remark(const void *row);
+
+/* The row with the highest throughput, one without exchange only where there is no other; NULL: none
+ * ran. */
+const dl_result *dl_results_fastest(const dl_results *results);
+
+#endif
