@@ -704,6 +704,8 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
     if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
     if (status == DL_OK && run->first) status = open_test_set(run, err);
     if (status != DL_OK) return status;
+    /* First, so that no signal leaves a trace without its end. */
+    run->config.stop = dl_interrupt_catch(DL_INTERRUPT_LIMIT_S);
     status =
         dl_recorder_open(&run->recorder, &run->config, options->no_trace ? NULL : run->output, err);
     if (status != DL_OK) return status;
@@ -717,7 +719,6 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
     observer.steps_only = options->no_trace;
     dl_run_progress progress;
     if (run->first) dl_run_progress_start(&progress, &run->recorder);
-    run->config.stop = dl_interrupt_catch(DL_INTERRUPT_LIMIT_S);
     const dl_cpu_usage before = dl_cpu_usage_now();
     status = dl_train_run(&run->config, &run->data, &observer, &run->result, err);
     const dl_cpu_usage after = dl_cpu_usage_now();

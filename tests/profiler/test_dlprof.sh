@@ -198,6 +198,22 @@ interrupt() { # signal, exit status, the file that shows that it runs, arguments
 interrupt INT 130 asked.dlt train "${small[@]}" --workers 2 --sync allreduce --steps 4000000 -o asked.dlt
 grep -q "then stopped by SIGINT" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
 "$dlprof" info asked.dlt | grep -q incomplete && { echo "FAIL: asked.dlt is incomplete"; failures=$((failures + 1)); }
+# Also one that comes before the first step, while the trace is opened: a pipe waits there for its reader.
+mkfifo early.dlt
+set -m
+"$dlprof" train "${small[@]}" --steps 4000000 -o early.dlt >words.txt 2>&1 &
+victim=$!
+set +m
+for ((i = 0; i < 600; i++)); do # until SIGINT, the second bit, is caught
+    grep -q '^SigCgt:.*[2367abef]$' /proc/$victim/status 2>/dev/null && break
+    sleep 0.1
+done
+kill -s INT $victim
+timeout 60 cat early.dlt >early_read.dlt
+wait $victim
+grep -q "then stopped by SIGINT" words.txt || { echo "FAIL: early: $(cat words.txt)"; failures=$((failures + 1)); }
+expect 0 "SIGINT" info early_read.dlt
+"$dlprof" info early_read.dlt | grep -q incomplete && { echo "FAIL: early_read.dlt is incomplete"; failures=$((failures + 1)); }
 interrupt TERM 143 told.dlt train "${small[@]}" --steps 4000000 -o told.dlt
 grep -q "then stopped by SIGTERM" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
 expect 0 "SIGTERM" info told.dlt
