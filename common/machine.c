@@ -325,6 +325,9 @@ static const dl_key rows[] = {
         "gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability, CAPABILITY,
         false,
         "by which NCCL takes its constants, and the protocol LL128 with 7.0, 8.0 and from 9.0 on"),
+    TIMED("gpu_model *", "clock_frac", OF_MODEL, dl_gpu_model, clock_frac, SHARE, false,
+          "clock under load over that of the peak rates, where a low limit of power takes some of "
+          "it; only estimated times depend on it; default: 1"),
     SOURCE("gpu_model *"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
           "each direction: what programs get"),

@@ -43,6 +43,9 @@ typedef struct dl_gpu_model {
     /* Read them with dl_gpu_model_flop_per_s; unknown = it has none. */
     dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s, bf16_flop_per_s, fp8_flop_per_s;
     dl_quantity compute_capability; /* 8.6 */
+    /* Clock under load over the one of the peak rates; estimated computing takes 1 / clock_frac as
+     * long. Unknown = 1. */
+    dl_quantity clock_frac;
 } dl_gpu_model;
 
 /* Peak rate of matrix products. That of bf16, where the file does not give it, is fp16's if it

@@ -91,9 +91,12 @@ if has ddp scaling/pytorch_ddp_v100_dgx1.csv; then
     done
 fi
 
-# AdaptDL on EC2 g4dn.12xlarge: a digit for each node, GPUs of that node.
+# AdaptDL on EC2 g4dn.12xlarge: a digit for each node, GPUs of that node. Its programs
+# (petuum/adaptdl, benchmark/models) train ResNet-50 by apex' mixed precision, BERT in fp32, in NVIDIA's
+# container pytorch:20.10, which has NCCL 2.7.
 if has pollux scaling/pollux/imagenet-placements.csv; then
-    for model in imagenet/resnet50:layout=nchw bert/bert_base:sequence=384; do
+    for model in imagenet/resnet50:layout=nchw/fp16 bert/bert_base:sequence=384/fp32; do
+        arithmetic=${model##*/} model=${model%/*}
         file=$data/scaling/pollux/${model%%/*}-placements.csv
         for placement in $(awk -F, 'NR > 1 && !s[$1]++ { print $1 }' "$file"); do
             gpus=$(fold -w1 <<<"$placement" | awk '{ for (g = 0; g < $1; g++) printf "%s%d", c++ ? "," : "", 4 * (NR - 1) + g }')
@@ -102,7 +105,7 @@ if has pollux scaling/pollux/imagenet-placements.csv; then
                     print n, n * $2, n * $2 / $3
                 }' "$file" |
                 judge "pollux-${model%%/*}" "${model#*/} $placement" --workload "${model#*/}" \
-                    --machine "t4_4x4_ethernet" --arithmetic fp32 --gpus "$gpus"
+                    --machine "t4_4x4_ethernet" --arithmetic "$arithmetic" --set exchange.nccl=2.7 --gpus "$gpus"
         done
     done
 fi

@@ -253,6 +253,7 @@ double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *g
     if (gpus != NULL) {
         dl_gpus_spread(costs, count, dl_point_gpus(point), slow);
         dl_gpus_boards(gpus, costs, count, slow);
+        dl_gpus_clocks(gpus, costs, count, slow);
     }
     free(workers);
     return slow;

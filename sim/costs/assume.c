@@ -532,7 +532,9 @@ static const struct {
     {"overlap",
      "a trace of two ranks on these GPUs, beside one of one: dlcal costs TRACE --batch N "
      "--overlap-trace OTHER; its [overlap] slowdown is that of a machine file"},
-    {"gpu_model", "nvbandwidth or bandwidthTest, device to device, into the machine file"},
+    {"gpu_model",
+     "nvidia-smi --query-gpu=clocks.sm during a run, over the boost clock; nvbandwidth, "
+     "device to device; into the machine file"},
     {"", "nccl-tests on these GPUs, then dlcal links LOG --machine NAME -o FILE"},
 };
 
@@ -563,6 +565,7 @@ static void assume_of_machine(void *user, const char *section, const dl_key *key
 {
     const machine_basis *b = user;
     if (!quantity->known || !(quantity->low < quantity->high)) return;
+    if (strcmp(key->name, "clock_frac") == 0 && !b->costs->compute_spread_frac.known) return;
     const dl_machine_value *given = dl_costs_machine_value(b->costs, section, key);
     if (given != NULL && given->value.known) return;
     const size_t number =

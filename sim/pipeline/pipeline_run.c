@@ -257,10 +257,10 @@ dl_status dl_run_split(const dl_run_config *run, const dl_costs *costs, dl_run_r
     dl_workload_init(&workload, costs, split.samples);
     workload.input_ns =
         fmax(0, dl_costs_step_ns(costs, split.samples * split.micro_batches, "input"));
-    double *slow = dl_run_slow_devices(scenario, scenario->gpu, costs, point);
-    slow_by_model(run, costs, slow);
     dl_gpu_options gpus;
     dl_gpu_options_at_point(scenario->gpu, costs, point->workers, NULL, &gpus);
+    double *slow = dl_run_slow_devices(scenario, &gpus, costs, point);
+    slow_by_model(run, costs, slow);
     const dl_noise_config noise = {
         .kind = scenario->noise,
         .sigma = scenario->sigma,

@@ -204,6 +204,11 @@ void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow);
 void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers,
                     double *slow);
 
+/* Divides slow[workers] by [gpu_model] clock_frac, where times are estimated ([spread] compute_frac
+ * of the costs is known). */
+void dl_gpus_clocks(const dl_gpu_options *options, const dl_costs *costs, int workers,
+                    double *slow);
+
 /* GPUs that a scenario may use; those of all nodes unless it lists them. */
 int dl_gpu_options_count(const dl_gpu_options *options);
 

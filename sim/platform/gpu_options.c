@@ -260,6 +260,17 @@ void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int wo
     }
 }
 
+void dl_gpus_clocks(const dl_gpu_options *options, const dl_costs *costs, int workers, double *slow)
+{
+    if (!costs->compute_spread_frac.known) return;
+    for (int w = 0; w < workers; w++) {
+        const dl_place gpu = dl_gpu_options_place(options, w);
+        const dl_quantity *clock =
+            &dl_machine_model(&options->machine, gpu.node, gpu.index)->clock_frac;
+        if (clock->known) slow[w] /= clock->value;
+    }
+}
+
 /* --- memory and price ----------------------------------------------------------------------- */
 
 double dl_dtype_frac(dl_dtype dtype)

@@ -20,6 +20,10 @@
     "all-reduce over bridges: 21 of 50 GB/s on RTX 2080 Ti (NVIDIA/nccl-tests 44), 115 of 300 " \
     "on H100 PCIe (194), 208 of 300 on A100 PCIe (178)"
 
+#define CLOCK_SOURCE                                                                           \
+    "from the base to the boost clock; a T4 fell from 1590 to 900 MHz under load on EC2's G4 " \
+    "(mlcommons/inference_results_v0.5 20)"
+
 static void write_rate(FILE *out, const char *key, const char *value, const char *origin)
 {
     if (value[0] != '\0') fprintf(out, "%s = %s, %s\n", key, value, origin);
@@ -37,6 +41,9 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     write_rate(out, "bf16_flop_per_s", dl_machine_cell(gpus, row, "bf16"), "catalogue");
     write_rate(out, "fp8_flop_per_s", dl_machine_cell(gpus, row, "fp8"), "catalogue");
     write_rate(out, "compute_capability", dl_machine_cell(gpus, row, "capability"), "catalogue");
+    const char *clock = dl_machine_cell(gpus, row, "clock");
+    write_rate(out, "clock_frac", clock, "assumed");
+    if (clock[0] != '\0') fprintf(out, "source = %s\n", CLOCK_SOURCE);
 }
 
 /* Two processors where there are more than four GPUs. */

@@ -319,6 +319,42 @@ static void bounds_of_the_machine_are_drawn(void **state)
     free(text);
 }
 
+/* A clock is assumed of estimated times; it is never above that of the peak rates. */
+static void a_clock_is_assumed_of_estimates(void **state)
+{
+    (void)state;
+    const char *rate = strstr(FIXTURE_GPUS, "fp32_flop_per_s");
+    char *text = dl_format("%.*sclock_frac = 1 (0.4 to 1)\n%s", (int)(rate - FIXTURE_GPUS),
+                           FIXTURE_GPUS, rate);
+    dl_machine machine = fixture_machine(text);
+    dl_costs measured = fixture_costs(COSTS);
+    dl_costs estimated = fixture_costs(COSTS "[spread]\ncompute_frac = 0.1\n");
+    dl_assumptions none = {0}, made = {0};
+    dl_machine_assume(&measured, &machine, &none);
+    assert_int_equal(none.count, 0);
+    dl_machine_assume(&estimated, &machine, &made);
+    assert_int_equal(made.count, 1);
+    assert_string_equal(dl_assumption_name(&made.items[0]), "clock_frac");
+    dl_random stream = {0};
+    dl_random_init(&stream, 1, 2, 3, 4);
+    int lower = 0;
+    for (int i = 0; i < 1000; i++) {
+        dl_costs drawn;
+        dl_costs_draw(&estimated, &stream, &drawn);
+        const double clock = drawn.machine_values[0].value.value;
+        assert_true(clock <= 1);
+        lower += clock < 1;
+        dl_costs_draw_free(&drawn);
+    }
+    assert_near(lower, 500, 0.13); /* four standard errors */
+    dl_assumptions_free(&none);
+    dl_assumptions_free(&made);
+    dl_costs_free(&measured);
+    dl_costs_free(&estimated);
+    dl_machine_free(&machine);
+    free(text);
+}
+
 /* 60 MiB: 1, then 25, 25 and the last 9, each ready with its share of the backward pass. */
 static void buckets_are_those_of_ddp(void **state)
 {
@@ -694,6 +730,7 @@ int main(void)
         cmocka_unit_test(one_cause_is_one_draw),
         cmocka_unit_test(bounds_of_the_machine_are_drawn),
         cmocka_unit_test(bounds_of_the_machine_are_tried),
+        cmocka_unit_test(a_clock_is_assumed_of_estimates),
         cmocka_unit_test(causes_add_as_squares),
         cmocka_unit_test(buckets_are_those_of_ddp),
         cmocka_unit_test(buckets_are_not_too_many),

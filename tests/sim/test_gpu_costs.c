@@ -9,7 +9,8 @@
 #define COMPUTE_NS 1.1e6 /* forward, backward, update */
 #define BYTES 4e6
 
-static double step_ns(const char *more_costs, const char *machine, int workers)
+/* `gpus`: a machine file. */
+static double step_on_ns(const char *gpus, const char *more_costs, const char *machine, int workers)
 {
     char costs[1024], path[64];
     snprintf(costs, sizeof costs,
@@ -19,10 +20,11 @@ static double step_ns(const char *more_costs, const char *machine, int workers)
              "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n" FIXTURE_FREE_DISPATCH "%s",
              BYTES, more_costs);
     const char *rest = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n";
-    if (workers > 0) return fixture_step_ns(costs, machine, workers, rest);
+    if (workers > 0 && strcmp(gpus, FIXTURE_GPUS) == 0)
+        return fixture_step_ns(costs, machine, workers, rest);
     /* The placement tells the workers. */
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
-    fixture_write(path, FIXTURE_GPUS);
+    fixture_write(path, gpus);
     dl_costs read = fixture_costs(costs);
     dl_scenario scenario = fixture_scenario("[scenario]\nsteps = 20\n[machine]\nfile = %s\n%s"
                                             "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
@@ -34,6 +36,11 @@ static double step_ns(const char *more_costs, const char *machine, int workers)
     dl_scenario_free(&scenario);
     dl_costs_free(&read);
     return step;
+}
+
+static double step_ns(const char *more_costs, const char *machine, int workers)
+{
+    return step_on_ns(FIXTURE_GPUS, more_costs, machine, workers);
 }
 
 /* n GPUs on both nodes; a hop between nodes is limited to `rate`, in 2 (n - 1) rounds. One latency is
@@ -68,6 +75,21 @@ static void network_of_the_costs_is_that_of_the_links(void **state)
     assert_near(step_ns("[network]\nbytes_per_s = 1e3\npair_bytes_per_s = 1e3\nlatency_ns = 1e9\n",
                         "placement = 4\n", 0),
                 step_ns("", "placement = 4\n", 0), 1e-12);
+}
+
+/* At half the clock of the peak rates an estimated pass takes twice as long, the update, which waits
+ * for memory, as long as before; a measured pass has the clock in it. */
+static void a_lower_clock_slows_estimated_times(void **state)
+{
+    (void)state;
+    const char *estimated = "[spread]\ncompute_frac = 0.1\n";
+    const char *model = strstr(FIXTURE_GPUS, "fp32_flop_per_s");
+    char slow[4096];
+    snprintf(slow, sizeof slow, "%.*sclock_frac = 0.5\n%s",
+             (int)(strlen(FIXTURE_GPUS) - strlen(model)), FIXTURE_GPUS, model);
+    assert_near(step_on_ns(slow, estimated, "placement = 1\n", 0), 2e6 + 1e5, 1e-9);
+    assert_near(step_on_ns(slow, "", "placement = 1\n", 0), COMPUTE_NS, 1e-9);
+    assert_near(step_ns(estimated, "placement = 1\n", 0), COMPUTE_NS, 1e-9);
 }
 
 /* What a message costs the host comes on top of each round, within a node too, and of a push and a
@@ -235,6 +257,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(network_of_the_costs_is_that_of_the_links),
+        cmocka_unit_test(a_lower_clock_slows_estimated_times),
         cmocka_unit_test(messages_cost_the_host),
         cmocka_unit_test(placements_are_the_gpus_that_they_name),
         cmocka_unit_test(work_that_differs_makes_all_wait),
