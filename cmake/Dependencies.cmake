@@ -6,9 +6,14 @@ if(DL_ALLOW_MISSING)
 endif()
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
+pkg_check_modules(GSL ${dl_needed} IMPORTED_TARGET gsl)                    # libgsl-dev
+find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
+if(DL_SIMULATOR_ONLY)
+    return()
+endif()
+
 find_package(ZLIB REQUIRED)                                            # zlib1g-dev
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)          # libopenblas-dev
-pkg_check_modules(GSL ${dl_needed} IMPORTED_TARGET gsl)                    # libgsl-dev
 pkg_check_modules(SIMDJSON ${dl_needed} IMPORTED_TARGET simdjson)          # libsimdjson-dev
 pkg_check_modules(SQLITE ${dl_needed} IMPORTED_TARGET sqlite3)             # libsqlite3-dev
 foreach(library GSL SIMDJSON SQLITE)
@@ -17,7 +22,6 @@ foreach(library GSL SIMDJSON SQLITE)
         add_library(PkgConfig::${library} INTERFACE IMPORTED)
     endif()
 endforeach()
-find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
 
 # Optional: the tests.
 find_path(CMOCKA_INCLUDE_DIR cmocka.h)                                 # libcmocka-dev

@@ -1,0 +1,225 @@
+"""Predict the speed and gradient staleness of training on several GPUs.
+
+    import dlscale
+    r = dlscale.simulate(workload="gpt2", machine="8xh100", workers=[1, 2, 4, 8],
+                         batch_per_worker=8, mode="allreduce")
+    print(r)                        # the program's table
+    r.rows[-1]["throughput_per_s"]  # numbers by the names of docs/columns.md
+    r.df                            # a pandas DataFrame
+
+Every function runs a program of dlscale (`dlsim`, `dlcal`) and reads its results file, so names,
+units, defaults and messages are those of the command line. A keyword is an option of the program:
+`batch_per_worker=[16, 32]` is `--batch-per-worker=16,32`, True gives an option without a value,
+False and None leave it out. Keys of a scenario go into `set`: `set={"exchange.overlap": True}`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import html
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+__all__ = ["Error", "Result", "Unfit", "advise", "costs", "machines", "profile", "simulate", "solve",
+           "version", "workloads"]
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+class Error(Exception):
+    """A program refused its input or failed. `text`: what it said; `code`: its exit status, 1 a run
+    that failed, 2 wrong use; `None`: there is no such program."""
+
+    def __init__(self, text: str, code: int | None = None):
+        super().__init__(text)
+        self.text, self.code = text, code
+
+
+class Unfit(Error):
+    """No point fits into the memory of its GPUs; the text says what would."""
+
+
+class Result:
+    """A table of results. `rows`: a dict for each row, by column, with None for empty cells and lists
+    where a cell is one ("1;2.5"); `text`: the table as the program prints it; `notes` and `assumed`:
+    what the program says about the rows, and the costs that it had to assume (of `simulate`)."""
+
+    def __init__(self, rows: list[dict[str, Any]], text: str, more: Mapping[str, Any] | None = None):
+        more = more or {}
+        self.rows, self.text = rows, text
+        self.notes: list[str] = list(more.get("notes", []))
+        self.assumed: list[dict[str, Any]] = list(more.get("assumed", []))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.rows[0]) if self.rows else []
+
+    @property
+    def df(self) -> Any:
+        """The rows as a pandas DataFrame; pandas must be installed."""
+        import pandas  # type: ignore[import-untyped]
+
+        return pandas.DataFrame(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return self.rows[row]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+def _program(name: str) -> str:
+    """Of $DLSCALE_BIN, else the package's own, else of $PATH."""
+    folder = os.environ.get("DLSCALE_BIN")
+    own = Path(folder) if folder else Path(__file__).parent / "bin"
+    found = str(own / name) if (own / name).is_file() else None
+    found = found or (None if folder else shutil.which(name))
+    if found is None:
+        raise Error(f"there is no {name}: install dlscale, or name the folder of its programs in "
+                    "DLSCALE_BIN")
+    return found
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={_value(each)}" for key, each in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return ",".join(_value(each) for each in value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _arguments(options: Mapping[str, Any]) -> list[str]:
+    arguments = []
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if name == "set":
+            arguments += [f"--set={key}={_value(each)}" for key, each in (value or {}).items()]
+        elif value is True:
+            arguments.append(option)
+        elif value is not None and value is not False:
+            arguments.append(f"{option}={_value(value)}")
+    return arguments
+
+
+def _run(name: str, arguments: Sequence[str]) -> str:
+    """What the program prints."""
+    done = subprocess.run([_program(name), *arguments], stdin=subprocess.DEVNULL, text=True,
+                          encoding="utf-8", errors="replace", capture_output=True)
+    if done.returncode == 0:
+        return done.stdout
+    text = done.stderr.strip() or f"{name} ended with status {done.returncode}"
+    raise (Unfit if done.returncode == 3 else Error)(text, done.returncode)
+
+
+def _cell(text: str) -> Any:
+    if text == "":
+        return None
+    if ";" in text:
+        return [_cell(part) for part in text.split(";")]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _table(path: Path) -> list[dict[str, Any]]:
+    """The rows of a results file, whose lines before the column names start with '#'."""
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = [line for line in file if not line.startswith("#")]
+    return [{name: _cell(cell) for name, cell in row.items()} for row in csv.DictReader(lines)]
+
+
+def _simulate(scenario: PathLike | None, options: Mapping[str, Any], has_json: bool) -> Result:
+    clash = {"output", "json", "quiet"} & options.keys()
+    if clash:
+        raise TypeError(f"{clash.pop()}: results are returned, not written")
+    with tempfile.TemporaryDirectory(prefix="dlscale") as folder:
+        table, notes = Path(folder, "results.csv"), Path(folder, "results.json")
+        arguments = _arguments(options) + [f"--output={table}", "--journal=off"]
+        arguments += [f"--json={notes}"] if has_json else []
+        arguments += ["--", os.fspath(scenario)] if scenario is not None else []
+        # The last line names the results file.
+        text = _run("dlsim", arguments).rstrip().rsplit("\n", 1)[0]
+        more = json.loads(notes.read_text(encoding="utf-8")) if has_json else None
+        return Result(_table(table), text, more)
+
+
+def simulate(scenario: PathLike | None = None, **options: Any) -> Result:
+    """Simulates all points of a scenario file, of options that stand for its keys, or of both:
+    `simulate(workload="gpt2", machine="8xh100", workers=[1, 8], batch_per_worker=8,
+    mode="allreduce")`. The rows' columns are those of docs/columns.md. Raises Unfit if no point
+    fits into memory, else Error."""
+    return _simulate(scenario, options, True)
+
+
+def advise(scenario: PathLike | None = None, **options: Any) -> Result:
+    """Searches workers, mode, batch, interval and exchange for the best within limits (`max_batch`,
+    `max_staleness`, `deadline`, `budget`, ...; `for_="cost"`). Rows: the ranking, the advised one
+    first, then what the limits left out."""
+    return _simulate(scenario, {"advise": True, **options}, False)
+
+
+def solve(key: str, target: Mapping[str, Any], scenario: PathLike | None = None,
+          **options: Any) -> Result:
+    """Finds for each point the value of a key with which a column has a value:
+    `solve("sync.interval", {"utilisation_frac": [0.5, 0.9]}, ...)`."""
+    return _simulate(scenario, {"solve": key, "target": target, **options}, False)
+
+
+def machines() -> str:
+    """The machines and GPUs that `machine` knows, as `dlsim --machines` lists them."""
+    return _run("dlsim", ["--machines"])
+
+
+def workloads() -> str:
+    """The networks that `workload` knows, and their keys, as `dlsim --workloads` lists them."""
+    return _run("dlsim", ["--workloads"])
+
+
+def version() -> str:
+    return _run("dlsim", ["--version"]).split()[1]
+
+
+def costs(trace: PathLike, output: PathLike, **options: Any) -> str:
+    """Makes the cost file `output` of a recorded trace (`dlcal costs`): `costs("trace.json",
+    "costs.ini", batch=32)`, for `simulate(costs="costs.ini", ...)`. Returns what dlcal says."""
+    return _run("dlcal", ["costs", *_arguments({**options, "output": output}), "--", os.fspath(trace)])
+
+
+@contextlib.contextmanager
+def profile(trace: PathLike) -> Iterator[Any]:
+    """Records a training loop by PyTorch's profiler into `trace`, for `costs`:
+
+        with dlscale.profile("trace.json") as recorder:
+            for batch in batches:
+                ...                # forward, backward, optimizer
+                recorder.step()    # after each step
+
+    Some ten steps are enough. If the loop fails, nothing is written."""
+    import torch.profiler as profiler  # type: ignore[import-not-found]
+
+    kinds = profiler.ProfilerActivity
+    with profiler.profile(activities=[kinds.CPU, kinds.CUDA]) as recorder:
+        yield recorder
+    recorder.export_chrome_trace(os.fspath(trace))
