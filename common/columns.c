@@ -124,6 +124,20 @@ void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, 
     }
 }
 
+void dl_columns_csv(dl_csv_writer *writer, const dl_column_table *table)
+{
+    const dl_column **columns = dl_calloc(table->column_count, sizeof *columns, "columns");
+    for (size_t c = 0; c < table->column_count; c++)
+        columns[c] = dl_column_table_column(table, c);
+    dl_columns_csv_names(writer, columns, table->column_count);
+    dl_csv_end_row(writer);
+    for (size_t r = 0; r < table->row_count; r++) {
+        dl_columns_csv_row(writer, columns, table->column_count, dl_column_table_row(table, r));
+        dl_csv_end_row(writer);
+    }
+    free(columns);
+}
+
 /* --- people ---------------------------------------------------------------------------------- */
 
 char *dl_column_number_text(const dl_column *column, double number)
@@ -227,7 +241,7 @@ static void make_cells(text_cells *text, const dl_column_table *table)
     text->widths = dl_calloc(text->columns, sizeof *text->widths, "widths");
     for (size_t c = 0; c < text->columns; c++) {
         const dl_column *column = dl_column_table_column(table, c);
-        if (column->heading == NULL) continue;
+        if (column->heading == NULL || !dl_column_has_values(table, column)) continue;
         text->cells[c] = dl_strdup(column->heading);
         text->widths[c] = strlen(column->heading);
         for (size_t r = 0; r < text->rows; r++) {

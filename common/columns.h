@@ -129,6 +129,9 @@ void dl_columns_csv_names(dl_csv_writer *writer, const dl_column *const *columns
 void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, size_t count,
                         const void *row);
 
+/* Writes the names of a table's columns and all of its rows. */
+void dl_columns_csv(dl_csv_writer *writer, const dl_column_table *table);
+
 /* A number in the column's form, of its own. */
 char *dl_column_number_text(const dl_column *column, double number);
 
@@ -142,8 +145,8 @@ bool dl_column_has_values(const dl_column_table *table, const dl_column *column)
  * is none. */
 char *dl_column_common_text(const dl_column_table *table, const dl_column *column);
 
-/* Writes the columns that have a heading as lines of text, each as wide as its cells need, texts to
- * the left, numbers to the right, "-" for none; before the chosen row stands '>', and on a terminal
+/* Writes the columns that have a heading, and a value in some row, as lines of text, each as wide as
+ * its cells need, texts to the left, numbers to the right, "-" for none; before the chosen row stands '>', and on a terminal
  * it is bold. A remark stands behind its row, or below it where `width` has no room for it. */
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/columns.h"
 #include "common/csv.h"
 #include "common/names.h"
 #include "common/options.h"
@@ -75,6 +76,152 @@ static const char *advised_text(char *text, size_t bytes, const dl_advice *advic
     return text;
 }
 
+/* --- the table ------------------------------------------------------------------------------- */
+
+/* A simulated point; what did not run has no figures. */
+typedef struct advice_row {
+    const dl_advice *advice;
+    const dl_advised *of;
+    const char *out, *mode, *simulated, *why;
+    char interval[48], marks[DL_MARKS_BYTES];
+    int workers;
+    double rank, batch, per_s, low_per_s, high_per_s, speedup, efficiency, step_s, staleness;
+    double memory_frac, usd_per_hour, hours, usd, deadline_frac, ahead, draws, extrapolated;
+} advice_row;
+
+static dl_datum axis_of(const void *row, const dl_column *column)
+{
+    const advice_row *r = row;
+    const dl_advice_axis *axis = &r->advice->axes[column->index];
+    const size_t at = r->of->at[column->index];
+    return dl_datum_text(at < axis->count ? axis->values[at] : "");
+}
+
+#define NUMBER(member_) DL_MEMBER(advice_row, member_)
+
+static const dl_column first_columns[] = {
+    {.name = "rank", .heading = "rank", NUMBER(rank)},
+    {.name = "left_out_by", DL_MEMBER(advice_row, out)},
+};
+
+static const dl_column columns[] = {
+    {.heading = "workers", NUMBER(workers)},
+    {.name = "batch_of_all", .heading = "batch", NUMBER(batch)},
+    {.heading = "sync", .form = DL_FORM_TEXT, DL_MEMBER(advice_row, mode)},
+    {.name = "throughput_per_s", .heading = "samples/s", .digits = 1, NUMBER(per_s)},
+    {.name = "throughput_low_per_s", NUMBER(low_per_s)},
+    {.name = "throughput_high_per_s", NUMBER(high_per_s)},
+    {.heading = "95 % interval", DL_MEMBER(advice_row, interval)},
+    {.name = "speedup", .heading = "speedup", .digits = 2, NUMBER(speedup)},
+    {.name = "efficiency", .heading = "eff. %", .form = DL_FORM_PERCENT, NUMBER(efficiency)},
+    {.name = "step_mean_s", NUMBER(step_s)},
+    {.name = "staleness_mean", .heading = "staleness", .digits = 2, NUMBER(staleness)},
+    {.name = "memory_frac", NUMBER(memory_frac)},
+    {.name = "usd_per_hour", .heading = "USD/h", .digits = 2, NUMBER(usd_per_hour)},
+    {.name = "hours", .heading = "hours", .digits = 2, NUMBER(hours)},
+    {.name = "usd", .heading = "USD", .digits = 2, NUMBER(usd)},
+    {.name = "deadline_frac", NUMBER(deadline_frac)},
+    {.name = "advised_ahead", NUMBER(ahead)},
+    {.name = "draws", NUMBER(draws)},
+    {.name = "simulated", DL_MEMBER(advice_row, simulated)},
+    {.name = "extrapolated", NUMBER(extrapolated)},
+    {.name = "why", DL_MEMBER(advice_row, why)},
+};
+
+static void fill_row(advice_row *r, const dl_advice *advice, const dl_advised *a, size_t rank)
+{
+    const dl_row *row = &a->row;
+    const double none = (double)NAN;
+    const bool ran = row->rate_count > 0;
+    *r = (advice_row){
+        .advice = advice,
+        .of = a,
+        .rank = rank > 0 ? (double)rank : none,
+        .out = out_words[a->out],
+        .workers = row->point.workers,
+        .mode = ran ? row->point.mode->name : NULL,
+        .batch = ran ? (double)row->point.batch : none,
+        .per_s = row->mean.throughput_per_s,
+        .low_per_s = ran ? row->low_per_s : none,
+        .high_per_s = ran ? row->high_per_s : none,
+        .speedup = ran ? row->speedup : none,
+        .efficiency = ran ? row->efficiency : none,
+        .step_s = ran ? row->mean.step_mean_s : none,
+        .staleness = ran ? row->staleness_mean : none,
+        .memory_frac = ran ? row->memory.needs_bytes / row->memory.has_bytes : none,
+        .usd_per_hour = a->usd_per_hour,
+        .hours = a->hours,
+        .usd = a->usd,
+        .deadline_frac = a->deadline_frac,
+        .ahead = none,
+        .draws = none,
+        .simulated = !ran          ? ""
+                     : a->is_final ? "final"
+                                   : "search",
+        .extrapolated = ran ? row->extrapolated : none,
+        .why = a->why != NULL       ? a->why
+               : row->error != NULL ? row->error
+                                    : "",
+    };
+    if (!isnan(r->low_per_s))
+        snprintf(r->interval, sizeof r->interval, "%.0f to %.0f", r->low_per_s, r->high_per_s);
+    if (ran) dl_report_marks(r->marks, row);
+    if (!ran || !a->is_final || advice->best_count == 0 || rank == 1) return;
+    const dl_advice_pair pair = dl_advice_compare(advice, &advice->points[advice->best[0]], a);
+    r->ahead = (double)pair.wins;
+    r->draws = (double)pair.draws;
+}
+
+/* The best points, by rank, and with `all` the others; release the rows with free(). */
+static advice_row *make_rows(const dl_advice *advice, bool all, size_t *count)
+{
+    advice_row *rows = dl_calloc(advice->point_count, sizeof *rows, "rows of an advice");
+    bool *is_best = dl_calloc(advice->point_count, sizeof *is_best, "best points");
+    *count = 0;
+    for (size_t i = 0; i < advice->best_count; i++) {
+        is_best[advice->best[i]] = true;
+        fill_row(&rows[(*count)++], advice, &advice->points[advice->best[i]], i + 1);
+    }
+    for (size_t p = 0; p < advice->point_count && all; p++)
+        if (!is_best[p]) fill_row(&rows[(*count)++], advice, &advice->points[p], 0);
+    free(is_best);
+    return rows;
+}
+
+/* The columns, those of the settings among them; release with free(). */
+static dl_column *make_columns(const dl_advice *advice, size_t *count)
+{
+    const size_t first = DL_LENGTH(first_columns), axes = advice->axis_count;
+    dl_column *all = dl_calloc(first + axes + DL_LENGTH(columns), sizeof *all, "columns");
+    memcpy(all, first_columns, sizeof first_columns);
+    for (size_t x = 0; x < axes; x++) {
+        const dl_advice_axis *axis = &advice->axes[x];
+        all[first + x] =
+            (dl_column){.name = strcmp(axis->key, "file") == 0 ? axis->section : axis->key,
+                        .index = (int)x,
+                        .get = axis_of};
+    }
+    memcpy(all + first + axes, columns, sizeof columns);
+    *count = first + axes + DL_LENGTH(columns);
+    return all;
+}
+
+static const char *mark_of(const void *row)
+{
+    return ((const advice_row *)row)->marks;
+}
+
+/* Its settings, and why it is above 100 %. */
+static char *remark_of(const void *row)
+{
+    const dl_advised *a = ((const advice_row *)row)->of;
+    char *above = dl_report_above(&a->row), *text = NULL;
+    if (a->settings[0] != '\0') dl_join(&text, ", ", a->settings);
+    if (above != NULL) dl_join(&text, "; ", above);
+    free(above);
+    return text;
+}
+
 /* --- for a terminal --------------------------------------------------------------------------- */
 
 typedef struct line {
@@ -93,15 +240,8 @@ static FILE *line_begin(line *l)
 static void line_end(line *l, FILE *out, int indent)
 {
     fclose(l->out);
-    dl_wrap(out, l->text, 0, indent, DL_EXPLAIN_COLUMNS);
+    dl_wrap(out, l->text, 0, indent, dl_wrap_columns(out));
     free(l->text);
-}
-
-static void put_number(FILE *out, int width, const char *format, double value)
-{
-    char text[32] = "-";
-    if (!isnan(value)) snprintf(text, sizeof text, format, value);
-    fprintf(out, " %*s", width, text);
 }
 
 static void print_limits(FILE *out, const dl_advice *advice)
@@ -183,43 +323,32 @@ static void print_searched(FILE *out, const dl_advice *advice)
     }
 }
 
+/* Leaves the column out for people. */
+static void hide(dl_column *all, size_t count, const char *name)
+{
+    for (size_t c = 0; c < count; c++)
+        if (all[c].name != NULL && strcmp(all[c].name, name) == 0) all[c].heading = NULL;
+}
+
 static void print_table(FILE *out, const dl_advice *advice)
 {
-    bool priced = false; /* some machine has a price */
-    for (size_t i = 0; i < advice->best_count; i++)
-        priced |= !isnan(advice->points[advice->best[i]].usd_per_hour);
-    const bool length = !isnan(advice->config.samples);
-    fprintf(out, "%4s %7s %7s %-10s %10s %21s %7s %6s %9s", "rank", "workers", "batch", "sync",
-            "samples/s", "95 % interval", "speedup", "eff. %", "staleness");
-    if (length) fprintf(out, " %9s", "hours");
-    if (length && priced) fprintf(out, " %9s", "USD");
-    if (!length && priced) fprintf(out, " %9s", "USD/h");
     char used[DL_MARKS_BYTES] = "";
-    fputs("  settings\n", out);
-    for (size_t i = 0; i < advice->best_count; i++) {
-        const dl_advised *a = &advice->points[advice->best[i]];
-        const dl_row *row = &a->row;
-        char interval[48] = "-", marks[DL_MARKS_BYTES];
-        if (!isnan(row->low_per_s))
-            snprintf(interval, sizeof interval, "%.0f to %.0f", row->low_per_s, row->high_per_s);
-        fprintf(out, "%4zu %7d %7lld %-10s %10.1f %21s", i + 1, row->point.workers,
-                (long long)row->point.batch, row->point.mode->name, row->mean.throughput_per_s,
-                interval);
-        put_number(out, 7, "%.2f", row->speedup);
-        put_number(out, 6, "%.0f", 100 * row->efficiency);
-        put_number(out, 9, "%.2f", row->staleness_mean);
-        if (length) put_number(out, 9, a->hours < 10 ? "%.3f" : "%.1f", a->hours);
-        if (length && priced) put_number(out, 9, "%.2f", a->usd);
-        if (!length && priced) put_number(out, 9, "%.2f", a->usd_per_hour);
-        fprintf(out, "  %s%s%s", a->settings, dl_report_marks(marks, row)[0] != '\0' ? " " : "",
-                marks);
-        char *above = dl_report_above(row);
-        if (above != NULL) fprintf(out, "  %s", above);
-        free(above);
-        fputc('\n', out);
-        dl_report_marks_of(used, row);
-    }
+    dl_column_table table = {.row_bytes = sizeof(advice_row), .mark = mark_of, .remark = remark_of};
+    advice_row *rows = make_rows(advice, false, &table.row_count);
+    dl_column *all = make_columns(advice, &table.column_count);
+    bool is_stale = false;
+    for (size_t i = 0; i < table.row_count; i++)
+        is_stale |= rows[i].staleness > 0;
+    if (!is_stale) hide(all, table.column_count, "staleness_mean");
+    if (!isnan(advice->config.samples)) hide(all, table.column_count, "usd_per_hour");
+    table.rows = rows;
+    table.list = all;
+    dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
+    for (size_t i = 0; i < table.row_count; i++)
+        dl_report_marks_of(used, &rows[i].of->row);
     dl_report_marks_explain(out, used, "", "");
+    free(all);
+    free(rows);
 }
 
 /* "1.18 times the throughput (95 %: 1.10 to 1.27), faster in 40 of 40 draws". */
@@ -356,7 +485,7 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
         dl_wrap(out,
                 "Nothing varies: the costs have no standard errors, and steps no noise. "
                 "So there are no intervals, and small differences mean nothing.",
-                0, 2, DL_EXPLAIN_COLUMNS);
+                0, 2, dl_wrap_columns(out));
         return;
     }
     line_begin(&l);
@@ -377,7 +506,7 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     if (alike > 0) fputs(".", l.out);
     fclose(l.out);
     char *text = dl_format("Cannot be told apart from%s", l.text);
-    if (alike > 0) dl_wrap(out, text, 0, 2, DL_EXPLAIN_COLUMNS);
+    if (alike > 0) dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
     free(text);
     free(l.text);
 }
@@ -457,15 +586,7 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     line_end(&l, out, 2);
 }
 
-/* --- as a table ------------------------------------------------------------------------------- */
-
-static size_t rank_of(const dl_advice *advice, size_t number)
-{
-    size_t rank = 0;
-    while (rank < advice->best_count && advice->best[rank] != number)
-        rank++;
-    return rank < advice->best_count ? rank + 1 : 0;
-}
+/* --- as a file --------------------------------------------------------------------------------- */
 
 static void write_head(dl_csv_writer *writer, const dl_advice *advice)
 {
@@ -484,83 +605,20 @@ static void write_head(dl_csv_writer *writer, const dl_advice *advice)
                    (long long)advice->draws);
 }
 
-static void write_point(dl_csv_writer *writer, const dl_advice *advice, size_t number)
-{
-    const dl_advised *a = &advice->points[number];
-    const dl_row *row = &a->row;
-    const size_t rank = rank_of(advice, number);
-    const bool ran = row->rate_count > 0;
-    dl_csv_double(writer, rank > 0 ? (double)rank : (double)NAN);
-    dl_csv_text(writer, out_words[a->out]);
-    for (size_t x = 0; x < advice->axis_count; x++) {
-        const dl_advice_axis *axis = &advice->axes[x];
-        dl_csv_text(writer, a->at[x] < axis->count ? axis->values[a->at[x]] : "");
-    }
-    const double numbers[] = {
-        ran ? (double)row->point.batch : (double)NAN,
-        row->mean.throughput_per_s,
-        ran ? row->low_per_s : (double)NAN,
-        ran ? row->high_per_s : (double)NAN,
-        ran ? row->speedup : (double)NAN,
-        ran ? row->efficiency : (double)NAN,
-        ran ? row->mean.step_mean_s : (double)NAN,
-        ran ? row->staleness_mean : (double)NAN,
-        ran ? row->memory.needs_bytes / row->memory.has_bytes : (double)NAN,
-        a->usd_per_hour,
-        a->hours,
-        a->usd,
-        a->deadline_frac,
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        dl_csv_double(writer, numbers[i]);
-    const bool paired = ran && a->is_final && advice->best_count > 0 && rank != 1;
-    const dl_advice_pair pair = paired
-                                    ? dl_advice_compare(advice, &advice->points[advice->best[0]], a)
-                                    : (dl_advice_pair){0};
-    dl_csv_double(writer, paired ? (double)pair.wins : (double)NAN);
-    dl_csv_double(writer, paired ? (double)pair.draws : (double)NAN);
-    dl_csv_text(writer, !ran ? "" : a->is_final ? "final" : "search");
-    dl_csv_double(writer, ran ? row->extrapolated : (double)NAN);
-    dl_csv_text(writer, a->why != NULL ? a->why : row->error != NULL ? row->error : "");
-    dl_csv_end_row(writer);
-}
-
 dl_status dl_advice_write(const char *path, const dl_advice *advice, dl_error *err)
 {
-    static const char *const columns[] = {"batch_of_all",
-                                          "throughput_per_s",
-                                          "throughput_low_per_s",
-                                          "throughput_high_per_s",
-                                          "speedup",
-                                          "efficiency",
-                                          "step_mean_s",
-                                          "staleness_mean",
-                                          "memory_frac",
-                                          "usd_per_hour",
-                                          "hours",
-                                          "usd",
-                                          "deadline_frac",
-                                          "advised_ahead",
-                                          "draws",
-                                          "simulated",
-                                          "extrapolated",
-                                          "why"};
     dl_output output = {0};
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = output.out};
     write_head(&writer, advice);
-    dl_csv_text(&writer, "rank");
-    dl_csv_text(&writer, "left_out_by");
-    for (size_t x = 0; x < advice->axis_count; x++)
-        dl_csv_text(&writer, strcmp(advice->axes[x].key, "file") == 0 ? advice->axes[x].section
-                                                                      : advice->axes[x].key);
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        dl_csv_text(&writer, columns[i]);
-    dl_csv_end_row(&writer);
-    for (size_t i = 0; i < advice->best_count; i++)
-        write_point(&writer, advice, advice->best[i]);
-    for (size_t p = 0; p < advice->point_count; p++)
-        if (rank_of(advice, p) == 0) write_point(&writer, advice, p);
+    dl_column_table table = {.row_bytes = sizeof(advice_row)};
+    advice_row *rows = make_rows(advice, true, &table.row_count);
+    dl_column *all = make_columns(advice, &table.column_count);
+    table.rows = rows;
+    table.list = all;
+    dl_columns_csv(&writer, &table);
+    free(all);
+    free(rows);
     return dl_output_close(&output, err);
 }

@@ -556,7 +556,7 @@ static void put_gains_sentence(FILE *out, const dl_gains *gains)
     }
     if (named > 0) fputc('.', line);
     fclose(line);
-    if (named > 0) dl_wrap(out, text, 0, 0, DL_EXPLAIN_COLUMNS);
+    if (named > 0) dl_wrap(out, text, 0, 0, dl_wrap_columns(out));
     free(text);
 }
 
@@ -599,7 +599,7 @@ void dl_explanation_print(FILE *out, const dl_explanation *x)
     char *text = sentences(x), *rest = NULL;
     fputs("What takes the time:\n", out);
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        dl_wrap(out, line, 0, 0, DL_EXPLAIN_COLUMNS);
+        dl_wrap(out, line, 0, 0, dl_wrap_columns(out));
     free(text);
     if (x->row == x->sweep->row_count) return;
     put_epoch(out, x);

@@ -66,7 +66,4 @@ void dl_explanation_print(FILE *out, const dl_explanation *explanation);
 /* "From 4 to 8 GPUs a worker's step goes from ... to ...: dispatch from ... to ....", a line. */
 void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to);
 
-/* Of the lines of sentences for a terminal, as wide as the tables beside them. */
-#define DL_EXPLAIN_COLUMNS 100
-
 #endif

@@ -233,7 +233,7 @@ static void put_row(FILE *out, const dl_column_table *table, const void *row, bo
     dl_html(out, row_class != NULL ? "<tr class=\"%s\">" : "<tr>", row_class);
     for (size_t c = 0; c < table->column_count; c++) {
         const dl_column *column = dl_column_table_column(table, c);
-        if (column->heading == NULL) continue;
+        if (column->heading == NULL || !dl_column_has_values(table, column)) continue;
         if (failure != NULL && c >= table->failed_from) {
             left++;
         } else {
@@ -259,7 +259,7 @@ void dl_html_table(FILE *out, const char *caption, const dl_column_table *table)
             caption, caption);
     for (size_t c = 0; c < table->column_count; c++) {
         const dl_column *column = dl_column_table_column(table, c);
-        if (column->heading == NULL) continue;
+        if (column->heading == NULL || !dl_column_has_values(table, column)) continue;
         dl_html(out,
                 column->form == DL_FORM_TEXT ? "<th scope=\"col\">%s</th>"
                                              : "<th scope=\"col\" class=\"number\">%s</th>",

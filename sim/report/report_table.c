@@ -223,11 +223,12 @@ static void view_remove(view *v, size_t column)
 static void view_fit(view *v, size_t width, char **left_out)
 {
     bool *kept = dl_calloc(v->table.column_count, sizeof *kept, "columns");
-    size_t used = dl_columns_extra(&v->table);
+    const size_t extra = dl_columns_extra(&v->table);
+    size_t used = extra;
     int most = 0;
     for (size_t c = 0; c < v->table.column_count; c++) {
         kept[c] = v->ranks[c] == 0;
-        if (kept[c]) used += v->widths[c] + (used > 0);
+        if (kept[c]) used += v->widths[c] + (used > extra);
         if (v->ranks[c] > most) most = v->ranks[c];
     }
     for (int rank = 1; rank <= most; rank++) {

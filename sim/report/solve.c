@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/columns.h"
 #include "common/csv.h"
 #include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
+#include "common/wrap.h"
 #include "sim/report/report.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/without.h"
@@ -583,28 +585,38 @@ static void print_value(char *text, size_t bytes, const dl_key *key, double valu
     snprintf(text + used, bytes - (size_t)used, ", %.4g %s", bits, units[unit]);
 }
 
+/* A solution for people. */
+typedef struct solved_row {
+    dl_solved of;
+    char value[128]; /* of the key */
+} solved_row;
+
 void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *study)
 {
-    size_t width = strlen("options");
-    const int column = (int)strlen(solution->column), step = 10;
-    char value[96], time[32];
-    for (size_t i = 0; i < solution->count; i++) {
-        const size_t own = strlen(solution->all[i].options);
-        if (own > width) width = own;
-    }
-    fprintf(out, "%s\n%7s %6s %-11s %-*s %10s %*s %*s  %s\n", study->variants[0].scenario.name,
-            "workers", "batch", "sync", (int)width, "options", "target", column, solution->column,
-            step, "step", solution->key->name);
+    const dl_column columns[] = {
+        {.heading = "workers", DL_MEMBER(solved_row, of.workers)},
+        {.heading = "batch", DL_MEMBER(solved_row, of.batch)},
+        {.heading = "sync", .form = DL_FORM_TEXT, DL_MEMBER(solved_row, of.sync)},
+        {.heading = "options", .form = DL_FORM_TEXT, DL_MEMBER(solved_row, of.options)},
+        {.heading = "target", .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.target)},
+        {.heading = solution->column, .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.found)},
+        {.heading = "step", .form = DL_FORM_TIME, DL_MEMBER(solved_row, of.step_s)},
+        {.heading = solution->key->name, .form = DL_FORM_TEXT, DL_MEMBER(solved_row, value)},
+    };
+    solved_row *rows = dl_calloc(solution->count, sizeof *rows, "solutions");
     for (size_t i = 0; i < solution->count; i++) {
         const dl_solved *s = &solution->all[i];
         const bool reached = !isnan(s->value);
+        char value[96];
+        rows[i].of = *s;
         print_value(value, sizeof value, solution->key, reached ? s->value : s->at_limit);
-        fprintf(out, "%7d %6lld %-11s %-*s %10.4g %*.4g %*s  %s%s\n", s->workers,
-                (long long)s->batch, s->sync, (int)width, s->options, s->target, column, s->found,
-                step,
-                isnan(s->step_s) ? "-" : dl_format_ns(time, sizeof time, dl_s_to_ns(s->step_s)),
-                reached ? "" : "not reached, even at ", value);
+        snprintf(rows[i].value, sizeof rows[i].value, "%s%s",
+                 reached ? "" : "not reached, even at ", value);
     }
+    const dl_column_table table = DL_COLUMN_TABLE(columns, rows, solution->count);
+    fprintf(out, "%s\n", study->variants[0].scenario.name);
+    dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
+    free(rows);
 }
 
 dl_status dl_solution_check(const dl_solution *solution, const dl_study *study, dl_error *err)

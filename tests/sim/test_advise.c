@@ -104,6 +104,7 @@ static size_t left_out(const dl_advice *advice, dl_out by)
     return count;
 }
 
+/* Wrapped lines as one. */
 static char *printed(const dl_advice *advice)
 {
     char *text = NULL;
@@ -111,6 +112,11 @@ static char *printed(const dl_advice *advice)
     FILE *out = open_memstream(&text, &bytes);
     dl_advice_print(out, advice);
     fclose(out);
+    for (char *end = strstr(text, "\n  "); end != NULL; end = strstr(end, "\n  ")) {
+        const size_t blanks = strspn(end + 1, " ");
+        memmove(end + 1, end + 1 + blanks, strlen(end + 1 + blanks) + 1);
+        *end = ' ';
+    }
     return text;
 }
 

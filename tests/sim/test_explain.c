@@ -87,6 +87,7 @@ static void a_row_can_be_chosen(void **state)
     forget(&e);
 }
 
+/* Its lines as one. */
 static char *printed(const explained *e, void (*print)(FILE *, const dl_explanation *))
 {
     char *text = NULL;
@@ -94,6 +95,8 @@ static char *printed(const explained *e, void (*print)(FILE *, const dl_explanat
     FILE *out = open_memstream(&text, &bytes);
     print(out, &e->x);
     fclose(out);
+    for (char *end = strchr(text, '\n'); end != NULL; end = strchr(end, '\n'))
+        *end = ' ';
     return text;
 }
 
@@ -112,11 +115,10 @@ static void both_renderings_say_the_same(void **state)
         if (strstr(html, sentences[i]) == NULL) fail_msg("no '%s' in: %s", sentences[i], html);
     }
     assert_non_null(strstr(text, "Halving compute (forward, backward, update) gives 1.60 times the "
-                                 "throughput; halving making and\ncopying batches gives 1.14 "
-                                 "times.\n"));
-    const char *row = strstr(text, "\nmaking and copying batches ");
-    assert_non_null(row);
-    assert_non_null(strstr(row, " 1.14 times 1.33 times\n"));
+                                 "throughput; halving making and copying batches gives 1.14 "
+                                 "times. "));
+    assert_non_null(strstr(text, " making and copying batches "));
+    assert_non_null(strstr(text, " 1.14 times 1.33 times "));
     assert_non_null(strstr(html,
                            "<strong>What would help most: compute (forward, backward, update) "
                            "in half the time, for 1.60 times the throughput.</strong>"));
