@@ -579,13 +579,10 @@ static dl_status check_loaders(const dl_scenario *scenario, const dl_ini *ini,
                         "loaders times workers exceeds %d (point: %s)", LOADERS_MAX, text);
 }
 
-/* Unless an equal one is there ("cores = 2, workers" names one machine twice where there are 2
- * workers). */
 static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
                            const dl_point *point, dl_error *err)
 {
     char text[DL_POINT_TEXT_BYTES];
-    if (is_among(scenario->points, scenario->point_count, point)) return DL_OK;
     dl_point_text(text, sizeof text, point);
     dl_status status = check_batch(scenario, ini, lists, point, text, err);
     if (status == DL_OK) status = check_exchange(scenario, ini, lists, point, text, err);
@@ -633,6 +630,22 @@ static dl_status add_options(dl_scenario *scenario, const dl_ini *ini, const dl_
     return status;
 }
 
+/* Of the entry of cores, for so many workers. */
+static int cores_of(const dl_sweep_list *cores, size_t entry, int workers)
+{
+    const int count = (int)cores->values[entry];
+    return count == DL_CORES_AS_WORKERS ? workers : count;
+}
+
+/* "cores = 2, workers" names one machine twice where there are 2 workers. */
+static bool is_named_before(const dl_sweep_list *cores, size_t entry, int workers)
+{
+    for (size_t i = 0; i < entry; i++) {
+        if (cores_of(cores, i, workers) == cores_of(cores, entry, workers)) return true;
+    }
+    return false;
+}
+
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *all, dl_error *err)
 {
@@ -641,11 +654,12 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
     for (size_t i = 0; i < rest * all->cores.count && status == DL_OK; i++) {
         size_t mode = i % all->mode.count, batch = i / all->mode.count % all->batch.count;
         size_t worker = i / (all->mode.count * all->batch.count) % all->workers.count;
-        dl_point point = {.workers = (int)all->workers.values[worker],
-                          .cores = (int)all->cores.values[i / rest],
+        const int workers = (int)all->workers.values[worker];
+        if (is_named_before(&all->cores, i / rest, workers)) continue;
+        dl_point point = {.workers = workers,
+                          .cores = cores_of(&all->cores, i / rest, workers),
                           .batch = (int64_t)all->batch.values[batch],
                           .mode = dl_modes[(int)all->mode.values[mode]]};
-        if (point.cores == DL_CORES_AS_WORKERS) point.cores = point.workers;
         if (scenario->gpu != NULL && point.workers > dl_gpu_options_count(scenario->gpu)) {
             point.gpu_count = dl_gpu_options_count(scenario->gpu);
         }
@@ -661,9 +675,11 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
 
 dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, dl_error *err)
 {
-    size_t kept = 0, count = scenario->point_count;
+    size_t kept = 0, measured = 0, count = scenario->point_count;
     for (size_t i = 0; i < count; i++) {
-        if (scenario->points[i].cores != DL_CORES_MEASURED || cores > 0) continue;
+        if (scenario->points[i].cores != DL_CORES_MEASURED) continue;
+        measured++;
+        if (cores > 0) continue;
         return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                                "[machine] cores = measured, but %s lacks [costs] cores: --cores "
                                "COUNT gives them; costs of a GPU need --machine NAME (--machines "
@@ -674,7 +690,9 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, d
     for (size_t i = 0; i < count; i++) {
         dl_point point = scenario->points[i];
         if (point.cores == DL_CORES_MEASURED) point.cores = (int)cores;
-        if (!is_among(scenario->points, kept, &point)) scenario->points[kept++] = point;
+        const bool is_mixed = measured > 0 && measured < count; /* else all differ */
+        if (is_mixed && is_among(scenario->points, kept, &point)) continue;
+        scenario->points[kept++] = point;
     }
     scenario->point_count = kept;
     return DL_OK;
