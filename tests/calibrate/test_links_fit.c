@@ -96,6 +96,50 @@ static void scatter_is_no_regime(void **state)
     dl_link_fit_free(&fit);
 }
 
+/* The noise is that of most points; a line's errors grow with what the others scatter beyond it: here
+ * four of ten are four times as far off, and none is left out. */
+static void errors_grow_with_the_scatter(void **state)
+{
+    (void)state;
+    static const double even[] = {1, -1, 1, -1, -1, 1, 1, -1, 1, -1};
+    static const double wide[] = {1, -4, 1, 4, -1, -4, 1, 4, -1, -1};
+    double error[2];
+    for (int w = 0; w < 2; w++) {
+        dl_link_point points[20];
+        dl_link_fit fit = {0};
+        dl_error err = {0};
+        for (size_t i = 0; i < 20; i++) {
+            const double bytes = 1000 * pow(2, (double)i);
+            const double off = 0.03 * (w == 0 ? even : wide)[i % 10];
+            points[i] = (dl_link_point){bytes, one_line_ns(bytes) * (1 + off), 0, 1, (int)i + 1, 0};
+        }
+        assert_int_equal(dl_link_fit_run(&fit, points, 20, &err), DL_OK);
+        assert_int_equal(fit.regime_count, 1);
+        error[w] = fit.regimes[0].ns_per_byte.error / fit.noise_frac;
+        dl_link_fit_free(&fit);
+    }
+    assert_true(error[1] > 1.05 * error[0]);
+}
+
+static double below_zero_ns(double bytes)
+{
+    return bytes - 300;
+}
+
+/* No latency is below 0: the line then goes through 0. */
+static void no_latency_is_negative(void **state)
+{
+    (void)state;
+    dl_link_point points[12];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    sample(points, 12, below_zero_ns);
+    assert_int_equal(dl_link_fit_run(&fit, points, 12, &err), DL_OK);
+    assert_true(fit.regimes[0].latency_ns.value == 0);
+    assert_true(fit.regimes[0].ns_per_byte.value > 0.7 && fit.regimes[0].ns_per_byte.value < 1);
+    dl_link_fit_free(&fit);
+}
+
 static double flat_ns(double bytes)
 {
     return 30e3 + 0 * bytes;
@@ -208,6 +252,8 @@ int main(void)
         cmocka_unit_test(scatter_is_no_regime),
         cmocka_unit_test(two_protocols_are_two_regimes),
         cmocka_unit_test(one_line_is_one_regime_and_a_wrong_point_is_named),
+        cmocka_unit_test(errors_grow_with_the_scatter),
+        cmocka_unit_test(no_latency_is_negative),
         cmocka_unit_test(what_sizes_do_not_tell_is_said),
         cmocka_unit_test(a_time_above_that_of_the_next_size_is_named),
         cmocka_unit_test(coarse_times_do_not_bend_the_line),

@@ -1,10 +1,12 @@
 #include "tests/check.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/jobs.h"
 #include "common/journal.h"
 
@@ -105,6 +107,54 @@ static void a_changed_byte_is_noticed(void **state)
     fclose(file);
     assert_int_equal(open_and_count(7, &journal), 1);
     dl_journal_end(journal, true);
+}
+
+/* Good records behind the damage are of a run that is over; they go with the rest. */
+static void what_follows_the_damage_is_cut_off(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL;
+    unlink("run.journal");
+    assert_int_equal(open_and_count(7, &journal), 0);
+    for (int job = 0; job < 3; job++)
+        add(journal, job);
+    flush_and_end(journal);
+    FILE *file = fopen("run.journal", "r+b");
+    assert_non_null(file);
+    fseek(file, 24 + 24, SEEK_SET);
+    fputc('x', file);
+    fclose(file);
+    assert_int_equal(open_and_count(7, &journal), 0);
+    add(journal, 4);
+    flush_and_end(journal);
+    assert_int_equal(size_of("run.journal"), 24 + 32);
+    assert_int_equal(open_and_count(7, &journal), 1);
+    dl_journal_end(journal, true);
+}
+
+/* A program that was built anew may compute something else: its runs are not taken over. */
+static void a_newer_program_starts_anew(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL;
+    struct stat file;
+    char *program = dl_file_program();
+    assert_non_null(program);
+    unlink("run.journal");
+    assert_int_equal(open_and_count(7, &journal), 0);
+    add(journal, 3);
+    flush_and_end(journal);
+    assert_int_equal(stat(program, &file), 0);
+    const struct timespec built[] = {file.st_atim, file.st_mtim};
+    const struct timespec later[] = {file.st_atim, {file.st_mtim.tv_sec + 1, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, program, later, 0), 0);
+    const int of_newer = open_and_count(7, &journal);
+    assert_int_equal(utimensat(AT_FDCWD, program, built, 0), 0);
+    assert_int_equal(of_newer, 0);
+    dl_journal_end(journal, true);
+    assert_int_equal(open_and_count(7, &journal), 1);
+    dl_journal_end(journal, true);
+    free(program);
 }
 
 static void another_run_is_set_aside(void **state)
@@ -247,9 +297,14 @@ static void the_last_record_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_come_back),         cmocka_unit_test(a_torn_end_is_replaced),
-        cmocka_unit_test(a_changed_byte_is_noticed), cmocka_unit_test(another_run_is_set_aside),
-        cmocka_unit_test(a_device_is_no_journal),    cmocka_unit_test(jobs_go_on),
+        cmocka_unit_test(records_come_back),
+        cmocka_unit_test(a_torn_end_is_replaced),
+        cmocka_unit_test(a_changed_byte_is_noticed),
+        cmocka_unit_test(what_follows_the_damage_is_cut_off),
+        cmocka_unit_test(a_newer_program_starts_anew),
+        cmocka_unit_test(another_run_is_set_aside),
+        cmocka_unit_test(a_device_is_no_journal),
+        cmocka_unit_test(jobs_go_on),
         cmocka_unit_test(the_last_record_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 
 /* Nodes of GPUs, at a dollar an hour each; links that take nearly no time. */
 static const char machine_text[] =
-    "[machine]\nschema = 1\nname = made\npeer = none\nnodes = %d\nprice_usd_per_hour = 1\n"
+    "[machine]\nschema = 1\nname = made\npeer = none\nnodes = %d\n%s"
     "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 1000GB/s\nfp32_flop_per_s = "
     "1Tflop/s\n"
     "[link x16]\nbytes_per_s = 1000GB/s\nlatency_ns = 1\n[link wire]\nbytes_per_s = 1000GB/s\n"
@@ -52,6 +52,7 @@ static void write_text(const char *path, const char *text)
     fclose(file);
 }
 
+static const char *price = "price_usd_per_hour = 1\n";
 static int steps = 60;
 static const char *slowdown = "1"; /* of computing beside collectives */
 
@@ -60,7 +61,7 @@ static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_co
 {
     char text[2048];
     dl_study study = {0};
-    snprintf(text, sizeof text, machine_text, m->nodes, m->gpus - 1);
+    snprintf(text, sizeof text, machine_text, m->nodes, price, m->gpus - 1);
     write_text(MACHINE, text);
     snprintf(text, sizeof text, costs_text, m->fixed_ns, m->dispatch_ns, slowdown);
     write_text(COSTS, text);
@@ -326,6 +327,11 @@ static void price_and_time_have_limits(void **state)
     assert_int_equal(best_of(&advice)->row.point.workers, 3);
     assert_true(best_of(&advice)->deadline_frac == 1);
     dl_advice_free(&advice);
+    price = ""; /* then the fewest hours of GPUs are the cheapest */
+    dl_advice unpriced = advise(&m, &config);
+    price = "price_usd_per_hour = 1\n";
+    assert_int_equal(best_of(&unpriced)->row.point.workers, 3);
+    dl_advice_free(&unpriced);
     config.deadline_h = 0.1;
     advice = advise(&m, &config);
     assert_int_equal(advice.best_count, 0);
