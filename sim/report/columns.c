@@ -24,6 +24,7 @@ typedef enum group {
     SYNCER,
     FAILURES,
     ABSENCES,
+    TOKENS,   /* [workload] model of samples that are sequences of tokens */
     TRACED,   /* costs with [trace NUMBER] */
     FITTED,   /* rows that are marked as fitted or contradictory */
     LEFT_OUT, /* --left-out */
@@ -41,6 +42,7 @@ static const char *const group_titles[GROUPS] = {
     [SYNCER] = "With a syncer (mode `async_average`); empty in rows of other modes",
     [FAILURES] = "With `[failures]`; empty in rows with a syncer",
     [ABSENCES] = "With `[failures] away` or `worker_mtbf_s`",
+    [TOKENS] = "With a `[workload] model` that is a transformer",
     [TRACED] =
         "Where a cost file has `[trace NUMBER]`; the own point of a trace counts as a fitted "
         "row",
@@ -146,6 +148,35 @@ static double epoch_s_of(const dl_result *r)
 GETTER(usd_per_hour, dl_datum_number(usd_per_hour_of(r)))
 GETTER(epoch_s, dl_datum_number(epoch_s_of(r)))
 GETTER(usd_per_epoch, dl_datum_number(usd_per_hour_of(r) * epoch_s_of(r) / SECONDS_PER_HOUR))
+
+/* --- transformers */
+
+static double tokens_per_s_of(const dl_result *r)
+{
+    return r->tokens > 0 ? (double)r->tokens * r->row->mean.throughput_per_s : (double)NAN;
+}
+
+/* Model FLOPs utilisation: the rate of the model's own FLOPs over the peaks, in the arithmetic of the
+ * products, of the GPUs used; NaN where one is not known. Chowdhery et al., PaLM (2022), appendix B:
+ * what is computed again (activation checkpointing, fused attention) does not count. */
+static double mfu_of(const dl_result *r)
+{
+    const dl_scenario *scenario = &r->variant->scenario;
+    double peak = 0;
+    if (r->tokens == 0 || scenario->gpu == NULL) return (double)NAN;
+    for (int g = 0; g < dl_point_gpus(&r->row->point); g++) {
+        const dl_place place = dl_gpu_options_place(scenario->gpu, g);
+        const dl_gpu_model *model =
+            dl_machine_model(&scenario->gpu->machine, place.node, place.index);
+        const dl_quantity *rate = dl_gpu_model_flop_per_s(model, dl_scenario_arithmetic(scenario));
+        if (!rate->known) return (double)NAN;
+        peak += rate->value;
+    }
+    return r->row->mean.throughput_per_s * r->model_flop / peak;
+}
+
+GETTER(tokens_per_s, dl_datum_number(tokens_per_s_of(r)))
+GETTER(mfu, dl_datum_number(mfu_of(r)))
 
 /* --- split models */
 
@@ -402,6 +433,12 @@ static const dl_column columns[] = {
        "lost; `applied_frac` of mode `average` is then the part of steps that were not lost", PERCENT("worker goodput %")),
     OF(of_row, ABSENCES, dl_row, "worker_away_frac", NULL, mean.away_frac,
        "the part of all workers' time for which they were away", PERCENT("away %")),
+    BY(tokens_per_s, TOKENS, "tokens_per_s", "tokens/s", "of all workers", .heading = "tokens/s", .form = DL_FORM_RATE),
+    BY(mfu, TOKENS, "mfu_frac", NULL,
+       "model FLOPs utilisation (Chowdhery et al., PaLM, 2022, appendix B): samples/s times three "
+       "times the products of the network's forward pass, over the data sheets' rates, in "
+       "`[workload] arithmetic`, of the GPUs used. Half of the scores of causal attention count "
+       "where it is fused; what is computed again does not. Empty where a rate is not known", PERCENT("MFU %")),
     OF(of_row, TRACED, dl_row, "left_out_collectives_s", "s", left_out_s,
        "time that the traced step's collectives which the row leaves out took on the device, with "
        "waits for other ranks; empty: it leaves out none. `+` in tables"),
@@ -521,10 +558,6 @@ static dl_datum measured_step_of(const void *row, const dl_column *column)
                                                         : r->measured->value[DL_MEASURE_STEP_S]);
 }
 
-GETTER(tokens_per_s,
-       dl_datum_number(r->tokens > 0 ? (double)r->tokens * r->row->mean.throughput_per_s
-                                     : (double)NAN))
-
 /* Applied uploads by staleness 0, 1, ..., as means over the runs, as the other counts; the bins are
  * sums over them. */
 static dl_datum applied_by_staleness(const void *row, const dl_column *column)
@@ -553,7 +586,6 @@ static const dl_column people[] = {
     {PLAIN("GPUs", 0), .get = gpus_of_workers},
     {WORD("bound by"), .get = bound_of},
     {PLAIN("stalest worker", 2), .get = stalest_of},
-    {.heading = "tokens/s", .form = DL_FORM_RATE, .get = tokens_per_s},
     {WORD("by staleness"), .get = applied_by_staleness},
 };
 
@@ -652,15 +684,20 @@ static void add_keys(dl_results *results, const dl_study *study)
     results->key_count = results->column_count;
 }
 
-/* Tokens of a sample; 0: it has none. */
-static int64_t tokens_of(const dl_variant *variant)
+/* Tokens of a sample, 0: it has none; and its model FLOPs: a backward pass has two products for
+ * each of the forward pass. */
+static int64_t tokens_of(const dl_variant *variant, double *model_flop)
 {
     dl_architecture network = {0};
+    *model_flop = (double)NAN;
     if (variant->scenario.model == NULL ||
         dl_architecture_make(&network, variant->scenario.model, NULL) != DL_OK) {
         return 0;
     }
     const int64_t tokens = network.sequence;
+    *model_flop = 0;
+    for (size_t l = 0; l < network.layer_count; l++)
+        *model_flop += 3 * dl_pass_flop(&network.layers[l].forward);
     dl_architecture_free(&network);
     return tokens;
 }
@@ -681,8 +718,15 @@ void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep 
             .variant = variant,
             .row = row,
             .measured = measured != NULL ? &measured[i] : NULL,
-            .tokens = same ? results->results[i - 1].tokens : tokens_of(variant),
         };
+        dl_result *result = &results->results[i];
+        if (same) {
+            result->tokens = results->results[i - 1].tokens;
+            result->model_flop = results->results[i - 1].model_flop;
+        } else {
+            result->tokens = tokens_of(variant, &result->model_flop);
+        }
+        has[TOKENS] |= result->tokens > 0;
         dl_report_marks(results->results[i].marks, row);
         results->results[i].says_fit = row->error != NULL && explained_fits++ < FITS_EXPLAINED;
     }

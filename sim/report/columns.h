@@ -14,7 +14,8 @@ typedef struct dl_result {
     const dl_variant *variant; /* the row's */
     const dl_row *row;
     const dl_measured *measured;
-    int64_t tokens; /* of a sample; 0: it has none */
+    int64_t tokens;    /* of a sample of the variant's network; 0: it has none */
+    double model_flop; /* of a sample's forward and backward pass; NaN without tokens */
     char marks[DL_MARKS_BYTES];
     bool says_fit; /* of a row that does not fit: its table says what would */
 } dl_result;

@@ -25,6 +25,18 @@ expect 0 "1 point in" "${run[@]}" --workers 1 -o fp16.csv --set workload.arithme
 awk -v a="$(rate fp32.csv)" -v b="$(rate fp16.csv)" 'BEGIN { exit !(b > 2 * a) }' ||
     fail "fp16: $(rate fp16.csv), fp32: $(rate fp32.csv)"
 
+# MFU of GPT-2, by hand: a token's forward pass has 2 * 12 * 768^2 flop in each of 12 blocks, 2 * 768 * 50257 in
+# the head and 2 * 1024 * 768 in each attention, of whose scores half are seen; the backward pass has twice that;
+# an H100 does 989e12 in bf16. Images have no tokens.
+column() { awk -F, -v name="$2" '/^[^#]/ && !n { for (i = 1; i <= NF; i++) if ($i == name) n = i; next } n { print $n }' "$1"; }
+expect 0 "MFU %" --workload gpt2 --machine dgx_h100 --workers 1,8 --batch-per-worker 16 --steps 5 -o mfu.csv
+column mfu.csv mfu_frac | paste - <(column mfu.csv tokens_per_s) <(column mfu.csv throughput_per_s) \
+    <(column mfu.csv workers) | awk '{ flop = 3 * (12 * 24 * 768 * 768 + 2 * 768 * 50257 + 12 * 2 * 1024 * 768)
+        mfu = $2 * flop / ($4 * 989e12); n++
+        if ($2 != 1024 * $3 || $1 / mfu < 0.999999 || $1 / mfu > 1.000001) bad = 1 } END { exit bad || n != 2 }' ||
+    fail "MFU: $(column mfu.csv mfu_frac)"
+[ -z "$(column fp32.csv mfu_frac)" ] || fail "MFU of images"
+
 # What is taken where nothing is said, what another would give, and what there is not.
 one=(--workers 1 --batch-per-worker 16 --steps 5)
 expect 0 "assumed [workload] arithmetic = bf16 (fp32: samples/s -" --workload gpt2 --machine 1xh100 "${one[@]}"
