@@ -1,4 +1,4 @@
-#include "sim/collective/plan.h"
+#include "sim/collective/plan_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -167,282 +167,34 @@ double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)
     return dl_links_route_rate(plan->links, &route) * dl_plan_frac(plan, &route);
 }
 
-static void transfer_ended(void *user, int transfer);
-
 /* A join has a separate event, so that a long chain of them needs no deep stack. */
 static void start_transfer(dl_plan *plan, int transfer)
 {
+    if (plan->start_ns != NULL) plan->start_ns[transfer] = plan->network->engine->now_ns;
+    dl_plan_start_in(plan, transfer, plan->transfers[transfer].delay_ns);
+}
+
+void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns)
+{
     const dl_transfer *t = &plan->transfers[transfer];
     if (t->class >= 0) {
-        dl_network_start(plan->network, t->class, t->bytes, t->delay_ns, transfer_ended, plan,
+        const int class = plan->classes != NULL ? plan->classes[t->class] - 1 : t->class;
+        dl_network_start(plan->network, class, t->bytes, delay_ns, dl_plan_transfer_ended, plan,
                          transfer);
     } else {
-        dl_engine_after(plan->network->engine, t->delay_ns, transfer_ended, plan, transfer);
+        dl_engine_after(plan->network->engine, delay_ns, dl_plan_transfer_ended, plan, transfer);
     }
 }
 
-static void transfer_ended(void *user, int transfer)
+void dl_plan_transfer_ended(void *user, int transfer)
 {
     dl_plan *plan = user;
+    if (plan->start_ns != NULL) plan->start_ns[transfer] = DL_TRANSFER_ENDED;
     for (int a = plan->transfers[transfer].first_after; a >= 0; a = plan->after[a].next) {
         int later = plan->after[a].transfer;
         if (--plan->waiting[later] == 0) start_transfer(plan, later);
     }
     if (--plan->running == 0 && plan->done != NULL) plan->done(plan->user, plan->index);
-}
-
-/* --- alone on its links ---------------------------------------------------------------------- */
-
-/* A walk over the transfers of a run that has its links to itself, each after all of those before
- * it. */
-typedef struct walk {
-    int *order;        /* [transfers] the first `found` of them */
-    int64_t *start_ns; /* [transfers] from the run's start, of those in order */
-    int found;
-} walk;
-
-static void start_walk(walk *w, dl_plan *plan)
-{
-    const size_t count = (size_t)plan->transfer_count;
-    *w = (walk){.order = dl_calloc(count, sizeof *w->order, "order of transfers"),
-                .start_ns = dl_calloc(count, sizeof *w->start_ns, "starts of transfers")};
-    for (int t = 0; t < plan->transfer_count; t++) {
-        plan->waiting[t] = plan->transfers[t].before_count;
-        if (plan->waiting[t] == 0) w->order[w->found++] = t;
-    }
-}
-
-static void free_walk(walk *w)
-{
-    free(w->order);
-    free(w->start_ns);
-}
-
-/* The transfer ends then: those that have waited for it only, or for it last, come next. */
-static void walk_past(walk *w, dl_plan *plan, int transfer, int64_t end_ns)
-{
-    for (int a = plan->transfers[transfer].first_after; a >= 0; a = plan->after[a].next) {
-        const int later = plan->after[a].transfer;
-        if (end_ns > w->start_ns[later]) w->start_ns[later] = end_ns;
-        if (--plan->waiting[later] == 0) w->order[w->found++] = later;
-    }
-}
-
-/* From the start of its bytes on. */
-static int64_t moving_ns(const dl_plan *plan, const dl_transfer *t)
-{
-    return t->class >= 0 ? dl_network_alone_ns(plan->network, t->class, t->bytes) : 0;
-}
-
-static bool moves_bytes(const dl_transfer *t)
-{
-    return t->class >= 0 && t->bytes > 0;
-}
-
-static bool comes_after(const dl_plan *plan, int transfer, int earlier)
-{
-    int a = plan->transfers[earlier].first_after;
-    while (a >= 0 && plan->after[a].transfer != transfer)
-        a = plan->after[a].next;
-    return a >= 0;
-}
-
-/* The last transfer of a class, or over a link, while walking. */
-typedef struct last_use {
-    int64_t end_ns;
-    int transfer;    /* + 1; 0 = there was none */
-    bool is_counted; /* a class, in most_per_s of its links */
-} last_use;
-
-/* Zero where no transfer has come to, so that those pages take no memory. */
-typedef struct uses {
-    last_use *classes;  /* [class_count] of the network */
-    last_use *links;    /* [link_count] only of those that most_per_s is too much for */
-    double *most_per_s; /* [link_count] bytes, while all classes are as fast as their links allow */
-    int *number;        /* [link_count] in dl_plan_alone, + 1; 0 = none */
-} uses;
-
-/* Rounding of sums of rates. */
-#define RELATIVE_TOLERANCE 1e-12
-
-/* Sums up what the plan's classes, one transfer of each at a time, can ask of each link: one that
- * has more limits none of them, however many share it. */
-static void start_uses(uses *u, const dl_plan *plan)
-{
-    const dl_network *network = plan->network;
-    const size_t links = (size_t)network->link_count;
-    u->classes = dl_calloc((size_t)network->class_count, sizeof *u->classes, "last transfers");
-    u->links = dl_calloc(links, sizeof *u->links, "last transfers");
-    u->most_per_s = dl_calloc(links, sizeof *u->most_per_s, "rates of links");
-    u->number = dl_calloc(links, sizeof *u->number, "links of a plan");
-    for (int t = 0; t < plan->transfer_count; t++) {
-        const int class = plan->transfers[t].class;
-        if (!moves_bytes(&plan->transfers[t]) || u->classes[class].is_counted) continue;
-        const dl_flow_class *c = &network->classes[class];
-        u->classes[class].is_counted = true;
-        if (c->use_count == 0) continue;
-        const double rate = dl_network_alone_rate(network, c);
-        for (int i = c->first_use; i < c->first_use + c->use_count; i++)
-            u->most_per_s[network->uses[i].link] += rate * network->uses[i].times;
-    }
-}
-
-static void free_uses(uses *u)
-{
-    free(u->classes);
-    free(u->links);
-    free(u->most_per_s);
-    free(u->number);
-}
-
-/* Whether the last transfer has ended when this one starts to move bytes. One that ends at that
- * very ns is out of the way only if this one has waited for it. */
-static bool is_over(const dl_plan *plan, const last_use *last, int transfer, int64_t join_ns)
-{
-    if (last->transfer == 0 || join_ns > last->end_ns) return true;
-    return join_ns == last->end_ns && comes_after(plan, transfer, last->transfer - 1);
-}
-
-static void count_link(dl_plan_alone *alone, int *number, int link, double bytes)
-{
-    if (*number == 0) {
-        size_t links = (size_t)alone->link_count, same = links;
-        *number = ++alone->link_count;
-        DL_APPEND(alone->links, links, "links of a plan") = link;
-        DL_APPEND(alone->link_bytes, same, "bytes on links of a plan") = 0;
-    }
-    alone->link_bytes[*number - 1] += bytes;
-}
-
-/* Enters the transfer's use of its links; false if another one limits it. */
-static bool use_links(dl_plan *plan, uses *u, int transfer, int64_t join_ns, int64_t end_ns)
-{
-    const dl_transfer *t = &plan->transfers[transfer];
-    const dl_flow_class *c = &plan->network->classes[t->class];
-    bool possible = is_over(plan, &u->classes[t->class], transfer, join_ns);
-    u->classes[t->class].transfer = transfer + 1;
-    u->classes[t->class].end_ns = end_ns;
-    for (int i = c->first_use; i < c->first_use + c->use_count; i++) {
-        const dl_use *use = &plan->network->uses[i];
-        const double most = plan->network->capacity[use->link] * (1 + RELATIVE_TOLERANCE);
-        count_link(&plan->alone, &u->number[use->link], use->link, t->bytes * use->times);
-        if (u->most_per_s[use->link] <= most) continue;
-        possible &= is_over(plan, &u->links[use->link], transfer, join_ns);
-        u->links[use->link].transfer = transfer + 1;
-        u->links[use->link].end_ns = end_ns;
-    }
-    return possible;
-}
-
-/* Works out what a run takes on links that nobody else uses. */
-static void find_alone(dl_plan *plan)
-{
-    uses u;
-    walk w;
-    start_uses(&u, plan);
-    start_walk(&w, plan);
-    plan->alone.is_known = plan->alone.is_possible = true;
-    for (int i = 0; i < w.found && plan->alone.is_possible; i++) {
-        const int t = w.order[i];
-        const dl_transfer *transfer = &plan->transfers[t];
-        const int64_t join_ns = w.start_ns[t] + transfer->delay_ns;
-        const int64_t end_ns = join_ns + moving_ns(plan, transfer);
-        if (moves_bytes(transfer)) {
-            plan->alone.is_possible = use_links(plan, &u, t, join_ns, end_ns);
-        }
-        if (end_ns > plan->alone.time_ns) plan->alone.time_ns = end_ns;
-        walk_past(&w, plan, t, end_ns);
-    }
-    free_walk(&w);
-    free_uses(&u);
-}
-
-void dl_plan_prepare(dl_plan *plan)
-{
-    if (!plan->network->is_uncontended && !plan->alone.is_known) find_alone(plan);
-}
-
-static void release_links(dl_plan *plan)
-{
-    dl_network_release_links(plan->network, plan->claim, plan->alone.links, plan->alone.link_count);
-    plan->claim = -1;
-}
-
-static void on_alone_ended(void *user, int unused)
-{
-    (void)unused;
-    dl_plan *plan = user;
-    release_links(plan);
-    for (int l = 0; l < plan->alone.link_count; l++)
-        plan->network->bytes[plan->alone.links[l]] += plan->alone.link_bytes[l];
-    plan->running = 0;
-    if (plan->done != NULL) plan->done(plan->user, plan->index);
-}
-
-/* A transfer that has started and not ended, `passed_ns` after its start. */
-static void resume_transfer(dl_plan *plan, int transfer, int64_t passed_ns)
-{
-    const dl_transfer *t = &plan->transfers[transfer];
-    dl_network *network = plan->network;
-    const int64_t delay_ns = t->delay_ns - passed_ns;
-    if (t->class < 0) {
-        dl_engine_after(network->engine, delay_ns, transfer_ended, plan, transfer);
-    } else if (delay_ns > 0 || !moves_bytes(t)) {
-        dl_network_start(network, t->class, t->bytes, delay_ns, transfer_ended, plan, transfer);
-    } else {
-        dl_network_resume(network, t->class, t->bytes, -delay_ns, transfer_ended, plan, transfer);
-    }
-}
-
-/* Counts the bytes of a transfer that has ended. */
-static void count_bytes(dl_plan *plan, const dl_transfer *t)
-{
-    if (!moves_bytes(t)) return;
-    const dl_flow_class *c = &plan->network->classes[t->class];
-    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
-        const dl_use *use = &plan->network->uses[u];
-        plan->network->bytes[use->link] += t->bytes * use->times;
-    }
-}
-
-/* Others come to the links: goes on transfer by transfer. What ends at this very ns does so
- * there. */
-static void on_claim_broken(void *user)
-{
-    dl_plan *plan = user;
-    const int64_t now_ns = plan->network->engine->now_ns - plan->since_ns;
-    walk w;
-    dl_engine_cancel(plan->network->engine, plan->event);
-    release_links(plan);
-    start_walk(&w, plan);
-    for (int i = 0; i < w.found; i++) {
-        const int t = w.order[i];
-        const dl_transfer *transfer = &plan->transfers[t];
-        const int64_t end_ns = w.start_ns[t] + transfer->delay_ns + moving_ns(plan, transfer);
-        if (end_ns < now_ns) {
-            count_bytes(plan, transfer);
-            plan->running--;
-            walk_past(&w, plan, t, end_ns);
-        } else {
-            resume_transfer(plan, t, now_ns - w.start_ns[t]);
-        }
-    }
-    free_walk(&w);
-}
-
-/* Runs as one event, if that is possible. */
-static bool run_alone(dl_plan *plan)
-{
-    dl_plan_alone *alone = &plan->alone;
-    if (plan->is_apart || plan->network->is_uncontended) return false;
-    dl_plan_prepare(plan);
-    if (!alone->is_possible) return false;
-    plan->claim = dl_network_claim_links(plan->network, alone->links, alone->link_count,
-                                         on_claim_broken, plan);
-    if (plan->claim < 0) return false;
-    plan->since_ns = plan->network->engine->now_ns;
-    plan->event = dl_engine_after(plan->network->engine, alone->time_ns, on_alone_ended, plan, 0);
-    return true;
 }
 
 void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index)
@@ -452,7 +204,7 @@ void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index)
     plan->user = user;
     plan->index = index;
     plan->running = plan->transfer_count;
-    if (run_alone(plan)) return;
+    if (dl_plan_run_alone(plan)) return;
     for (int t = 0; t < plan->transfer_count; t++)
         plan->waiting[t] = plan->transfers[t].before_count;
     for (int t = 0; t < plan->transfer_count; t++) {

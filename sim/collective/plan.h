@@ -7,12 +7,12 @@
  *
  * A plan is made once for a collective of a size, and run on the network any number of times.
  *
- * Alone on its links, and if no two transfers at a time share a link that limits them, each takes
- * what its bytes take at the rate of its narrowest link, whatever the others do, so that the whole
- * takes the same time in each run. It is worked out once, transfer by transfer, and a run that
- * finds its links idle claims them (sim/network/network.h) and is one event. When somebody else
- * comes to one of the links, the run goes on transfer by transfer from where it is then, as if it
- * had always done so.
+ * Alone on its links it takes the same time in each run, which is worked out once. If no two
+ * transfers at a time share a link that limits them, each takes what its bytes take at the rate of
+ * its narrowest link, whatever the others do; else the plan is run on a network of its own. A run
+ * that finds its links idle claims them (sim/network/network.h) and is one event. When somebody
+ * else comes to one of the links, the run goes on transfer by transfer from where it is then, as if
+ * it had always done so.
  */
 #ifndef DL_SIM_COLLECTIVE_PLAN_H
 #define DL_SIM_COLLECTIVE_PLAN_H
@@ -47,7 +47,8 @@ typedef struct dl_hop_costs {
 
 /* What a run is while nobody else uses its links. */
 typedef struct dl_plan_alone {
-    bool is_known, is_possible; /* worked out; no two transfers limit each other */
+    bool is_known, is_possible; /* worked out; it ends */
+    bool is_apart;              /* no two transfers limit each other */
     int64_t time_ns;
     int *links; /* [link_count] that bytes cross, each once */
     double *link_bytes;
@@ -68,10 +69,14 @@ typedef struct dl_plan {
     int *waiting; /* [transfers] of this run: how many must still end before it */
     int running;  /* transfers that have not ended */
     dl_plan_alone alone;
-    int claim;        /* that this run has; -1 = it is simulated transfer by transfer */
-    int64_t since_ns; /* the run's start */
-    int event;        /* its end, while it has a claim */
-    bool is_apart;    /* set before the first run: always transfer by transfer, for tests */
+    int claim;         /* that this run has; -1 = it is simulated transfer by transfer */
+    int64_t since_ns;  /* the run's start */
+    int event;         /* its end, while it has a claim */
+    int kept, broken;  /* claims so far, of those that are worked out again when they are broken */
+    int64_t *start_ns; /* [transfers] of this run, or why it has none; NULL: not noted */
+    int *classes;      /* [class_count of another network] + 1: what the transfers' classes are in
+                           this one; NULL: the same */
+    bool is_apart;     /* set before the first run: always transfer by transfer, for tests */
     dl_event_fn done;
     void *user;
     int index;

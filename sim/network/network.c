@@ -500,6 +500,23 @@ void dl_network_resume(dl_network *network, int class, double bytes, int64_t mov
     b->event = dl_engine_after(network->engine, left_ns, component_event, network, c->bundle);
 }
 
+double dl_network_left(const dl_network *network, int flow)
+{
+    const dl_flow *f = &network->flows[flow];
+    const dl_flow_class *c = &network->classes[f->class];
+    dl_flow_bundle b = network->bundles[c->bundle];
+    dl_network_advance(network, &b);
+    return fmax(0, f->node.key - (b.served - c->base));
+}
+
+void dl_network_go_on(dl_network *network, int class, double bytes, double left, dl_event_fn done,
+                      void *user, int index)
+{
+    const int flow = take_flow(network, class, bytes, done, user, index);
+    if (network->classes[class].flows == 0) dl_network_activate(network, class);
+    put_flow(network, flow, left);
+}
+
 void dl_network_join(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
                      int index)
 {

@@ -221,6 +221,13 @@ int64_t dl_network_alone_ns(const dl_network *network, int class, double bytes);
 void dl_network_resume(dl_network *network, int class, double bytes, int64_t moved_ns,
                        dl_event_fn done, void *user, int index);
 
+/* Bytes that a flow which moves, and is of no crowd, still has to move. */
+double dl_network_left(const dl_network *network, int flow);
+
+/* Starts a flow of which the last `left` bytes are to move, 0 <= left <= bytes, from now on. */
+void dl_network_go_on(dl_network *network, int class, double bytes, double left, dl_event_fn done,
+                      void *user, int index);
+
 /* The class that stands for a crowd: of flows over links[count], of which links[own] is each one's.
  * A newcomer is to be put into a crowd only if that has none or two and more of them, or else into
  * a second one that has none, so that a flow which has the links to itself may be bundled as it

@@ -1,0 +1,416 @@
+/* A run of a plan that has its links to itself: how long it takes, as one event, and how it goes on
+ * when others come to its links. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/status.h"
+#include "common/units.h"
+#include "sim/collective/plan_internal.h"
+
+/* --- no two transfers limit each other -------------------------------------------------------- */
+
+/* A walk over the transfers of a run that has its links to itself, each after all of those before
+ * it. */
+typedef struct walk {
+    int *order;        /* [transfers] the first `found` of them */
+    int64_t *start_ns; /* [transfers] from the run's start, of those in order */
+    int found;
+} walk;
+
+static void start_walk(walk *w, dl_plan *plan)
+{
+    const size_t count = (size_t)plan->transfer_count;
+    *w = (walk){.order = dl_calloc(count, sizeof *w->order, "order of transfers"),
+                .start_ns = dl_calloc(count, sizeof *w->start_ns, "starts of transfers")};
+    for (int t = 0; t < plan->transfer_count; t++) {
+        plan->waiting[t] = plan->transfers[t].before_count;
+        if (plan->waiting[t] == 0) w->order[w->found++] = t;
+    }
+}
+
+static void free_walk(walk *w)
+{
+    free(w->order);
+    free(w->start_ns);
+}
+
+/* The transfer ends then: those that have waited for it only, or for it last, come next. */
+static void walk_past(walk *w, dl_plan *plan, int transfer, int64_t end_ns)
+{
+    for (int a = plan->transfers[transfer].first_after; a >= 0; a = plan->after[a].next) {
+        const int later = plan->after[a].transfer;
+        if (end_ns > w->start_ns[later]) w->start_ns[later] = end_ns;
+        if (--plan->waiting[later] == 0) w->order[w->found++] = later;
+    }
+}
+
+/* From the start of its bytes on. */
+static int64_t moving_ns(const dl_plan *plan, const dl_transfer *t)
+{
+    return t->class >= 0 ? dl_network_alone_ns(plan->network, t->class, t->bytes) : 0;
+}
+
+static bool moves_bytes(const dl_transfer *t)
+{
+    return t->class >= 0 && t->bytes > 0;
+}
+
+static bool comes_after(const dl_plan *plan, int transfer, int earlier)
+{
+    int a = plan->transfers[earlier].first_after;
+    while (a >= 0 && plan->after[a].transfer != transfer)
+        a = plan->after[a].next;
+    return a >= 0;
+}
+
+/* The last transfer of a class, or over a link, while walking. */
+typedef struct last_use {
+    int64_t end_ns;
+    int transfer;    /* + 1; 0 = there was none */
+    bool is_counted; /* a class, in most_per_s of its links */
+} last_use;
+
+/* Zero where no transfer has come to, so that those pages take no memory. */
+typedef struct uses {
+    last_use *classes;  /* [class_count] of the network */
+    last_use *links;    /* [link_count] only of those that most_per_s is too much for */
+    double *most_per_s; /* [link_count] bytes, while all classes are as fast as their links allow */
+    int *number;        /* [link_count] in dl_plan_alone, + 1; 0 = none */
+} uses;
+
+/* Rounding of sums of rates. */
+#define RELATIVE_TOLERANCE 1e-12
+
+/* Sums up what the plan's classes, one transfer of each at a time, can ask of each link: one that
+ * has more limits none of them, however many share it. */
+static void start_uses(uses *u, const dl_plan *plan)
+{
+    const dl_network *network = plan->network;
+    const size_t links = (size_t)network->link_count;
+    u->classes = dl_calloc((size_t)network->class_count, sizeof *u->classes, "last transfers");
+    u->links = dl_calloc(links, sizeof *u->links, "last transfers");
+    u->most_per_s = dl_calloc(links, sizeof *u->most_per_s, "rates of links");
+    u->number = dl_calloc(links, sizeof *u->number, "links of a plan");
+    for (int t = 0; t < plan->transfer_count; t++) {
+        const int class = plan->transfers[t].class;
+        if (!moves_bytes(&plan->transfers[t]) || u->classes[class].is_counted) continue;
+        const dl_flow_class *c = &network->classes[class];
+        u->classes[class].is_counted = true;
+        if (c->use_count == 0) continue;
+        const double rate = dl_network_alone_rate(network, c);
+        for (int i = c->first_use; i < c->first_use + c->use_count; i++)
+            u->most_per_s[network->uses[i].link] += rate * network->uses[i].times;
+    }
+}
+
+static void free_uses(uses *u)
+{
+    free(u->classes);
+    free(u->links);
+    free(u->most_per_s);
+    free(u->number);
+}
+
+/* Whether the last transfer has ended when this one starts to move bytes. One that ends at that
+ * very ns is out of the way only if this one has waited for it. */
+static bool is_over(const dl_plan *plan, const last_use *last, int transfer, int64_t join_ns)
+{
+    if (last->transfer == 0 || join_ns > last->end_ns) return true;
+    return join_ns == last->end_ns && comes_after(plan, transfer, last->transfer - 1);
+}
+
+static void count_link(dl_plan_alone *alone, int *number, int link, double bytes)
+{
+    if (*number == 0) {
+        size_t links = (size_t)alone->link_count, same = links;
+        *number = ++alone->link_count;
+        DL_APPEND(alone->links, links, "links of a plan") = link;
+        DL_APPEND(alone->link_bytes, same, "bytes on links of a plan") = 0;
+    }
+    alone->link_bytes[*number - 1] += bytes;
+}
+
+/* Enters the transfer's use of its links; false if another one limits it. */
+static bool use_links(dl_plan *plan, uses *u, int transfer, int64_t join_ns, int64_t end_ns)
+{
+    const dl_transfer *t = &plan->transfers[transfer];
+    const dl_flow_class *c = &plan->network->classes[t->class];
+    bool possible = is_over(plan, &u->classes[t->class], transfer, join_ns);
+    u->classes[t->class].transfer = transfer + 1;
+    u->classes[t->class].end_ns = end_ns;
+    for (int i = c->first_use; i < c->first_use + c->use_count; i++) {
+        const dl_use *use = &plan->network->uses[i];
+        const double most = plan->network->capacity[use->link] * (1 + RELATIVE_TOLERANCE);
+        count_link(&plan->alone, &u->number[use->link], use->link, t->bytes * use->times);
+        if (u->most_per_s[use->link] <= most) continue;
+        possible &= is_over(plan, &u->links[use->link], transfer, join_ns);
+        u->links[use->link].transfer = transfer + 1;
+        u->links[use->link].end_ns = end_ns;
+    }
+    return possible;
+}
+
+/* False if two transfers limit each other. */
+static bool walk_alone(dl_plan *plan)
+{
+    uses u;
+    walk w;
+    bool possible = true;
+    start_uses(&u, plan);
+    start_walk(&w, plan);
+    for (int i = 0; i < w.found && possible; i++) {
+        const int t = w.order[i];
+        const dl_transfer *transfer = &plan->transfers[t];
+        const int64_t join_ns = w.start_ns[t] + transfer->delay_ns;
+        const int64_t end_ns = join_ns + moving_ns(plan, transfer);
+        if (moves_bytes(transfer)) {
+            possible = use_links(plan, &u, t, join_ns, end_ns);
+        }
+        if (end_ns > plan->alone.time_ns) plan->alone.time_ns = end_ns;
+        walk_past(&w, plan, t, end_ns);
+    }
+    free_walk(&w);
+    free_uses(&u);
+    return possible;
+}
+
+/* --- on a network of its own ----------------------------------------------------------------- */
+
+/* The plan on a network that has nothing but the links that it uses. */
+typedef struct trial {
+    dl_engine engine;
+    dl_network network;
+    dl_plan plan;
+    int *links; /* [link_count of the network] their numbers in the plan's network */
+} trial;
+
+/* Numbers in another network, + 1, of those in the plan's; 0 = none yet. */
+typedef struct numbers {
+    int *links, *classes;
+} numbers;
+
+static int add_class(trial *t, const dl_network *from, int class, numbers *n)
+{
+    const dl_flow_class *c = &from->classes[class];
+    int links[DL_ROUTE_MAX];
+    unsigned char times[DL_ROUTE_MAX];
+    for (int i = 0; i < c->use_count; i++) {
+        const dl_use *use = &from->uses[c->first_use + i];
+        if (n->links[use->link] == 0) {
+            size_t count = (size_t)t->network.link_count;
+            DL_APPEND(t->links, count, "links of a plan") = use->link;
+            n->links[use->link] = dl_network_add_link(&t->network, from->capacity[use->link]) + 1;
+        }
+        links[i] = n->links[use->link] - 1;
+        times[i] = (unsigned char)use->times;
+    }
+    return dl_network_class(&t->network, links, times, c->use_count);
+}
+
+static void start_trial(trial *t, const dl_plan *plan)
+{
+    const size_t count = (size_t)plan->transfer_count;
+    numbers n = {dl_calloc((size_t)plan->network->link_count, sizeof *n.links, "links"),
+                 dl_calloc((size_t)plan->network->class_count, sizeof *n.classes, "classes")};
+    *t = (trial){.plan = *plan};
+    dl_engine_init(&t->engine, 2 * plan->transfer_count + 3);
+    dl_network_init(&t->network, &t->engine, plan->transfer_count);
+    t->plan.network = &t->network;
+    t->plan.is_apart = true;
+    t->plan.classes = n.classes;
+    t->plan.waiting = dl_calloc(count, sizeof *t->plan.waiting, "waiting transfers");
+    t->plan.start_ns = dl_calloc(count, sizeof *t->plan.start_ns, "starts of transfers");
+    for (size_t i = 0; i < count; i++) {
+        const int class = plan->transfers[i].class;
+        t->plan.start_ns[i] = DL_TRANSFER_WAITS;
+        if (class >= 0 && n.classes[class] == 0)
+            n.classes[class] = add_class(t, plan->network, class, &n) + 1;
+    }
+    free(n.links);
+}
+
+static void free_trial(trial *t)
+{
+    free(t->plan.classes);
+    free(t->plan.waiting);
+    free(t->plan.start_ns);
+    free(t->links);
+    dl_network_free(&t->network);
+    dl_engine_free(&t->engine);
+}
+
+/* False if it takes longer than the clock goes. */
+static bool try_alone(dl_plan *plan)
+{
+    trial t;
+    start_trial(&t, plan);
+    t.plan.running = 0;
+    dl_plan_run(&t.plan, NULL, NULL, 0);
+    dl_engine_run(&t.engine);
+    const bool ended = !t.engine.too_long;
+    const size_t links = (size_t)t.network.link_count;
+    plan->alone.time_ns = t.engine.now_ns;
+    plan->alone.link_count = t.network.link_count;
+    plan->alone.links = dl_realloc(plan->alone.links, links + 1, sizeof(int), "links of a plan");
+    plan->alone.link_bytes =
+        dl_realloc(plan->alone.link_bytes, links + 1, sizeof(double), "bytes on links of a plan");
+    for (size_t l = 0; l < links; l++) {
+        plan->alone.links[l] = t.links[l];
+        plan->alone.link_bytes[l] = t.network.bytes[l];
+    }
+    free_trial(&t);
+    return ended;
+}
+
+static void stop(void *user, int unused)
+{
+    (void)unused;
+    dl_engine *engine = user;
+    engine->stopped = true;
+}
+
+/* What has started in the trial goes on in the plan's network, `passed_ns` after the run's start. */
+static void hand_over(dl_plan *plan, const trial *t, int64_t passed_ns)
+{
+    for (int f = 0; f < t->network.flow_used; f++) {
+        const int transfer = t->network.flows[f].index;
+        const dl_transfer *of = &plan->transfers[transfer];
+        int64_t *start_ns = &t->plan.start_ns[transfer];
+        if (*start_ns < 0 || !moves_bytes(of) || *start_ns + of->delay_ns >= passed_ns) continue;
+        dl_network_go_on(plan->network, of->class, of->bytes, dl_network_left(&t->network, f),
+                         dl_plan_transfer_ended, plan, transfer);
+        *start_ns = DL_TRANSFER_ENDED; /* in the trial */
+    }
+    for (int i = 0; i < plan->transfer_count; i++) {
+        plan->waiting[i] = t->plan.waiting[i];
+        if (t->plan.start_ns[i] < 0) continue;
+        dl_plan_start_in(plan, i, plan->transfers[i].delay_ns - (passed_ns - t->plan.start_ns[i]));
+    }
+}
+
+/* Runs it on a network of its own up to `passed_ns`, what ends then excepted, and goes on from
+ * there. */
+static void go_on_from_trial(dl_plan *plan, int64_t passed_ns)
+{
+    trial t;
+    start_trial(&t, plan);
+    t.plan.running = 0;
+    dl_engine_after(&t.engine, passed_ns, stop, &t.engine, 0); /* before all others of that time */
+    dl_plan_run(&t.plan, NULL, NULL, 0);
+    dl_engine_run(&t.engine);
+    for (int l = 0; l < t.network.link_count; l++)
+        plan->network->bytes[t.links[l]] += t.network.bytes[l];
+    plan->running = t.plan.running;
+    hand_over(plan, &t, passed_ns);
+    free_trial(&t);
+}
+
+/* --- as one event ---------------------------------------------------------------------------- */
+
+void dl_plan_prepare(dl_plan *plan)
+{
+    dl_plan_alone *alone = &plan->alone;
+    if (plan->network->is_uncontended || alone->is_known) return;
+    alone->is_known = true;
+    alone->is_apart = walk_alone(plan);
+    alone->is_possible = alone->is_apart || try_alone(plan);
+}
+
+static void release_links(dl_plan *plan)
+{
+    dl_network_release_links(plan->network, plan->claim, plan->alone.links, plan->alone.link_count);
+    plan->claim = -1;
+}
+
+static void on_alone_ended(void *user, int unused)
+{
+    (void)unused;
+    dl_plan *plan = user;
+    release_links(plan);
+    plan->kept++;
+    for (int l = 0; l < plan->alone.link_count; l++)
+        plan->network->bytes[plan->alone.links[l]] += plan->alone.link_bytes[l];
+    plan->running = 0;
+    if (plan->done != NULL) plan->done(plan->user, plan->index);
+}
+
+/* A transfer that has started and not ended, `passed_ns` after its start. */
+static void resume_transfer(dl_plan *plan, int transfer, int64_t passed_ns)
+{
+    const dl_transfer *t = &plan->transfers[transfer];
+    dl_network *network = plan->network;
+    const int64_t delay_ns = t->delay_ns - passed_ns;
+    if (delay_ns > 0 || !moves_bytes(t)) {
+        dl_plan_start_in(plan, transfer, delay_ns);
+    } else {
+        dl_network_resume(network, t->class, t->bytes, -delay_ns, dl_plan_transfer_ended, plan,
+                          transfer);
+    }
+}
+
+/* Counts the bytes of a transfer that has ended. */
+static void count_bytes(dl_plan *plan, const dl_transfer *t)
+{
+    if (!moves_bytes(t)) return;
+    const dl_flow_class *c = &plan->network->classes[t->class];
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &plan->network->uses[u];
+        plan->network->bytes[use->link] += t->bytes * use->times;
+    }
+}
+
+/* Goes on transfer by transfer, `passed_ns` after the run's start. What ends at this very ns does so
+ * there. */
+static void go_on_from_walk(dl_plan *plan, int64_t passed_ns)
+{
+    walk w;
+    start_walk(&w, plan);
+    for (int i = 0; i < w.found; i++) {
+        const int t = w.order[i];
+        const dl_transfer *transfer = &plan->transfers[t];
+        const int64_t end_ns = w.start_ns[t] + transfer->delay_ns + moving_ns(plan, transfer);
+        if (end_ns < passed_ns) {
+            count_bytes(plan, transfer);
+            plan->running--;
+            walk_past(&w, plan, t, end_ns);
+        } else {
+            resume_transfer(plan, t, passed_ns - w.start_ns[t]);
+        }
+    }
+    free_walk(&w);
+}
+
+/* Others come to the links. */
+static void on_claim_broken(void *user)
+{
+    dl_plan *plan = user;
+    const int64_t passed_ns = plan->network->engine->now_ns - plan->since_ns;
+    dl_engine_cancel(plan->network->engine, plan->event);
+    release_links(plan);
+    if (plan->alone.is_apart) {
+        go_on_from_walk(plan, passed_ns);
+    } else {
+        plan->broken++;
+        go_on_from_trial(plan, passed_ns);
+    }
+}
+
+/* Of claims that had to be worked out again, so many more than of others have been broken that the
+ * next one is not worth it. */
+#define BROKEN_MAX 2
+
+bool dl_plan_run_alone(dl_plan *plan)
+{
+    dl_plan_alone *alone = &plan->alone;
+    if (plan->is_apart || plan->network->is_uncontended) return false;
+    dl_plan_prepare(plan);
+    if (!alone->is_possible || plan->broken > plan->kept + BROKEN_MAX) return false;
+    plan->claim = dl_network_claim_links(plan->network, alone->links, alone->link_count,
+                                         on_claim_broken, plan);
+    if (plan->claim < 0) return false;
+    plan->since_ns = plan->network->engine->now_ns;
+    plan->event = dl_engine_after(plan->network->engine, alone->time_ns, on_alone_ended, plan, 0);
+    return true;
+}

@@ -1,0 +1,21 @@
+/* What the sources of a plan share: making it and running it transfer by transfer (plan.c), and as
+ * one event (plan_alone.c). */
+#ifndef DL_SIM_COLLECTIVE_PLAN_INTERNAL_H
+#define DL_SIM_COLLECTIVE_PLAN_INTERNAL_H
+
+#include "sim/collective/plan.h"
+
+/* In dl_plan.start_ns, of transfers that do not run. */
+#define DL_TRANSFER_WAITS (-1)
+#define DL_TRANSFER_ENDED (-2)
+
+/* Starts a transfer whose bytes move, or which ends if it has none, in `delay_ns`. */
+void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns);
+
+/* Ends a transfer of the plan at `user`: those that have waited for it only start. */
+void dl_plan_transfer_ended(void *user, int transfer);
+
+/* Runs the plan as one event, if its links are idle and the time that it takes there is known. */
+bool dl_plan_run_alone(dl_plan *plan);
+
+#endif
