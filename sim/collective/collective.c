@@ -42,8 +42,40 @@ static bool is_one_way(const dl_collective_config *config)
 static void make_plan(const dl_collective_algorithm *algorithm, dl_plan *plan,
                       const dl_collective_config *config)
 {
+    plan->is_whole |= plan->network->is_uncontended;
     plan->one_way = is_one_way(config);
     algorithm->plan(plan, config);
+}
+
+/* For dl_plan.make. */
+typedef struct remaking {
+    const dl_collective_algorithm *algorithm;
+    const dl_collective_config *config;
+} remaking;
+
+static void make_again(dl_plan *plan, const void *how)
+{
+    const remaking *of = how;
+    make_plan(of->algorithm, plan, of->config);
+}
+
+static void make_collective_again(dl_plan *plan, const void *how)
+{
+    const dl_collective *of = how;
+    make_plan(of->algorithm, plan, &of->config);
+}
+
+/* Keeps what a folded plan needs to be made anew. */
+static void keep_config(dl_collective *c, const dl_collective_config *config)
+{
+    if (c->plan.fold == NULL) return;
+    const size_t bytes = (size_t)config->rank_count * sizeof *c->ranks;
+    c->ranks = dl_calloc(1, bytes, "ranks of a collective");
+    memcpy(c->ranks, config->ranks, bytes);
+    c->config = *config;
+    c->config.ranks = c->ranks;
+    c->plan.make = make_collective_again;
+    c->plan.how = c;
 }
 
 /* Time of the algorithm on a machine on which nothing else moves. */
@@ -57,8 +89,11 @@ static double idle_ns(const dl_links *links, const dl_collective_config *config,
     dl_network_add_links(&network, links);
     dl_plan_init(&plan, &network, links, costs);
     make_plan(algorithm, &plan, config);
-    dl_network_reserve(&network, plan.transfer_count);
-    dl_engine_init(&engine, 2 * plan.transfer_count + 2);
+    const remaking how = {algorithm, config};
+    plan.make = make_again;
+    plan.how = &how;
+    dl_network_reserve(&network, dl_plan_most(&plan));
+    dl_engine_init(&engine, 2 * dl_plan_most(&plan) + 2);
     dl_plan_run(&plan, NULL, NULL, 0);
     dl_engine_run(&engine);
     double time_ns = engine.too_long ? (double)DL_NS_MAX
@@ -482,6 +517,7 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
     if (status != DL_OK) return status;
     collective->launch_ns = dl_ns_ceil(best.costs.launch_ns);
     if (best.algorithm != NULL) make_plan(best.algorithm, &collective->plan, config);
+    keep_config(collective, config);
     const double whole_ns = measured_ns(config);
     collective->measured = whole_ns >= 0;
     if (collective->measured) collective->launch_ns = dl_ns_ceil(whole_ns);
@@ -492,6 +528,7 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
 void dl_collective_free(dl_collective *collective)
 {
     dl_plan_free(&collective->plan);
+    free(collective->ranks);
     *collective = (dl_collective){0};
 }
 
@@ -504,7 +541,7 @@ double dl_collective_sent_bytes(const dl_collective *collective)
         const double frac = transfer->leaves_node ? plan->costs.network_frac : 1;
         sum += transfer->bytes * plan->costs.bandwidth_frac * frac;
     }
-    return sum;
+    return plan->fold != NULL ? plan->fold->lines * sum : sum;
 }
 
 void dl_collective_on_done(dl_collective *collective, dl_event_fn done, void *user, int index)

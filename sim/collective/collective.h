@@ -121,7 +121,9 @@ extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
 typedef struct dl_collective {
     dl_plan plan;
     const dl_collective_algorithm *algorithm; /* NULL for one rank */
-    const char *protocol;                     /* name; NULL = the machine has none */
+    dl_collective_config config; /* of a folded plan, which may be made anew: with its own ranks */
+    dl_place *ranks;             /* likewise; NULL */
+    const char *protocol;        /* name; NULL = the machine has none */
     int64_t launch_ns;
     bool measured; /* launch_ns is the whole time */
     int rank_count, arrived;
@@ -133,7 +135,8 @@ typedef struct dl_collective {
 /* Plans the collective for a network that has the links of `links`; both are borrowed.
  * DL_ERR_NAME (unknown algorithm), DL_ERR_UNSUPPORTED (it cannot do this), DL_ERR_RANGE (it has
  * more than transfers_max transfers; found before any of them takes memory). The network needs room
- * for plan.transfer_count flows more, the engine for 2 events each and 2 more. */
+ * for dl_plan_most(&plan) flows more, the engine for 2 events each and 2 more. The collective stays
+ * where it is in memory. */
 dl_status dl_collective_init(dl_collective *collective, dl_network *network, const dl_links *links,
                              const dl_collective_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_collective_free(dl_collective *collective); /* a zeroed one is fine */

@@ -79,7 +79,7 @@ static void add_stage(dl_plan *plan, const dl_collective_config *config, double 
                       int after, int join)
 {
     const dl_links *links = plan->links;
-    for (int r = 0; r < config->rank_count; r++) {
+    for (int r = 0; r < config->rank_count; r += plan->fold != NULL ? plan->fold->lines : 1) {
         const dl_place *rank = &config->ranks[r];
         const dl_node_links *node = node_of(links, *rank);
         const double scale = plan->costs.bandwidth_frac / node->kind->nvswitch_sum_frac.value;
@@ -166,6 +166,7 @@ static double tree_piece_bytes(double bytes, int per_node, int nodes)
 /* Two trees over the nodes for each rank of a node. */
 typedef struct node_trees {
     int count, nodes, per_node, pieces;
+    int lines;      /* of the ranks of a node, whose parts are simulated: the first one or all */
     dl_tree *trees; /* [count] */
 } node_trees;
 
@@ -309,7 +310,7 @@ static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, co
     const int start = dl_plan_wait(plan, fmax(0, lead_ns));
     const int end = dl_plan_join(plan);
     add_stage(plan, config, config->bytes * parts, config->bytes * parts, start, end);
-    for (int e = 0; e < 2 * all->count * all->nodes; e++) {
+    for (int e = 0; e < 4 * all->lines * all->nodes; e++) {
         const dl_tree *t = &all->trees[e / 2 / all->nodes];
         dl_place from, to;
         if (e / 2 % all->nodes == 0) continue;
@@ -360,7 +361,7 @@ static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
         const int sums = dl_plan_join(plan), top = dl_plan_join(plan), down = dl_plan_join(plan);
         const int hop = dl_plan_wait(plan, hop_ns), out = dl_plan_join(plan);
         add_stage(plan, config, piece, part, summed, sums);
-        for (int t = 0; t < all->count; t++) {
+        for (int t = 0; t < 2 * all->lines; t++) {
             int *of_tree = edges + 2 * t * all->nodes;
             piece_over_tree(plan, &all->trees[t], true, sums, top, of_tree);
             piece_over_tree(plan, &all->trees[t], false, top, down, of_tree + all->nodes);
@@ -376,9 +377,36 @@ static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
     free(edges);
 }
 
+/* What leaves each rank of a node to the switch and comes back, and what it sends to the one of its
+ * number in another node and back. NULL if the first rank does not stand for all. */
+static dl_fold *fold_ranks(const dl_plan *plan, const dl_collective_config *config, int per_node)
+{
+    enum { KINDS = 4 };
+    const dl_place *ranks = config->ranks;
+    for (int r = 0; r < config->rank_count; r++)
+        if (ranks[r].index != ranks[r % per_node].index) return NULL;
+    if (plan->is_whole) return NULL;
+    dl_route *routes = dl_calloc((size_t)(KINDS * per_node), sizeof *routes, "ways of ranks");
+    for (int r = 0; r < per_node; r++) {
+        const dl_edge *edge = &node_of(plan->links, ranks[r])->nvswitch[ranks[r].index];
+        const int base = ranks[r].node * plan->links->per_node, count = edge->both >= 0 ? 2 : 1;
+        routes[r] = (dl_route){
+            .count = count, .links = {base + edge->up, base + edge->both}, .uses = {1, 1}};
+        routes[per_node + r] = (dl_route){
+            .count = count, .links = {base + edge->down, base + edge->both}, .uses = {1, 1}};
+        dl_plan_route(plan, ranks[r], ranks[per_node + r], &routes[2 * per_node + r]);
+        dl_plan_route(plan, ranks[per_node + r], ranks[r], &routes[3 * per_node + r]);
+    }
+    dl_fold *fold = dl_fold_make(plan->links, routes, KINDS, per_node);
+    free(routes);
+    return fold;
+}
+
 static void plan_nvls_tree(dl_plan *plan, const dl_collective_config *config)
 {
     node_trees all = make_trees(config);
+    plan->fold = fold_ranks(plan, config, all.per_node);
+    all.lines = plan->fold != NULL ? 1 : all.per_node;
     if (config->fidelity == DL_FIDELITY_PHASE) {
         trees_as_phase(plan, config, &all);
     } else {

@@ -21,6 +21,7 @@ void dl_plan_free(dl_plan *plan)
     free(plan->alone.links);
     free(plan->alone.link_bytes);
     free(plan->sent_bytes);
+    dl_fold_free(plan->fold);
     *plan = (dl_plan){0};
 }
 
@@ -57,6 +58,23 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route)
     return route->leaves_node ? frac * plan->costs.network_frac : frac;
 }
 
+/* That each transfer of bytes stands for. */
+static int lines(const dl_plan *plan)
+{
+    return plan->fold != NULL ? plan->fold->lines : 1;
+}
+
+int dl_plan_most(const dl_plan *plan)
+{
+    return lines(plan) * plan->transfer_count;
+}
+
+static int class_of(const dl_plan *plan, dl_route *route)
+{
+    if (plan->fold != NULL) dl_fold_route(plan->fold, route);
+    return dl_network_route_class(plan->network, route);
+}
+
 /* The transfer's bytes leave a domain, or not. */
 static void note_sent(dl_plan *plan, const dl_transfer *transfer)
 {
@@ -66,7 +84,8 @@ static void note_sent(dl_plan *plan, const dl_transfer *transfer)
                                      sizeof *plan->sent_bytes, "bytes of sites");
     }
     const double frac = transfer->leaves_node ? plan->costs.network_frac : 1;
-    plan->sent_bytes[transfer->domain] += transfer->bytes * plan->costs.bandwidth_frac * frac;
+    plan->sent_bytes[transfer->domain] +=
+        lines(plan) * transfer->bytes * plan->costs.bandwidth_frac * frac;
 }
 
 int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns)
@@ -77,12 +96,12 @@ int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hop
     const dl_machine *m = plan->links->machine;
     const int domain = dl_machine_domain(m, from.node);
     const dl_transfer transfer = {
-        .class = dl_network_route_class(plan->network, &route),
         .leaves_node = route.leaves_node,
         .domain = domain != dl_machine_domain(m, to.node) ? domain : -1,
         .bytes = bytes / dl_plan_frac(plan, &route),
         .delay_ns = dl_ns_ceil(hops * hop_ns(plan, &route) + extra_ns),
         .first_after = -1,
+        .class = class_of(plan, &route),
     };
     note_sent(plan, &transfer);
     return add_transfer(plan, transfer);
@@ -90,10 +109,9 @@ int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hop
 
 int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes)
 {
-    static const unsigned char once[] = {1, 1};
-    const int links[] = {link, both};
-    int class = dl_network_class(plan->network, links, once, both >= 0 ? 2 : 1);
-    return add_transfer(plan, (dl_transfer){.class = class,
+    dl_route route = {.count = both >= 0 ? 2 : 1, .links = {link, both}, .uses = {1, 1}};
+    if (plan->counts_only) return plan->transfer_count++;
+    return add_transfer(plan, (dl_transfer){.class = class_of(plan, &route),
                                             .domain = -1,
                                             .bytes = bytes / plan->costs.bandwidth_frac,
                                             .first_after = -1});
@@ -197,6 +215,18 @@ void dl_plan_transfer_ended(void *user, int transfer)
     if (--plan->running == 0 && plan->done != NULL) plan->done(plan->user, plan->index);
 }
 
+void dl_plan_unfold(dl_plan *plan)
+{
+    if (plan->fold == NULL) return;
+    dl_fold_free(plan->fold);
+    free(plan->sent_bytes);
+    plan->fold = NULL;
+    plan->sent_bytes = NULL;
+    plan->transfer_count = plan->after_count = 0;
+    plan->is_whole = true;
+    plan->make(plan, plan->how);
+}
+
 void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index)
 {
     DL_ASSERT(plan->running == 0, "%d transfers still run", plan->running);
@@ -205,6 +235,8 @@ void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index)
     plan->index = index;
     plan->running = plan->transfer_count;
     if (dl_plan_run_alone(plan)) return;
+    dl_plan_unfold(plan);
+    plan->running = plan->transfer_count;
     for (int t = 0; t < plan->transfer_count; t++)
         plan->waiting[t] = plan->transfers[t].before_count;
     for (int t = 0; t < plan->transfer_count; t++) {

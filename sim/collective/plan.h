@@ -12,11 +12,12 @@
  * its narrowest link, whatever the others do; else the plan is run on a network of its own. A run
  * that finds its links idle claims them (sim/network/network.h) and is one event. When somebody
  * else comes to one of the links, the run goes on transfer by transfer from where it is then, as if
- * it had always done so.
+ * it had always done so. A plan may be folded (fold.h) as long as its runs are such events.
  */
 #ifndef DL_SIM_COLLECTIVE_PLAN_H
 #define DL_SIM_COLLECTIVE_PLAN_H
 
+#include "sim/collective/fold.h"
 #include "sim/network/network.h"
 
 typedef struct dl_transfer {
@@ -62,8 +63,14 @@ typedef struct dl_plan {
     dl_transfer *transfers;
     dl_after *after;
     int transfer_count, transfer_room, after_count, after_room;
-    bool one_way;       /* set before transfers are added: no rank sends and receives at once */
-    bool counts_only;   /* transfers are numbered and not kept: to learn how many a plan has */
+    bool one_way;     /* set before transfers are added: no rank sends and receives at once */
+    bool counts_only; /* transfers are numbered and not kept: to learn how many a plan has */
+    /* Of lines that stand for one another only the first is there, over the folded network, whose
+     * classes no flow of others is of; NULL: all are. Owned. */
+    dl_fold *fold;
+    bool is_whole; /* it is not to be folded, set before transfers are added */
+    void (*make)(struct dl_plan *plan, const void *how); /* adds all transfers anew, if is_whole */
+    const void *how;
     double *sent_bytes; /* [domains of the machine] to others, in a run; NULL: not yet any */
 
     int *waiting; /* [transfers] of this run: how many must still end before it */
@@ -130,6 +137,9 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route);
 /* Rate of the way between the places when nothing else moves, in bytes a second of the
  * collective's. */
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
+
+/* Transfers that a run may have at most: of all lines. */
+int dl_plan_most(const dl_plan *plan);
 
 /* Works out now what a run takes on links that nobody else uses, which the first run does else:
  * what that needs of memory is free again before others ask for theirs. */

@@ -219,6 +219,7 @@ static void start_trial(trial *t, const dl_plan *plan)
     dl_network_init(&t->network, &t->engine, plan->transfer_count);
     t->plan.network = &t->network;
     t->plan.is_apart = true;
+    t->plan.fold = NULL; /* it runs as it is */
     t->plan.classes = n.classes;
     t->plan.waiting = dl_calloc(count, sizeof *t->plan.waiting, "waiting transfers");
     t->plan.start_ns = dl_calloc(count, sizeof *t->plan.start_ns, "starts of transfers");
@@ -241,27 +242,35 @@ static void free_trial(trial *t)
     dl_engine_free(&t->engine);
 }
 
+/* Notes the bytes of a link, and of those that it stands for. */
+static void note_class(dl_plan *plan, int link, double bytes)
+{
+    const dl_fold *fold = plan->fold;
+    const int local = fold != NULL ? link % fold->per_node : 0;
+    for (int l = local; l >= 0; l = fold != NULL ? fold->members[l] : -1) {
+        size_t links = (size_t)plan->alone.link_count, same = links;
+        DL_APPEND(plan->alone.links, links, "links of a plan") = link - local + l;
+        DL_APPEND(plan->alone.link_bytes, same, "bytes on links of a plan") = bytes;
+        plan->alone.link_count++;
+    }
+}
+
 /* False if it takes longer than the clock goes. */
 static bool try_alone(dl_plan *plan)
 {
     trial t;
     start_trial(&t, plan);
+    const int links = t.network.link_count;
+    int64_t *time_ns = &plan->alone.time_ns;
     t.plan.running = 0;
     dl_plan_run(&t.plan, NULL, NULL, 0);
     dl_engine_run(&t.engine);
-    const bool ended = !t.engine.too_long;
-    const size_t links = (size_t)t.network.link_count;
-    plan->alone.time_ns = t.engine.now_ns;
-    plan->alone.link_count = t.network.link_count;
-    plan->alone.links = dl_realloc(plan->alone.links, links + 1, sizeof(int), "links of a plan");
-    plan->alone.link_bytes =
-        dl_realloc(plan->alone.link_bytes, links + 1, sizeof(double), "bytes on links of a plan");
-    for (size_t l = 0; l < links; l++) {
-        plan->alone.links[l] = t.links[l];
-        plan->alone.link_bytes[l] = t.network.bytes[l];
-    }
+    *time_ns = t.engine.too_long ? DL_NS_MAX : t.engine.now_ns;
+    plan->alone.link_count = 0;
+    for (int l = 0; l < links; l++)
+        note_class(plan, t.links[l], t.network.bytes[l]);
     free_trial(&t);
-    return ended;
+    return *time_ns < DL_NS_MAX;
 }
 
 static void stop(void *user, int unused)
@@ -314,7 +323,7 @@ void dl_plan_prepare(dl_plan *plan)
     dl_plan_alone *alone = &plan->alone;
     if (plan->network->is_uncontended || alone->is_known) return;
     alone->is_known = true;
-    alone->is_apart = walk_alone(plan);
+    alone->is_apart = plan->fold == NULL && walk_alone(plan);
     alone->is_possible = alone->is_apart || try_alone(plan);
 }
 
@@ -393,6 +402,7 @@ static void on_claim_broken(void *user)
         go_on_from_walk(plan, passed_ns);
     } else {
         plan->broken++;
+        dl_plan_unfold(plan);
         go_on_from_trial(plan, passed_ns);
     }
 }

@@ -15,6 +15,9 @@ void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns);
 /* Ends a transfer of the plan at `user`: those that have waited for it only start. */
 void dl_plan_transfer_ended(void *user, int transfer);
 
+/* Makes a folded plan a whole one; nothing of a plan that is. What a run takes alone stays known. */
+void dl_plan_unfold(dl_plan *plan);
+
 /* Runs the plan as one event, if its links are idle and the time that it takes there is known. */
 bool dl_plan_run_alone(dl_plan *plan);
 

@@ -201,6 +201,28 @@ static int count_lines(const dl_links *links, const dl_place *ranks, int count)
     return lines;
 }
 
+/* Whether rings go the same way through two nodes, of which these are the ranks. */
+static bool are_alike(const dl_links *links, const dl_place *a, const dl_place *b, int size)
+{
+    bool alike =
+        dl_machine_node(links->machine, a->node) == dl_machine_node(links->machine, b->node);
+    for (int i = 0; i < size; i++)
+        alike &= a[i].kind == b[i].kind && a[i].index == b[i].index;
+    return alike;
+}
+
+/* All rings as in the node before. */
+static void repeat_node(dl_rings *rings, const dl_place *ranks, int start, int size)
+{
+    for (int r = 0; r < rings->count; r++) {
+        dl_place *order = rings->order + r * rings->size + start;
+        for (int i = 0; i < size; i++) {
+            order[i] = order[i - size];
+            order[i].node = ranks[start].node;
+        }
+    }
+}
+
 /* Rings go through a node by its own rings, one after another, so that each has lanes of its own
  * where there are enough of them. */
 static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
@@ -209,8 +231,12 @@ static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *r
     const dl_place **orders = dl_calloc((size_t)lines, sizeof *orders, "rings through a node");
     int *shifts = dl_calloc((size_t)lines, sizeof *shifts, "rings through a node");
     allocate(rings, lines, count);
-    for (int start = 0, size; start < count; start += size) {
+    for (int start = 0, size, before = 0; start < count; before = size, start += size) {
         size = ranks_from(ranks, count, start);
+        if (size == before && are_alike(links, ranks + start - size, ranks + start, size)) {
+            repeat_node(rings, ranks, start, size);
+            continue;
+        }
         dl_rings local = {0};
         if (size > 1) dl_rings_init(&local, links, ranks + start, size);
         for (int r = 0; r < lines; r++)

@@ -285,14 +285,38 @@ static bool has_nodes_of_several(const dl_collective_config *config)
     return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
 }
 
+/* What trees of several rings send: along each ring's ranks of a node, and between its first ones of
+ * two nodes. NULL if the first ring does not stand for all. */
+static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
+{
+    const int n = rings->size, lines = rings->count, per_node = dl_ranks_per_node(rings->order, n);
+    if (plan->is_whole || lines < 2 || per_node == 0 || per_node == n) return NULL;
+    for (int i = 0; i < lines * n; i++)
+        if (rings->order[i].index != rings->order[i / n * n + i % n % per_node].index) return NULL;
+    const int kinds = 2 * per_node;
+    dl_route *routes = dl_calloc((size_t)(kinds * lines), sizeof *routes, "ways of rings");
+    for (int r = 0; r < lines; r++) {
+        const dl_place *ranks = rings->order + r * n;
+        for (int i = 0; i < per_node; i++) {
+            const dl_place to = i == 0 ? ranks[per_node] : ranks[i - 1];
+            dl_plan_route(plan, ranks[i], to, &routes[2 * i * lines + r]);
+            dl_plan_route(plan, to, ranks[i], &routes[(2 * i + 1) * lines + r]);
+        }
+    }
+    dl_fold *fold = dl_fold_make(plan->links, routes, kinds, lines);
+    free(routes);
+    return fold;
+}
+
 /* Two trees for each ring, that is for each NIC. */
 static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
 {
     const int n = config->rank_count;
     dl_rings rings;
     dl_rings_init(&rings, plan->links, config->ranks, n);
-    const int count = 2 * rings.count;
-    const double bytes = config->bytes / count;
+    const double bytes = config->bytes / (2 * rings.count);
+    plan->fold = fold_rings(plan, &rings);
+    const int count = plan->fold != NULL ? 2 : 2 * rings.count;
     const int chunks = dl_chunk_count(bytes, config->chunk_bytes);
     dl_tree *trees = dl_calloc((size_t)count, sizeof *trees, "trees");
     for (int i = 0; i < count; i++) {

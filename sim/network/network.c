@@ -419,9 +419,12 @@ static void put_flow(dl_network *network, int flow, double bytes)
     }
 }
 
-static void break_claims(dl_network *network, const dl_flow_class *c)
+/* Whoever had a claim may add classes. */
+static void break_claims(dl_network *network, int class)
 {
-    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+    const int first = network->classes[class].first_use;
+    const int end = first + network->classes[class].use_count;
+    for (int u = first; u < end; u++)
         dl_network_break_claim(network, network->uses[u].link);
 }
 
@@ -430,7 +433,7 @@ static void join(void *user, int flow)
 {
     dl_network *network = user;
     dl_flow *f = &network->flows[flow];
-    dl_flow_class *c = &network->classes[f->class];
+    const dl_flow_class *c = &network->classes[f->class];
     if (f->bytes <= 0 || c->use_count == 0) {
         end_flow(network, flow);
         report_ended(network);
@@ -441,8 +444,8 @@ static void join(void *user, int flow)
         dl_engine_after(network->engine, dl_ns_ceil(ns), on_alone_ended, network, flow);
         return;
     }
-    if (network->claim_count > 0) break_claims(network, c);
-    if (c->flows == 0) dl_network_activate(network, f->class);
+    if (network->claim_count > 0) break_claims(network, f->class);
+    if (network->classes[f->class].flows == 0) dl_network_activate(network, f->class);
     put_flow(network, flow, f->bytes);
 }
 

@@ -337,9 +337,9 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
     dl_status status =
         dl_collective_init(collective, &gpus->network, &options->links, &config, err);
     if (status != DL_OK) return status;
-    const int transfers = collective->plan.transfer_count;
-    gpus->reduction.held += transfers;
-    if (transfers > gpus->reduction.flows) gpus->reduction.flows = transfers;
+    const int most = dl_plan_most(&collective->plan);
+    gpus->reduction.held += collective->plan.transfer_count;
+    if (most > gpus->reduction.flows) gpus->reduction.flows = most;
     return DL_OK;
 }
 
@@ -422,7 +422,7 @@ static dl_status init_inside(dl_gpus *gpus, dl_error *err)
                             inside->count, 0, gpus->config.inside_bytes, 0, err);
         if (status != DL_OK) return status;
         dl_collective_on_done(&inside->collective, on_inside_done, gpus, i);
-        flows += inside->collective.plan.transfer_count;
+        flows += dl_plan_most(&inside->collective.plan);
     }
     gpus->reduction.flows += flows;
     return status;
@@ -482,7 +482,7 @@ static dl_status init_before_one(dl_gpus *gpus, dl_before *b, const dl_step_coll
         if (status != DL_OK) return status;
         dl_collective_on_done(&b->collectives[g], on_before_done, gpus, 0);
         b->moved_bytes += dl_collective_sent_bytes(&b->collectives[g]);
-        flows += b->collectives[g].plan.transfer_count;
+        flows += dl_plan_most(&b->collectives[g].plan);
     }
     if (flows > gpus->reduction.flows) gpus->reduction.flows = flows;
     return status;

@@ -5,7 +5,7 @@
 #include "sim/collective/collective.h"
 #include "tests/sim_fixture.h"
 
-#define RANKS_MAX 16
+#define RANKS_MAX 64
 
 /* One collective on a network, and one copy of others beside it. */
 typedef struct course {
@@ -57,7 +57,7 @@ static void run(course *c, const dl_links *links, const dl_collective_config *co
         fail_msg("%s", err.text);
     }
     c->collective.plan.is_apart = apart;
-    const int flows = c->collective.plan.transfer_count + 1;
+    const int flows = dl_plan_most(&c->collective.plan) + 1;
     dl_network_reserve(&c->network, flows);
     dl_engine_init(&c->engine, 2 * flows + 10);
     dl_collective_on_done(&c->collective, on_reduced, c, 0);
@@ -96,6 +96,15 @@ static void free_course(course *c)
     "[host]\nmemory_bytes_per_s = 80GB/s\n[gpus 0-3]\nmodel = g\nparent = socket0\n" \
     "link = x16\n"
 
+/* Three nodes of four GPUs below two PCIe switches, with a NIC for each, on an NVSwitch that sums. */
+#define FIXTURE_RAILS                                                                         \
+    "[machine]\nschema = 1\nname = rails\npeer = switch\ngpudirect = yes\nnodes = "           \
+    "3\n" FIXTURE_PARTS "[host]\nmemory_bytes_per_s = 40GB/s\n[switch a]\nparent = socket0\n" \
+    "link = x16\n[switch b]\nparent = socket0\nlink = x16\n[gpus 0-1]\nmodel = g\n"           \
+    "parent = a\nlink = x16\n[gpus 2-3]\nmodel = g\nparent = b\nlink = x16\n[nics 0-1]\n"     \
+    "parent = a\nlink = x16\nport = wire\n[nics 2-3]\nparent = b\nlink = x16\nport = wire\n"  \
+    "[nvswitch]\nlink = fast\nsum_frac = 0.9\n"
+
 typedef struct bench {
     dl_machine machine;
     dl_links links;
@@ -129,15 +138,19 @@ static void free_bench(bench *b)
 
 static const struct {
     const char *machine, *algorithm;
-} cases[] = {
-    {FIXTURE_CROSSBAR, "ring"},
-    {FIXTURE_CROSSBAR, "tree"}, /* both children of a rank send to it at once */
-    {FIXTURE_STAGED, "ring"},
-    {FIXTURE_STAGED, "tree"},
-    {FIXTURE_NODES, "ring"},
-    {FIXTURE_NODES, "tree"},
-    {FIXTURE_NODES, "node_tree"},
-    {FIXTURE_NODES, "hierarchical"}, /* four rings between the nodes share a wire */
+} cases
+    [] =
+        {
+            {FIXTURE_CROSSBAR, "ring"},
+            {FIXTURE_CROSSBAR, "tree"}, /* both children of a rank send to it at once */
+            {FIXTURE_STAGED, "ring"},
+            {FIXTURE_STAGED, "tree"},
+            {FIXTURE_NODES, "ring"},
+            {FIXTURE_NODES, "tree"},
+            {FIXTURE_NODES, "node_tree"},
+            {FIXTURE_RAILS, "node_tree"},
+            {FIXTURE_RAILS, "nvls_tree"},
+            {FIXTURE_NODES, "hierarchical"}, /* four rings between the nodes share a wire */
 };
 
 static void assert_same_bytes(const dl_network *a, const dl_network *b)
@@ -211,6 +224,87 @@ static void a_disturbed_run_goes_on_transfer_by_transfer(void **state)
     }
 }
 
+/* A machine of nodes with up to eight GPUs on an NVSwitch, below switches and sockets, with up to as
+ * many NICs, and sometimes with one part that breaks the symmetry. */
+static void random_machine(dl_random *random, char *text, size_t bytes)
+{
+    const int nodes = 2 + (int)dl_random_below(random, 5),
+              gpus = 2 + (int)dl_random_below(random, 7);
+    const int sockets = 1 + (int)dl_random_below(random, 2);
+    const int below = 1 + (int)dl_random_below(random, 2);  /* GPUs below a PCIe switch */
+    const int shared = 1 + (int)dl_random_below(random, 2); /* GPUs of a NIC */
+    const int odd = (int)dl_random_below(random, 12);       /* NIC or GPU */
+    static const char *const directs[] = {"yes", "no"}, *const peers[] = {"switch", "none", "all"};
+    size_t used = (size_t)snprintf(
+        text, bytes,
+        "[machine]\nschema = 1\nname = m\nnodes = %d\npeer = %s\ngpudirect = %s\n" FIXTURE_PARTS
+        "[link slow]\nbytes_per_s = 7GB/s\nlatency_ns = 100\n"
+        "[host]\nmemory_bytes_per_s = %.17g\nsockets = %d\n%s[nvswitch]\nlink = %s\nsum_frac = "
+        "0.9\n",
+        nodes, peers[dl_random_below(random, 3)], directs[dl_random_below(random, 2)],
+        1e10 * (1 + 9 * dl_random_uniform(random)), sockets,
+        sockets > 1 ? "socket_link = duplex\n" : "",
+        dl_random_below(random, 2) == 0 ? "fast" : "duplex");
+    for (int w = 0; w * below < gpus; w++)
+        used += (size_t)snprintf(text + used, bytes - used,
+                                 "[switch s%d]\nparent = socket%d\nlink = x16\n", w,
+                                 w * below * sockets / gpus);
+    for (int g = 0; g < gpus; g++) {
+        used += (size_t)snprintf(text + used, bytes - used,
+                                 "[gpus %d]\nmodel = g\nparent = s%d\nlink = %s\n", g, g / below,
+                                 g == odd ? "slow" : "x16");
+        if (g % shared != 0) continue;
+        used += (size_t)snprintf(text + used, bytes - used,
+                                 "[nics %d]\nparent = s%d\nlink = x16\nport = %s\n", g / shared,
+                                 g / below, g + 1 == odd ? "slow" : "wire");
+    }
+}
+
+/* What one line stands for ends to the ns when all lines do, and with the same bytes on every link. */
+static void folded_is_whole(void **state)
+{
+    (void)state;
+    enum { TRIES = 300 };
+    static const char *const algorithms[] = {"node_tree", "nvls_tree"};
+    int folded = 0;
+    dl_random random;
+    dl_random_init(&random, 11, 0, 0, 0);
+    for (int k = 0; k < TRIES; k++) {
+        char text[8192];
+        bench b;
+        course whole, apart;
+        random_machine(&random, text, sizeof text);
+        make_bench(&b, text, algorithms[k % 2], k % 8 >= 6,
+                   1e3 * pow(1e5, dl_random_uniform(&random)));
+        if (k % 5 == 0) b.config.rank_count -= 1;
+        if (k % 10 == 5) { /* every second GPU */
+            int count = 0;
+            for (int r = 0; r < b.config.rank_count; r++)
+                if (b.ranks[r].index % 2 == 0) b.ranks[count++] = b.ranks[r];
+            b.config.rank_count = count;
+        }
+        dl_error err = {0};
+        double ignored_ns;
+        if (dl_collective_idle_ns(&b.links, &b.config, &ignored_ns, &err) == DL_OK) {
+            run(&whole, &b.links, &b.config, NULL, false);
+            run(&apart, &b.links, &b.config, NULL, true);
+            folded += whole.collective.plan.fold != NULL;
+            if (whole.ends_ns[0] != apart.ends_ns[0] || whole.ends_ns[1] != apart.ends_ns[1])
+                fail_msg("%d: %lld ns folded, %lld whole\n%s", k, (long long)whole.ends_ns[0],
+                         (long long)apart.ends_ns[0], text);
+            assert_same_bytes(&whole.network, &apart.network);
+            assert_near(dl_collective_sent_bytes(&whole.collective),
+                        dl_collective_sent_bytes(&apart.collective), 1e-12);
+            assert_null(apart.collective.plan.fold);
+            free_course(&whole);
+            free_course(&apart);
+        }
+        free_bench(&b);
+    }
+    print_message("%d of %d folded\n", folded, TRIES);
+    assert_true(folded > TRIES / 5 && folded < TRIES * 9 / 10);
+}
+
 /* A link that is wide enough for all is shared without waiting: 4 GPUs send in turn by way of host
  * memory of 80 bytes a ns, which each byte crosses twice, over their links of 10. */
 static void a_wide_link_limits_nobody(void **state)
@@ -234,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_undisturbed_run_is_one_event),
         cmocka_unit_test(a_disturbed_run_goes_on_transfer_by_transfer),
+        cmocka_unit_test(folded_is_whole),
         cmocka_unit_test(a_wide_link_limits_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
