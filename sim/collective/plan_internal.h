@@ -21,4 +21,14 @@ void dl_plan_unfold(dl_plan *plan);
 /* Runs the plan as one event, if its links are idle and the time that it takes there is known. */
 bool dl_plan_run_alone(dl_plan *plan);
 
+/* A hash of all that a run of a plan on a network of its own depends on. */
+typedef struct dl_plan_key {
+    uint64_t a, b;
+} dl_plan_key;
+
+/* What such a run took in this process, [links] bytes on each link, if that is still known. Safe
+ * between threads. */
+bool dl_plan_recall(dl_plan_key key, int64_t *time_ns, double *link_bytes, int links);
+void dl_plan_remember(dl_plan_key key, int64_t time_ns, const double *link_bytes, int links);
+
 #endif

@@ -1,8 +1,11 @@
 #include "tests/machine_fixture.h"
 
+#include <stdlib.h>
+
 #include "common/alloc.h"
 #include "common/random.h"
 #include "sim/collective/collective.h"
+#include "sim/collective/plan_internal.h"
 #include "tests/sim_fixture.h"
 
 #define RANKS_MAX 64
@@ -305,6 +308,37 @@ static void folded_is_whole(void **state)
     assert_true(folded > TRIES / 5 && folded < TRIES * 9 / 10);
 }
 
+/* Of many plans the last ones are known, each by its key and number of links. */
+static void times_of_plans_are_kept(void **state)
+{
+    (void)state;
+    enum { PLANS = 1000, LINKS = 3 };
+    int known = 0;
+    for (int k = 0; k < PLANS; k++) {
+        const double bytes[LINKS] = {k, 1, 2};
+        dl_plan_remember((dl_plan_key){1000 + (uint64_t)k, 7}, 10 * k, bytes, LINKS);
+    }
+    for (int k = 0; k < PLANS; k++) {
+        const dl_plan_key key = {1000 + (uint64_t)k, 7}, other = {key.a, 8};
+        double bytes[LINKS] = {0};
+        int64_t time_ns = -1;
+        assert_false(dl_plan_recall(other, &time_ns, bytes, LINKS));
+        assert_false(dl_plan_recall(key, &time_ns, bytes, LINKS - 1));
+        if (!dl_plan_recall(key, &time_ns, bytes, LINKS)) continue;
+        known++;
+        assert_int_equal(time_ns, 10 * k);
+        assert_true(bytes[0] == k && bytes[1] == 1 && bytes[2] == 2);
+        assert_true(k >= PLANS - 256);
+    }
+    assert_int_equal(known, 256);
+    const int many = 64 << 20;
+    double *large = dl_calloc((size_t)many, sizeof *large, "bytes of links");
+    int64_t time_ns;
+    dl_plan_remember((dl_plan_key){1, 2}, 1, large, many);
+    assert_false(dl_plan_recall((dl_plan_key){1, 2}, &time_ns, large, many));
+    free(large);
+}
+
 /* A link that is wide enough for all is shared without waiting: 4 GPUs send in turn by way of host
  * memory of 80 bytes a ns, which each byte crosses twice, over their links of 10. */
 static void a_wide_link_limits_nobody(void **state)
@@ -329,6 +363,7 @@ int main(void)
         cmocka_unit_test(an_undisturbed_run_is_one_event),
         cmocka_unit_test(a_disturbed_run_goes_on_transfer_by_transfer),
         cmocka_unit_test(folded_is_whole),
+        cmocka_unit_test(times_of_plans_are_kept),
         cmocka_unit_test(a_wide_link_limits_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
