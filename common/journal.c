@@ -139,6 +139,7 @@ static char *aside_path(const char *path, uint64_t key)
 /* Leaves another run's journal under a name of that run, from which it may go on, and starts anew. */
 static dl_status set_aside(dl_journal *journal, uint64_t key, dl_error *err)
 {
+    free(journal->aside); /* the one that was brought back has other jobs */
     journal->aside = aside_path(journal->path, key);
     const int reason = rename(journal->path, journal->aside) == 0 ? 0 : errno;
     close(journal->fd);

@@ -201,6 +201,23 @@ static void another_run_is_set_aside(void **state)
     assert_int_equal(size_of("run.journal"), 33); /* and as it was */
 }
 
+/* Its file has the name under which it would be set aside for its own run. */
+static void a_run_of_other_jobs_is_set_aside(void **state)
+{
+    (void)state;
+    dl_journal *journal = NULL, *other = NULL;
+    dl_error err = {0};
+    assert_int_equal(open_and_count(7, &journal), 0);
+    add(journal, 1);
+    flush_and_end(journal);
+    assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS + 1, &err), DL_OK);
+    assert_int_equal(dl_journal_count(other), 0);
+    dl_journal_end(other, false);
+    assert_int_equal(access("run.journal", F_OK), -1);
+    assert_int_equal(open_and_count(7, &journal), 1);
+    dl_journal_end(journal, true);
+}
+
 static void a_device_is_no_journal(void **state)
 {
     (void)state;
@@ -306,6 +323,7 @@ int main(void)
         cmocka_unit_test(a_device_is_no_journal),
         cmocka_unit_test(jobs_go_on),
         cmocka_unit_test(the_last_record_counts),
+        cmocka_unit_test(a_run_of_other_jobs_is_set_aside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* The reader of journals, and of the results that their records are. */
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,9 +51,16 @@ static void write_file(const void *data, size_t bytes)
     fclose(out);
 }
 
-static void remove_file(void)
+/* With those that were set aside. */
+static void remove_files(void)
 {
-    unlink(path);
+    char pattern[sizeof path + 1];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s*", path);
+    if (glob(pattern, 0, NULL, &found) != 0) return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        unlink(found.gl_pathv[i]);
+    globfree(&found);
 }
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
@@ -68,7 +76,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     if (fd < 0) return 0;
     close(fd);
     unlink(path);
-    atexit(remove_file);
+    atexit(remove_files);
     dl_journal *journal = NULL;
     if (dl_journal_open(&journal, path, 7, JOBS, &err) != DL_OK) return 0;
     for (int64_t job = 0; job < JOBS; job++) {
