@@ -1,6 +1,6 @@
-# Runs one scenario on 1 and 2 threads and compares the results with the ones kept beside it, byte
-# for byte but for the line with the program's version:
-#   cmake -DDLSIM=dlsim -DSCENARIO=x.ini [-DUPDATE=ON] -P run.cmake
+# Runs one scenario on 1 and 2 threads, or as many as THREADS lists, and compares the results with the
+# ones kept beside it, byte for byte but for the line with the program's version:
+#   cmake -DDLSIM=dlsim -DSCENARIO=x.ini [-DTHREADS=2] [-DUPDATE=ON] -P run.cmake
 # x.expected.csv holds the results, x.histogram.csv the staleness. UPDATE writes them anew.
 get_filename_component(folder ${SCENARIO} DIRECTORY)
 get_filename_component(name ${SCENARIO} NAME_WE)
@@ -11,7 +11,10 @@ function(read_without_version path result)
     set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
-foreach(threads 1 2)
+if(NOT THREADS)
+    set(THREADS 1 2)
+endif()
+foreach(threads ${THREADS})
     set(results golden_${name}_${threads}.csv)
     set(histogram golden_${name}_${threads}_histogram.csv)
     execute_process(COMMAND ${DLSIM} ${SCENARIO} -o ${results} --histogram ${histogram}

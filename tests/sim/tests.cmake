@@ -78,14 +78,24 @@ dl_add_fuzzer(fuzz_dlsim INPUTS 3000 LINK dl_sim)
 
 file(GLOB golden_scenarios CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/golden/*.ini)
 list(REMOVE_ITEM golden_scenarios ${CMAKE_CURRENT_SOURCE_DIR}/golden/costs.ini)
+# Under the sanitizers once: releases compare numbers of threads.
+set(golden_threads "")
+if(DL_SANITIZE)
+    set(golden_threads -DTHREADS=2)
+endif()
 foreach(scenario ${golden_scenarios})
     get_filename_component(name ${scenario} NAME_WE)
     add_test(NAME golden_${name}
              COMMAND ${CMAKE_COMMAND} -DDLSIM=$<TARGET_FILE:dlsim> -DSCENARIO=${scenario}
-                     -P ${CMAKE_CURRENT_SOURCE_DIR}/golden/run.cmake
+                     ${golden_threads} -P ${CMAKE_CURRENT_SOURCE_DIR}/golden/run.cmake
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(golden_${name} PROPERTIES LABELS golden)
 endforeach()
+
+# Scenarios take five times as long under the sanitizers, which see the first 500 of each kind.
+if(DL_SANITIZE)
+    set_tests_properties(test_random_keys PROPERTIES ENVIRONMENT "RANDOM_KEYS=0 500")
+endif()
 
 add_custom_target(bench_seeds COMMAND ${CMAKE_CURRENT_LIST_DIR}/bench_seeds.sh $<TARGET_FILE:dlsim>
                   ${PROJECT_SOURCE_DIR}/scenarios/seeds USES_TERMINAL)
