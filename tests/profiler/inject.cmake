@@ -70,6 +70,8 @@ target_compile_definitions(test_inject PRIVATE
     INJECT_TARGET="$<TARGET_FILE:inject_target>" INJECT_TRUTH="$<TARGET_FILE:truth_double>"
     INJECT_REAL_CUPTI="${CUPTI_LIBRARY}")
 set_property(TEST test_inject APPEND PROPERTY LABELS threads)
+# Its programs wait five seconds for the last records: other tests do not take the cores meanwhile.
+set_tests_properties(test_inject PROPERTIES PROCESSORS 2)
 # Real libraries of several versions, where DL_CUPTI_LIBRARIES names a folder of them.
 dl_add_test(test_cupti_libraries unit LINK dl_cupti)
 add_dependencies(test_cupti_libraries dlprof_inject)
