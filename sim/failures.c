@@ -9,11 +9,17 @@ static double expected_s(const dl_failures *f, double mean_s, double work_s, dou
     return mean_s * exp(f->restart_s / mean_s) * expm1((work_s + after_s) / mean_s);
 }
 
-/* By mtbf_s, with `every` steps between checkpoints. */
-static double expected_goodput(const dl_failures *f, int workers, int64_t steps, int64_t every,
+double dl_failures_mean_s(const dl_failures *failures, int workers, int nodes)
+{
+    const double per_s = (failures->mtbf_s > 0 ? workers / failures->mtbf_s : 0) +
+                         (failures->node_mtbf_s > 0 ? nodes / failures->node_mtbf_s : 0);
+    return per_s > 0 ? 1 / per_s : 0;
+}
+
+/* By chance, with `every` steps between checkpoints. */
+static double expected_goodput(const dl_failures *f, double mean_s, int64_t steps, int64_t every,
                                double step_s)
 {
-    const double mean_s = f->mtbf_s / workers;
     if (every <= 0 || every > steps) every = steps;
     const int64_t whole = (steps - 1) / every; /* pieces with a checkpoint after them */
     const double last_s = (double)(steps - whole * every) * step_s;
@@ -45,33 +51,32 @@ static double goodput_at(const dl_failures *f, int64_t steps, double step_s)
     return (double)steps * step_s / now_s;
 }
 
-double dl_failures_goodput(const dl_failures *failures, int workers, int64_t steps, double step_s)
+double dl_failures_goodput(const dl_failures *failures, double mean_s, int64_t steps, double step_s)
 {
     if (failures->steps > 0) steps = failures->steps;
-    if (failures->mtbf_s > 0) {
-        return expected_goodput(failures, workers, steps, failures->checkpoint_steps, step_s);
+    if (mean_s > 0) {
+        return expected_goodput(failures, mean_s, steps, failures->checkpoint_steps, step_s);
     }
     return goodput_at(failures, steps, step_s);
 }
 
 /* What one step of work costs; it falls with the piece's length, then rises, but for the shorter
  * last piece, which is left out here. */
-static double cost_of(const dl_failures *f, int workers, int64_t every, double step_s)
+static double cost_of(const dl_failures *f, double mean_s, int64_t every, double step_s)
 {
-    return expected_s(f, f->mtbf_s / workers, (double)every * step_s, f->checkpoint_s) /
-           (double)every;
+    return expected_s(f, mean_s, (double)every * step_s, f->checkpoint_s) / (double)every;
 }
 
-int64_t dl_failures_best_steps(const dl_failures *failures, int workers, int64_t steps,
+int64_t dl_failures_best_steps(const dl_failures *failures, double mean_s, int64_t steps,
                                double step_s)
 {
     if (failures->steps > 0) steps = failures->steps;
-    if (!(failures->mtbf_s > 0)) return 0;
+    if (!(mean_s > 0)) return 0;
     int64_t low = 1, high = steps;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (cost_of(failures, workers, middle, step_s) <=
-            cost_of(failures, workers, middle + 1, step_s)) {
+        if (cost_of(failures, mean_s, middle, step_s) <=
+            cost_of(failures, mean_s, middle + 1, step_s)) {
             high = middle;
         } else {
             low = middle + 1;

@@ -1,4 +1,4 @@
-/* What failures cost a job in which one worker's end stops all (any mode without a syncer): it
+/* What failures cost a job in which the end of one worker, or of one node, stops all (any mode without a syncer): it
  * restarts from its last checkpoint, and does the steps since then again. Arithmetic on a
  * simulated step time; times in seconds.
  *
@@ -12,8 +12,10 @@
 #include <stdint.h>
 
 typedef struct dl_failures {
-    double mtbf_s; /* of one worker: mean of an exponential distribution; 0: at_s */
-    double *at_s;  /* [at_count] ascending; since the start */
+    /* Of one worker, and of one node with all its workers: means of exponential distributions; 0:
+     * none fails so. Both 0: at_s. */
+    double mtbf_s, node_mtbf_s;
+    double *at_s; /* [at_count] ascending; since the start */
     size_t at_count;
     double restart_s, checkpoint_s;
     int64_t checkpoint_steps; /* 0: no checkpoints: it starts over */
@@ -23,19 +25,24 @@ typedef struct dl_failures {
 /* Whether there is something to count. */
 static inline int dl_failures_given(const dl_failures *failures)
 {
-    return failures->mtbf_s > 0 || failures->at_count > 0 || failures->checkpoint_steps > 0;
+    return failures->mtbf_s > 0 || failures->node_mtbf_s > 0 || failures->at_count > 0 ||
+           failures->checkpoint_steps > 0;
 }
 
+/* Mean time between failures of a job; 0: they do not come by chance. */
+double dl_failures_mean_s(const dl_failures *failures, int workers, int nodes);
+
 /* The part of the job's time that steps take that need not be done again. With at_s, of that
- * course of events; with mtbf_s, over the expected time of a job of `workers`, which is (Daly, FGCS
- * 22 (2006), equation 20, M = mtbf_s / workers; failures while it restarts count too)
+ * course of events; with mean_s > 0, its M, over the job's expected time, which is (Daly, FGCS 22 (2006),
+ * equation 20; failures while it restarts count too)
  *
  *   M e^(R / M) (e^((work + checkpoint) / M) - 1)   for the work between two checkpoints. */
-double dl_failures_goodput(const dl_failures *failures, int workers, int64_t steps, double step_s);
+double dl_failures_goodput(const dl_failures *failures, double mean_s, int64_t steps,
+                           double step_s);
 
-/* The checkpoint_steps, 1 .. steps, with the largest goodput by mtbf_s; 0 without mtbf_s. By Young
+/* The checkpoint_steps, 1 .. steps, with the largest goodput; 0 where mean_s is. By Young
  * (CACM 17 (1974)) about sqrt(2 checkpoint_s M) of work. */
-int64_t dl_failures_best_steps(const dl_failures *failures, int workers, int64_t steps,
+int64_t dl_failures_best_steps(const dl_failures *failures, double mean_s, int64_t steps,
                                double step_s);
 
 #endif

@@ -10,6 +10,7 @@
 #include "sim/workloads/architecture.h"
 
 #define SECONDS_PER_HOUR 3600.0
+#define HOURS_PER_DAY 24.0
 #define FITS_EXPLAINED 6 /* rows: finding what would fit takes as long as many checks */
 #define LOST_FRAC 0.05   /* of the work, which is not applied; below it is the steps' own scatter */
 #define DIFFERS 1.05     /* a worker's staleness over the mean, to be shown */
@@ -232,24 +233,39 @@ static bool may_fail(const dl_result *r)
            r->row->mean.syncer == NULL;
 }
 
+/* Mean time between the failures of its job. */
+static double mean_s_of(const dl_result *r)
+{
+    const dl_gpu_options *gpu = r->variant->scenario.gpu;
+    int nodes = gpu == NULL, last = -1;
+    for (int g = 0; gpu != NULL && g < dl_point_gpus(&r->row->point); g++) {
+        const int node = dl_gpu_options_place(gpu, g).node; /* they ascend */
+        nodes += node != last;
+        last = node;
+    }
+    return dl_failures_mean_s(&r->variant->scenario.failures, r->row->point.workers, nodes);
+}
+
 static double goodput_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
     if (!may_fail(r)) return (double)NAN;
-    return dl_failures_goodput(&scenario->failures, r->row->point.workers, scenario->steps,
+    return dl_failures_goodput(&scenario->failures, mean_s_of(r), scenario->steps,
                                r->row->mean.step_mean_s);
 }
 
 static double best_steps_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
-    if (!may_fail(r) || !(scenario->failures.mtbf_s > 0)) return (double)NAN;
-    return (double)dl_failures_best_steps(&scenario->failures, r->row->point.workers,
-                                          scenario->steps, r->row->mean.step_mean_s);
+    if (!may_fail(r) || mean_s_of(r) == 0) return (double)NAN;
+    return (double)dl_failures_best_steps(&scenario->failures, mean_s_of(r), scenario->steps,
+                                          r->row->mean.step_mean_s);
 }
 
 GETTER(job_goodput, dl_datum_number(goodput_of(r)))
 GETTER(job_per_s, dl_datum_number(goodput_of(r) * r->row->mean.throughput_per_s))
+GETTER(lost_hours, dl_datum_number(HOURS_PER_DAY *(1 - goodput_of(r))))
+GETTER(lost_usd, dl_datum_number(HOURS_PER_DAY *(1 - goodput_of(r)) * usd_per_hour_of(r)))
 GETTER(best_steps, dl_datum_number(best_steps_of(r)))
 
 /* --- the table ------------------------------------------------------------------------------- */
@@ -427,7 +443,10 @@ static const dl_column columns[] = {
        "the part of the job's time that goes into steps which need not be done again", PERCENT("job goodput %")),
     BY(job_per_s, FAILURES, "job_per_s", "samples/s", "throughput times that", .heading = "job samples/s", .form = DL_FORM_RATE),
     BY(best_steps, FAILURES, "best_checkpoint_steps", "steps",
-       "the `checkpoint_steps` with the largest expected goodput, by `mtbf_s`", PLAIN("best checkpoint_steps", 0)),
+       "the `checkpoint_steps` with the largest expected goodput, by `mtbf_s` and `node_mtbf_s`", PLAIN("best checkpoint_steps", 0)),
+    BY(lost_hours, FAILURES, "lost_hours_per_day", "h",
+       "of a day: checkpoints, steps that are done again, restarts", PLAIN("lost h/day", 2)),
+    BY(lost_usd, FAILURES, "lost_usd_per_day", "USD", "what these hours cost, where a price is known", PLAIN("lost USD/day", 2)),
     OF(of_row, ABSENCES, dl_row, "worker_goodput_frac", NULL, mean.goodput_frac,
        "the part of all workers' time, absences too, in which they computed steps that were not "
        "lost; `applied_frac` of mode `average` is then the part of steps that were not lost", PERCENT("worker goodput %")),

@@ -82,9 +82,10 @@ static const dl_view_column syncer[] = {
     {"workers", 0, 0},    {"options", 0, 0},    {"uploads", 0, 0},  {"applied", 0, 0},
     {"too stale", 0, 0},  {"superseded", 0, 0}, {"unmerged", 1, 0}, {"merges", 3, 0},
     {"outer step", 2, 0}, {"goodput %", 0, 0},  {"weight", 4, 0},   {"by staleness", 0, 0}};
-static const dl_view_column failures[] = {{"workers", 0, 0},       {"sync", 2, 0},
+static const dl_view_column failures[] = {{"workers", 0, 0},       {"sync", 3, 0},
                                           {"options", 0, 0},       {"job goodput %", 0, 0},
-                                          {"job samples/s", 0, 0}, {"best checkpoint_steps", 1, 0}};
+                                          {"job samples/s", 0, 0}, {"lost h/day", 2, 0},
+                                          {"lost USD/day", 2, 0},  {"best checkpoint_steps", 1, 0}};
 static const dl_view_column absences[] = {{"workers", 0, 0},
                                           {"options", 0, 0},
                                           {"worker goodput %", 0, 0},

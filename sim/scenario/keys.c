@@ -426,6 +426,10 @@ static const dl_key rows[] = {
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "mean time in seconds between failures of one worker, each of which stops all: the "
              "results have the expected goodput, and the best checkpoint_steps"},
+    {"failures", "node_mtbf_s", FAILURES(node_mtbf_s), .type = DL_KEY_REAL, .low = 1e-3,
+     .high = 1e12,
+     .help = "the same of one node, which stops all too (a node that fails once a day: 86400); "
+             "beside mtbf_s both fail"},
     {"failures", "at_s", OWN, .form = "list of seconds", .low = 0, .high = 1e12, .sweep = '|',
      .help = "in place of mtbf_s: times of the failures of one job, from its start"},
     {"failures", "restart_s", FAILURES(restart_s), .type = DL_KEY_REAL, .low = 0,

@@ -682,7 +682,7 @@ static dl_status read_failures(dl_scenario *scenario, const dl_ini *ini, dl_erro
     dl_failures *failures = &scenario->failures;
     const dl_ini_entry *entry = dl_ini_find(ini, "failures", "at_s");
     if (entry == NULL) return DL_OK;
-    if (failures->mtbf_s > 0) {
+    if (failures->mtbf_s > 0 || failures->node_mtbf_s > 0) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err, "mtbf_s is given too: only one of both");
     }
     const dl_status status = read_numbers(ini, entry, &failures->at_s, &failures->at_count, err);

@@ -8,7 +8,7 @@ static void without_failures_checkpoints_are_the_cost(void **state)
 {
     (void)state;
     const dl_failures f = {.checkpoint_s = 2, .checkpoint_steps = 30};
-    assert_near(dl_failures_goodput(&f, 4, 100, 1), 100 / 106.0, 1e-12);
+    assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 4, 2), 100, 1), 100 / 106.0, 1e-12);
 }
 
 /* The same with failures. At 50 s: the checkpoint of 30 steps was done at 32, so 18 s are lost and
@@ -28,13 +28,14 @@ static void failures_at_given_times(void **state)
     for (size_t i = 0; i < 4; i++) {
         f.at_s = cases[i].at_s;
         f.at_count = cases[i].count;
-        assert_near(dl_failures_goodput(&f, 4, 100, 1), 100 / cases[i].seconds, 1e-12);
+        assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 4, 2), 100, 1),
+                    100 / cases[i].seconds, 1e-12);
     }
     /* Without checkpoints it starts over: 50 + 5 + 100. */
     f.checkpoint_steps = 0;
     f.at_s = once;
     f.at_count = 1;
-    assert_near(dl_failures_goodput(&f, 4, 100, 1), 100 / 155.0, 1e-12);
+    assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 4, 2), 100, 1), 100 / 155.0, 1e-12);
 }
 
 /* A piece of 10 s of work whose job fails every 10 s on average and restarts at once takes
@@ -44,15 +45,18 @@ static void expected_times_are_dalys(void **state)
     (void)state;
     const double e = exp(1);
     dl_failures f = {.mtbf_s = 80, .checkpoint_steps = 10};
-    assert_near(dl_failures_goodput(&f, 8, 1000, 1), 1 / (e - 1), 1e-12);
+    assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 1000, 1), 1 / (e - 1), 1e-12);
     f.restart_s = 10;
-    assert_near(dl_failures_goodput(&f, 8, 1000, 1), 1 / (e * (e - 1)), 1e-12);
+    assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 1000, 1), 1 / (e * (e - 1)),
+                1e-12);
     /* 15 steps: pieces of 10 and 5. */
     f.restart_s = 0;
-    assert_near(dl_failures_goodput(&f, 8, 15, 1), 15 / (10 * (e - 1) + 10 * expm1(0.5)), 1e-12);
+    assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 15, 1),
+                15 / (10 * (e - 1) + 10 * expm1(0.5)), 1e-12);
     /* Few failures: what checkpoints take, 1 of 11 s, and half a piece at each failure. */
     f = (dl_failures){.mtbf_s = 8e6, .checkpoint_steps = 10, .checkpoint_s = 1};
-    assert_near(1 / dl_failures_goodput(&f, 8, 100000, 1), 1.1 * (1 + 11 / 2e6), 1e-5);
+    assert_near(1 / dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 100000, 1),
+                1.1 * (1 + 11 / 2e6), 1e-5);
 }
 
 /* Young's sqrt(2 C M): 2 s, 10,000 s of the job: 200 steps of 1 s, to about C / 3; the best one is no
@@ -61,16 +65,16 @@ static void the_best_interval_is_youngs(void **state)
 {
     (void)state;
     dl_failures f = {.mtbf_s = 80000, .checkpoint_s = 2, .restart_s = 60};
-    const int64_t best = dl_failures_best_steps(&f, 8, 10000000, 1);
+    const int64_t best = dl_failures_best_steps(&f, dl_failures_mean_s(&f, 8, 2), 10000000, 1);
     assert_true(llabs((long long)best - 200) <= 2);
     double goodput[3];
     for (int i = 0; i < 3; i++) {
         f.checkpoint_steps = best + (i - 1) * 20;
-        goodput[i] = dl_failures_goodput(&f, 8, 10000000, 1);
+        goodput[i] = dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 10000000, 1);
     }
     assert_true(goodput[1] > goodput[0] && goodput[1] > goodput[2]);
     f.mtbf_s = 0;
-    assert_int_equal(dl_failures_best_steps(&f, 8, 1000, 1), 0);
+    assert_int_equal(dl_failures_best_steps(&f, dl_failures_mean_s(&f, 8, 2), 1000, 1), 0);
 }
 
 static void times_are_checked(void **state)
@@ -96,6 +100,21 @@ static void times_are_checked(void **state)
     }
 }
 
+/* Two nodes that fail once in 20 s fail as eight workers that do so once in 80 s; with both, it
+ * happens twice as often. */
+static void nodes_fail_as_well(void **state)
+{
+    (void)state;
+    dl_failures f = {.node_mtbf_s = 20, .checkpoint_steps = 10};
+    assert_true(dl_failures_given(&f));
+    assert_near(dl_failures_mean_s(&f, 8, 2), 10, 1e-12);
+    f.mtbf_s = 80;
+    assert_near(dl_failures_mean_s(&f, 8, 2), 5, 1e-12);
+    assert_near(dl_failures_goodput(&f, 5, 1000, 1), 2 / expm1(2), 1e-12);
+    f = (dl_failures){.at_count = 1};
+    assert_near(dl_failures_mean_s(&f, 8, 2), 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +123,7 @@ int main(void)
         cmocka_unit_test(expected_times_are_dalys),
         cmocka_unit_test(the_best_interval_is_youngs),
         cmocka_unit_test(times_are_checked),
+        cmocka_unit_test(nodes_fail_as_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

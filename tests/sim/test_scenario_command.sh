@@ -217,6 +217,16 @@ PATH=/nowhere "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-
 time='<td class="number">[0-9.]+ m?s</td>'
 grep -qE "interval 10</td>$time$time$time$time<td class=\"number\">[0-9.]+</td><td class=\"number\">102 MB</td>" \
     page.html || fail "no units: $(grep 'interval 10' page.html)"
+# Nodes fail as well: two of two GPUs each, once an hour, as four GPUs, once in two hours; what is lost of a day
+# costs its hours at the nodes' price.
+lost() { "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-worker 32 --workers 4 --steps 20 \
+    --set machine.price_usd_per_hour=3 --set failures.checkpoint_steps=1000 --set failures.job_steps=100000 "$@" -o lost.csv ||
+    fail "lost: $*"
+    awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
+        n { print $at["job_goodput_frac"], $at["lost_hours_per_day"], $at["lost_usd_per_day"], $at["usd_per_hour"] }' lost.csv; }
+[ "$(lost --set failures.node_mtbf_s=3600)" = "$(lost --set failures.mtbf_s=7200)" ] || fail "nodes of two GPUs: $(lost --set failures.node_mtbf_s=3600)"
+lost --set failures.node_mtbf_s=3600 | awk '{ h = 24 * (1 - $1); if ($1 <= 0 || $1 >= 1 || ($2 - h) ^ 2 > 1e-9 ||
+    ($3 - h * $4) ^ 2 > 1e-6) exit 1 }' || fail "lost: $(lost --set failures.node_mtbf_s=3600)"
 [ ! -e results.csv.partial ] || fail "a partial file stayed"
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
