@@ -15,6 +15,11 @@ void dl_engine_free(dl_engine *engine)
     *engine = (dl_engine){0};
 }
 
+void dl_engine_make_room(dl_engine *engine, int more)
+{
+    dl_event_queue_make_room(&engine->queue, more);
+}
+
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user, int index)
 {
     DL_ASSERT(delay_ns >= 0, "delay %lld ns at %lld ns", (long long)delay_ns,

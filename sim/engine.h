@@ -28,6 +28,9 @@ typedef struct dl_engine {
 void dl_engine_init(dl_engine *engine, int capacity);
 void dl_engine_free(dl_engine *engine);
 
+/* Makes room for so many pending events more. */
+void dl_engine_make_room(dl_engine *engine, int more);
+
 /* Calls handler(user, index) `delay_ns` >= 0 from now; returns the id for dl_engine_cancel. */
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                     int index);

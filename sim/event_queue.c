@@ -84,6 +84,13 @@ void dl_event_queue_init(dl_event_queue *queue, int capacity)
     dl_ask_for_huge_pages(queue->pool, (size_t)capacity * sizeof *queue->pool);
 }
 
+void dl_event_queue_make_room(dl_event_queue *queue, int more)
+{
+    DL_ASSERT(more >= 0 && more <= CAPACITY_MOST - queue->keys.capacity, "%d more than %d", more,
+              queue->keys.capacity);
+    queue->keys.capacity += more;
+}
+
 void dl_event_queue_free(dl_event_queue *queue)
 {
     dl_key_queue_free(&queue->keys);

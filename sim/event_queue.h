@@ -78,6 +78,9 @@ bool dl_key_queue_drop(dl_key_queue *queue, dl_event_key *next);
 
 /* Makes an empty queue for at most `capacity` >= 1 pending events, 2^28 or fewer. */
 void dl_event_queue_init(dl_event_queue *queue, int capacity);
+
+/* Makes room for so many pending events more; all together are 2^28 or fewer. */
+void dl_event_queue_make_room(dl_event_queue *queue, int more);
 void dl_event_queue_free(dl_event_queue *queue); /* a zeroed queue is fine */
 
 /* Schedules, at the time of the last event that left or later. Returns an id that is valid until

@@ -92,8 +92,8 @@ static double idle_ns(const dl_links *links, const dl_collective_config *config,
     const remaking how = {algorithm, config};
     plan.make = make_again;
     plan.how = &how;
-    dl_network_reserve(&network, dl_plan_most(&plan));
-    dl_engine_init(&engine, 2 * dl_plan_most(&plan) + 2);
+    dl_network_reserve(&network, plan.transfer_count);
+    dl_engine_init(&engine, 2 * plan.transfer_count + 2);
     dl_plan_run(&plan, NULL, NULL, 0);
     dl_engine_run(&engine);
     double time_ns = engine.too_long ? (double)DL_NS_MAX

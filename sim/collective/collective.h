@@ -135,7 +135,7 @@ typedef struct dl_collective {
 /* Plans the collective for a network that has the links of `links`; both are borrowed.
  * DL_ERR_NAME (unknown algorithm), DL_ERR_UNSUPPORTED (it cannot do this), DL_ERR_RANGE (it has
  * more than transfers_max transfers; found before any of them takes memory). The network needs room
- * for dl_plan_most(&plan) flows more, the engine for 2 events each and 2 more. The collective stays
+ * for plan.transfer_count flows more, the engine for 2 events each and 2 more. The collective stays
  * where it is in memory. */
 dl_status dl_collective_init(dl_collective *collective, dl_network *network, const dl_links *links,
                              const dl_collective_config *config, dl_error *err) DL_MUST_CHECK;

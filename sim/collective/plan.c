@@ -64,11 +64,6 @@ static int lines(const dl_plan *plan)
     return plan->fold != NULL ? plan->fold->lines : 1;
 }
 
-int dl_plan_most(const dl_plan *plan)
-{
-    return lines(plan) * plan->transfer_count;
-}
-
 static int class_of(const dl_plan *plan, dl_route *route)
 {
     if (plan->fold != NULL) dl_fold_route(plan->fold, route);
@@ -217,6 +212,7 @@ void dl_plan_transfer_ended(void *user, int transfer)
 
 void dl_plan_unfold(dl_plan *plan)
 {
+    const int folded = plan->transfer_count;
     if (plan->fold == NULL) return;
     dl_fold_free(plan->fold);
     free(plan->sent_bytes);
@@ -225,6 +221,9 @@ void dl_plan_unfold(dl_plan *plan)
     plan->transfer_count = plan->after_count = 0;
     plan->is_whole = true;
     plan->make(plan, plan->how);
+    const int more = plan->transfer_count - folded;
+    dl_network_reserve(plan->network, plan->network->flow_room + more);
+    dl_engine_make_room(plan->network->engine, 2 * more);
 }
 
 void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index)

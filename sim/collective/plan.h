@@ -138,9 +138,6 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route);
  * collective's. */
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
 
-/* Transfers that a run may have at most: of all lines. */
-int dl_plan_most(const dl_plan *plan);
-
 /* Works out now what a run takes on links that nobody else uses, which the first run does else:
  * what that needs of memory is free again before others ask for theirs. */
 void dl_plan_prepare(dl_plan *plan);

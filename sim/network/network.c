@@ -419,7 +419,7 @@ static void put_flow(dl_network *network, int flow, double bytes)
     }
 }
 
-/* Whoever had a claim may add classes. */
+/* Whoever had a claim may add classes and make room for flows. */
 static void break_claims(dl_network *network, int class)
 {
     const int first = network->classes[class].first_use;
@@ -432,21 +432,23 @@ static void break_claims(dl_network *network, int class)
 static void join(void *user, int flow)
 {
     dl_network *network = user;
-    dl_flow *f = &network->flows[flow];
+    const dl_flow *f = &network->flows[flow];
     const dl_flow_class *c = &network->classes[f->class];
-    if (f->bytes <= 0 || c->use_count == 0) {
+    const int class = f->class;
+    const double bytes = f->bytes;
+    if (bytes <= 0 || c->use_count == 0) {
         end_flow(network, flow);
         report_ended(network);
         return;
     }
     if (network->is_uncontended) {
-        const double ns = f->bytes * DL_NS_PER_S / dl_network_alone_rate(network, c);
+        const double ns = bytes * DL_NS_PER_S / dl_network_alone_rate(network, c);
         dl_engine_after(network->engine, dl_ns_ceil(ns), on_alone_ended, network, flow);
         return;
     }
-    if (network->claim_count > 0) break_claims(network, f->class);
-    if (network->classes[f->class].flows == 0) dl_network_activate(network, f->class);
-    put_flow(network, flow, f->bytes);
+    if (network->claim_count > 0) break_claims(network, class);
+    if (network->classes[class].flows == 0) dl_network_activate(network, class);
+    put_flow(network, flow, bytes);
 }
 
 /* A free flow that has not started. */

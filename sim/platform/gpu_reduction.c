@@ -337,9 +337,9 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
     dl_status status =
         dl_collective_init(collective, &gpus->network, &options->links, &config, err);
     if (status != DL_OK) return status;
-    const int most = dl_plan_most(&collective->plan);
-    gpus->reduction.held += collective->plan.transfer_count;
-    if (most > gpus->reduction.flows) gpus->reduction.flows = most;
+    const int transfers = collective->plan.transfer_count;
+    gpus->reduction.held += transfers;
+    if (transfers > gpus->reduction.flows) gpus->reduction.flows = transfers;
     return DL_OK;
 }
 
@@ -422,7 +422,7 @@ static dl_status init_inside(dl_gpus *gpus, dl_error *err)
                             inside->count, 0, gpus->config.inside_bytes, 0, err);
         if (status != DL_OK) return status;
         dl_collective_on_done(&inside->collective, on_inside_done, gpus, i);
-        flows += dl_plan_most(&inside->collective.plan);
+        flows += inside->collective.plan.transfer_count;
     }
     gpus->reduction.flows += flows;
     return status;
@@ -482,7 +482,7 @@ static dl_status init_before_one(dl_gpus *gpus, dl_before *b, const dl_step_coll
         if (status != DL_OK) return status;
         dl_collective_on_done(&b->collectives[g], on_before_done, gpus, 0);
         b->moved_bytes += dl_collective_sent_bytes(&b->collectives[g]);
-        flows += dl_plan_most(&b->collectives[g].plan);
+        flows += b->collectives[g].plan.transfer_count;
     }
     if (flows > gpus->reduction.flows) gpus->reduction.flows = flows;
     return status;
@@ -638,11 +638,12 @@ static void set_ranks(dl_gpus *gpus)
     }
 }
 
-/* Among other workers than before. Fewer of them make no more transfers than there is room for. */
+/* Among other workers than before, whose collectives may have more transfers where those of all workers
+ * were folded. */
 static void make_collectives_again(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
-    const int different = r->collective_count;
+    const int different = r->collective_count, flows = r->flows;
     DL_ASSERT(dl_gpus_sharded(gpus) == DL_SHARDED_NONE, "workers come and go where all is sharded");
     one_kind *kinds = dl_calloc((size_t)different, sizeof *kinds, "buckets");
     for (int i = 0; i < different; i++)
@@ -658,6 +659,8 @@ static void make_collectives_again(dl_gpus *gpus)
     }
     free(kinds);
     r->stale = false;
+    dl_network_reserve(&gpus->network, gpus->network.flow_room + 4 * (r->flows - flows));
+    dl_engine_make_room(gpus->config.engine, 8 * (r->flows - flows));
 }
 
 int dl_gpus_domain(const dl_team *team, int worker)

@@ -60,7 +60,7 @@ static void run(course *c, const dl_links *links, const dl_collective_config *co
         fail_msg("%s", err.text);
     }
     c->collective.plan.is_apart = apart;
-    const int flows = dl_plan_most(&c->collective.plan) + 1;
+    const int flows = c->collective.plan.transfer_count + 1;
     dl_network_reserve(&c->network, flows);
     dl_engine_init(&c->engine, 2 * flows + 10);
     dl_collective_on_done(&c->collective, on_reduced, c, 0);
