@@ -199,7 +199,7 @@ static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, i
     const int n = t->size;
     double *below_ns = dl_calloc((size_t)n, sizeof *below_ns, "ways in a tree");
     double *above_ns = dl_calloc((size_t)n, sizeof *above_ns, "ways in a tree");
-    measure_ways(plan, t, below_ns, above_ns);
+    if (!plan->counts_only) measure_ways(plan, t, below_ns, above_ns);
     for (int i = 1; i < n; i++) {
         dl_place from, to;
         dl_tree_edge(t, up, i, &from, &to);
