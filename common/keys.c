@@ -71,6 +71,18 @@ static const char *key_called_here(const dl_keys *keys, const char *section, con
     return NULL;
 }
 
+/* The section that has the word, or for whose key it is another program's word; NULL: none. */
+static const dl_key *in_another_section(const dl_keys *keys, const char *word)
+{
+    for (size_t k = 0; k < keys->count; k++) {
+        const dl_key *key = &keys->rows[k];
+        const char *here = called_here(key, word);
+        if (strcmp(key->name, word) == 0 || (here != NULL && strcmp(here, key->name) == 0))
+            return key;
+    }
+    return NULL;
+}
+
 dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err)
 {
     const char **names = dl_calloc(keys->count, sizeof *names, "names of keys");
@@ -92,7 +104,12 @@ dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err)
             const char *here = key_called_here(keys, entry->section, entry->key);
             dl_names_hint(hint, sizeof hint, entry->key, names,
                           list_names(keys, entry->section, names));
-            if (here != NULL) snprintf(hint, sizeof hint, "; here it is called '%s'", here);
+            const dl_key *other = in_another_section(keys, entry->key);
+            if (here != NULL) {
+                snprintf(hint, sizeof hint, "; here it is called '%s'", here);
+            } else if (other != NULL && strcmp(other->section, entry->section) != 0) {
+                snprintf(hint, sizeof hint, "; it is '%s' of [%s]", other->name, other->section);
+            }
             status =
                 dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
                                 "unknown key '%s' in [%s]%s", entry->key, entry->section, hint);

@@ -399,10 +399,23 @@ static const char **long_names(const dl_command *command, size_t *count)
     return names;
 }
 
-/* Place of the name that is `given`, or the only one that starts so. */
-static dl_status find_long(const char *const *names, size_t count, const char *given, size_t *found,
-                           dl_error *err)
+static bool is_word(const char *word, const char *given)
 {
+    for (; *word != '\0' && *given != '\0'; word++, given++)
+        if (*word != (*given == '_' ? '-' : *given)) return false;
+    return *word == *given;
+}
+
+/* Place of the name that is `given`, or the only one that starts so, or that has this word. */
+static dl_status find_long(const dl_command *command, const char *const *names, size_t count,
+                           const char *given, size_t *found, dl_error *err)
+{
+    for (const dl_option_word *w = command->words; w != NULL && w->word != NULL; w++) {
+        if (!is_word(w->word, given)) continue;
+        if (w->option == NULL) return dl_error_set(err, DL_ERR_USAGE, "--%s: %s", given, w->says);
+        given = w->option;
+        break;
+    }
     char matches[256] = "";
     size_t match_count = 0;
     const int exact = dl_names_find(given, names, count);
@@ -434,7 +447,7 @@ static dl_status take_long(option_parse *parse, const char *text)
     size_t count, found = 0;
     const char **names = long_names(command, &count);
     char *given = dl_strndup(text, strcspn(text, "="));
-    dl_status status = find_long(names, count, given, &found, parse->err);
+    dl_status status = find_long(parse->command, names, count, given, &found, parse->err);
     const dl_option *option = found < command->option_count ? &command->options[found] : NULL;
     const bool flag = option == NULL || option->type == DL_OPTION_FLAG;
     if (status == DL_OK && flag && value != NULL) {

@@ -110,6 +110,12 @@ dl_status dl_option_read(const dl_option *option, const char *text, dl_error *er
 /* The target as it would be given, NULL of flags, lists and texts that are not set; free() it. */
 char *dl_option_value(const dl_option *option);
 
+/* Another program's word for an option, '-' and '_' being equal: taken as `option` where it means just
+ * that; else (NULL) refused with what `says` to write. */
+typedef struct dl_option_word {
+    const char *word, *option, *says;
+} dl_option_word;
+
 typedef struct dl_command {
     const char *program;    /* "dlprof train": how it was called */
     const char *positional; /* "TRACE..." in the usage line; "" if none */
@@ -118,7 +124,8 @@ typedef struct dl_command {
     size_t option_count;
     size_t positional_min, positional_max;
     bool runs_program; /* the first positional ends the options: what follows is its command line */
-    const dl_manual *manual; /* of a program without sub-commands; else NULL */
+    const dl_manual *manual;     /* of a program without sub-commands; else NULL */
+    const dl_option_word *words; /* NULL, or those of other programs; the last word is NULL */
 } dl_command;
 
 typedef enum dl_options_action {

@@ -236,6 +236,14 @@ static dl_status read_mode(const char *text, const dl_key *key, double *value, d
         return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'; here it is called '%s'", text,
                             other_mode_names[i].mode);
     }
+    static const char *const not_simulated[] = {"tp", "tensor", "ep", "expert", "cp", "sp"};
+    for (size_t i = 0; i < DL_LENGTH(not_simulated); i++) {
+        if (strcasecmp(text, not_simulated[i]) != 0) continue;
+        return dl_error_set(err, DL_ERR_NAME,
+                            "mode '%s': tensor, expert, context and sequence parallelism are not "
+                            "simulated",
+                            text);
+    }
     char hint[160];
     dl_names_hint(hint, sizeof hint, text, dl_mode_names, DL_MODES);
     return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'%s", text, hint);

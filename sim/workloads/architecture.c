@@ -159,6 +159,12 @@ static dl_status find_network(const char *name, const dl_network_kind **kind,
             return DL_OK;
         }
     }
+    static const char *const elsewhere[][2] = {
+        {"llama_7b", "llama"}, {"llama2_7b", "llama"}, {"gpt2_small", "gpt2"}};
+    for (size_t i = 0; i < DL_LENGTH(elsewhere); i++) {
+        if (strcmp(elsewhere[i][0], name) == 0)
+            return find_network(elsewhere[i][1], kind, network, err);
+    }
     const char *names[NAMES_MAX];
     char hint[1000];
     const size_t count = list_networks(names);

@@ -227,6 +227,22 @@ lost() { "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-w
 [ "$(lost --set failures.node_mtbf_s=3600)" = "$(lost --set failures.mtbf_s=7200)" ] || fail "nodes of two GPUs: $(lost --set failures.node_mtbf_s=3600)"
 lost --set failures.node_mtbf_s=3600 | awk '{ h = 24 * (1 - $1); if ($1 <= 0 || $1 >= 1 || ($2 - h) ^ 2 > 1e-9 ||
     ($3 - h * $4) ^ 2 > 1e-6) exit 1 }' || fail "lost: $(lost --set failures.node_mtbf_s=3600)"
+# Words of other programs: taken where they mean one thing, else what to write.
+words=(--workload gpt2 --machine 8xh100 --workers 8 --steps 5)
+for same in "--batch 8 --precision bf16|--batch 8 --arithmetic bf16" "--global-batch 64|--batch 64" "--global_batch_size 64|--batch 64" \
+    "--per-device-train-batch-size 8|--batch-per-worker 8"; do
+    # shellcheck disable=SC2086 # several words
+    "$tested" -q "${words[@]}" ${same%|*} -o theirs.csv && "$tested" -q "${words[@]}" ${same#*|} -o ours.csv &&
+        cmp theirs.csv ours.csv || fail "${same%|*}"
+done
+expect 2 "--tp: tensor parallelism is not simulated" "${words[@]}" --tp 8
+expect 2 "--pp: write --set pipeline.stages=COUNT" "${words[@]}" --pp=4
+expect 2 "write --set sync.accumulate=COUNT" "${words[@]}" --gradient_accumulation_steps 4
+expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
+expect 2 "parallelism are not simulated" "${words[@]}" --batch 8 --mode tp
+expect 2 "unknown key 'accumulate' in [exchange]; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set exchange.accumulate=4
+expect 2 "unknown key 'precision' in [sync]; it is 'arithmetic' of [workload]" "${words[@]}" --batch 8 --set sync.precision=bf16
+expect 0 "1 point" --workload llama2_7b:layers=1 --machine 8xh100 --batch-per-worker 1 --workers 1 --steps 5
 [ ! -e results.csv.partial ] || fail "a partial file stayed"
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
