@@ -1,7 +1,12 @@
 #include "sim/engine.h"
 
+#include <stdlib.h>
+
+#include "common/alloc.h"
 #include "common/status.h"
 #include "common/units.h"
+
+#define AT_ONCE (1 << 30) /* in an id: the rest is the number of what was added to the ring */
 
 void dl_engine_init(dl_engine *engine, int capacity)
 {
@@ -12,6 +17,7 @@ void dl_engine_init(dl_engine *engine, int capacity)
 void dl_engine_free(dl_engine *engine)
 {
     dl_event_queue_free(&engine->queue);
+    free(engine->at_once.events);
     *engine = (dl_engine){0};
 }
 
@@ -20,10 +26,32 @@ void dl_engine_make_room(dl_engine *engine, int more)
     dl_event_queue_make_room(&engine->queue, more);
 }
 
+static dl_event *ring_place(const dl_engine_ring *ring, uint32_t number)
+{
+    return &ring->events[number & (ring->room - 1)];
+}
+
+static void grow_ring(dl_engine_ring *ring)
+{
+    dl_engine_ring grown = *ring;
+    grown.room = ring->room > 0 ? 2 * ring->room : 16;
+    grown.events = dl_calloc(grown.room, sizeof *grown.events, "events");
+    for (uint32_t n = ring->taken; n != ring->added; n++)
+        *ring_place(&grown, n) = *ring_place(ring, n);
+    free(ring->events);
+    *ring = grown;
+}
+
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user, int index)
 {
     DL_ASSERT(delay_ns >= 0, "delay %lld ns at %lld ns", (long long)delay_ns,
               (long long)engine->now_ns);
+    if (delay_ns == 0) {
+        dl_engine_ring *ring = &engine->at_once;
+        if (ring->added - ring->taken == ring->room) grow_ring(ring);
+        *ring_place(ring, ring->added) = (dl_event){engine->now_ns, handler, user, index};
+        return (int)(ring->added++ % AT_ONCE) | AT_ONCE;
+    }
     const int64_t left_ns = DL_NS_MAX - engine->now_ns;
     return dl_event_queue_push(&engine->queue,
                                delay_ns < left_ns ? engine->now_ns + delay_ns : DL_NS_MAX, handler,
@@ -32,20 +60,65 @@ int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, vo
 
 void dl_engine_cancel(dl_engine *engine, int id)
 {
-    dl_event_queue_cancel(&engine->queue, id);
+    if (id < AT_ONCE) {
+        dl_event_queue_cancel(&engine->queue, id);
+        return;
+    }
+    dl_engine_ring *ring = &engine->at_once;
+    const uint32_t before = ((uint32_t)id - ring->taken) % AT_ONCE;
+    dl_event *event =
+        before < ring->added - ring->taken ? ring_place(ring, ring->taken + before) : NULL;
+    DL_ASSERT(event != NULL && event->handler != NULL, "event %d is not pending", id);
+    event->handler = NULL;
+    ring->cancelled++;
+}
+
+int dl_engine_pending(const dl_engine *engine)
+{
+    const dl_engine_ring *ring = &engine->at_once;
+    return engine->queue.keys.count - engine->queue.stale + (int)(ring->added - ring->taken) -
+           ring->cancelled;
+}
+
+bool dl_engine_goes_on(dl_engine *engine)
+{
+    if (engine->at_once.added != engine->at_once.taken || dl_event_queue_is_due(&engine->queue))
+        return false;
+    engine->handled++;
+    return true;
+}
+
+/* Asks the watch, where it is time to. */
+static bool is_ended(dl_engine *engine)
+{
+    if (engine->handled - engine->watched < DL_ENGINE_WATCH_EVENTS) return false;
+    engine->watched = engine->handled;
+    return engine->watch.goes_on != NULL && !engine->watch.goes_on(engine->watch.user);
+}
+
+bool dl_engine_take(dl_engine *engine, dl_event *event)
+{
+    dl_engine_ring *ring = &engine->at_once;
+    while (ring->added != ring->taken) {
+        if (dl_event_queue_pop_due(&engine->queue, event)) return true;
+        *event = *ring_place(ring, ring->taken++);
+        if (event->handler != NULL) return true;
+        ring->cancelled--;
+    }
+    return dl_event_queue_pop(&engine->queue, event);
 }
 
 void dl_engine_run(dl_engine *engine)
 {
     dl_event event;
-    while (!engine->stopped && dl_event_queue_pop(&engine->queue, &event)) {
+    while (!engine->stopped && dl_engine_take(engine, &event)) {
         engine->too_long = event.time_ns >= DL_NS_MAX;
         if (engine->too_long) return;
         DL_ASSERT(event.time_ns >= engine->now_ns, "event at %lld ns, clock at %lld ns",
                   (long long)event.time_ns, (long long)engine->now_ns);
         engine->now_ns = event.time_ns;
-        if (++engine->handled % DL_ENGINE_WATCH_EVENTS == 0 && engine->watch.goes_on != NULL &&
-            !engine->watch.goes_on(engine->watch.user)) {
+        engine->handled++;
+        if (is_ended(engine)) {
             engine->stopped = engine->was_ended = true;
             return;
         }

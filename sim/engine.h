@@ -7,20 +7,30 @@
 
 #include "sim/event_queue.h"
 
-/* Asks, every DL_ENGINE_WATCH_EVENTS events, whether to go on. */
+/* Asks, after DL_ENGINE_WATCH_EVENTS events or a few more, whether to go on. */
 #define DL_ENGINE_WATCH_EVENTS 1024
 typedef struct dl_engine_watch {
     bool (*goes_on)(void *user);
     void *user;
 } dl_engine_watch;
 
+/* What comes in no time comes after all else of its instant, in the order of scheduling: it needs no
+ * queue, but a ring. */
+typedef struct dl_engine_ring {
+    dl_event *events; /* [room], a power of two, or 0 */
+    uint32_t room, added, taken;
+    int cancelled; /* of those that are in it */
+} dl_engine_ring;
+
 typedef struct dl_engine {
     dl_event_queue queue;
+    dl_engine_ring at_once;
     int64_t now_ns;  /* time of the event at hand */
     int64_t handled; /* events so far */
     bool too_long;   /* an event was due at DL_NS_MAX or later: it and what follows never happens */
     bool stopped;    /* set by a handler: no further one is called */
     dl_engine_watch watch; /* may be set after dl_engine_init; goes_on NULL: none */
+    int64_t watched;       /* events when it was asked last */
     bool was_ended;        /* by the watch: stopped too */
 } dl_engine;
 
@@ -36,6 +46,17 @@ int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, vo
                     int index);
 
 void dl_engine_cancel(dl_engine *engine, int id);
+
+/* Events that are pending. */
+int dl_engine_pending(const dl_engine *engine);
+
+/* Whether no event of this instant is left. Then one that the handler at hand would schedule at once,
+ * last of all, is the next one; the handler does what it would have done, and it counts as handled.
+ * May say no where it is the next one. */
+bool dl_engine_goes_on(dl_engine *engine);
+
+/* Takes the next event out, for a caller that handles events itself; false if none is left. */
+bool dl_engine_take(dl_engine *engine, dl_event *event);
 
 /* Handles events until none is left, or until too_long or stopped. A time that goes back is a
  * broken invariant. */

@@ -343,25 +343,53 @@ int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn hand
     return id;
 }
 
+/* Removes the first near key, and its event into *event; false if that was cancelled. */
+static bool take_near(dl_event_queue *queue, dl_event *event)
+{
+    dl_key_queue *keys = &queue->keys;
+    const dl_event_key key = keys->near[keys->near_first++];
+    const int id = (int)key.value;
+    const dl_event_call call = queue->pool[id];
+    if (!call.is_pending) {
+        free_stale(queue, id);
+        return false;
+    }
+    free_id(queue, id);
+    keys->now_ns = key.time_ns;
+    *event = (dl_event){key.time_ns, call.handler, call.user, call.index};
+    return true;
+}
+
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event)
 {
     dl_key_queue *keys = &queue->keys;
     while (keys->count > 0) {
         if (keys->near_first == keys->near_end) {
             fetch(keys, queue);
-            continue;
+        } else if (take_near(queue, event)) {
+            return true;
         }
-        const dl_event_key key = keys->near[keys->near_first++];
-        const int id = (int)key.value;
-        const dl_event_call call = queue->pool[id];
-        if (!call.is_pending) {
-            free_stale(queue, id);
-            continue;
+    }
+    return false;
+}
+
+/* What is far at the time now is in one bucket of level 0. */
+bool dl_event_queue_is_due(const dl_event_queue *queue)
+{
+    const dl_key_queue *keys = &queue->keys;
+    if (keys->near_first < keys->near_end)
+        return keys->near[keys->near_first].time_ns == keys->now_ns;
+    return keys->far != NULL && keys->far->digits[0] >> (keys->now_ns & (DIGITS - 1)) & 1;
+}
+
+bool dl_event_queue_pop_due(dl_event_queue *queue, dl_event *event)
+{
+    while (dl_event_queue_is_due(queue)) {
+        if (queue->keys.near_first == queue->keys.near_end) {
+            fetch(&queue->keys, queue);
+        } else if (take_near(queue, event)) {
+            return true;
         }
-        free_id(queue, id);
-        keys->now_ns = key.time_ns;
-        *event = (dl_event){key.time_ns, call.handler, call.user, call.index};
-        return true;
     }
     return false;
 }

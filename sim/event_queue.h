@@ -91,6 +91,11 @@ int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn hand
 /* Removes the earliest event into *event; false if there is none. O(1) amortised. */
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event);
 
+/* The same, only of an event at the time of the last one that left. Whether there may be such a one:
+ * it may be cancelled. O(1) amortised. */
+bool dl_event_queue_pop_due(dl_event_queue *queue, dl_event *event);
+bool dl_event_queue_is_due(const dl_event_queue *queue);
+
 /* Removes the pending event `id`; an id that is not pending is a broken invariant. O(1)
  * amortised. */
 void dl_event_queue_cancel(dl_event_queue *queue, int id);

@@ -778,7 +778,7 @@ void dl_tcp_hosts_free(dl_tcp_hosts *hosts)
 bool dl_tcp_hosts_go_on(dl_tcp_hosts *hosts)
 {
     dl_event event;
-    if (!dl_event_queue_pop(&hosts->engine.queue, &event)) return false;
+    if (!dl_engine_take(&hosts->engine, &event)) return false;
     hosts->engine.now_ns = event.time_ns;
     event.handler(event.user, event.index);
     return true;

@@ -71,8 +71,7 @@ static void has_sent(void *user, int number);
 static bool is_left_alone(const dl_gpus *gpus)
 {
     const dl_gpu_traffic *traffic = gpus->traffic;
-    const dl_event_queue *queue = &gpus->config.engine->queue;
-    return traffic->sending == 0 && queue->keys.count - queue->stale < traffic->count;
+    return traffic->sending == 0 && dl_engine_pending(gpus->config.engine) < traffic->count;
 }
 
 static void send(void *user, int number)
