@@ -122,6 +122,8 @@ static void heap_push(dl_network *network, dl_flow_class *c, int flow)
         if (c->head < 0) {
             c->head = flow;
         } else {
+            DL_ASSERT(flows[*last].bytes == flows[flow].bytes, "%g bytes among flows of %g",
+                      flows[flow].bytes, flows[*last].bytes);
             flows[*last].node.sibling = flow;
         }
         *last = flow;
@@ -199,8 +201,11 @@ static void end_flow(dl_network *network, int flow)
 {
     const dl_flow *f = &network->flows[flow];
     const dl_flow_class *c = &network->classes[f->class];
-    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
-        network->bytes[network->uses[u].link] += f->bytes * network->uses[u].times;
+    const int own = c->crowd >= 0 ? network->crowds[c->crowd].own : -1;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &network->uses[u];
+        if (use->link != own) network->bytes[use->link] += f->bytes * use->times;
+    }
     network->flows[flow].node.sibling = -1;
     if (network->ended < 0) {
         network->ended = flow;
@@ -233,14 +238,6 @@ static bool has_ended(const dl_network *network, const dl_flow_bundle *b)
     return mark - b->served <= b->rate * 1e-12 + mark * 1e-14;
 }
 
-void dl_network_reserve_emptied(dl_network *network, int count)
-{
-    if (count <= network->emptied_room) return;
-    network->emptied_room = count > 2 * network->emptied_room ? count : 2 * network->emptied_room;
-    network->emptied = dl_realloc(network->emptied, (size_t)network->emptied_room,
-                                  sizeof *network->emptied, "emptied classes");
-}
-
 /* Ends what has ended in the bundle, and notes which classes are empty now. */
 static void end_flows_of(dl_network *network, dl_flow_bundle *b)
 {
@@ -252,24 +249,32 @@ static void end_flows_of(dl_network *network, dl_flow_bundle *b)
         end_flow(network, heap_pop(network, c));
         c->flows--;
         b->flows--;
-        if (c->flows > 0) dl_network_enqueue(network, class);
-        if (c->flows > 0 && c->crowd < 0) continue;
-        dl_network_reserve_emptied(network, network->emptied_count + 1);
-        network->emptied[network->emptied_count++] = class;
+        if (c->flows > 0) {
+            if (c->crowd >= 0) dl_network_leave_crowd(network, class);
+            dl_network_enqueue(network, class);
+        } else {
+            network->emptied[network->emptied_count++] = class;
+        }
     }
 }
 
-/* Ends what has ended in all bundles of the component, and takes classes that are empty out of it;
- * true if it may have parted. */
-static bool end_flows(dl_network *network)
+/* Takes the classes that are empty out of their bundles; true if a component may have parted. */
+static bool deactivate_emptied(dl_network *network)
 {
     bool parted = false;
-    int kept = 0;
-    network->emptied_count = 0;
-    for (int i = 0; i < network->part_bundle_count; i++)
-        end_flows_of(network, &network->bundles[network->part_bundles[i]]);
     for (int i = 0; i < network->emptied_count; i++)
         parted |= dl_network_deactivate(network, network->emptied[i]);
+    network->emptied_count = 0;
+    return parted;
+}
+
+/* Ends what has ended in all bundles of the component; true if it may have parted. */
+static bool end_flows(dl_network *network)
+{
+    int kept = 0;
+    for (int i = 0; i < network->part_bundle_count; i++)
+        end_flows_of(network, &network->bundles[network->part_bundles[i]]);
+    const bool parted = deactivate_emptied(network);
     for (int i = 0; i < network->part_bundle_count; i++) {
         int bundle = network->part_bundles[i];
         if (network->bundles[bundle].members > 0) network->part_bundles[kept++] = bundle;
@@ -280,21 +285,18 @@ static bool end_flows(dl_network *network)
 
 static void component_event(void *user, int bundle);
 
-/* Schedules the component's next end of a flow, and takes its other events out. */
-static void schedule(dl_network *network)
+/* Until the first flow of the bundle ends; the event that it has is taken out. */
+static double time_left_ns(dl_network *network, dl_flow_bundle *b)
 {
-    int first = -1;
-    double soonest_ns = INFINITY;
-    for (int i = 0; i < network->part_bundle_count; i++) {
-        dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
-        if (b->event >= 0) dl_network_cancel(network, b->event);
-        b->event = -1;
-        double left_ns = (network->classes[b->top].node.key - b->served) / b->rate * 1e9;
-        if (left_ns >= soonest_ns) continue;
-        soonest_ns = left_ns;
-        first = network->part_bundles[i];
-    }
-    int64_t delay_ns = dl_ns_ceil(fmax(soonest_ns, 1));
+    if (b->event >= 0) dl_network_cancel(network, b->event);
+    b->event = -1;
+    return (network->classes[b->top].node.key - b->served) / b->rate * 1e9;
+}
+
+/* The first end of a flow of a component is that of bundle `first`, in left_ns. */
+static void schedule_end(dl_network *network, int first, double left_ns)
+{
+    const int64_t delay_ns = dl_ns_ceil(left_ns > 1 ? left_ns : 1);
     if (network->driver != NULL) {
         network->bundles[first].event = 0;
         network->driver->next(network->driver->user, delay_ns, first);
@@ -304,6 +306,21 @@ static void schedule(dl_network *network)
         dl_engine_after(network->engine, delay_ns, component_event, network, first);
 }
 
+/* Schedules the component's next end of a flow, and takes its other events out. */
+static void schedule(dl_network *network)
+{
+    int first = -1;
+    double soonest_ns = INFINITY;
+    for (int i = 0; i < network->part_bundle_count; i++) {
+        const int bundle = network->part_bundles[i];
+        const double left_ns = time_left_ns(network, &network->bundles[bundle]);
+        if (left_ns >= soonest_ns) continue;
+        soonest_ns = left_ns;
+        first = bundle;
+    }
+    schedule_end(network, first, soonest_ns);
+}
+
 static void share_and_schedule(dl_network *network)
 {
     if (network->part_bundle_count == 0) return;
@@ -311,10 +328,42 @@ static void share_and_schedule(dl_network *network)
     schedule(network);
 }
 
+/* The one bundle that is connected to the link; -1: there may be others. */
+static int lone_bundle(const dl_network *network, int link)
+{
+    if (network->users[link] == 0) return -1;
+    const int bundle = network->users[link] == 1 ? network->classes[network->user[link]].bundle
+                                                 : network->uses[network->first_use[link]].bundle;
+    const dl_flow_class *c = &network->classes[network->bundles[bundle].first];
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &network->uses[u];
+        if (use->bundle >= 0 && (use->next >= 0 || use->prev >= 0)) return -1;
+    }
+    return bundle;
+}
+
+/* What synchronizing comes to where all that has changed is one link, and only one bundle is
+ * connected to it; false if something is left to do. */
+static bool synchronize_lone(dl_network *network)
+{
+    const int link = network->dirty[0];
+    const int bundle = network->dirty_count == 1 ? lone_bundle(network, link) : -1;
+    if (bundle < 0) return false;
+    dl_flow_bundle *b = &network->bundles[bundle];
+    end_flows_of(network, b);
+    (void)deactivate_emptied(network);
+    if (b->members > 0 && !dl_network_share_alone(network, b)) {
+        mark_dirty(network, b->first); /* the link may not be in use any more */
+        return false;
+    }
+    if (b->members > 0) schedule_end(network, bundle, time_left_ns(network, b));
+    return true;
+}
+
 /* Ends flows, then shares anew, in each component that a changed link belongs to. Where the end of
  * a flow may have parted a component, its shares are left to a second search, whose stamp the
  * others get. */
-static void synchronize(dl_network *network)
+static void synchronize_all(dl_network *network)
 {
     bool parted = false;
     network->stamp += 2;
@@ -337,6 +386,11 @@ static void synchronize(dl_network *network)
         find_component(network, network->dirty[i]);
         share_and_schedule(network);
     }
+}
+
+static void synchronize(dl_network *network)
+{
+    if (!synchronize_lone(network)) synchronize_all(network);
     for (int i = 0; i < network->dirty_count; i++)
         network->is_dirty[network->dirty[i]] = false;
     network->dirty_count = 0;
@@ -402,14 +456,25 @@ static void put_flow(dl_network *network, int flow, double bytes)
     dl_flow_class *c = &network->classes[f->class];
     dl_flow_bundle *b = &network->bundles[c->bundle];
     dl_network_advance(network, b);
+    mark_dirty(network, f->class);
+    b->flows++;
+    if (c->crowd >= 0 && c->flows > 0) { /* at the end of the line: the first one is as it was */
+        dl_network_join_crowd(network, f->class);
+        f->node.key = b->served;
+        heap_push(network, c, flow);
+        c->flows++;
+        return;
+    }
     if (c->head >= 0) dl_network_dequeue(network, f->class);
-    f->node.key = c->crowd >= 0 ? b->served : b->served - c->base + bytes;
+    f->node.key = b->served - c->base + bytes;
     heap_push(network, c, flow);
     dl_network_enqueue(network, f->class);
     c->flows++;
-    b->flows++;
     if (b->members > 1) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
-    mark_dirty(network, f->class);
+}
+
+static void settle_at_once(dl_network *network)
+{
     if (network->settling_is_due) return;
     network->settling_is_due = true;
     if (network->driver != NULL) {
@@ -426,6 +491,26 @@ static void break_claims(dl_network *network, int class)
     const int end = first + network->classes[class].use_count;
     for (int u = first; u < end; u++)
         dl_network_break_claim(network, network->uses[u].link);
+}
+
+/* Of a pair of crowds, that which the next flow comes into; else the class itself. */
+static int open_class(const dl_network *network, int class)
+{
+    if (network->classes[class].crowd < 0) return class;
+    dl_flow_crowd *first = &network->crowds[network->classes[class].crowd];
+    const int open = class + first->closed, other = class + !first->closed;
+    if (network->classes[open].flows == 1 && network->classes[other].flows == 0)
+        first->closed = !first->closed;
+    return class + first->closed;
+}
+
+/* The flow is of an active class, its class's or a crowd's, and moves its bytes from now on. */
+static void start_moving(dl_network *network, int flow)
+{
+    dl_flow *f = &network->flows[flow];
+    f->class = open_class(network, f->class);
+    if (network->classes[f->class].flows == 0) dl_network_activate(network, f->class);
+    put_flow(network, flow, f->bytes);
 }
 
 /* The flow has waited for its delay: it starts to move bytes. */
@@ -447,8 +532,12 @@ static void join(void *user, int flow)
         return;
     }
     if (network->claim_count > 0) break_claims(network, class);
-    if (network->classes[class].flows == 0) dl_network_activate(network, class);
-    put_flow(network, flow, bytes);
+    start_moving(network, flow);
+    if (network->driver == NULL && dl_engine_goes_on(network->engine)) {
+        synchronize(network);
+    } else {
+        settle_at_once(network);
+    }
 }
 
 /* A free flow that has not started. */
@@ -494,6 +583,7 @@ void dl_network_resume(dl_network *network, int class, double bytes, int64_t mov
     dl_flow_bundle *b = &network->bundles[c->bundle];
     if (!is_alone(network, b)) {
         put_flow(network, flow, fmax(0, bytes - rate * 1e-9 * (double)moved_ns));
+        settle_at_once(network);
         return;
     }
     b->since_ns = network->engine->now_ns - moved_ns;
@@ -520,19 +610,14 @@ void dl_network_go_on(dl_network *network, int class, double bytes, double left,
     const int flow = take_flow(network, class, bytes, done, user, index);
     if (network->classes[class].flows == 0) dl_network_activate(network, class);
     put_flow(network, flow, left);
+    settle_at_once(network);
 }
 
 void dl_network_join(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
                      int index)
 {
-    const int flow = take_flow(network, class, bytes, done, user, index);
-    const dl_flow_class *c = &network->classes[class];
-    if (c->flows == 0) {
-        dl_network_activate(network, class);
-    } else if (c->crowd >= 0) {
-        dl_network_join_crowd(network, class);
-    }
-    put_flow(network, flow, bytes);
+    start_moving(network, take_flow(network, class, bytes, done, user, index));
+    settle_at_once(network);
 }
 
 void dl_network_settle(dl_network *network)

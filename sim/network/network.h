@@ -77,11 +77,15 @@ typedef struct dl_flow_class {
 /* Classes which differ in nothing but a link that each has to itself, and which have one flow at a
  * time each: one dl_flow_class stands for all of them. Its own link is of the rate of each of
  * theirs, and its flows, all of the same bytes, are in a line. The key of a flow is what the base
- * of its class would be; if only one is active, the base is that one's. */
+ * of its class would be; with only one flow, the base is that one's. For the numbers of users of
+ * links and of members of bundles the crowd counts as one class or, with more flows, as two.
+ *
+ * Crowds come in pairs, and a newcomer is put into that which has no flow or two and more: so one
+ * that has the links to itself is bundled as it would be when a second one comes. */
 typedef struct dl_flow_crowd {
     int own;     /* link */
-    int present; /* of these classes, that are active */
     int last;    /* flow of the line */
+    bool closed; /* the first one of the pair: newcomers come into the other */
 } dl_flow_crowd;
 
 /* Active classes with the same shared links; their flows have one rate. */
@@ -156,8 +160,8 @@ typedef struct dl_network {
     dl_flow_bundle *bundles; /* [class_room], the first bundle_used of them used so far */
     int *chains;             /* [class_room] first bundle of a hash, -1 = none */
     int *part_bundles;       /* [class_room] of the component at hand */
-    int *emptied;            /* [emptied_room] classes whose last flow has ended */
-    int bundle_used, free_bundle, part_bundle_count, emptied_count, emptied_room;
+    int *emptied;            /* [class_room] classes whose last flow has ended */
+    int bundle_used, free_bundle, part_bundle_count, emptied_count;
     dl_flow_crowd *crowds; /* [crowd_count] */
     int crowd_count;
 
@@ -228,12 +232,12 @@ double dl_network_left(const dl_network *network, int flow);
 void dl_network_go_on(dl_network *network, int class, double bytes, double left, dl_event_fn done,
                       void *user, int index);
 
-/* The class that stands for a crowd: of flows over links[count], of which links[own] is each one's.
- * A newcomer is to be put into a crowd only if that has none or two and more of them, or else into
- * a second one that has none, so that a flow which has the links to itself may be bundled as it
- * would be. */
+/* The class that stands for a crowd: of flows over links[count] and, in the place own_at among them,
+ * a link that each has to itself. For that stand own[2], which nothing else uses. They must be no
+ * narrower than the narrowest of links[], and all flows at a time of the same bytes; what crosses
+ * links that each has to itself is not counted. */
 int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
-                     int own);
+                     const int own[2], int own_at);
 
 /* With a driver: a flow that starts to move its bytes > 0 now. */
 void dl_network_join(dl_network *network, int class, double bytes, dl_event_fn done, void *user,

@@ -31,7 +31,7 @@ static void grow_bundles(dl_network *network, int room)
     network->chains = dl_realloc(network->chains, n, sizeof(int), "bundles by links");
     network->part_bundles =
         dl_realloc(network->part_bundles, n, sizeof(int), "bundles of a component");
-    dl_network_reserve_emptied(network, room);
+    network->emptied = dl_realloc(network->emptied, n, sizeof(int), "emptied classes");
     network->class_room = room;
     memset(network->chains, -1, n * sizeof(int));
     for (int b = 0; b < network->bundle_used; b++) {
@@ -64,10 +64,12 @@ static bool is_class(const dl_network *network, const dl_flow_class *c, const in
     return true;
 }
 
-/* Twice the room in the hash table, which is never more than half full. */
+/* More room in the hash table, which is never more than half full. */
 static void grow_table(dl_network *network)
 {
-    int size = network->table_size ? 2 * network->table_size : 64;
+    int size = 64;
+    while (size < 2 * (network->class_count + 1))
+        size *= 2;
     free(network->table);
     network->table = dl_calloc((size_t)size, sizeof(int), "classes by links");
     network->table_size = size;
@@ -127,14 +129,34 @@ int dl_network_route_class(dl_network *network, const dl_route *route)
 }
 
 int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
-                     int own)
+                     const int own[2], int own_at)
 {
-    const int class = add_class(network, links, times, count);
-    const size_t i = (size_t)network->crowd_count++;
-    network->crowds = dl_grow(network->crowds, i, sizeof *network->crowds, "crowds");
-    network->crowds[i] = (dl_flow_crowd){.own = links[own], .last = -1};
-    network->classes[class].crowd = (int)i;
-    return class;
+    int first = -1, all[DL_ROUTE_MAX];
+    unsigned char all_times[DL_ROUTE_MAX];
+    DL_ASSERT(own_at >= 0 && own_at <= count && count < DL_ROUTE_MAX, "%d links", count);
+    for (int i = 0; i < count; i++) {
+        const int at = i < own_at ? i : i + 1;
+        all[at] = links[i];
+        all_times[at] = times[i];
+    }
+    all_times[own_at] = 1;
+    for (int i = 0; i < 2; i++) {
+        all[own_at] = own[i];
+        const int class = add_class(network, all, all_times, count + 1);
+        const int crowd = network->crowd_count++;
+        network->crowds =
+            dl_grow(network->crowds, (size_t)crowd, sizeof *network->crowds, "crowds");
+        network->crowds[crowd] = (dl_flow_crowd){.own = own[i], .last = -1};
+        network->classes[class].crowd = crowd;
+        if (i == 0) first = class;
+    }
+    return first;
+}
+
+/* Whether the class is a crowd of several. */
+static bool is_many(const dl_flow_class *c)
+{
+    return c->crowd >= 0 && c->flows > 1;
 }
 
 /* --- the heap of classes of a bundle -------------------------------------------------------- */
@@ -145,10 +167,7 @@ void dl_network_enqueue(dl_network *network, int class)
     dl_flow_bundle *b = &network->bundles[c->bundle];
     const dl_heap_node *first = &network->flows[c->head].node;
     double key = first->key + c->base;
-    if (c->crowd >= 0) {
-        const bool is_one = network->crowds[c->crowd].present == 1;
-        key = network->flows[c->head].bytes + (is_one ? c->base : first->key);
-    }
+    if (c->crowd >= 0) key = network->flows[c->head].bytes + (is_many(c) ? first->key : c->base);
     c->node = (dl_heap_node){key, first->sequence, -1, -1, -1};
     b->top = dl_heap_meld(network->classes, sizeof *c, b->top, class);
 }
@@ -295,6 +314,19 @@ static void free_bundle(dl_network *network, int bundle)
     network->free_bundle = bundle;
 }
 
+/* Adds to what the bundle's count is more than the class's. */
+static void shift_base(dl_network *network, dl_flow_class *c, double bytes)
+{
+    c->base += bytes;
+    for (int flow = is_many(c) ? c->head : -1; flow >= 0; flow = network->flows[flow].node.sibling)
+        network->flows[flow].node.key += bytes;
+}
+
+static int members_of(const dl_flow_class *c)
+{
+    return is_many(c) ? 2 : 1;
+}
+
 /* Adds a class that is in none to a bundle with the same shared links. */
 static void add_member(dl_network *network, int bundle, int class)
 {
@@ -302,8 +334,8 @@ static void add_member(dl_network *network, int bundle, int class)
     dl_flow_bundle *b = &network->bundles[bundle];
     dl_network_advance(network, b);
     c->bundle = bundle;
-    c->base += b->served;
-    if (b->members++ == 0) {
+    shift_base(network, c, b->served);
+    if (b->members == 0) {
         b->first = class;
         c->next = c->prev = -1;
         for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++)
@@ -311,12 +343,13 @@ static void add_member(dl_network *network, int bundle, int class)
     } else { /* after the first, which stays the one in the lists */
         const dl_flow_class *first = &network->classes[b->first];
         /* While it was alone, its flows did not set the cap. */
-        if (b->members == 2) b->cap = fmin(b->cap, dl_network_class_cap(network, first));
+        if (b->members == 1) b->cap = fmin(b->cap, dl_network_class_cap(network, first));
         c->prev = b->first;
         c->next = network->classes[b->first].next;
         if (c->next >= 0) network->classes[c->next].prev = class;
         network->classes[b->first].next = class;
     }
+    b->members += members_of(c);
     b->flows += c->flows;
     if (c->flows > 0) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
     if (c->head >= 0) dl_network_enqueue(network, class);
@@ -347,7 +380,7 @@ static void leave(dl_network *network, int class)
     dl_flow_bundle *b = &network->bundles[bundle];
     dl_network_advance(network, b);
     if (c->head >= 0) dl_network_dequeue(network, class);
-    c->base -= b->served;
+    shift_base(network, c, -b->served);
     c->bundle = -1;
     b->flows -= c->flows;
     if (b->first == class) {
@@ -356,7 +389,8 @@ static void leave(dl_network *network, int class)
     }
     if (c->next >= 0) network->classes[c->next].prev = c->prev;
     if (c->prev >= 0) network->classes[c->prev].next = c->next;
-    if (--b->members == 0) free_bundle(network, bundle);
+    b->members -= members_of(c);
+    if (b->members == 0) free_bundle(network, bundle);
 }
 
 /* The class's use of the link. */
@@ -407,7 +441,6 @@ static bool activate_alone(dl_network *network, int class)
 void dl_network_deactivate_alone(dl_network *network, int class)
 {
     const dl_flow_class *c = &network->classes[class];
-    if (c->crowd >= 0) network->crowds[c->crowd].present = 0;
     for (int u = c->first_use; u < c->first_use + c->use_count; u++)
         network->users[network->uses[u].link] = network->user[network->uses[u].link] = 0;
     free_bundle(network, c->bundle);
@@ -418,22 +451,24 @@ void dl_network_deactivate_alone(dl_network *network, int class)
 void dl_network_join_crowd(dl_network *network, int class)
 {
     const dl_flow_class *c = &network->classes[class];
-    dl_flow_crowd *crowd = &network->crowds[c->crowd];
-    if (crowd->present == 1) network->flows[c->head].node.key = c->base;
+    const dl_flow_crowd *crowd = &network->crowds[c->crowd];
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    if (c->flows > 1) return;
+    network->flows[c->head].node.key = c->base;
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         const int link = network->uses[u].link;
         network->users[link] += link != crowd->own;
     }
-    crowd->present++;
-    network->bundles[c->bundle].members++;
+    b->members++;
+    b->cap = fmin(b->cap, dl_network_class_cap(network, c));
 }
 
-/* One class of a crowd of more leaves. */
-static void leave_crowd(dl_network *network, int class)
+void dl_network_leave_crowd(dl_network *network, int class)
 {
     dl_flow_class *c = &network->classes[class];
-    dl_flow_crowd *crowd = &network->crowds[c->crowd];
-    if (--crowd->present == 1 && c->head >= 0) c->base = network->flows[c->head].node.key;
+    const dl_flow_crowd *crowd = &network->crowds[c->crowd];
+    if (c->flows > 1) return;
+    c->base = network->flows[c->head].node.key;
     network->bundles[c->bundle].members--;
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         const int link = network->uses[u].link;
@@ -445,8 +480,6 @@ static void leave_crowd(dl_network *network, int class)
 
 void dl_network_activate(dl_network *network, int class)
 {
-    if (dl_network_is_crowd(network, class))
-        network->crowds[network->classes[class].crowd].present = 1;
     if (activate_alone(network, class)) return;
     dl_flow_class *c = &network->classes[class];
     int first = c->first_use, end = first + c->use_count;
@@ -476,11 +509,6 @@ bool dl_network_deactivate(dl_network *network, int class)
     const dl_flow_class *c = &network->classes[class];
     bool last = network->bundles[c->bundle].members == 1;
     int still_used = 0;
-    if (c->crowd >= 0 && network->crowds[c->crowd].present > 1) {
-        leave_crowd(network, class);
-        return false;
-    }
-    if (c->crowd >= 0) network->crowds[c->crowd].present = 0;
     leave(network, class);
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         int link = network->uses[u].link;
@@ -497,6 +525,8 @@ bool dl_network_deactivate(dl_network *network, int class)
 
 int dl_network_expel(dl_network *network, int class)
 {
+    DL_ASSERT(!is_many(&network->classes[class]), "a crowd's own links are narrow, class %d",
+              class);
     leave(network, class);
     int bundle = new_bundle(network, 0);
     add_member(network, bundle, class);

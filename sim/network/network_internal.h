@@ -73,16 +73,10 @@ static inline void dl_network_advance(const dl_network *network, dl_flow_bundle 
     b->since_ns = network->engine->now_ns;
 }
 
-static inline bool dl_network_is_crowd(const dl_network *network, int class)
-{
-    return network->classes[class].crowd >= 0;
-}
-
-/* Room for the numbers of classes whose last flow has ended; of a crowd, each class counts. */
-void dl_network_reserve_emptied(dl_network *network, int count);
-
-/* One more class of a crowd that is active. */
+/* A flow more of a crowd that has some, before it is counted; one less of a crowd that still has
+ * others, after that. */
 void dl_network_join_crowd(dl_network *network, int class);
+void dl_network_leave_crowd(dl_network *network, int class);
 
 /* The component has no event any more. */
 static inline void dl_network_cancel(const dl_network *network, int event)
@@ -129,5 +123,9 @@ void dl_network_break_claim(dl_network *network, int link);
 /* Sets the max-min fair rates of the component's bundles, of which there may be more and others
  * afterwards. */
 void dl_network_share(dl_network *network);
+
+/* The same of a bundle that is alone in its component; false if links that one of its classes has to
+ * itself may limit that one. */
+bool dl_network_share_alone(const dl_network *network, dl_flow_bundle *b);
 
 #endif

@@ -186,9 +186,7 @@ double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c)
     return rate;
 }
 
-/* The rate of a bundle that is alone in its component: its narrowest link decides. False if classes
- * of it may have narrower ones that they alone use. */
-static bool share_alone(dl_network *network, dl_flow_bundle *b)
+bool dl_network_share_alone(const dl_network *network, dl_flow_bundle *b)
 {
     const dl_flow_class *c = &network->classes[b->first];
     double level = INFINITY;
@@ -207,7 +205,7 @@ static bool share_alone(dl_network *network, dl_flow_bundle *b)
 void dl_network_share(dl_network *network)
 {
     if (network->part_bundle_count == 1 &&
-        share_alone(network, &network->bundles[network->part_bundles[0]])) {
+        dl_network_share_alone(network, &network->bundles[network->part_bundles[0]])) {
         return;
     }
     weigh_component(network);

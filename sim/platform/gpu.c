@@ -586,9 +586,10 @@ static void note_carried(const dl_gpus *gpus, double span_s, dl_usage *usage)
 
 static void measure(const dl_team *team, dl_usage *usage)
 {
-    const dl_gpus *gpus = dl_gpus_of(team);
+    dl_gpus *gpus = dl_gpus_of(team);
     const dl_dispatch *dispatch = &gpus->dispatch;
     const double span_ns = (double)team->engine.now_ns;
+    if (gpus->copies != NULL) dl_gpu_crowds_note_bytes(gpus);
     char name[DL_RESOURCE_NAME_BYTES];
     for (int w = 0; w < team->config.workers; w++) {
         const int64_t *spent_ns = team->workers[w].spent_ns;

@@ -177,31 +177,50 @@ static double launched_ns(const dl_gpus *gpus, int worker, dl_place gpu)
 /* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
  * is made twice, by the host thread to or from pinned memory (a read and a write more), and by the
  * GPU. */
-dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging)
+dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging, dl_route *route)
 {
     const dl_gpu_options *options = gpus->config.options;
     const dl_links *links = &options->links;
     const dl_place host = from.kind == DL_PLACE_HOST ? from : to;
-    dl_route route;
-    dl_links_route(links, from, to, &route);
-    const bool is_staged = route.staged && !route.leaves_node && host.kind == DL_PLACE_GPU;
+    dl_links_route(links, from, to, route);
+    const bool is_staged = route->staged && !route->leaves_node && host.kind == DL_PLACE_GPU;
     const bool holds = is_staged && gpus->held != NULL;
-    if (is_staged) add_to_route(&route, driver_link(gpus, from));
+    if (is_staged) add_to_route(route, driver_link(gpus, from));
     if (staging >= 0 && host.kind == DL_PLACE_HOST) {
         const int memory = memory_link(links, host);
-        for (int l = 0; l < route.count; l++) {
-            if (route.links[l] == memory) route.uses[l] = (unsigned char)(route.uses[l] + 2);
+        for (int l = 0; l < route->count; l++) {
+            if (route->links[l] == memory) route->uses[l] = (unsigned char)(route->uses[l] + 2);
         }
-        add_to_route(&route, staging);
+        add_to_route(route, staging);
     }
     const dl_machine *m = links->machine;
     const int domain = dl_machine_domain(m, from.node);
-    return (dl_gpu_copy){.class = dl_network_route_class(&gpus->network, &route),
-                         .latency_ns =
-                             dl_ns_ceil(route.latency_ns + route.message_ns + options->message_ns),
-                         .holds = {holds ? dl_place_gpu_number(m, from) : -1,
-                                   holds ? dl_place_gpu_number(m, to) : -1},
-                         .domain = domain != dl_machine_domain(m, to.node) ? domain : -1};
+    const bool is_local =
+        from.kind == to.kind && from.node == to.node && from.index == to.index && staging < 0;
+    return (dl_gpu_copy){
+        .class = -1,
+        .latency_ns = dl_ns_ceil(route->latency_ns + route->message_ns + options->message_ns),
+        .holds = {holds ? dl_place_gpu_number(m, from) : -1,
+                  holds ? dl_place_gpu_number(m, to) : -1},
+        .domain = domain != dl_machine_domain(m, to.node) ? domain : -1,
+        .is_remote = !is_local,
+    };
+}
+
+dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging)
+{
+    dl_route route;
+    dl_gpu_copy copy = dl_gpus_route(gpus, from, to, staging, &route);
+    copy.class = dl_network_route_class(&gpus->network, &route);
+    return copy;
+}
+
+int dl_gpus_add_copy(dl_gpus *gpus, dl_gpu_copy copy)
+{
+    const size_t i = gpus->copy_count++;
+    gpus->copies = dl_grow(gpus->copies, i, sizeof *gpus->copies, "copies");
+    gpus->copies[i] = copy;
+    return (int)i;
 }
 
 static void add_copies(dl_gpus *gpus, int worker)
@@ -213,25 +232,28 @@ static void add_copies(dl_gpus *gpus, int worker)
     const int up = dl_gpus_add_own_link(gpus, staging, "pageable copies of worker %d up", worker);
     const int down =
         dl_gpus_add_own_link(gpus, staging, "pageable copies of worker %d down", worker);
-    for (int s = 0; s < options->shards; s++) {
-        const dl_place server = gpus->servers[s];
-        const int i = worker * options->shards + s;
-        gpus->push[i] = dl_gpus_copy_of(gpus, gpu, server, up);
-        gpus->pull[i] = dl_gpus_copy_of(gpus, server, gpu, down);
-    }
+    gpus->workers[worker].copies = (int)gpus->copy_count;
+    for (int s = 0; s < options->shards; s++)
+        dl_gpus_add_copy(gpus, dl_gpus_copy_of(gpus, gpu, gpus->servers[s], up));
+    for (int s = 0; s < options->shards; s++)
+        dl_gpus_add_copy(gpus, dl_gpus_copy_of(gpus, gpus->servers[s], gpu, down));
 }
 
 static void add_servers(dl_gpus *gpus)
 {
-    const int workers = gpus->config.workers, shards = gpus->config.options->shards;
-    const int threads = gpus->serving_threads;
-    const size_t copies = (size_t)workers * (size_t)shards;
-    gpus->push = dl_calloc(copies, sizeof *gpus->push, "copies");
-    gpus->pull = dl_calloc(copies, sizeof *gpus->pull, "copies");
+    const int threads = gpus->serving_threads, shards = gpus->config.options->shards;
     gpus->serving_class =
         dl_calloc((size_t)DL_SERVER_EXCHANGES * (size_t)(threads * shards), sizeof(int), "servers");
-    for (int w = 0; w < workers; w++)
-        add_copies(gpus, w);
+    dl_gpu_crowds *crowds = dl_gpu_crowds_new(gpus);
+    for (int w = 0; w < gpus->config.workers; w++) {
+        const int copies = crowds != NULL ? dl_gpu_crowds_find(crowds, w) : -1;
+        if (copies >= 0) {
+            gpus->workers[w].copies = copies;
+        } else {
+            add_copies(gpus, w);
+        }
+    }
+    dl_gpu_crowds_free(crowds);
 }
 
 /* --- copies and sums ------------------------------------------------------------------------ */
@@ -279,14 +301,17 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
 {
     const dl_gpu_options *options = gpus->config.options;
     const int shards = options->shards;
-    const dl_gpu_copy *copies = (push ? gpus->push : gpus->pull) + worker * shards;
-    const int64_t launched = dl_ns_ceil(launched_ns(gpus, worker, gpus->places[worker]));
+    const dl_gpu_copy *copies = push ? dl_gpus_pushes(gpus, worker) : dl_gpus_pulls(gpus, worker);
+    const int64_t launched =
+        options->in_turn ? dl_ns_ceil(launched_ns(gpus, worker, gpus->places[worker])) : 0;
     int count = 0;
+    *(push ? &gpus->workers[worker].pushes : &gpus->workers[worker].pulls) += 1;
     for (int s = 0; s < shards; s++) {
         const double part = shard_part(gpus, s, bytes);
         const double message = push ? dl_compress_bytes(&options->compression, part) : part;
         if (gpus->shard_share[s] <= 0) continue; /* fewer tensors than shards */
-        if (dl_gpus_is_remote(gpus, worker, s)) gpus->moved_bytes += message;
+        if (copies[s].is_crowd) gpus->crowd_bytes[push ? 0 : 1] = message;
+        if (copies[s].is_remote) gpus->moved_bytes += message;
         if (copies[s].domain >= 0) gpus->sent_bytes[copies[s].domain] += message;
         dl_network_start(&gpus->network, copies[s].class, message, copies[s].latency_ns + launched,
                          done, gpus, worker);
@@ -355,25 +380,29 @@ static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange,
 
 /* --- what the platform asks for ------------------------------------------------------------- */
 
-static void push_now(void *user, int worker)
+static void push_bytes(dl_gpus *gpus, int worker, double bytes)
+{
+    gpus->workers[worker].flows = start_copies(gpus, worker, bytes, true, on_flow_done);
+}
+
+static void push_messages(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    dl_gpu_worker *w = &gpus->workers[worker];
-    w->flows = start_copies(gpus, worker, w->push_bytes, true, on_flow_done);
+    push_bytes(gpus, worker, gpus->workers[worker].push_bytes);
 }
 
 static void push(dl_gpus *gpus, int worker, double bytes)
 {
     const dl_gpu_options *options = gpus->config.options;
-    gpus->workers[worker].push_bytes = bytes;
     if (gpus->config.collective) {
         exchanged(gpus, worker);
     } else if (gpus->server != NULL) {
         dl_server_push(gpus, worker);
     } else if (options->compression.kind != DL_COMPRESS_NONE) {
-        touch(gpus, worker, dl_compress_gpu_bytes(&options->compression, bytes), push_now);
+        gpus->workers[worker].push_bytes = bytes;
+        touch(gpus, worker, dl_compress_gpu_bytes(&options->compression, bytes), push_messages);
     } else {
-        push_now(gpus, worker);
+        push_bytes(gpus, worker, bytes);
     }
 }
 
@@ -516,8 +545,7 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     dl_server_free(gpus);
     free(gpus->shard_share);
     free(gpus->servers);
-    free(gpus->push);
-    free(gpus->pull);
+    free(gpus->copies);
     free(gpus->serving_class);
     free(gpus->memory_class);
     free(gpus->sent_bytes);

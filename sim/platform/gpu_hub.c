@@ -39,16 +39,16 @@ static void make_apart(dl_gpu_hub *hub, int worker, int way)
 /* The link of its own comes first or last, as those that it stands for. */
 static int make_crowd(dl_gpu_hub *hub, const dl_gpu_way *v)
 {
-    int links[DL_WAY_LINKS + 1], own = v->starts_alone ? 0 : v->link_count;
-    unsigned char times[DL_WAY_LINKS + 1];
+    int links[DL_WAY_LINKS], own[2];
+    unsigned char times[DL_WAY_LINKS];
     for (int i = 0; i < v->link_count; i++) {
-        const int at = v->starts_alone ? i + 1 : i;
-        links[at] = link_of(hub, v->links[i]);
-        times[at] = (unsigned char)v->times[i];
+        links[i] = link_of(hub, v->links[i]);
+        times[i] = (unsigned char)v->times[i];
     }
-    links[own] = dl_network_add_link(&hub->network, v->own_rate);
-    times[own] = 1;
-    return dl_network_crowd(&hub->network, links, times, v->link_count + 1, own);
+    for (int i = 0; i < 2; i++)
+        own[i] = dl_network_add_link(&hub->network, v->own_rate);
+    return dl_network_crowd(&hub->network, links, times, v->link_count, own,
+                            v->starts_alone ? 0 : v->link_count);
 }
 
 static int count_on_server(const dl_gpus *gpus)
@@ -77,8 +77,7 @@ void dl_gpu_hub_init(dl_gpu_hub *hub, dl_gpus *gpus, const dl_network_driver *dr
     for (int way = 0; way < DL_HUB_WAYS; way++) {
         for (int w = 0; w < hub->apart_count; w++)
             make_apart(hub, w, way);
-        for (int i = 0; i < 2 && has_crowd; i++)
-            hub->crowds[way].classes[i] = make_crowd(hub, &hub->ways[way]);
+        if (has_crowd) hub->crowds[way] = make_crowd(hub, &hub->ways[way]);
     }
 }
 
@@ -95,21 +94,11 @@ void dl_gpu_hub_free(dl_gpu_hub *hub)
 
 /* --- copies and the server ------------------------------------------------------------------- */
 
-/* The crowd that a newcomer is put into. */
-static int open_crowd(dl_gpu_hub *hub, int way)
-{
-    dl_gpu_crowds *c = &hub->crowds[way];
-    const dl_flow_class *classes = hub->network.classes;
-    if (classes[c->classes[c->open]].flows == 1 && classes[c->classes[!c->open]].flows == 0)
-        c->open = !c->open;
-    return c->classes[c->open];
-}
-
 void dl_gpu_hub_copy(dl_gpu_hub *hub, int worker, int way, double bytes, dl_event_fn done,
                      void *user, int index)
 {
     const int class =
-        worker < hub->apart_count ? hub->apart[worker].classes[way] : open_crowd(hub, way);
+        worker < hub->apart_count ? hub->apart[worker].classes[way] : hub->crowds[way];
     dl_network_join(&hub->network, class, bytes, done, user, index);
 }
 

@@ -12,11 +12,6 @@
 
 enum { DL_HUB_IN, DL_HUB_OUT, DL_HUB_WAYS };
 
-/* Two crowds of which one takes newcomers. */
-typedef struct dl_gpu_crowds {
-    int classes[2], open;
-} dl_gpu_crowds;
-
 /* A worker that is in no crowd. */
 typedef struct dl_gpu_apart {
     int classes[DL_HUB_WAYS];
@@ -29,7 +24,7 @@ typedef struct dl_gpu_hub {
     int apart_count;              /* the first workers are in no crowd */
     dl_gpu_apart *apart;          /* [apart_count] */
     dl_gpu_way ways[DL_HUB_WAYS]; /* of the others: their common links */
-    dl_gpu_crowds crowds[DL_HUB_WAYS];
+    int crowds[DL_HUB_WAYS];      /* classes */
     int *number;    /* [links of the machine] of the network's link, + 1; 0: it has none */
     int threads;    /* of the server that serve at a time */
     int *serving;   /* [threads] classes, + 1; 0: not yet there */

@@ -19,22 +19,26 @@ typedef enum dl_gpu_phase {
     DL_GPU_WAITS_FOR_LAUNCH_END
 } dl_gpu_phase;
 
+/* The first line of the cache has what every step needs. */
 typedef struct dl_gpu_worker {
-    dl_gpu_phase phase;
-    double work_ns;                /* of forward and backward, or with the update */
-    double backward_ns, update_ns; /* of it; no update: 0 */
+    double work_ns;   /* of forward and backward, or with the update */
+    double left_ns;   /* of the segment, at full speed */
+    double speed;     /* 1, or less while collectives run or others compute on its GPU; 0: held */
+    int64_t since_ns; /* left_ns is of this time */
+    int event;        /* its end; none at speed 0 */
     int segment; /* of the work: of the forward pass, if layers wait for their parameters, then of
                     the backward pass, between buckets that are ready */
     int pass;    /* of the step */
-    double left_ns;    /* of the segment, at full speed */
-    double speed;      /* 1, or less while collectives run or others compute on its GPU; 0: held */
-    int64_t since_ns;  /* left_ns is of this time */
-    int event;         /* its end; none at speed 0 */
-    double push_bytes; /* of the push at hand, before messages are made */
-    int flows;         /* of the piece of exchange at hand that have not ended */
-    int64_t rounds;    /* of collectives that it has seen the end of */
+    int flows;   /* of the piece of exchange at hand that have not ended */
+    int copies;  /* number of its first push, which those to other shards follow, then its pulls */
+    int pushes, pulls; /* that have started, to each shard */
+    uint8_t phase;     /* dl_gpu_phase */
     bool in_exchange;  /* waits for the end of one */
     bool fetches;      /* itself, not its communication thread */
+
+    double backward_ns, update_ns; /* of its work; no update: 0 */
+    double push_bytes;             /* of the push at hand, before messages are made */
+    int64_t rounds;                /* of collectives that it has seen the end of */
 } dl_gpu_worker;
 
 /* A collective before each step, of all groups of workers at once. */
@@ -83,9 +87,14 @@ typedef struct dl_reduction {
 typedef struct dl_gpu_copy {
     int class; /* of its flows */
     int64_t latency_ns;
-    int holds[2]; /* GPUs that compute nothing meanwhile, over all nodes; -1: none */
-    int domain;   /* that its bytes leave (dl_machine_domain); -1: they stay in one */
+    int holds[2];   /* GPUs that compute nothing meanwhile, over all nodes; -1: none */
+    int domain;     /* that its bytes leave (dl_machine_domain); -1: they stay in one */
+    bool is_remote; /* it does not stay on one GPU */
+    bool is_crowd;  /* of the workers that it is one of */
 } dl_gpu_copy;
+
+/* Workers whose copies are alike (gpu_crowds.c). */
+typedef struct dl_gpu_crowds dl_gpu_crowds;
 
 /* A GPU that staged copies stop. */
 typedef struct dl_gpu_held {
@@ -134,12 +143,14 @@ struct dl_gpus {
     dl_input input;
     dl_gpu_traffic *traffic; /* NULL: there are no other jobs */
     int *storage; /* [nodes] classes of flows from their storage; NULL: it limits nothing */
-    dl_gpu_worker *workers;   /* [workers] */
-    dl_place *places;         /* [workers] GPUs */
-    dl_place *servers;        /* [shards] */
-    double *shard_share;      /* [shards] of all bytes */
-    int senders;              /* of gradients to a server: workers, or nodes that sum first */
-    dl_gpu_copy *push, *pull; /* [workers x shards] */
+    dl_gpu_worker *workers; /* [workers] */
+    dl_place *places;       /* [workers] GPUs */
+    dl_place *servers;      /* [shards] */
+    double *shard_share;    /* [shards] of all bytes */
+    int senders;            /* of gradients to a server: workers, or nodes that sum first */
+    dl_gpu_copy *copies;    /* [copy_count] of workers to and from shards */
+    size_t copy_count;
+    double crowd_bytes[2]; /* of each push and pull of crowds */
     dl_gpu_copy *up,
         *down; /* [workers] to and from host memory, for collectives of the hosts; else NULL */
     int serving_threads; /* as many as workers, and as the server's threads */
@@ -184,11 +195,15 @@ static inline int dl_gpus_number(const dl_gpus *gpus, int worker)
     return dl_place_gpu_number(&gpus->config.options->machine, gpus->places[worker]);
 }
 
-/* The shard is not on the worker's own GPU. */
-static inline bool dl_gpus_is_remote(const dl_gpus *gpus, int worker, int shard)
+/* The worker's copies to all shards, and those back. */
+static inline const dl_gpu_copy *dl_gpus_pushes(const dl_gpus *gpus, int worker)
 {
-    const dl_place server = gpus->servers[shard], gpu = gpus->places[worker];
-    return server.kind != DL_PLACE_GPU || server.node != gpu.node || server.index != gpu.index;
+    return &gpus->copies[gpus->workers[worker].copies];
+}
+
+static inline const dl_gpu_copy *dl_gpus_pulls(const dl_gpus *gpus, int worker)
+{
+    return dl_gpus_pushes(gpus, worker) + gpus->config.options->shards;
 }
 
 /* What the workers divide among themselves: one alone has nothing to. */
@@ -262,8 +277,23 @@ void dl_gpus_exchanged(dl_gpus *gpus, int worker);
 /* Reads and writes `traffic_bytes` in the memory of the worker's GPU; then done(gpus, index). */
 void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index);
 
-/* From place to place, by a staging link where one end is host memory (-1: without). */
+/* From place to place, by a staging link where one end is host memory (-1: without); the same with
+ * the way in place of its class. */
 dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging);
+dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging, dl_route *route);
+
+/* Returns the number in gpus->copies. */
+int dl_gpus_add_copy(dl_gpus *gpus, dl_gpu_copy copy);
+
+/* Looks for workers that are alike; NULL where none can be. Finds the copies of a worker: the number
+ * of its push, followed by its pull, which those like it have too; -1: it is to have its own. */
+dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus);
+void dl_gpu_crowds_free(dl_gpu_crowds *crowds); /* NULL is fine */
+int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker);
+
+/* After the run: adds the bytes that workers of crowds have pushed from their sites, and those of the
+ * links that each has to itself. */
+void dl_gpu_crowds_note_bytes(dl_gpus *gpus);
 
 /* A copy that may hold GPUs has started (1) or ended (-1). */
 void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);

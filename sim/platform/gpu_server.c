@@ -278,8 +278,8 @@ static dl_gpu_copy copy_of(const dl_gpus *gpus, sending one)
     const dl_server *s = gpus->server;
     const int leader = worker_of(s, one);
     switch (one.kind) {
-    case PUSH: return gpus->push[leader * s->shards + s->messages[one.what].shard];
-    case FETCH: return gpus->pull[leader * s->shards + s->messages[one.what].shard];
+    case PUSH: return dl_gpus_pushes(gpus, leader)[s->messages[one.what].shard];
+    case FETCH: return dl_gpus_pulls(gpus, leader)[s->messages[one.what].shard];
     case GATHER: return local_copy(s, one.from, leader_of(s, s->group_of[one.from], one.what));
     case SPREAD: break;
     }
@@ -297,13 +297,6 @@ static double sending_bytes(const dl_gpus *gpus, sending one)
     case SPREAD: break;
     }
     return gpus->reduction.bytes_share[one.what] * gpus->config.content_bytes;
-}
-
-static bool is_remote(const dl_gpus *gpus, sending one)
-{
-    const dl_server *s = gpus->server;
-    if (one.kind == GATHER || one.kind == SPREAD) return true;
-    return dl_gpus_is_remote(gpus, worker_of(s, one), s->messages[one.what].shard);
 }
 
 static void arrive(dl_gpus *gpus, int m);
@@ -350,7 +343,7 @@ static void try_lane(dl_gpus *gpus, int lane)
         const sending one = sending_of(s, number);
         const dl_gpu_copy copy = copy_of(gpus, one);
         const double bytes = sending_bytes(gpus, one);
-        if (is_remote(gpus, one)) gpus->moved_bytes += bytes;
+        if (copy.is_remote) gpus->moved_bytes += bytes;
         dl_gpus_hold(gpus, copy, 1);
         dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_sent, gpus, number);
     }

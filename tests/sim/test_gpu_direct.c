@@ -122,7 +122,7 @@ static void clear_rest(char *text, size_t room)
     memset(text + used, 0, room - used);
 }
 
-/* All of two results, bit by bit. */
+/* All of two results, bit by bit; but bytes of links may have been added up in another order. */
 static bool are_equal(const dl_run_result *a, const dl_run_result *b)
 {
     const size_t workers = (size_t)a->workers,
@@ -131,6 +131,8 @@ static bool are_equal(const dl_run_result *a, const dl_run_result *b)
     for (int i = 0; i < 2; i++) {
         clear_rest(flat[i].usage.link, sizeof flat[i].usage.link);
         clear_rest(flat[i].usage.busiest, sizeof flat[i].usage.busiest);
+        flat[i].usage.link_frac = (float)flat[i].usage.link_frac;
+        flat[i].usage.busiest_frac = (float)flat[i].usage.busiest_frac;
         flat[i].worker_step_s = NULL;
         flat[i].averaging = NULL;
         flat[i].staleness = flat[i].worker_stale_sum = flat[i].worker_stale_count = NULL;

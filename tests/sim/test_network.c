@@ -430,6 +430,139 @@ static void capacity_is_never_exceeded(void **state)
     teardown(&b);
 }
 
+/* Workers that start a flow, wait for its end, pause, and start the next one, over links that all of
+ * them share and one that each has to itself; and others over some of the shared links, with narrow
+ * links of their own. */
+enum { CROWD_SHARED = 3, CROWD_MOST = 24, OTHERS = 6, CROWD_FLOWS = 12 };
+
+typedef struct crowd_case {
+    double capacity[CROWD_SHARED], own, others[OTHERS];
+    unsigned char times[CROWD_SHARED];
+    int shared, own_at, workers;
+    double bytes, other_bytes;
+    int64_t pause_ns[CROWD_MOST + OTHERS][CROWD_FLOWS];
+} crowd_case;
+
+typedef struct crowd_run {
+    dl_engine engine;
+    dl_network network;
+    const crowd_case *of;
+    int class[CROWD_MOST + OTHERS], ended[CROWD_MOST + OTHERS];
+    int64_t end_ns[CROWD_MOST + OTHERS][CROWD_FLOWS];
+} crowd_run;
+
+static void start_one(crowd_run *r, int who);
+
+static void end_one(void *user, int who)
+{
+    crowd_run *r = user;
+    r->end_ns[who][r->ended[who]++] = r->engine.now_ns;
+    if (r->ended[who] < CROWD_FLOWS) start_one(r, who);
+}
+
+static void start_one(crowd_run *r, int who)
+{
+    const double bytes = who < r->of->workers ? r->of->bytes : r->of->other_bytes;
+    dl_network_start(&r->network, r->class[who], bytes, r -> of -> pause_ns[who][r->ended[who]],
+                     end_one, r, who);
+}
+
+/* The class of a worker's flows over the shared links and its own one. */
+static int separate_class(crowd_run *r)
+{
+    const crowd_case *of = r->of;
+    int links[CROWD_SHARED + 1], count = 0;
+    unsigned char times[CROWD_SHARED + 1];
+    for (int i = 0; i <= of->shared; i++) {
+        if (i == of->own_at) {
+            links[count] = dl_network_add_link(&r->network, of->own);
+            times[count++] = 1;
+        }
+        if (i == of->shared) break;
+        links[count] = i;
+        times[count++] = of->times[i];
+    }
+    return dl_network_class(&r->network, links, times, count);
+}
+
+static void run_crowd(crowd_run *r, const crowd_case *of, bool as_crowd)
+{
+    const int links[] = {0, 1, 2}, agents = of->workers + OTHERS;
+    *r = (crowd_run){.of = of};
+    dl_engine_init(&r->engine, 2 * agents + 1);
+    dl_network_init(&r->network, &r->engine, agents);
+    for (int i = 0; i < of->shared; i++)
+        dl_network_add_link(&r->network, of->capacity[i]);
+    int crowd = -1;
+    if (as_crowd) {
+        const int first = dl_network_add_link(&r->network, of->own);
+        const int own[2] = {first, dl_network_add_link(&r->network, of->own)};
+        crowd = dl_network_crowd(&r->network, links, of->times, of->shared, own, of->own_at);
+    }
+    for (int w = 0; w < of->workers; w++)
+        r->class[w] = as_crowd ? crowd : separate_class(r);
+    for (int o = 0; o < OTHERS; o++) {
+        const int over[] = {o % of->shared, dl_network_add_link(&r->network, of->others[o])};
+        r->class[of->workers + o] = dl_network_class(&r->network, over, once, 2);
+    }
+    for (int who = 0; who < agents; who++)
+        start_one(r, who);
+    dl_engine_run(&r->engine);
+}
+
+static void choose_crowd(dl_random *stream, int round, crowd_case *c)
+{
+    const bool is_round = round % 2 == 0; /* then much happens at one ns */
+    *c = (crowd_case){.shared = 1 + (int)dl_random_below(stream, CROWD_SHARED),
+                      .workers = 1 + (int)dl_random_below(stream, CROWD_MOST)};
+    double narrowest = INFINITY;
+    for (int i = 0; i < c->shared; i++) {
+        c->capacity[i] = 1e8 * (1 + (double)dl_random_below(stream, 100));
+        c->times[i] = (unsigned char)(1 + dl_random_below(stream, 2));
+        narrowest = fmin(narrowest, c->capacity[i] / c->times[i]);
+    }
+    c->own_at = (int)dl_random_below(stream, (uint64_t)c->shared + 1);
+    c->own = narrowest * (dl_random_below(stream, 3) == 0 ? 1 : 1.5);
+    for (int o = 0; o < OTHERS; o++)
+        c->others[o] = 1e7 * (1 + (double)dl_random_below(stream, 200));
+    c->bytes = is_round ? 10000 : 1 + (double)dl_random_below(stream, 50000);
+    c->other_bytes = is_round ? 2000 : 1 + (double)dl_random_below(stream, 50000);
+    for (int who = 0; who < CROWD_MOST + OTHERS; who++) {
+        for (int f = 0; f < CROWD_FLOWS; f++)
+            c->pause_ns[who][f] = is_round ? 1000 * (int64_t)dl_random_below(stream, 20)
+                                           : (int64_t)dl_random_below(stream, 200000);
+    }
+}
+
+static void crowds_end_as_separate_flows(void **state)
+{
+    (void)state;
+    static crowd_case c;
+    static crowd_run apart, crowd;
+    dl_random stream;
+    dl_random_init(&stream, 8, 0, 0, 0);
+    for (int round = 0; round < 2000; round++) {
+        choose_crowd(&stream, round, &c);
+        run_crowd(&apart, &c, false);
+        run_crowd(&crowd, &c, true);
+        for (int who = 0; who < c.workers + OTHERS; who++) {
+            for (int f = 0; f < CROWD_FLOWS; f++) {
+                if (apart.end_ns[who][f] == crowd.end_ns[who][f]) continue;
+                fail_msg("round %d: flow %d of %d of %d ends at %lld ns, and at %lld", round, f,
+                         who, c.workers, (long long)apart.end_ns[who][f],
+                         (long long)crowd.end_ns[who][f]);
+            }
+        }
+        for (int l = 0; l < c.shared; l++)
+            assert_true(fabs(crowd.network.bytes[l] - apart.network.bytes[l]) <=
+                        1e-12 * apart.network.bytes[l]);
+        dl_network_free(&apart.network);
+        dl_network_free(&crowd.network);
+        dl_engine_free(&apart.engine);
+        dl_engine_free(&crowd.engine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +580,7 @@ int main(void)
         cmocka_unit_test(random_workers_end_as_in_the_plain_solver),
         cmocka_unit_test(narrow_links_of_their_own_stand_out),
         cmocka_unit_test(capacity_is_never_exceeded),
+        cmocka_unit_test(crowds_end_as_separate_flows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
