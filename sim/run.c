@@ -685,10 +685,8 @@ static bool team_goes_on(void *user)
 {
     const watched_team *w = user;
     const double all = (double)w->team->config.steps * w->team->config.workers;
-    double done = 0;
-    for (int i = 0; i < w->team->config.workers; i++)
-        done += w->team->workers[i].steps_done;
-    return w->watch->goes_on(w->watch->user, done / all, 1 / (double)w->team->config.steps);
+    const double done = (double)w->team->steps_ended / all;
+    return w->watch->goes_on(w->watch->user, done, 1 / (double)w->team->config.steps);
 }
 
 /* One attempt, from the start: *undecided is dl_team.is_undecided, and then there is no result. */

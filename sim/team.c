@@ -639,6 +639,7 @@ void dl_team_end_step(dl_team *team, int worker)
     }
     if (observer != NULL && observer->is_enough != NULL && *observer->is_enough)
         team->engine.stopped = true;
+    team->steps_ended++;
     advance_clock(team, worker, ++w->steps_done);
     end_warm_up(team, worker);
     if (team->config.steady_after > 0 && !team->stopping) look_for_repetition(team);

@@ -321,6 +321,7 @@ struct dl_team {
                         * nothing of it is meant, it is to be run anew by events */
     bool is_warm;                  /* some worker has done the steps of the warm-up */
     int done;                      /* workers that have done all their steps */
+    int64_t steps_ended;           /* of all workers */
     int64_t warm_ns, warm_version; /* when it had, and `version` then; 0 without a warm-up */
     int64_t version;               /* updates that the server has applied */
     int64_t gradients;             /* contributed since the last one */
