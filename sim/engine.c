@@ -6,6 +6,7 @@
 #include "common/status.h"
 #include "common/units.h"
 
+#define LINE_BYTES 64
 #define AT_ONCE (1 << 30) /* in an id: the rest is the number of what was added to the ring */
 
 void dl_engine_init(dl_engine *engine, int capacity)
@@ -44,18 +45,41 @@ static void grow_ring(dl_engine_ring *ring)
 
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user, int index)
 {
+    return dl_engine_after_about(engine, delay_ns, handler, user, index, -1);
+}
+
+int dl_engine_after_about(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
+                          int index, int about)
+{
     DL_ASSERT(delay_ns >= 0, "delay %lld ns at %lld ns", (long long)delay_ns,
               (long long)engine->now_ns);
     if (delay_ns == 0) {
         dl_engine_ring *ring = &engine->at_once;
         if (ring->added - ring->taken == ring->room) grow_ring(ring);
-        *ring_place(ring, ring->added) = (dl_event){engine->now_ns, handler, user, index};
+        *ring_place(ring, ring->added) = (dl_event){engine->now_ns, handler, user, index, -1};
         return (int)(ring->added++ % AT_ONCE) | AT_ONCE;
     }
     const int64_t left_ns = DL_NS_MAX - engine->now_ns;
     return dl_event_queue_push(&engine->queue,
                                delay_ns < left_ns ? engine->now_ns + delay_ns : DL_NS_MAX, handler,
-                               user, index);
+                               user, index, about);
+}
+
+void dl_engine_add_state(dl_engine *engine, dl_engine_state state)
+{
+    DL_ASSERT(engine->state_count < DL_ENGINE_STATES, "%d states", engine->state_count);
+    engine->states[engine->state_count++] = state;
+}
+
+void dl_engine_prefetch(const dl_engine *engine, int about)
+{
+    for (int i = 0; i < engine->state_count; i++) {
+        const dl_engine_state *s = &engine->states[i];
+        if (about < s->from || about - s->from >= s->count) continue;
+        const char *state = s->first + (size_t)(about - s->from) * s->stride;
+        for (size_t at = 0; at < s->bytes; at += LINE_BYTES)
+            __builtin_prefetch(state + at);
+    }
 }
 
 void dl_engine_cancel(dl_engine *engine, int id)
@@ -118,6 +142,7 @@ void dl_engine_run(dl_engine *engine)
                   (long long)event.time_ns, (long long)engine->now_ns);
         engine->now_ns = event.time_ns;
         engine->handled++;
+        if (event.ahead >= 0) dl_engine_prefetch(engine, event.ahead);
         if (is_ended(engine)) {
             engine->stopped = engine->was_ended = true;
             return;

@@ -22,9 +22,20 @@ typedef struct dl_engine_ring {
     int cancelled; /* of those that are in it */
 } dl_engine_ring;
 
+/* State of what events are about, which the engine prefetches before they come: the first `bytes` of
+ * the elements of an array, which have the numbers from `from` on. Arrays may have the same ones. */
+#define DL_ENGINE_STATES 6
+typedef struct dl_engine_state {
+    const char *first; /* borrowed */
+    size_t stride, bytes;
+    int from, count;
+} dl_engine_state;
+
 typedef struct dl_engine {
     dl_event_queue queue;
     dl_engine_ring at_once;
+    dl_engine_state states[DL_ENGINE_STATES];
+    int state_count;
     int64_t now_ns;  /* time of the event at hand */
     int64_t handled; /* events so far */
     bool too_long;   /* an event was due at DL_NS_MAX or later: it and what follows never happens */
@@ -44,6 +55,16 @@ void dl_engine_make_room(dl_engine *engine, int more);
 /* Calls handler(user, index) `delay_ns` >= 0 from now; returns the id for dl_engine_cancel. */
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                     int index);
+
+/* The same of an event about the states of number `about`; there may be none. */
+int dl_engine_after_about(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
+                          int index, int about);
+
+/* Prefetches the states of number `about`: for an event that may be next as soon as it is scheduled. */
+void dl_engine_prefetch(const dl_engine *engine, int about);
+
+/* Adds an array of states. */
+void dl_engine_add_state(dl_engine *engine, dl_engine_state state);
 
 void dl_engine_cancel(dl_engine *engine, int id);
 

@@ -333,12 +333,12 @@ bool dl_key_queue_drop(dl_key_queue *queue, dl_event_key *next)
 /* --- events ---------------------------------------------------------------------------------- */
 
 int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
-                        int index)
+                        int index, int about)
 {
     DL_ASSERT(queue->keys.count - queue->stale < queue->keys.capacity, "%d events pending",
               queue->keys.count - queue->stale);
     const int id = take_id(queue);
-    queue->pool[id] = (dl_event_call){handler, user, index, true};
+    queue->pool[id] = (dl_event_call){handler, user, index, about, true};
     push(&queue->keys, (dl_event_key){time_ns, (uint64_t)id}, false);
     return id;
 }
@@ -356,7 +356,9 @@ static bool take_near(dl_event_queue *queue, dl_event *event)
     }
     free_id(queue, id);
     keys->now_ns = key.time_ns;
-    *event = (dl_event){key.time_ns, call.handler, call.user, call.index};
+    const int after_next = keys->near_first + 1;
+    *event = (dl_event){key.time_ns, call.handler, call.user, call.index, -1};
+    if (after_next < keys->near_end) event->ahead = queue->pool[keys->near[after_next].value].about;
     return true;
 }
 

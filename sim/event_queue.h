@@ -34,6 +34,7 @@ typedef struct dl_event {
     dl_event_fn handler;
     void *user;
     int index;
+    int ahead; /* what an event that comes soon after this one is about; -1: none is known */
 } dl_event;
 
 /* Of an event that waits. */
@@ -55,6 +56,7 @@ typedef struct dl_event_call {
     dl_event_fn handler; /* NULL: free, and index is the next free one, -1 = none */
     void *user;
     int index;
+    int about;       /* what it is about, a number for the caller; -1: nothing */
     bool is_pending; /* not cancelled */
 } dl_event_call;
 
@@ -86,7 +88,7 @@ void dl_event_queue_free(dl_event_queue *queue); /* a zeroed queue is fine */
 /* Schedules, at the time of the last event that left or later. Returns an id that is valid until
  * the event leaves the queue. A full queue is a broken invariant. O(1) amortised. */
 int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
-                        int index);
+                        int index, int about);
 
 /* Removes the earliest event into *event; false if there is none. O(1) amortised. */
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event);

@@ -92,6 +92,9 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
                           : has_members          ? config->workers
                                                  : 0;
     dl_engine_init(&team->engine, agents + of_platform + of_syncer);
+    dl_engine_add_state(&team->engine,
+                        (dl_engine_state){(const char *)team->workers, sizeof *team->workers,
+                                          2 * LINE_BYTES, 0, agents});
     dl_noise_source_init(&team->noise, config->noise, config->seed, config->replicate);
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
@@ -221,7 +224,7 @@ static void release(dl_team *team, int worker)
 {
     const dl_workload *workload = team->config.workload;
     double delay_ns = team->spinning ? workload->barrier_ns : workload->wakeup_ns;
-    dl_engine_after(&team->engine, dl_ns_ceil(delay_ns), on_release, team, worker);
+    dl_engine_after_about(&team->engine, dl_ns_ceil(delay_ns), on_release, team, worker, worker);
 }
 
 void dl_team_barrier(dl_team *team, int worker)
@@ -360,8 +363,8 @@ void dl_team_unlock(dl_team *team, int worker)
               team->lock_owner);
     if (team->queue_count > 0 && team->spinning) {
         team->lock_owner = pop_queue(team);
-        dl_engine_after(&team->engine, dl_ns_ceil(team->config.workload->lock_ns), on_release, team,
-                        team->lock_owner);
+        dl_engine_after_about(&team->engine, dl_ns_ceil(team->config.workload->lock_ns), on_release,
+                              team, team->lock_owner, team->lock_owner);
         return;
     }
     team->lock_owner = -1;

@@ -9,6 +9,9 @@
 #include "common/units.h"
 #include "sim/network/network_internal.h"
 
+#define LINE_BYTES 64
+_Static_assert(sizeof(dl_flow) == LINE_BYTES, "a flow has a line of the cache");
+
 void dl_network_init(dl_network *network, dl_engine *engine, int flows)
 {
     DL_ASSERT(flows >= 1, "room for %d flows", flows);
@@ -24,8 +27,15 @@ void dl_network_init(dl_network *network, dl_engine *engine, int flows)
 void dl_network_reserve(dl_network *network, int flows)
 {
     if (flows <= network->flow_room) return;
-    network->flows = dl_realloc(network->flows, (size_t)flows, sizeof *network->flows, "flows");
-    dl_ask_for_huge_pages(network->flows, (size_t)flows * sizeof *network->flows);
+    const size_t bytes = (size_t)flows * sizeof *network->flows;
+    char *block = dl_calloc(bytes + LINE_BYTES, 1, "flows");
+    dl_ask_for_huge_pages(block, bytes);
+    dl_flow *grown = (dl_flow *)(void *)(block + (LINE_BYTES - (uintptr_t)block % LINE_BYTES));
+    if (network->flow_used > 0)
+        memcpy(grown, network->flows, (size_t)network->flow_used * sizeof *grown);
+    free(network->flows_block);
+    network->flows_block = block;
+    network->flows = grown;
     network->flow_room = flows;
 }
 
@@ -50,7 +60,7 @@ void dl_network_free(dl_network *network)
     free(network->emptied);
     free(network->crowds);
     free(network->table);
-    free(network->flows);
+    free(network->flows_block);
     free(network->claim_of);
     free(network->claims);
     *network = (dl_network){0};
@@ -132,11 +142,17 @@ static void heap_push(dl_network *network, dl_flow_class *c, int flow)
     c->head = dl_heap_meld(flows, sizeof *flows, c->head, flow);
 }
 
+static void prefetch_flow(const dl_network *network, int flow)
+{
+    if (flow >= 0) __builtin_prefetch(&network->flows[flow]);
+}
+
 static int heap_pop(dl_network *network, dl_flow_class *c)
 {
     const int least = c->head;
     if (c->crowd >= 0) {
         c->head = network->flows[least].node.sibling;
+        if (c->head >= 0) prefetch_flow(network, network->flows[c->head].node.sibling);
         return least;
     }
     c->head = dl_heap_meld_children(network->flows, sizeof *network->flows, least);
@@ -302,8 +318,11 @@ static void schedule_end(dl_network *network, int first, double left_ns)
         network->driver->next(network->driver->user, delay_ns, first);
         return;
     }
+    const dl_flow *next = &network->flows[network->classes[network->bundles[first].top].head];
+    const int about = network->number_of_flows > 0 ? next->index : -1;
+    dl_engine_prefetch(network->engine, about);
     network->bundles[first].event =
-        dl_engine_after(network->engine, delay_ns, component_event, network, first);
+        dl_engine_after_about(network->engine, delay_ns, component_event, network, first, about);
 }
 
 /* Schedules the component's next end of a flow, and takes its other events out. */
@@ -567,7 +586,8 @@ void dl_network_start(dl_network *network, int class, double bytes, int64_t dela
                       dl_event_fn done, void *user, int index)
 {
     const int flow = take_flow(network, class, bytes, done, user, index);
-    dl_engine_after(network->engine, delay_ns, join, network, flow);
+    dl_engine_after_about(network->engine, delay_ns, join, network, flow,
+                          network->number_of_flows > 0 ? network->number_of_flows + flow : -1);
 }
 
 void dl_network_resume(dl_network *network, int class, double bytes, int64_t moved_ns,

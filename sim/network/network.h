@@ -165,9 +165,12 @@ typedef struct dl_network {
     dl_flow_crowd *crowds; /* [crowd_count] */
     int crowd_count;
 
-    dl_flow *
-        flows; /* [flow_room], the first flow_used of them used so far: the others take no memory */
+    dl_flow *flows;    /* [flow_room], the first flow_used of them used so far: the others take no
+                          memory */
+    void *flows_block; /* that they lie in, in lines of the cache */
     int flow_room, flow_used, free_flow, active_flows;
+    int number_of_flows; /* of the first one, among the engine's states (dl_engine_state); those of
+                            lower numbers are of their users' indices; 0: the engine has no states */
     uint64_t next_sequence;
     int ended, ended_last; /* flows whose done is to be called */
     int64_t stamp;

@@ -15,9 +15,7 @@ void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config)
         .config = *config,
         .threads = dl_calloc((size_t)threads, sizeof *dispatch->threads, "host threads"),
         .thread_count = threads,
-        .started = dl_calloc(workers, sizeof(int64_t), "launched steps"),
-        .launched = dl_calloc(workers, sizeof(int64_t), "launched steps"),
-        .ended = dl_calloc(workers, sizeof(int64_t), "ended steps"),
+        .launches = dl_calloc(workers, sizeof *dispatch->launches, "launched steps"),
     };
     for (int t = 0; t < threads; t++) {
         dispatch->threads[t].first = t;
@@ -32,9 +30,7 @@ void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config)
 void dl_dispatch_free(dl_dispatch *dispatch)
 {
     free(dispatch->threads);
-    free(dispatch->started);
-    free(dispatch->launched);
-    free(dispatch->ended);
+    free(dispatch->launches);
     *dispatch = (dl_dispatch){0};
 }
 
@@ -42,7 +38,8 @@ static void go_on(void *user, int thread);
 
 static void after(dl_dispatch *dispatch, int thread, double delay_ns)
 {
-    dl_engine_after(dispatch->config.engine, dl_ns_ceil(delay_ns), go_on, dispatch, thread);
+    dl_engine_after_about(dispatch->config.engine, dl_ns_ceil(delay_ns), go_on, dispatch, thread,
+                          thread);
 }
 
 static void try_step(dl_dispatch *dispatch, int thread)
@@ -62,7 +59,7 @@ static void next_step(dl_dispatch *dispatch, int thread)
     t->step++;
     t->awaited = 0;
     for (int w = t->first; w < t->first + t->count; w++) {
-        t->awaited += dispatch->ended[w] < t->step - dispatch->config.ahead;
+        t->awaited += dispatch->launches[w].ended < t->step - dispatch->config.ahead;
     }
     try_step(dispatch, thread);
 }
@@ -74,9 +71,9 @@ static void go_on(void *user, int thread)
     const dl_dispatch_config *config = &dispatch->config;
     dl_launch_thread *t = &dispatch->threads[thread];
     const int done = t->at, next = ++t->at; /* counted from first */
-    if (done >= 0) dispatch->launched[t->first + done]++;
+    if (done >= 0) dispatch->launches[t->first + done].launched++;
     if (next < t->count) {
-        dispatch->started[t->first + next]++;
+        dispatch->launches[t->first + next].started++;
         after(dispatch, thread, config->per_worker_ns);
     } else {
         next_step(dispatch, thread);
@@ -95,8 +92,8 @@ void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker)
 {
     const int thread = dispatch->config.kind == DL_DISPATCH_SINGLE ? 0 : worker;
     dl_launch_thread *t = &dispatch->threads[thread];
-    dispatch->ended[worker]++;
-    if (t->busy || dispatch->ended[worker] != t->step - dispatch->config.ahead) return;
+    dispatch->launches[worker].ended++;
+    if (t->busy || dispatch->launches[worker].ended != t->step - dispatch->config.ahead) return;
     t->awaited--;
     try_step(dispatch, thread);
 }

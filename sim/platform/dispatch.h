@@ -58,12 +58,16 @@ typedef struct dl_launch_thread {
     bool busy;        /* else it waits for its GPUs */
 } dl_launch_thread;
 
+/* Steps of a worker whose launch has started, and ended; that it has ended. */
+typedef struct dl_launches {
+    int started, launched, ended;
+} dl_launches;
+
 typedef struct dl_dispatch {
     dl_dispatch_config config;
     dl_launch_thread *threads; /* [thread_count] */
     int thread_count;          /* = events pending at most */
-    /* [workers] steps whose launch has started, and ended; that the worker has ended */
-    int64_t *started, *launched, *ended;
+    dl_launches *launches;     /* [workers] */
 } dl_dispatch;
 
 /* dl_dispatch_free accepts a zeroed object. */

@@ -7,6 +7,8 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
+#define LINE_BYTES 64
+
 /* --- setting up ------------------------------------------------------------------------------ */
 
 static void on_input(void *user, int worker);
@@ -68,7 +70,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     dl_gpus *gpus = *made = dl_calloc(1, sizeof *gpus, "GPUs");
     *gpus = (dl_gpus){
         .config = *config,
-        .workers = dl_calloc(workers, sizeof *gpus->workers, "GPUs"),
+        .workers = dl_alloc_aligned(workers * sizeof *gpus->workers, "GPUs"),
         .places = dl_calloc(workers, sizeof *gpus->places, "GPUs"),
     };
     dl_ask_for_huge_pages(gpus->workers, workers * sizeof *gpus->workers);
@@ -136,8 +138,8 @@ static void schedule_end(dl_gpus *gpus, int worker)
     dl_gpu_worker *w = &gpus->workers[worker];
     w->since_ns = gpus->config.engine->now_ns;
     if (w->speed <= 0) return;
-    w->event = dl_engine_after(gpus->config.engine, dl_ns_ceil(w->left_ns / w->speed),
-                               on_segment_done, gpus, worker);
+    w->event = dl_engine_after_about(gpus->config.engine, dl_ns_ceil(w->left_ns / w->speed),
+                                     on_segment_done, gpus, worker, worker);
 }
 
 static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
@@ -185,6 +187,12 @@ static int forward_segments(const dl_gpus *gpus)
     return dl_gpus_reads_forward(gpus) ? 1 : 0;
 }
 
+/* Whether the work has several. */
+static bool has_segments(const dl_gpus *gpus)
+{
+    return gpus->config.overlap || forward_segments(gpus) > 0;
+}
+
 /* The bucket that a segment of the forward pass needs: the first layers' is the last one; -1: it
  * needs none. */
 static int needed_bucket(const dl_gpus *gpus, int segment)
@@ -229,6 +237,7 @@ static double compress_ns(const dl_gpus *gpus, int worker)
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
+    if (!has_segments(gpus)) return w->work_ns;
     const double forward_ns = fmax(0, w->work_ns - w->backward_ns); /* rounding */
     const int before = forward_segments(gpus), segment = w->segment - before;
     /* What the host reads is there before the update. */
@@ -236,7 +245,7 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
     /* A layer has the share of the forward pass that it has of the backward pass. */
     if (segment < 0 && before == 1) return fmax(0, forward_ns - update_ns);
     if (segment < 0) return r->share[w->segment == 0 ? r->buckets : -segment - 1] * forward_ns;
-    if (!gpus->config.overlap) return before > 0 ? w->backward_ns + update_ns : w->work_ns;
+    if (!gpus->config.overlap) return w->backward_ns + update_ns;
     double ns = r->share[segment] * w->backward_ns;
     if (segment < r->buckets)
         ns += r->bytes_share[segment] * compress_ns(gpus, (int)(w - gpus->workers));
@@ -329,12 +338,12 @@ void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change)
 /* Of the step at hand. */
 static bool launch_has_started(const dl_gpus *gpus, int worker)
 {
-    return gpus->dispatch.started[worker] > gpus->team->workers[worker].steps_done;
+    return gpus->dispatch.launches[worker].started > gpus->team->workers[worker].steps_done;
 }
 
 static bool launch_has_ended(const dl_gpus *gpus, int worker)
 {
-    return gpus->dispatch.launched[worker] > gpus->team->workers[worker].steps_done;
+    return gpus->dispatch.launches[worker].launched > gpus->team->workers[worker].steps_done;
 }
 
 static void end_work(dl_gpus *gpus, int worker)
@@ -358,7 +367,7 @@ static void on_segment_done(void *user, int worker)
     if (overlap && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
     if (!is_last) {
         start_segment(gpus, worker);
-    } else if (w->pass + 1 < gpus->config.passes) {
+    } else if (gpus->config.passes > 1 && w->pass + 1 < gpus->config.passes) {
         start_pass(gpus, worker, w->pass + 1);
     } else if (launch_has_ended(gpus, worker)) {
         end_work(gpus, worker);
@@ -390,7 +399,7 @@ static void on_launch(void *user, int worker)
     dl_gpus *gpus = user;
     dl_gpu_phase phase = gpus->workers[worker].phase;
     if (gpus->config.with_input && gpus->config.options->made_at_launch)
-        dl_input_allow(&gpus->input, worker, gpus->dispatch.started[worker]);
+        dl_input_allow(&gpus->input, worker, gpus->dispatch.launches[worker].started);
     if (phase == DL_GPU_WAITS_FOR_LAUNCH && launch_has_started(gpus, worker)) {
         dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);
         start_launched(gpus, worker);
@@ -445,8 +454,10 @@ static void compute(dl_team *team, int worker)
     const bool with_update = w->updates_at_once;
     gpus->workers[worker].work_ns =
         dl_gpus_work_ns(step, slow, with_update) * w->noise_factor / gpus->config.passes;
-    gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
-    gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
+    if (has_segments(gpus)) {
+        gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
+        gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
+    }
     if (gpus->reduction.before_count > 0) {
         gpus->workers[worker].phase = DL_GPU_WAITS_FOR_COLLECTIVES;
         dl_team_change(team, worker, DL_STATE_ALLREDUCE);
@@ -490,7 +501,7 @@ static void update(dl_team *team, int worker)
 {
     const double update_ns = dl_gpu_step_of(dl_gpus_of(team)->config.steps, worker)->update_ns;
     double work_ns = update_ns * team->workers[worker].noise_factor;
-    dl_engine_after(&team->engine, dl_ns_ceil(work_ns), on_done, team, worker);
+    dl_engine_after_about(&team->engine, dl_ns_ceil(work_ns), on_done, team, worker, worker);
 }
 
 /* --- the run --------------------------------------------------------------------------------- */
@@ -528,9 +539,31 @@ static int init(dl_team *team)
            2 * gpus->network.flow_room + 2;
 }
 
+/* Events about agents come first in the engine's numbers, then those about flows. */
+static void add_states(dl_team *team, dl_gpus *gpus)
+{
+    dl_network *network = &gpus->network;
+    const dl_dispatch *dispatch = &gpus->dispatch;
+    const int workers = team->config.workers;
+    network->number_of_flows = team->agents;
+    dl_engine_add_state(&team->engine,
+                        (dl_engine_state){(const char *)gpus->workers, sizeof *gpus->workers,
+                                          LINE_BYTES, 0, workers});
+    dl_engine_add_state(&team->engine, (dl_engine_state){(const char *)dispatch->launches,
+                                                         sizeof *dispatch->launches,
+                                                         sizeof *dispatch->launches, 0, workers});
+    dl_engine_add_state(
+        &team->engine, (dl_engine_state){(const char *)dispatch->threads, sizeof *dispatch->threads,
+                                         sizeof *dispatch->threads, 0, dispatch->thread_count});
+    dl_engine_add_state(
+        &team->engine, (dl_engine_state){(const char *)network->flows, sizeof *network->flows,
+                                         LINE_BYTES, network->number_of_flows, network->flow_room});
+}
+
 static void start(dl_team *team)
 {
     dl_gpus *gpus = dl_gpus_of(team);
+    add_states(team, gpus);
     if (gpus->config.with_input) dl_input_start(&gpus->input, team->config.steps);
     dl_dispatch_start(&gpus->dispatch);
     dl_gpus_traffic_start(gpus);
@@ -539,8 +572,8 @@ static void start(dl_team *team)
 static void step_ended(dl_team *team, int worker)
 {
     dl_gpus *gpus = dl_gpus_of(team);
-    const bool has_gone_on = dl_gpus_reads_forward(gpus) &&
-                             gpus->dispatch.ended[worker] >= team->workers[worker].steps_done;
+    const bool has_gone_on = dl_gpus_reads_forward(gpus) && gpus->dispatch.launches[worker].ended >=
+                                                                team->workers[worker].steps_done;
     if (!has_gone_on) dl_dispatch_step_ended(&gpus->dispatch, worker);
 }
 

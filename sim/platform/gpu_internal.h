@@ -19,7 +19,7 @@ typedef enum dl_gpu_phase {
     DL_GPU_WAITS_FOR_LAUNCH_END
 } dl_gpu_phase;
 
-/* The first line of the cache has what every step needs. */
+/* Two lines of the cache, of which the first has what every step needs. */
 typedef struct dl_gpu_worker {
     double work_ns;   /* of forward and backward, or with the update */
     double left_ns;   /* of the segment, at full speed */
@@ -31,14 +31,14 @@ typedef struct dl_gpu_worker {
     int pass;    /* of the step */
     int flows;   /* of the piece of exchange at hand that have not ended */
     int copies;  /* number of its first push, which those to other shards follow, then its pulls */
-    int pushes, pulls; /* that have started, to each shard */
-    uint8_t phase;     /* dl_gpu_phase */
-    bool in_exchange;  /* waits for the end of one */
-    bool fetches;      /* itself, not its communication thread */
-
+    int pushes, pulls;             /* that have started, to each shard */
+    uint8_t phase;                 /* dl_gpu_phase */
+    bool in_exchange;              /* waits for the end of one */
+    bool fetches;                  /* itself, not its communication thread */
     double backward_ns, update_ns; /* of its work; no update: 0 */
     double push_bytes;             /* of the push at hand, before messages are made */
     int64_t rounds;                /* of collectives that it has seen the end of */
+    int64_t unused[4];
 } dl_gpu_worker;
 
 /* A collective before each step, of all groups of workers at once. */

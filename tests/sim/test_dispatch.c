@@ -51,10 +51,10 @@ static void go_on(void *user, int w)
     gpus *g = user;
     if (g->done[w] == STEPS || g->working[w]) return;
     if (!g->worked[w]) {
-        if (g->dispatch.started[w] <= g->done[w]) return;
+        if (g->dispatch.launches[w].started <= g->done[w]) return;
         g->working[w] = true;
         dl_engine_after(&g->engine, g->work_ns, worked, g, w);
-    } else if (g->dispatch.launched[w] > g->done[w]) {
+    } else if (g->dispatch.launches[w].launched > g->done[w]) {
         if (!g->barrier) {
             g->worked[w] = false;
             end_step(g, w);

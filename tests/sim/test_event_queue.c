@@ -18,7 +18,7 @@ static void earliest_first_and_ties_in_order_of_scheduling(void **state)
     static const int64_t times_ns[] = {30, 10, 20, 10, 30, 10};
     static const int order[] = {1, 3, 5, 2, 0, 4};
     for (int i = 0; i < 6; i++)
-        dl_event_queue_push(&queue, times_ns[i], nothing, NULL, i);
+        dl_event_queue_push(&queue, times_ns[i], nothing, NULL, i, -1);
     dl_event event;
     for (int i = 0; i < 6; i++) {
         assert_true(dl_event_queue_pop(&queue, &event));
@@ -113,7 +113,7 @@ static void agrees_with_a_list(void **state)
             if (what < pushes && count < ROOM) {
                 entry *e = &list[count++];
                 *e = (entry){now_ns + delays[d](&stream, number), number, 0};
-                e->id = dl_event_queue_push(&queue, e->time_ns, nothing, NULL, number++);
+                e->id = dl_event_queue_push(&queue, e->time_ns, nothing, NULL, number++, -1);
             } else if (what < 7 && count > 0) {
                 int least = 0;
                 for (int i = 1; i < count; i++) {
@@ -151,7 +151,7 @@ static void hold_many(delay_fn delay, bool cancels)
     dl_event_queue_init(&queue, PENDING + 1);
     int number = 0, left = 0, timer = -1;
     for (; number < PENDING; number++)
-        dl_event_queue_push(&queue, delay(&stream, number), nothing, NULL, number);
+        dl_event_queue_push(&queue, delay(&stream, number), nothing, NULL, number, -1);
     dl_event event, last = {.time_ns = -1};
     for (; dl_event_queue_pop(&queue, &event); last = event, left++) {
         assert_true(event.time_ns > last.time_ns ||
@@ -159,9 +159,10 @@ static void hold_many(delay_fn delay, bool cancels)
         if (timer >= 0) dl_event_queue_cancel(&queue, timer);
         timer = -1;
         if (number == 2 * PENDING) continue;
-        dl_event_queue_push(&queue, event.time_ns + delay(&stream, number), nothing, NULL, number);
+        dl_event_queue_push(&queue, event.time_ns + delay(&stream, number), nothing, NULL, number,
+                            -1);
         number++;
-        if (cancels) timer = dl_event_queue_push(&queue, INT64_MAX, nothing, NULL, -1);
+        if (cancels) timer = dl_event_queue_push(&queue, INT64_MAX, nothing, NULL, -1, -1);
     }
     assert_int_equal(left, 2 * PENDING);
     assert_int_equal(queue.keys.count, 0);
@@ -188,7 +189,7 @@ static void cancelled_ones_do_not_stay(void **state)
     dl_event_queue_init(&queue, PENDING);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < PENDING; i++)
-            ids[i] = dl_event_queue_push(&queue, 10 * round + (int64_t)i * i, nothing, NULL, i);
+            ids[i] = dl_event_queue_push(&queue, 10 * round + (int64_t)i * i, nothing, NULL, i, -1);
         for (int i = 0; i < PENDING; i++)
             if (i != 3) dl_event_queue_cancel(&queue, ids[i]);
         assert_in_range(queue.stale, 0, 200);
