@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/cluster.h"
@@ -37,6 +38,7 @@ static const char default_output[] = "results.csv", default_advice[] = "advice.c
                   default_solved[] = "solved.csv";
 
 typedef struct settings {
+    bool replaces; /* the results' default name is that of a file */
     bool workloads;
     const char *save_costs;
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
@@ -153,6 +155,12 @@ static const char *output_of(const settings *set)
 {
     if (set->output != default_output) return set->output;
     return set->advise ? default_advice : set->solve != NULL ? default_solved : set->output;
+}
+
+/* Behind the name of the results: whether they took the place of others without being told to. */
+static const char *replaced_text(const settings *set)
+{
+    return set->replaces ? " (in place of the one that was there; -o FILE keeps both)" : "";
 }
 
 static bool json_to_stdout(const settings *set)
@@ -316,9 +324,9 @@ static dl_status write_explained(const inputs *in, const settings *set,
     dl_report_table(stdout, study, sweep, in->measured, set->notes);
     print_shared_batch(study);
     if (set->explain) dl_explanation_print(stdout, explanation);
-    printf("%zu point%s in %s%s%s\n", sweep->row_count, sweep->row_count == 1 ? "" : "s",
-           set->output != NULL ? set->output : set->json, set->html != NULL ? ", page in " : "",
-           set->html != NULL ? set->html : "");
+    printf("%zu point%s in %s%s%s%s\n", sweep->row_count, sweep->row_count == 1 ? "" : "s",
+           set->output != NULL ? set->output : set->json, replaced_text(set),
+           set->html != NULL ? ", page in " : "", set->html != NULL ? set->html : "");
     return DL_OK;
 }
 
@@ -421,7 +429,7 @@ static dl_status write_advice(const settings *set, const dl_advice *advice, dl_e
     status = dl_outputs_end(status, err);
     if (status != DL_OK || set->quiet) return status;
     dl_advice_print(stdout, advice);
-    printf("%zu points in %s%s%s\n", advice->point_count, output,
+    printf("%zu points in %s%s%s%s\n", advice->point_count, output, replaced_text(set),
            set->save != NULL && advice->best_count > 0 ? ", the advised scenario in " : "",
            set->save != NULL && advice->best_count > 0 ? set->save : "");
     return DL_OK;
@@ -546,7 +554,8 @@ static dl_status write_solution(const settings *set, const dl_solution *solution
         dl_solution_json_write(stdout, solution, study);
     } else if (!set->quiet) {
         dl_solution_print(stdout, solution, study);
-        printf("%zu rows in %s\n", solution->count, output != NULL ? output : set->json);
+        printf("%zu rows in %s%s\n", solution->count, output != NULL ? output : set->json,
+               replaced_text(set));
     }
     return DL_OK;
 }
@@ -788,6 +797,7 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
                             "--samples-per-s (--help explains them)");
     }
     if (set->json != NULL && set->html == NULL && set->output == default_output) set->output = NULL;
+    set->replaces = set->output == default_output && access(output_of(set), F_OK) == 0;
     if (!first) set->save = NULL;
     dl_outputs_hold();
     dl_status status = read_inputs(&in, path, set, err);

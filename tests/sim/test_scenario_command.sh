@@ -227,6 +227,13 @@ lost() { "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-w
 [ "$(lost --set failures.node_mtbf_s=3600)" = "$(lost --set failures.mtbf_s=7200)" ] || fail "nodes of two GPUs: $(lost --set failures.node_mtbf_s=3600)"
 lost --set failures.node_mtbf_s=3600 | awk '{ h = 24 * (1 - $1); if ($1 <= 0 || $1 >= 1 || ($2 - h) ^ 2 > 1e-9 ||
     ($3 - h * $4) ^ 2 > 1e-6) exit 1 }' || fail "lost: $(lost --set failures.node_mtbf_s=3600)"
+# Results of an earlier command are not replaced without a word.
+mkdir -p replaced && cd replaced || exit 1
+given=(--workload resnet50 --machine 8xh100 --workers 1 --batch 32 --steps 5)
+if "$tested" "${given[@]}" | grep -q "in place of"; then fail "there was nothing to replace"; fi
+expect 0 "1 point in results.csv (in place of the one that was there; -o FILE keeps both)" "${given[@]}"
+if "$tested" "${given[@]}" -o results.csv | grep -q "in place of"; then fail "it was told to"; fi
+cd .. || exit 1
 # Words of other programs: taken where they mean one thing, else what to write.
 words=(--workload gpt2 --machine 8xh100 --workers 8 --steps 5)
 for same in "--batch 8 --precision bf16|--batch 8 --arithmetic bf16" "--global-batch 64|--batch 64" "--global_batch_size 64|--batch 64" \
