@@ -75,6 +75,25 @@ static const dl_word shards_elsewhere[] = {
     {"shard_grad_op", "parameters' with reshard_after_forward = 'no"},
     {NULL, NULL},
 };
+static const dl_word sync_elsewhere[] = {
+    {"h", "interval"},
+    {"tau", "interval"},
+    {"local_steps", "interval"},
+    {"inner_steps", "interval"},
+    {"local_sgd_steps", "interval"},
+    {"sync_every", "interval"},
+    {"sync_interval", "interval"},
+    {"staleness", "bound"},
+    {"max_staleness", "bound"},
+    {"staleness_threshold", "bound"},
+    {"grad_accum", "accumulate"},
+    {"grad_accum_steps", "accumulate"},
+    {"gradient_accumulation", "accumulate"},
+    {"gradient_accumulation_steps", "accumulate"},
+    {"accumulate_grad_batches", "accumulate"},
+    {"accumulation_steps", "accumulate"},
+    {NULL, NULL},
+};
 static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \
@@ -87,6 +106,7 @@ static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL
      .fallback = text,                                       \
      .group = DL_TAKE_OPTION(number),                        \
      .sweep = '.',                                           \
+     .elsewhere = sync_elsewhere,                            \
      .help = words},
 
 /* clang-format off */

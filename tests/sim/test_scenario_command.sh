@@ -248,6 +248,8 @@ expect 2 "write --set sync.accumulate=COUNT" "${words[@]}" --gradient_accumulati
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
 expect 2 "parallelism are not simulated" "${words[@]}" --batch 8 --mode tp
 expect 2 "unknown key 'accumulate' in [exchange]; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set exchange.accumulate=4
+expect 2 "unknown key 'grad_accum' in [sync]; here it is called 'accumulate'" "${words[@]}" --batch 8 --set sync.grad_accum=4
+expect 2 "unknown key 'H' in [sync]; here it is called 'interval'" "${words[@]}" --batch 8 --set sync.H=10
 expect 2 "unknown key 'precision' in [sync]; it is 'arithmetic' of [workload]" "${words[@]}" --batch 8 --set sync.precision=bf16
 expect 0 "1 point" --workload llama2_7b:layers=1 --machine 8xh100 --batch-per-worker 1 --workers 1 --steps 5
 [ ! -e results.csv.partial ] || fail "a partial file stayed"
