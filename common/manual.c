@@ -9,7 +9,8 @@
 /* Where lines of text are broken; troff joins them again. */
 enum { LINE_WIDTH = 78 };
 
-static const char print_man[] = "--print-man", print_completion[] = "--print-completion";
+static const char print_man[] = "--print-man", print_completion[] = "--print-completion",
+                  complete[] = "--complete";
 
 /* --- manual pages ----------------------------------------------------------------------------- */
 
@@ -229,21 +230,44 @@ static bool takes_file(const dl_option *option)
            (strstr(option->argument, "FILE") != NULL || strstr(option->argument, "FOLDER") != NULL);
 }
 
-/* The case of an option that has an argument: a file, after which no word of ours can stand, its
- * words, or nothing but a value. */
-static void print_argument(FILE *out, const dl_option *option)
+void dl_complete_word(FILE *out, const char *typed, size_t kept, const char *word)
+{
+    if (strncmp(word, typed + kept, strlen(typed + kept)) == 0)
+        fprintf(out, "%.*s%s\n", (int)kept, typed, word);
+}
+
+/* Whether the program itself has the words of the option's argument. */
+static bool is_asked(const dl_command *command, const char *option)
+{
+    if (command->complete == NULL) return false;
+    char *words = NULL;
+    size_t bytes = 0;
+    FILE *out = dl_text_stream(&words, &bytes);
+    const bool known = command->complete(out, option, "");
+    fclose(out);
+    free(words);
+    return known;
+}
+
+/* The case of an option that has an argument: the name of a file, a word that the program is asked
+ * for, one of its choices, or nothing but a value. */
+static void print_argument(FILE *out, const dl_command *command, const dl_option *option)
 {
     if (option->type == DL_OPTION_FLAG) return;
     fprintf(out, "        --%s", option->name);
     if (option->letter != 0) fprintf(out, " | -%c", option->letter);
-    if (takes_file(option)) {
-        fputs(") kind=file ;;\n", out);
-        return;
+    fprintf(out, ") kind=%s", takes_file(option) ? "file" : "value");
+    if (is_asked(command, option->name)) {
+        const char *name = strchr(command->program, ' ');
+        fprintf(out, " ask='%s%s%s %s'", name != NULL ? name + 1 : "", name != NULL ? " " : "",
+                complete, option->name);
+    } else if (!takes_file(option)) {
+        fputs(" words='", out);
+        for (size_t i = 0; option->type == DL_OPTION_CHOICE && option->choices[i] != NULL; i++)
+            fprintf(out, "%s%s", i > 0 ? " " : "", option->choices[i]);
+        fputs("'", out);
     }
-    fputs(") kind=value words='", out);
-    for (size_t i = 0; option->type == DL_OPTION_CHOICE && option->choices[i] != NULL; i++)
-        fprintf(out, "%s%s", i > 0 ? " " : "", option->choices[i]);
-    fputs("' ;;\n", out);
+    fputs(" ;;\n", out);
 }
 
 static void print_options(FILE *out, const dl_command *command)
@@ -255,7 +279,7 @@ static void print_options(FILE *out, const dl_command *command)
     }
     fputs("--help --version'\n        case $before in\n", out);
     for (size_t i = 0; i < command->option_count; i++)
-        print_argument(out, &command->options[i]);
+        print_argument(out, command, &command->options[i]);
     fputs("        esac\n", out);
 }
 
@@ -265,11 +289,19 @@ static void begin_completion(FILE *out, const char *program)
             "# Completion for bash, made by %s %s.\n"
             "_%s()\n"
             "{\n"
-            "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-            "    local options='' words='' kind='' i\n"
-            "    # --name=value comes in three words.\n"
-            "    [[ $current != = ]] || current=\n"
-            "    [[ $before != = ]] || before=${COMP_WORDS[COMP_CWORD - 2]}\n"
+            "    local current=${COMP_WORDS[COMP_CWORD]} typed before at=$COMP_CWORD\n"
+            "    local options='' words='' kind='' ask='' i\n"
+            "    # --name=value comes in three words, --name=key=value in five.\n"
+            "    [[ $current != = ]] || { current='' at=$((at + 1)); }\n"
+            "    typed=$current\n"
+            "    if ((at > 1)) && [[ ${COMP_WORDS[at - 1]} == = ]]; then\n"
+            "        at=$((at - 1))\n"
+            "        if ((at > 1)) && [[ ${COMP_WORDS[at - 1]} != -* ]]; then\n"
+            "            typed=${COMP_WORDS[at - 1]}=$current at=$((at - 1))\n"
+            "            [[ ${COMP_WORDS[at - 1]} != = ]] || at=$((at - 1))\n"
+            "        fi\n"
+            "    fi\n"
+            "    before=${COMP_WORDS[at - 1]}\n"
             "    COMPREPLY=()\n"
             "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
             "        [[ ${COMP_WORDS[i]} != -- ]] || return 0\n"
@@ -283,8 +315,13 @@ static void end_completion(FILE *out, const char *program)
     fprintf(out,
             "    [[ $kind != '' || $current != -* ]] || words=$options\n"
             "    [[ $kind != value ]] || compopt +o default 2>/dev/null\n"
-            "    [[ $kind != file && $words != '' ]] || return 0\n"
-            "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+            "    if [[ $ask != '' ]]; then\n"
+            "        mapfile -t COMPREPLY < <(\"${COMP_WORDS[0]/#\\~/$HOME}\" $ask \"$typed\" "
+            "2>/dev/null)\n"
+            "        [[ $typed != *=* ]] || COMPREPLY=(\"${COMPREPLY[@]##*=}\")\n"
+            "    elif [[ $words != '' ]]; then\n"
+            "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+            "    fi\n"
             "    [[ ${COMPREPLY-} != *= ]] || compopt -o nospace 2>/dev/null\n"
             "}\n"
             "complete -o default -F _%s %s\n",
@@ -309,6 +346,10 @@ static void print_case(FILE *out, const dl_command *command)
 
 bool dl_manual_print_command(const dl_command *command, int argc, char **argv)
 {
+    if (argc == 4 && command->complete != NULL && strcmp(argv[1], complete) == 0) {
+        command->complete(stdout, argv[2], argv[3]);
+        return true;
+    }
     if (argc != 2) return false;
     const bool man = strcmp(argv[1], print_man) == 0;
     if (!man && strcmp(argv[1], print_completion) != 0) return false;

@@ -1,6 +1,7 @@
 /* Manual pages (man(7)) and completion for bash, made from the tables by which command lines
  * (options.h) and INI files (keys.h) are read: `PROGRAM --print-man` and `PROGRAM
- * --print-completion`, which --help does not show, print them for the installation. */
+ * --print-completion`, which --help does not show, print them for the installation. For arguments
+ * whose words only the program knows, the completion asks `PROGRAM --complete OPTION TYPED`. */
 #ifndef DL_COMMON_MANUAL_H
 #define DL_COMMON_MANUAL_H
 
@@ -33,5 +34,9 @@ void dl_man_text(FILE *out, const char *text);
 
 /* The same for a part of a line: neither wrapped nor ended. */
 void dl_man_words(FILE *out, const char *text);
+
+/* For a dl_complete_fn (options.h): prints the first `kept` bytes of `typed` and then `word`, in a
+ * line, if `word` starts with what comes after these bytes. */
+void dl_complete_word(FILE *out, const char *typed, size_t kept, const char *word);
 
 #endif

@@ -116,6 +116,10 @@ typedef struct dl_option_word {
     const char *word, *option, *says;
 } dl_option_word;
 
+/* For completion: prints, a line each, what `typed`, the start of the option's argument, may become.
+ * False: the words of this option are not known. */
+typedef bool (*dl_complete_fn)(FILE *out, const char *option, const char *typed);
+
 typedef struct dl_command {
     const char *program;    /* "dlprof train": how it was called */
     const char *positional; /* "TRACE..." in the usage line; "" if none */
@@ -126,6 +130,7 @@ typedef struct dl_command {
     bool runs_program; /* the first positional ends the options: what follows is its command line */
     const dl_manual *manual;     /* of a program without sub-commands; else NULL */
     const dl_option_word *words; /* NULL, or those of other programs; the last word is NULL */
+    dl_complete_fn complete;     /* NULL: only arguments that are choices are completed */
 } dl_command;
 
 typedef enum dl_options_action {

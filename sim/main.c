@@ -745,6 +745,18 @@ static void fill_options(dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS
     dl_options_bind(options + DL_SCENARIO_OPTIONS_ALL, own_options, OWN_OPTIONS, set);
 }
 
+static bool complete(FILE *out, const char *option, const char *typed)
+{
+    if (strcmp(option, "solve") == 0) {
+        dl_solve_complete(out, typed);
+    } else if (strcmp(option, "without") == 0) {
+        dl_without_complete(out, typed);
+    } else {
+        return dl_scenario_complete(out, option, typed);
+    }
+    return true;
+}
+
 /* What is only listed, or made of other results: *done says whether it was that. */
 static dl_status run_listing(const settings *set, const dl_text_list *positional, bool *done,
                              dl_error *err)
@@ -887,6 +899,7 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
         .option_count = sizeof options / sizeof *options,
         .positional_max = 1,
         .manual = &manual,
+        .complete = complete,
     };
     dl_text_list positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;

@@ -62,13 +62,28 @@ static bool is_named(const dl_key *key, const char *text)
            strcmp(key->name, text + section + 1) == 0;
 }
 
+static bool is_solved(const dl_key *key)
+{
+    return is_number(key) && key->sweep != 0;
+}
+
+void dl_solve_complete(FILE *out, const char *typed)
+{
+    for (size_t i = 0; i < dl_scenario_keys.count; i++) {
+        const dl_key *key = &dl_scenario_keys.rows[i];
+        char *name = dl_format("%s.%s", key->section, key->name);
+        if (is_solved(key)) dl_complete_word(out, typed, 0, name);
+        free(name);
+    }
+}
+
 static dl_status find_key(const dl_key **found, const char *text, dl_error *err)
 {
     const char *names[DL_SCENARIO_KEYS_MAX];
     size_t count = 0, hits = 0;
     for (size_t i = 0; i < dl_scenario_keys.count; i++) {
         const dl_key *key = &dl_scenario_keys.rows[i];
-        if (is_number(key) && key->sweep != 0) names[count++] = key->name;
+        if (is_solved(key)) names[count++] = key->name;
         if (!is_named(key, text)) continue;
         *found = key;
         hits++;
@@ -82,7 +97,7 @@ static dl_status find_key(const dl_key **found, const char *text, dl_error *err)
         dl_names_hint(hint, sizeof hint, text, names, count);
         return dl_error_set(err, DL_ERR_USAGE, "--solve: scenarios have no key '%s'%s", text, hint);
     }
-    if (!is_number(*found) || (*found)->sweep == 0) {
+    if (!is_solved(*found)) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--solve %s: only keys that are one number and can be swept", text);
     }

@@ -58,6 +58,9 @@ dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_
                    dl_error *err) DL_MUST_CHECK;
 void dl_solution_free(dl_solution *solution);
 
+/* The keys, SECTION.KEY, that `typed` may become (dl_complete_word). */
+void dl_solve_complete(FILE *out, const char *typed);
+
 /* DL_ERR_DATA, with the first target that is not reached and how near it came; else DL_OK. */
 dl_status dl_solution_check(const dl_solution *solution, const dl_study *study,
                             dl_error *err) DL_MUST_CHECK;

@@ -36,6 +36,10 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command);
 /* Name of the option, without "--", that stands for this key; NULL: --set does. */
 const char *dl_scenario_option_of(const char *section, const char *key);
 
+/* A dl_complete_fn of these options: names of machines and networks, choices, and for --set keys and
+ * their choices. */
+bool dl_scenario_complete(FILE *out, const char *option, const char *typed);
+
 bool dl_scenario_command_given(const dl_scenario_command *command);
 
 /* Text of a scenario into *text, of its own: that of the file `path` with the keys of the command

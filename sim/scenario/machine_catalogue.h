@@ -52,4 +52,8 @@ dl_status dl_machine_make_text(const char *name, char **text, dl_error *err) DL_
 /* A table of all machines: files, instances, and the GPUs of boxes. */
 dl_status dl_machines_print(FILE *out, dl_error *err) DL_MUST_CHECK;
 
+/* The names that `typed` may become after its first `kept` bytes (dl_complete_word): of files and
+ * instances, and after COUNTx and '+' of GPUs. */
+void dl_machines_complete(FILE *out, const char *typed, size_t kept);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/ini.h"
+#include "common/manual.h"
 #include "common/names.h"
 #include "sim/scenario/machine_catalogue_internal.h"
 
@@ -373,4 +374,32 @@ dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl
         kind->gpus, dl_machine_row(&t->gpus, dl_machine_cell(&t->instances, row, "gpu"))};
     if (kind->nodes >= 1 && kind->nodes <= NODES_MAX && kind->gpus <= DL_BOX_GPUS_MAX) return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
+}
+
+static void complete_rows(FILE *out, const char *typed, size_t kept, const dl_csv *table)
+{
+    for (size_t r = 0; r < table->rows; r++)
+        dl_complete_word(out, typed, kept, dl_machine_cell(table, r, "name"));
+}
+
+void dl_machines_complete(FILE *out, const char *typed, size_t kept)
+{
+    dl_machine_tables t;
+    char **files = NULL;
+    const char *last = strrchr(typed + kept, '+'), *rest = NULL;
+    const char *name = last != NULL ? last + 1 : typed + kept;
+    int counts = 0;
+    for (; count_before(name, &rest) > 0; counts++)
+        name = rest;
+    kept = (size_t)(name - typed);
+    if (dl_machine_tables_read(&t, NULL) != DL_OK) return;
+    if (last == NULL && counts < 2) {
+        const size_t count = dl_machine_files(&files);
+        for (size_t i = 0; i < count; i++)
+            dl_complete_word(out, typed, kept, files[i]);
+        dl_ini_free_list(files, count);
+        complete_rows(out, typed, kept, &t.instances);
+    }
+    if (counts > 0) complete_rows(out, typed, kept, &t.gpus);
+    dl_machine_tables_free(&t);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/manual.h"
 #include "common/names.h"
 
 typedef enum without {
@@ -71,6 +72,13 @@ dl_status dl_without_parse(const char *list, unsigned *set, dl_error *err)
     }
     if (status == DL_OK) *set = parsed;
     return status;
+}
+
+void dl_without_complete(FILE *out, const char *typed)
+{
+    const char *comma = strrchr(typed, ',');
+    for (size_t i = 0; i < WITHOUT_COUNT; i++)
+        dl_complete_word(out, typed, comma != NULL ? (size_t)(comma + 1 - typed) : 0, names[i]);
 }
 
 static void set(dl_value *value, double number)

@@ -24,6 +24,9 @@
  * for an unknown name (with the nearest), an empty or repeated one. */
 dl_status dl_without_parse(const char *list, unsigned *without, dl_error *err) DL_MUST_CHECK;
 
+/* The names that the last of the list `typed` may become (dl_complete_word). */
+void dl_without_complete(FILE *out, const char *typed);
+
 /* Switches the costs of the set off. */
 void dl_without_apply(unsigned without, dl_scenario *scenario, dl_costs *costs);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/manual.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/workloads/workloads_internal.h"
@@ -310,4 +311,12 @@ void dl_architectures_print(FILE *out)
         for (size_t i = 0; i < kinds[k]->key_count; i++)
             print_key(out, &kinds[k]->keys[i]);
     }
+}
+
+void dl_architectures_complete(FILE *out, const char *typed, size_t kept)
+{
+    const char *names[NAMES_MAX];
+    const size_t count = list_networks(names);
+    for (size_t i = 0; i < count; i++)
+        dl_complete_word(out, typed, kept, names[i]);
 }

@@ -127,4 +127,7 @@ double dl_pass_flop(const dl_layer_pass *pass);
  * that follow a colon. */
 void dl_architectures_print(FILE *out);
 
+/* The names that `typed` may become after its first `kept` bytes (dl_complete_word). */
+void dl_architectures_complete(FILE *out, const char *typed, size_t kept);
+
 #endif

@@ -134,6 +134,10 @@ add_test(NAME test_scenario_command
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scenario_command.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_scenario_command PROPERTIES LABELS unit)
+add_test(NAME test_completion
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_completion.sh $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_completion PROPERTIES LABELS unit)
 add_test(NAME test_async_report
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_async_report.sh $<TARGET_FILE:dlsim> ${PROJECT_SOURCE_DIR})
 set_tests_properties(test_async_report PROPERTIES LABELS model)

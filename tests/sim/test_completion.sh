@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Completion of the values of dlsim's options, as bash calls it: for a part of them it asks the program.
+# Usage: test_completion.sh DLSIM
+tested=$1
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+PATH=$(dirname "$tested"):$PATH
+# shellcheck disable=SC1090
+source <("$tested" --print-completion)
+
+# becomes "WORDS" ARGUMENTS...: what the last argument of dlsim may become. '=' is a word of its own.
+becomes() {
+    local words=$1
+    shift
+    COMP_WORDS=(dlsim "$@") COMP_CWORD=$#
+    _dlsim
+    [ "${COMPREPLY[*]}" = "$words" ] && return
+    echo "FAIL: dlsim $*: '${COMPREPLY[*]}', not '$words'"
+    failures=$((failures + 1))
+}
+
+# Machines: by name, as nodes, as boxes of GPUs; the last of a list and of unlike parts.
+becomes p2.8xlarge_x8 --machine = p2.8xlarge_
+becomes dgx_a100,2xg5.48xlarge --machine dgx_a100,2xg5.4
+becomes 8xmi300x --machine 8xmi300
+becomes 4x2xgtx1080ti --machine 4x2xgtx1080t
+becomes 1xrtx3090+1xgtx1080ti --machine 1xrtx3090+1xgtx1080t
+becomes "" --machine nowhere/
+
+# Networks, choices, keys and their choices.
+becomes resnet50 --workload resnet5
+becomes allreduce,softsync --mode allreduce,soft
+becomes bf16 --arithmetic b
+becomes trace --noise tr
+becomes throughput --for th
+becomes "resume restart" --journal re
+becomes noise,slow --without noise,sl
+becomes sync.interval --solve sync.int
+becomes exchange.overlap= --set exchange.over
+becomes exchange.overlap= --set = exchange.over
+becomes "no yes" --set exchange.overlap =
+becomes "no yes" --set = exchange.overlap =
+becomes none,optimizer --set exchange.sharded = none,o
+becomes "" --costs c
+
+[ "$failures" -eq 0 ]
