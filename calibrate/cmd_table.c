@@ -1,6 +1,7 @@
 #include "calibrate/commands.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "calibrate/evaluate/evaluate.h"
 #include "calibrate/table/table.h"
@@ -9,12 +10,15 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/progress.h"
+#include "sim/scenario/command.h"
 
 typedef struct settings {
     const char *scenario, *output, *json, *rows, *costs, *predict, *use;
     bool near;
     int64_t threads;
     int journal;
+    dl_scenario_command command;
+    char *name, *text; /* of the scenario with what the command line says */
     dl_cluster *cluster;
 } settings;
 
@@ -41,13 +45,14 @@ static void show(void *user, const char *what, int64_t done, int64_t count)
 
 /* The search may take long, so that what the scenario names is found out before. `table` NULL: the
  * scenario's own, which is set, as text of its own. */
-static dl_status check_outputs(const settings *set, const char *given, char **table, dl_error *err)
+static dl_status check_inputs(settings *set, const char *given, char **table, dl_error *err)
 {
     const dl_file_role outputs[] = {
         {"--output", set->output}, {"--json", set->json}, {"--rows", set->rows}};
     dl_scenario scenario = {0};
-    dl_status status = dl_table_scenario_read(&scenario, set->scenario, err);
-    if (status != DL_OK) return status;
+    dl_status status = dl_scenario_text(&set->command, set->scenario, &set->text, &set->name, err);
+    if (status == DL_OK) status = dl_table_scenario_read(&scenario, set->name, set->text, err);
+    if (status != DL_OK) return dl_scenario_command_error(set->scenario, err);
     const char *path = given != NULL ? given : scenario.measured_path;
     const dl_file_role inputs[] = {
         {"the table", path},
@@ -96,19 +101,21 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
     settings *set = user;
     const bool first = set->cluster->rank == 0;
     if (!first) set->output = set->json = set->rows = NULL; /* rank 0 writes them */
-    if (set->scenario == NULL) {
-        return dl_error_set(err, DL_ERR_USAGE, "--scenario FILE is needed");
+    if (set->scenario == NULL && !dl_scenario_command_given(&set->command)) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--scenario FILE is needed, or --costs and other options in its place");
     }
     dl_table_fit fit = {0};
     shown progress = {.fit = &fit};
     char *table = NULL;
     char *journal = NULL;
-    dl_status status = check_outputs(set, paths->count > 0 ? paths->items[0] : NULL, &table, err);
+    dl_status status = check_inputs(set, paths->count > 0 ? paths->items[0] : NULL, &table, err);
     if (status == DL_OK) {
         status = dl_journal_beside(&journal, set->output, (dl_journal_mode)set->journal, err);
     }
     status = dl_cluster_agree(set->cluster, status, err);
-    const dl_table_fit_config config = {.scenario_path = set->scenario,
+    const dl_table_fit_config config = {.scenario_path = set->name,
+                                        .scenario_text = set->text,
                                         .table_path = table,
                                         .use = set->use,
                                         .names = set->costs,
@@ -120,6 +127,7 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
                                         .progress = show,
                                         .user = &progress};
     if (status == DL_OK) status = dl_table_fit_run(&fit, &config, err);
+    if (status != DL_OK && set->scenario == NULL) status = dl_scenario_command_error(NULL, err);
     dl_progress_end(&progress.progress);
     dl_journal_say_aside(fit.journal, "dlcal table");
     if (status == DL_OK && first) status = write_all(&fit, &config, set, err);
@@ -127,6 +135,8 @@ static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
     dl_table_fit_free(&fit);
     free(table);
     free(journal);
+    free(set->name);
+    free(set->text);
     return status;
 }
 
@@ -135,9 +145,10 @@ int dl_calibrate_table(int argc, char **argv)
     dl_cluster cluster;
     dl_error error = {0};
     settings set = {.output = "costs.ini", .cluster = &cluster};
-    const dl_option options[] = {
+    const dl_option own[] = {
         DL_OPT_TEXT("scenario", 's', &set.scenario, "FILE",
-                    "Scenario that the rows were measured in; its cost file gives what is known."),
+                    "Scenario that the rows were measured in; its cost file gives what is known. "
+                    "Options of dlsim stand for its keys, in place of it or over it."),
         DL_OPT_TEXT("fit", 0, &set.costs, "KEY,KEY...",
                     "Costs to fit, as section.key or key, also of the machine file, as "
                     "link.nvlink2.bytes_per_s (default: those that the cost file lacks)."),
@@ -159,6 +170,9 @@ int dl_calibrate_table(int argc, char **argv)
                       "What becomes of COSTS.journal, what a fit that was stopped has simulated: "
                       "resume goes on from it, restart starts anew; off keeps none."),
     };
+    dl_option options[DL_LENGTH(own) + DL_SCENARIO_OPTIONS_ALL];
+    memcpy(options, own, sizeof own);
+    dl_scenario_options(options + DL_LENGTH(own), &set.command);
     const dl_command command = {
         .program = argv[0],
         .positional = "[TABLE]",
@@ -169,8 +183,10 @@ int dl_calibrate_table(int argc, char **argv)
                    "[measured] file.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
-        .positional_max = 1};
+        .positional_max = 1,
+        .complete = dl_scenario_complete};
     dl_status status = dl_cluster_start(&cluster, &error);
     if (status == DL_OK) status = dl_command_run(&command, argc, argv, fit_table, &set, &error);
+    dl_text_list_free(&set.command.set);
     return dl_cluster_end(&cluster, status, &error, argv[0]);
 }

@@ -177,7 +177,8 @@ static dl_status read_all(dl_table_evaluation *j, const dl_table_fit *fit,
                           const dl_table_fit_config *config, const char *path, dl_error *err)
 {
     dl_status status;
-    if ((status = dl_table_scenario_read(&j->scenario, config->scenario_path, err)) ||
+    if ((status = dl_table_scenario_read(&j->scenario, config->scenario_path, config->scenario_text,
+                                         err)) ||
         (status = dl_scenario_set_measured_cores(&j->scenario, fit->costs.cores, err)) ||
         (status = dl_table_rows_read(&j->rows, path, NULL, &j->scenario, err))) {
         return status;

@@ -501,7 +501,8 @@ static dl_status read_all(dl_table_fit *fit, const dl_table_fit_config *config, 
     dl_scenario *scenario = &fit->scenario;
     const char *names = config->names;
     dl_status status;
-    if ((status = dl_table_scenario_read(scenario, config->scenario_path, err)) ||
+    if ((status =
+             dl_table_scenario_read(scenario, config->scenario_path, config->scenario_text, err)) ||
         (scenario->costs_path == NULL &&
          (status = dl_error_set_at(err, DL_ERR_DATA, config->scenario_path, 0,
                                    "[workload] costs is missing: costs are fitted in a cost "
@@ -530,7 +531,9 @@ dl_status dl_table_fit_key(const dl_table_fit *fit, const dl_table_fit_config *c
 {
     const char *const options[] = {config->names, config->use, config->near ? "near" : NULL};
     uint64_t hash = DL_HASH_START;
-    dl_status status = add_file(&hash, config->scenario_path, err);
+    const char *scenario = config->scenario_text;
+    if (scenario != NULL) hash = dl_hash_bytes(hash, scenario, strlen(scenario));
+    dl_status status = scenario == NULL ? add_file(&hash, config->scenario_path, err) : DL_OK;
     if (status == DL_OK) status = add_file(&hash, config->table_path, err);
     if (status == DL_OK) status = dl_scenario_add_files(&hash, &fit->scenario, err);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {

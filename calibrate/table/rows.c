@@ -268,14 +268,18 @@ static dl_status read_all(dl_table_rows *rows, const dl_csv *csv, const char *us
     return status;
 }
 
-dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, dl_error *err)
+dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, const char *text,
+                                 dl_error *err)
 {
     dl_study study = {0};
-    dl_status status = dl_study_read(&study, path, err);
+    dl_status status = text != NULL ? dl_study_read_text(&study, path, text, strlen(text), err)
+                                    : dl_study_read(&study, path, err);
     if (status != DL_OK) return status;
     if (study.key_count == 1 && strcmp(study.keys[0].key, "placement") == 0) {
         *scenario = study.variants[0].scenario;
         study.variants[0].scenario = (dl_scenario){0};
+    } else if (text != NULL) {
+        status = dl_scenario_read_text(scenario, path, text, strlen(text), err);
     } else {
         status = dl_scenario_read(scenario, path, err);
     }

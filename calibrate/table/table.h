@@ -93,9 +93,10 @@ typedef struct dl_table_rows {
     size_t used; /* those that have not failed */
 } dl_table_rows;
 
-/* Reads a scenario for a table: as dl_scenario_read, but [machine] placement may be a list, of
+/* Reads a scenario for a table: as dl_scenario_read or, where `text` is not NULL, as
+ * dl_scenario_read_text of this text, called `path`; but [machine] placement may be a list, of
  * which the first is taken, since the rows give theirs; without noise. Zero `scenario` before. */
-dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path,
+dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, const char *text,
                                  dl_error *err) DL_MUST_CHECK;
 
 /* Reads the table: all rows, or only those whose column `use` says `use` (NULL: all).
@@ -226,7 +227,8 @@ typedef void (*dl_table_progress_fn)(void *user, const char *what, int64_t done,
 
 typedef struct dl_table_fit_config {
     const char *scenario_path, *table_path;
-    const char *use;   /* of the rows to take (dl_table_rows_read); NULL: all */
+    const char *scenario_text; /* in place of the file's, which the path then only names; or NULL */
+    const char *use;           /* of the rows to take (dl_table_rows_read); NULL: all */
     const char *names; /* of the costs (dl_table_costs_named); NULL: all that the cost file lacks */
     bool near;         /* one search, from the cost file's values on, in place of many */
     int threads;       /* >= 1; the result does not depend on them */

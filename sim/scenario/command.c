@@ -29,8 +29,8 @@ static const struct {
     {"replicates", "scenario", "replicates", "LIST", group_runs,
      "Runs of each point, for the intervals of the results."},
     {"machine", "machine", "file", "FILES", group_machine,
-     "Machine files, or names of machines (--machines lists them), whose GPUs are the workers; "
-     "without it workers share cores."},
+     "Machine files, or names of machines (dlsim --machines lists them), whose GPUs are the "
+     "workers; without it workers share cores."},
     {"gpus", "machine", "gpus", "LIST", group_machine,
      "GPUs that the workers take in turn; where they are more, they share them."},
     {"cores", "machine", "cores", "LIST", group_machine,
@@ -40,7 +40,7 @@ static const struct {
      "Numbers of workers; all: every GPU of the machine."},
     {"costs", "workload", "costs", "FILES", group_model, "Cost files, which dlcal writes."},
     {"workload", "workload", "model", "NAME", group_model,
-     "In place of --costs: a network (--workloads lists them), whose times are estimated."},
+     "In place of --costs: a network (dlsim --workloads lists them), whose times are estimated."},
     {"arithmetic", "workload", "arithmetic", "LIST", group_model,
      "Of --workload: fp32, tf32, bf16, fp16, fp8, or what is usual on the GPU."},
     {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,
@@ -57,11 +57,11 @@ static const struct {
     {"samples-per-epoch", "workload", "samples_per_epoch", "LIST", group_model,
      "Samples of an epoch, for its time and price."},
     {"mode", "sync", "mode", "LIST", group_exchange,
-     "How the workers exchange: none, allreduce, ps, average, async, ... (--keys sync lists "
+     "How the workers exchange: none, allreduce, ps, average, async, ... (dlsim --keys sync lists "
      "all)."},
     {"interval", "sync", "interval", "LIST", group_exchange, "Local steps between two averages."},
     {"noise", "noise", "kind", "LIST", group_runs,
-     "How steps vary: none, trace, work, exponential, ... (--keys noise lists all)."},
+     "How steps vary: none, trace, work, exponential, ... (dlsim --keys noise lists all)."},
     {"measured", "measured", "file", "FILE", group_results, "Measured runs to compare with (CSV)."},
 };
 
@@ -95,7 +95,7 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
     }
     const dl_option others[] = {
         DL_OPT_LIST("set", 0, &command->set, "KEY=VALUE",
-                    "A key of the scenario, as exchange.overlap=yes (--keys lists them).",
+                    "A key of the scenario, as exchange.overlap=yes (dlsim --keys lists them).",
                     .group = "Other keys"),
         DL_OPT_TEXT("parameters", 0, &command->parameters, "COUNT",
                     "Number of the model's parameters, in place of --parameter-bytes (25.6e6, "
@@ -386,13 +386,13 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     }
     if (given(command, "workload") != NULL && machines == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--workload needs --machine NAME (--machines lists them)");
+                            "--workload needs --machine NAME (dlsim --machines lists them)");
     }
     if (given(command, "samples-per-s") != NULL && machines == NULL &&
         given(command, "cores") == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--samples-per-s needs --machine NAME (--machines lists them), or "
-                            "--cores COUNT for workers on a processor");
+                            "--samples-per-s needs --machine NAME (dlsim --machines lists them), "
+                            "or --cores COUNT for workers on a processor");
     }
     if ((status = put_batch(text, command, err)) != DL_OK) return status;
     if (machines == NULL && given(command, "cores") == NULL) {

@@ -690,8 +690,8 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, d
         if (cores > 0) continue;
         return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                                "[machine] cores = measured, but %s lacks [costs] cores: --cores "
-                               "COUNT gives them; costs of a GPU need --machine NAME (--machines "
-                               "lists them)",
+                               "COUNT gives them; costs of a GPU need --machine NAME (dlsim "
+                               "--machines lists them)",
                                scenario->costs_path != NULL ? scenario->costs_path
                                                             : "[workload] samples_per_s");
     }

@@ -55,6 +55,20 @@ grep -q "8 rows of table.csv, lines 2 to 9, scenario scenario.ini" fitted.ini ||
     failures=$((failures + 1))
 grep -q '"left_out_error_frac":' fit.json || failures=$((failures + 1))
 
+# The scenario from the command line, alone or over a file, is fitted alike.
+options=(--machine machine.ini --workers 1,2,3,4 --set machine.dispatch=single --costs costs.ini --batch 24,96 --mode none)
+sed 's/dispatch = single/dispatch = per_gpu/' scenario.ini >other.ini
+values() { grep -v '^[#;]' "$1"; }
+expect 0 "costs written" table table.csv "${options[@]}" -o options.ini
+grep -q "8 rows of table.csv, lines 2 to 9, scenario (command line)" options.ini || failures=$((failures + 1))
+expect 0 "costs written" table table.csv -s other.ini --set machine.dispatch=single -o over.ini
+for file in options.ini over.ini; do
+    diff <(values fitted.ini) <(values "$file") || failures=$((failures + 1))
+done
+expect 2 "--mode nonee: unknown mode" table table.csv "${options[@]}" --mode nonee -o x.ini
+expect 2 "--machine: 'nowhere' is neither" table table.csv "${options[@]}" --machine nowhere -o x.ini
+expect 1 "dlcal table: [workload] costs is missing: costs are fitted in a cost file" table table.csv --workload lenet --machine 1xv100 --batch 8 -o x.ini
+
 # The fitted costs predict what they were fitted to.
 cp fitted.ini costs.ini
 "$dlsim" --quiet scenario.ini -o again.csv || failures=$((failures + 1))

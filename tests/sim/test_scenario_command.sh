@@ -182,7 +182,7 @@ expect 0 "allreduce" "${one[@]}" --mode DDP -o ddp.csv
 expect 0 "average" "${one[@]}" --mode local_sgd --interval 10 -o local.csv
 expect 2 "here it is called 'allreduce' with [exchange] sharded = 'parameters'" "${one[@]}" --mode FSDP
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlarg --batch 128
-expect 2 "--samples-per-s needs --machine NAME (--machines lists them), or --cores COUNT" \
+expect 2 "--samples-per-s needs --machine NAME (dlsim --machines lists them), or --cores COUNT" \
     --samples-per-s 334 --parameters 25.6e6 --batch 32
 sed 's/^parameter_bytes/paramter_bytes/' "$costs" >wrong.ini
 expect 1 "did you mean 'parameter_bytes'" --costs wrong.ini --machine p2.8xlarge --batch 128
