@@ -42,10 +42,11 @@ expect 0 "too stale" syncer.ini -o syncer.results.csv
 expect 0 "best checkpoint_steps" failures.ini -o failures.results.csv
 { sed 's/^mode .*/mode = average/' lenet.ini | grep -v -e measured; printf '[failures]\naway = 0:0.1-0.2\n'; } >away.ini
 expect 0 "with workers that are away" away.ini -o away.results.csv
+expect 0 "MFU %" --workload gpt2 --machine dgx_h100 --workers 1 --batch-per-worker 8 --mode none -o tokens.results.csv
 
 # The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
-written=$(for kind in lenet vgg split syncer failures away explained short; do columns $kind.results.csv; done |
+written=$(for kind in lenet vgg split syncer failures away explained short tokens; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages | sort -u)
 reference=$(dirname "$page")/columns.md
 options='interval n bound k moving_rate block_momentum accumulate lag'

@@ -33,9 +33,10 @@ for group in seeds keras_mxnet; do
         table=$(sed -n 's/^file *= *\(.*measured.*csv\)/\1/p' "$scenario")
         measured=0
         [ -z "$table" ] || measured=$(grep -v -e '^#' -e '^$' "$root/scenarios/$group/$table" | tail -n +2 | grep -c .)
-        in_table=$(grep -c '^<tr class' "$study")
+        in_table=$(grep -c '^<tr class="\(unseen\|fitted\|contradiction\)' "$study")
         in_rows=$(grep -c "^$name,.*,$group," r/rows.csv)
-        runs=$(sed -n 's/.*(\([0-9]*\) runs)<.*/\1/p' "$study" | awk '{ more += $1 - 1 } END { print more + 0 }')
+        runs=$(sed -n 's/^<tr class.*<td>\(unseen\|fitted\|contradiction\)<\/td><td class="number">\([0-9]*\)<.*/\2/p' "$study" |
+            awk '{ more += $1 - 1 } END { print more + 0 }')
         [ "$measured" -eq $((in_table + runs)) ] || fail "$group/$name: $measured rows measured, $in_table shown"
         [ "$in_rows" -eq "$in_table" ] || fail "$group/$name: $in_rows rows in rows.csv, $in_table shown"
         sed 's/base64,[^"]*//g' "$study" >text.html

@@ -225,12 +225,16 @@ static void put_cell(FILE *out, const dl_column *column, const void *row, bool f
 static void put_row(FILE *out, const dl_column_table *table, const void *row, bool ends)
 {
     const char *failure = failure_of(table, row);
-    const char *row_class = row == table->chosen       ? "best"
-                            : table->row_class != NULL ? table->row_class(row)
-                                                       : NULL;
+    const char *own = table->row_class != NULL ? table->row_class(row) : NULL;
+    const char *best = row == table->chosen ? "best" : NULL;
     size_t left = 0;
     bool first = true;
-    dl_html(out, row_class != NULL ? "<tr class=\"%s\">" : "<tr>", row_class);
+    if (own != NULL && best != NULL) {
+        dl_html(out, "<tr class=\"%s %s\">", own, best);
+    } else {
+        dl_html(out, own != NULL || best != NULL ? "<tr class=\"%s\">" : "<tr>",
+                own != NULL ? own : best);
+    }
     for (size_t c = 0; c < table->column_count; c++) {
         const dl_column *column = dl_column_table_column(table, c);
         if (column->heading == NULL || !dl_column_has_values(table, column)) continue;

@@ -32,6 +32,12 @@ if [ -e x.ini ]; then
     echo "FAIL: a failed fit left a cost file"
     failures=$((failures + 1))
 fi
+# Beside other work on the machine a quick benchmark may be too uneven to be fitted.
+for _ in 1 2 3; do
+    "$dlcal" fit a.dlt bench.dlt b.dlt -o all.ini >/dev/null 2>&1 && break
+    "$dlprof" bench --quick --model mlp --data synthetic -o bench.dlt >/dev/null || exit 1
+done
+rm -f all.ini
 expect 0 "per-sample scaling" fit a.dlt -o one.ini
 expect 0 "costs written to all.ini" fit a.dlt bench.dlt b.dlt -o all.ini --json all.json
 for part in "[op dispatch]" "[copy]" "[average]" "[memory]" "barrier_ns" "copies_2" "factors_1"; do
