@@ -15,7 +15,7 @@ set_tests_properties(test_judge_intervals PROPERTIES LABELS model)
 add_test(NAME test_local_sgd_report
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_local_sgd_report.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_local_sgd_report PROPERTIES LABELS model)
+set_tests_properties(test_local_sgd_report PROPERTIES LABELS "model;slow")
 
 add_test(NAME report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_reproduce.sh $<TARGET_FILE:dlsim>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -104,4 +104,7 @@ if(TARGET fake_cuda AND TARGET dl_nvtx AND HWLOC_FOUND)
     add_test(NAME test_gpu_run COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_run.sh ${bin} ${CMAKE_BINARY_DIR}/tests
              $<TARGET_FILE:fake_cuda> "${CUPTI_LIBRARY}")
     set_tests_properties(test_gpu_run PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    add_test(NAME test_gpu_run_broken COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_run.sh ${bin} ${CMAKE_BINARY_DIR}/tests
+             $<TARGET_FILE:fake_cuda> "${CUPTI_LIBRARY}" broken)
+    set_tests_properties(test_gpu_run_broken PROPERTIES LABELS slow SKIP_RETURN_CODE 77)
 endif()

@@ -92,9 +92,9 @@ foreach(scenario ${golden_scenarios})
     set_tests_properties(golden_${name} PROPERTIES LABELS golden)
 endforeach()
 
-# Scenarios take five times as long under the sanitizers, which see the first 500 of each kind.
+# Scenarios take five times as long under the sanitizers, which see the first 300 of each kind.
 if(DL_SANITIZE)
-    set_tests_properties(test_random_keys PROPERTIES ENVIRONMENT "RANDOM_KEYS=0 500")
+    set_tests_properties(test_random_keys PROPERTIES ENVIRONMENT "RANDOM_KEYS=0 300")
 endif()
 
 add_custom_target(bench_seeds COMMAND ${CMAKE_CURRENT_LIST_DIR}/bench_seeds.sh $<TARGET_FILE:dlsim>
