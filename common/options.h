@@ -110,8 +110,8 @@ dl_status dl_option_read(const dl_option *option, const char *text, dl_error *er
 /* The target as it would be given, NULL of flags, lists and texts that are not set; free() it. */
 char *dl_option_value(const dl_option *option);
 
-/* Another program's word for an option, '-' and '_' being equal: taken as `option` where it means just
- * that; else (NULL) refused with what `says` to write. */
+/* Another program's word for an option ('-' and '_' are equal). It is taken as `option`; where that is
+ * NULL it is refused with the advice `says`. */
 typedef struct dl_option_word {
     const char *word, *option, *says;
 } dl_option_word;

@@ -14,16 +14,16 @@ typedef struct dl_engine_watch {
     void *user;
 } dl_engine_watch;
 
-/* What comes in no time comes after all else of its instant, in the order of scheduling: it needs no
- * queue, but a ring. */
+/* Events with a delay of 0. They follow all other events of their instant, in the order of scheduling,
+ * so a ring buffer holds them. */
 typedef struct dl_engine_ring {
     dl_event *events; /* [room], a power of two, or 0 */
     uint32_t room, added, taken;
     int cancelled; /* of those that are in it */
 } dl_engine_ring;
 
-/* State of what events are about, which the engine prefetches before they come: the first `bytes` of
- * the elements of an array, which have the numbers from `from` on. Arrays may have the same ones. */
+/* An array of states that the engine prefetches before their events: the first `bytes` of each element.
+ * Elements are numbered from `from` on; several arrays may share numbers. */
 #define DL_ENGINE_STATES 6
 typedef struct dl_engine_state {
     const char *first; /* borrowed */
@@ -49,14 +49,14 @@ typedef struct dl_engine {
 void dl_engine_init(dl_engine *engine, int capacity);
 void dl_engine_free(dl_engine *engine);
 
-/* Makes room for so many pending events more. */
+/* Makes room for `more` additional pending events. */
 void dl_engine_make_room(dl_engine *engine, int more);
 
 /* Calls handler(user, index) `delay_ns` >= 0 from now; returns the id for dl_engine_cancel. */
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                     int index);
 
-/* The same of an event about the states of number `about`; there may be none. */
+/* As dl_engine_after; `about` is the number of the states to prefetch, which need not exist. */
 int dl_engine_after_about(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                           int index, int about);
 
@@ -71,9 +71,9 @@ void dl_engine_cancel(dl_engine *engine, int id);
 /* Events that are pending. */
 int dl_engine_pending(const dl_engine *engine);
 
-/* Whether no event of this instant is left. Then one that the handler at hand would schedule at once,
- * last of all, is the next one; the handler does what it would have done, and it counts as handled.
- * May say no where it is the next one. */
+/* Whether no other event of this instant is left. Then an event that the handler is about to schedule
+ * with no delay, as its last one, would be next: the handler may do its work directly, and it counts
+ * as handled. False is always safe. */
 bool dl_engine_goes_on(dl_engine *engine);
 
 /* Takes the next event out, for a caller that handles events itself; false if none is left. */

@@ -375,7 +375,7 @@ bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event)
     return false;
 }
 
-/* What is far at the time now is in one bucket of level 0. */
+/* Far events at the time now are in one bucket of level 0. */
 bool dl_event_queue_is_due(const dl_event_queue *queue)
 {
     const dl_key_queue *keys = &queue->keys;

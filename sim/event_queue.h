@@ -81,7 +81,7 @@ bool dl_key_queue_drop(dl_key_queue *queue, dl_event_key *next);
 /* Makes an empty queue for at most `capacity` >= 1 pending events, 2^28 or fewer. */
 void dl_event_queue_init(dl_event_queue *queue, int capacity);
 
-/* Makes room for so many pending events more; all together are 2^28 or fewer. */
+/* Makes room for `more` additional pending events; the total is at most 2^28. */
 void dl_event_queue_make_room(dl_event_queue *queue, int more);
 void dl_event_queue_free(dl_event_queue *queue); /* a zeroed queue is fine */
 
@@ -93,8 +93,8 @@ int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn hand
 /* Removes the earliest event into *event; false if there is none. O(1) amortised. */
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event);
 
-/* The same, only of an event at the time of the last one that left. Whether there may be such a one:
- * it may be cancelled. O(1) amortised. */
+/* As dl_event_queue_pop, but only an event at the time of the last one that left. is_due: whether
+ * there may be one; it can turn out to be cancelled. O(1) amortised. */
 bool dl_event_queue_pop_due(dl_event_queue *queue, dl_event *event);
 bool dl_event_queue_is_due(const dl_event_queue *queue);
 

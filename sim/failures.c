@@ -16,7 +16,7 @@ double dl_failures_mean_s(const dl_failures *failures, int workers, int nodes)
     return per_s > 0 ? 1 / per_s : 0;
 }
 
-/* By chance, with `every` steps between checkpoints. */
+/* Goodput under random failures, with `every` steps between checkpoints. */
 static double expected_goodput(const dl_failures *f, double mean_s, int64_t steps, int64_t every,
                                double step_s)
 {

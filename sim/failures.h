@@ -1,6 +1,6 @@
-/* What failures cost a job in which the end of one worker, or of one node, stops all (any mode without a syncer): it
- * restarts from its last checkpoint, and does the steps since then again. Arithmetic on a
- * simulated step time; times in seconds.
+/* Cost of failures to a job that stops when one worker or one node fails (any mode without a syncer):
+ * it restarts from its last checkpoint and repeats the steps since then. Arithmetic on a simulated
+ * step time; times in seconds.
  *
  * A checkpoint holds the job up for checkpoint_s after every checkpoint_steps steps; at the end
  * there is none. After a failure the job is down for restart_s, which has detecting it, starting
@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 typedef struct dl_failures {
-    /* Of one worker, and of one node with all its workers: means of exponential distributions; 0:
-     * none fails so. Both 0: at_s. */
+    /* Mean times between failures of one worker, and of one node with all its workers; exponential
+     * distributions; 0: no such failures. Both 0: failures are at_s. */
     double mtbf_s, node_mtbf_s;
     double *at_s; /* [at_count] ascending; since the start */
     size_t at_count;

@@ -845,51 +845,8 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
                     .cluster = cluster};
     dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS];
     fill_options(options, &set);
-    static const char no_tensors[] = "tensor parallelism is not simulated";
-    static const char no_context[] = "context and sequence parallelism are not simulated";
-    static const char no_experts[] = "expert parallelism is not simulated";
-    static const char micro_batches[] =
-        "write --set sync.accumulate=COUNT, the micro-batches whose gradients a step adds up";
-    static const char split[] = "write --set pipeline.stages=COUNT, which splits the model";
-    static const dl_option_word words[] = {
-        {"precision", "arithmetic", NULL},
-        {"dtype", "arithmetic", NULL},
-        {"model", "workload", NULL},
-        {"global-batch", "batch", NULL},
-        {"global-batch-size", "batch", NULL},
-        {"train-batch-size", "batch", NULL},
-        {"local-batch-size", "batch-per-worker", NULL},
-        {"per-device-train-batch-size", "batch-per-worker", NULL},
-        {"world-size", "workers", NULL},
-        {"grad-accum", NULL, micro_batches},
-        {"gradient-accumulation", NULL, micro_batches},
-        {"gradient-accumulation-steps", NULL, micro_batches},
-        {"accumulate", NULL, micro_batches},
-        {"no-sync", NULL, micro_batches},
-        {"micro-batch-size", NULL,
-         "write --batch-per-worker, a GPU's samples of a step, and --set "
-         "sync.accumulate=COUNT, its micro-batches"},
-        {"seq-len", NULL, "write --workload NAME:sequence=COUNT"},
-        {"seq-length", NULL, "write --workload NAME:sequence=COUNT"},
-        {"fsdp", NULL, "write --set exchange.sharded=parameters"},
-        {"zero-stage", NULL, "write --set exchange.sharded=zero1, zero2 or zero3"},
-        {"pp", NULL, split},
-        {"pipeline-parallel", NULL, split},
-        {"pipeline-parallel-size", NULL, split},
-        {"pipeline-model-parallel-size", NULL, split},
-        {"tp", NULL, no_tensors},
-        {"tensor-parallel", NULL, no_tensors},
-        {"tensor-parallel-size", NULL, no_tensors},
-        {"tensor-model-parallel-size", NULL, no_tensors},
-        {"cp", NULL, no_context},
-        {"sp", NULL, no_context},
-        {"context-parallel-size", NULL, no_context},
-        {"ep", NULL, no_experts},
-        {"expert-parallel-size", NULL, no_experts},
-        {NULL, NULL, NULL},
-    };
     const dl_command command = {
-        .words = words,
+        .words = dl_scenario_words,
         .program = "dlsim",
         .positional = "[SCENARIO]",
         .summary = "Simulate data-parallel training as SCENARIO (an INI file) describes it, "

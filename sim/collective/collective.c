@@ -47,7 +47,7 @@ static void make_plan(const dl_collective_algorithm *algorithm, dl_plan *plan,
     algorithm->plan(plan, config);
 }
 
-/* For dl_plan.make. */
+/* Argument `how` of dl_plan.make. */
 typedef struct remaking {
     const dl_collective_algorithm *algorithm;
     const dl_collective_config *config;

@@ -76,7 +76,7 @@ static bool have_equal_capacities(const dl_fold *fold, const dl_links *links)
     return true;
 }
 
-/* How often the route crosses links of the class that `stand_in` is of. */
+/* Number of times the route crosses links of the class of `stand_in`. */
 static int crossings(const dl_fold *fold, const dl_route *route, int in)
 {
     int times = 0;
@@ -85,7 +85,8 @@ static int crossings(const dl_fold *fold, const dl_route *route, int in)
     return times;
 }
 
-/* Of a kind, which cross only links of classes that the first one does, by unite_routes. */
+/* Whether the routes of a kind load each link of a class equally, as the first one does. After
+ * unite_routes they cross links of the same classes. */
 static bool are_exact(const dl_fold *fold, const dl_route *routes, int *times)
 {
     const dl_route *first = &routes[0];

@@ -377,8 +377,8 @@ static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
     free(edges);
 }
 
-/* What leaves each rank of a node to the switch and comes back, and what it sends to the one of its
- * number in another node and back. NULL if the first rank does not stand for all. */
+/* Folds the ranks of a node into the first one. The routes of a rank: to the switch and back, and to
+ * the rank of its number in another node and back. NULL if the ranks are not alike. */
 static dl_fold *fold_ranks(const dl_plan *plan, const dl_collective_config *config, int per_node)
 {
     enum { KINDS = 4 };

@@ -58,7 +58,7 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route)
     return route->leaves_node ? frac * plan->costs.network_frac : frac;
 }
 
-/* That each transfer of bytes stands for. */
+/* Number of transfers for which one of a folded plan stands. */
 static int lines(const dl_plan *plan)
 {
     return plan->fold != NULL ? plan->fold->lines : 1;

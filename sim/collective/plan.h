@@ -65,8 +65,8 @@ typedef struct dl_plan {
     int transfer_count, transfer_room, after_count, after_room;
     bool one_way;     /* set before transfers are added: no rank sends and receives at once */
     bool counts_only; /* transfers are numbered and not kept: to learn how many a plan has */
-    /* Of lines that stand for one another only the first is there, over the folded network, whose
-     * classes no flow of others is of; NULL: all are. Owned. */
+    /* Owned; NULL: the plan is whole. A folded plan has the transfers of the first line only. Their
+     * classes in the folded network have no flows of other plans. */
     dl_fold *fold;
     bool is_whole; /* it is not to be folded, set before transfers are added */
     void (*make)(struct dl_plan *plan, const void *how); /* adds all transfers anew, if is_whole */

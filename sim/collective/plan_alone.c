@@ -46,7 +46,7 @@ static void walk_past(walk *w, dl_plan *plan, int transfer, int64_t end_ns)
     }
 }
 
-/* From the start of its bytes on. */
+/* Time that the transfer moves bytes, without what comes before. */
 static int64_t moving_ns(const dl_plan *plan, const dl_transfer *t)
 {
     return t->class >= 0 ? dl_network_alone_ns(plan->network, t->class, t->bytes) : 0;
@@ -270,7 +270,7 @@ static void mix_number(dl_plan_key *key, double number)
     mix(key, bits);
 }
 
-/* Of the links, the classes over them, and the transfers and their order. */
+/* Hashes the links' capacities, the classes over them, the transfers and their order. */
 static dl_plan_key key_of(const trial *t)
 {
     const dl_plan *plan = &t->plan;
@@ -325,7 +325,7 @@ static void stop(void *user, int unused)
     engine->stopped = true;
 }
 
-/* What has started in the trial goes on in the plan's network, `passed_ns` after the run's start. */
+/* Moves the flows of the trial to the plan's network, `passed_ns` after the run's start. */
 static void hand_over(dl_plan *plan, const trial *t, int64_t passed_ns)
 {
     for (int f = 0; f < t->network.flow_used; f++) {
@@ -452,8 +452,8 @@ static void on_claim_broken(void *user)
     }
 }
 
-/* Of claims that had to be worked out again, so many more than of others have been broken that the
- * next one is not worth it. */
+/* A plan stops claiming its links once this many more of its claims were broken than kept: a broken
+ * claim costs a second run of the plan. */
 #define BROKEN_MAX 2
 
 bool dl_plan_run_alone(dl_plan *plan)

@@ -1,11 +1,11 @@
-/* What the sources of a plan share: making it and running it transfer by transfer (plan.c), and as
- * one event (plan_alone.c). */
+/* Interface between plan.c, which makes a plan and runs it transfer by transfer, and plan_alone.c,
+ * which runs it as one event. */
 #ifndef DL_SIM_COLLECTIVE_PLAN_INTERNAL_H
 #define DL_SIM_COLLECTIVE_PLAN_INTERNAL_H
 
 #include "sim/collective/plan.h"
 
-/* In dl_plan.start_ns, of transfers that do not run. */
+/* Values of dl_plan.start_ns for transfers that do not run. */
 #define DL_TRANSFER_WAITS (-1)
 #define DL_TRANSFER_ENDED (-2)
 
@@ -15,7 +15,7 @@ void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns);
 /* Ends a transfer of the plan at `user`: those that have waited for it only start. */
 void dl_plan_transfer_ended(void *user, int transfer);
 
-/* Makes a folded plan a whole one; nothing of a plan that is. What a run takes alone stays known. */
+/* Makes a folded plan whole; does nothing to a whole one. The time of a run alone stays known. */
 void dl_plan_unfold(dl_plan *plan);
 
 /* Runs the plan as one event, if its links are idle and the time that it takes there is known. */
@@ -26,8 +26,8 @@ typedef struct dl_plan_key {
     uint64_t a, b;
 } dl_plan_key;
 
-/* What such a run took in this process, [links] bytes on each link, if that is still known. Safe
- * between threads. */
+/* Looks up, and stores, the time of such a run in this process and the bytes on each link,
+ * link_bytes[links]. False: not known, or no longer. Safe between threads. */
 bool dl_plan_recall(dl_plan_key key, int64_t *time_ns, double *link_bytes, int links);
 void dl_plan_remember(dl_plan_key key, int64_t time_ns, const double *link_bytes, int links);
 

@@ -201,7 +201,7 @@ static int count_lines(const dl_links *links, const dl_place *ranks, int count)
     return lines;
 }
 
-/* Whether rings go the same way through two nodes, of which these are the ranks. */
+/* Whether rings go the same way through two nodes; a[size] and b[size] are their ranks. */
 static bool are_alike(const dl_links *links, const dl_place *a, const dl_place *b, int size)
 {
     bool alike =

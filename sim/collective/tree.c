@@ -285,8 +285,8 @@ static bool has_nodes_of_several(const dl_collective_config *config)
     return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
 }
 
-/* What trees of several rings send: along each ring's ranks of a node, and between its first ones of
- * two nodes. NULL if the first ring does not stand for all. */
+/* Folds the rings into the first one. The routes of a ring: along its ranks of a node, and between its
+ * first ranks of two nodes. NULL if the rings are not alike. */
 static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
 {
     const int n = rings->size, lines = rings->count, per_node = dl_ranks_per_node(rings->order, n);

@@ -565,7 +565,7 @@ static void assume_of_machine(void *user, const char *section, const dl_key *key
 {
     const machine_basis *b = user;
     if (!quantity->known || !(quantity->low < quantity->high)) return;
-    if (strcmp(key->name, "clock_frac") == 0 && !b->costs->compute_spread_frac.known) return;
+    if (strcmp(key->name, "clock_frac") == 0 && !dl_costs_are_estimated(b->costs)) return;
     const dl_machine_value *given = dl_costs_machine_value(b->costs, section, key);
     if (given != NULL && given->value.known) return;
     const size_t number =

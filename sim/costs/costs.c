@@ -86,6 +86,11 @@ static void list(char **names, const char *format, const char *section, const ch
     *names = grown;
 }
 
+bool dl_costs_are_estimated(const dl_costs *costs)
+{
+    return costs->compute_spread_frac.known;
+}
+
 bool dl_costs_have_input(const dl_costs *costs)
 {
     for (size_t i = 0; i < costs->op_count; i++) {

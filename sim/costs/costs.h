@@ -280,6 +280,9 @@ dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text
  * lock_ns, ..." in a string that is the caller's to free, or NULL if it lacks none. */
 char *dl_costs_missing(const dl_costs *costs, unsigned needs);
 
+/* Whether times of operations are estimated, not measured: [spread] compute_frac is known. */
+bool dl_costs_are_estimated(const dl_costs *costs);
+
 /* Whether making batches, or copying them to a GPU, costs something. */
 bool dl_costs_have_input(const dl_costs *costs);
 

@@ -361,8 +361,7 @@ static int lone_bundle(const dl_network *network, int link)
     return bundle;
 }
 
-/* What synchronizing comes to where all that has changed is one link, and only one bundle is
- * connected to it; false if something is left to do. */
+/* Synchronizes after a change of one link that carries one bundle only; false if work is left. */
 static bool synchronize_lone(dl_network *network)
 {
     const int link = network->dirty[0];
@@ -503,7 +502,7 @@ static void settle_at_once(dl_network *network)
     }
 }
 
-/* Whoever had a claim may add classes and make room for flows. */
+/* The owner of a broken claim may add classes and flows: pointers to them become invalid. */
 static void break_claims(dl_network *network, int class)
 {
     const int first = network->classes[class].first_use;
@@ -512,7 +511,7 @@ static void break_claims(dl_network *network, int class)
         dl_network_break_claim(network, network->uses[u].link);
 }
 
-/* Of a pair of crowds, that which the next flow comes into; else the class itself. */
+/* The class for the next flow: of a pair of crowds the open one, else `class` itself. */
 static int open_class(const dl_network *network, int class)
 {
     if (network->classes[class].crowd < 0) return class;

@@ -153,7 +153,7 @@ int dl_network_crowd(dl_network *network, const int *links, const unsigned char 
     return first;
 }
 
-/* Whether the class is a crowd of several. */
+/* Whether the class is a crowd with several flows. */
 static bool is_many(const dl_flow_class *c)
 {
     return c->crowd >= 0 && c->flows > 1;

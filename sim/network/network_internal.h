@@ -124,8 +124,8 @@ void dl_network_break_claim(dl_network *network, int link);
  * afterwards. */
 void dl_network_share(dl_network *network);
 
-/* The same of a bundle that is alone in its component; false if links that one of its classes has to
- * itself may limit that one. */
+/* As dl_network_share, for a bundle that is alone in its component. False if a class may be limited by
+ * a link that it alone uses. */
 bool dl_network_share_alone(const dl_network *network, dl_flow_bundle *b);
 
 #endif

@@ -187,7 +187,7 @@ static int forward_segments(const dl_gpus *gpus)
     return dl_gpus_reads_forward(gpus) ? 1 : 0;
 }
 
-/* Whether the work has several. */
+/* Whether a step's work has several segments. */
 static bool has_segments(const dl_gpus *gpus)
 {
     return gpus->config.overlap || forward_segments(gpus) > 0;

@@ -204,8 +204,7 @@ void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow);
 void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers,
                     double *slow);
 
-/* Divides slow[workers] by [gpu_model] clock_frac, where times are estimated ([spread] compute_frac
- * of the costs is known). */
+/* Divides slow[workers] by [gpu_model] clock_frac if the costs are estimated. */
 void dl_gpus_clocks(const dl_gpu_options *options, const dl_costs *costs, int workers,
                     double *slow);
 

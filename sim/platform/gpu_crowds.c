@@ -1,6 +1,6 @@
-/* Workers whose copies to and from a server differ in nothing but links of their own: they are a
- * crowd each way (sim/network/network.h) and need no classes each. Where a worker's links are used by
- * others too, or are narrower than those that all share, its copies have a class. */
+/* Crowds of workers whose copies to and from a server differ only in links that each uses alone: one
+ * class of flows each way serves them all (sim/network/network.h). A worker keeps classes of its own
+ * if others use its links, or if these are narrower than the shared ones. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static void note_users(dl_gpu_crowds *crowds)
     }
 }
 
-/* Nothing but these copies may go over the workers' links, one of a worker at a time. */
+/* NULL where a worker's links may carry anything beside these copies, or two of them at once. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;
@@ -157,7 +157,7 @@ int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker)
     return own->copies;
 }
 
-/* Whether the crowd stands for copies that all go over the link. */
+/* Whether all copies of the crowd cross the link. */
 static bool has_link(const dl_network *network, int class, int link)
 {
     const dl_flow_class *c = &network->classes[class];

@@ -277,16 +277,16 @@ void dl_gpus_exchanged(dl_gpus *gpus, int worker);
 /* Reads and writes `traffic_bytes` in the memory of the worker's GPU; then done(gpus, index). */
 void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index);
 
-/* From place to place, by a staging link where one end is host memory (-1: without); the same with
- * the way in place of its class. */
+/* A copy between two places, over a staging link where one end is host memory (-1: none).
+ * dl_gpus_route returns the route, in place of the copy's class. */
 dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging);
 dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging, dl_route *route);
 
 /* Returns the number in gpus->copies. */
 int dl_gpus_add_copy(dl_gpus *gpus, dl_gpu_copy copy);
 
-/* Looks for workers that are alike; NULL where none can be. Finds the copies of a worker: the number
- * of its push, followed by its pull, which those like it have too; -1: it is to have its own. */
+/* Crowds of alike workers; NULL where there can be none. dl_gpu_crowds_find returns the number of the
+ * worker's push, which its pull follows and which alike workers share; -1: it needs copies of its own. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus);
 void dl_gpu_crowds_free(dl_gpu_crowds *crowds); /* NULL is fine */
 int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker);

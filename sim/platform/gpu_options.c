@@ -262,7 +262,7 @@ void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int wo
 
 void dl_gpus_clocks(const dl_gpu_options *options, const dl_costs *costs, int workers, double *slow)
 {
-    if (!costs->compute_spread_frac.known) return;
+    if (!dl_costs_are_estimated(costs)) return;
     for (int w = 0; w < workers; w++) {
         const dl_place gpu = dl_gpu_options_place(options, w);
         const dl_quantity *clock =

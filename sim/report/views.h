@@ -6,8 +6,8 @@
 
 #define DL_VIEW_PAGE_ONLY (-1)
 
-/* A column of a table: where lines are too long, those of the highest rank are left out first; of
- * rank 0 none; of rank DL_VIEW_PAGE_ONLY a terminal has none. */
+/* A column of a table. Where lines are too long, columns of the highest rank are left out first, and
+ * those of rank 0 never. DL_VIEW_PAGE_ONLY: not on a terminal. */
 typedef struct dl_view_column {
     const char *heading;
     int rank;
@@ -16,15 +16,14 @@ typedef struct dl_view_column {
 
 typedef struct dl_view {
     const char *title;
-    bool (*has)(const dl_result *result); /* NULL: all rows, else those that ran and for which it is
-                                             true */
+    bool (*has)(const dl_result *result); /* selects rows among those that ran; NULL: all rows */
     const dl_view_column *columns;
     size_t count;
 } dl_view;
 
 extern const dl_view dl_view_points; /* all rows */
 
-/* From one average to the next, uploads to the syncer, failures, absences. */
+/* Merges, uploads to the syncer, failures, absences. */
 #define DL_VIEWS_FURTHER 4
 extern const dl_view dl_views_further[DL_VIEWS_FURTHER];
 
@@ -37,11 +36,11 @@ bool dl_view_shows(const dl_results *results, const dl_view_column *column);
  * free(). */
 void dl_view_rows(dl_results *some, const dl_results *all, const dl_view *view);
 
-/* Writes the table as HTML, a row of a class by what its measurement is to the prediction; nothing
- * where it has no rows. */
+/* Writes the table as HTML; nothing where it has no rows. A row's class is the use of its measurement
+ * ("fitted", "unseen", ...). */
 void dl_view_html(FILE *out, const char *caption, const dl_results *all, const dl_view *view);
 
-/* For dl_column_table: why the row did not run, its marks, and a remark about it. */
+/* Callbacks of dl_column_table: why the row did not run, its marks, a remark about it. */
 const char *dl_result_failure(const void *row);
 const char *dl_result_mark(const void *row);
 char *dl_result_remark(const void *row);

@@ -185,64 +185,16 @@ void dl_sweep_lists_free(dl_sweep_lists *lists)
 
 /* --- [sync] --------------------------------------------------------------------------------- */
 
-/* Names of modes in frameworks and papers: accepted if dlsim has the mode, else the error says what
- * to write. */
-static const struct {
-    const char *name, *mode;
-} other_mode_names[] = {
-    {"ddp", "allreduce"},
-    {"distributeddataparallel", "allreduce"},
-    {"fsdp", "allreduce' with [exchange] sharded = 'parameters"},
-    {"fsdp2", "allreduce' with [exchange] sharded = 'parameters"},
-    {"zero", "allreduce' with [exchange] sharded = 'optimizer"},
-    {"zero1", "allreduce' with [exchange] sharded = 'optimizer"},
-    {"zero2", "allreduce' with [exchange] sharded = 'gradients"},
-    {"zero3", "allreduce' with [exchange] sharded = 'parameters"},
-    {"full_shard", "allreduce' with [exchange] sharded = 'parameters"},
-    {"shard_grad_op",
-     "allreduce' with [exchange] sharded = 'parameters' and reshard_after_forward = 'no"},
-    {"deepspeed", "allreduce' with [exchange] sharded = 'optimizer"},
-    {"dp", "ps' with [sync] where = 'gpu:0"},
-    {"horovod", "allreduce"},
-    {"nccl", "allreduce"},
-    {"sync", "allreduce"},
-    {"synchronous", "allreduce"},
-    {"asynchronous", "async"},
-    {"hogwild", "async"},
-    {"downpour", "async"},
-    {"local_sgd", "average"},
-    {"localsgd", "average"},
-    {"diloco", "average' with [sync] outer = 'nesterov"},
-    {"fedavg", "average"},
-    {"parameter_server", "ps"},
-    {"kvstore", "ps"},
-    {"hardsync", "ps"},
-    {"local", "ps' with [sync] where = 'cpu"},
-    {"device", "ps' with [sync] where = 'gpu:0"},
-    {"dist_sync", "ps"},
-    {"dist_device_sync", "ps"},
-    {"dist_async", "async"},
-};
-
 static dl_status read_mode(const char *text, const dl_key *key, double *value, dl_error *err)
 {
     (void)key;
     *value = dl_names_find(text, dl_mode_names, DL_MODES);
     if (*value >= 0) return DL_OK;
-    for (size_t i = 0; i < DL_LENGTH(other_mode_names); i++) {
-        if (strcasecmp(text, other_mode_names[i].name) != 0) continue;
-        *value = dl_names_find(other_mode_names[i].mode, dl_mode_names, DL_MODES);
+    const char *word = dl_mode_of_word(text);
+    if (word != NULL) {
+        *value = dl_names_find(word, dl_mode_names, DL_MODES);
         if (*value >= 0) return DL_OK;
-        return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'; here it is called '%s'", text,
-                            other_mode_names[i].mode);
-    }
-    static const char *const not_simulated[] = {"tp", "tensor", "ep", "expert", "cp", "sp"};
-    for (size_t i = 0; i < DL_LENGTH(not_simulated); i++) {
-        if (strcasecmp(text, not_simulated[i]) != 0) continue;
-        return dl_error_set(err, DL_ERR_NAME,
-                            "mode '%s': tensor, expert, context and sequence parallelism are not "
-                            "simulated",
-                            text);
+        return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'; %s", text, word);
     }
     char hint[160];
     dl_names_hint(hint, sizeof hint, text, dl_mode_names, DL_MODES);
@@ -638,7 +590,7 @@ static dl_status add_options(dl_scenario *scenario, const dl_ini *ini, const dl_
     return status;
 }
 
-/* Of the entry of cores, for so many workers. */
+/* Cores of an entry of the list, for a number of workers. */
 static int cores_of(const dl_sweep_list *cores, size_t entry, int workers)
 {
     const int count = (int)cores->values[entry];

@@ -44,6 +44,27 @@ static void flush_and_end(dl_journal *journal)
     dl_journal_end(journal, false);
 }
 
+/* Overwrites a byte of the journal. */
+static void damage(long at)
+{
+    FILE *file = fopen("run.journal", "r+b");
+    assert_non_null(file);
+    fseek(file, at, SEEK_SET);
+    fputc('x', file);
+    fclose(file);
+}
+
+/* A journal with the first three jobs. */
+static void write_three(void)
+{
+    dl_journal *journal = NULL;
+    unlink("run.journal");
+    assert_int_equal(open_and_count(7, &journal), 0);
+    for (int job = 0; job < 3; job++)
+        add(journal, job);
+    flush_and_end(journal);
+}
+
 static long size_of(const char *path)
 {
     struct stat file;
@@ -75,11 +96,7 @@ static void a_torn_end_is_replaced(void **state)
     (void)state;
     for (long bytes = 24 + 3 * 32; bytes >= 0; bytes -= 5) {
         dl_journal *journal = NULL;
-        unlink("run.journal");
-        assert_int_equal(open_and_count(7, &journal), 0);
-        for (int job = 0; job < 3; job++)
-            add(journal, job);
-        flush_and_end(journal);
+        write_three();
         assert_int_equal(truncate("run.journal", bytes), 0);
         const int whole = bytes < 24 ? 0 : (int)(bytes - 24) / 32;
         assert_int_equal(open_and_count(7, &journal), whole);
@@ -96,15 +113,8 @@ static void a_changed_byte_is_noticed(void **state)
 {
     (void)state;
     dl_journal *journal = NULL;
-    assert_int_equal(open_and_count(7, &journal), 0);
-    for (int job = 0; job < 3; job++)
-        add(journal, job);
-    flush_and_end(journal);
-    FILE *file = fopen("run.journal", "r+b");
-    assert_non_null(file);
-    fseek(file, 24 + 32 + 24, SEEK_SET);
-    fputc('x', file);
-    fclose(file);
+    write_three();
+    damage(24 + 32 + 24);
     assert_int_equal(open_and_count(7, &journal), 1);
     dl_journal_end(journal, true);
 }
@@ -114,16 +124,8 @@ static void what_follows_the_damage_is_cut_off(void **state)
 {
     (void)state;
     dl_journal *journal = NULL;
-    unlink("run.journal");
-    assert_int_equal(open_and_count(7, &journal), 0);
-    for (int job = 0; job < 3; job++)
-        add(journal, job);
-    flush_and_end(journal);
-    FILE *file = fopen("run.journal", "r+b");
-    assert_non_null(file);
-    fseek(file, 24 + 24, SEEK_SET);
-    fputc('x', file);
-    fclose(file);
+    write_three();
+    damage(24 + 24);
     assert_int_equal(open_and_count(7, &journal), 0);
     add(journal, 4);
     flush_and_end(journal);
