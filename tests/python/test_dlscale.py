@@ -1,8 +1,11 @@
 """The package python/dlscale against the program that it runs (standard library only). With a folder
 of programs as argument it tests the package of the sources, else the installed one."""
 
+import contextlib
 import csv
+import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -67,6 +70,24 @@ class Simulate(unittest.TestCase):
             self.skipTest("no pandas")
         r = dlscale.simulate(workers=[1, 2], mode="allreduce", **POINT)
         self.assertEqual(list(r.df["workers"]), [1, 2])
+
+
+class Page(unittest.TestCase):
+    """docs/python.md: its examples of predictions run, and the first prints what the page shows."""
+
+    def test_examples(self):
+        page = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+        blocks = re.findall(r"```(\w+)\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+        shown = next(text for kind, text in blocks if kind == "text")
+        names = {}
+        for code in [text for kind, text in blocks if kind == "python"][:2]:
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(code, names)
+            if shown is not None:
+                self.assertTrue(printed.getvalue().startswith(shown), printed.getvalue())
+                shown = None
+        self.assertEqual(round(names["r"].rows[-1]["throughput_per_s"], 2), 1292.19)
+        self.assertEqual(names["best"][0]["rank"], 1)
 
 
 class Errors(unittest.TestCase):
