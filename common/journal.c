@@ -15,7 +15,7 @@
 #include "common/sort.h"
 #include "common/units.h"
 
-#define EVERY_NS DL_NS_PER_S
+#define EVERY "DLSCALE_JOURNAL_S"
 #define PATIENCE_NS (2 * DL_NS_PER_S)
 #define FILE_BYTES_MAX ((size_t)1 << 40)
 
@@ -52,6 +52,7 @@ struct dl_journal {
     size_t found_count;
     dl_bytes pending;
     int64_t opened_ns, flushed_ns;
+    int64_t every_ns; /* between two flushes */
 };
 
 static uint64_t checksum(const record_head *record, const void *data)
@@ -222,12 +223,29 @@ void dl_journal_say_aside(const dl_journal *journal, const char *program)
             journal->path, journal->aside);
 }
 
+/* How often a journal is written, as the environment says it. */
+static dl_status read_every(int64_t *every_ns, dl_error *err)
+{
+    const char *text = getenv(EVERY);
+    dl_error reason = {0};
+    double seconds = 1;
+    if (text != NULL && dl_parse_double(text, 1e-3, 3600, &seconds, &reason) != DL_OK)
+        return dl_error_set_at(err, DL_ERR_DATA, EVERY, 0, "%s", reason.text);
+    *every_ns = (int64_t)(seconds * (double)DL_NS_PER_S);
+    return DL_OK;
+}
+
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
                           dl_error *err)
 {
+    int64_t every_ns = 0;
+    const dl_status read = read_every(&every_ns, err);
+    if (read != DL_OK) return read;
     dl_journal *j = dl_calloc(1, sizeof *j, "journal");
-    *j = (dl_journal){
-        .path = dl_strdup(path), .fd = -1, .head = {.key = add_program(key), .jobs = jobs}};
+    *j = (dl_journal){.path = dl_strdup(path),
+                      .fd = -1,
+                      .head = {.key = add_program(key), .jobs = jobs},
+                      .every_ns = every_ns};
     memcpy(j->head.magic, magic, sizeof magic);
     j->opened_ns = j->flushed_ns = dl_clock_ns();
     dl_status status = read_file(j, err);
@@ -261,7 +279,7 @@ size_t dl_journal_count(const dl_journal *journal)
 
 bool dl_journal_is_kept(const dl_journal *journal)
 {
-    return journal->found_count > 0 || dl_clock_ns() - journal->opened_ns >= DL_JOURNAL_AFTER_NS;
+    return journal->found_count > 0 || dl_clock_ns() - journal->opened_ns >= 2 * journal->every_ns;
 }
 
 void dl_journal_add(dl_journal *journal, int64_t job, const void *data, size_t bytes)
@@ -274,7 +292,7 @@ void dl_journal_add(dl_journal *journal, int64_t job, const void *data, size_t b
 
 bool dl_journal_due(const dl_journal *journal)
 {
-    return journal->pending.count > 0 && dl_clock_ns() - journal->flushed_ns >= EVERY_NS;
+    return journal->pending.count > 0 && dl_clock_ns() - journal->flushed_ns >= journal->every_ns;
 }
 
 /* Appends to what is good; 0 or what errno was. */

@@ -4,9 +4,11 @@
  *   records  checksum, job, number of bytes, the bytes
  *
  * Numbers have 64 bits, as the machine stores them: the file is for the program that wrote it. It
- * is appended to and synchronised about once a second, so that whatever happens costs little more
- * than that. A record counts if its checksum (FNV-1a of what follows it) is right; reading ends at
- * the first that is not, as after a power failure, and what follows it is written again.
+ * is appended to and synchronised about once a second, or as often as the environment's
+ * DLSCALE_JOURNAL_S says (seconds, 0.001 to 3600), so that whatever happens costs little more than
+ * that; a run that takes less than twice as long leaves no file. A record counts if its checksum
+ * (FNV-1a of what follows it) is right; reading ends at the first that is not, as after a power
+ * failure, and what follows it is written again.
  *
  * The file is locked (flock) while a run has it; another one waits for two seconds, then fails. */
 #ifndef DL_COMMON_JOURNAL_H
@@ -17,8 +19,6 @@
 #include <stdint.h>
 
 #include "common/status.h"
-
-#define DL_JOURNAL_AFTER_NS ((int64_t)2000000000) /* runs that are shorter leave no file */
 
 typedef struct dl_journal dl_journal;
 
@@ -38,9 +38,9 @@ dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mod
 
 /* Opens the journal at `path` and reads what there is; else only keeps the name, for the first
  * flush. `key` stands for all that the jobs' results depend on but the program, whose version, size
- * and date are added; `jobs` is the number of jobs that the run starts with. DL_ERR_DATA if the
- * file is another run's (key, jobs), or no journal; DL_ERR_IO if it cannot be read or another
- * process has it. End it with dl_journal_end. */
+ * and date are added; `jobs` is the number of jobs that the run starts with. Another run's file (key,
+ * jobs) is set aside. DL_ERR_DATA if the file is no journal, or DLSCALE_JOURNAL_S no such number;
+ * DL_ERR_IO if the file cannot be read or another process has it. End it with dl_journal_end. */
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
                           dl_error *err) DL_MUST_CHECK;
 
@@ -54,13 +54,13 @@ bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, 
 size_t dl_journal_count(const dl_journal *journal);
 
 /* Whether jobs are to be added: an earlier run's journal was read, or this one has been open for
- * DL_JOURNAL_AFTER_NS. */
+ * twice the time between two flushes. */
 bool dl_journal_is_kept(const dl_journal *journal);
 
 /* Records a job, in memory. Needs no lock of its own, but of the caller. */
 void dl_journal_add(dl_journal *journal, int64_t job, const void *data, size_t bytes);
 
-/* Whether a flush is due: a second after the last one. */
+/* Whether a flush is due: as long after the last one as the environment says. */
 bool dl_journal_due(const dl_journal *journal);
 
 /* Writes what was added, and waits until the disk has it. DL_ERR_IO with the system's reason; then

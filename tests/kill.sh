@@ -1,5 +1,6 @@
 # For tests of programs that go on from a journal after a kill: sourced after expect.sh, with `output`
 # naming the file that they write.
+export DLSCALE_JOURNAL_S=0.02 # so that short runs have journals
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 # kill_at BYTES COMMAND...: starts it, and kills it once its journal has as many bytes
@@ -10,7 +11,7 @@ kill_at() {
     group=$!
     while [ "$(stat -c %s "$output.journal" 2>/dev/null || echo 0)" -lt "$bytes" ]; do
         kill -0 $group 2>/dev/null || { fail "$* ended: $(cat killed.txt)"; return 1; }
-        sleep 0.1
+        sleep 0.01
     done
     children=$(pgrep -P $group) # mpirun's ranks have groups of their own
     # shellcheck disable=SC2086 # several

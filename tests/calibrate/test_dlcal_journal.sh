@@ -15,7 +15,7 @@ export OMPI_MCA_hwloc_base_binding_policy=none
 
 cat >scenario.ini <<END
 [scenario]
-steps = 400
+steps = 100
 [machine]
 file = machine.ini
 nodes = 2
@@ -75,8 +75,7 @@ resume() {
 "$dlcal" "${fit[@]}" --journal off >report.txt || fail "the fit does not run"
 keep whole
 
-# Killed twice, on other numbers of threads. The journal starts after two seconds; with three times as
-# much the fits that go on from it have less left to do.
+# Killed twice, on other numbers of threads.
 kill_at 1 "$dlcal" "${fit[@]}" --threads 1
 first=$(stat -c %s fitted.ini.journal)
 kill_at $((3 * first)) "$dlcal" "${fit[@]}" --threads 2
