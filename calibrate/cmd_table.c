@@ -185,7 +185,7 @@ int dl_calibrate_table(int argc, char **argv)
         .option_count = sizeof options / sizeof *options,
         .positional_max = 1,
         .complete = dl_scenario_complete,
-        .words = dl_scenario_words};
+        .word = dl_scenario_option_word};
     dl_status status = dl_cluster_start(&cluster, &error);
     if (status == DL_OK) status = dl_command_run(&command, argc, argv, fit_table, &set, &error);
     dl_text_list_free(&set.command.set);

@@ -2,11 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/manual.h"
-#include "common/names.h"
 #include "common/units.h"
 
 static const char *const no_yes[] = {"no", "yes", NULL};
@@ -31,13 +29,14 @@ const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char 
     return found;
 }
 
-/* The table's sections or, with a section, its keys: each once, in names[keys->count]. */
+/* The table's sections or, with a section, its keys, those of all with "": each once, in
+ * names[keys->count]. */
 static size_t list_names(const dl_keys *keys, const char *section, const char **names)
 {
     size_t count = 0;
     for (size_t i = 0; i < keys->count; i++) {
         const dl_key *key = &keys->rows[i];
-        if (section != NULL && !admits(key->section, section)) continue;
+        if (section != NULL && section[0] != '\0' && !admits(key->section, section)) continue;
         const char *name = section != NULL ? key->name : key->section;
         if (dl_names_find(name, names, count) < 0) names[count++] = name;
     }
@@ -52,71 +51,82 @@ static bool has_section(const dl_keys *keys, const char *section)
     return false;
 }
 
-/* dlscale's word for another program's word; NULL: no such word is known. */
-static const char *called_here(const dl_key *key, const char *word)
+static const dl_key *of_another_section(const dl_keys *keys, const char *name)
 {
-    for (const dl_word *w = key->elsewhere; w != NULL && w->word != NULL; w++)
-        if (strcasecmp(w->word, word) == 0) return w->here;
+    for (size_t k = 0; k < keys->count; k++)
+        if (strcmp(keys->rows[k].name, name) == 0) return &keys->rows[k];
     return NULL;
 }
 
-static const char *key_called_here(const dl_keys *keys, const char *section, const char *word)
+/* What to write for an unknown section or, with a section, an unknown key of it: what the word of
+ * another program is here, another section's key, or the nearest name. */
+static void put_hint(const dl_keys *keys, const char *section, const char *name, char *hint,
+                     size_t bytes)
 {
-    for (size_t k = 0; k < keys->count; k++) {
-        const char *here = called_here(&keys->rows[k], word);
-        if (here != NULL && strcmp(keys->rows[k].section, section) == 0 &&
-            strcmp(here, keys->rows[k].name) == 0)
-            return here;
+    const dl_word *word = dl_word_find(keys->words, name);
+    const dl_key *other = section != NULL ? of_another_section(keys, name) : NULL;
+    if (word != NULL && word->here != NULL && section != NULL) {
+        dl_status status = dl_keys_named(keys, word->here, &other, NULL);
+        DL_ASSERT(status == DL_OK, "no key %s", word->here);
     }
-    return NULL;
-}
-
-/* The section that has the word, or for whose key it is another program's word; NULL: none. */
-static const dl_key *in_another_section(const dl_keys *keys, const char *word)
-{
-    for (size_t k = 0; k < keys->count; k++) {
-        const dl_key *key = &keys->rows[k];
-        const char *here = called_here(key, word);
-        if (strcmp(key->name, word) == 0 || (here != NULL && strcmp(here, key->name) == 0))
-            return key;
+    if (other != NULL && strcmp(other->section, section) == 0) {
+        snprintf(hint, bytes, "; here it is called '%s'", other->name);
+    } else if (other != NULL) {
+        snprintf(hint, bytes, "; it is '%s' of [%s]", other->name, other->section);
+    } else if (word != NULL && word->here == NULL) {
+        snprintf(hint, bytes, "; %s", word->says);
+    } else {
+        const char **names = dl_calloc(keys->count, sizeof *names, "names of keys");
+        dl_names_hint(hint, bytes, name, names, list_names(keys, section, names));
+        free(names);
     }
-    return NULL;
 }
 
 dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err)
 {
-    const char **names = dl_calloc(keys->count, sizeof *names, "names of keys");
     char hint[400];
-    dl_status status = DL_OK;
-    for (size_t i = 0; i < ini->section_count && status == DL_OK; i++) {
+    for (size_t i = 0; i < ini->section_count; i++) {
         const dl_ini_section *section = &ini->sections[i];
         if (has_section(keys, section->name)) continue;
-        dl_names_hint(hint, sizeof hint, section->name, names, list_names(keys, NULL, names));
-        status = dl_error_set_at(err, DL_ERR_NAME, ini->path, section->line,
-                                 "unknown section [%s]%s", section->name, hint);
+        put_hint(keys, NULL, section->name, hint, sizeof hint);
+        return dl_error_set_at(err, DL_ERR_NAME, ini->path, section->line, "unknown section [%s]%s",
+                               section->name, hint);
     }
-    for (size_t i = 0; i < ini->count && status == DL_OK; i++) {
+    for (size_t i = 0; i < ini->count; i++) {
         const dl_ini_entry *entry = &ini->entries[i];
         if (entry->section[0] == '\0') {
-            status = dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
-                                     "key '%s' is before the first [section]", entry->key);
-        } else if (dl_keys_find(keys, entry->section, entry->key) == NULL) {
-            const char *here = key_called_here(keys, entry->section, entry->key);
-            dl_names_hint(hint, sizeof hint, entry->key, names,
-                          list_names(keys, entry->section, names));
-            const dl_key *other = in_another_section(keys, entry->key);
-            if (here != NULL) {
-                snprintf(hint, sizeof hint, "; here it is called '%s'", here);
-            } else if (other != NULL && strcmp(other->section, entry->section) != 0) {
-                snprintf(hint, sizeof hint, "; it is '%s' of [%s]", other->name, other->section);
-            }
-            status =
-                dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
-                                "unknown key '%s' in [%s]%s", entry->key, entry->section, hint);
+            return dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
+                                   "key '%s' is before the first [section]", entry->key);
         }
+        if (dl_keys_find(keys, entry->section, entry->key) != NULL) continue;
+        put_hint(keys, entry->section, entry->key, hint, sizeof hint);
+        return dl_error_set_at(err, DL_ERR_NAME, ini->path, entry->line,
+                               "unknown key '%s' in [%s]%s", entry->key, entry->section, hint);
     }
-    free(names);
-    return status;
+    return DL_OK;
+}
+
+dl_status dl_keys_named(const dl_keys *keys, const char *text, const dl_key **found, dl_error *err)
+{
+    const char *dot = strrchr(text, '.'), *name = dot != NULL ? dot + 1 : text;
+    char hint[400];
+    *found = NULL;
+    for (size_t k = 0; k < keys->count; k++) {
+        const dl_key *key = &keys->rows[k];
+        const size_t bytes = strlen(key->section);
+        if (strcmp(key->name, name) != 0) continue;
+        if (dot != NULL &&
+            (bytes != (size_t)(dot - text) || strncmp(text, key->section, bytes) != 0))
+            continue;
+        if (*found != NULL)
+            return dl_error_set(err, DL_ERR_NAME,
+                                "several sections have '%s'; give SECTION.KEY, as %s.%s", text,
+                                key->section, key->name);
+        *found = key;
+    }
+    if (*found != NULL) return DL_OK;
+    put_hint(keys, "", name, hint, sizeof hint);
+    return dl_error_set(err, DL_ERR_NAME, "no key is called '%s'%s", text, hint);
 }
 
 dl_status dl_keys_need(const dl_ini *ini, const char *section, const char *name,
@@ -143,12 +153,12 @@ dl_status dl_key_choice(const dl_key *key, const char *text, int *choice, dl_err
     while (choices[count] != NULL)
         count++;
     *choice = dl_names_find(text, choices, count);
-    const char *here = *choice < 0 ? called_here(key, text) : NULL;
-    if (here != NULL) *choice = dl_names_find(here, choices, count);
+    const dl_word *word = *choice < 0 ? dl_word_find(key->elsewhere, text) : NULL;
+    if (word != NULL && word->here != NULL) *choice = dl_names_find(word->here, choices, count);
     if (*choice >= 0) return DL_OK;
+    if (word != NULL) return dl_error_set(err, DL_ERR_NAME, "unknown name; %s", word->says);
     char hint[256];
     dl_names_hint(hint, sizeof hint, text, choices, count);
-    if (here != NULL) snprintf(hint, sizeof hint, "; here it is called '%s'", here);
     return dl_error_set(err, DL_ERR_NAME, "unknown name%s", hint);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "common/ini.h"
+#include "common/names.h"
 #include "common/quantity.h"
 
 /* How a key's value is read, and the type of the field that keeps it. */
@@ -21,12 +22,6 @@ typedef enum dl_key_type {
     DL_KEY_QUANTITY, /* dl_quantity: with unit and origin */
     DL_KEY_OWN       /* read by code of its own; `form` describes it */
 } dl_key_type;
-
-/* Another program's word for something, and dlscale's: accepted if that is one of the key's
- * choices, else named in the error. */
-typedef struct dl_word {
-    const char *word, *here;
-} dl_word;
 
 /* One key. Numbers outside of low..high, which are generous, are slips of the pen: refused. */
 typedef struct dl_key {
@@ -51,12 +46,13 @@ typedef struct dl_key {
     const char *column;       /* of the results where it is swept; NULL: its name */
     int limits;               /* the table's own: what its default may limit */
     bool bounds;              /* a quantity's number may have bounds: NUMBER (LOW to HIGH) */
-    const dl_word *elsewhere; /* words for the key or its choices; the last one is NULL */
+    const dl_word *elsewhere; /* other programs' words for its choices; NULL: none */
 } dl_key;
 
 typedef struct dl_keys {
     const dl_key *rows;
     size_t count;
+    const dl_word *words; /* other programs', for SECTION.KEY; NULL: none */
 } dl_keys;
 
 /* DL_ERR_NAME for the first section or key of the file that no row admits, with the nearest name.
@@ -65,6 +61,11 @@ dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err) D
 
 /* The row of a key; `section` may be one that a pattern admits ("op conv1.forward"). NULL: none. */
 const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char *name);
+
+/* The row of "SECTION.KEY", or of "KEY" that just one section has; else DL_ERR_NAME, with the nearest
+ * name. */
+dl_status dl_keys_named(const dl_keys *keys, const char *text, const dl_key **found,
+                        dl_error *err) DL_MUST_CHECK;
 
 /* Reads every key of `owner` that is not DL_KEY_OWN into *part: the one of the file, or the
  * fallback; without both the field stays as it is, or, where the key is required, DL_ERR_DATA at

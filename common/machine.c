@@ -455,7 +455,7 @@ static const dl_key rows[] = {
           "part of the links' rates that it reaches"),
     SOURCE("protocol *"),
 };
-const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows};
+const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows, NULL};
 
 /* Visits the numbers of one part, which the rows of `owner` keep. */
 static void visit_part(void *part, int owner, const char *name, dl_machine_visit_fn visit,

@@ -97,6 +97,17 @@ void dl_names_hint(char *text, size_t bytes, const char *name, const char *const
     }
 }
 
+const dl_word *dl_word_find(const dl_word *words, const char *given)
+{
+    for (const dl_word *w = words; w != NULL && w->word != NULL; w++) {
+        size_t i = 0;
+        while (w->word[i] != '\0' && same_letter(w->word[i], given[i] == '-' ? '_' : given[i]))
+            i++;
+        if (w->word[i] == '\0' && given[i] == '\0') return w;
+    }
+    return NULL;
+}
+
 bool dl_ends_with(const char *text, const char *end)
 {
     const size_t length = strlen(text), tail = strlen(end);

@@ -18,6 +18,16 @@ int dl_names_find(const char *name, const char *const *names, size_t count);
 void dl_names_hint(char *text, size_t bytes, const char *name, const char *const *names,
                    size_t count);
 
+/* Another program's word. It is taken as `here`; where that is NULL it is refused, and `says` tells
+ * what to write, or that it is not simulated. The last word of a table is NULL. */
+typedef struct dl_word {
+    const char *word, *here, *says;
+} dl_word;
+
+/* The row of the word that is `given`; capital letters are the same as small ones, '-' as '_'. NULL:
+ * none, or `words` is. */
+const dl_word *dl_word_find(const dl_word *words, const char *given);
+
 bool dl_ends_with(const char *text, const char *end);
 
 /* Part of a path after its last '/', as notes and reports name files. Borrowed. */

@@ -399,26 +399,18 @@ static const char **long_names(const dl_command *command, size_t *count)
     return names;
 }
 
-static bool is_word(const char *word, const char *given)
-{
-    for (; *word != '\0' && *given != '\0'; word++, given++)
-        if (*word != (*given == '_' ? '-' : *given)) return false;
-    return *word == *given;
-}
-
 /* Place of the name that is `given`, or the only one that starts so, or that has this word. */
 static dl_status find_long(const dl_command *command, const char *const *names, size_t count,
                            const char *given, size_t *found, dl_error *err)
 {
-    for (const dl_option_word *w = command->words; w != NULL && w->word != NULL; w++) {
-        if (!is_word(w->word, given)) continue;
-        if (w->option == NULL) return dl_error_set(err, DL_ERR_USAGE, "--%s: %s", given, w->says);
-        given = w->option;
-        break;
-    }
     char matches[256] = "";
     size_t match_count = 0;
-    const int exact = dl_names_find(given, names, count);
+    int exact = dl_names_find(given, names, count);
+    if (exact < 0 && command->word != NULL) {
+        dl_status status = command->word(given, &given, err);
+        if (status != DL_OK) return status;
+        exact = dl_names_find(given, names, count);
+    }
     for (size_t i = 0; i < count && exact < 0; i++) {
         if (strncmp(names[i], given, strlen(given)) != 0) continue;
         const size_t used = strlen(matches);

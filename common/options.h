@@ -110,15 +110,13 @@ dl_status dl_option_read(const dl_option *option, const char *text, dl_error *er
 /* The target as it would be given, NULL of flags, lists and texts that are not set; free() it. */
 char *dl_option_value(const dl_option *option);
 
-/* Another program's word for an option ('-' and '_' are equal). It is taken as `option`; where that is
- * NULL it is refused with the advice `says`. */
-typedef struct dl_option_word {
-    const char *word, *option, *says;
-} dl_option_word;
-
 /* For completion: prints, a line each, what `typed`, the start of the option's argument, may become.
  * False: the words of this option are not known. */
 typedef bool (*dl_complete_fn)(FILE *out, const char *option, const char *typed);
+
+/* The option that another program's word stands for, into *option, which stays as it is where the word
+ * is not known; DL_ERR_USAGE, with what to write, where no option does. */
+typedef dl_status (*dl_option_word_fn)(const char *given, const char **option, dl_error *err);
 
 typedef struct dl_command {
     const char *program;    /* "dlprof train": how it was called */
@@ -128,9 +126,9 @@ typedef struct dl_command {
     size_t option_count;
     size_t positional_min, positional_max;
     bool runs_program; /* the first positional ends the options: what follows is its command line */
-    const dl_manual *manual;     /* of a program without sub-commands; else NULL */
-    const dl_option_word *words; /* NULL, or those of other programs; the last word is NULL */
-    dl_complete_fn complete;     /* NULL: only arguments that are choices are completed */
+    const dl_manual *manual; /* of a program without sub-commands; else NULL */
+    dl_option_word_fn word;  /* NULL: no other program's words are known */
+    dl_complete_fn complete; /* NULL: only arguments that are choices are completed */
 } dl_command;
 
 typedef enum dl_options_action {

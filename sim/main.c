@@ -846,7 +846,7 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
     dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS];
     fill_options(options, &set);
     const dl_command command = {
-        .words = dl_scenario_words,
+        .word = dl_scenario_option_word,
         .program = "dlsim",
         .positional = "[SCENARIO]",
         .summary = "Simulate data-parallel training as SCENARIO (an INI file) describes it, "

@@ -314,4 +314,4 @@ static const dl_key rows[] = {
         "the same for [noise BATCH] or [noise BATCH copies K]"),
 };
 /* clang-format on */
-const dl_keys dl_cost_keys = {rows, sizeof rows / sizeof *rows};
+const dl_keys dl_cost_keys = {rows, sizeof rows / sizeof *rows, NULL};

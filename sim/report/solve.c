@@ -53,15 +53,6 @@ static bool is_number(const dl_key *key)
 
 /* --- what is asked for ----------------------------------------------------------------------- */
 
-/* "SECTION.KEY", or "KEY" that one section has. */
-static bool is_named(const dl_key *key, const char *text)
-{
-    const size_t section = strlen(key->section);
-    if (strcmp(key->name, text) == 0) return true;
-    return strncmp(key->section, text, section) == 0 && text[section] == '.' &&
-           strcmp(key->name, text + section + 1) == 0;
-}
-
 static bool is_solved(const dl_key *key)
 {
     return is_number(key) && key->sweep != 0;
@@ -79,29 +70,12 @@ void dl_solve_complete(FILE *out, const char *typed)
 
 static dl_status find_key(const dl_key **found, const char *text, dl_error *err)
 {
-    const char *names[DL_SCENARIO_KEYS_MAX];
-    size_t count = 0, hits = 0;
-    for (size_t i = 0; i < dl_scenario_keys.count; i++) {
-        const dl_key *key = &dl_scenario_keys.rows[i];
-        if (is_solved(key)) names[count++] = key->name;
-        if (!is_named(key, text)) continue;
-        *found = key;
-        hits++;
-    }
-    if (hits > 1) {
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--solve %s: several sections have it; give SECTION.%s", text, text);
-    }
-    if (hits == 0) {
-        char hint[512];
-        dl_names_hint(hint, sizeof hint, text, names, count);
-        return dl_error_set(err, DL_ERR_USAGE, "--solve: scenarios have no key '%s'%s", text, hint);
-    }
-    if (!is_solved(*found)) {
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--solve %s: only keys that are one number and can be swept", text);
-    }
-    return DL_OK;
+    dl_error why = {0};
+    if (dl_keys_named(&dl_scenario_keys, text, found, &why) != DL_OK)
+        return dl_error_set(err, DL_ERR_USAGE, "--solve %s: %s", text, why.text);
+    if (is_solved(*found)) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "--solve %s: only keys that are one number and can be swept", text);
 }
 
 /* "COLUMN=VALUE,VALUE,...": the column, of its own, and the values. */

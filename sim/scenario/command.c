@@ -251,16 +251,26 @@ static dl_status put_option(char **text, const char *option, const char *section
 
 static dl_status put_set(char **text, const char *set, const char *folder, dl_error *err)
 {
-    const char *dot = strchr(set, '.'), *equals = strchr(set, '=');
-    if (dot == NULL || equals == NULL || dot > equals || dot == set || equals == dot + 1) {
+    const char *equals = strchr(set, '=');
+    if (equals == NULL || equals == set || set[0] == '.' || equals[-1] == '.') {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--set %s: not SECTION.KEY=VALUE, as in exchange.overlap=yes", set);
     }
-    char *section = dl_format("%.*s", (int)(dot - set), set);
-    char *key = dl_format("%.*s", (int)(equals - dot - 1), dot + 1);
-    dl_status status = put_option(text, "set", section, key, equals + 1, folder, err);
+    char *section = dl_strndup(set, (size_t)(equals - set)), *dot = strchr(section, '.');
+    const char *of = section, *key = dot != NULL ? dot + 1 : NULL;
+    const dl_key *row = NULL;
+    dl_error why = {0};
+    dl_status status = DL_OK;
+    if (dot != NULL) {
+        *dot = '\0';
+    } else if (dl_keys_named(&dl_scenario_keys, section, &row, &why) == DL_OK) {
+        of = row->section;
+        key = row->name;
+    } else {
+        status = dl_error_set(err, DL_ERR_USAGE, "--set %s: %s", set, why.text);
+    }
+    if (status == DL_OK) status = put_option(text, "set", of, key, equals + 1, folder, err);
     free(section);
-    free(key);
     return status;
 }
 
@@ -365,12 +375,15 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
     const char *costs = given(command, "costs");
     dl_status status = costs != NULL ? put_measured_batch(text, costs, &has, err) : DL_OK;
     if (status != DL_OK || has) return status;
+    if (costs != NULL) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--batch (samples of all workers together) or --batch-per-worker is "
+                            "missing: %s does not say which batch was measured",
+                            costs);
+    }
     return dl_error_set(err, DL_ERR_USAGE,
-                        "without a SCENARIO --batch (samples of all workers together) or "
-                        "--batch-per-worker is needed: %s does not say which batch was measured",
-                        costs != NULL                        ? costs
-                        : given(command, "workload") != NULL ? "--workload"
-                                                             : "--samples-per-s");
+                        "--batch-per-worker (samples of a step, as --batch-per-worker 8) or "
+                        "--batch (of all workers together) is missing");
 }
 
 /* A new scenario's keys that the command line may leave out. */

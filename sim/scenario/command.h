@@ -33,8 +33,9 @@ typedef struct dl_scenario_command {
  * Their help names the keys that they stand for, and what holds without these. */
 void dl_scenario_options(dl_option *options, dl_scenario_command *command);
 
-/* Other frameworks' words for these options, for a dl_command. */
-extern const dl_option_word dl_scenario_words[];
+/* A dl_option_word_fn of these options. */
+dl_status dl_scenario_option_word(const char *given, const char **option,
+                                  dl_error *err) DL_MUST_CHECK;
 
 /* Name of the option, without "--", that stands for this key; NULL: --set does. */
 const char *dl_scenario_option_of(const char *section, const char *key);

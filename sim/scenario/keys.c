@@ -47,53 +47,6 @@ static const char *const scales[] = {"auto", "no", NULL};
 static const char *const shares[] = {"equal", "speed", NULL};
 static const char *const processes[] = {"auto", "no", "yes", NULL};
 static const char *const arithmetics[] = {"auto", "fp32", "tf32", "fp16", "bf16", "fp8", NULL};
-static const dl_word arithmetics_elsewhere[] = {
-    {"precision", "arithmetic"},
-    {"dtype", "arithmetic"},
-    {"amp", "bf16' or 'fp16"},
-    {"bfloat16", "bf16"},
-    {"float16", "fp16"},
-    {"half", "fp16"},
-    {"float32", "fp32"},
-    {"float", "fp32"},
-    {"single", "fp32"},
-    {"float8", "fp8"},
-    {"mixed_precision", "bf16' or 'fp16"},
-    {NULL, NULL},
-};
-static const dl_word shards_elsewhere[] = {
-    {"ddp", "none"},
-    {"no_shard", "none"},
-    {"zero0", "none"},
-    {"zero1", "optimizer"},
-    {"zero", "optimizer', 'gradients' or 'parameters"},
-    {"zero2", "gradients"},
-    {"zero3", "parameters"},
-    {"fsdp", "parameters"},
-    {"fsdp2", "parameters"},
-    {"full_shard", "parameters"},
-    {"shard_grad_op", "parameters' with reshard_after_forward = 'no"},
-    {NULL, NULL},
-};
-static const dl_word sync_elsewhere[] = {
-    {"h", "interval"},
-    {"tau", "interval"},
-    {"local_steps", "interval"},
-    {"inner_steps", "interval"},
-    {"local_sgd_steps", "interval"},
-    {"sync_every", "interval"},
-    {"sync_interval", "interval"},
-    {"staleness", "bound"},
-    {"max_staleness", "bound"},
-    {"staleness_threshold", "bound"},
-    {"grad_accum", "accumulate"},
-    {"grad_accum_steps", "accumulate"},
-    {"gradient_accumulation", "accumulate"},
-    {"gradient_accumulation_steps", "accumulate"},
-    {"accumulate_grad_batches", "accumulate"},
-    {"accumulation_steps", "accumulate"},
-    {NULL, NULL},
-};
 static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \
@@ -106,7 +59,6 @@ static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL
      .fallback = text,                                       \
      .group = DL_TAKE_OPTION(number),                        \
      .sweep = '.',                                           \
-     .elsewhere = sync_elsewhere,                            \
      .help = words},
 
 /* clang-format off */
@@ -221,7 +173,7 @@ static const dl_key rows[] = {
      .help = "allreduce, ps: buckets start during the backward pass. Default: as [costs] overlap "
              "of the cost file says"},
     {"exchange", "sharded", CHOICE(dl_sharded_names), .fallback = "none", GPU(sharded),
-     .sweep = ',', .elsewhere = shards_elsewhere,
+     .sweep = ',', .elsewhere = dl_sharded_words,
      .help = "allreduce on GPUs: what workers divide among themselves in place of each having all "
              "of it: the optimizer's state (ZeRO stage 1; gradients are reduce-scattered, each "
              "updates its part, parameters are gathered), gradients too (stage 2), parameters too "
@@ -323,7 +275,7 @@ static const dl_key rows[] = {
      .help = "in place of costs: a network that dlsim --workloads lists, whose times are estimated "
              "from its operations and the GPU's data sheet"},
     {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
-     .sweep = ',', .only = "model", .elsewhere = arithmetics_elsewhere,
+     .sweep = ',', .only = "model", .elsewhere = dl_arithmetic_words,
      .help = "of its products; fp16, bf16: of its activations too, as under PyTorch's autocast; "
              "fp8: of the products of linear layers in a transformer's blocks, all else in bf16 "
              "(Transformer Engine); auto: bf16 for transformers, tf32 for convolutions where all "
@@ -474,7 +426,7 @@ static const dl_key rows[] = {
     {"measured", "file", OWN, .form = "file", .help = "measured rows to compare with"},
 };
 /* clang-format on */
-const dl_keys dl_scenario_keys = {rows, sizeof rows / sizeof *rows};
+const dl_keys dl_scenario_keys = {rows, sizeof rows / sizeof *rows, dl_scenario_words};
 _Static_assert(sizeof rows / sizeof *rows <= DL_SCENARIO_KEYS_MAX,
                "more keys than given[] has room for");
 

@@ -40,6 +40,9 @@ enum {
 
 extern const dl_keys dl_scenario_keys;
 
+/* Words of other programs for keys of a scenario, and for choices. */
+extern const dl_word dl_scenario_words[], dl_arithmetic_words[], dl_sharded_words[];
+
 /* The row of an option of [sync] (dl_sync_option), and the option of a row, -1: none. */
 const dl_key *dl_option_key(int option);
 int dl_key_option(const dl_key *key);

@@ -188,14 +188,12 @@ void dl_sweep_lists_free(dl_sweep_lists *lists)
 static dl_status read_mode(const char *text, const dl_key *key, double *value, dl_error *err)
 {
     (void)key;
-    *value = dl_names_find(text, dl_mode_names, DL_MODES);
+    const dl_word *word = dl_mode_word(text);
+    const char *name = word != NULL && word->here != NULL ? word->here : text;
+    *value = dl_names_find(name, dl_mode_names, DL_MODES);
     if (*value >= 0) return DL_OK;
-    const char *word = dl_mode_of_word(text);
-    if (word != NULL) {
-        *value = dl_names_find(word, dl_mode_names, DL_MODES);
-        if (*value >= 0) return DL_OK;
-        return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'; %s", text, word);
-    }
+    if (word != NULL)
+        return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'; %s", text, word->says);
     char hint[160];
     dl_names_hint(hint, sizeof hint, text, dl_mode_names, DL_MODES);
     return dl_error_set(err, DL_ERR_NAME, "unknown mode '%s'%s", text, hint);

@@ -45,9 +45,8 @@ void dl_sweep_lists_free(dl_sweep_lists *lists);
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* The mode that other frameworks call `word`, as a name of dl_mode_names, or a sentence for the error;
- * NULL: no such word is known. */
-const char *dl_mode_of_word(const char *word);
+/* Another program's word for a mode; NULL: no such word is known. */
+const dl_word *dl_mode_word(const char *given);
 
 /* Adds the points of all combinations of what is swept. */
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,

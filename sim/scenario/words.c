@@ -1,69 +1,136 @@
-/* Words of other frameworks and papers for options of a scenario and for modes. A word that means just
- * one thing here is taken; others are answered. Words for keys stand in the key table (keys.c). */
-#include <strings.h>
-
+/* Words of other frameworks and papers for keys of a scenario, their choices and the options that stand
+ * for keys. A word that means just one thing here is taken; others are answered. Words for networks
+ * are where these are (sim/workloads/). */
 #include "common/alloc.h"
 #include "sim/scenario/command.h"
+#include "sim/scenario/keys.h"
 #include "sim/scenario/scenario_internal.h"
 
-/* --- options --------------------------------------------------------------------------------- */
+/* --- keys and options ------------------------------------------------------------------------ */
+
+#define CALLED(name) "here it is called '" name "'"
 
 static const char no_tensors[] = "tensor parallelism is not simulated";
 static const char no_context[] = "context and sequence parallelism are not simulated";
-static const char no_experts[] = "expert parallelism is not simulated";
-static const char micro_batches[] =
-    "write --set sync.accumulate=COUNT, the micro-batches whose gradients a step adds up";
+static const char no_experts[] = "mixtures of experts and expert parallelism are not simulated";
+static const char no_recomputing[] = "activation checkpointing is not simulated";
 static const char split[] = "write --set pipeline.stages=COUNT, which splits the model";
+static const char micro_batch[] = "write --batch-per-worker, a GPU's samples of a step, and --set "
+                                  "sync.accumulate=COUNT, its micro-batches";
+static const char tokens[] = "write --workload NAME:sequence=COUNT";
 
-const dl_option_word dl_scenario_words[] = {
-    {"precision", "arithmetic", NULL},
-    {"dtype", "arithmetic", NULL},
-    {"model", "workload", NULL},
-    {"global-batch", "batch", NULL},
-    {"global-batch-size", "batch", NULL},
-    {"train-batch-size", "batch", NULL},
-    {"local-batch-size", "batch-per-worker", NULL},
-    {"per-device-train-batch-size", "batch-per-worker", NULL},
-    {"world-size", "workers", NULL},
-    {"grad-accum", NULL, micro_batches},
-    {"gradient-accumulation", NULL, micro_batches},
-    {"gradient-accumulation-steps", NULL, micro_batches},
-    {"accumulate", NULL, micro_batches},
-    {"no-sync", NULL, micro_batches},
-    {"micro-batch-size", NULL,
-     "write --batch-per-worker, a GPU's samples of a step, and --set "
-     "sync.accumulate=COUNT, its micro-batches"},
-    {"seq-len", NULL, "write --workload NAME:sequence=COUNT"},
-    {"seq-length", NULL, "write --workload NAME:sequence=COUNT"},
+const dl_word dl_scenario_words[] = {
+    {"precision", "workload.arithmetic", NULL},
+    {"dtype", "workload.arithmetic", NULL},
+    {"model", "workload.model", NULL},
+    {"global_batch", "workload.batch", NULL},
+    {"global_batch_size", "workload.batch", NULL},
+    {"train_batch_size", "workload.batch", NULL},
+    {"local_batch_size", "workload.batch_per_worker", NULL},
+    {"per_device_train_batch_size", "workload.batch_per_worker", NULL},
+    {"world_size", "machine.workers", NULL},
+    {"h", "sync.interval", NULL},
+    {"tau", "sync.interval", NULL},
+    {"local_steps", "sync.interval", NULL},
+    {"inner_steps", "sync.interval", NULL},
+    {"local_sgd_steps", "sync.interval", NULL},
+    {"sync_every", "sync.interval", NULL},
+    {"sync_interval", "sync.interval", NULL},
+    {"staleness", "sync.bound", NULL},
+    {"max_staleness", "sync.bound", NULL},
+    {"staleness_threshold", "sync.bound", NULL},
+    {"grad_accum", "sync.accumulate", NULL},
+    {"grad_accum_steps", "sync.accumulate", NULL},
+    {"gradient_accumulation", "sync.accumulate", NULL},
+    {"gradient_accumulation_steps", "sync.accumulate", NULL},
+    {"accumulate_grad_batches", "sync.accumulate", NULL},
+    {"accumulation_steps", "sync.accumulate", NULL},
+    {"accumulate", "sync.accumulate", NULL},
+    {"no_sync", "sync.accumulate", NULL},
+    {"micro_batch_size", NULL, micro_batch},
+    {"seq_len", NULL, tokens},
+    {"seq_length", NULL, tokens},
     {"fsdp", NULL, "write --set exchange.sharded=parameters"},
-    {"zero-stage", NULL, "write --set exchange.sharded=zero1, zero2 or zero3"},
+    {"zero_stage", NULL, "write --set exchange.sharded=zero1, zero2 or zero3"},
     {"pp", NULL, split},
-    {"pipeline-parallel", NULL, split},
-    {"pipeline-parallel-size", NULL, split},
-    {"pipeline-model-parallel-size", NULL, split},
+    {"pipeline_parallel", NULL, split},
+    {"pipeline_parallel_size", NULL, split},
+    {"pipeline_model_parallel_size", NULL, split},
     {"tp", NULL, no_tensors},
-    {"tensor-parallel", NULL, no_tensors},
-    {"tensor-parallel-size", NULL, no_tensors},
-    {"tensor-model-parallel-size", NULL, no_tensors},
+    {"tensor", NULL, no_tensors},
+    {"tensor_parallel", NULL, no_tensors},
+    {"tensor_parallel_size", NULL, no_tensors},
+    {"tensor_model_parallel_size", NULL, no_tensors},
     {"cp", NULL, no_context},
     {"sp", NULL, no_context},
-    {"context-parallel-size", NULL, no_context},
+    {"context_parallel", NULL, no_context},
+    {"sequence_parallel", NULL, no_context},
+    {"context_parallel_size", NULL, no_context},
     {"ep", NULL, no_experts},
-    {"expert-parallel-size", NULL, no_experts},
+    {"moe", NULL, no_experts},
+    {"expert", NULL, no_experts},
+    {"experts", NULL, no_experts},
+    {"num_experts", NULL, no_experts},
+    {"expert_parallel", NULL, no_experts},
+    {"expert_parallel_size", NULL, no_experts},
+    {"recompute", NULL, no_recomputing},
+    {"checkpointing", NULL, no_recomputing},
+    {"activation_checkpointing", NULL, no_recomputing},
+    {"gradient_checkpointing", NULL, no_recomputing},
+    {NULL, NULL, NULL},
+};
+
+dl_status dl_scenario_option_word(const char *given, const char **option, dl_error *err)
+{
+    const dl_word *word = dl_word_find(dl_scenario_words, given);
+    const dl_key *key = NULL;
+    if (word == NULL) return DL_OK;
+    if (word->here == NULL) return dl_error_set(err, DL_ERR_USAGE, "--%s: %s", given, word->says);
+    dl_status status = dl_keys_named(&dl_scenario_keys, word->here, &key, err);
+    DL_ASSERT(status == DL_OK, "no key %s", word->here);
+    *option = dl_scenario_option_of(key->section, key->name);
+    if (*option != NULL) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE, "--%s: write --set %s=VALUE: %s", given, word->here,
+                        key->help);
+}
+
+/* --- choices --------------------------------------------------------------------------------- */
+
+const dl_word dl_arithmetic_words[] = {
+    {"amp", NULL, CALLED("bf16' or 'fp16")},
+    {"bfloat16", "bf16", NULL},
+    {"float16", "fp16", NULL},
+    {"half", "fp16", NULL},
+    {"float32", "fp32", NULL},
+    {"float", "fp32", NULL},
+    {"single", "fp32", NULL},
+    {"float8", "fp8", NULL},
+    {"mixed_precision", NULL, CALLED("bf16' or 'fp16")},
+    {NULL, NULL, NULL},
+};
+
+const dl_word dl_sharded_words[] = {
+    {"ddp", "none", NULL},
+    {"no_shard", "none", NULL},
+    {"zero0", "none", NULL},
+    {"zero1", "optimizer", NULL},
+    {"zero", NULL, CALLED("optimizer', 'gradients' or 'parameters")},
+    {"zero2", "gradients", NULL},
+    {"zero3", "parameters", NULL},
+    {"fsdp", "parameters", NULL},
+    {"fsdp2", "parameters", NULL},
+    {"full_shard", "parameters", NULL},
+    {"shard_grad_op", NULL, CALLED("parameters' with reshard_after_forward = 'no")},
     {NULL, NULL, NULL},
 };
 
 /* --- modes ----------------------------------------------------------------------------------- */
 
-#define CALLED(mode) "here it is called '" mode "'"
-#define SHARDED(state) CALLED("allreduce' with [exchange] sharded = '" state)
-#define SPLIT_ONLY "tensor, expert, context and sequence parallelism are not simulated"
+#define SHARDED(state) NULL, CALLED("allreduce' with [exchange] sharded = '" state)
 
-static const struct {
-    const char *word, *mode; /* a mode, or what the error says */
-} mode_words[] = {
-    {"ddp", "allreduce"},
-    {"distributeddataparallel", "allreduce"},
+static const dl_word mode_words[] = {
+    {"ddp", "allreduce", NULL},
+    {"distributeddataparallel", "allreduce", NULL},
     {"fsdp", SHARDED("parameters")},
     {"fsdp2", SHARDED("parameters")},
     {"zero", SHARDED("optimizer")},
@@ -71,40 +138,34 @@ static const struct {
     {"zero2", SHARDED("gradients")},
     {"zero3", SHARDED("parameters")},
     {"full_shard", SHARDED("parameters")},
-    {"shard_grad_op",
-     CALLED("allreduce' with [exchange] sharded = 'parameters' and reshard_after_forward = 'no")},
+    {"shard_grad_op", SHARDED("parameters' and reshard_after_forward = 'no")},
     {"deepspeed", SHARDED("optimizer")},
-    {"dp", CALLED("ps' with [sync] where = 'gpu:0")},
-    {"horovod", "allreduce"},
-    {"nccl", "allreduce"},
-    {"sync", "allreduce"},
-    {"synchronous", "allreduce"},
-    {"asynchronous", "async"},
-    {"hogwild", "async"},
-    {"downpour", "async"},
-    {"local_sgd", "average"},
-    {"localsgd", "average"},
-    {"diloco", CALLED("average' with [sync] outer = 'nesterov")},
-    {"fedavg", "average"},
-    {"parameter_server", "ps"},
-    {"kvstore", "ps"},
-    {"hardsync", "ps"},
-    {"local", CALLED("ps' with [sync] where = 'cpu")},
-    {"device", CALLED("ps' with [sync] where = 'gpu:0")},
-    {"dist_sync", "ps"},
-    {"dist_device_sync", "ps"},
-    {"dist_async", "async"},
-    {"tp", SPLIT_ONLY},
-    {"tensor", SPLIT_ONLY},
-    {"ep", SPLIT_ONLY},
-    {"expert", SPLIT_ONLY},
-    {"cp", SPLIT_ONLY},
-    {"sp", SPLIT_ONLY},
+    {"dp", NULL, CALLED("ps' with [sync] where = 'gpu:0")},
+    {"horovod", "allreduce", NULL},
+    {"nccl", "allreduce", NULL},
+    {"sync", "allreduce", NULL},
+    {"synchronous", "allreduce", NULL},
+    {"asynchronous", "async", NULL},
+    {"hogwild", "async", NULL},
+    {"downpour", "async", NULL},
+    {"local_sgd", "average", NULL},
+    {"localsgd", "average", NULL},
+    {"diloco", NULL, CALLED("average' with [sync] outer = 'nesterov")},
+    {"fedavg", "average", NULL},
+    {"parameter_server", "ps", NULL},
+    {"kvstore", "ps", NULL},
+    {"hardsync", "ps", NULL},
+    {"local", NULL, CALLED("ps' with [sync] where = 'cpu")},
+    {"device", NULL, CALLED("ps' with [sync] where = 'gpu:0")},
+    {"dist_sync", "ps", NULL},
+    {"dist_device_sync", "ps", NULL},
+    {"dist_async", "async", NULL},
+    {NULL, NULL, NULL},
 };
 
-const char *dl_mode_of_word(const char *word)
+const dl_word *dl_mode_word(const char *given)
 {
-    for (size_t i = 0; i < DL_LENGTH(mode_words); i++)
-        if (strcasecmp(word, mode_words[i].word) == 0) return mode_words[i].mode;
-    return NULL;
+    const dl_word *word = dl_word_find(mode_words, given);
+    const dl_word *other = dl_word_find(dl_scenario_words, given);
+    return word != NULL || other == NULL || other->here != NULL ? word : other;
 }

@@ -160,11 +160,12 @@ static dl_status find_network(const char *name, const dl_network_kind **kind,
             return DL_OK;
         }
     }
-    static const char *const elsewhere[][2] = {
-        {"llama_7b", "llama"}, {"llama2_7b", "llama"}, {"gpt2_small", "gpt2"}};
-    for (size_t i = 0; i < DL_LENGTH(elsewhere); i++) {
-        if (strcmp(elsewhere[i][0], name) == 0)
-            return find_network(elsewhere[i][1], kind, network, err);
+    for (int k = 0; k < KINDS; k++) {
+        const dl_word *word = dl_word_find(kinds[k]->network_words, name);
+        if (word != NULL && word->here != NULL) return find_network(word->here, kind, network, err);
+        if (word != NULL)
+            return dl_error_set(err, DL_ERR_NAME, "no network is called '%s'; %s", name,
+                                word->says);
     }
     const char *names[NAMES_MAX];
     char hint[1000];
@@ -207,9 +208,14 @@ static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t
     const char *names[DL_NETWORK_KEYS_MAX];
     for (size_t k = 0; k < kind->key_count; k++)
         names[k] = kind->keys[k].name;
-    const int found = dl_names_find(name, names, kind->key_count);
+    const dl_word *word = dl_word_find(kind->key_words, name);
+    const bool is_called = word != NULL && word->here != NULL;
+    const int found = dl_names_find(is_called ? word->here : name, names, kind->key_count);
     dl_status status = DL_OK;
-    if (found < 0) {
+    if (word != NULL && !is_called) {
+        status = dl_error_set(err, DL_ERR_NAME, "%s have no key '%s'; %s", kind->title, name,
+                              word->says);
+    } else if (found < 0) {
         char hint[400];
         dl_names_hint(hint, sizeof hint, name, names, kind->key_count);
         status = dl_error_set(err, DL_ERR_NAME, "%s have no key '%s'%s", kind->title, name, hint);

@@ -461,19 +461,19 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [DROPOUT] = YES                      \
         }                                        \
     }
-#define LLAMA(title, kv, inner, length, vocabulary_, text) \
-    {                                                      \
-        .name = title, .help = text, .values = {           \
-            [LAYERS] = 32,                                 \
-            [WIDTH] = 4096,                                \
-            [HEADS] = 32,                                  \
-            [KV_HEADS] = kv,                               \
-            [FEED_FORWARD] = inner,                        \
-            [SEQUENCE] = length,                           \
-            [VOCABULARY] = vocabulary_,                    \
-            [GATED] = YES,                                 \
-            [NORM] = RMS_NORM                              \
-        }                                                  \
+#define LLAMA(title, deep, wide, count, kv, inner, length, vocabulary_, text) \
+    {                                                                         \
+        .name = title, .help = text, .values = {                              \
+            [LAYERS] = deep,                                                  \
+            [WIDTH] = wide,                                                   \
+            [HEADS] = count,                                                  \
+            [KV_HEADS] = kv,                                                  \
+            [FEED_FORWARD] = inner,                                           \
+            [SEQUENCE] = length,                                              \
+            [VOCABULARY] = vocabulary_,                                       \
+            [GATED] = YES,                                                    \
+            [NORM] = RMS_NORM                                                 \
+        }                                                                     \
     }
 
 static const dl_named_network networks[] = {
@@ -483,9 +483,53 @@ static const dl_named_network networks[] = {
     GPT2("gpt2_medium", 24, 1024, 16, "the same"),
     GPT2("gpt2_large", 36, 1280, 20, "the same"),
     GPT2("gpt2_xl", 48, 1600, 25, "the same"),
-    LLAMA("llama", 0, 11008, 4096, 32000, "Llama 2 of 7 B, 4096 tokens"),
-    LLAMA("llama3_8b", 8, 14336, 8192, 128256, "Llama 3 of 8 B, 8192 tokens"),
+    LLAMA("llama", 32, 4096, 32, 0, 11008, 4096, 32000, "Llama 2 of 7 B, 4096 tokens"),
+    LLAMA("llama2_13b", 40, 5120, 40, 0, 13824, 4096, 32000, "the same of 13 B"),
+    LLAMA("llama2_70b", 80, 8192, 64, 8, 28672, 4096, 32000, "the same of 70 B"),
+    LLAMA("llama3_8b", 32, 4096, 32, 8, 14336, 8192, 128256, "Llama 3 of 8 B, 8192 tokens"),
+    LLAMA("llama3_70b", 80, 8192, 64, 8, 28672, 8192, 128256, "the same of 70 B"),
     GPT2("transformer", 12, 768, 12, "any other, from its keys; without them as gpt2"),
+};
+
+static const char no_experts[] = "mixtures of experts are not simulated";
+static const char no_recomputing[] = "activation checkpointing is not simulated";
+static const char vit_b[] =
+    "write transformer:kind=encoder,sequence=197,positions=197,vocabulary=769";
+
+static const dl_word network_words[] = {
+    {"llama_7b", "llama", NULL},
+    {"llama2_7b", "llama", NULL},
+    {"llama_13b", "llama2_13b", NULL},
+    {"gpt2_small", "gpt2", NULL},
+    {"mixtral", NULL, no_experts},
+    {"mixtral_8x7b", NULL, no_experts},
+    {"deepseek", NULL, no_experts},
+    {"moe", NULL, no_experts},
+    {"vit_b_16", NULL, vit_b},
+    {"vit_base", NULL, vit_b},
+    {NULL, NULL, NULL},
+};
+
+/* Names of config.json of Hugging Face's transformers, and others. */
+static const dl_word key_words[] = {
+    {"num_layers", "layers", NULL},
+    {"num_hidden_layers", "layers", NULL},
+    {"hidden_size", "width", NULL},
+    {"num_attention_heads", "heads", NULL},
+    {"num_key_value_heads", "kv_heads", NULL},
+    {"intermediate_size", "feed_forward", NULL},
+    {"seq_len", "sequence", NULL},
+    {"seq_length", "sequence", NULL},
+    {"vocab_size", "vocabulary", NULL},
+    {"type_vocab_size", "segments", NULL},
+    {"experts", NULL, no_experts},
+    {"num_experts", NULL, no_experts},
+    {"num_local_experts", NULL, no_experts},
+    {"checkpoint", NULL, no_recomputing},
+    {"recompute", NULL, no_recomputing},
+    {"activation_checkpointing", NULL, no_recomputing},
+    {"gradient_checkpointing", NULL, no_recomputing},
+    {NULL, NULL, NULL},
 };
 
 const dl_network_kind dl_transformers = {.title = "transformers",
@@ -494,4 +538,6 @@ const dl_network_kind dl_transformers = {.title = "transformers",
                                          .key_count = KEYS,
                                          .networks = networks,
                                          .network_count = sizeof networks / sizeof *networks,
+                                         .network_words = network_words,
+                                         .key_words = key_words,
                                          .build = build};

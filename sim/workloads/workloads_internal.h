@@ -2,6 +2,7 @@
 #ifndef DL_SIM_WORKLOADS_INTERNAL_H
 #define DL_SIM_WORKLOADS_INTERNAL_H
 
+#include "common/names.h"
 #include "sim/workloads/architecture.h"
 
 /* A key behind the colon. Yes and no are 1 and 0. */
@@ -28,6 +29,7 @@ typedef struct dl_network_kind {
     size_t key_count;
     const dl_named_network *networks;
     size_t network_count;
+    const dl_word *network_words, *key_words; /* other programs'; NULL: none */
     /* Adds the layers of a network with `values` of the keys. */
     dl_status (*build)(dl_architecture *architecture, const dl_named_network *network,
                        const int64_t *values, dl_error *err);

@@ -1,6 +1,7 @@
 /* Networks by their definition: parameters against published counts, the rest by hand. */
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "sim/workloads/architecture.h"
 #include "tests/check.h"
 #include "tests/near.h"
@@ -281,6 +282,25 @@ static void images_in_the_default_order_are_converted(void **state)
     dl_architecture_free(&last);
 }
 
+static void other_programs_words_mean_the_same(void **state)
+{
+    static const char *const same[][2] = {
+        {"Llama2-7B", "llama"},
+        {"llama3_8b:hidden_size=512,num_hidden_layers=2,num_attention_heads=8",
+         "llama3_8b:width=512,layers=2,heads=8"},
+    };
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(same); i++) {
+        dl_architecture theirs = {0}, ours = {0};
+        assert_int_equal(dl_architecture_make(&theirs, same[i][0], NULL), DL_OK);
+        assert_int_equal(dl_architecture_make(&ours, same[i][1], NULL), DL_OK);
+        assert_int_equal(dl_architecture_parameters(&theirs), dl_architecture_parameters(&ours));
+        assert_int_equal(theirs.layer_count, ours.layer_count);
+        dl_architecture_free(&theirs);
+        dl_architecture_free(&ours);
+    }
+}
+
 static void errors_name_what_is_near(void **state)
 {
     static const struct {
@@ -325,6 +345,7 @@ int main(void)
         cmocka_unit_test(resnet50_sums),
         cmocka_unit_test(a_convolution_by_hand),
         cmocka_unit_test(images_in_the_default_order_are_converted),
+        cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(errors_name_what_is_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

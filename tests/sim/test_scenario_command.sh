@@ -107,7 +107,7 @@ expect 0 "9 points" whole.ini --workload resnet50 --check
 expect 0 "" -q whole.ini --samples-per-s 334 --parameters 25.6e6 --check
 expect 1 "costs or a model are given too" whole.ini --samples-per-s 334 --costs bare.ini
 expect 1 "needs samples_per_s" whole.ini --set workload.device=V100
-expect 2 "--samples-per-s does not say which batch was measured" --samples-per-s 334 --machine p2.8xlarge
+expect 2 "--batch-per-worker (samples of a step, as --batch-per-worker 8) or --batch" --samples-per-s 334 --machine p2.8xlarge
 
 # All GPUs, of as many nodes as the scenario says.
 expect 0 "1 point in" "${number[@]}" --workers all --mode allreduce -o all.csv
@@ -165,7 +165,7 @@ expect 2 "nothing to simulate: give a SCENARIO, or --costs"
 expect 2 "--costs, --workload or --samples-per-s is needed" --workers 4
 expect 2 "does not say which batch was measured" --costs costs.ini --machine p2.8xlarge
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlrge --batch 128
-expect 2 "not SECTION.KEY=VALUE" whole.ini --set overlap=yes
+expect 2 "not SECTION.KEY=VALUE" whole.ini --set exchange.=yes
 expect 2 "neither control characters" whole.ini --set $'sync.mode=async\n[noise]'
 expect 1 "did you mean 'overlap'" whole.ini --set exchange.overlp=yes
 expect 1 "did you mean 'allreduce'" whole.ini --mode allreduc
@@ -244,9 +244,15 @@ for same in "--batch 8 --precision bf16|--batch 8 --arithmetic bf16" "--global-b
 done
 expect 2 "--tp: tensor parallelism is not simulated" "${words[@]}" --tp 8
 expect 2 "--pp: write --set pipeline.stages=COUNT" "${words[@]}" --pp=4
-expect 2 "write --set sync.accumulate=COUNT" "${words[@]}" --gradient_accumulation_steps 4
+expect 2 "write --set sync.accumulate=VALUE: micro-batches" "${words[@]}" --gradient_accumulation_steps 4
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
-expect 2 "parallelism are not simulated" "${words[@]}" --batch 8 --mode tp
+expect 2 "unknown mode 'tp'; tensor parallelism is not simulated" "${words[@]}" --batch 8 --mode tp
+expect 2 "unknown section [tensor]; tensor parallelism is not" "${words[@]}" --batch 8 --set tensor.size=8
+expect 2 "unknown key 'recompute' in [workload]; activation checkpointing" "${words[@]}" --batch 8 --set workload.recompute=full
+expect 2 "no key is called 'tensor_parallel'; tensor" "${words[@]}" --batch 8 --set tensor_parallel=8
+expect 2 "no key is called 'grad_accum'; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set grad_accum=4
+expect 2 "several sections have 'file'; give SECTION.KEY, as " "${words[@]}" --batch 8 --set file=x
+expect 0 "In all" "${words[@]}" --batch 64 --set accumulate=2,4 --set overlap=no
 expect 2 "unknown key 'accumulate' in [exchange]; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set exchange.accumulate=4
 expect 2 "unknown key 'grad_accum' in [sync]; here it is called 'accumulate'" "${words[@]}" --batch 8 --set sync.grad_accum=4
 expect 2 "unknown key 'H' in [sync]; here it is called 'interval'" "${words[@]}" --batch 8 --set sync.H=10

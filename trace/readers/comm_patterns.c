@@ -83,7 +83,7 @@ static const dl_key rows[] = {
     {"pattern *", "algorithm", DL_KEY_CHOICE, .choices = algorithms,
      .offset = offsetof(pattern, algorithm)},
 };
-static const dl_keys keys = {rows, DL_LENGTH(rows)};
+static const dl_keys keys = {rows, DL_LENGTH(rows), NULL};
 
 /* Whether each of the patterns has a letter to match. */
 static bool is_empty(const char *patterns)
