@@ -13,9 +13,9 @@ static int add_link(dl_node_links *links, double capacity, double latency_ns, co
                     const char *direction)
 {
     size_t i = (size_t)links->count++;
-    links->capacity = dl_realloc(links->capacity, i + 1, sizeof(double), "link capacities");
-    links->latency_ns = dl_realloc(links->latency_ns, i + 1, sizeof(double), "link latencies");
-    links->name = dl_realloc(links->name, i + 1, sizeof *links->name, "link names");
+    links->capacity = dl_grow(links->capacity, i, sizeof(double), "link capacities");
+    links->latency_ns = dl_grow(links->latency_ns, i, sizeof(double), "link latencies");
+    links->name = dl_grow(links->name, i, sizeof *links->name, "link names");
     links->capacity[i] = capacity;
     links->latency_ns[i] = latency_ns;
     snprintf(links->name[i], sizeof links->name[i], "%.60s %s", name, direction);

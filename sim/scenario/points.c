@@ -559,9 +559,7 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     if (scenario->point_count == POINTS_MAX) {
         return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0, "more than %d points", POINTS_MAX);
     }
-    scenario->points =
-        dl_realloc(scenario->points, scenario->point_count + 1, sizeof(dl_point), "points");
-    scenario->points[scenario->point_count++] = *point;
+    DL_APPEND(scenario->points, scenario->point_count, "points") = *point;
     return DL_OK;
 }
 

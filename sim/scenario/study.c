@@ -213,9 +213,7 @@ static dl_status add_variant(dl_study *study, const dl_ini *ini, size_t number, 
         const dl_swept_key *key = &study->keys[k];
         if (!has_meaning(study, &variant, key->section, key->key)) variant.at[k] = key->count;
     }
-    study->variants =
-        dl_realloc(study->variants, study->variant_count + 1, sizeof *study->variants, "variants");
-    study->variants[study->variant_count++] = variant;
+    DL_APPEND(study->variants, study->variant_count, "variants") = variant;
     study->point_count += variant.scenario.point_count;
     return DL_OK;
 }
