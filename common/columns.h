@@ -47,7 +47,7 @@ typedef enum dl_column_form {
     DL_FORM_TIME,    /* seconds, "12.3 ms" */
     DL_FORM_NS,      /* the same of nanoseconds */
     DL_FORM_BYTES,   /* "1.72 GB" */
-    DL_FORM_RATE,    /* four digits, or more before the point */
+    DL_FORM_RATE,    /* times `scale`, with four digits, or more before the point */
     DL_FORM_TEXT
 } dl_column_form;
 

@@ -440,7 +440,9 @@ static dl_status training_samples(const inputs *in, const settings *set, double 
                                   dl_error *err)
 {
     const int64_t per_epoch = in->study.variants[0].scenario.samples_per_epoch;
-    *samples = set->samples > 0 ? (double)set->samples : (double)NAN;
+    const int64_t given =
+        set->samples > 0 ? set->samples : in->study.variants[0].scenario.target.samples;
+    *samples = given > 0 ? (double)given : (double)NAN;
     if (set->epochs == 0) return DL_OK;
     if (set->samples > 0) {
         return dl_error_set(err, DL_ERR_USAGE, "--epochs and --samples are both given");
@@ -670,8 +672,10 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_TEXT("solve", 0, settings, solve, "KEY",
                        "Find, for each point, the value of a key (SECTION.KEY, or KEY) with which "
                        "a column of the results has the value of --target."),
-    DL_OPTION_ROW_TEXT("target", 0, settings, target, "COLUMN=VALUE,...",
-                       "What --solve looks for, as utilisation_frac=0.5,0.9."),
+    DL_OPTION_ROW_TEXT(
+        "target", 0, settings, target, "COLUMN=VALUE,...",
+        "What --solve looks for, as throughput_per_s=1000,2000 (dlsim --columns lists "
+        "columns)."),
 
     DL_OPTION_ROW_FLAG("advise", 0, settings, advise,
                        "Search workers (up to the scenario's largest number), mode, batch, "

@@ -39,14 +39,16 @@ expect 0 "[copy] latency_ns = 500 ns" poor.ini -o poor.results.csv
 sed 's/^mode .*/mode = async_average/' lenet.ini | grep -v -e measured >syncer.ini
 expect 0 "too stale" syncer.ini -o syncer.results.csv
 { cat lenet.ini; printf '[failures]\nmtbf_s = 1000\ncheckpoint_s = 1\ncheckpoint_steps = 100\n'; } >failures.ini
-expect 0 "best checkpoint_steps" failures.ini -o failures.results.csv
+expect 0 "best checkpoint" failures.ini -o failures.results.csv
 { sed 's/^mode .*/mode = average/' lenet.ini | grep -v -e measured; printf '[failures]\naway = 0:0.1-0.2\n'; } >away.ini
 expect 0 "with workers that are away" away.ini -o away.results.csv
+{ cat lenet.ini; printf '[target]\nsamples = 1000000\n'; } >target.ini
+expect 0 "at the target" target.ini -o target.results.csv
 expect 0 "MFU %" --workload gpt2 --machine dgx_h100 --workers 1 --batch-per-worker 8 --mode none -o tokens.results.csv
 
 # The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
-written=$(for kind in lenet vgg split syncer failures away explained short tokens; do columns $kind.results.csv; done |
+written=$(for kind in lenet vgg split syncer failures target away explained short tokens; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages | sort -u)
 reference=$(dirname "$page")/columns.md
 options='interval n bound k moving_rate block_momentum accumulate lag'

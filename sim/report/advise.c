@@ -66,9 +66,10 @@ static bool read_point(const dl_advice_search *s, dl_advised *point, dl_variant 
     return true;
 }
 
-static double rate_score(const dl_advice *advice, const dl_advised *point, double per_s)
+static double rate_score(const dl_advice *advice, const dl_advised *point, double computed_per_s)
 {
     const dl_advice_config *config = &advice->config;
+    const double per_s = computed_per_s / point->factor;
     const double hours = config->samples / per_s / 3600;
     switch (config->goal) {
     case DL_GOAL_COST: return per_s * 3600 / point->usd_per_hour;
@@ -87,12 +88,17 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
     const dl_advice *advice = s->advice;
     const dl_advice_config *config = &advice->config;
     const dl_row *row = &point->row;
+    const dl_target *target = &variant->scenario.target;
     const double per_s = row->mean.throughput_per_s;
+    point->factor = 1;
+    if (target->samples > 0)
+        point->factor = dl_target_factor_of(
+            target, row->point.mode, row->point.option[DL_SYNC_INTERVAL], row->staleness_mean);
     point->gpus = dl_point_gpus(&row->point);
     point->usd_per_hour = variant->scenario.gpu != NULL
                               ? dl_gpu_options_usd_per_hour(variant->scenario.gpu, point->gpus)
                               : (double)NAN;
-    point->hours = config->samples / per_s / 3600;
+    point->hours = config->samples * point->factor / per_s / 3600;
     point->usd = point->hours * point->usd_per_hour;
     point->score = rate_score(advice, point, per_s);
     if (isnan(point->score)) point->score = (double)-INFINITY;
@@ -100,7 +106,7 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
     if (!isnan(config->deadline_h) && row->rate_count > 0) {
         size_t met = 0;
         for (size_t r = 0; r < row->rate_count; r++)
-            met += config->samples / row->rates[r] / 3600 <= config->deadline_h;
+            met += config->samples * point->factor / row->rates[r] / 3600 <= config->deadline_h;
         point->deadline_frac = (double)met / (double)row->rate_count;
     }
     point->out = DL_OUT_NOT;
@@ -776,6 +782,7 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
                       .name = dl_strdup(study->variants[0].scenario.name),
                       .path = dl_strdup(study->path),
                       .on_gpus = study->variants[0].scenario.gpu != NULL,
+                      .by_target = study->variants[0].scenario.target.count > 0,
                       .more = SIZE_MAX};
     dl_advice_search s = {
         .advice = &made, .study = study, .scenario = &study->variants[0].scenario};

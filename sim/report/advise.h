@@ -21,7 +21,7 @@
 #include "sim/report/explain.h"
 
 typedef enum dl_goal {
-    DL_GOAL_THROUGHPUT, /* samples per second */
+    DL_GOAL_THROUGHPUT, /* samples per second, both over their [target] factor */
     DL_GOAL_COST,       /* samples per dollar */
     DL_GOAL_DEADLINE,   /* the cheapest point that meets the deadline; the one of fewest GPU hours
                            where no price is known */
@@ -84,8 +84,9 @@ typedef struct dl_advised {
     char *why; /* DL_OUT_REFUSED, DL_OUT_COSTS; else NULL */
     dl_row
         row; /* of its pointers only rates and error are set, and mode; NaN where it did not run */
-    bool is_final;                   /* simulated with all steps and draws */
-    int gpus;                        /* or workers on cores */
+    bool is_final; /* simulated with all steps and draws */
+    int gpus;      /* or workers on cores */
+    double factor; /* on the samples of the training ([target]); 1: none is given; NaN: not known */
     double usd_per_hour, hours, usd; /* of its nodes; of the whole training; NaN: not known */
     double deadline_frac;            /* draws in which the deadline is met; NaN: none is given */
     double score;                    /* the goal; the higher, the better */
@@ -110,6 +111,7 @@ typedef struct dl_advice {
     char *name;              /* of the scenario */
     char *path;              /* that relative names in the points' texts belong to */
     bool on_gpus;
+    bool by_target; /* rates and times are over [target] factor */
     dl_stopped stopped;
     bool varies; /* there is anything to draw */
     int64_t steps, draws;

@@ -61,7 +61,7 @@ static const char *score_word(const dl_advice *advice)
     case DL_GOAL_THROUGHPUT:
     case DL_GOALS: break;
     }
-    return "the throughput";
+    return advice->by_target ? "the throughput over its [target] factor" : "the throughput";
 }
 
 /* "3 GPUs, batch 126, allreduce, overlap yes" in text[bytes]; returns text. */
@@ -536,6 +536,20 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
     }
 }
 
+static void print_advised(FILE *out, const dl_advice *advice)
+{
+    const dl_advised *best = &advice->points[advice->best[0]];
+    char text[512];
+    line l;
+    line_begin(&l);
+    fprintf(l.out, "Advised: %s.", advised_text(text, sizeof text, advice, best));
+    if (!isnan(best->deadline_frac) && advice->varies) {
+        fprintf(l.out, " The deadline is met in %.0f %% of the draws.", 100 * best->deadline_frac);
+    }
+    line_end(&l, out, 2);
+    fprintf(out, "As options:%s\n", best->options[0] != '\0' ? best->options : " none, as it is");
+}
+
 void dl_advice_print(FILE *out, const dl_advice *advice)
 {
     const dl_advice_config *c = &advice->config;
@@ -544,9 +558,11 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     fprintf(l.out, "Advice: %s (%s)",
             c->goal == DL_GOAL_COST       ? "most samples per dollar"
             : c->goal == DL_GOAL_DEADLINE ? "the cheapest that meets the deadline"
+            : advice->by_target           ? "soonest at the target"
                                           : "highest throughput",
             advice->name);
     line_end(&l, out, 2);
+    if (advice->best_count > 0) print_advised(out, advice);
     print_limits(out, advice);
     print_searched(out, advice);
     if (advice->best_count == 0) {
@@ -554,17 +570,9 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
         return;
     }
     const dl_advised *best = &advice->points[advice->best[0]];
-    char text[512];
     fputc('\n', out);
     print_table(out, advice);
     fputc('\n', out);
-    line_begin(&l);
-    fprintf(l.out, "Advised: %s.", advised_text(text, sizeof text, advice, best));
-    if (!isnan(best->deadline_frac) && advice->varies) {
-        fprintf(l.out, " The deadline is met in %.0f %% of the draws.", 100 * best->deadline_frac);
-    }
-    line_end(&l, out, 2);
-    fprintf(out, "As options:%s\n", best->options[0] != '\0' ? best->options : " none, as it is");
     print_simpler(out, advice, best);
     print_more(out, advice, best);
     print_passed(out, advice, best);
@@ -573,11 +581,12 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     const bool server_overlaps =
         best->row.point.mode == &dl_mode_ps && strstr(best->settings, "overlap yes") != NULL;
     line_begin(&l);
-    fputs("Not known here: what a batch, staleness, local steps or compressed gradients do to "
-          "accuracy "
-          "and to the number of epochs. Points within the limits are taken to learn as much per "
-          "sample.",
-          l.out);
+    fprintf(
+        l.out,
+        "Not known here: what a batch%s or compressed gradients do to accuracy and to the number "
+        "of epochs. Points within the limits are taken to learn as much per sample%s.",
+        advice->by_target ? "" : ", staleness, local steps",
+        advice->by_target ? ", over their [target] factor" : "");
     if (server_overlaps) {
         fputs(" Copies to a server are taken not to slow down the computing beside them, as "
               "collectives do.",

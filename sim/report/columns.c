@@ -25,6 +25,7 @@ typedef enum group {
     SYNCER,
     FAILURES,
     ABSENCES,
+    TARGET,   /* [target] */
     TOKENS,   /* [workload] model of samples that are sequences of tokens */
     TRACED,   /* costs with [trace NUMBER] */
     FITTED,   /* rows that are marked as fitted or contradictory */
@@ -43,6 +44,7 @@ static const char *const group_titles[GROUPS] = {
     [SYNCER] = "With a syncer (mode `async_average`); empty in rows of other modes",
     [FAILURES] = "With `[failures]`; empty in rows with a syncer",
     [ABSENCES] = "With `[failures] away` or `worker_mtbf_s`",
+    [TARGET] = "With `[target] samples`; empty where a row's factor is not known",
     [TOKENS] = "With a `[workload] model` that is a transformer",
     [TRACED] =
         "Where a cost file has `[trace NUMBER]`; the own point of a trace counts as a fitted "
@@ -268,6 +270,33 @@ GETTER(lost_hours, dl_datum_number(HOURS_PER_DAY *(1 - goodput_of(r))))
 GETTER(lost_usd, dl_datum_number(HOURS_PER_DAY *(1 - goodput_of(r)) * usd_per_hour_of(r)))
 GETTER(best_steps, dl_datum_number(best_steps_of(r)))
 
+/* --- a target */
+
+static double target_factor_of(const dl_result *r)
+{
+    const dl_target *target = &r->variant->scenario.target;
+    const dl_point *point = &r->row->point;
+    if (target->samples == 0 || r->row->error != NULL) return (double)NAN;
+    return dl_target_factor_of(target, point->mode, point->option[DL_SYNC_INTERVAL],
+                               r->row->staleness_mean);
+}
+
+double dl_result_target_s(const dl_result *r)
+{
+    const double goodput = may_fail(r) ? goodput_of(r) : 1;
+    return target_factor_of(r) * (double)r->variant->scenario.target.samples /
+           (goodput * r->row->mean.throughput_per_s);
+}
+
+double dl_result_target_usd(const dl_result *r)
+{
+    return usd_per_hour_of(r) * dl_result_target_s(r) / SECONDS_PER_HOUR;
+}
+
+GETTER(target_factor, dl_datum_number(target_factor_of(r)))
+GETTER(target_s, dl_datum_number(dl_result_target_s(r)))
+GETTER(target_usd, dl_datum_number(dl_result_target_usd(r)))
+
 /* --- the table ------------------------------------------------------------------------------- */
 
 /* The last argument is the help, which further members may follow. */
@@ -440,18 +469,24 @@ static const dl_column columns[] = {
     OF(of_syncer, SYNCER, dl_syncer_result, "applied_weight_frac", NULL, applied_weight_frac,
        "their weights added up, over all uploads"),
     BY(job_goodput, FAILURES, "job_goodput_frac", NULL,
-       "the part of the job's time that goes into steps which need not be done again", PERCENT("job goodput %")),
+       "the part of the job's time that goes into steps which need not be done again", .heading = "job goodput %", .form = DL_FORM_PERCENT, .digits = 2),
     BY(job_per_s, FAILURES, "job_per_s", "samples/s", "throughput times that", .heading = "job samples/s", .form = DL_FORM_RATE),
     BY(best_steps, FAILURES, "best_checkpoint_steps", "steps",
-       "the `checkpoint_steps` with the largest expected goodput, by `mtbf_s` and `node_mtbf_s`", PLAIN("best checkpoint_steps", 0)),
+       "the `checkpoint_steps` with the largest expected goodput, by `mtbf_s` and `node_mtbf_s`", PLAIN("best checkpoint", 0)),
     BY(lost_hours, FAILURES, "lost_hours_per_day", "h",
-       "of a day: checkpoints, steps that are done again, restarts", PLAIN("lost h/day", 2)),
+       "of a day: checkpoints, steps that are done again, restarts", PLAIN("lost h/day", 3)),
     BY(lost_usd, FAILURES, "lost_usd_per_day", "USD", "what these hours cost, where a price is known", PLAIN("lost USD/day", 2)),
     OF(of_row, ABSENCES, dl_row, "worker_goodput_frac", NULL, mean.goodput_frac,
        "the part of all workers' time, absences too, in which they computed steps that were not "
        "lost; `applied_frac` of mode `average` is then the part of steps that were not lost", PERCENT("worker goodput %")),
     OF(of_row, ABSENCES, dl_row, "worker_away_frac", NULL, mean.away_frac,
        "the part of all workers' time for which they were away", PERCENT("away %")),
+    BY(target_factor, TARGET, "target_factor", NULL,
+       "samples to the target over those of synchronous training, by `[target] factor`", PLAIN("factor", 2)),
+    BY(target_s, TARGET, "target_s", "s",
+       "time to the target: `[target] samples` times the factor, over the throughput, of a job that "
+       "fails over `job_per_s`", .heading = "hours", .form = DL_FORM_RATE, .scale = 1 / SECONDS_PER_HOUR),
+    BY(target_usd, TARGET, "usd_to_target", "USD", "price of that, where one is known", .heading = "USD", .form = DL_FORM_RATE),
     BY(tokens_per_s, TOKENS, "tokens_per_s", "tokens/s", "of all workers", .heading = "tokens/s", .form = DL_FORM_RATE),
     BY(mfu, TOKENS, "mfu_frac", NULL,
        "model FLOPs utilisation (Chowdhery et al., PaLM, 2022, appendix B): samples/s times three "
@@ -658,6 +693,7 @@ static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_swee
     has[EXPLAINED] = explained;
     for (size_t v = 0; v < study->variant_count; v++) {
         has[FAILURES] |= dl_failures_given(&study->variants[v].scenario.failures);
+        has[TARGET] |= study->variants[v].scenario.target.samples > 0;
         has[ABSENCES] |= dl_absences_given(&study->variants[v].scenario.absences);
         has[TRACED] |= study->variants[v].costs.trace_count > 0;
     }

@@ -30,6 +30,10 @@ const dl_column *dl_result_column(const char *heading);
  * borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
+/* Time and price of the training until its target ([target]); NaN: not known. */
+double dl_result_target_s(const dl_result *result);
+double dl_result_target_usd(const dl_result *result);
+
 /* The results of a sweep as a table. */
 typedef struct dl_results {
     dl_result *results; /* [count] in the order of the sweep's rows */

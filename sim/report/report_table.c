@@ -120,12 +120,12 @@ static void view_add(view *v, const dl_column *column, int rank)
     v->table.columns = v->columns;
 }
 
-/* The value of a column that says the point, where several rows have it in common: "2 cores",
+/* The value of a column that says the point, where all rows have it in common: "2 cores",
  * "batch 128", "batch 32 a worker", "allreduce", "interval 10". The caller frees it; NULL: they
  * differ. */
 static char *common_text(const view *v, const dl_results *results, const dl_column *column)
 {
-    if (!v->folds || results->count < 2) return NULL;
+    if (!v->folds || (results->count == 1 && results->results[0].row->error != NULL)) return NULL;
     const dl_point *first = &results->results[0].row->point;
     const int64_t each = first->batch / first->workers;
     bool weak = strcmp(column->heading, "batch") == 0;
@@ -249,8 +249,8 @@ static void view_fit(view *v, size_t width, char **left_out)
 static void print_view(FILE *out, const dl_results *all, const dl_view *of)
 {
     dl_results some;
-    view v = {.folds = false};
     dl_view_rows(&some, all, of);
+    view v = {.folds = some.count == all->count}; /* the first table says what all rows have */
     if (some.count > 0) {
         char *left_out = NULL;
         fprintf(out, "%s:\n", of->title);
@@ -319,10 +319,20 @@ static void print_answer(FILE *out, const dl_results *results, const dl_result *
     char bound[DL_BOUND_TEXT_BYTES], *text = NULL, *per_s = NULL;
     size_t bytes = 0;
     FILE *line = dl_text_stream(&text, &bytes);
-    if (results->count > 1) fputs("Fastest: ", line);
+    const double target_s = dl_result_target_s(best), usd = dl_result_target_usd(best);
+    if (results->count > 1) fputs(isnan(target_s) ? "Fastest: " : "First at the target: ", line);
     put_point(line, best);
+    fputs(": ", line);
+    if (!isnan(target_s)) {
+        char *hours = dl_column_number_text(&rate, target_s / 3600);
+        char *price = dl_column_number_text(&rate, usd);
+        fprintf(line, "%s hours%s%s%s to the target, ", hours, isnan(usd) ? "" : " and ",
+                isnan(usd) ? "" : price, isnan(usd) ? "" : " USD");
+        free(hours);
+        free(price);
+    }
     per_s = dl_column_number_text(&rate, row->mean.throughput_per_s);
-    fprintf(line, ": %s samples/s", per_s);
+    fprintf(line, "%s samples/s", per_s);
     free(per_s);
     if (!isnan(row->low_per_s)) {
         char *low = dl_column_number_text(&rate, row->low_per_s);
@@ -348,11 +358,12 @@ static void print_rows(FILE *out, const dl_results *results)
 {
     view v = {.folds = true};
     char *left_out = NULL;
-    const dl_result *best = dl_results_fastest(results);
+    const dl_result *best = dl_results_best(results);
     if (best != NULL) print_answer(out, results, best);
     view_begin(&v, results, &dl_view_points);
     if (v.common != NULL) {
-        char *line = dl_format("In all rows: %s.", v.common);
+        char *line =
+            dl_format("%s: %s.", results->count > 1 ? "In all rows" : "Settings", v.common);
         dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
         free(line);
     }
@@ -453,6 +464,32 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     }
 }
 
+/* Rows whose averaging interval or staleness no [target] factor is given for. */
+static void put_no_target(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    const dl_row *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        const dl_target *target = &study->variants[row->variant].scenario.target;
+        if (target->samples == 0 || row->error != NULL ||
+            !isnan(dl_target_factor_of(target, row->point.mode, row->point.option[DL_SYNC_INTERVAL],
+                                       row->staleness_mean))) {
+            continue;
+        }
+        if (count++ == 0) first = row;
+    }
+    if (count == 0) return;
+    char options[DL_REPORT_OPTIONS_BYTES];
+    dl_report_options(options, sizeof options, study, first);
+    fprintf(out,
+            "no [target] factor is given for %zu of %zu rows (the first: workers %d, %s%s%s, "
+            "staleness %.3g): they have no time to the target\n",
+            count, sweep->row_count, first->point.workers, first->point.mode->name,
+            options[0] != '\0' ? ", " : "", options,
+            isnan(first->staleness_mean) ? 0 : first->staleness_mean);
+}
+
 /* Those that change most come first. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
@@ -464,6 +501,7 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
     if (is_short != NULL) fprintf(out, "%s\n", is_short);
     for (size_t i = 0; i < traced_count; i++)
         fprintf(out, "%s\n", traced[i]);
+    put_no_target(out, study, sweep);
     put_alone(out, study, sweep);
     for (size_t i = 0; i < leading; i++)
         fprintf(out, "%s\n", notes[i]);

@@ -51,6 +51,9 @@ static const dl_view_column points[] = {{"workers", 0, 0},
                                         {"step", 0, 0},
                                         {"samples/s", 0, 0},
                                         {"95 % interval", DL_VIEW_PAGE_ONLY, 0},
+                                        {"factor", 1, 0},
+                                        {"hours", 0, 0},
+                                        {"USD", 1, 0},
                                         {"speedup", 1, 0},
                                         {"comp. %", 7, 0},
                                         {"host %", 8, 0.01},
@@ -82,10 +85,10 @@ static const dl_view_column syncer[] = {
     {"workers", 0, 0},    {"options", 0, 0},    {"uploads", 0, 0},  {"applied", 0, 0},
     {"too stale", 0, 0},  {"superseded", 0, 0}, {"unmerged", 1, 0}, {"merges", 3, 0},
     {"outer step", 2, 0}, {"goodput %", 0, 0},  {"weight", 4, 0},   {"by staleness", 0, 0}};
-static const dl_view_column failures[] = {{"workers", 0, 0},       {"sync", 3, 0},
+static const dl_view_column failures[] = {{"workers", 0, 0},       {"sync", 2, 0},
                                           {"options", 0, 0},       {"job goodput %", 0, 0},
-                                          {"job samples/s", 0, 0}, {"lost h/day", 2, 0},
-                                          {"lost USD/day", 2, 0},  {"best checkpoint_steps", 1, 0}};
+                                          {"job samples/s", 0, 0}, {"lost h/day", 3, 0},
+                                          {"lost USD/day", 1, 0},  {"best checkpoint", 1, 0}};
 static const dl_view_column absences[] = {{"workers", 0, 0},
                                           {"options", 0, 0},
                                           {"worker goodput %", 0, 0},
@@ -164,19 +167,23 @@ const char *dl_result_mark(const void *row)
     return ((const dl_result *)row)->marks;
 }
 
-const dl_result *dl_results_fastest(const dl_results *results)
+/* Whether `a` comes before `b`: with an exchange, sooner at the target, with more samples a second. */
+static bool is_better(const dl_result *a, const dl_result *b)
+{
+    const bool a_alone = a->row->point.mode == &dl_mode_none;
+    const bool b_alone = b->row->point.mode == &dl_mode_none;
+    const double a_s = dl_result_target_s(a), b_s = dl_result_target_s(b);
+    if (a_alone != b_alone) return b_alone;
+    if (!isnan(a_s) || !isnan(b_s)) return isnan(b_s) || a_s < b_s;
+    return a->row->mean.throughput_per_s > b->row->mean.throughput_per_s;
+}
+
+const dl_result *dl_results_best(const dl_results *results)
 {
     const dl_result *best = NULL;
     for (size_t i = 0; i < results->count; i++) {
         const dl_result *r = &results->results[i];
-        if (r->row->error != NULL) continue;
-        const bool baseline = r->row->point.mode == &dl_mode_none;
-        const bool was_baseline = best != NULL && best->row->point.mode == &dl_mode_none;
-        if (best == NULL || (was_baseline && !baseline) ||
-            (was_baseline == baseline &&
-             r->row->mean.throughput_per_s > best->row->mean.throughput_per_s)) {
-            best = r;
-        }
+        if (r->row->error == NULL && (best == NULL || is_better(r, best))) best = r;
     }
     return best;
 }
@@ -205,7 +212,7 @@ void dl_view_html(FILE *out, const char *caption, const dl_results *all, const d
         if (strcmp(view->columns[c].heading, "step") == 0) table.failed_from = table.column_count;
         columns[table.column_count++] = dl_result_column(view->columns[c].heading);
     }
-    if (view == &dl_view_points && some.count > 1) table.chosen = dl_results_fastest(&some);
+    if (view == &dl_view_points && some.count > 1) table.chosen = dl_results_best(&some);
     if (some.count > 0) dl_html_table(out, caption, &table);
     free(columns);
     free(some.results);

@@ -45,8 +45,8 @@ const char *dl_result_failure(const void *row);
 const char *dl_result_mark(const void *row);
 char *dl_result_remark(const void *row);
 
-/* The row with the highest throughput, one without exchange only where there is no other; NULL: none
- * ran. */
-const dl_result *dl_results_fastest(const dl_results *results);
+/* The row that is at the target first, else the one with the highest throughput, one without exchange
+ * only where there is no other; NULL: none ran. */
+const dl_result *dl_results_best(const dl_results *results);
 
 #endif

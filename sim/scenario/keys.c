@@ -414,6 +414,15 @@ static const dl_key rows[] = {
     {"failures", "job_steps", FAILURES(steps), WHOLE64(1, 1e12),
      .help = "steps of the job; default: [scenario] steps"},
 
+    {"target", "samples", WHOLE64(1, 1e18), SCENARIO(target.samples), .sweep = ',',
+     .help = "of the training until its target, in synchronous steps of this batch: results have time "
+             "and price of it, and the best row is the first there"},
+    {"target", "factor", OWN, .form = "WHERE:FACTOR, ...", .low = DL_TARGET_FACTOR_MIN,
+     .high = DL_TARGET_FACTOR_MAX, .sweep = '|', .only = "samples",
+     .help = "on these samples, WHERE is interval NUMBER, staleness NUMBER or a mode; a mode's takes "
+             "the place of the others. Between numbers it is interpolated (over the logarithm of "
+             "the interval); beyond the largest one a row has no time to the target"},
+
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE,
      .help = "how steps vary; trace: as profiled; work: only as the costs' [work] or [spread] "

@@ -16,9 +16,10 @@
 #include "sim/pipeline/pipeline_split.h"
 #include "sim/sync/mode.h"
 #include "sim/sync/syncer.h"
+#include "sim/target.h"
 
 #define DL_WORKERS_MAX 10000000 /* about 1.5 KB of memory each */
-#define DL_SCENARIO_KEYS_MAX 136
+#define DL_SCENARIO_KEYS_MAX 144
 #define DL_STAGES_MAX 64
 #define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)
@@ -119,6 +120,7 @@ typedef struct dl_scenario {
     dl_syncer_config syncer; /* for async_average */
     dl_absences absences;    /* listed is the scenario's */
     dl_failures failures;
+    dl_target target;
     unsigned without; /* costs that are switched off: sim/scenario/without.h */
     dl_noise_kind noise;
     double sigma;

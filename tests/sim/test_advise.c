@@ -423,9 +423,9 @@ static void points_are_compared_draw_by_draw(void **state)
         turns[i] = i % 2 == 0 ? 2 * same[i] : same[i] / 2;
     }
     dl_advice advice = {.config = unlimited(), .varies = true};
-    const dl_advised a = {.row = {.rates = same, .rate_count = 20}, .score = 100},
-                     b = {.row = {.rates = twice, .rate_count = 20}, .score = 200},
-                     c = {.row = {.rates = turns, .rate_count = 20}, .score = 100};
+    const dl_advised a = {.row = {.rates = same, .rate_count = 20}, .factor = 1, .score = 100},
+                     b = {.row = {.rates = twice, .rate_count = 20}, .factor = 1, .score = 200},
+                     c = {.row = {.rates = turns, .rate_count = 20}, .factor = 1, .score = 100};
     dl_advice_pair pair = dl_advice_compare(&advice, &b, &a);
     assert_true(pair.differ && pair.wins == 20 && pair.ties == 0);
     assert_near(pair.ratio, 2, 1e-12);

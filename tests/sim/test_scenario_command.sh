@@ -139,7 +139,7 @@ averaged=$("$tested" "${number[@]}" --workers 32 --mode average --set sync.where
 sed 's/^device = .*/device = AMD EPYC/' "$costs" >epyc.ini
 expect 1 "epyc.ini: times of a processor, AMD EPYC, say nothing about those of a GPU, k80" \
     --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128
-expect 0 "2   128 allreduce" --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128 --no-scale
+expect 0 "Settings: batch 128, allreduce." --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128 --no-scale
 
 # Parameters in thousands, millions, billions.
 expect 0 "" "${number[@]}" --parameters 25600k -o thousands.csv
@@ -227,6 +227,28 @@ lost() { "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-w
 [ "$(lost --set failures.node_mtbf_s=3600)" = "$(lost --set failures.mtbf_s=7200)" ] || fail "nodes of two GPUs: $(lost --set failures.node_mtbf_s=3600)"
 lost --set failures.node_mtbf_s=3600 | awk '{ h = 24 * (1 - $1); if ($1 <= 0 || $1 >= 1 || ($2 - h) ^ 2 > 1e-9 ||
     ($3 - h * $4) ^ 2 > 1e-6) exit 1 }' || fail "lost: $(lost --set failures.node_mtbf_s=3600)"
+# With the price of a node, the table of failures keeps the dollars at 80 columns.
+COLUMNS=80 expect 0 "workers job goodput % job samples/s lost h/day lost USD/day best checkpoint" --samples-per-s 300 \
+    --parameters 25e6 --machine 2xa100@10gbe --workers 2,4 --batch-per-worker 32 --steps 5 --set failures.node_mtbf_s=3600 \
+    --set machine.price_usd_per_hour=3 --set failures.checkpoint_steps=1000
+# Time to a target: 1e6 samples, half as many more at interval 8. The best row is the first there; one whose factor
+# is not known is not judged, and a note says so. Advice takes the factors too.
+target=(--samples-per-s 300 --parameters 25e6 --machine 1xa100@10gbe --workers 4 --batch-per-worker 32 --steps 64
+    --set target.samples=1000000 --set machine.price_usd_per_hour=3)
+expect 0 "First at the target: 4 GPUs, average, interval 4: " "${target[@]}" --mode average --interval 1,4,8,32 \
+    --set target.factor="interval 4:1.01, interval 8:1.5" -o target.csv
+expect 0 "no [target] factor is given for 1 of 4 rows (the first: workers 4, average, interval 32, staleness 0)" \
+    "${target[@]}" --mode average --interval 1,4,8,32 --set target.factor="interval 8:1.5"
+awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
+    n { h = $at["interval"]; f = $at["target_factor"]; s = $at["target_s"]; want = h == 1 ? 1 : h == 4 ? 1.01 : h == 8 ? 1.5 : ""
+        if (f != want || (f != "" && ((s * $at["throughput_per_s"] / (f * 1e6) - 1) ^ 2 > 1e-12 ||
+            ($at["usd_to_target"] / (s * 12 / 3600) - 1) ^ 2 > 1e-12)) || (f == "" && s != "")) exit 1; rows++ }
+    END { exit rows != 4 }' target.csv || fail "time to the target: $(grep -v '^#' target.csv)"
+expect 0 "soonest at the target" "${target[@]}" --mode average --interval 1,4 --set target.factor="interval 4:1.5" --advise \
+    --max-points 20 --steps 8
+expect 2 "is neither 'interval NUMBER', 'staleness NUMBER' nor a mode; did you mean 'async'" "${target[@]}" --set target.factor=asinc:2
+expect 2 "'interval 4:2' is given twice" "${target[@]}" --set target.factor="interval 4:1,interval 4:2"
+expect 1 "this needs samples" --samples-per-s 300 --parameters 25e6 --machine 1xa100 --batch 32 --set target.factor=async:2
 # Results of an earlier command are not replaced without a word.
 mkdir -p replaced && cd replaced || exit 1
 given=(--workload resnet50 --machine 8xh100 --workers 1 --batch 32 --steps 5)
