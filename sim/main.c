@@ -556,8 +556,8 @@ static dl_status write_solution(const settings *set, const dl_solution *solution
         dl_solution_json_write(stdout, solution, study);
     } else if (!set->quiet) {
         dl_solution_print(stdout, solution, study);
-        printf("%zu rows in %s%s\n", solution->count, output != NULL ? output : set->json,
-               replaced_text(set));
+        printf("%zu row%s in %s%s\n", solution->count, solution->count == 1 ? "" : "s",
+               output != NULL ? output : set->json, replaced_text(set));
     }
     return DL_OK;
 }

@@ -532,18 +532,19 @@ const char *dl_result_bound(const dl_result *r, char text[DL_BOUND_TEXT_BYTES])
     const double *frac = r->row->mean.part_frac;
     const double least = BOUND_FRAC * (frac[DL_PART_COMMUNICATION] + frac[DL_PART_AVERAGING] +
                                        frac[DL_PART_WAITING]);
+    const char *link = strstr(usage->link, " of shard ") == NULL ? usage->link : "server";
     const bool by_link = usage->link[0] != '\0' && usage->link_frac >= least;
     const dl_part part = dl_dominant_part(r->row);
     snprintf(text, DL_BOUND_TEXT_BYTES, "%s", dl_part_names[part]);
     switch (part) {
     case DL_PART_DISPATCH: return "host";
     case DL_PART_INPUT: return "input";
-    case DL_PART_COMMUNICATION: return by_link ? usage->link : "latency";
+    case DL_PART_COMMUNICATION: return by_link ? link : "latency";
     case DL_PART_AVERAGING: return "averaging";
     case DL_PART_WAITING:
         if (split_of(r) != NULL) return bound_by_stage(r, text, DL_BOUND_TEXT_BYTES);
-        if (by_link) return usage->link;
-        return usage->busiest_frac >= least ? usage->busiest : "waiting";
+        if (by_link) return link;
+        return usage->busiest_frac >= least ? usage->busiest : "slowest worker";
     case DL_PART_COMPUTE:
         if (split_of(r) != NULL) return bound_by_stage(r, text, DL_BOUND_TEXT_BYTES);
         break;

@@ -26,8 +26,8 @@ const dl_column *dl_result_column(const char *heading);
 #define DL_BOUND_TEXT_BYTES 64
 
 /* The bound of a row that ran: the part that takes most of its time, or the link, resource or stage
- * that is busy then: "compute", "host", "input", "node0 gpu1 up", "stage 2". Written to `text`, or
- * borrowed from the row. */
+ * that is busy then: "compute", "host", "input", "server", "slowest worker", "node0 gpu1 up",
+ * "stage 2". Written to `text`, or borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
 /* Time and price of the training until its target ([target]); NaN: not known. */

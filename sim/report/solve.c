@@ -23,7 +23,8 @@
 
 /* A value of the key that was tried. */
 typedef struct trial {
-    double key, found; /* found: of the column; NaN: the point does not run there */
+    double key,
+        found; /* found: of the column; NaN: the point does not run there, or has no value */
     dl_cell_table table;
 } trial;
 
@@ -35,8 +36,10 @@ typedef struct search {
     const char *text; /* of the scenario, without the key */
     size_t row;
     dl_solved about; /* the point: what all its solutions have in common */
-    trial *trials;   /* [count] ascending */
+    trial *trials;   /* [count] ascending, those that ran */
     size_t count;
+    double fails_below, fails_above; /* nearest keys tried that did not run; infinite: none */
+    trial failed;                    /* the last that did not run */
     dl_status status;
     dl_error *err;
 } search;
@@ -106,12 +109,18 @@ static dl_status read_targets(const char *text, char **column, double *values, s
 
 /* --- one value of the key -------------------------------------------------------------------- */
 
-static double column_of(const dl_cell_table *table, const char *column)
+static const dl_cell *cell_named(const dl_cell_table *table, const char *name)
 {
     for (size_t c = 0; c < table->columns; c++) {
-        if (strcmp(table->names[c], column) == 0) return dl_cell_table_cell(table, 0, c)->number;
+        if (strcmp(table->names[c], name) == 0) return dl_cell_table_cell(table, 0, c);
     }
-    return (double)NAN;
+    return NULL;
+}
+
+static double column_of(const dl_cell_table *table, const char *column)
+{
+    const dl_cell *cell = cell_named(table, column);
+    return cell != NULL ? cell->number : (double)NAN;
 }
 
 static dl_status check_column(const dl_cell_table *table, const char *column, dl_error *err)
@@ -222,6 +231,13 @@ static const trial *try(search *s, double key)
         if (s->err != NULL) *s->err = error;
         return NULL;
     }
+    if (isnan(tried.found)) {
+        const bool above = s->count == 0 || i > 0;
+        *(above ? &s->fails_above : &s->fails_below) = key;
+        dl_cell_table_free(&s->failed.table);
+        s->failed = tried;
+        return &s->failed;
+    }
     s->trials = dl_realloc(s->trials, s->count + 1, sizeof *s->trials, "values tried");
     memmove(&s->trials[i + 1], &s->trials[i], (s->count - i) * sizeof *s->trials);
     s->trials[i] = tried;
@@ -258,22 +274,38 @@ static bool is_bracketed(const search *s, double target, size_t *low)
 {
     for (size_t i = 0; i + 1 < s->count; i++) {
         if ((s->trials[i].found - target) * (s->trials[i + 1].found - target) > 0) continue;
-        if (isnan(s->trials[i].found) || isnan(s->trials[i + 1].found)) continue;
         *low = i;
         return true;
     }
     return false;
 }
 
-/* The end of the key's range that comes nearest to the target. */
+/* The end of the key's range, as far as it runs, that comes nearest to the target. */
 static const trial *nearest_end(const search *s, double target)
 {
+    if (s->count == 0) return &s->failed;
     const trial *low = &s->trials[0], *high = &s->trials[s->count - 1];
     return fabs(low->found - target) < fabs(high->found - target) ? low : high;
 }
 
+/* From a key that runs towards one that does not, until the target is bracketed; false at the last one
+ * that runs. */
+static bool approach(search *s, double target, double runs, double fails, size_t *low)
+{
+    const bool whole = is_whole(s->solution->key);
+    while (s->status == DL_OK && !is_bracketed(s, target, low)) {
+        const double middle = whole ? floor((runs + fails) / 2) : sqrt(runs * fails);
+        if (whole ? fabs(fails - runs) <= 1 : fabs(fails / runs - 1) < DL_SOLVE_TOLERANCE)
+            return false;
+        const trial *t = try(s, whole && middle == runs ? fails : middle);
+        if (t == NULL) return false;
+        *(isnan(t->found) ? &fails : &runs) = t->key;
+    }
+    return s->status == DL_OK;
+}
+
 /* Goes on from the largest or the least trial by growing factors until the target is bracketed;
- * false at the end of the key's range. */
+ * false at the end of the key's range, or of what runs. */
 static bool go(search *s, double target, bool up, size_t *low)
 {
     const dl_key *key = s->solution->key;
@@ -283,8 +315,14 @@ static bool go(search *s, double target, bool up, size_t *low)
         const double end = s->trials[up ? s->count - 1 : 0].key;
         double next = rounded(key, up ? fmax(end, is_whole(key) ? 1 : 0) * factor : end / factor);
         if (up ? next > limit : next < limit) next = limit;
+        if (up && next >= s->fails_above) next = s->fails_above;
+        if (!up && next <= s->fails_below) next = s->fails_below;
+        if (next == s->fails_above || next == s->fails_below)
+            return approach(s, target, end, next, low);
         if (next == end) return false;
-        if (try(s, next) == NULL) return false;
+        const trial *t = try(s, next);
+        if (t == NULL) return false;
+        if (isnan(t->found)) return approach(s, target, end, next, low);
     }
     return false;
 }
@@ -295,11 +333,17 @@ static bool bracket(search *s, double target, size_t *low)
 {
     const dl_key *key = s->solution->key;
     if (s->count == 0) {
-        const double first = rounded(key, first_value(s));
-        if (try(s, first) == NULL) return false;
+        double first = rounded(key, first_value(s));
+        const trial *t = try(s, first);
+        while (t != NULL && isnan(t->found) && rounded(key, first / FIRST_FACTOR) < first) {
+            first = rounded(key, first / FIRST_FACTOR);
+            t = try(s, first);
+        }
+        if (t == NULL || isnan(t->found)) return false;
         if (try(s, rounded(key, fmax(first, 1e-12) * FIRST_FACTOR)) == NULL) return false;
     }
     if (is_bracketed(s, target, low)) return true;
+    if (s->count == 1) return go(s, target, true, low) || go(s, target, false, low);
     const trial *a = &s->trials[0], *b = &s->trials[s->count - 1];
     const bool rises = b->found > a->found, is_flat = b->found == a->found;
     const bool up = is_flat || rises == (target > b->found);
@@ -387,8 +431,11 @@ static void add_solved(search *s, double target, const trial *t, bool reached)
     solved->target = target;
     solved->value = reached ? t->key : (double)NAN;
     solved->at_limit = reached ? (double)NAN : t->key;
+    solved->is_last =
+        !reached && t != &s->failed && isfinite(t == s->trials ? s->fails_below : s->fails_above);
     solved->found = t->found;
-    solved->step_s = column_of(&t->table, "step_mean_s");
+    solved->batch = (int64_t)column_of(&t->table, "batch");
+    solved->per_s = column_of(&t->table, "throughput_per_s");
     copy_table(&solved->table, &t->table);
     solution->unreached += !reached;
 }
@@ -411,6 +458,7 @@ static dl_status solve_row(search *s, const double *targets, size_t count)
     for (size_t i = 0; i < s->count; i++)
         dl_cell_table_free(&s->trials[i].table);
     free(s->trials);
+    dl_cell_table_free(&s->failed.table);
     free(s->about.options);
     return s->status;
 }
@@ -428,7 +476,12 @@ dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_
     if (status != DL_OK) return status;
     char *text = dl_strdup(study->text);
     dl_ini_text_remove(&text, "measured", "file");
-    search whole = {.solution = solution, .config = config, .study = study, .text = text};
+    search whole = {.solution = solution,
+                    .config = config,
+                    .study = study,
+                    .text = text,
+                    .fails_below = (double)-INFINITY,
+                    .fails_above = (double)INFINITY};
     status = read_study(&whole, &plain, rounded(solution->key, first_value(&whole)), err);
     for (size_t row = 0; row < plain.point_count && status == DL_OK; row++) {
         search s = whole;
@@ -454,14 +507,6 @@ void dl_solution_free(dl_solution *solution)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static const dl_cell *cell_named(const dl_cell_table *table, const char *name)
-{
-    for (size_t c = 0; c < table->columns; c++) {
-        if (strcmp(table->names[c], name) == 0) return dl_cell_table_cell(table, 0, c);
-    }
-    return NULL;
-}
-
 /* Columns of all rows, in the order in which they first come. */
 static void add_names(dl_cell_table *table, const dl_solution *solution)
 {
@@ -473,6 +518,28 @@ static void add_names(dl_cell_table *table, const dl_solution *solution)
                 dl_cell_table_add_name(table, own->names[c]);
         }
     }
+}
+
+/* Why a target is not reached, of its own; NULL: it is. */
+static char *solved_note(const dl_solution *solution, const dl_solved *s)
+{
+    const char *name = solution->key->name;
+    const dl_cell *error = cell_named(&s->table, "error");
+    char text[64], *why = NULL;
+    if (!isnan(s->value)) return NULL;
+    dl_amount_text(text, sizeof text, s->at_limit, solution->key->dimension);
+    if (!isnan(s->found)) {
+        why = dl_format("it is %g at %s%s", s->found, text,
+                        s->is_last ? ", beyond which the point does not run" : "");
+    } else {
+        why = dl_format("at %s %s", text,
+                        error != NULL && error->text[0] != '\0' ? error->text : "it has no value");
+    }
+    char *note = dl_format("no %s gives %s = %g: %s (workers %d, batch %lld, %s%s%s)", name,
+                           solution->column, s->target, why, s->workers, (long long)s->batch,
+                           s->sync, s->options[0] != '\0' ? ", " : "", s->options);
+    free(why);
+    return note;
 }
 
 static void add_number(dl_cell_table *table, double value)
@@ -545,6 +612,15 @@ void dl_solution_json_write(FILE *out, const dl_solution *solution, const dl_stu
     dl_json_text_item(&to, "section", solution->key->section);
     dl_json_text_item(&to, "key", solution->key->name);
     dl_json_text_item(&to, "column", solution->column);
+    if (solution->unreached > 0) {
+        dl_json_begin(&to, "notes", '[');
+        for (size_t i = 0; i < solution->count; i++) {
+            char *note = solved_note(solution, &solution->all[i]);
+            if (note != NULL) dl_json_text_item(&to, NULL, note);
+            free(note);
+        }
+        dl_json_end(&to, ']');
+    }
     dl_cell_table_write_json(&to, &table);
     dl_json_end(&to, '}');
     fputc('\n', out);
@@ -589,7 +665,7 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
         {.heading = "options", .form = DL_FORM_TEXT, DL_MEMBER(solved_row, of.options)},
         {.heading = "target", .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.target)},
         {.heading = solution->column, .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.found)},
-        {.heading = "step", .form = DL_FORM_TIME, DL_MEMBER(solved_row, of.step_s)},
+        {.heading = "samples/s", .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.per_s)},
         {.heading = solution->key->name, .form = DL_FORM_TEXT, DL_MEMBER(solved_row, value)},
     };
     solved_row *rows = dl_calloc(solution->count, sizeof *rows, "solutions");
@@ -600,28 +676,27 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
         rows[i].of = *s;
         print_value(value, sizeof value, solution->key, reached ? s->value : s->at_limit);
         snprintf(rows[i].value, sizeof rows[i].value, "%s%s",
-                 reached ? "" : "not reached, even at ", value);
+                 reached           ? ""
+                 : isnan(s->found) ? "none, nor at "
+                                   : "not reached at ",
+                 value);
     }
     const dl_column_table table = DL_COLUMN_TABLE(columns, rows, solution->count);
     fprintf(out, "%s\n", study->variants[0].scenario.name);
     dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
+    for (size_t i = 0; i < solution->count; i++) {
+        char *note = solved_note(solution, &solution->all[i]);
+        if (note != NULL) dl_report_note_print(out, note);
+        free(note);
+    }
     free(rows);
 }
 
 dl_status dl_solution_check(const dl_solution *solution, const dl_study *study, dl_error *err)
 {
-    for (size_t i = 0; i < solution->count; i++) {
-        const dl_solved *s = &solution->all[i];
-        char limit[64];
-        if (!isnan(s->value)) continue;
-        return dl_error_set_at(
-            err, DL_ERR_DATA, study->path, 0,
-            "no %s gives %s = %g; it is %g at %s (%zu of %zu targets are not reached; workers %d, "
-            "batch %lld, %s%s%s)",
-            solution->key->name, solution->column, s->target, s->found,
-            dl_amount_text(limit, sizeof limit, s->at_limit, solution->key->dimension),
-            solution->unreached, solution->count, s->workers, (long long)s->batch, s->sync,
-            s->options[0] != '\0' ? ", " : "", s->options);
-    }
-    return DL_OK;
+    if (solution->unreached < solution->count) return DL_OK;
+    char *note = solved_note(solution, &solution->all[0]);
+    dl_status status = dl_error_set_at(err, DL_ERR_DATA, study->path, 0, "%s", note);
+    free(note);
+    return status;
 }

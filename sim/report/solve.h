@@ -5,7 +5,8 @@
  * Each point is solved for itself and for each target. The column must rise or fall with the key,
  * not necessarily by the same amount everywhere. From the scenario's own value (or one in the
  * middle of the key's range) the search goes by growing factors in the direction of the target
- * until it is passed, at most to the ends of the key's range; then Brent's method (GSL) on the
+ * until it is passed, at most to the ends of the key's range, or to the last value with which the point
+ * fits into memory; then Brent's method (GSL) on the
  * logarithm of the key closes in until the ends are DL_SOLVE_TOLERANCE apart. A whole number is
  * bisected; of the two neighbours that the target lies between it is the one with the larger value
  * in the column. Noise and draws of costs are the same at each value tried. */
@@ -35,11 +36,13 @@ typedef struct dl_solved {
     int workers;
     const char *sync;
     int64_t batch;
-    double step_s;
+    double per_s; /* samples; NaN: the point does not run */
     double target;
-    double value;    /* of the key; NaN: it is not reached */
-    double found;    /* in the column at `value`; else at the end of the range that is nearest */
-    double at_limit; /* that end; NaN where the target is reached */
+    double value; /* of the key; NaN: it is not reached */
+    double found; /* in the column at `value`; else at the end of the range that is nearest; NaN: no
+                        value runs */
+    double at_limit;     /* that end; NaN where the target is reached */
+    bool is_last;        /* beyond that end the point does not run: it does not fit into memory */
     dl_cell_table table; /* one row: the results there */
 } dl_solved;
 
@@ -61,7 +64,7 @@ void dl_solution_free(dl_solution *solution);
 /* The keys, SECTION.KEY, that `typed` may become (dl_complete_word). */
 void dl_solve_complete(FILE *out, const char *typed);
 
-/* DL_ERR_DATA, with the first target that is not reached and how near it came; else DL_OK. */
+/* DL_ERR_DATA, with the first target and how near it came, where none is reached; else DL_OK. */
 dl_status dl_solution_check(const dl_solution *solution, const dl_study *study,
                             dl_error *err) DL_MUST_CHECK;
 
@@ -73,7 +76,7 @@ dl_status dl_solution_json(const char *path, const dl_solution *solution, const 
                            dl_error *err) DL_MUST_CHECK;
 void dl_solution_json_write(FILE *out, const dl_solution *solution, const dl_study *study);
 
-/* The table for people. */
+/* The table for people, and a note for each target that is not reached. */
 void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *study);
 
 #endif

@@ -69,8 +69,8 @@ expect 2 "--max-batch needs --advise" good.ini --max-batch 3
 expect 2 "--advise has no --html" good.ini --advise --html x.html
 expect 2 "--solve needs --target" good.ini --solve batch
 expect 2 "--solve has no --explain" good.ini --solve batch --target step_mean_s=1 --explain
-expect 0 "1 rows in solved.csv" good.ini --solve parameter_bytes --target step_mean_s=0.05
-expect 1 "no parameter_bytes gives staleness_mean = 5; it is 0.9" good.ini --solve parameter_bytes --target staleness_mean=5 -o ends.csv
+expect 0 "1 row in solved.csv" good.ini --solve parameter_bytes --target step_mean_s=0.05
+expect 1 "no parameter_bytes gives staleness_mean = 5: it is 0.9" good.ini --solve parameter_bytes --target staleness_mean=5 -o ends.csv
 expect 1 "--for cost: a machine without a machine file has no price" good.ini --advise --for cost
 expect 0 "samples/s" good.ini -o without.csv --without copy,sharing
 grep -q '^# without: copy+sharing$' without.csv || { echo "FAIL: what is off is not told"; failures=$((failures + 1)); }

@@ -9,9 +9,9 @@
 
 #define STEP_MS 1.1
 #define RING_MS 12.0
-#define SCENARIO                                                                       \
-    "[scenario]\nname = solved\nsteps = 32\n[machine]\nfile = solve_nodes.ini\n"       \
-    "workers = 4\n%s[workload]\ncosts = solve_costs.ini\nbatch_per_worker = 1\n[sync]" \
+#define SCENARIO                                                                        \
+    "[scenario]\nname = solved\nsteps = 32\n[machine]\nfile = solve_nodes.ini\n"        \
+    "workers = 4\n%s[workload]\ncosts = solve_costs.ini\nbatch_per_worker = %d\n[sync]" \
     "\nmode = average\nwhere = allreduce\n%s[exchange]\nalgorithm = ring\n"
 
 static int write_files(void **state)
@@ -34,13 +34,15 @@ static int remove_files(void **state)
     return 0;
 }
 
+static int batch_per_worker = 1; /* of the scenario */
+
 /* Solves with more lines of [machine] and [sync]. */
 static dl_status solve(dl_solution *solution, dl_study *study, const char *machine,
                        const char *sync, const char *key, const char *targets, dl_error *err)
 {
     char text[1024];
     const dl_solve_config config = {.key = key, .targets = targets, .seed = -1, .threads = 1};
-    snprintf(text, sizeof text, SCENARIO, machine, sync);
+    snprintf(text, sizeof text, SCENARIO, machine, batch_per_worker, sync);
     *solution = (dl_solution){0};
     *study = (dl_study){0};
     dl_status status = dl_study_read_text(study, "s.ini", text, strlen(text), err);
@@ -122,6 +124,7 @@ static void what_no_rate_reaches_is_said(void **state)
     assert_true(isnan(solution.all[1].value));
     assert_near(solution.all[1].at_limit, 1e15, 0);
     assert_near(solution.all[1].found, 17.6 / (17.6 + 0.12), 1e-4);
+    assert_int_equal(dl_solution_check(&solution, &study, NULL), DL_OK);
     assert_int_equal(dl_solution_write("solve_rows.csv", &solution, &study, NULL), DL_OK);
     dl_csv csv = {0};
     double number = 0;
@@ -135,6 +138,39 @@ static void what_no_rate_reaches_is_said(void **state)
     dl_csv_free(&csv);
     unlink("solve_rows.csv");
     end(&solution, &study);
+}
+
+/* A GPU of 1 GB has room for 19 samples of 50 MB beside parameters and gradients of 8 MB each. Steps of
+ * 1.1 ms and a 16th of 12 ms, 1.85 ms, whatever the batch: 20,000 samples/s by four workers need 9.25
+ * each. From 30 on, which does not fit, the search goes down first. */
+static void the_last_batch_that_fits_is_an_end(void **state)
+{
+    (void)state;
+    fixture_write("solve_costs.ini",
+                  "[costs]\nschema = 1\nparameter_bytes = 8000000\nstate_bytes = 0\n"
+                  "[gpu_memory]\nactivation_bytes_per_sample = 50MB\nworkspace_bytes = 0\n"
+                  "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
+                  "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
+                  "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n"
+                  "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH);
+    for (int large = 0; large < 2; large++) {
+        dl_solution solution;
+        dl_study study;
+        batch_per_worker = large ? 30 : 1;
+        assert_int_equal(solve(&solution, &study, "", "interval = 16\n", "batch_per_worker",
+                               "throughput_per_s=20000,1e6", NULL),
+                         DL_OK);
+        assert_int_equal(solution.count, 2);
+        assert_near(solution.all[0].value, 10, 0);
+        assert_int_equal(solution.all[0].batch, 40);
+        assert_true(isnan(solution.all[1].value) && solution.all[1].is_last);
+        assert_near(solution.all[1].at_limit, 19, 0);
+        assert_near(solution.all[1].found, 4 * 19 / 1.85e-3, 1e-3);
+        assert_int_equal(dl_solution_check(&solution, &study, NULL), DL_OK);
+        end(&solution, &study);
+    }
+    batch_per_worker = 1;
+    write_files(NULL);
 }
 
 static void what_is_not_asked_well_is_refused(void **state)
@@ -170,6 +206,7 @@ int main(void)
         cmocka_unit_test(a_falling_column_is_solved_too),
         cmocka_unit_test(whole_numbers_are_bisected),
         cmocka_unit_test(what_no_rate_reaches_is_said),
+        cmocka_unit_test(the_last_batch_that_fits_is_an_end),
         cmocka_unit_test(what_is_not_asked_well_is_refused),
     };
     return cmocka_run_group_tests(tests, write_files, remove_files);
