@@ -62,7 +62,7 @@ static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *
 static void try_sharding(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                          const dl_point *point)
 {
-    if (point->mode != &dl_mode_allreduce || point->workers < 2) return;
+    if (!dl_mode_reduces_gradients(point->mode) || point->workers < 2) return;
     dl_gpu_options gpu = *scenario->gpu;
     dl_scenario sharded = *scenario;
     sharded.gpu = &gpu;

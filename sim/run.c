@@ -21,19 +21,19 @@ static bool lags(const dl_point *point)
 
 int dl_run_fragments(const dl_scenario *scenario, const dl_point *point)
 {
-    return point->mode->options & 1u << DL_SYNC_FRAGMENTS ? scenario->fragments : 1;
+    return dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS) ? scenario->fragments : 1;
 }
 
 /* Whether the workers of a site average their gradients at each step. */
 static bool reduces_inside(const dl_scenario *scenario, const dl_point *point)
 {
-    return point->mode->options & 1u << DL_SYNC_INSIDE && scenario->inside != 0;
+    return dl_mode_takes(point->mode, DL_SYNC_INSIDE) && scenario->inside != 0;
 }
 
 /* Those of the scenario, where the mode has any. */
 static dl_absences absences_of(const dl_scenario *scenario, const dl_point *point)
 {
-    const bool has = point->mode->options & 1u << DL_SYNC_AWAY;
+    const bool has = dl_mode_takes(point->mode, DL_SYNC_AWAY);
     return has ? scenario->absences : (dl_absences){0};
 }
 
@@ -45,7 +45,7 @@ static int agents(const dl_point *point)
 
 static bool has_syncer(const dl_point *point)
 {
-    return point->mode->options & 1u << DL_SYNC_SYNCER;
+    return dl_mode_takes(point->mode, DL_SYNC_SYNCER);
 }
 
 /* The same, their loaders and a syncer, on cores. */
@@ -61,8 +61,8 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     const dl_gpu_options *options = scenario->gpu;
     const bool collective = dl_scenario_is_collective(scenario, point),
                several = point->workers > 1;
-    const bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
-    const bool slows = mode == &dl_mode_allreduce && lags(point);
+    const bool with_state = dl_mode_takes(mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state;
+    const bool slows = dl_mode_reduces_gradients(mode) && lags(point);
     unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
     needs |= mode->needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (with_state) needs |= DL_NEED_STATE;
@@ -140,7 +140,7 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
     if (scenario->gpu == NULL && point->mode->needs & DL_NEED_COPY &&
         scenario->compression.kind != DL_COMPRESS_NONE) {
         needs |= (unsigned)DL_NEED_QUANTISE << scenario->compression.kind;
-        if (point->mode == &dl_mode_average) needs |= DL_NEED_LEARNED;
+        if (point->mode->exchange == DL_EXCHANGES_PARAMETERS) needs |= DL_NEED_LEARNED;
     }
     return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
@@ -273,7 +273,7 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
 static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gpu_steps steps)
 {
     double step_ns = 0;
-    if (!(point->mode->options & 1u << DL_SYNC_INTERVAL)) return 0;
+    if (!dl_mode_takes(point->mode, DL_SYNC_INTERVAL)) return 0;
     for (int w = 0; w < (steps.differ ? point->workers : 1); w++)
         step_ns = fmax(step_ns, steps.of[w].compute_ns + steps.of[w].update_ns);
     return point->option[DL_SYNC_INTERVAL] / dl_run_fragments(scenario, point) * step_ns;
@@ -281,7 +281,7 @@ static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gp
 
 bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point)
 {
-    return scenario->gpu != NULL && point->mode == &dl_mode_allreduce && point->workers > 1 &&
+    return scenario->gpu != NULL && dl_mode_reduces_gradients(point->mode) && point->workers > 1 &&
            !lags(point) && !dl_point_is_split(point);
 }
 
@@ -295,7 +295,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     const dl_mode *mode = config->point->mode;
     *gpus = NULL;
     if (scenario->gpu == NULL) return DL_OK;
-    bool with_state = mode->options & 1u << DL_SYNC_AVERAGE_STATE && scenario->average_state;
+    bool with_state = dl_mode_takes(mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state;
     const dl_absences absences = absences_of(scenario, config->point);
     const double samples = (double)config->point->batch / config->point->workers;
     dl_step_collective *before = NULL;
@@ -311,14 +311,15 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .engine = engine,
         .workers = config->point->workers,
         .server_threads = scenario->server_threads,
-        .alone = mode == &dl_mode_none,
-        .collective = dl_scenario_is_collective(scenario, config->point) && mode != &dl_mode_none,
-        .overlap = scenario->gpu->overlap && (mode == &dl_mode_allreduce || mode == &dl_mode_ps),
-        .ps = mode == &dl_mode_ps && !lags(config->point),
+        .alone = mode->exchange == DL_EXCHANGES_NOTHING,
+        .collective = dl_scenario_is_collective(scenario, config->point) &&
+                      mode->exchange != DL_EXCHANGES_NOTHING,
+        .overlap = scenario->gpu->overlap && mode->exchange == DL_EXCHANGES_GRADIENTS,
+        .ps = dl_mode_serves_gradients(mode) && !lags(config->point),
         .passes = scenario->gpu->sharded == DL_SHARDED_PARAMETERS && config->point->workers > 1
                       ? (int)config->point->option[DL_SYNC_ACCUMULATE]
                       : 1,
-        .slows = config->point->workers > 1 && mode == &dl_mode_allreduce &&
+        .slows = config->point->workers > 1 && dl_mode_reduces_gradients(mode) &&
                  (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),
         .may_be_direct = config->way != DL_RUN_BY_EVENTS && config->observer == NULL &&
@@ -332,7 +333,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                             : 0,
         .elastic = dl_absences_given(&absences),
         .pause_ns = pause_ns(scenario, config->point, steps),
-        .connects = mode != &dl_mode_allreduce,
+        .connects = !dl_mode_reduces_gradients(mode),
         .exchanges = (double)dl_run_steps(scenario, config->point) *
                      dl_run_fragments(scenario, config->point) /
                      fmax(1, config->point->option[DL_SYNC_INTERVAL]),
@@ -352,7 +353,7 @@ static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario
                               const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
-    if (point->mode != &dl_mode_allreduce || !gpu->overlap) return;
+    if (!dl_mode_reduces_gradients(point->mode) || !gpu->overlap) return;
     const double half_ns = workload->bucket_ns / 2;
     workload->compute_ns += half_ns;
     workload->backward_ns += half_ns;

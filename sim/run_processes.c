@@ -20,21 +20,20 @@ const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_po
 /* Whether a synchronous server's exchange was measured as a whole. */
 static bool pushes_and_pulls(const dl_costs *costs, const dl_point *point)
 {
-    return point->mode == &dl_mode_ps && dl_run_process_cost(costs, point, DL_PUSHPULL) != NULL;
+    return dl_mode_serves_gradients(point->mode) &&
+           dl_run_process_cost(costs, point, DL_PUSHPULL) != NULL;
 }
 
 bool dl_run_reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    const dl_mode *mode = point->mode;
     return dl_run_is_of_processes(scenario) &&
-           (mode == &dl_mode_allreduce || mode == &dl_mode_average ||
-            pushes_and_pulls(costs, point));
+           (point->mode->through & DL_THROUGH_COLLECTIVE || pushes_and_pulls(costs, point));
 }
 
 /* Whether a step of processes starts with a broadcast of buffers. */
 static bool broadcasts(const dl_costs *costs, const dl_point *point)
 {
-    return point->mode == &dl_mode_allreduce && point->workers > 1 &&
+    return dl_mode_reduces_gradients(point->mode) && point->workers > 1 &&
            costs->broadcast_bytes.known && costs->broadcast_bytes.value > 0;
 }
 
@@ -70,7 +69,7 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
 {
     if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has what that needs */
     if (calls_server(scenario, costs, point) && is_unknown(costs, point, DL_ROUNDTRIP)) {
-        const bool whole = point->mode == &dl_mode_ps && has_pushpull(costs);
+        const bool whole = dl_mode_serves_gradients(point->mode) && has_pushpull(costs);
         return dl_format("[%s %d]", whole ? "pushpull" : "roundtrip", point->workers);
     }
     if (!dl_run_reduces(scenario, costs, point) || pushes_and_pulls(costs, point) ||
@@ -90,10 +89,11 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
 static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          double backward_ns, const dl_process_reduces *of)
 {
-    if (point->mode == &dl_mode_allreduce && costs->gradient_count > 0)
+    if (dl_mode_reduces_gradients(point->mode) && costs->gradient_count > 0)
         return dl_buckets_ns(of, costs->gradients, costs->gradient_count, backward_ns);
     const double parts = dl_run_fragments(scenario, point);
-    const bool with_state = point->mode == &dl_mode_average && scenario->average_state;
+    const bool with_state =
+        dl_mode_takes(point->mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state;
     return dl_collective_cost_ns(of->alone, (double)costs->parameter_bytes / parts) +
            (with_state ? dl_collective_cost_ns(of->alone, (double)costs->state_bytes / parts) : 0);
 }
@@ -103,7 +103,7 @@ void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const 
 {
     dl_process_reduces together = {.alone = dl_run_process_cost(costs, point, DL_PUSHPULL)};
     dl_process_reduces late = {0};
-    if (point->mode != &dl_mode_ps) {
+    if (!dl_mode_serves_gradients(point->mode)) {
         together = (dl_process_reduces){
             .alone = dl_run_process_cost(costs, point, DL_ALLREDUCE),
             .pair = dl_run_process_cost(costs, point, DL_ALLREDUCE_PAIR),

@@ -386,7 +386,7 @@ void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *sh
     team->config.platform->measure(team, &result->usage);
     dl_usage_note(&result->usage, "lock", (double)team->lock_busy_ns / (double)team->engine.now_ns);
     result->events = team->engine.handled;
-    bool drifts = point->mode->options & 1u << DL_SYNC_INTERVAL;
+    bool drifts = dl_mode_takes(point->mode, DL_SYNC_INTERVAL);
     const bool is_elastic = dl_absences_given(&team->config.absences);
     result->goodput_frac = is_elastic ? dl_absences_goodput(team) : (double)NAN;
     result->away_frac = is_elastic ? dl_absences_away(team) : (double)NAN;

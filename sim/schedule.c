@@ -233,14 +233,15 @@ static void on_merged(void *user, int64_t version, int64_t now_ns)
 static dl_team_observer make_observer(schedule *s)
 {
     const dl_mode *mode = s->point->mode;
-    if (mode == &dl_mode_none) return (dl_team_observer){.user = s, .step = on_step};
-    if (mode == &dl_mode_average || mode == &dl_mode_bmuf) {
+    if (mode->exchange == DL_EXCHANGES_NOTHING)
+        return (dl_team_observer){.user = s, .step = on_step};
+    if (dl_mode_averages(mode)) {
         return (dl_team_observer){.user = s, .step = on_step, .update = on_average};
     }
     if (s->syncer != NULL) {
         return (dl_team_observer){.user = s, .update = on_merged, .syncer = on_syncer};
     }
-    if (mode == &dl_mode_allreduce || mode == &dl_mode_ps) {
+    if (mode->exchange == DL_EXCHANGES_GRADIENTS) {
         return (dl_team_observer){.user = s, .update = on_common_update};
     }
     return (dl_team_observer){.user = s, .contribute = on_contribute, .update = on_update};
@@ -271,19 +272,19 @@ static void write_head(schedule *s, const dl_scenario *scenario)
 dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err)
 {
-    if (point->mode == &dl_mode_easgd) {
+    if (dl_mode_takes(point->mode, DL_SYNC_MOVING_RATE)) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "mode %s has no schedule: workers and server move towards each other, "
                             "and a schedule has gradients, averages and merges only",
                             point->mode->name);
     }
-    if (point->mode == &dl_mode_average && dl_absences_given(&scenario->absences)) {
+    const bool averages = dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS);
+    if (averages && dl_absences_given(&scenario->absences)) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "absences ([failures] away, worker_mtbf_s) have no schedule in mode "
                             "average: a schedule's averages "
                             "are of all workers");
     }
-    const bool averages = point->mode == &dl_mode_average;
     if (averages && point->option[DL_SYNC_LAG] > 0 && scenario->interval_by_speed) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "[sync] interval_by_speed with a lag has no schedule: which averages a "
@@ -309,7 +310,7 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
     dl_output output = {0};
     dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    const bool merges = point->mode->options & 1u << DL_SYNC_SYNCER;
+    const bool merges = dl_mode_takes(point->mode, DL_SYNC_SYNCER);
     schedule s = {
         .csv = {.out = output.out}, .point = point, .syncer = merges ? &scenario->syncer : NULL};
     s.written = dl_calloc((size_t)point->workers, sizeof *s.written, "steps");

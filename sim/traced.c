@@ -49,7 +49,7 @@ static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
 
 static bool is_own(const dl_point *point, const dl_point *own)
 {
-    const bool alone = own->workers == 1 && point->mode == &dl_mode_none;
+    const bool alone = own->workers == 1 && point->mode->exchange == DL_EXCHANGES_NOTHING;
     return point->cores == own->cores && point->workers == own->workers &&
            point->batch == own->batch && (point->mode == own->mode || alone) &&
            point->gpu_count == 0 && !dl_point_is_split(point) &&

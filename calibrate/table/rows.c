@@ -113,7 +113,7 @@ static bool is_like(const dl_point *point, const row_keys *keys)
     if (!isnan(keys->cores) && keys->cores != point->cores) return false;
     for (int o = 0; o < DL_SYNC_SWEPT; o++) {
         if (isnan(keys->option[o])) continue;
-        if (!(point->mode->options & 1u << o) || keys->option[o] != point->option[o]) return false;
+        if (!dl_mode_takes(point->mode, o) || keys->option[o] != point->option[o]) return false;
     }
     return true;
 }
@@ -123,7 +123,7 @@ static bool same_kind(const dl_point *a, const dl_point *b)
 {
     if (a->cores != b->cores || a->mode != b->mode) return false;
     for (int o = 0; o < DL_SYNC_SWEPT; o++) {
-        if (a->mode->options & 1u << o && a->option[o] != b->option[o]) return false;
+        if (dl_mode_takes(a->mode, o) && a->option[o] != b->option[o]) return false;
     }
     return true;
 }
@@ -163,9 +163,8 @@ static dl_status check_workers(const dl_csv *csv, size_t row, const dl_scenario 
                                "%d workers, but at most %d can be simulated here", point->workers,
                                most);
     }
-    const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
-    if ((one_each && point->option[DL_SYNC_K] > point->workers) ||
-        (point->mode == &dl_mode_softsync && point->option[DL_SYNC_N] > point->workers)) {
+    if ((point->mode->once && point->option[DL_SYNC_K] > point->workers) ||
+        (dl_mode_takes(point->mode, DL_SYNC_N) && point->option[DL_SYNC_N] > point->workers)) {
         return row_error(csv, row, DL_ERR_RANGE, err, "k or n is more than the workers");
     }
     return DL_OK;

@@ -116,7 +116,7 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
         point->out = DL_OUT_BATCH;
     } else if (row->staleness_mean > config->max_staleness + 1e-9) {
         point->out = DL_OUT_STALENESS;
-    } else if (row->point.mode->options & 1u << DL_SYNC_INTERVAL &&
+    } else if (dl_mode_takes(row->point.mode, DL_SYNC_INTERVAL) &&
                row->point.option[DL_SYNC_INTERVAL] > (double)config->max_interval) {
         point->out = DL_OUT_INTERVAL;
     } else if (config->min_efficiency > 0 && !(row->efficiency >= config->min_efficiency)) {
@@ -599,19 +599,20 @@ static dl_status prefer_allreduce(dl_advice_search *s, dl_error *err)
     const dl_advised *best = &advice->points[advice->best[0]];
     const double keeps = 1 - DL_ADVICE_SIMPLER_FRAC;
     size_t place = 1;
-    if (best->row.point.mode != &dl_mode_ps) return DL_OK;
+    if (!dl_mode_serves_gradients(best->row.point.mode)) return DL_OK;
     for (; place < advice->best_count; place++) {
         const dl_advised *other = &advice->points[advice->best[place]];
         bool same = other->row.point.workers == best->row.point.workers;
         for (size_t e = FIXED; e < advice->axis_count; e++)
             same &= other->at[e] == best->at[e];
-        if (same && other->row.point.mode == &dl_mode_allreduce) break;
+        if (same && dl_mode_reduces_gradients(other->row.point.mode)) break;
     }
     if (place == advice->best_count) return DL_OK;
     const dl_advised *rival = &advice->points[advice->best[place]];
     for (size_t i = 1; i < place; i++) {
         const dl_advised *passed = &advice->points[advice->best[i]];
-        if (passed->row.point.mode != &dl_mode_ps && rival->score < keeps * passed->score)
+        if (!dl_mode_serves_gradients(passed->row.point.mode) &&
+            rival->score < keeps * passed->score)
             return DL_OK;
     }
     double unslowed = 1;

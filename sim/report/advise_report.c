@@ -578,8 +578,8 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     print_passed(out, advice, best);
     print_binding(out, advice, best);
     print_rivals(out, advice, best);
-    const bool server_overlaps =
-        best->row.point.mode == &dl_mode_ps && strstr(best->settings, "overlap yes") != NULL;
+    const bool server_overlaps = dl_mode_serves_gradients(best->row.point.mode) &&
+                                 strstr(best->settings, "overlap yes") != NULL;
     line_begin(&l);
     fprintf(
         l.out,

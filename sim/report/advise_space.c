@@ -73,8 +73,7 @@ static void add_option(const dl_advice_search *s, dl_advice_axis *axis, int opti
         for (size_t p = 0; p < scenario->point_count; p++) {
             const dl_point *point = &scenario->points[p];
             char number[DL_DOUBLE_TEXT_BYTES];
-            if (!(point->mode->options & 1u << option) || !isfinite(point->option[option]))
-                continue;
+            if (!dl_mode_takes(point->mode, option) || !isfinite(point->option[option])) continue;
             dl_advice_add_value(axis, dl_format_double(number, point->option[option]));
         }
     }
@@ -118,7 +117,7 @@ static void set_limits(dl_advice_search *s)
             const dl_point *point = &scenario->points[p];
             if (point->batch > batch) batch = point->batch;
             stale |= is_stale(point);
-            if (point->mode->options & 1u << DL_SYNC_INTERVAL &&
+            if (dl_mode_takes(point->mode, DL_SYNC_INTERVAL) &&
                 point->option[DL_SYNC_INTERVAL] > (double)interval) {
                 interval = (int64_t)point->option[DL_SYNC_INTERVAL];
             }
@@ -137,7 +136,7 @@ static void add_modes(const dl_advice_search *s, dl_advice_axis *axis)
         const dl_scenario *scenario = &s->study->variants[v].scenario;
         for (size_t p = 0; p < scenario->point_count; p++) {
             const dl_mode *mode = scenario->points[p].mode;
-            if (mode != &dl_mode_none) dl_advice_add_value(axis, mode->name);
+            if (mode->exchange != DL_EXCHANGES_NOTHING) dl_advice_add_value(axis, mode->name);
         }
     }
     dl_advice_add_value(axis, "allreduce");
@@ -329,8 +328,7 @@ const dl_mode *dl_advice_mode(const dl_advice *advice, const size_t *at)
 /* Averages can be all-reduced; what is applied on arrival, or summed, has a server. */
 static bool can_be_at(const dl_mode *mode, const char *where)
 {
-    const bool reduced = mode->needs & DL_NEED_AVERAGE && !(mode->wait & DL_MODE_WAIT_LOCK);
-    return strcmp(where, "allreduce") != 0 || reduced;
+    return strcmp(where, "allreduce") != 0 || mode->through & DL_THROUGH_COLLECTIVE;
 }
 
 static bool is_sharded(const dl_advice *advice, const size_t *at)
@@ -345,28 +343,30 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
     const bool alone = strcmp(value_at(advice, at, WORKERS), "1") == 0;
     const dl_mode *mode = alone ? &dl_mode_none : dl_advice_mode(advice, at);
     const bool overlaps = strcmp(value_at(advice, at, OVERLAP), "yes") == 0;
-    const bool sums = mode == &dl_mode_allreduce || mode == &dl_mode_ps;
-    const bool averages = mode->needs & DL_NEED_AVERAGE && mode != &dl_mode_allreduce;
+    const bool sums = mode->exchange == DL_EXCHANGES_GRADIENTS;
+    const bool reduces = dl_mode_reduces_gradients(mode);
+    const bool averages = mode->needs & DL_NEED_AVERAGE && !sums;
     const char *where = value_at(advice, at, WHERE), *lag = value_at(advice, at, LAG);
     switch (axis) {
     case WORKERS:
     case BATCH:
     case ACCUMULATE: return true;
     case MODE: return !alone;
-    case INTERVAL: return mode->options & 1u << DL_SYNC_INTERVAL;
-    case N: return mode->options & 1u << DL_SYNC_N;
-    case BOUND: return mode->options & 1u << DL_SYNC_BOUND;
-    case K: return mode->options & 1u << DL_SYNC_K;
+    case INTERVAL: return dl_mode_takes(mode, DL_SYNC_INTERVAL);
+    case N: return dl_mode_takes(mode, DL_SYNC_N);
+    case BOUND: return dl_mode_takes(mode, DL_SYNC_BOUND);
+    case K: return dl_mode_takes(mode, DL_SYNC_K);
     case LAG: return sums && a->count > 1 && !overlaps;
-    case WHERE: return advice->on_gpus && mode->options & 1u << DL_SYNC_WHERE;
+    case WHERE: return advice->on_gpus && dl_mode_takes(mode, DL_SYNC_WHERE);
     case SHARDS:
-        return advice->on_gpus && mode->options & 1u << DL_SYNC_WHERE &&
+        return advice->on_gpus && dl_mode_takes(mode, DL_SYNC_WHERE) &&
                strcmp(where, "allreduce") != 0;
     case OVERLAP: return advice->on_gpus && sums;
-    case BUCKET: return advice->on_gpus && (mode == &dl_mode_allreduce || (sums && overlaps));
+    case BUCKET: return advice->on_gpus && (reduces || (sums && overlaps));
     case COMPRESS:
-        return advice->on_gpus && mode != &dl_mode_none && !averages && !is_sharded(advice, at);
-    case SHARDED: return advice->on_gpus && mode == &dl_mode_allreduce && lag[0] != '1';
+        return advice->on_gpus && mode->exchange != DL_EXCHANGES_NOTHING && !averages &&
+               !is_sharded(advice, at);
+    case SHARDED: return advice->on_gpus && reduces && lag[0] != '1';
     default: break;
     }
     if (strcmp(a->key, "topk_frac") == 0)
@@ -374,7 +374,7 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
     if (strcmp(a->section, "exchange") == 0 || strcmp(a->key, "shares") == 0) return !alone;
     const dl_key *key = dl_keys_find(&dl_scenario_keys, a->section, a->key);
     const int option = dl_key_option(key);
-    return option < 0 || mode->options & 1u << option;
+    return option < 0 || dl_mode_takes(mode, option);
 }
 
 static void set_value(const dl_advice *advice, size_t *at, size_t axis, const char *value)
@@ -428,7 +428,7 @@ static bool stays(const dl_ini_entry *entry, const dl_mode *mode)
     if (strcmp(entry->section, "measured") == 0) return false;
     const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
     const int option = key != NULL ? dl_key_option(key) : -1;
-    return option < 0 || mode->options & 1u << option;
+    return option < 0 || dl_mode_takes(mode, option);
 }
 
 /* The value of an axis as a scenario has it, of its own; NULL: the key is left out. */

@@ -699,9 +699,9 @@ static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_swee
         has[TRACED] |= study->variants[v].costs.trace_count > 0;
     }
     for (size_t i = 0; i < sweep->row_count; i++) {
-        const unsigned options = sweep->rows[i].point.mode->options;
-        has[AVERAGING] |= (options & 1u << DL_SYNC_INTERVAL) != 0;
-        has[SYNCER] |= (options & 1u << DL_SYNC_SYNCER) != 0;
+        const dl_mode *mode = sweep->rows[i].point.mode;
+        has[AVERAGING] |= dl_mode_takes(mode, DL_SYNC_INTERVAL);
+        has[SYNCER] |= dl_mode_takes(mode, DL_SYNC_SYNCER);
         if (measured == NULL) continue;
         const dl_measured_use use = measured[i].use;
         has[FITTED] |= use == DL_USE_FITTED || use == DL_USE_CONTRADICTION;

@@ -183,7 +183,7 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     dl_status status = dl_csv_number(&t->csv, row, (size_t)t->at[key], &number, err);
     if (status != DL_OK) return status;
     if (key >= KEY_OPTION && !dl_point_shows(point, key - KEY_OPTION)) {
-        const bool takes = point->mode->options & 1u << (key - KEY_OPTION);
+        const bool takes = dl_mode_takes(point->mode, (dl_sync_option)(key - KEY_OPTION));
         *fits = isnan(number) || (takes && number == point->option[key - KEY_OPTION]);
         return DL_OK;
     }

@@ -333,7 +333,7 @@ static void add_buffers(note_list *list, const dl_variant *variant)
     if (!costs->broadcast_bytes.known || !(costs->broadcast_bytes.value > 0)) return;
     for (size_t p = 0; p < scenario->point_count; p++) {
         const dl_point *point = &scenario->points[p];
-        if (point->mode != &dl_mode_allreduce || point->workers == 1) continue;
+        if (!dl_mode_reduces_gradients(point->mode) || point->workers == 1) continue;
         const bool split = dl_point_is_split(point);
         if (!split && !(point->option[DL_SYNC_LAG] > 0)) continue;
         add(list, dl_format("[broadcast] of %s has no effect %s", file_of(costs),
@@ -349,7 +349,7 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
         return;
     for (size_t p = 0; p < scenario->point_count; p++) {
         const dl_point *point = &scenario->points[p];
-        if (point->workers == 1 || point->mode == &dl_mode_none) continue;
+        if (point->workers == 1 || point->mode->exchange == DL_EXCHANGES_NOTHING) continue;
         add(list, dl_format("[machine] processes = no takes the workers of %s to be threads that "
                             "share memory; between processes, by gloo or RPC, each exchange takes "
                             "milliseconds more, so that two may be slower than one",
@@ -775,10 +775,10 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     const dl_mode *mode = row->point.mode;
     const double *part = row->mean.part_frac;
     const bool buckets = gpu != NULL && row->point.stages <= 1 &&
-                         (mode == &dl_mode_allreduce || mode == &dl_mode_ps) &&
+                         mode->exchange == DL_EXCHANGES_GRADIENTS &&
                          row->point.option[DL_SYNC_LAG] == 0;
     const bool server =
-        mode->options & 1u << DL_SYNC_SERVER_THREADS &&
+        dl_mode_takes(mode, DL_SYNC_SERVER_THREADS) &&
         (gpu == NULL || (gpu->where != DL_WHERE_GPU &&
                          !dl_scenario_is_collective(&variant->scenario, &row->point)));
     *column = NULL;
@@ -813,7 +813,7 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     case DL_LIMITS_PLACE:
         *column = "communication_frac";
         return gpu != NULL && gpu->where != DL_WHERE_GPU && row->point.workers > 1 &&
-                       (mode == &dl_mode_average || mode == &dl_mode_bmuf)
+                       dl_mode_averages(mode)
                    ? part[DL_PART_COMMUNICATION]
                    : 0;
     default: return 0;

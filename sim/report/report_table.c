@@ -453,7 +453,7 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
         const double bucket_ns =
             dl_costs_step_ns(&variant->costs, (double)row->point.batch, "bucket");
         if (row->error != NULL || row->point.workers > 1 || !(row->speedup < ALONE_FRAC) ||
-            row->point.mode != &dl_mode_allreduce || !(bucket_ns > 0)) {
+            !dl_mode_reduces_gradients(row->point.mode) || !(bucket_ns > 0)) {
             continue;
         }
         fprintf(out,

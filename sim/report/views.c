@@ -170,8 +170,8 @@ const char *dl_result_mark(const void *row)
 /* Whether `a` comes before `b`: with an exchange, sooner at the target, with more samples a second. */
 static bool is_better(const dl_result *a, const dl_result *b)
 {
-    const bool a_alone = a->row->point.mode == &dl_mode_none;
-    const bool b_alone = b->row->point.mode == &dl_mode_none;
+    const bool a_alone = a->row->point.mode->exchange == DL_EXCHANGES_NOTHING;
+    const bool b_alone = b->row->point.mode->exchange == DL_EXCHANGES_NOTHING;
     const double a_s = dl_result_target_s(a), b_s = dl_result_target_s(b);
     if (a_alone != b_alone) return b_alone;
     if (!isnan(a_s) || !isnan(b_s)) return isnan(b_s) || a_s < b_s;

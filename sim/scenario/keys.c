@@ -463,7 +463,7 @@ void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes)
     if (option < 0 || DL_SYNC_ANY & 1u << option) return;
     used += (size_t)snprintf(text + used, bytes - used, "modes");
     for (int m = 0; m < DL_MODES && used < bytes; m++) {
-        if (!(dl_modes[m]->options & 1u << option)) continue;
+        if (!dl_mode_takes(dl_modes[m], option)) continue;
         used += (size_t)snprintf(text + used, bytes - used, " %s", dl_mode_names[m]);
     }
 }

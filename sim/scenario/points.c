@@ -48,7 +48,7 @@ dl_split dl_point_split(const dl_point *point)
 
 bool dl_point_shows(const dl_point *point, int option)
 {
-    if (!(point->mode->options & 1u << option)) return false;
+    if (!dl_mode_takes(point->mode, option)) return false;
     double value = point->option[option];
     if ((DL_SYNC_ANY | 1u << DL_SYNC_LAG) & 1u << option)
         return value != dl_sync_options[option].fallback;
@@ -103,18 +103,12 @@ static bool is_among(const dl_point *points, size_t count, const dl_point *point
     return false;
 }
 
-/* Averages can be all-reduced; who waits for a lock, or has the server update, needs a server. */
-static bool can_reduce(const dl_mode *mode)
-{
-    return mode->needs & DL_NEED_AVERAGE && !(mode->wait & DL_MODE_WAIT_LOCK);
-}
-
 bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_mode *mode = point->mode;
     const dl_where where = scenario->gpu->where;
-    if (mode == &dl_mode_allreduce || where == DL_WHERE_ALLREDUCE) return true;
-    return where == DL_WHERE_AUTO && can_reduce(mode) && point->gpu_count == 0;
+    if (dl_mode_reduces_gradients(mode) || where == DL_WHERE_ALLREDUCE) return true;
+    return where == DL_WHERE_AUTO && mode->through & DL_THROUGH_COLLECTIVE && point->gpu_count == 0;
 }
 
 /* --- lists of swept values ------------------------------------------------------------------ */
@@ -215,7 +209,7 @@ static void list_takers(char *text, size_t bytes, int option)
     size_t used = 0;
     text[0] = '\0';
     for (int m = 0; m < DL_MODES; m++) {
-        if (!(dl_modes[m]->options & 1u << option) || used >= bytes) continue;
+        if (!dl_mode_takes(dl_modes[m], option) || used >= bytes) continue;
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
                                  dl_modes[m]->name);
     }
@@ -278,7 +272,7 @@ static dl_status read_place(dl_gpu_options *gpu, const dl_sweep_list *modes, con
     gpu->where = DL_WHERE_ALLREDUCE;
     for (size_t m = 0; m < modes->count; m++) {
         const dl_mode *mode = dl_modes[(int)modes->values[m]];
-        if (!(mode->options & 1u << DL_SYNC_WHERE) || can_reduce(mode)) continue;
+        if (!dl_mode_takes(mode, DL_SYNC_WHERE) || mode->through & DL_THROUGH_COLLECTIVE) continue;
         return dl_error_set(err, DL_ERR_DATA, "mode %s needs a server: cpu or gpu:K", mode->name);
     }
     return DL_OK;
@@ -321,7 +315,7 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
     static const char *const keys[] = {"fetch",    "order",  "slice_bytes", "sum",
                                        "node_sum", "copies", "staged"};
     const dl_gpu_options *gpu = scenario->gpu;
-    if (gpu == NULL || point->mode != &dl_mode_ps) return DL_OK;
+    if (gpu == NULL || !dl_mode_serves_gradients(point->mode)) return DL_OK;
     const bool given[] = {gpu->fetch != DL_FETCH_SUMMED,
                           gpu->order != DL_ORDER_READY,
                           gpu->slice_bytes > 0,
@@ -360,19 +354,17 @@ static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
 {
     const dl_mode *mode = point->mode;
     if (scenario->gpu != NULL || scenario->compression.kind == DL_COMPRESS_NONE ||
-        mode == &dl_mode_none) {
+        mode->exchange == DL_EXCHANGES_NOTHING) {
         return DL_OK;
     }
     const dl_ini_entry *entry = dl_ini_find(ini, "exchange", "compress");
-    const bool pushes = mode != &dl_mode_allreduce && mode != &dl_mode_easgd &&
-                        mode != &dl_mode_bmuf && mode != &dl_mode_async_average;
-    if (!pushes) {
+    if (!mode->compresses) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "mode %s: on cores only what is pushed to a server is sent as smaller "
                             "messages (average, ps, async, softsync, ...) (point: %s)",
                             mode->name, text);
     }
-    if (mode == &dl_mode_average && scenario->average_state) {
+    if (dl_mode_takes(mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "the optimizer's state is averaged as it is: not with average_state "
                             "(point: %s)",
@@ -417,7 +409,7 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     const dl_gpu_options *gpu = scenario->gpu;
     const dl_key *overlap = dl_keys_find(&dl_scenario_keys, "exchange", "overlap");
     const bool is_parameters = sharded == DL_SHARDED_PARAMETERS;
-    if (point->mode != &dl_mode_allreduce) return "only with mode allreduce";
+    if (!dl_mode_reduces_gradients(point->mode)) return "only with mode allreduce";
     if (dl_point_is_split(point)) return "not where stages split the model";
     if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE ||
         point->option[DL_SYNC_LAG] > 0)
@@ -446,8 +438,8 @@ static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
 {
     const double lag = point->option[DL_SYNC_LAG], interval = point->option[DL_SYNC_INTERVAL];
     const dl_ini_entry *lag_entry = lists->option[DL_SYNC_LAG].entry;
-    const bool inside = point->mode->options & 1u << DL_SYNC_INSIDE && scenario->inside != 0;
-    if (point->gpu_count > 0 && point->mode != &dl_mode_none &&
+    const bool inside = dl_mode_takes(point->mode, DL_SYNC_INSIDE) && scenario->inside != 0;
+    if (point->gpu_count > 0 && point->mode->exchange != DL_EXCHANGES_NOTHING &&
         (inside || dl_scenario_is_collective(scenario, point))) {
         return dl_ini_error(
             ini, lists->workers.entry, DL_ERR_DATA, err,
@@ -468,11 +460,11 @@ static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
     dl_status status = check_sharded(scenario, ini, point, text, err);
     if (status == DL_OK) status = check_server(scenario, ini, lists, point, text, err);
     if (status != DL_OK) return status;
-    if (lag > 1 && !(point->mode->options & 1u << DL_SYNC_INTERVAL)) {
+    if (lag > 1 && !dl_mode_takes(point->mode, DL_SYNC_INTERVAL)) {
         return dl_ini_error(ini, lag_entry, DL_ERR_RANGE, err,
                             "mode %s lags by 1 step at most (point: %s)", point->mode->name, text);
     }
-    if (lag > 0 && lag >= interval && point->mode->options & 1u << DL_SYNC_INTERVAL) {
+    if (lag > 0 && lag >= interval && dl_mode_takes(point->mode, DL_SYNC_INTERVAL)) {
         return dl_ini_error(ini, lag_entry, DL_ERR_RANGE, err,
                             "not fewer than interval (point: %s)", text);
     }
@@ -485,13 +477,13 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                                dl_error *err)
 {
     const double interval = point->option[DL_SYNC_INTERVAL];
-    const bool fragmented = point->mode->options & 1u << DL_SYNC_FRAGMENTS;
+    const bool fragmented = dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS);
     const bool together = scenario->fragments > 1 || scenario->inside != 0;
     if (fragmented && together && scenario->interval_by_speed) {
         return dl_ini_error(ini, dl_ini_find(ini, "sync", "interval_by_speed"), DL_ERR_DATA, err,
                             "neither with fragments nor with inside (point: %s)", text);
     }
-    if (point->mode->options & 1u << DL_SYNC_INSIDE && scenario->inside != 0 &&
+    if (dl_mode_takes(point->mode, DL_SYNC_INSIDE) && scenario->inside != 0 &&
         scenario->gpu == NULL) {
         return dl_ini_error(ini, dl_ini_find(ini, "sync", "inside"), DL_ERR_DATA, err,
                             "only for workers on GPUs (point: %s)", text);
@@ -511,7 +503,7 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
             "whole sites: worker_mtbf_s with together = site (point: %s)",
             text);
     }
-    const bool absent = point->mode->options & 1u << DL_SYNC_AWAY && point->workers > 1 &&
+    const bool absent = dl_mode_takes(point->mode, DL_SYNC_AWAY) && point->workers > 1 &&
                         dl_absences_given(&scenario->absences);
     if (absent && scenario->gpu != NULL && scenario->gpu->dispatch == DL_DISPATCH_SINGLE) {
         return dl_ini_error(ini, dl_scenario_absence_entry(ini), DL_ERR_DATA, err,
@@ -520,7 +512,7 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                             text);
     }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
-    const bool one_each = point->mode == &dl_mode_ksync || point->mode == &dl_mode_kasync;
+    const bool one_each = point->mode->once;
     if ((one_each && k > point->workers) || n > point->workers) {
         return dl_ini_error(ini, lists->option[one_each ? DL_SYNC_K : DL_SYNC_N].entry,
                             DL_ERR_RANGE, err, "there are fewer workers (point: %s)", text);
@@ -548,7 +540,7 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     if (status == DL_OK) status = check_average(scenario, ini, lists, point, text, err);
     if (status == DL_OK) status = check_loaders(scenario, ini, point, text, err);
     if (status != DL_OK) return status;
-    const bool keeps_steps = point->stages > 1 || point->mode->options & 1u << DL_SYNC_SYNCER;
+    const bool keeps_steps = point->stages > 1 || dl_mode_takes(point->mode, DL_SYNC_SYNCER);
     const double most = keeps_steps ? LOG_MAX : STEPS_MAX;
     if (((double)scenario->steps + (double)scenario->warmup + point->option[DL_SYNC_INTERVAL]) *
             point->workers * (point->stages > 1 ? point->stages : 1) >
@@ -569,14 +561,14 @@ static dl_status add_options(dl_scenario *scenario, const dl_ini *ini, const dl_
 {
     size_t combinations = 1;
     for (int o = 0; o < DL_SYNC_SWEPT; o++) {
-        if (point->mode->options & 1u << o) combinations *= lists->option[o].count;
+        if (dl_mode_takes(point->mode, o)) combinations *= lists->option[o].count;
     }
     dl_status status = DL_OK;
     for (size_t c = 0; c < combinations && status == DL_OK; c++) {
         size_t rest = c; /* the last option changes fastest */
         for (int o = DL_SYNC_SWEPT - 1; o >= 0; o--) {
             const dl_sweep_list *list = &lists->option[o];
-            bool taken = point->mode->options & 1u << o;
+            bool taken = dl_mode_takes(point->mode, o);
             point->option[o] =
                 taken ? list->values[rest % list->count] : dl_sync_options[o].fallback;
             if (taken) rest /= list->count;

@@ -374,7 +374,7 @@ static dl_status check_pipeline_sync(const dl_scenario *scenario, const dl_ini *
                    {"scenario", "warmup", "0"},       {"sync", "lag", "0"}};
     for (size_t m = 0; m < lists->mode.count; m++) {
         const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
-        if (mode == &dl_mode_none || mode == &dl_mode_allreduce) continue;
+        if (mode->exchange == DL_EXCHANGES_NOTHING || dl_mode_reduces_gradients(mode)) continue;
         return dl_ini_error(ini, lists->mode.entry, DL_ERR_DATA, err,
                             "mode %s does not go with [pipeline] stages = %d: none or allreduce",
                             mode->name, scenario->pipeline->stages);
@@ -443,7 +443,7 @@ static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
 static bool some_mode_takes(const dl_sweep_list *modes, dl_sync_option option)
 {
     for (size_t m = 0; m < modes->count; m++) {
-        if (dl_modes[(int)modes->values[m]]->options & 1u << option) return true;
+        if (dl_mode_takes(dl_modes[(int)modes->values[m]], option)) return true;
     }
     return false;
 }

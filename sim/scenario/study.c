@@ -178,7 +178,7 @@ static void drop_repeated(const dl_study *study, dl_variant *variant)
         for (size_t k = 0; k < study->key_count; k++) {
             const int option = study->keys[k].option;
             repeats |=
-                option >= 0 && variant->at[k] > 0 && !(s->points[p].mode->options & 1u << option);
+                option >= 0 && variant->at[k] > 0 && !dl_mode_takes(s->points[p].mode, option);
         }
         if (!repeats) s->points[kept++] = s->points[p];
     }
@@ -244,7 +244,7 @@ static double option_combinations(const dl_ini *ini, const dl_mode *mode)
     for (size_t i = 0; i < ini->count; i++) {
         const dl_key *key = key_of(&ini->entries[i]);
         const int option = key != NULL ? dl_key_option(key) : -1;
-        if (option < 0 || !(mode->options & 1u << option)) continue;
+        if (option < 0 || !dl_mode_takes(mode, option)) continue;
         combinations *= (double)list_count(&ini->entries[i]);
     }
     return combinations;
@@ -295,7 +295,7 @@ static bool is_taken(const dl_key *key, const char *mode)
 {
     const int option = key != NULL ? dl_key_option(key) : -1;
     for (int m = 0; m < DL_MODES && option >= 0; m++) {
-        if (strcmp(dl_modes[m]->name, mode) == 0) return dl_modes[m]->options & 1u << option;
+        if (strcmp(dl_modes[m]->name, mode) == 0) return dl_mode_takes(dl_modes[m], option);
     }
     return true;
 }
@@ -430,7 +430,7 @@ static bool means_something(const dl_study *study, const dl_variant *variant, co
 {
     const dl_swept_key *swept = &study->keys[key];
     return variant->at[key] < swept->count &&
-           (swept->option < 0 || point->mode->options & 1u << swept->option);
+           (swept->option < 0 || dl_mode_takes(point->mode, swept->option));
 }
 
 const char *dl_study_text(const dl_study *study, const dl_variant *variant, const dl_point *point,

@@ -134,7 +134,7 @@ static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
     if (scenario->processes != DL_PROCESSES_YES) return DL_OK;
     for (size_t p = 0; p < scenario->point_count; p++) {
         elastic |=
-            scenario->points[p].mode == &dl_mode_average && dl_absences_given(&scenario->absences);
+            dl_mode_averages(scenario->points[p].mode) && dl_absences_given(&scenario->absences);
     }
     if (!messages && !elastic) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,

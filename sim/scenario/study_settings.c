@@ -158,7 +158,7 @@ dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err)
 static bool exchanges_gradients(const dl_scenario *scenario, const dl_point *point)
 {
     (void)scenario;
-    return point->workers > 1 && (point->mode == &dl_mode_allreduce || point->mode == &dl_mode_ps);
+    return point->workers > 1 && point->mode->exchange == DL_EXCHANGES_GRADIENTS;
 }
 
 static void without_overlap(dl_scenario *scenario, dl_gpu_options *gpu)

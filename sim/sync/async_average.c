@@ -520,6 +520,8 @@ const dl_mode dl_mode_async_average = {
     .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BY_SPEED | 1u << DL_SYNC_WHERE |
                1u << DL_SYNC_BOUND | 1u << DL_SYNC_SYNCER | 1u << DL_SYNC_AWAY,
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
+    .exchange = DL_EXCHANGES_PARAMETERS,
+    .through = DL_THROUGH_SERVER,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_SOME,
     .advance = advance_async_average,

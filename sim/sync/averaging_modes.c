@@ -170,16 +170,22 @@ static void advance_easgd(dl_team *team, int worker)
     }
 }
 
-#define AVERAGING_MODE(mode, takes, waits_at, couples)                             \
-    const dl_mode dl_mode_##mode = {                                               \
-        .name = #mode,                                                             \
-        .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BY_SPEED | \
-                   1u << DL_SYNC_WHERE | (takes),                                  \
-        .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,              \
-        .wait = waits_at,                                                          \
-        .staleness = DL_MODE_STALENESS_NONE,                                       \
-        .coupling = couples,                                                       \
-        .advance = advance_##mode,                                                 \
+/* Who waits for a lock needs a server; of what was learned since the last average, to which outer
+ * updates are made, messages can be. */
+#define AVERAGING_MODE(mode, takes, waits_at, couples)                                         \
+    const dl_mode dl_mode_##mode = {                                                           \
+        .name = #mode,                                                                         \
+        .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BY_SPEED |             \
+                   1u << DL_SYNC_WHERE | (takes),                                              \
+        .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,                          \
+        .exchange = DL_EXCHANGES_PARAMETERS,                                                   \
+        .through =                                                                             \
+            DL_THROUGH_SERVER | ((waits_at) == DL_MODE_WAIT_LOCK ? 0 : DL_THROUGH_COLLECTIVE), \
+        .compresses = ((takes)&1u << DL_SYNC_OUTER) != 0,                                      \
+        .wait = waits_at,                                                                      \
+        .staleness = DL_MODE_STALENESS_NONE,                                                   \
+        .coupling = couples,                                                                   \
+        .advance = advance_##mode,                                                             \
     }
 #define THREADS (1u << DL_SYNC_SERVER_THREADS)
 AVERAGING_MODE(average,

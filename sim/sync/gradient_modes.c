@@ -99,6 +99,8 @@ static void advance_allreduce(dl_team *team, int agent)
 const dl_mode dl_mode_allreduce = {
     .name = "allreduce",
     .options = DL_SYNC_ANY | 1u << DL_SYNC_LAG,
+    .exchange = DL_EXCHANGES_GRADIENTS,
+    .through = DL_THROUGH_COLLECTIVE,
     .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_ZERO,
@@ -137,6 +139,9 @@ static void advance_ps(dl_team *team, int agent)
 const dl_mode dl_mode_ps = {
     .name = "ps",
     .options = DL_SYNC_ANY | 1u << DL_SYNC_LAG | 1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
+    .exchange = DL_EXCHANGES_GRADIENTS,
+    .through = DL_THROUGH_SERVER,
+    .compresses = true,
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_ZERO,

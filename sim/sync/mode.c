@@ -12,13 +12,33 @@ const char *const dl_mode_names[DL_MODES + 1] = {DL_MODE_LIST(NAME)};
     [option] = {name, low, high, fallback, whole},
 const dl_sync_option_spec dl_sync_options[DL_SYNC_SWEPT] = {DL_SYNC_SWEPT_ROWS(SPEC)};
 
+bool dl_mode_takes(const dl_mode *mode, dl_sync_option option)
+{
+    return (mode->options & 1u << option) != 0;
+}
+
+bool dl_mode_reduces_gradients(const dl_mode *mode)
+{
+    return mode->exchange == DL_EXCHANGES_GRADIENTS && mode->through & DL_THROUGH_COLLECTIVE;
+}
+
+bool dl_mode_serves_gradients(const dl_mode *mode)
+{
+    return mode->exchange == DL_EXCHANGES_GRADIENTS && mode->through & DL_THROUGH_SERVER;
+}
+
+bool dl_mode_averages(const dl_mode *mode)
+{
+    return mode->exchange == DL_EXCHANGES_PARAMETERS && mode->through & DL_THROUGH_COLLECTIVE;
+}
+
 /* A syncer's thread adds vectors up, as an average does, and sleeps in between. */
 unsigned dl_mode_needs(const dl_mode *mode, int agents, int threads, int cores, bool average_state)
 {
     unsigned needs = DL_NEED_OPS | mode->needs;
-    if (mode->options & 1u << DL_SYNC_SYNCER)
+    if (dl_mode_takes(mode, DL_SYNC_SYNCER))
         needs = (needs & ~(unsigned)DL_NEED_UPDATE) | DL_NEED_AVERAGE | DL_NEED_WAKEUP;
-    if (mode->options & 1u << DL_SYNC_AVERAGE_STATE && average_state) needs |= DL_NEED_STATE;
+    if (dl_mode_takes(mode, DL_SYNC_AVERAGE_STATE) && average_state) needs |= DL_NEED_STATE;
     if (threads == 1) return needs;
     needs |= DL_NEED_SHARING;
     if (mode->needs & DL_NEED_COPY) needs |= DL_NEED_MEMORY;

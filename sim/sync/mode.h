@@ -16,6 +16,17 @@ typedef enum dl_mode_wait {
     DL_MODE_WAIT_LOCK = 2
 } dl_mode_wait;
 
+/* Vectors that the workers exchange. */
+typedef enum dl_mode_exchange {
+    DL_EXCHANGES_NOTHING,
+    DL_EXCHANGES_GRADIENTS,  /* of all workers in each step: one sum, one update */
+    DL_EXCHANGES_PARAMETERS, /* once in a while: averages */
+    DL_EXCHANGES_UPLOADS     /* gradients of each worker as it has them */
+} dl_mode_exchange;
+
+/* What they may go through; to be or-ed. */
+typedef enum dl_mode_through { DL_THROUGH_SERVER = 1, DL_THROUGH_COLLECTIVE = 2 } dl_mode_through;
+
 /* What a gradient's staleness is in this mode. */
 typedef enum dl_mode_staleness {
     DL_MODE_STALENESS_NONE, /* no shared parameters to be stale against */
@@ -87,7 +98,11 @@ typedef struct dl_mode {
     unsigned options;  /* 1 << dl_sync_option, or-ed: those that it takes */
     unsigned required; /* of them, those without a default */
     unsigned needs;    /* dl_cost_need of its exchange */
-    unsigned wait;     /* dl_mode_wait */
+    dl_mode_exchange exchange;
+    unsigned through; /* dl_mode_through */
+    bool compresses;  /* what it exchanges, also on cores ([exchange] compress) */
+    bool once;        /* an update has at most one gradient of each worker */
+    unsigned wait;    /* dl_mode_wait */
     dl_mode_staleness staleness;
     dl_coupling coupling;
     int64_t (*gradients)(const double *option,
@@ -122,6 +137,16 @@ enum { DL_MODES = DL_MODE_LIST(DL_MODE_COUNT) };
 /* All modes, and their names in the same order. */
 extern const dl_mode *const dl_modes[DL_MODES];
 extern const char *const dl_mode_names[DL_MODES + 1];
+
+bool dl_mode_takes(const dl_mode *mode, dl_sync_option option);
+
+/* Whether gradients are summed in each step: by a collective, as DistributedDataParallel does; or
+ * by a server. */
+bool dl_mode_reduces_gradients(const dl_mode *mode);
+bool dl_mode_serves_gradients(const dl_mode *mode);
+
+/* Whether parameters are averaged among all workers, which a collective can do. */
+bool dl_mode_averages(const dl_mode *mode);
 
 /* All cost needs of this mode's workers and their communication threads, `agents`, among `threads`
  * in all, on `cores` cores. */

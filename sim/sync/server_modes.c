@@ -280,17 +280,21 @@ static void advance_kbatchasync(dl_team *team, int worker)
     advance_k(team, worker, true, false);
 }
 
-#define SERVER_MODE(mode, function, takes, requires, waits_at, stale, couples, needed) \
-    const dl_mode dl_mode_##mode = {                                                   \
-        .name = #mode,                                                                 \
-        .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE | (takes) | (requires),           \
-        .required = requires,                                                          \
-        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,                   \
-        .wait = waits_at,                                                              \
-        .staleness = stale,                                                            \
-        .coupling = couples,                                                           \
-        .gradients = needed,                                                           \
-        .advance = function,                                                           \
+#define SERVER_MODE(mode, function, takes, requires, waits_at, stale, couples, needed, once_each) \
+    const dl_mode dl_mode_##mode = {                                                              \
+        .name = #mode,                                                                            \
+        .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE | (takes) | (requires),                      \
+        .required = requires,                                                                     \
+        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,                              \
+        .exchange = DL_EXCHANGES_UPLOADS,                                                         \
+        .through = DL_THROUGH_SERVER,                                                             \
+        .compresses = true,                                                                       \
+        .once = once_each,                                                                        \
+        .wait = waits_at,                                                                         \
+        .staleness = stale,                                                                       \
+        .coupling = couples,                                                                      \
+        .gradients = needed,                                                                      \
+        .advance = function,                                                                      \
     }
 #define BOUND (1u << DL_SYNC_BOUND)
 #define K (1u << DL_SYNC_K)
@@ -299,12 +303,15 @@ static void advance_kbatchasync(dl_team *team, int worker)
 #define OTHER DL_COUPLING_OTHER
 #define SERVER DL_COUPLING_SERVER
 #define SOME DL_COUPLING_SOME
-SERVER_MODE(async, advance_bounded, 0, 0, LOCK, DL_MODE_STALENESS_SOME, SERVER, NULL);
-SERVER_MODE(ssp, advance_bounded, 0, BOUND, LOCK | BARRIER, DL_MODE_STALENESS_SOME, SERVER, NULL);
+SERVER_MODE(async, advance_bounded, 0, 0, LOCK, DL_MODE_STALENESS_SOME, SERVER, NULL, false);
+SERVER_MODE(ssp, advance_bounded, 0, BOUND, LOCK | BARRIER, DL_MODE_STALENESS_SOME, SERVER, NULL,
+            false);
 SERVER_MODE(softsync, advance_softsync, 1u << DL_SYNC_N | BOUND, 0, LOCK | BARRIER,
-            DL_MODE_STALENESS_SOME, SOME, softsync_gradients);
-SERVER_MODE(ksync, advance_ksync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, OTHER, NULL);
-SERVER_MODE(kbatchsync, advance_kbatchsync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, OTHER, NULL);
-SERVER_MODE(kasync, advance_kasync, 0, K, LOCK | BARRIER, DL_MODE_STALENESS_SOME, OTHER, NULL);
-SERVER_MODE(kbatchasync, advance_kbatchasync, 0, K, LOCK, DL_MODE_STALENESS_SOME, SOME,
-            k_gradients);
+            DL_MODE_STALENESS_SOME, SOME, softsync_gradients, false);
+SERVER_MODE(ksync, advance_ksync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, OTHER, NULL, true);
+SERVER_MODE(kbatchsync, advance_kbatchsync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, OTHER, NULL,
+            false);
+SERVER_MODE(kasync, advance_kasync, 0, K, LOCK | BARRIER, DL_MODE_STALENESS_SOME, OTHER, NULL,
+            true);
+SERVER_MODE(kbatchasync, advance_kbatchasync, 0, K, LOCK, DL_MODE_STALENESS_SOME, SOME, k_gradients,
+            false);
