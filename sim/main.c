@@ -652,8 +652,10 @@ static const dl_option own_options[] = {
                        "What takes the time of a row, and what halving each of the largest costs "
                        "would gain (simulated).",
                        .group = "One row of the results"),
-    DL_OPTION_ROW_TEXT("timeline", 0, settings, timeline, "FILE",
-                       "One simulated run as Chrome-trace JSON."),
+    DL_OPTION_ROW_TEXT(
+        "timeline", 0, settings, timeline, "FILE",
+        "One simulated run as Chrome-trace JSON, for ui.perfetto.dev: workers, collectives, "
+        "staleness, updates; its first steps, of which the file has 2 MB."),
     DL_OPTION_ROW_TEXT("schedule", 0, settings, schedule, "FILE",
                        "Order of a run's updates (CSV), for dlprof train --schedule."),
     DL_OPTION_ROW_TEXT("draw-machine", 0, settings, draw, "FILE",

@@ -154,6 +154,9 @@ typedef struct dl_team_observer {
      * `version`. */
     void (*contribute)(void *user, int worker, int64_t step, int64_t read);
     void (*update)(void *user, int64_t version, int64_t now_ns);
+    /* A collective of the workers' GPUs, by dl_collective_kind_names, and which one of the step. */
+    void (*collective)(void *user, const char *kind, int place, double bytes, int64_t start_ns,
+                       int64_t end_ns);
     /* Of a syncer (sim/sync/syncer.h): what of `event`, by its dl_syncer_event; the worker has
      * ended `steps` steps. */
     void (*syncer)(void *user, int event, int worker, int64_t steps, int64_t version,

@@ -509,8 +509,10 @@ dl_status dl_collective_init(dl_collective *collective, dl_network *network, con
     choice best;
     dl_status status = choose(links, config, &best, err);
     if (status != DL_OK) return status;
-    *collective = (dl_collective){
-        .algorithm = best.algorithm, .protocol = best.protocol, .rank_count = config->rank_count};
+    *collective = (dl_collective){.algorithm = best.algorithm,
+                                  .config = {.kind = config->kind, .bytes = config->bytes},
+                                  .protocol = best.protocol,
+                                  .rank_count = config->rank_count};
     best.costs.network_frac = network_frac(links, config, &best);
     dl_plan_init(&collective->plan, network, links, &best.costs);
     status = check_size(&collective->plan, config, best.algorithm, err);

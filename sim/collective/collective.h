@@ -121,7 +121,7 @@ extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
 typedef struct dl_collective {
     dl_plan plan;
     const dl_collective_algorithm *algorithm; /* NULL for one rank */
-    dl_collective_config config; /* of a folded plan, which may be made anew: with its own ranks */
+    dl_collective_config config; /* kind and bytes; of a folded plan, which may be made anew, all */
     dl_place *ranks;             /* likewise; NULL */
     const char *protocol;        /* name; NULL = the machine has none */
     int64_t launch_ns;

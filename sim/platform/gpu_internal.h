@@ -61,6 +61,7 @@ typedef struct dl_reduction {
     double *bytes_share; /* [buckets] */
     int buckets, next;
     bool running;
+    int64_t started_ns;                 /* the one that runs */
     int *ready;                         /* [count] workers that have got so far in this step */
     int gathered;                       /* gathers that this pass of the step has done */
     int passes;                         /* of the step, that have ended */

@@ -189,6 +189,16 @@ bool dl_reduction_has(const dl_gpus *gpus, int use)
     return use >= gathers || gpus->reduction.gathered > use;
 }
 
+static void show_collective(const dl_gpus *gpus)
+{
+    const dl_team_observer *observer = gpus->team->config.observer;
+    const dl_reduction *r = &gpus->reduction;
+    if (observer == NULL || observer->collective == NULL) return;
+    const dl_collective *collective = &r->collectives[r->collective[r->next]];
+    observer->collective(observer->user, dl_collective_kind_names[collective->config.kind], r->next,
+                         collective->config.bytes, r->started_ns, gpus->config.engine->now_ns);
+}
+
 static void on_collective_done(void *user, int unused)
 {
     (void)unused;
@@ -196,6 +206,7 @@ static void on_collective_done(void *user, int unused)
     dl_reduction *r = &gpus->reduction;
     const int place = r->next;
     const bool in_two = gathers_after(gpus);
+    show_collective(gpus);
     r->running = false;
     r->next = (place + 1) % r->count;
     dl_gpus_change_speed(gpus);
@@ -230,6 +241,7 @@ static void try_next(dl_gpus *gpus)
     if (r->running || r->ready[r->next] < dl_gpus_present(gpus)) return;
     if (r->stale) make_collectives_again(gpus);
     r->running = true;
+    r->started_ns = gpus->config.engine->now_ns;
     dl_gpus_change_speed(gpus);
     if (r->first_use_ns > 0) {
         dl_engine_after(gpus->config.engine, r->first_use_ns, start_next, gpus, 0);

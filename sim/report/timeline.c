@@ -1,6 +1,7 @@
 #include "sim/report/timeline.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/chrome_trace.h"
@@ -9,28 +10,67 @@
 #include "sim/run.h"
 
 #define WORKERS_PID 1
+#define NETWORK_PID 2
+
+/* About 2 MB, which browsers open at once. */
+#define EVENTS_MAX 18000
+
+typedef struct timeline {
+    dl_chrome_trace trace;
+    int64_t steps; /* of the worker that has ended most */
+    bool is_full, has_collectives;
+} timeline;
 
 static void on_state(void *user, int worker, dl_worker_state state, int64_t start_ns,
                      int64_t end_ns)
 {
-    dl_chrome_trace_slice(user, WORKERS_PID, worker, "activity", dl_worker_state_names[state],
+    timeline *t = user;
+    dl_chrome_trace_slice(&t->trace, WORKERS_PID, worker, "activity", dl_worker_state_names[state],
                           start_ns, end_ns - start_ns, NULL, 0);
 }
 
 static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
                     int staleness)
 {
+    timeline *t = user;
+    const bool has_staleness = staleness != DL_NO_STALENESS_YET;
     const dl_chrome_arg args[] = {{.key = "step", .number = (double)step},
                                   {.key = "staleness", .number = staleness}};
-    dl_chrome_trace_slice(user, WORKERS_PID, worker, "step", "step", start_ns, end_ns - start_ns,
-                          args, staleness == DL_NO_STALENESS_YET ? 1 : 2);
+    dl_chrome_trace_slice(&t->trace, WORKERS_PID, worker, "step", "step", start_ns,
+                          end_ns - start_ns, args, has_staleness ? 2 : 1);
+    if (has_staleness)
+        dl_chrome_trace_counter(&t->trace, WORKERS_PID, "staleness", end_ns, staleness);
+    if (step >= t->steps) t->steps = step + 1;
+    t->is_full = t->trace.events >= EVENTS_MAX;
+}
+
+static void on_update(void *user, int64_t version, int64_t now_ns)
+{
+    timeline *t = user;
+    dl_chrome_trace_counter(&t->trace, WORKERS_PID, "updates", now_ns, (double)version);
+}
+
+static void on_collective(void *user, const char *kind, int bucket, double bytes, int64_t start_ns,
+                          int64_t end_ns)
+{
+    timeline *t = user;
+    const double rate = end_ns > start_ns ? bytes / (double)(end_ns - start_ns) : 0; /* GB/s */
+    const dl_chrome_arg args[] = {{.key = "bucket", .number = bucket},
+                                  {.key = "bytes", .number = bytes},
+                                  {.key = "GB/s", .number = rate}};
+    t->has_collectives = true;
+    dl_chrome_trace_slice(&t->trace, NETWORK_PID, 0, "collective", kind, start_ns,
+                          end_ns - start_ns, args, 3);
+    dl_chrome_trace_counter(&t->trace, NETWORK_PID, "GB/s", start_ns, rate);
+    dl_chrome_trace_counter(&t->trace, NETWORK_PID, "GB/s", end_ns, 0);
 }
 
 static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
                     int64_t end_ns)
 {
+    timeline *t = user;
     const dl_chrome_arg args[] = {{.key = "micro-batch", .number = micro_batch}};
-    dl_chrome_trace_slice(user, WORKERS_PID, gpu, "pass", forward ? "forward" : "backward",
+    dl_chrome_trace_slice(&t->trace, WORKERS_PID, gpu, "pass", forward ? "forward" : "backward",
                           start_ns, end_ns - start_ns, args, 1);
 }
 
@@ -38,7 +78,6 @@ static void name_tracks(dl_chrome_trace *trace, const dl_point *point)
 {
     char text[DL_POINT_TEXT_BYTES];
     const int stages = dl_point_is_split(point) ? point->stages : 1;
-    dl_chrome_trace_process(trace, WORKERS_PID, dl_point_text(text, sizeof text, point));
     for (int t = 0; t < point->workers * stages; t++) {
         snprintf(text, sizeof text, "worker %d", t);
         if (stages > 1) snprintf(text, sizeof text, "worker %d stage %d", t / stages, t % stages);
@@ -50,17 +89,39 @@ static void name_tracks(dl_chrome_trace *trace, const dl_point *point)
     }
 }
 
+static void name_processes(timeline *t, const dl_scenario *scenario, const dl_point *point)
+{
+    char text[DL_POINT_TEXT_BYTES + 64];
+    const int64_t steps = dl_run_steps(scenario, point);
+    dl_point_text(text, DL_POINT_TEXT_BYTES, point);
+    if (t->is_full && t->steps < steps) {
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, " (first %lld of %lld steps)",
+                 (long long)t->steps, (long long)steps);
+    }
+    dl_chrome_trace_process(&t->trace, WORKERS_PID, text);
+    if (!t->has_collectives) return;
+    dl_chrome_trace_process(&t->trace, NETWORK_PID, "network");
+    dl_chrome_trace_thread(&t->trace, NETWORK_PID, 0, "collectives");
+}
+
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err)
 {
-    dl_chrome_trace trace;
-    dl_status status = dl_chrome_trace_open(&trace, path, err);
+    timeline t = {.steps = 0};
+    dl_status status = dl_chrome_trace_open(&t.trace, path, err);
     if (status != DL_OK) return status;
-    name_tracks(&trace, point);
-    const dl_team_observer observer = {
-        .user = &trace, .state = on_state, .step = on_step, .pass = on_pass};
+    name_tracks(&t.trace, point);
+    const dl_team_observer observer = {.user = &t,
+                                       .state = on_state,
+                                       .step = on_step,
+                                       .update = on_update,
+                                       .collective = on_collective,
+                                       .pass = on_pass,
+                                       .is_enough = &t.is_full};
     status = dl_run_observe(scenario, costs, point, &observer, err);
-    return dl_chrome_trace_end(&trace, status, err);
+    name_processes(&t, scenario, point);
+    return dl_chrome_trace_end(&t.trace, status, err);
 }
 
 /* --- some steps, as a table ------------------------------------------------------------------- */

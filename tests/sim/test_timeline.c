@@ -1,4 +1,4 @@
-#include "tests/sim_fixture.h"
+#include "tests/gpu_fixture.h"
 
 #include <stdlib.h>
 
@@ -16,6 +16,17 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
+/* The timeline of the scenario's point, the caller's to free. */
+static char *written(const dl_scenario *s, const dl_costs *costs)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    assert_int_equal(dl_timeline_write(TIMELINE, s, costs, &s->points[0], NULL), DL_OK);
+    assert_int_equal(dl_file_read(TIMELINE, &text, &bytes, NULL), DL_OK);
+    remove(TIMELINE);
+    return text;
+}
+
 /* async, 2 workers, 3 steps: each step has compute, push, update, pull (20 and more slices with the
  * waits) and one step slice; the first compute starts at 0 and takes 1 000 000 ns = 1000 us. */
 static void every_step_and_activity_is_there(void **state)
@@ -24,11 +35,7 @@ static void every_step_and_activity_is_there(void **state)
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
     dl_scenario s = fixture_scenario("[scenario]\nsteps = 3\n[machine]\ncores = 2\nworkers = 2\n"
                                      "[workload]\ncosts = c\nbatch = 2\n[sync]\nmode = async\n");
-    assert_int_equal(dl_timeline_write(TIMELINE, &s, &costs, &s.points[0], NULL), DL_OK);
-    char *text = NULL;
-    size_t bytes = 0;
-    assert_int_equal(dl_file_read(TIMELINE, &text, &bytes, NULL), DL_OK);
-    remove(TIMELINE);
+    char *text = written(&s, &costs);
     assert_int_equal(count_of(text, "\"name\":\"step\""), 6);
     assert_int_equal(count_of(text, "\"name\":\"compute\""), 6);
     assert_int_equal(count_of(text, "\"name\":\"pull\""), 6);
@@ -41,6 +48,49 @@ static void every_step_and_activity_is_there(void **state)
     assert_int_equal(dl_timeline_write("/dev/full", &s, &costs, &s.points[0], &err), DL_ERR_IO);
     assert_int_equal(dl_timeline_write("no/such/folder/t", &s, &costs, &s.points[0], &err),
                      DL_ERR_IO);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+/* 2 GPUs, 3 steps of two buckets of 40 kB, which take 400 ns and 4 us at 10 GB/s each: 9.09 GB/s.
+ * The first one is ready in the middle of the backward pass, at 0.4 + 0.3 ms. */
+static void collectives_have_a_track(void **state)
+{
+    (void)state;
+    fixture_write("timeline_gpus.ini", FIXTURE_GPUS);
+    dl_costs costs =
+        fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[overlap]\nslowdown = 1\n");
+    dl_scenario s = fixture_scenario(
+        "[scenario]\nsteps = 3\n[machine]\nfile = timeline_gpus.ini\nworkers = 2\n[workload]\n"
+        "costs = c\nbatch_per_worker = 1\n[sync]\nmode = allreduce\n[exchange]\n"
+        "algorithm = ring\noverlap = yes\nbucket_bytes = 40000\n");
+    unlink("timeline_gpus.ini");
+    char *text = written(&s, &costs);
+    assert_int_equal(count_of(text, "\"name\":\"allreduce\",\"cat\":\"collective\""), 6);
+    assert_int_equal(count_of(text, "\"bucket\":1,\"bytes\":40000,\"GB/s\":9.09"), 3);
+    assert_int_equal(count_of(text, "{\"ph\":\"C\",\"name\":\"GB/s\""), 12);
+    assert_contains(text, "\"pid\":2,\"tid\":0,\"ts\":700.000,\"dur\":4.400");
+    assert_contains(text, "\"name\":\"collectives\"");
+    free(text);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
+/* Of 20,000 steps a file of about 2 MB has the first ones, and says so; it has no
+ * track of a network. */
+static void long_runs_have_their_first_steps(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    dl_scenario s = fixture_scenario("[scenario]\nsteps = 20000\n[machine]\ncores = 1\n"
+                                     "workers = 1\n[workload]\ncosts = c\nbatch = 1\n[sync]\n"
+                                     "mode = none\n");
+    char *text = written(&s, &costs);
+    assert_in_range(strlen(text), 1000000, 2000000);
+    assert_contains(text, "none (first 9000 of 20000 steps)");
+    assert_int_equal(count_of(text, "\"name\":\"step\""), 9000);
+    assert_int_equal(count_of(text, "\"network\""), 0);
+    free(text);
     dl_scenario_free(&s);
     dl_costs_free(&costs);
 }
@@ -119,6 +169,8 @@ static void a_run_ends_when_enough_is_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_and_activity_is_there),
+                                       cmocka_unit_test(collectives_have_a_track),
+                                       cmocka_unit_test(long_runs_have_their_first_steps),
                                        cmocka_unit_test(three_steps_are_a_table),
                                        cmocka_unit_test(a_run_ends_when_enough_is_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
