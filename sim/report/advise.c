@@ -101,7 +101,6 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
     point->hours = config->samples * point->factor / per_s / 3600;
     point->usd = point->hours * point->usd_per_hour;
     point->score = rate_score(advice, point, per_s);
-    if (isnan(point->score)) point->score = (double)-INFINITY;
     point->deadline_frac = (double)NAN;
     if (!isnan(config->deadline_h) && row->rate_count > 0) {
         size_t met = 0;
