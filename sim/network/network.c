@@ -120,8 +120,8 @@ void dl_network_add_links(dl_network *network, const dl_links *links)
 
 /* --- flows of a class, and the component at hand -------------------------------------------- */
 
-/* Puts a flow with its mark set into the class's heap, which a crowd's line is too, and takes the
- * flow with the least mark out (the heap must not be empty). The class must not be in its bundle's
+/* Puts a flow with its mark set into the class's heap, or a crowd's list, and takes the flow with the
+ * least mark out (there must be one). The class must not be in its bundle's
  * heap meanwhile. O(1), and O(log n) amortised. */
 static void heap_push(dl_network *network, dl_flow_class *c, int flow)
 {
@@ -217,7 +217,7 @@ static void end_flow(dl_network *network, int flow)
 {
     const dl_flow *f = &network->flows[flow];
     const dl_flow_class *c = &network->classes[f->class];
-    const int own = c->crowd >= 0 ? network->crowds[c->crowd].own : -1;
+    const int own = dl_network_own_link(network, c);
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         const dl_use *use = &network->uses[u];
         if (use->link != own) network->bytes[use->link] += f->bytes * use->times;
@@ -266,7 +266,6 @@ static void end_flows_of(dl_network *network, dl_flow_bundle *b)
         c->flows--;
         b->flows--;
         if (c->flows > 0) {
-            if (c->crowd >= 0) dl_network_leave_crowd(network, class);
             dl_network_enqueue(network, class);
         } else {
             network->emptied[network->emptied_count++] = class;
@@ -467,6 +466,17 @@ static void on_alone_ended(void *user, int flow)
     report_ended(network);
 }
 
+/* The crowd of a bundle by itself gets a second flow: counts anew from now on, so that counts stay
+ * small however long there is a flow. */
+static void count_anew(dl_network *network, dl_flow_class *c)
+{
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    dl_flow *f = &network->flows[c->head];
+    f->node.key += c->base - b->served;
+    c->base = b->served = 0;
+    c->node.key = f->bytes + f->node.key;
+}
+
 /* A flow of an active class moves its last `bytes` from now on. */
 static void put_flow(dl_network *network, int flow, double bytes)
 {
@@ -476,17 +486,12 @@ static void put_flow(dl_network *network, int flow, double bytes)
     dl_network_advance(network, b);
     mark_dirty(network, f->class);
     b->flows++;
-    if (c->crowd >= 0 && c->flows > 0) { /* at the end of the line: the first one is as it was */
-        dl_network_join_crowd(network, f->class);
-        f->node.key = b->served;
-        heap_push(network, c, flow);
-        c->flows++;
-        return;
-    }
-    if (c->head >= 0) dl_network_dequeue(network, f->class);
-    f->node.key = b->served - c->base + bytes;
+    const bool stays = c->crowd >= 0 && c->head >= 0; /* in the heap: it has the same first flow */
+    if (stays && c->flows == 1 && b->members == 1) count_anew(network, c);
+    f->node.key = b->served - c->base + (c->crowd >= 0 ? 0 : bytes);
+    if (c->head >= 0 && !stays) dl_network_dequeue(network, f->class);
     heap_push(network, c, flow);
-    dl_network_enqueue(network, f->class);
+    if (!stays) dl_network_enqueue(network, f->class);
     c->flows++;
     if (b->members > 1) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
 }
@@ -511,22 +516,10 @@ static void break_claims(dl_network *network, int class)
         dl_network_break_claim(network, network->uses[u].link);
 }
 
-/* The class for the next flow: of a pair of crowds the open one, else `class` itself. */
-static int open_class(const dl_network *network, int class)
-{
-    if (network->classes[class].crowd < 0) return class;
-    dl_flow_crowd *first = &network->crowds[network->classes[class].crowd];
-    const int open = class + first->closed, other = class + !first->closed;
-    if (network->classes[open].flows == 1 && network->classes[other].flows == 0)
-        first->closed = !first->closed;
-    return class + first->closed;
-}
-
-/* The flow is of an active class, its class's or a crowd's, and moves its bytes from now on. */
+/* The flow moves its bytes from now on. */
 static void start_moving(dl_network *network, int flow)
 {
-    dl_flow *f = &network->flows[flow];
-    f->class = open_class(network, f->class);
+    const dl_flow *f = &network->flows[flow];
     if (network->classes[f->class].flows == 0) dl_network_activate(network, f->class);
     put_flow(network, flow, f->bytes);
 }

@@ -71,21 +71,16 @@ typedef struct dl_flow_class {
     double base;    /* served bytes of the bundle less those of the class */
     int bundle;     /* -1 = not active */
     int next, prev; /* classes of the bundle, -1 = end */
-    int crowd;      /* that it stands for, -1 = none */
+    int crowd;      /* that it is, -1 = none */
 } dl_flow_class;
 
-/* Classes which differ in nothing but a link that each has to itself, and which have one flow at a
- * time each: one dl_flow_class stands for all of them. Its own link is of the rate of each of
- * theirs, and its flows, all of the same bytes, are in a line. The key of a flow is what the base
- * of its class would be; with only one flow, the base is that one's. For the numbers of users of
- * links and of members of bundles the crowd counts as one class or, with more flows, as two.
- *
- * Crowds come in pairs, and a newcomer is put into that which has no flow or two and more: so one
- * that has the links to itself is bundled as it would be when a second one comes. */
+/* A class whose flows differ in nothing but a link that each has to itself. One link stands for all
+ * of these: its capacity is that of each. The flows, all of the same bytes, end in the order in which
+ * they start, so that a list serves for the heap. The key of a flow is what was served when it
+ * started. */
 typedef struct dl_flow_crowd {
-    int own;     /* link */
-    int last;    /* flow of the line */
-    bool closed; /* the first one of the pair: newcomers come into the other */
+    int own;  /* link */
+    int last; /* flow of the list */
 } dl_flow_crowd;
 
 /* Active classes with the same shared links; their flows have one rate. */
@@ -235,12 +230,11 @@ double dl_network_left(const dl_network *network, int flow);
 void dl_network_go_on(dl_network *network, int class, double bytes, double left, dl_event_fn done,
                       void *user, int index);
 
-/* The class that stands for a crowd: of flows over links[count] and, in the place own_at among them,
- * a link that each has to itself. For that stand own[2], which nothing else uses. They must be no
- * narrower than the narrowest of links[], and all flows at a time of the same bytes; what crosses
- * links that each has to itself is not counted. */
+/* The class of flows over links[count] and, in the place own_at among them, a link that each has to
+ * itself. For that stands `own`, which no other class uses and whose bytes are not counted. All flows
+ * at a time must be of the same bytes. */
 int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
-                     const int own[2], int own_at);
+                     int own, int own_at);
 
 /* With a driver: a flow that starts to move its bytes > 0 now. */
 void dl_network_join(dl_network *network, int class, double bytes, dl_event_fn done, void *user,

@@ -129,9 +129,9 @@ int dl_network_route_class(dl_network *network, const dl_route *route)
 }
 
 int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
-                     const int own[2], int own_at)
+                     int own, int own_at)
 {
-    int first = -1, all[DL_ROUTE_MAX];
+    int all[DL_ROUTE_MAX];
     unsigned char all_times[DL_ROUTE_MAX];
     DL_ASSERT(own_at >= 0 && own_at <= count && count < DL_ROUTE_MAX, "%d links", count);
     for (int i = 0; i < count; i++) {
@@ -139,24 +139,13 @@ int dl_network_crowd(dl_network *network, const int *links, const unsigned char 
         all[at] = links[i];
         all_times[at] = times[i];
     }
+    all[own_at] = own;
     all_times[own_at] = 1;
-    for (int i = 0; i < 2; i++) {
-        all[own_at] = own[i];
-        const int class = add_class(network, all, all_times, count + 1);
-        const int crowd = network->crowd_count++;
-        network->crowds =
-            dl_grow(network->crowds, (size_t)crowd, sizeof *network->crowds, "crowds");
-        network->crowds[crowd] = (dl_flow_crowd){.own = own[i], .last = -1};
-        network->classes[class].crowd = crowd;
-        if (i == 0) first = class;
-    }
-    return first;
-}
-
-/* Whether the class is a crowd with several flows. */
-static bool is_many(const dl_flow_class *c)
-{
-    return c->crowd >= 0 && c->flows > 1;
+    const int class = add_class(network, all, all_times, count + 1), crowd = network->crowd_count++;
+    network->crowds = dl_grow(network->crowds, (size_t)crowd, sizeof *network->crowds, "crowds");
+    network->crowds[crowd] = (dl_flow_crowd){.own = own, .last = -1};
+    network->classes[class].crowd = crowd;
+    return class;
 }
 
 /* --- the heap of classes of a bundle -------------------------------------------------------- */
@@ -165,10 +154,10 @@ void dl_network_enqueue(dl_network *network, int class)
 {
     dl_flow_class *c = &network->classes[class];
     dl_flow_bundle *b = &network->bundles[c->bundle];
-    const dl_heap_node *first = &network->flows[c->head].node;
-    double key = first->key + c->base;
-    if (c->crowd >= 0) key = network->flows[c->head].bytes + (is_many(c) ? first->key : c->base);
-    c->node = (dl_heap_node){key, first->sequence, -1, -1, -1};
+    const dl_flow *first = &network->flows[c->head];
+    double key = first->node.key + c->base;
+    if (c->crowd >= 0) key += first->bytes;
+    c->node = (dl_heap_node){key, first->node.sequence, -1, -1, -1};
     b->top = dl_heap_meld(network->classes, sizeof *c, b->top, class);
 }
 
@@ -314,19 +303,6 @@ static void free_bundle(dl_network *network, int bundle)
     network->free_bundle = bundle;
 }
 
-/* Adds to what the bundle's count is more than the class's. */
-static void shift_base(dl_network *network, dl_flow_class *c, double bytes)
-{
-    c->base += bytes;
-    for (int flow = is_many(c) ? c->head : -1; flow >= 0; flow = network->flows[flow].node.sibling)
-        network->flows[flow].node.key += bytes;
-}
-
-static int members_of(const dl_flow_class *c)
-{
-    return is_many(c) ? 2 : 1;
-}
-
 /* Adds a class that is in none to a bundle with the same shared links. */
 static void add_member(dl_network *network, int bundle, int class)
 {
@@ -334,7 +310,7 @@ static void add_member(dl_network *network, int bundle, int class)
     dl_flow_bundle *b = &network->bundles[bundle];
     dl_network_advance(network, b);
     c->bundle = bundle;
-    shift_base(network, c, b->served);
+    c->base += b->served;
     if (b->members == 0) {
         b->first = class;
         c->next = c->prev = -1;
@@ -349,7 +325,7 @@ static void add_member(dl_network *network, int bundle, int class)
         if (c->next >= 0) network->classes[c->next].prev = class;
         network->classes[b->first].next = class;
     }
-    b->members += members_of(c);
+    b->members++;
     b->flows += c->flows;
     if (c->flows > 0) b->cap = fmin(b->cap, dl_network_class_cap(network, c));
     if (c->head >= 0) dl_network_enqueue(network, class);
@@ -380,7 +356,7 @@ static void leave(dl_network *network, int class)
     dl_flow_bundle *b = &network->bundles[bundle];
     dl_network_advance(network, b);
     if (c->head >= 0) dl_network_dequeue(network, class);
-    shift_base(network, c, -b->served);
+    c->base -= b->served;
     c->bundle = -1;
     b->flows -= c->flows;
     if (b->first == class) {
@@ -389,7 +365,7 @@ static void leave(dl_network *network, int class)
     }
     if (c->next >= 0) network->classes[c->next].prev = c->prev;
     if (c->prev >= 0) network->classes[c->prev].next = c->next;
-    b->members -= members_of(c);
+    b->members--;
     if (b->members == 0) free_bundle(network, bundle);
 }
 
@@ -448,36 +424,6 @@ void dl_network_deactivate_alone(dl_network *network, int class)
     network->classes[class].bundle = -1;
 }
 
-void dl_network_join_crowd(dl_network *network, int class)
-{
-    const dl_flow_class *c = &network->classes[class];
-    const dl_flow_crowd *crowd = &network->crowds[c->crowd];
-    dl_flow_bundle *b = &network->bundles[c->bundle];
-    if (c->flows > 1) return;
-    network->flows[c->head].node.key = c->base;
-    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
-        const int link = network->uses[u].link;
-        network->users[link] += link != crowd->own;
-    }
-    b->members++;
-    b->cap = fmin(b->cap, dl_network_class_cap(network, c));
-}
-
-void dl_network_leave_crowd(dl_network *network, int class)
-{
-    dl_flow_class *c = &network->classes[class];
-    const dl_flow_crowd *crowd = &network->crowds[c->crowd];
-    if (c->flows > 1) return;
-    c->base = network->flows[c->head].node.key;
-    network->bundles[c->bundle].members--;
-    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
-        const int link = network->uses[u].link;
-        if (link == crowd->own || --network->users[link] != 1) continue;
-        replace_use(network, u, -1);
-        dl_network_close(network, c->bundle);
-    }
-}
-
 void dl_network_activate(dl_network *network, int class)
 {
     if (activate_alone(network, class)) return;
@@ -525,8 +471,6 @@ bool dl_network_deactivate(dl_network *network, int class)
 
 int dl_network_expel(dl_network *network, int class)
 {
-    DL_ASSERT(!is_many(&network->classes[class]), "a crowd's own links are narrow, class %d",
-              class);
     leave(network, class);
     int bundle = new_bundle(network, 0);
     add_member(network, bundle, class);

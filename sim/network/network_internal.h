@@ -73,11 +73,6 @@ static inline void dl_network_advance(const dl_network *network, dl_flow_bundle 
     b->since_ns = network->engine->now_ns;
 }
 
-/* A flow more of a crowd that has some, before it is counted; one less of a crowd that still has
- * others, after that. */
-void dl_network_join_crowd(dl_network *network, int class);
-void dl_network_leave_crowd(dl_network *network, int class);
-
 /* The component has no event any more. */
 static inline void dl_network_cancel(const dl_network *network, int event)
 {
@@ -112,6 +107,12 @@ void dl_network_rejoin(dl_network *network, int bundle);
 static inline bool dl_network_is_shared(const dl_network *network, int link)
 {
     return network->users[link] > 1;
+}
+
+/* The link of a crowd that each of its flows has to itself; -1: the class is none. */
+static inline int dl_network_own_link(const dl_network *network, const dl_flow_class *c)
+{
+    return c->crowd >= 0 ? network->crowds[c->crowd].own : -1;
 }
 
 /* Rate that the links which the active class has to itself allow a flow of it; INFINITY = any. */

@@ -16,12 +16,13 @@ static double lesser(double a, double b) /* fmin without its care for NaN, which
 
 double dl_network_class_cap(const dl_network *network, const dl_flow_class *c)
 {
-    const int flows = c->crowd >= 0 ? 1 : c->flows;
+    const int own = dl_network_own_link(network, c);
     double cap = INFINITY;
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         const dl_use *use = &network->uses[u];
         if (dl_network_is_shared(network, use->link)) continue;
-        cap = lesser(cap, network->capacity[use->link] / ((double)flows * use->times));
+        const double flows = use->link == own ? 1 : c->flows;
+        cap = lesser(cap, network->capacity[use->link] / (flows * use->times));
     }
     return cap;
 }
@@ -189,11 +190,13 @@ double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c)
 bool dl_network_share_alone(const dl_network *network, dl_flow_bundle *b)
 {
     const dl_flow_class *c = &network->classes[b->first];
+    const int own = dl_network_own_link(network, c);
     double level = INFINITY;
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         const dl_use *use = &network->uses[u];
         if (b->members > 1 && !dl_network_is_shared(network, use->link)) continue;
-        level = lesser(level, network->capacity[use->link] / ((double)b->flows * use->times));
+        const double flows = use->link == own ? 1 : b->flows;
+        level = lesser(level, network->capacity[use->link] / (flows * use->times));
     }
     if (b->members > 1 && b->cap <= level) return false;
     b->rate = level;

@@ -1,6 +1,6 @@
 /* Crowds of workers whose copies to and from a server differ only in links that each uses alone: one
  * class of flows each way serves them all (sim/network/network.h). A worker keeps classes of its own
- * if others use its links, or if these are narrower than the shared ones. */
+ * if others use its links. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -83,23 +83,19 @@ void dl_gpu_crowds_free(dl_gpu_crowds *crowds)
 static bool part_route(const dl_gpu_crowds *crowds, const dl_route *route, way *w)
 {
     const dl_links *links = &crowds->gpus->config.options->links;
-    double narrowest = INFINITY;
     w->shared.count = 0;
     w->own_rate = INFINITY;
     for (int i = 0; i < route->count; i++) {
         const int link = route->links[i];
         if (link >= links->count) return false; /* what staged copies go over */
-        const double rate = dl_links_capacity(links, link) / route->uses[i];
         if (crowds->user[link] != SEVERAL) {
-            w->own_rate = fmin(w->own_rate, rate);
+            w->own_rate = fmin(w->own_rate, dl_links_capacity(links, link) / route->uses[i]);
             continue;
         }
         w->shared.links[w->shared.count] = link;
         w->shared.uses[w->shared.count++] = route->uses[i];
-        narrowest = fmin(narrowest, rate);
     }
-    if (w->shared.count == 0 || w->shared.count == route->count || w->own_rate < narrowest)
-        return false;
+    if (w->shared.count == 0 || w->shared.count == route->count) return false;
     w->own_at = crowds->user[route->links[0]] == SEVERAL ? w->shared.count : 0;
     return true;
 }
@@ -120,9 +116,7 @@ static bool are_alike(const way *a, const way *b)
 
 static int crowd_class(dl_gpus *gpus, const way *w)
 {
-    int own[2];
-    for (int i = 0; i < 2; i++)
-        own[i] = dl_gpus_add_own_link(gpus, w->own_rate, "links of workers");
+    const int own = dl_gpus_add_own_link(gpus, w->own_rate, "links of workers");
     return dl_network_crowd(&gpus->network, w->shared.links, w->shared.uses, w->shared.count, own,
                             w->own_at);
 }

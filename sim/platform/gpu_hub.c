@@ -39,14 +39,13 @@ static void make_apart(dl_gpu_hub *hub, int worker, int way)
 /* The link of its own comes first or last, as those that it stands for. */
 static int make_crowd(dl_gpu_hub *hub, const dl_gpu_way *v)
 {
-    int links[DL_WAY_LINKS], own[2];
+    int links[DL_WAY_LINKS];
     unsigned char times[DL_WAY_LINKS];
     for (int i = 0; i < v->link_count; i++) {
         links[i] = link_of(hub, v->links[i]);
         times[i] = (unsigned char)v->times[i];
     }
-    for (int i = 0; i < 2; i++)
-        own[i] = dl_network_add_link(&hub->network, v->own_rate);
+    const int own = dl_network_add_link(&hub->network, v->own_rate);
     return dl_network_crowd(&hub->network, links, times, v->link_count, own,
                             v->starts_alone ? 0 : v->link_count);
 }

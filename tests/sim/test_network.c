@@ -495,8 +495,7 @@ static void run_crowd(crowd_run *r, const crowd_case *of, bool as_crowd)
         dl_network_add_link(&r->network, of->capacity[i]);
     int crowd = -1;
     if (as_crowd) {
-        const int first = dl_network_add_link(&r->network, of->own);
-        const int own[2] = {first, dl_network_add_link(&r->network, of->own)};
+        const int own = dl_network_add_link(&r->network, of->own);
         crowd = dl_network_crowd(&r->network, links, of->times, of->shared, own, of->own_at);
     }
     for (int w = 0; w < of->workers; w++)
@@ -517,14 +516,15 @@ static void choose_crowd(dl_random *stream, int round, crowd_case *c)
                       .workers = 1 + (int)dl_random_below(stream, CROWD_MOST)};
     double narrowest = INFINITY;
     for (int i = 0; i < c->shared; i++) {
-        c->capacity[i] = 1e8 * (1 + (double)dl_random_below(stream, 100));
+        c->capacity[i] = 1e8 * (1 + 100 * dl_random_uniform(stream));
         c->times[i] = (unsigned char)(1 + dl_random_below(stream, 2));
         narrowest = fmin(narrowest, c->capacity[i] / c->times[i]);
     }
     c->own_at = (int)dl_random_below(stream, (uint64_t)c->shared + 1);
-    c->own = narrowest * (dl_random_below(stream, 3) == 0 ? 1 : 1.5);
+    static const double own[] = {0.3, 1, 1.5}; /* of the narrowest shared link */
+    c->own = narrowest * own[dl_random_below(stream, 3)];
     for (int o = 0; o < OTHERS; o++)
-        c->others[o] = 1e7 * (1 + (double)dl_random_below(stream, 200));
+        c->others[o] = 1e7 * (1 + 200 * dl_random_uniform(stream));
     c->bytes = is_round ? 10000 : 1 + (double)dl_random_below(stream, 50000);
     c->other_bytes = is_round ? 2000 : 1 + (double)dl_random_below(stream, 50000);
     for (int who = 0; who < CROWD_MOST + OTHERS; who++) {
