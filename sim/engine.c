@@ -7,6 +7,7 @@
 #include "common/units.h"
 
 #define LINE_BYTES 64
+#define CACHED_BYTES (128 * 1024) /* of an array that stays in the cache */
 #define AT_ONCE (1 << 30) /* in an id: the rest is the number of what was added to the ring */
 
 void dl_engine_init(dl_engine *engine, int capacity)
@@ -67,6 +68,7 @@ int dl_engine_after_about(dl_engine *engine, int64_t delay_ns, dl_event_fn handl
 
 void dl_engine_add_state(dl_engine *engine, dl_engine_state state)
 {
+    if ((size_t)state.count * state.stride <= CACHED_BYTES) return;
     DL_ASSERT(engine->state_count < DL_ENGINE_STATES, "%d states", engine->state_count);
     engine->states[engine->state_count++] = state;
 }

@@ -63,7 +63,7 @@ int dl_engine_after_about(dl_engine *engine, int64_t delay_ns, dl_event_fn handl
 /* Prefetches the states of number `about`: for an event that may be next as soon as it is scheduled. */
 void dl_engine_prefetch(const dl_engine *engine, int about);
 
-/* Adds an array of states. */
+/* Adds an array of states, unless it is so small that the processor's cache keeps it. */
 void dl_engine_add_state(dl_engine *engine, dl_engine_state state);
 
 void dl_engine_cancel(dl_engine *engine, int id);

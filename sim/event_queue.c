@@ -198,6 +198,15 @@ static void clear_digit(struct dl_event_far *far, int level, int digit)
 static void put_near(dl_key_queue *queue, dl_event_key key)
 {
     dl_event_key *near = queue->near;
+    const int middle = (queue->near_first + queue->near_end) / 2;
+    /* Whichever are fewer make room: those before it, where there is some, or those after it. */
+    if (queue->near_first > 0 && middle < queue->near_end && key.time_ns < near[middle].time_ns) {
+        int place = --queue->near_first;
+        for (; near[place + 1].time_ns <= key.time_ns; place++)
+            near[place] = near[place + 1];
+        near[place] = key;
+        return;
+    }
     int place = queue->near_end++;
     for (; place > queue->near_first && near[place - 1].time_ns > key.time_ns; place--)
         near[place] = near[place - 1];

@@ -524,6 +524,20 @@ static void start_moving(dl_network *network, int flow)
     put_flow(network, flow, f->bytes);
 }
 
+/* What settling comes to for the first flow of a class that shares no link with others. */
+static void start_alone(dl_network *network, int flow)
+{
+    dl_flow *f = &network->flows[flow];
+    dl_flow_class *c = &network->classes[f->class];
+    dl_flow_bundle *b = &network->bundles[c->bundle];
+    f->node.key = c->crowd >= 0 ? 0 : f->bytes;
+    heap_push(network, c, flow);
+    dl_network_enqueue(network, f->class);
+    c->flows = b->flows = 1;
+    b->rate = dl_network_alone_rate(network, c);
+    schedule_end(network, c->bundle, f->bytes / b->rate * 1e9);
+}
+
 /* The flow has waited for its delay: it starts to move bytes. */
 static void join(void *user, int flow)
 {
@@ -543,11 +557,14 @@ static void join(void *user, int flow)
         return;
     }
     if (network->claim_count > 0) break_claims(network, class);
-    start_moving(network, flow);
-    if (network->driver == NULL && dl_engine_goes_on(network->engine)) {
-        synchronize(network);
-    } else {
+    if (network->driver != NULL || !dl_engine_goes_on(network->engine)) {
+        start_moving(network, flow);
         settle_at_once(network);
+    } else if (network->classes[class].flows == 0 && dl_network_activate_alone(network, class)) {
+        start_alone(network, flow);
+    } else {
+        start_moving(network, flow);
+        synchronize(network);
     }
 }
 

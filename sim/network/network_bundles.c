@@ -393,8 +393,7 @@ static void become_shared(dl_network *network, int class, int link)
     dl_network_close(network, bundle);
 }
 
-/* Into a bundle by itself, if nobody uses any of its links: the shortest way. */
-static bool activate_alone(dl_network *network, int class)
+bool dl_network_activate_alone(dl_network *network, int class)
 {
     dl_flow_class *c = &network->classes[class];
     const int first = c->first_use, end = first + c->use_count;
@@ -426,7 +425,7 @@ void dl_network_deactivate_alone(dl_network *network, int class)
 
 void dl_network_activate(dl_network *network, int class)
 {
-    if (activate_alone(network, class)) return;
+    if (dl_network_activate_alone(network, class)) return;
     dl_flow_class *c = &network->classes[class];
     int first = c->first_use, end = first + c->use_count;
     bool met = false; /* others that had a link to themselves */

@@ -90,7 +90,9 @@ static inline void dl_network_cancel(const dl_network *network, int event)
 void dl_network_activate(dl_network *network, int class);
 bool dl_network_deactivate(dl_network *network, int class);
 
-/* The same for a class without flows that shares no link with others. */
+/* The same for a class without flows that shares no link with others; activating says whether it is
+ * one. */
+bool dl_network_activate_alone(dl_network *network, int class);
 void dl_network_deactivate_alone(dl_network *network, int class);
 
 /* Gives one class of a larger bundle a separate bundle, and returns that. */
