@@ -263,8 +263,9 @@ void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user)
         dl_value *value = dl_cost_single(costs, key);
         if (value != NULL) visit(user, value, key->low, key->high);
     }
+    const dl_key *sharing = dl_keys_find(&dl_cost_keys, "sharing", "copies_1");
     for (int k = 1; k <= DL_SHARING_MAX; k++)
-        see(&costs->sharing[k], "sharing", "copies_1", visit, user);
+        visit(user, &costs->sharing[k], sharing->low, sharing->high);
     for (size_t i = 0; i < costs->linearity_count; i++)
         see(&costs->linearity[i].factor, "linearity", "batch_1", visit, user);
     for (size_t i = 0; i < costs->machine_value_count; i++) {
