@@ -681,6 +681,7 @@ void dl_team_run(dl_team *team)
     dl_absences_start(team);
     if (team->syncer != NULL) dl_syncer_start(team);
     dl_engine_run(&team->engine);
+    if (platform->ended != NULL) platform->ended(team);
     if (team->engine.too_long || team->engine.stopped) return;
     if (dl_team_is_stuck(team)) return;
     DL_ASSERT((team->arrived_count == 0 || may_abandon(team)) && team->lock_owner < 0,

@@ -34,66 +34,153 @@ void dl_dispatch_free(dl_dispatch *dispatch)
     *dispatch = (dl_dispatch){0};
 }
 
-static void go_on(void *user, int thread);
-
-static void after(dl_dispatch *dispatch, int thread, double delay_ns)
+static int64_t later(int64_t ns, double delay_ns)
 {
-    dl_engine_after_about(dispatch->config.engine, dl_ns_ceil(delay_ns), go_on, dispatch, thread,
-                          thread);
+    const int64_t whole_ns = dl_ns_ceil(delay_ns);
+    return whole_ns < DL_NS_MAX - ns ? ns + whole_ns : DL_NS_MAX;
 }
 
-static void try_step(dl_dispatch *dispatch, int thread)
+static void try_step(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t now_ns)
 {
-    dl_launch_thread *t = &dispatch->threads[thread];
     if (t->busy || t->awaited > 0 || t->step == dispatch->config.steps) return;
     t->busy = true;
     t->at = -1;
-    after(dispatch, thread, t->serial_ns);
+    t->next_ns = later(now_ns, t->serial_ns);
 }
 
 /* Sets out for the step after the one that has been launched. */
-static void next_step(dl_dispatch *dispatch, int thread)
+static void next_step(const dl_dispatch *dispatch, dl_launch_thread *t)
 {
-    dl_launch_thread *t = &dispatch->threads[thread];
     t->busy = false;
     t->step++;
     t->awaited = 0;
     for (int w = t->first; w < t->first + t->count; w++) {
         t->awaited += dispatch->launches[w].ended < t->step - dispatch->config.ahead;
     }
-    try_step(dispatch, thread);
+    try_step(dispatch, t, t->next_ns);
 }
 
 /* A piece of the thread's work is over: the serial part, or the launch of a worker's step. */
-static void go_on(void *user, int thread)
+static void go_on(const dl_dispatch *dispatch, dl_launch_thread *t)
+{
+    dl_launches *launches = &dispatch->launches[t->first];
+    if (t->at >= 0) launches[t->at].launched++;
+    if (++t->at < t->count) {
+        launches[t->at].started++;
+        t->next_ns = later(t->next_ns, dispatch->config.per_worker_ns);
+    } else {
+        next_step(dispatch, t);
+    }
+}
+
+/* Does what the thread has done up to until_ns, of which nobody waited for anything. */
+static void catch_up(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t until_ns)
+{
+    for (; t->busy && t->next_ns <= until_ns; dispatch->config.engine->handled++)
+        go_on(dispatch, t);
+}
+
+static void on_piece(void *user, int thread);
+
+/* An event for the thread's next piece, where somebody waits. */
+static void watch(dl_dispatch *dispatch, int thread)
+{
+    dl_launch_thread *t = &dispatch->threads[thread];
+    dl_engine *engine = dispatch->config.engine;
+    if (t->has_event || !t->busy || (t->waiting == 0 && !dispatch->config.tells_all)) return;
+    t->has_event = true;
+    dl_engine_after_about(engine, t->next_ns - engine->now_ns, on_piece, dispatch, thread, thread);
+}
+
+/* Whether the worker, with this number among the thread's, is to be told. */
+static bool is_told(const dl_dispatch *dispatch, dl_launch_thread *t, int number)
+{
+    if (number < 0 || number >= t->count) return false;
+    dl_launches *l = &dispatch->launches[t->first + number];
+    const bool waits = l->waits;
+    l->waits = false;
+    t->waiting -= waits;
+    return waits || dispatch->config.tells_all;
+}
+
+static void on_piece(void *user, int thread)
 {
     dl_dispatch *dispatch = user;
     const dl_dispatch_config *config = &dispatch->config;
     dl_launch_thread *t = &dispatch->threads[thread];
-    const int done = t->at, next = ++t->at; /* counted from first */
-    if (done >= 0) dispatch->launches[t->first + done].launched++;
-    if (next < t->count) {
-        dispatch->launches[t->first + next].started++;
-        after(dispatch, thread, config->per_worker_ns);
-    } else {
-        next_step(dispatch, thread);
-    }
-    if (done >= 0) config->progress(config->user, t->first + done);
-    if (next < t->count) config->progress(config->user, t->first + next);
+    const int done = t->at, next = done + 1;
+    t->has_event = false;
+    go_on(dispatch, t);
+    const bool tells_done = is_told(dispatch, t, done), tells_next = is_told(dispatch, t, next);
+    watch(dispatch, thread);
+    if (tells_done) config->progress(config->user, t->first + done);
+    if (tells_next) config->progress(config->user, t->first + next);
 }
 
 void dl_dispatch_start(dl_dispatch *dispatch)
 {
-    for (int t = 0; t < dispatch->thread_count; t++)
-        try_step(dispatch, t);
+    for (int t = 0; t < dispatch->thread_count; t++) {
+        try_step(dispatch, &dispatch->threads[t], 0);
+        watch(dispatch, t);
+    }
+}
+
+static int thread_of(const dl_dispatch *dispatch, int worker)
+{
+    return dispatch->config.kind == DL_DISPATCH_SINGLE ? 0 : worker;
+}
+
+/* The worker's launches as they are now. */
+static dl_launches *launches_now(dl_dispatch *dispatch, int worker)
+{
+    dl_launch_thread *t = &dispatch->threads[thread_of(dispatch, worker)];
+    if (!t->has_event) catch_up(dispatch, t, dispatch->config.engine->now_ns);
+    return &dispatch->launches[worker];
+}
+
+/* Returns is_so; else the worker waits. */
+static bool wait_unless(dl_dispatch *dispatch, int worker, bool is_so)
+{
+    dl_launches *l = &dispatch->launches[worker];
+    if (is_so || l->waits) return is_so;
+    const int thread = thread_of(dispatch, worker);
+    l->waits = true;
+    dispatch->threads[thread].waiting++;
+    watch(dispatch, thread);
+    return false;
+}
+
+bool dl_dispatch_has_started(dl_dispatch *dispatch, int worker, int64_t step)
+{
+    return wait_unless(dispatch, worker, launches_now(dispatch, worker)->started > step);
+}
+
+bool dl_dispatch_has_launched(dl_dispatch *dispatch, int worker, int64_t step)
+{
+    return wait_unless(dispatch, worker, launches_now(dispatch, worker)->launched > step);
 }
 
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker)
 {
-    const int thread = dispatch->config.kind == DL_DISPATCH_SINGLE ? 0 : worker;
+    const int thread = thread_of(dispatch, worker);
     dl_launch_thread *t = &dispatch->threads[thread];
-    dispatch->launches[worker].ended++;
-    if (t->busy || dispatch->launches[worker].ended != t->step - dispatch->config.ahead) return;
+    const int ended = ++launches_now(dispatch, worker)->ended;
+    if (t->busy || ended != t->step - dispatch->config.ahead) return;
     t->awaited--;
-    try_step(dispatch, thread);
+    try_step(dispatch, t, dispatch->config.engine->now_ns);
+    watch(dispatch, thread);
+}
+
+void dl_dispatch_end(dl_dispatch *dispatch)
+{
+    dl_engine *engine = dispatch->config.engine;
+    const bool is_over = !engine->stopped && !engine->too_long;
+    const int64_t until_ns = is_over ? DL_NS_MAX - 1 : engine->now_ns;
+    for (dl_launch_thread *t = dispatch->threads; t < dispatch->threads + dispatch->thread_count;
+         t++) {
+        catch_up(dispatch, t, until_ns);
+        if (!is_over) continue;
+        engine->too_long |= t->busy;
+        if (!t->busy && t->next_ns > engine->now_ns) engine->now_ns = t->next_ns;
+    }
 }

@@ -37,7 +37,7 @@ typedef enum dl_dispatch_kind { DL_DISPATCH_SINGLE, DL_DISPATCH_PER_GPU } dl_dis
 extern const char *const dl_dispatch_names[3];
 
 typedef struct dl_dispatch_config {
-    dl_engine *engine; /* borrowed until free; room for an event a thread */
+    dl_engine *engine; /* borrowed until free; room for an event a thread, at time 0 */
     dl_dispatch_kind kind;
     int workers;
     int ahead;                       /* steps, >= 0 */
@@ -45,7 +45,9 @@ typedef struct dl_dispatch_config {
     double serial_ns, per_worker_ns; /* >= 0 */
     const double *own_serial_ns;     /* [workers] >= 0: more of the serial part for each worker of a
                                         thread; NULL: none; read by init only */
-    dl_event_fn progress; /* progress(user, worker): a launch of the worker has started or ended */
+    dl_event_fn progress; /* progress(user, worker): a launch of the worker, which waits for that,
+                             has started or ended */
+    bool tells_all;       /* so for all workers, whether they wait or not */
     void *user;
 } dl_dispatch_config;
 
@@ -55,12 +57,17 @@ typedef struct dl_launch_thread {
     int at;           /* worker whose launch it is at, counted from first; -1 = serial part */
     int step;         /* that it launches now or next */
     int awaited;      /* workers that must end a step before that one is launched */
+    int waiting;      /* workers that wait for its launches */
+    int64_t next_ns;  /* end of the piece of work that it is at, or was at last */
     bool busy;        /* else it waits for its GPUs */
+    bool has_event;   /* at next_ns: only where somebody waits; else it is brought up to date when
+                         it is looked at */
 } dl_launch_thread;
 
 /* Steps of a worker whose launch has started, and ended; that it has ended. */
 typedef struct dl_launches {
     int started, launched, ended;
+    bool waits; /* for a launch to start or to end */
 } dl_launches;
 
 typedef struct dl_dispatch {
@@ -77,7 +84,16 @@ void dl_dispatch_free(dl_dispatch *dispatch);
 /* The threads start to launch step 0 now. */
 void dl_dispatch_start(dl_dispatch *dispatch);
 
+/* Whether the launch of the worker's step (counted from 0) has started, or ended. If not, progress is
+ * called when the worker's launches go on. */
+bool dl_dispatch_has_started(dl_dispatch *dispatch, int worker, int64_t step);
+bool dl_dispatch_has_launched(dl_dispatch *dispatch, int worker, int64_t step);
+
 /* The worker has ended its next step. */
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker);
+
+/* The engine has handled all events: the threads do what they can still do, and its time is the end of
+ * that if it is later. Of a run that was stopped, up to its end. */
+void dl_dispatch_end(dl_dispatch *dispatch);
 
 #endif

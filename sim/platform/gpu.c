@@ -336,14 +336,15 @@ void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change)
 }
 
 /* Of the step at hand. */
-static bool launch_has_started(const dl_gpus *gpus, int worker)
+static bool launch_has_started(dl_gpus *gpus, int worker)
 {
-    return gpus->dispatch.launches[worker].started > gpus->team->workers[worker].steps_done;
+    return dl_dispatch_has_started(&gpus->dispatch, worker, gpus->team->workers[worker].steps_done);
 }
 
-static bool launch_has_ended(const dl_gpus *gpus, int worker)
+static bool launch_has_ended(dl_gpus *gpus, int worker)
 {
-    return gpus->dispatch.launches[worker].launched > gpus->team->workers[worker].steps_done;
+    return dl_dispatch_has_launched(&gpus->dispatch, worker,
+                                    gpus->team->workers[worker].steps_done);
 }
 
 static void end_work(dl_gpus *gpus, int worker)
@@ -529,6 +530,7 @@ static int init(dl_team *team)
         .own_serial_ns = input_ns,
         .per_worker_ns = workload->per_worker_ns * (1 + workload->contention_frac * (each - 1)),
         .progress = on_launch,
+        .tells_all = gpus->config.with_input && options->made_at_launch,
         .user = gpus,
     };
     dl_dispatch_init(&gpus->dispatch, &dispatch);
@@ -567,6 +569,11 @@ static void start(dl_team *team)
     if (gpus->config.with_input) dl_input_start(&gpus->input, team->config.steps);
     dl_dispatch_start(&gpus->dispatch);
     dl_gpus_traffic_start(gpus);
+}
+
+static void ended(dl_team *team)
+{
+    dl_dispatch_end(&dl_gpus_of(team)->dispatch);
 }
 
 static void step_ended(dl_team *team, int worker)
@@ -657,6 +664,7 @@ const dl_platform dl_platform_gpu = {
     .init = init,
     .run_directly = dl_gpus_run_directly,
     .start = start,
+    .ended = ended,
     .compute = compute,
     .update = update,
     .exchange = dl_gpus_exchange,

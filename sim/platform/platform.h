@@ -38,6 +38,8 @@ typedef struct dl_platform {
     bool (*run_directly)(dl_team *team);
     /* The run starts; NULL: nothing to do. */
     void (*start)(dl_team *team);
+    /* The engine has handled all events of the run, or stopped; NULL: nothing to do. */
+    void (*ended)(dl_team *team);
     /* Forward and backward, with the optimizer's update if the worker updates at once; the update
      * alone. */
     void (*compute)(dl_team *team, int worker);

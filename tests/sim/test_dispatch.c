@@ -51,10 +51,10 @@ static void go_on(void *user, int w)
     gpus *g = user;
     if (g->done[w] == STEPS || g->working[w]) return;
     if (!g->worked[w]) {
-        if (g->dispatch.launches[w].started <= g->done[w]) return;
+        if (!dl_dispatch_has_started(&g->dispatch, w, g->done[w])) return;
         g->working[w] = true;
         dl_engine_after(&g->engine, g->work_ns, worked, g, w);
-    } else if (g->dispatch.launches[w].launched > g->done[w]) {
+    } else if (dl_dispatch_has_launched(&g->dispatch, w, g->done[w])) {
         if (!g->barrier) {
             g->worked[w] = false;
             end_step(g, w);
@@ -82,6 +82,8 @@ static int64_t period(dl_dispatch_kind kind, int workers, int ahead, int64_t wor
                                        .user = &g};
     dl_dispatch_init(&g.dispatch, &config);
     dl_dispatch_start(&g.dispatch);
+    for (int w = 0; w < workers; w++)
+        go_on(&g, w);
     dl_engine_run(&g.engine);
     assert_int_equal(g.done[of], STEPS);
     int64_t last = g.ended_ns[of][STEPS - 1] - g.ended_ns[of][STEPS - 2];
