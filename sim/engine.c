@@ -102,7 +102,7 @@ void dl_engine_cancel(dl_engine *engine, int id)
 int dl_engine_pending(const dl_engine *engine)
 {
     const dl_engine_ring *ring = &engine->at_once;
-    return engine->queue.keys.count - engine->queue.stale + (int)(ring->added - ring->taken) -
+    return engine->queue.count - engine->queue.stale + (int)(ring->added - ring->taken) -
            ring->cancelled;
 }
 

@@ -27,7 +27,6 @@ typedef struct chunk {
 /* Keys in the order in which they came, in a list of chunks that are full except for the last. */
 typedef struct bucket {
     int first, last, count; /* no chunk where the count is 0 */
-    dl_event_key least;     /* the first of its earliest time, in a queue of keys */
 } bucket;
 
 struct dl_event_far {
@@ -58,42 +57,32 @@ static struct dl_event_far *make_far(int capacity)
     return far;
 }
 
-void dl_key_queue_init(dl_key_queue *queue, int capacity)
+void dl_event_queue_init(dl_event_queue *queue, int capacity)
 {
     DL_ASSERT(capacity >= 1 && capacity <= CAPACITY_MOST, "capacity %d", capacity);
-    *queue = (dl_key_queue){
+    *queue = (dl_event_queue){
         .capacity = capacity,
         .near = dl_calloc(NEAR_ROOM, sizeof *queue->near, "near events"),
         .near_until_ns = INT64_MAX,
+        .pool = dl_calloc((size_t)capacity, sizeof *queue->pool, "events"),
+        .room = capacity,
+        .free = -1,
     };
-}
-
-void dl_key_queue_free(dl_key_queue *queue)
-{
-    if (queue->far != NULL) free(queue->far->block);
-    free(queue->far);
-    free(queue->near);
-    *queue = (dl_key_queue){0};
-}
-
-void dl_event_queue_init(dl_event_queue *queue, int capacity)
-{
-    *queue = (dl_event_queue){.room = capacity, .free = -1};
-    dl_key_queue_init(&queue->keys, capacity);
-    queue->pool = dl_calloc((size_t)capacity, sizeof *queue->pool, "events");
     dl_ask_for_huge_pages(queue->pool, (size_t)capacity * sizeof *queue->pool);
 }
 
 void dl_event_queue_make_room(dl_event_queue *queue, int more)
 {
-    DL_ASSERT(more >= 0 && more <= CAPACITY_MOST - queue->keys.capacity, "%d more than %d", more,
-              queue->keys.capacity);
-    queue->keys.capacity += more;
+    DL_ASSERT(more >= 0 && more <= CAPACITY_MOST - queue->capacity, "%d more than %d", more,
+              queue->capacity);
+    queue->capacity += more;
 }
 
 void dl_event_queue_free(dl_event_queue *queue)
 {
-    dl_key_queue_free(&queue->keys);
+    if (queue->far != NULL) free(queue->far->block);
+    free(queue->far);
+    free(queue->near);
     free(queue->pool);
     *queue = (dl_event_queue){0};
 }
@@ -119,7 +108,7 @@ static void free_id(dl_event_queue *queue, int id)
     queue->pool[id].handler = NULL;
     queue->pool[id].index = queue->free;
     queue->free = id;
-    queue->keys.count--;
+    queue->count--;
 }
 
 static void free_stale(dl_event_queue *queue, int id)
@@ -165,8 +154,7 @@ static int level_of(int64_t difference_ns)
     return (63 - __builtin_clzll((uint64_t)difference_ns | 1)) / DIGIT_BITS;
 }
 
-/* `with_least`: in a queue of keys. */
-static inline void put_far(struct dl_event_far *far, int level, dl_event_key key, bool with_least)
+static void put_far(struct dl_event_far *far, int level, dl_event_key key)
 {
     const int digit = (int)(key.time_ns >> level * DIGIT_BITS) & (DIGITS - 1);
     bucket *to = &far->buckets[level][digit];
@@ -183,7 +171,6 @@ static inline void put_far(struct dl_event_far *far, int level, dl_event_key key
         to->last = taken;
     }
     far->chunks[to->last].keys[place] = key;
-    if (with_least && (to->count == 1 || key.time_ns < to->least.time_ns)) to->least = key;
 }
 
 /* That a bucket is empty. */
@@ -195,7 +182,7 @@ static void clear_digit(struct dl_event_far *far, int level, int digit)
 
 /* --- near and far ---------------------------------------------------------------------------- */
 
-static void put_near(dl_key_queue *queue, dl_event_key key)
+static void put_near(dl_event_queue *queue, dl_event_key key)
 {
     dl_event_key *near = queue->near;
     const int middle = (queue->near_first + queue->near_end) / 2;
@@ -214,24 +201,24 @@ static void put_near(dl_key_queue *queue, dl_event_key key)
 }
 
 /* All that are near become far. */
-static void spread_near(dl_key_queue *queue, bool with_least)
+static void spread_near(dl_event_queue *queue)
 {
     if (queue->far == NULL) queue->far = make_far(queue->capacity);
     for (int i = queue->near_first; i < queue->near_end; i++) {
         const dl_event_key key = queue->near[i];
-        put_far(queue->far, level_of(key.time_ns ^ queue->now_ns), key, with_least);
+        put_far(queue->far, level_of(key.time_ns ^ queue->now_ns), key);
     }
     queue->near_first = queue->near_end = 0;
     queue->near_until_ns = queue->now_ns - 1;
 }
 
-static inline void push(dl_key_queue *queue, dl_event_key key, bool with_least)
+static void push(dl_event_queue *queue, dl_event_key key)
 {
     DL_ASSERT(key.time_ns >= queue->now_ns, "event at %lld ns, after one at %lld ns",
               (long long)key.time_ns, (long long)queue->now_ns);
     queue->count++;
     if (key.time_ns > queue->near_until_ns) {
-        put_far(queue->far, level_of(key.time_ns ^ queue->now_ns), key, with_least);
+        put_far(queue->far, level_of(key.time_ns ^ queue->now_ns), key);
         return;
     }
     if (queue->near_end == NEAR_ROOM) {
@@ -241,12 +228,12 @@ static inline void push(dl_key_queue *queue, dl_event_key key, bool with_least)
         queue->near_first = 0;
     }
     put_near(queue, key);
-    if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue, with_least);
+    if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue);
 }
 
 /* Puts what is in a bucket into those of the level `to`, its own or a lower one, in order. What was
- * cancelled of the queue of events, NULL: of keys, is freed. */
-static inline void spread(dl_key_queue *queue, int level, int digit, int to, dl_event_queue *events)
+ * cancelled is freed. */
+static void spread(dl_event_queue *queue, int level, int digit, int to)
 {
     struct dl_event_far *far = queue->far;
     bucket left = far->buckets[level][digit];
@@ -258,10 +245,10 @@ static inline void spread(dl_key_queue *queue, int level, int digit, int to, dl_
         if (left.count > 0) __builtin_prefetch(&far->chunks[left.first]);
         for (int i = 0; i < count; i++) {
             const dl_event_key key = at_hand.keys[i];
-            if (events == NULL || events->stale == 0 || events->pool[key.value].is_pending) {
-                put_far(far, to, key, events == NULL);
+            if (queue->stale == 0 || queue->pool[key.place].is_pending) {
+                put_far(far, to, key);
             } else {
-                free_stale(events, (int)key.value);
+                free_stale(queue, key.place);
             }
         }
     }
@@ -278,17 +265,11 @@ static int level_within(const struct dl_event_far *far, const bucket *of)
     return level_of(difference_ns);
 }
 
-static const bucket *earliest_bucket(const struct dl_event_far *far)
-{
-    const int level = __builtin_ctz(far->levels);
-    return &far->buckets[level][__builtin_ctzll(far->digits[level])];
-}
-
 /* Brings the earliest bucket near, or down to a lower level. A bucket of level 0 has one time only:
  * of many in it a chunk comes near; the others wait, and what is still scheduled for that time
  * comes after them. Nothing may be scheduled until now has come to what was brought, as it was for
- * another now that the bucket was the right one. `events` as above. */
-static inline void fetch(dl_key_queue *queue, dl_event_queue *events)
+ * another now that the bucket was the right one. */
+static void fetch(dl_event_queue *queue)
 {
     struct dl_event_far *far = queue->far;
     const int level = __builtin_ctz(far->levels), digit = __builtin_ctzll(far->digits[level]);
@@ -296,7 +277,7 @@ static inline void fetch(dl_key_queue *queue, dl_event_queue *events)
     const int64_t some_ns = far->chunks[from->first].keys[0].time_ns;
     const bool few = from->count <= FEW;
     if (!few && level > 0) {
-        spread(queue, level, digit, level_within(far, from), events);
+        spread(queue, level, digit, level_within(far, from));
         return;
     }
     queue->near_first = queue->near_end = 0;
@@ -305,7 +286,7 @@ static inline void fetch(dl_key_queue *queue, dl_event_queue *events)
         const int count = drop_chunk(far, from);
         for (int i = 0; i < count; i++) {
             put_near(queue, at_hand->keys[i]);
-            if (events != NULL) __builtin_prefetch(&events->pool[at_hand->keys[i].value]);
+            __builtin_prefetch(&queue->pool[at_hand->keys[i].place]);
         }
     } while (few && from->count > 0);
     if (few) {
@@ -313,30 +294,8 @@ static inline void fetch(dl_key_queue *queue, dl_event_queue *events)
         queue->near_until_ns =
             far->levels == 0 ? INT64_MAX : some_ns | ((INT64_C(1) << level * DIGIT_BITS) - 1);
     } else {
-        from->least = far->chunks[from->first].keys[0];
         queue->near_until_ns = some_ns - 1;
     }
-}
-
-/* --- keys ------------------------------------------------------------------------------------ */
-
-void dl_key_queue_push(dl_key_queue *queue, dl_event_key key)
-{
-    DL_ASSERT(queue->count < queue->capacity, "%d events pending", queue->count);
-    push(queue, key, true);
-}
-
-bool dl_key_queue_drop(dl_key_queue *queue, dl_event_key *next)
-{
-    DL_ASSERT(queue->count > 0, "no key of %d is there", queue->capacity);
-    while (queue->near_first == queue->near_end)
-        fetch(queue, NULL);
-    queue->now_ns = queue->near[queue->near_first++].time_ns;
-    queue->count--;
-    if (queue->count == 0) return false;
-    *next = queue->near_first < queue->near_end ? queue->near[queue->near_first]
-                                                : earliest_bucket(queue->far)->least;
-    return true;
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -344,39 +303,38 @@ bool dl_key_queue_drop(dl_key_queue *queue, dl_event_key *next)
 int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn handler, void *user,
                         int index, int about)
 {
-    DL_ASSERT(queue->keys.count - queue->stale < queue->keys.capacity, "%d events pending",
-              queue->keys.count - queue->stale);
+    DL_ASSERT(queue->count - queue->stale < queue->capacity, "%d events pending",
+              queue->count - queue->stale);
     const int id = take_id(queue);
     queue->pool[id] = (dl_event_call){handler, user, index, about, true};
-    push(&queue->keys, (dl_event_key){time_ns, (uint64_t)id}, false);
+    push(queue, (dl_event_key){time_ns, id});
     return id;
 }
 
 /* Removes the first near key, and its event into *event; false if that was cancelled. */
 static bool take_near(dl_event_queue *queue, dl_event *event)
 {
-    dl_key_queue *keys = &queue->keys;
-    const dl_event_key key = keys->near[keys->near_first++];
-    const int id = (int)key.value;
+    const dl_event_key key = queue->near[queue->near_first++];
+    const int id = key.place;
     const dl_event_call call = queue->pool[id];
     if (!call.is_pending) {
         free_stale(queue, id);
         return false;
     }
     free_id(queue, id);
-    keys->now_ns = key.time_ns;
-    const int after_next = keys->near_first + 1;
+    queue->now_ns = key.time_ns;
+    const int after_next = queue->near_first + 1;
     *event = (dl_event){key.time_ns, call.handler, call.user, call.index, -1};
-    if (after_next < keys->near_end) event->ahead = queue->pool[keys->near[after_next].value].about;
+    if (after_next < queue->near_end)
+        event->ahead = queue->pool[queue->near[after_next].place].about;
     return true;
 }
 
 bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event)
 {
-    dl_key_queue *keys = &queue->keys;
-    while (keys->count > 0) {
-        if (keys->near_first == keys->near_end) {
-            fetch(keys, queue);
+    while (queue->count > 0) {
+        if (queue->near_first == queue->near_end) {
+            fetch(queue);
         } else if (take_near(queue, event)) {
             return true;
         }
@@ -387,17 +345,16 @@ bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event)
 /* Far events at the time now are in one bucket of level 0. */
 bool dl_event_queue_is_due(const dl_event_queue *queue)
 {
-    const dl_key_queue *keys = &queue->keys;
-    if (keys->near_first < keys->near_end)
-        return keys->near[keys->near_first].time_ns == keys->now_ns;
-    return keys->far != NULL && keys->far->digits[0] >> (keys->now_ns & (DIGITS - 1)) & 1;
+    if (queue->near_first < queue->near_end)
+        return queue->near[queue->near_first].time_ns == queue->now_ns;
+    return queue->far != NULL && queue->far->digits[0] >> (queue->now_ns & (DIGITS - 1)) & 1;
 }
 
 bool dl_event_queue_pop_due(dl_event_queue *queue, dl_event *event)
 {
     while (dl_event_queue_is_due(queue)) {
-        if (queue->keys.near_first == queue->keys.near_end) {
-            fetch(&queue->keys, queue);
+        if (queue->near_first == queue->near_end) {
+            fetch(queue);
         } else if (take_near(queue, event)) {
             return true;
         }
@@ -405,11 +362,11 @@ bool dl_event_queue_pop_due(dl_event_queue *queue, dl_event *event)
     return false;
 }
 
-static void remove_near(dl_key_queue *queue, uint64_t value)
+static void remove_near(dl_event_queue *queue, int id)
 {
     dl_event_key *near = queue->near;
     int place = queue->near_first;
-    while (near[place].value != value)
+    while (near[place].place != id)
         place++;
     queue->near_end--;
     for (; place < queue->near_end; place++)
@@ -419,10 +376,10 @@ static void remove_near(dl_key_queue *queue, uint64_t value)
 /* Frees what was cancelled among those that are far. */
 static void clear_far(dl_event_queue *queue)
 {
-    const struct dl_event_far *far = queue->keys.far;
+    const struct dl_event_far *far = queue->far;
     for (int level = 0; level < LEVELS; level++)
         for (uint64_t left = far->digits[level]; left != 0; left &= left - 1)
-            spread(&queue->keys, level, __builtin_ctzll(left), level, queue);
+            spread(queue, level, __builtin_ctzll(left), level);
 }
 
 void dl_event_queue_cancel(dl_event_queue *queue, int id)
@@ -430,14 +387,13 @@ void dl_event_queue_cancel(dl_event_queue *queue, int id)
     DL_ASSERT(id >= 0 && id < queue->used && queue->pool[id].handler != NULL &&
                   queue->pool[id].is_pending,
               "event %d is not pending", id);
-    const dl_key_queue *keys = &queue->keys;
-    const bool all_near = keys->count == keys->near_end - keys->near_first;
+    const bool all_near = queue->count == queue->near_end - queue->near_first;
     queue->pool[id].is_pending = false;
     queue->stale++;
     if (all_near) {
-        remove_near(&queue->keys, (uint64_t)id);
+        remove_near(queue, id);
         free_stale(queue, id);
-    } else if (queue->stale > STALE_LEAST && queue->stale > keys->count / 2) {
+    } else if (queue->stale > STALE_LEAST && queue->stale > queue->count / 2) {
         clear_far(queue);
     }
 }

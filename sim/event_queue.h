@@ -1,5 +1,4 @@
 /* The pending events of a simulation, earliest first; equal times leave in the order of scheduling.
- * A queue of keys has times and numbers only; one of events has what they call too.
  *
  * A radix heap (Ahuja, Mehlhorn, Orlin & Tarjan, Journal of the ACM 37, 1990), which needs that no
  * event is scheduled before now, the time of the last one that left. The earliest events are near:
@@ -40,17 +39,8 @@ typedef struct dl_event {
 /* Of an event that waits. */
 typedef struct dl_event_key {
     int64_t time_ns;
-    uint64_t value; /* what it is known by; in a queue of events, the place in the pool */
+    int place; /* in the pool */
 } dl_event_key;
-
-typedef struct dl_key_queue {
-    int capacity, count;
-    int near_first, near_end;
-    dl_event_key *near;       /* those in use are [near_first] up to [near_end] */
-    int64_t near_until_ns;    /* a key of this time or before is near */
-    struct dl_event_far *far; /* NULL: there were never more than fit near */
-    int64_t now_ns;
-} dl_key_queue;
 
 typedef struct dl_event_call {
     dl_event_fn handler; /* NULL: free, and index is the next free one, -1 = none */
@@ -61,22 +51,16 @@ typedef struct dl_event_call {
 } dl_event_call;
 
 typedef struct dl_event_queue {
-    dl_key_queue keys;
+    int capacity, count; /* keys */
+    int near_first, near_end;
+    dl_event_key *near;       /* those in use are [near_first] up to [near_end] */
+    int64_t near_until_ns;    /* a key of this time or before is near */
+    struct dl_event_far *far; /* NULL: there were never more than fit near */
+    int64_t now_ns;
     dl_event_call *pool; /* [room], the first `used` of them used so far */
     int room, used, free;
     int stale; /* keys whose events are cancelled */
 } dl_event_queue;
-
-/* Makes an empty queue for at most `capacity` >= 1 pending keys, 2^28 or fewer. */
-void dl_key_queue_init(dl_key_queue *queue, int capacity);
-void dl_key_queue_free(dl_key_queue *queue); /* a zeroed queue is fine */
-
-/* Adds a key of the time of the last one that left or a later one. O(1) amortised. */
-void dl_key_queue_push(dl_key_queue *queue, dl_event_key key);
-
-/* Removes the earliest key of a queue that is not empty; then *next is the one that is the earliest
- * now; false if there is none. O(1) amortised. */
-bool dl_key_queue_drop(dl_key_queue *queue, dl_event_key *next);
 
 /* Makes an empty queue for at most `capacity` >= 1 pending events, 2^28 or fewer. */
 void dl_event_queue_init(dl_event_queue *queue, int capacity);

@@ -322,8 +322,6 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .slows = config->point->workers > 1 && dl_mode_reduces_gradients(mode) &&
                  (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),
-        .may_be_direct = config->way != DL_RUN_BY_EVENTS && config->observer == NULL &&
-                         mode->coupling != DL_COUPLING_OTHER,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
         .before = before,
@@ -666,8 +664,6 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .gathers = gathers(scenario, point),
         .advance = point->mode->advance,
         .coupling = point->mode->coupling,
-        .update_gradients =
-            point->mode->gradients != NULL ? point->mode->gradients(point->option, workers) : 1,
         .by_events = config->way == DL_RUN_BY_EVENTS,
         .noise = &in->noise,
         .seed = (uint64_t)scenario->seed,

@@ -400,7 +400,7 @@ static bool is_measured(const dl_team *team, const dl_worker *worker)
     return team->config.warmup == 0 || worker->warm_up_steps > 0;
 }
 
-void dl_team_add_pending(dl_team *team, int worker, int staleness)
+static void add_pending(dl_team *team, int worker, int staleness)
 {
     dl_team_tallies *t = &team->tallies;
     if (t->pending_count == t->pending_room) {
@@ -418,7 +418,7 @@ static void grow_staleness(dl_team_tallies *t, size_t count)
     memset(t->staleness + old, 0, (t->staleness_count - old) * sizeof *t->staleness);
 }
 
-void dl_team_tally_staleness(dl_team_tallies *tallies, int staleness)
+static void tally_staleness(dl_team_tallies *tallies, int staleness)
 {
     const size_t bin = (size_t)staleness;
     if (bin >= tallies->staleness_count) grow_staleness(tallies, bin + 1);
@@ -436,7 +436,7 @@ static void apply_pending(dl_team *team)
     }
     for (size_t i = 0; i < t->pending_count; i++) {
         const dl_pending *p = &t->pending[i];
-        dl_team_tally_staleness(t, p->staleness);
+        tally_staleness(t, p->staleness);
         t->worker_sum[p->worker] += p->staleness;
         t->worker_count[p->worker]++;
     }
@@ -453,8 +453,7 @@ void dl_team_contribute(dl_team *team, int worker)
     w->contributions++;
     w->computes = false;
     team->gradients++;
-    if (!team->config.keeps_logs && is_measured(team, w))
-        dl_team_add_pending(team, worker, w->staleness);
+    if (!team->config.keeps_logs && is_measured(team, w)) add_pending(team, worker, w->staleness);
     advance_clock(team, worker, w->steps_done + 1);
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->contribute != NULL) {
@@ -469,7 +468,7 @@ void dl_team_drop(dl_team *team, int worker)
 
 /* The run is over, and what the worker has contributed since the last update is left over: its last
  * steps with a staleness. */
-void dl_team_leave_over(dl_team *team, int worker)
+static void leave_over(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     if (dl_team_is_applied(team, worker)) w->contributions = 0;
@@ -688,7 +687,7 @@ void dl_team_run(dl_team *team)
               "the run ended with %d workers at the barrier, worker %d in the lock",
               team->arrived_count, team->lock_owner);
     for (int w = 0; w < team->config.workers; w++)
-        dl_team_leave_over(team, w);
+        leave_over(team, w);
     if (team->syncer != NULL) dl_syncer_end(team);
 }
 

@@ -117,16 +117,7 @@ typedef enum dl_coupling {
     /* After each step all meet at a barrier, average, meet again, pull, update. */
     DL_COUPLING_GRADIENTS,
     /* They update in each step, and after each interval of them meet, average, meet again, pull. */
-    DL_COUPLING_PARAMETERS,
-    /* Each pushes its gradient, has the server apply it under the lock and pulls under it, where it
-     * is within the bound of clocks; else it waits for that before it pulls. */
-    DL_COUPLING_SERVER,
-    /* The same, but the gradient counts as soon as the worker has the lock, the server applies
-     * update_gradients of them at once, and those who are not the last of these pull what there
-     * is. */
-    DL_COUPLING_SOME,
-    /* After each step all push, meet, have the server sum, meet again and pull. */
-    DL_COUPLING_SUMS
+    DL_COUPLING_PARAMETERS
 } dl_coupling;
 
 /* What a worker's time in its states is added up as. */
@@ -221,8 +212,7 @@ typedef struct dl_team_config {
                              DL_UPDATE in place of DL_APPLY; on GPUs only */
     void (*advance)(dl_team *team, int worker);
     dl_coupling coupling;
-    int64_t update_gradients; /* of DL_COUPLING_SOME */
-    bool by_events;           /* for tests: no run is worked out directly */
+    bool by_events; /* for tests: no run is worked out directly */
     const dl_noise_config *noise;
     uint64_t seed;
     uint32_t replicate;
@@ -238,15 +228,7 @@ typedef struct dl_worker {
     bool computes : 1;        /* it has read, and not contributed since */
     bool updates_at_once : 1; /* its compute state has the update in it */
     bool tries_lock : 1;      /* woken to try for the lock, which it does when it has its core */
-    union {
-        int32_t staleness; /* of this step's gradient */
-        struct {           /* of runs without the engine (sim/platform/gpu_direct_server.c) */
-            int8_t started,
-                launched;     /* launches that have, and that have ended, less the steps done */
-            bool launching;   /* its host thread is at one */
-            bool is_measured; /* its warm-up is over */
-        };
-    };
+    int32_t staleness;        /* of this step's gradient */
     /* Steps, of which there are at most twice DL_STEPS_MAX (sim/sync/mode.h). */
     int32_t steps_done, clock;
     int64_t read_version;
@@ -268,11 +250,8 @@ typedef struct dl_worker {
     int64_t contributed_version; /* the server's, at the last contribution */
     int64_t measured_since_ns;   /* end of its warm-up */
     int64_t last_end_ns;         /* of its last step */
-    union {
-        double noise_factor;   /* of this step */
-        int64_t staleness_sum; /* of its gradients, of runs without the engine */
-    };
-    double work_factor; /* of this step: forward and backward, on cores input too */
+    double noise_factor;         /* of this step */
+    double work_factor;          /* of this step: forward and backward, on cores input too */
 } dl_worker;
 
 /* A worker that waits. */
@@ -416,12 +395,6 @@ void dl_team_end_step(dl_team *team, int worker);
 void dl_team_pause(dl_team *team, int worker);
 void dl_team_resume(dl_team *team, int worker);
 void dl_team_retire(dl_team *team, int worker);
-
-/* For platforms that work runs out: one more applied gradient with this staleness; one that waits
- * for an update; at the end, what no update has of the worker is left over. */
-void dl_team_tally_staleness(dl_team_tallies *tallies, int staleness);
-void dl_team_add_pending(dl_team *team, int worker, int staleness);
-void dl_team_leave_over(dl_team *team, int worker);
 
 /* For platforms: what the worker was started on has ended. */
 void dl_team_done(dl_team *team, int worker);

@@ -303,7 +303,7 @@ static void component_event(void *user, int bundle);
 /* Until the first flow of the bundle ends; the event that it has is taken out. */
 static double time_left_ns(dl_network *network, dl_flow_bundle *b)
 {
-    if (b->event >= 0) dl_network_cancel(network, b->event);
+    if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
     b->event = -1;
     return (network->classes[b->top].node.key - b->served) / b->rate * 1e9;
 }
@@ -312,11 +312,6 @@ static double time_left_ns(dl_network *network, dl_flow_bundle *b)
 static void schedule_end(dl_network *network, int first, double left_ns)
 {
     const int64_t delay_ns = dl_ns_ceil(left_ns > 1 ? left_ns : 1);
-    if (network->driver != NULL) {
-        network->bundles[first].event = 0;
-        network->driver->next(network->driver->user, delay_ns, first);
-        return;
-    }
     const dl_flow *next = &network->flows[network->classes[network->bundles[first].top].head];
     const int about = network->number_of_flows > 0 ? next->index : -1;
     dl_engine_prefetch(network->engine, about);
@@ -500,11 +495,7 @@ static void settle_at_once(dl_network *network)
 {
     if (network->settling_is_due) return;
     network->settling_is_due = true;
-    if (network->driver != NULL) {
-        network->driver->settle(network->driver->user);
-    } else {
-        dl_engine_after(network->engine, 0, synchronize_event, network, 0);
-    }
+    dl_engine_after(network->engine, 0, synchronize_event, network, 0);
 }
 
 /* The owner of a broken claim may add classes and flows: pointers to them become invalid. */
@@ -557,7 +548,7 @@ static void join(void *user, int flow)
         return;
     }
     if (network->claim_count > 0) break_claims(network, class);
-    if (network->driver != NULL || !dl_engine_goes_on(network->engine)) {
+    if (!dl_engine_goes_on(network->engine)) {
         start_moving(network, flow);
         settle_at_once(network);
     } else if (network->classes[class].flows == 0 && dl_network_activate_alone(network, class)) {
@@ -640,21 +631,4 @@ void dl_network_go_on(dl_network *network, int class, double bytes, double left,
     if (network->classes[class].flows == 0) dl_network_activate(network, class);
     put_flow(network, flow, left);
     settle_at_once(network);
-}
-
-void dl_network_join(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
-                     int index)
-{
-    start_moving(network, take_flow(network, class, bytes, done, user, index));
-    settle_at_once(network);
-}
-
-void dl_network_settle(dl_network *network)
-{
-    synchronize_event(network, 0);
-}
-
-void dl_network_end_next(dl_network *network, int bundle)
-{
-    component_event(network, bundle);
 }

@@ -119,20 +119,8 @@ typedef struct dl_network_claim {
     int next; /* in the list of free ones */
 } dl_network_claim;
 
-/* Who runs a network in place of an engine's events. Everything of such a network is one component:
- * all its classes share a link. */
-typedef struct dl_network_driver {
-    void (*settle)(
-        void *user); /* dl_network_settle is to be called at once, after what is due before */
-    /* dl_network_end_next(bundle) in delay_ns >= 1, in place of what was asked for before; -1:
-     * not. */
-    void (*next)(void *user, int64_t delay_ns, int bundle);
-    void *user;
-} dl_network_driver;
-
 typedef struct dl_network {
-    dl_engine *engine;               /* with a driver only its clock */
-    const dl_network_driver *driver; /* NULL: the engine has the events; borrowed */
+    dl_engine *engine;
     int link_count, link_room;
     double *capacity;    /* [links] */
     double *bytes;       /* [links] that have crossed, of ended flows */
@@ -235,11 +223,5 @@ void dl_network_go_on(dl_network *network, int class, double bytes, double left,
  * at a time must be of the same bytes. */
 int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
                      int own, int own_at);
-
-/* With a driver: a flow that starts to move its bytes > 0 now. */
-void dl_network_join(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
-                     int index);
-void dl_network_settle(dl_network *network);
-void dl_network_end_next(dl_network *network, int bundle);
 
 #endif

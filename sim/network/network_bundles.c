@@ -298,7 +298,7 @@ static void free_bundle(dl_network *network, int bundle)
 {
     dl_flow_bundle *b = &network->bundles[bundle];
     dl_network_close(network, bundle);
-    if (b->event >= 0) dl_network_cancel(network, b->event);
+    if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
     b->next = network->free_bundle;
     network->free_bundle = bundle;
 }

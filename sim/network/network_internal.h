@@ -73,16 +73,6 @@ static inline void dl_network_advance(const dl_network *network, dl_flow_bundle 
     b->since_ns = network->engine->now_ns;
 }
 
-/* The component has no event any more. */
-static inline void dl_network_cancel(const dl_network *network, int event)
-{
-    if (network->driver != NULL) {
-        network->driver->next(network->driver->user, -1, -1);
-    } else {
-        dl_engine_cancel(network->engine, event);
-    }
-}
-
 /* Enters the class, which has no flows, into a bundle, and takes it out again. Others with which it
  * alone shares a link change their bundles too, or what these share. Deactivating says whether the
  * component may have parted: no other class goes over the same links, and more than one of these is

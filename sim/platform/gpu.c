@@ -78,8 +78,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         config->workers > config->server_threads ? config->workers : config->server_threads;
     dl_network_init(&gpus->network, config->engine, 1);
     gpus->network.is_uncontended = config->options->without_contention;
-    gpus->is_postponed = dl_gpus_may_serve_directly(gpus);
-    if ((!config->alone || config->with_input) && !gpus->is_postponed) /* else nobody copies */
+    if (!config->alone || config->with_input) /* else nobody copies */
         dl_network_add_links(&gpus->network, &config->options->links);
     for (size_t w = 0; w < workers; w++) {
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
@@ -605,25 +604,6 @@ int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_lin
     return -1;
 }
 
-/* The busiest link of a run without the network. */
-static void note_carried(const dl_gpus *gpus, double span_s, dl_usage *usage)
-{
-    for (int i = 0; i < gpus->carried_count; i++) {
-        const dl_gpu_carried *c = &gpus->carried[i];
-        const double frac = c->bytes / (c->bytes_per_s * span_s);
-        if (frac <= usage->link_frac) continue;
-        usage->link_frac = frac;
-        if (c->link >= 0) {
-            dl_links_name(&gpus->config.options->links, c->link, usage->link);
-        } else if (c->link <= DL_CARRIED_BY_THREAD) {
-            snprintf(usage->link, sizeof usage->link, "%s %d of shard 0", gpus->serving_name,
-                     DL_CARRIED_BY_THREAD - c->link);
-        } else {
-            dl_gpus_memory_name(gpus->servers[0], usage->link);
-        }
-    }
-}
-
 static void measure(const dl_team *team, dl_usage *usage)
 {
     dl_gpus *gpus = dl_gpus_of(team);
@@ -651,7 +631,6 @@ static void measure(const dl_team *team, dl_usage *usage)
     const int link = dl_usage_note_links(usage, &gpus->network, &gpus->config.options->links,
                                          dl_ns_to_s(span_ns));
     if (link >= 0) snprintf(usage->link, sizeof usage->link, "%s", gpus->own_names[link]);
-    note_carried(gpus, dl_ns_to_s(span_ns), usage);
     dl_usage_note(usage, usage->link, usage->link_frac);
     usage->traffic_bytes = gpus->moved_bytes;
     for (int d = 0; d < dl_machine_domains(&gpus->config.options->machine); d++)

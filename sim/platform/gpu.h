@@ -297,16 +297,14 @@ typedef struct dl_gpus_config {
         inside_bytes; /* > 0: gradients that workers of a site, or node, reduce after each step */
     const dl_step_collective *before; /* [before_count] collectives before each step */
     int before_count;
-    double pause_ns;    /* for which nothing is sent before an exchange by collectives starts */
-    bool elastic;       /* workers come and go (sim/sync/members.h) */
-    bool connects;      /* the run's first collective pays the machine's first use */
-    double exchanges;   /* that each worker has in the run, at most */
-    bool with_input;    /* batches are made and copied */
-    int passes;         /* of a step, each with all its collectives: micro-batches, with sharded
+    double pause_ns;  /* for which nothing is sent before an exchange by collectives starts */
+    bool elastic;     /* workers come and go (sim/sync/members.h) */
+    bool connects;    /* the run's first collective pays the machine's first use */
+    double exchanges; /* that each worker has in the run, at most */
+    bool with_input;  /* batches are made and copied */
+    int passes;       /* of a step, each with all its collectives: micro-batches, with sharded
                            parameters; else 1 */
-    bool may_be_direct; /* the run may be worked out without the network, which is then made only
-                           once it is needed */
-    uint64_t seed;      /* of varying input, as the next */
+    uint64_t seed;    /* of varying input, as the next */
     uint32_t replicate;
 } dl_gpus_config;
 

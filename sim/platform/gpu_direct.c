@@ -90,9 +90,6 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
     case DL_COUPLING_PARAMETERS:
         return is_collective(config, gpus) && !config->interval_by_speed &&
                config->steps % interval == 0 && config->warmup % interval == 0;
-    case DL_COUPLING_SERVER:
-    case DL_COUPLING_SOME:
-    case DL_COUPLING_SUMS:
     case DL_COUPLING_OTHER: break;
     }
     return false;
@@ -364,10 +361,6 @@ bool dl_gpus_run_directly(dl_team *team)
 {
     dl_gpus *gpus = dl_gpus_of(team);
     const dl_team_config *config = &team->config;
-    if (gpus->is_postponed) {
-        if (dl_gpus_serve_directly(team)) return true;
-        dl_gpus_connect(gpus);
-    }
     const dl_dispatch_config *dispatch = &gpus->dispatch.config;
     const int64_t slots = (int64_t)dispatch->ahead + 1;
     direct d = {

@@ -37,11 +37,6 @@ static int memory_link(const dl_links *links, dl_place host)
     return host.node * links->per_node + dl_links_node(links, host.node)->memory[host.index];
 }
 
-int dl_gpus_memory_link(const dl_gpus *gpus, dl_place host)
-{
-    return memory_link(&gpus->config.options->links, host);
-}
-
 /* What a server does with a byte of its slice: reads and writes, at a cost. An optimizer that
  * passes over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes);
  * so does an outer one, which else makes the difference and the momentum in one pass and the
@@ -109,8 +104,8 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
     int *number = &gpus->memory_class[dl_place_gpu_number(m, gpu)];
     if (*number > 0) return *number - 1;
     const double rate = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes_per_s.value;
-    char name[DL_LINK_NAME_BYTES];
-    const int link = dl_gpus_add_own_link(gpus, rate, "%s", dl_gpus_memory_name(gpu, name));
+    const int link =
+        dl_gpus_add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
     *number = class_over(gpus, link, -1) + 1;
     return *number - 1;
 }
@@ -320,31 +315,20 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     return count;
 }
 
-double dl_gpus_serving_bytes(const dl_gpus *gpus, const dl_exchange *exchange, double bytes)
-{
-    const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
-    return (double)(s.reads + s.writes) * bytes;
-}
-
-dl_gpu_serving dl_gpus_serving_of(const dl_gpus *gpus, const dl_exchange *exchange)
+void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
+                   dl_event_fn done, int index)
 {
     const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
     const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const double latency_ns =
         on_host ? pieces * s.cost->latency_ns : launched_ns(gpus, -1, gpus->servers[0]);
-    return (dl_gpu_serving){s.name, thread_rate(&s), latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0};
-}
-
-void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
-                   dl_event_fn done, int index)
-{
-    const int64_t latency_ns = dl_gpus_serving_of(gpus, exchange).latency_ns;
-    const double traffic = dl_gpus_serving_bytes(gpus, exchange, bytes);
+    const double traffic = (double)(s.reads + s.writes) * bytes;
     /* The first gradient is copied: a read and a write, at the rate of an update's. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
-    dl_network_start(&gpus->network, class, traffic, latency_ns, done, gpus, index);
+    dl_network_start(&gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
+                     done, gpus, index);
 }
 
 /* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns how many
@@ -527,16 +511,8 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     for (int s = 0; s < config->options->shards; s++)
         gpus->servers[s] = dl_gpu_options_server(config->options, s);
     status = dl_server_create(gpus, err);
-    if (status == DL_OK && !gpus->is_postponed) add_servers(gpus);
+    if (status == DL_OK) add_servers(gpus);
     return status;
-}
-
-void dl_gpus_connect(dl_gpus *gpus)
-{
-    if (!gpus->is_postponed) return;
-    gpus->is_postponed = false;
-    dl_network_add_links(&gpus->network, &gpus->config.options->links);
-    add_servers(gpus);
 }
 
 void dl_gpus_exchange_free(dl_gpus *gpus)
@@ -549,6 +525,5 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     free(gpus->serving_class);
     free(gpus->memory_class);
     free(gpus->sent_bytes);
-    free(gpus->carried);
     free(gpus->own_names);
 }

@@ -112,23 +112,6 @@ typedef struct dl_inside {
     dl_collective collective;
 } dl_inside;
 
-/* What has crossed a link in a run without the network. */
-typedef struct dl_gpu_carried {
-    int link; /* -1: the memory of the server's GPU; -2, -3, ...: a thread of a server in host
-                 memory */
-    double bytes_per_s, bytes;
-} dl_gpu_carried;
-
-#define DL_CARRIED_BY_MEMORY (-1)
-#define DL_CARRIED_BY_THREAD (-2) /* of thread 0 */
-
-/* What a thread of a server does. */
-typedef struct dl_gpu_serving {
-    const char *name;
-    double bytes_per_s; /* read and written, that it has time for; INFINITY: it has no limit */
-    int64_t latency_ns;
-} dl_gpu_serving;
-
 /* What other jobs send (gpu_traffic.c). */
 typedef struct dl_gpu_traffic dl_gpu_traffic;
 
@@ -167,13 +150,8 @@ struct dl_gpus {
     double *share;  /* [workers + 1] speed of each of k that compute on a GPU: 1 / (k copies_k) */
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links after the machine's */
     int own_links;
-    bool is_postponed;       /* the network has no links yet */
-    dl_gpu_carried *carried; /* [carried_count] the busiest links, where there is no network: by
-                                 their numbers, the server's memory or threads last */
-    int carried_count;
-    const char *serving_name; /* of these threads */
-    double moved_bytes;       /* from place to place by exchange */
-    double *sent_bytes;       /* [domains of the machine] of them to others */
+    double moved_bytes; /* from place to place by exchange */
+    double *sent_bytes; /* [domains of the machine] of them to others */
 };
 
 void dl_gpus_traffic_init(dl_gpus *gpus);
@@ -233,13 +211,6 @@ void dl_gpus_exchange_free(dl_gpus *gpus);
 /* A link after the machine's, with a name; returns -1 if it limits nothing. */
 int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
     DL_PRINTF(3, 4);
-
-/* Of the link that a GPU's memory is. */
-static inline const char *dl_gpus_memory_name(dl_place gpu, char text[DL_LINK_NAME_BYTES])
-{
-    snprintf(text, DL_LINK_NAME_BYTES, "memory of node%d gpu%d", gpu.node, gpu.index);
-    return text;
-}
 
 /* Workers that take part in averages; before the run, all. */
 int dl_gpus_present(const dl_gpus *gpus);
@@ -305,15 +276,6 @@ void dl_gpus_add_storage(dl_gpus *gpus);
 /* Threads of a shard, each with a slice of what it serves; a GPU does it all at once. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);
 
-/* What the server reads and writes in its memory to serve `bytes`. */
-double dl_gpus_serving_bytes(const dl_gpus *gpus, const dl_exchange *exchange, double bytes);
-
-/* Of the server's threads. */
-dl_gpu_serving dl_gpus_serving_of(const dl_gpus *gpus, const dl_exchange *exchange);
-
-/* Of a host's memory. */
-int dl_gpus_memory_link(const dl_gpus *gpus, dl_place host);
-
 /* A thread of the shard starts to serve `bytes`; then done(gpus, index). */
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index);
@@ -345,14 +307,6 @@ int dl_gpus_domain(const dl_team *team, int worker);
 
 /* As the platform's (gpu_direct.c). */
 bool dl_gpus_run_directly(dl_team *team);
-
-/* The same of runs that exchange with one server (gpu_direct_server.c); whether one may be such a
- * run, as far as its GPUs are concerned. */
-bool dl_gpus_serve_directly(dl_team *team);
-bool dl_gpus_may_serve_directly(const dl_gpus *gpus);
-
-/* Makes the links that were postponed, and what goes over them. */
-void dl_gpus_connect(dl_gpus *gpus);
 
 /* Work of a worker's step in ns at full speed, without the noise. */
 static inline double dl_gpus_work_ns(const dl_gpu_step *step, double slow, bool with_update)

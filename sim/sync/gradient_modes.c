@@ -145,6 +145,5 @@ const dl_mode dl_mode_ps = {
     .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_ZERO,
-    .coupling = DL_COUPLING_SUMS,
     .advance = advance_ps,
 };

@@ -105,8 +105,6 @@ typedef struct dl_mode {
     unsigned wait;    /* dl_mode_wait */
     dl_mode_staleness staleness;
     dl_coupling coupling;
-    int64_t (*gradients)(const double *option,
-                         int workers); /* of an update, with DL_COUPLING_SOME */
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 

@@ -220,18 +220,6 @@ static void advance_bounded(dl_team *team, int worker)
     }
 }
 
-/* Gradients of an update. */
-static int64_t softsync_gradients(const double *option, int workers)
-{
-    return workers / (int)option[DL_SYNC_N];
-}
-
-static int64_t k_gradients(const double *option, int workers)
-{
-    (void)workers;
-    return (int64_t)option[DL_SYNC_K];
-}
-
 /* n-softsync (Gupta, Zhang & Wang 2016): the server updates after workers / n gradients (rounded
  * down); nobody waits for it but, with a bound, those that are ahead of a gradient that would
  * exceed it. */
@@ -239,7 +227,7 @@ static void advance_softsync(dl_team *team, int worker)
 {
     const double *option = team->config.option;
     advance_async_rule(team, worker,
-                       &(server_rule){.gradients = softsync_gradients(option, team->config.workers),
+                       &(server_rule){.gradients = team->config.workers / (int)option[DL_SYNC_N],
                                       .bound = option[DL_SYNC_BOUND]});
 }
 
@@ -247,7 +235,7 @@ static void advance_softsync(dl_team *team, int worker)
  * one waits for the update. */
 static void advance_k(dl_team *team, int worker, bool async, bool waits)
 {
-    const server_rule rule = {.gradients = k_gradients(team->config.option, team->config.workers),
+    const server_rule rule = {.gradients = (int64_t)team->config.option[DL_SYNC_K],
                               .bound = (double)INFINITY,
                               .waits = waits};
     (async ? advance_async_rule : advance_sync_rule)(team, worker, &rule);
@@ -280,38 +268,29 @@ static void advance_kbatchasync(dl_team *team, int worker)
     advance_k(team, worker, true, false);
 }
 
-#define SERVER_MODE(mode, function, takes, requires, waits_at, stale, couples, needed, once_each) \
-    const dl_mode dl_mode_##mode = {                                                              \
-        .name = #mode,                                                                            \
-        .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE | (takes) | (requires),                      \
-        .required = requires,                                                                     \
-        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,                              \
-        .exchange = DL_EXCHANGES_UPLOADS,                                                         \
-        .through = DL_THROUGH_SERVER,                                                             \
-        .compresses = true,                                                                       \
-        .once = once_each,                                                                        \
-        .wait = waits_at,                                                                         \
-        .staleness = stale,                                                                       \
-        .coupling = couples,                                                                      \
-        .gradients = needed,                                                                      \
-        .advance = function,                                                                      \
+#define SERVER_MODE(mode, function, takes, requires, waits_at, stale, once_each) \
+    const dl_mode dl_mode_##mode = {                                             \
+        .name = #mode,                                                           \
+        .options = DL_SYNC_ANY | 1u << DL_SYNC_WHERE | (takes) | (requires),     \
+        .required = requires,                                                    \
+        .needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_PARAMETERS,             \
+        .exchange = DL_EXCHANGES_UPLOADS,                                        \
+        .through = DL_THROUGH_SERVER,                                            \
+        .compresses = true,                                                      \
+        .once = once_each,                                                       \
+        .wait = waits_at,                                                        \
+        .staleness = stale,                                                      \
+        .advance = function,                                                     \
     }
 #define BOUND (1u << DL_SYNC_BOUND)
 #define K (1u << DL_SYNC_K)
 #define LOCK DL_MODE_WAIT_LOCK
 #define BARRIER DL_MODE_WAIT_BARRIER
-#define OTHER DL_COUPLING_OTHER
-#define SERVER DL_COUPLING_SERVER
-#define SOME DL_COUPLING_SOME
-SERVER_MODE(async, advance_bounded, 0, 0, LOCK, DL_MODE_STALENESS_SOME, SERVER, NULL, false);
-SERVER_MODE(ssp, advance_bounded, 0, BOUND, LOCK | BARRIER, DL_MODE_STALENESS_SOME, SERVER, NULL,
-            false);
+SERVER_MODE(async, advance_bounded, 0, 0, LOCK, DL_MODE_STALENESS_SOME, false);
+SERVER_MODE(ssp, advance_bounded, 0, BOUND, LOCK | BARRIER, DL_MODE_STALENESS_SOME, false);
 SERVER_MODE(softsync, advance_softsync, 1u << DL_SYNC_N | BOUND, 0, LOCK | BARRIER,
-            DL_MODE_STALENESS_SOME, SOME, softsync_gradients, false);
-SERVER_MODE(ksync, advance_ksync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, OTHER, NULL, true);
-SERVER_MODE(kbatchsync, advance_kbatchsync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, OTHER, NULL,
-            false);
-SERVER_MODE(kasync, advance_kasync, 0, K, LOCK | BARRIER, DL_MODE_STALENESS_SOME, OTHER, NULL,
-            true);
-SERVER_MODE(kbatchasync, advance_kbatchasync, 0, K, LOCK, DL_MODE_STALENESS_SOME, SOME, k_gradients,
-            false);
+            DL_MODE_STALENESS_SOME, false);
+SERVER_MODE(ksync, advance_ksync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, true);
+SERVER_MODE(kbatchsync, advance_kbatchsync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, false);
+SERVER_MODE(kasync, advance_kasync, 0, K, LOCK | BARRIER, DL_MODE_STALENESS_SOME, true);
+SERVER_MODE(kbatchasync, advance_kbatchasync, 0, K, LOCK, DL_MODE_STALENESS_SOME, false);

@@ -132,7 +132,7 @@ static void agrees_with_a_list(void **state)
                 dl_event_queue_cancel(&queue, list[victim].id);
                 list[victim] = list[--count];
             }
-            assert_int_equal(queue.keys.count - queue.stale, count);
+            assert_int_equal(queue.count - queue.stale, count);
         }
         dl_event_queue_free(&queue);
     }
@@ -165,7 +165,7 @@ static void hold_many(delay_fn delay, bool cancels)
         if (cancels) timer = dl_event_queue_push(&queue, INT64_MAX, nothing, NULL, -1, -1);
     }
     assert_int_equal(left, 2 * PENDING);
-    assert_int_equal(queue.keys.count, 0);
+    assert_int_equal(queue.count, 0);
     dl_event_queue_free(&queue);
 }
 
@@ -202,47 +202,6 @@ static void cancelled_ones_do_not_stay(void **state)
     dl_event_queue_free(&queue);
 }
 
-/* A queue of keys against a plain list that is searched each time: what is said to be next, of
- * equal times the one that came first, stays so until something earlier comes. */
-static void next_keys_agree_with_a_list(void **state)
-{
-    (void)state;
-    enum { ROOM = 500, ROUNDS = 20000 };
-    for (size_t d = 0; d < DL_LENGTH(delays); d++) {
-        dl_event_key list[ROOM], next = {0};
-        int count = 0;
-        uint64_t number = 0;
-        int64_t now_ns = 0;
-        dl_random stream;
-        dl_random_init(&stream, 6, 0, 0, 0);
-        dl_key_queue queue;
-        dl_key_queue_init(&queue, ROOM);
-        for (int round = 0; round < ROUNDS; round++) {
-            const bool grows = dl_random_below(&stream, 8) < (round / 1000 % 2 == 0 ? 5 : 3);
-            if (grows && count < ROOM) {
-                const int64_t delay_ns = delays[d](&stream, (int)number);
-                const dl_event_key key = {now_ns + delay_ns, number++};
-                if (count == 0 || key.time_ns < next.time_ns) next = key;
-                list[count++] = key;
-                dl_key_queue_push(&queue, key);
-            } else if (count > 0) {
-                int least = 0;
-                for (int i = 1; i < count; i++) {
-                    const bool tie = list[i].time_ns == list[least].time_ns;
-                    if (list[i].time_ns < list[least].time_ns ||
-                        (tie && list[i].value < list[least].value))
-                        least = i;
-                }
-                assert_int_equal(next.value, list[least].value);
-                now_ns = list[least].time_ns;
-                list[least] = list[--count];
-                assert_true(dl_key_queue_drop(&queue, &next) == (count > 0));
-            }
-        }
-        dl_key_queue_free(&queue);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,7 +209,6 @@ int main(void)
         cmocka_unit_test(agrees_with_a_list),
         cmocka_unit_test(many_leave_in_order),
         cmocka_unit_test(cancelled_ones_do_not_stay),
-        cmocka_unit_test(next_keys_agree_with_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
