@@ -681,9 +681,8 @@ typedef struct watched_team {
 static bool team_goes_on(void *user)
 {
     const watched_team *w = user;
-    const double all = (double)w->team->config.steps * w->team->config.workers;
-    const double done = (double)w->team->steps_ended / all;
-    return w->watch->goes_on(w->watch->user, done, 1 / (double)w->team->config.steps);
+    return w->watch->goes_on(w->watch->user, dl_team_done_frac(w->team),
+                             1 / (double)w->team->config.steps);
 }
 
 /* One attempt, from the start: *undecided is dl_team.is_undecided, and then there is no result. */

@@ -184,6 +184,7 @@ static void account(dl_team *team, int worker)
 static void end(dl_team *team, int worker)
 {
     account(team, worker);
+    team->stages_ended++;
     team->config.advance(team, worker);
 }
 
@@ -642,6 +643,7 @@ void dl_team_end_step(dl_team *team, int worker)
     if (observer != NULL && observer->is_enough != NULL && *observer->is_enough)
         team->engine.stopped = true;
     team->steps_ended++;
+    if (w->stage > team->stage_most) team->stage_most = w->stage;
     advance_clock(team, worker, ++w->steps_done);
     end_warm_up(team, worker);
     if (team->config.steady_after > 0 && !team->stopping) look_for_repetition(team);
@@ -653,6 +655,14 @@ void dl_team_end_step(dl_team *team, int worker)
         stop_if_done(team, !team->config.each_ends);
     }
     if (!team->stopping && !is_done) start_step(team, worker);
+}
+
+double dl_team_done_frac(const dl_team *team)
+{
+    const double steps = (double)team->config.steps * team->config.workers;
+    const double of_workers = (double)team->config.workers / team->agents;
+    const double stages = team->stage_most > 0 ? (double)team->stages_ended / team->stage_most : 0;
+    return fmin(1, fmax((double)team->steps_ended, of_workers * stages) / steps);
 }
 
 bool dl_team_is_stuck(const dl_team *team)

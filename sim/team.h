@@ -304,6 +304,8 @@ struct dl_team {
     bool is_warm;                  /* some worker has done the steps of the warm-up */
     int done;                      /* workers that have done all their steps */
     int64_t steps_ended;           /* of all workers */
+    int64_t stages_ended;          /* of these and of those at hand, */
+    int stage_most;                /* and the most that a step has had */
     int64_t warm_ns, warm_version; /* when it had, and `version` then; 0 without a warm-up */
     int64_t version;               /* updates that the server has applied */
     int64_t gradients;             /* contributed since the last one */
@@ -340,6 +342,10 @@ void dl_team_free(dl_team *team);
 /* Runs to the end, until the engine says too_long, or until workers wait for what cannot come any
  * more (dl_team_is_stuck), or undecided: what was measured then means nothing. */
 void dl_team_run(dl_team *team);
+
+/* The part of the run's work that is done, about: the steps that have ended, or all stages that have,
+ * of those at hand too. Where everybody waits for one server, those are most of it at first. */
+double dl_team_done_frac(const dl_team *team);
 
 /* Repetition. Without noise, what happens next depends on how far each worker is in its step, so
  * once m steps of every worker have taken as long as each one's m before, and all workers' equally

@@ -1,4 +1,5 @@
 /* Steps on GPUs against closed forms: tests/gpu_fixture.h has the numbers. */
+#include "common/alloc.h"
 #include "sim/scenario/without.h"
 #include "tests/gpu_fixture.h"
 
@@ -259,6 +260,55 @@ static void launches_of_one_process_contend(void **state)
     assert_near(fixture_step_ns(costs, "dispatch = per_gpu\nahead = 0\n", 4, ""), 1.1e6, 1e-5);
 }
 
+typedef struct progress {
+    double done[2000]; /* each time that it was asked for */
+    int count;
+} progress;
+
+static bool note_progress(void *user, double done_frac, double step_frac)
+{
+    (void)step_frac;
+    progress *p = user;
+    p->done[p->count++ % (int)DL_LENGTH(p->done)] = done_frac;
+    return true;
+}
+
+/* 2,000 workers push to one server, and get on together: when the first step ends, all others have
+ * computed and pushed. So what is done is about the part of the events that is over, not of steps. */
+static void progress_is_that_of_the_events(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_NODES("2001"));
+    dl_costs costs = fixture_costs(COSTS);
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = 10\n[machine]\nfile = %s\nworkers = 2000\n[workload]\ncosts = c.ini\n"
+        "batch_per_worker = 1\n[sync]\nmode = async\nwhere = gpu:2000\n"
+        "[noise]\nkind = lognormal\nsigma = 0.001\n",
+        path);
+    unlink(path);
+    progress p = {0};
+    const dl_run_watch watch = {note_progress, &p};
+    const dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .watch = &watch};
+    dl_run_result result = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_run(&config, &result, &err), DL_OK);
+    assert_true(p.count > 50 && p.count < (int)DL_LENGTH(p.done));
+    int first = 0;
+    while (p.done[first] <= 0)
+        first++;
+    for (int i = first; i < p.count; i++) {
+        const double events = (double)(i + 1) / p.count;
+        if (p.done[i] > events / 2 && p.done[i] < events * 2) continue;
+        fail_msg("%g of the events, %g done", events, p.done[i]);
+    }
+    dl_run_result_free(&result);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_server_serves_while_others_pull),
         cmocka_unit_test(workers_that_wait_for_ever_are_an_error),
         cmocka_unit_test(parts_of_the_step_add_up),
+        cmocka_unit_test(progress_is_that_of_the_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
