@@ -225,6 +225,19 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     return status;
 }
 
+/* What dlsim predicts. */
+static dl_status refuse_word(const char *given, const char **option, dl_error *err)
+{
+    static const char *const words[] = {"machine", "workers", "gpus", "nodes", "mode"};
+    (void)option;
+    if (dl_names_find(given, words, DL_LENGTH(words)) < 0) return DL_OK;
+    return dl_error_set(
+        err, DL_ERR_USAGE,
+        "--%s: other numbers of GPUs and machines are predicted from the trace by "
+        "dlcal costs TRACE -o costs.ini, then dlsim --costs costs.ini --machine NAME",
+        given);
+}
+
 int dl_calibrate_predict(int argc, char **argv)
 {
     settings set = {0};
@@ -249,6 +262,7 @@ int dl_calibrate_predict(int argc, char **argv)
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,
         .positional_max = 100000,
+        .word = refuse_word,
     };
     return dl_trace_command_main(&command, argc, argv, predict, &set, &set.read, &set.hints);
 }

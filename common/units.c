@@ -167,7 +167,7 @@ const char *dl_format_double(char text[DL_DOUBLE_TEXT_BYTES], double value)
 }
 
 /* Writes `value` with three digits in the largest of the units[count] (each 1000 of the one before)
- * that leaves at least 1 in front of the point. `whole` = the smallest unit has no fractions. */
+ * that leaves at least 1 in front of the point; 0 without digits behind it. `whole` = the smallest unit has no fractions. */
 static const char *format_scaled(char *text, size_t bytes, double value, const char *const *units,
                                  int count, int whole)
 {
@@ -179,7 +179,7 @@ static const char *format_scaled(char *text, size_t bytes, double value, const c
     }
     double size = fabs(value);
     int decimals = size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
-    if (whole && unit == 0) decimals = 0;
+    if ((whole && unit == 0) || size == 0) decimals = 0;
     snprintf(text, bytes, "%.*f %s", decimals, value, units[unit]);
     return text;
 }

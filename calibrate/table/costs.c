@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
+#include "sim/scenario/study.h"
 #include "sim/sweep.h"
 
 #define MACHINE "machine "
@@ -341,8 +342,31 @@ dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenar
     return status;
 }
 
+/* Puts dlsim's defaults in for what the points need, the file lacks, and the list does not have. */
+static void assume(const dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
+                   dl_notes *notes)
+{
+    dl_value own[DL_TABLE_COSTS_MAX];
+    dl_assumptions made = {0};
+    for (size_t i = 0; i < list->count; i++)
+        own[i] = *list->items[i].value;
+    dl_scenario_assume_costs(scenario, costs, NULL, &made);
+    for (size_t i = 0; i < list->count; i++)
+        *list->items[i].value = own[i];
+    for (size_t i = 0; i < made.count; i++) {
+        const dl_assumption *a = &made.items[i];
+        char text[64], *name = dl_format("%s.%s", a->key->section, a->key->name);
+        if (!listed(list, name))
+            dl_notes_add(notes, "assumed [%s] %s = %s, as dlsim does: %s", a->key->section,
+                         a->key->name,
+                         dl_amount_text(text, sizeof text, a->value, a->key->dimension), a->source);
+        free(name);
+    }
+    dl_assumptions_free(&made);
+}
+
 dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl_scenario *scenario,
-                               dl_costs *costs, dl_error *err)
+                               dl_costs *costs, dl_notes *notes, dl_error *err)
 {
     add_named_operations(costs, names);
     candidates all = list_candidates(costs, scenario);
@@ -352,6 +376,7 @@ dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl
         status = add_named(list, &all, name, scenario, err);
         free(name);
     }
+    if (status == DL_OK) assume(list, scenario, costs, notes);
     char *missing = dl_sweep_missing(scenario, costs);
     if (status == DL_OK) status = add_missing(list, &all, missing, true, scenario, costs, err);
     free(missing);

@@ -512,8 +512,9 @@ static dl_status read_all(dl_table_fit *fit, const dl_table_fit_config *config, 
         (status = dl_table_rows_read(&fit->rows, config->table_path, config->use, scenario, err))) {
         return status;
     }
-    return names != NULL ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, err)
-                         : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
+    return names != NULL
+               ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, &fit->notes, err)
+               : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
 }
 
 static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)

@@ -223,14 +223,21 @@ static void print_percent(double frac, FILE *out)
     }
 }
 
-static void print_row(const dl_table_row *row, const dl_table_residual *residual, FILE *out)
+/* "average interval 8", of its own. */
+static char *sync_text(const dl_table_row *row)
 {
-    char options[DL_POINT_TEXT_BYTES], sync[DL_POINT_TEXT_BYTES + 32];
+    char options[DL_POINT_TEXT_BYTES];
     dl_point_options(options, sizeof options, &row->point);
-    snprintf(sync, sizeof sync, "%s%s%s", row->point.mode->name, options[0] != '\0' ? " " : "",
-             options);
-    fprintf(out, "%c%5d %7d %6lld %-12.12s", residual->unexplained ? '*' : ' ', row->line,
-            row->point.workers, (long long)row->batch, sync);
+    return dl_format("%s%s%s", row->point.mode->name, options[0] != '\0' ? " " : "", options);
+}
+
+static void print_row(const dl_table_row *row, const dl_table_residual *residual, int width,
+                      FILE *out)
+{
+    char *sync = sync_text(row);
+    fprintf(out, "%c%5d %7d %6lld %-*s", residual->unexplained ? '*' : ' ', row->line,
+            row->point.workers, (long long)row->batch, width, sync);
+    free(sync);
     if (row->failed) {
         fprintf(out, " %10s\n", "error");
         return;
@@ -244,10 +251,16 @@ static void print_row(const dl_table_row *row, const dl_table_residual *residual
 static void print_rows(const dl_table_fit *fit, FILE *out)
 {
     fprintf(out, "\nrows; off: fitted over measured - 1; out: the same without the row's point\n");
-    fprintf(out, "%6s %7s %6s %-12s %10s %10s %7s %7s %6s\n", "line", "workers", "batch", "sync",
-            "measured/s", "fitted/s", "off [%]", "out [%]", "weight");
+    int width = 0;
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        char *sync = sync_text(&fit->rows.rows[i]);
+        if ((int)strlen(sync) > width) width = (int)strlen(sync);
+        free(sync);
+    }
+    fprintf(out, "%6s %7s %6s %-*s %10s %10s %7s %7s %6s\n", "line", "workers", "batch", width,
+            "sync", "measured/s", "fitted/s", "off [%]", "out [%]", "weight");
     for (size_t i = 0; i < fit->rows.count; i++)
-        print_row(&fit->rows.rows[i], &fit->residuals[i], out);
+        print_row(&fit->rows.rows[i], &fit->residuals[i], width, out);
     fprintf(out, "root mean square %.2f %%, robust sigma %.2f %%; * beyond %.0f of these\n",
             100 * fit->rms_frac, 100 * fit->sigma_frac, DL_TABLE_OUTLIER);
     if (fit->left_out_count > 0) {

@@ -145,10 +145,11 @@ dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenar
  * root_bytes_per_s": [section] key, section.key, or a key that only one section has, of the cost
  * file or of the scenario's machine file, in whose place the cost file then gives the number
  * ([machine link nvlink2]). An operation that is not there yet is added.
+ * What the points need besides and the file lacks is assumed as dlsim does, with a note for each.
  * DL_ERR_USAGE: an unknown, ambiguous or repeated name; more than DL_TABLE_COSTS_MAX. DL_ERR_DATA:
- * the points need another one that is missing. */
+ * the points need another one that is missing, and has no default. */
 dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl_scenario *scenario,
-                               dl_costs *costs, dl_error *err) DL_MUST_CHECK;
+                               dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 
 /* Puts the value of one of the list into the costs. */
 void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value);

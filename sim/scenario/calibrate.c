@@ -8,7 +8,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/run.h"
-#include "sim/scenario/scenario_internal.h"
+#include "sim/scenario/study.h"
 
 #define STEP_MAX_NS 3.6e12 /* an hour */
 #define ROUNDS_MAX 60

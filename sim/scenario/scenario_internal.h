@@ -60,11 +60,6 @@ const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
 const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded sharded,
                                     const dl_point *point);
 
-/* Puts defaults in for what the points of the scenario, or one point, need and the costs lack, and
- * lists them in *made, after those that it has. */
-void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
-                              dl_assumptions *made);
-
 /* Reads a scenario from a file's entries. */
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini,
                                dl_error *err) DL_MUST_CHECK;

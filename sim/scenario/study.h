@@ -115,4 +115,9 @@ const char *dl_study_text(const dl_study *study, const dl_variant *variant, cons
 const char *dl_study_cell(const dl_study *study, const dl_variant *variant, const dl_point *point,
                           size_t key);
 
+/* Puts defaults in for what the points of the scenario, or one point, need and the costs lack, and
+ * lists them in *made, after those that it has. */
+void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
+                              dl_assumptions *made);
+
 #endif

@@ -40,6 +40,19 @@ expect 1 "nowhere.csv" table nowhere.csv -s scenario.ini -o x.ini
 sed 's/^costs.*/samples_per_s = 300/' scenario.ini >number.ini
 expect 1 "[workload] costs is missing: costs are fitted in a cost file" table table.csv -s number.ini -o x.ini
 expect 1 "lacks no cost" table table.csv -s scenario.ini -o x.ini
+# What dlsim would assume is assumed for costs that are not to be fitted, and said; dlsim's options of predict.
+cat >two.csv <<'END'
+workers,batch,sync,interval,throughput_per_s
+4,32,average,1,24.4
+4,32,average,8,79.4
+END
+"$dlsim" --samples-per-s 25 --parameters 25e6 --machine 4xa10g --workers 4 --batch-per-worker 8 --check \
+    --save-costs lacks.ini >/dev/null || fail "no costs saved"
+printf '[machine]\nfile = 4xa10g\nworkers = 4\n[workload]\ncosts = lacks.ini\nbatch_per_worker = 8\n[sync]\nmode = average\nwhere = cpu\ninterval = 1,8\n' >lacks_s.ini
+expect 0 "assumed [average] read_bytes_per_s = 10 GB/s, as dlsim does: one core" table two.csv -s lacks_s.ini \
+    --fit link.pcie4x16.bytes_per_s -o lacks_x.ini
+expect 0 "average interval 8 " table two.csv -s lacks_s.ini --fit link.pcie4x16.bytes_per_s -o lacks_x.ini
+expect 2 "then dlsim --costs costs.ini --machine NAME" predict --machine 8xh100 x.json
 expect 2 "did you mean 'dispatch.serial_ns'?" table table.csv -s scenario.ini --fit dispatch.serial_n -o x.ini
 echo "$known" >costs.ini
 expect 2 "--output would overwrite the scenario's cost file: costs.ini" table table.csv -s scenario.ini

@@ -460,11 +460,22 @@ static void test_bad_names(void **state)
           "lacks op network.bucket.per_sample_ns, which is not to be fitted");
     fails(table, "latency_ns", DL_ERR_USAGE, "several sections have 'latency_ns'");
     fails(table, "serial_ns, [dispatch] serial_ns", DL_ERR_USAGE, "is given twice");
-    write_scenario(KNOWN TRUE_OP);
-    fails(table, "serial_ns", DL_ERR_DATA,
-          "lacks dispatch.per_worker_ns, which is not to be fitted");
     write_scenario_of("[costs]\nschema = 1\n" TRUE_OP TRUE_DISPATCH, "mode = ps\nwhere = gpu:0\n");
     fails(table, NULL, DL_ERR_DATA, "lacks costs.parameter_bytes, which no table");
+}
+
+/* Costs that are neither in the file nor to be fitted are those that dlsim assumes. */
+static void what_is_not_fitted_is_assumed(void **state)
+{
+    (void)state;
+    dl_table_fit fit;
+    fixture_write("table_two.csv", "workers,batch,step_s\n1,64,1\n1,32,0.6\n");
+    write_scenario(KNOWN TRUE_OP);
+    run(&fit, "table_two.csv", "serial_ns");
+    assert_true(fit.costs.dispatch.per_worker_ns.known);
+    assert_true(has_note(&fit, "assumed [dispatch] per_worker_ns = "));
+    dl_table_fit_free(&fit);
+    unlink("table_two.csv");
 }
 
 /* Residuals 0.1, 0.2 .. 0.5. A fit of p costs can make p - 1 of them small, so that the median is
@@ -513,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_reports),
         cmocka_unit_test(test_bad_tables),
         cmocka_unit_test(test_bad_names),
+        cmocka_unit_test(what_is_not_fitted_is_assumed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,7 +165,7 @@ static void people_get_three_digits(void **state)
     assert_string_equal(dl_format_ns(text, sizeof text, 999.6), "1.00 us");
     assert_string_equal(dl_format_signed_ns(text, sizeof text, 12.0), "+12.0 ns");
     assert_string_equal(dl_format_signed_ns(text, sizeof text, -1500.0), "-1.50 us");
-    assert_string_equal(dl_format_signed_ns(text, sizeof text, 0), "+0.00 ns");
+    assert_string_equal(dl_format_signed_ns(text, sizeof text, 0), "+0 ns");
     assert_string_equal(dl_format_ns(text, sizeof text, 9994.0), "9.99 us");
     assert_string_equal(dl_format_ns(text, sizeof text, 9996.0), "10.0 us");
     assert_string_equal(dl_format_ns(text, sizeof text, 99960.0), "100 us");

@@ -326,7 +326,7 @@ static void test_print(void **state)
     assert_contains(text, "records          160, incomplete\n");
     assert_contains(text, "model            lenet\n");
     assert_contains(text, "--batch 128\n                 --steps 4000 --optimizer");
-    assert_contains(text, "2            30       0   1.00 ms   1.00 ms   1.00 ms   0.00 ns");
+    assert_contains(text, "2            30       0   1.00 ms   1.00 ms   1.00 ms      0 ns");
     assert_contains(text, "all          40 ");
     assert_contains(text, "conv1                     compute   forward           40");
     assert_contains(text, "push              40       40.0 MB       1.00 MB      100 us");
