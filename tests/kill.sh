@@ -29,6 +29,7 @@ kill_rank() {
 if [ "\$OMPI_COMM_WORLD_RANK" -eq 1 ]; then
     { until [ -s $output.journal ]; do
         [ -e $output ] && exit
+        kill -0 \$\$ 2>/dev/null || exit
         sleep 0.01
     done; kill -9 \$\$; } &
 fi
