@@ -88,6 +88,9 @@ extern const dl_link_reader dl_link_nccl_tests, dl_link_bandwidth_test, dl_link_
 /* Adds the samples of a trace of dlprof bench. DL_ERR_DATA if it has none. */
 dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
 
+/* The table that nccl-tests prints beside this JSON file, of its own; NULL: it is none of nccl-tests. */
+char *dl_nccl_json_table(const char *text, size_t bytes);
+
 /* A series as "allreduce 8 ranks in place" into text[bytes]; returns text. */
 const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *series);
 

@@ -19,6 +19,11 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
     char *names = NULL;
     if (dl_link_table_recognized(text, bytes))
         return dl_link_table_read(data, name, text, bytes, err);
+    char *made = dl_nccl_json_table(text, bytes);
+    if (made != NULL) {
+        text = made;
+        bytes = strlen(made);
+    }
     for (size_t i = 0; i < DL_LENGTH(readers) && status == DL_OK; i++) {
         dl_link_log log = {.path = name, .at = text, .end = text + bytes};
         status = readers[i]->read(data, &log, &tables, err);
@@ -31,6 +36,7 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
                                  names);
     }
     free(names);
+    free(made);
     return status;
 }
 

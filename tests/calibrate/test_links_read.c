@@ -27,6 +27,46 @@ static dl_link_data read_text(const char *name, const char *text)
     "#\n#       size   count   type   redop    root     time   algbw   busbw #wrong     time" \
     "   algbw   busbw #wrong\n#        (B)    (elements)   (us)  (GB/s)  (GB/s)\n"
 
+/* As nccl-tests -J writes it: two processes of two GPUs, of which it lists the first each. */
+static void its_json_is_read_as_its_table(void **state)
+{
+    static const char json[] =
+        "{\"version\":2,\"start_time\":\"2026-01-02 "
+        "03:04:05\",\"args\":[\".\\/build\\/all_gather_perf\","
+        "\"-b\",\"8\"],\"env\":[\"A=\\\"b\\\"\"],\"nccl_version\":22703,\"config\":{\"nthreads\":1,"
+        "\"ngpus\":2,"
+        "\"step_factor\":2,\"devices\":[{\"rank\":0,\"group\":0,\"pid\":7,\"hostname\":\"a\","
+        "\"device\":0,"
+        "\"device_hex\":\"0000:1b:00\",\"device_info\":\"GPU X "
+        "80GB\"},{\"rank\":2,\"hostname\":\"b\","
+        "\"device_info\":\"GPU X 80GB\"}]},\"results\":["
+        "{\"size\":1024,\"count\":64,\"type\":\"float\",\"redop\":\"none\",\"root\":\"    "
+        "-1\",\"out_of_place\":"
+        "{\"time\":20.512345,\"alg_bw\":0.049921,\"bus_bw\":0.037441,\"nwrong\":0.000000},\"in_"
+        "place\":"
+        "{\"time\":19.5,\"alg_bw\":0.05,\"bus_bw\":0.04,\"nwrong\":null},\"actual_iterations\":20,"
+        "\"experiment_name\":\"AllGather\"},"
+        "{\"size\":2048,\"count\":128,\"type\":\"float\",\"redop\":\"none\",\"root\":\"    -1\","
+        "\"out_of_place\":null,\"in_place\":{\"time\":21.25,\"alg_bw\":0.1,\"bus_bw\":0.07,"
+        "\"nwrong\":0.0}}],"
+        "\"out_of_bounds\":{\"count\":0,\"okay\":\"true\"},\"errors\":[]}\n";
+    (void)state;
+    dl_link_data data = read_text("run.json", json);
+    assert_int_equal(data.series_count, 2);
+    const dl_link_series *out = &data.series[0], *in = &data.series[1];
+    assert_string_equal(out->name, "allgather");
+    assert_string_equal(out->device, "GPU X 80GB");
+    assert_int_equal(out->ranks, 4);
+    assert_int_equal(out->nodes, 2);
+    assert_int_equal(out->place, DL_LINK_OUT_OF_PLACE);
+    assert_int_equal(out->count, 1);
+    assert_true(out->points[0].bytes == 1024 && fabs(out->points[0].time_ns - 20512.345) < 1e-9);
+    assert_int_equal(in->place, DL_LINK_IN_PLACE);
+    assert_int_equal(in->count, 2);
+    assert_true(in->points[1].bytes == 2048 && in->points[1].time_ns == 21250);
+    dl_link_data_free(&data);
+}
+
 static void several_tables_of_new_nccl_tests_are_read(void **state)
 {
     (void)state;
@@ -614,6 +654,7 @@ int main(void)
         cmocka_unit_test(rows_of_no_bytes_are_no_calls),
         cmocka_unit_test(tables_may_lack_columns),
         cmocka_unit_test(tables_of_other_tools_are_read),
+        cmocka_unit_test(its_json_is_read_as_its_table),
         cmocka_unit_test(several_tables_of_new_nccl_tests_are_read),
         cmocka_unit_test(old_tables_tell_their_collective),
         cmocka_unit_test(faults_are_named_with_their_line),
