@@ -38,7 +38,11 @@ static bool is_key(dl_json_text key, const char *name)
 static void copy_word(char word[WORD_BYTES], dl_json_text value)
 {
     char *text = dl_calloc(value.bytes + 1, 1, "a value");
-    dl_json_unescape(value, text);
+    if (value.bytes > 0 && value.at[0] == '"') {
+        dl_json_unescape(value, text);
+    } else if (value.bytes > 0) {
+        memcpy(text, value.at, value.bytes);
+    }
     snprintf(word, WORD_BYTES, "%s", text + strspn(text, " "));
     if (strcmp(word, "nan") == 0 || strcmp(word, "null") == 0) word[0] = '\0';
     free(text);
