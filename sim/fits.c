@@ -4,6 +4,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/workloads/architecture.h"
 
 bool dl_memory_fits(const dl_gpu_memory *memory)
 {
@@ -87,11 +88,18 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
         try_batch(&fits, scenario, costs, point);
         try_sharding(&fits, scenario, costs, point);
     }
+    const char *advice =
+        "no smaller batch and no sharding fits: split the model ([pipeline]), or take "
+        "larger GPUs";
+    if (scenario->model != NULL && memory->content.activations > memory->needs_bytes / 2 &&
+        dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER) {
+        advice =
+            "no smaller batch and no sharding fits: shorten the samples (NAME:sequence=COUNT), "
+            "split the model ([pipeline]), or take larger GPUs; activation checkpointing, which "
+            "keeps less, is not simulated";
+    }
     char *text = dl_format("%s; %s%s", content != NULL ? content : "",
-                           fits != NULL ? "what fits: "
-                                        : "no smaller batch and no sharding fits: split the model "
-                                          "([pipeline]), or take larger GPUs",
-                           fits != NULL ? fits : "");
+                           fits != NULL ? "what fits: " : advice, fits != NULL ? fits : "");
     free(content);
     free(fits);
     return text;
