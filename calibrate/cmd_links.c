@@ -81,9 +81,12 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK && set->machine != NULL) {
         status = dl_link_compare(&comparisons, &links, place, set->machine, err);
     }
+    if (status == DL_OK && set->machine != NULL) {
+        dl_link_comparisons_print(&comparisons, stdout);
+        fputs("\n", stdout);
+    }
     if (status == DL_OK && set->judge) dl_link_results_print_evaluations(&links, stdout);
     if (status == DL_OK && !set->judge) dl_link_results_print(&links, stdout);
-    if (status == DL_OK && set->machine != NULL) dl_link_comparisons_print(&comparisons, stdout);
     if (status == DL_OK && set->csv != NULL) {
         status = dl_link_comparisons_write(&comparisons, set->csv, err);
     }

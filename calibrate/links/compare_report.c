@@ -219,7 +219,7 @@ static void print_test(const dl_link_comparison *c, FILE *out)
 
 void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out)
 {
-    fprintf(out, "\nbeside %s (%s); ratio: speed measured over that of the machine\n",
+    fprintf(out, "beside %s (%s); ratio: speed measured over that of the machine\n",
             comparisons->title, comparisons->machine);
     for (size_t i = 0; i < comparisons->count; i++) {
         const dl_link_comparison *c = &comparisons->items[i];
