@@ -665,7 +665,9 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
         {.heading = "options", .form = DL_FORM_TEXT, DL_MEMBER(solved_row, of.options)},
         {.heading = "target", .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.target)},
         {.heading = solution->column, .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.found)},
-        {.heading = "samples/s", .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.per_s)},
+        {.heading = strcmp(solution->column, "throughput_per_s") != 0 ? "samples/s" : NULL,
+         .form = DL_FORM_RATE,
+         DL_MEMBER(solved_row, of.per_s)},
         {.heading = solution->key->name, .form = DL_FORM_TEXT, DL_MEMBER(solved_row, value)},
     };
     solved_row *rows = dl_calloc(solution->count, sizeof *rows, "solutions");
