@@ -24,6 +24,12 @@ int dl_run_fragments(const dl_scenario *scenario, const dl_point *point)
     return dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS) ? scenario->fragments : 1;
 }
 
+/* Whether the optimizer's state is averaged too. */
+static bool averages_state(const dl_scenario *scenario, const dl_point *point)
+{
+    return dl_mode_takes(point->mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state;
+}
+
 /* Whether the workers of a site average their gradients at each step. */
 static bool reduces_inside(const dl_scenario *scenario, const dl_point *point)
 {
@@ -61,7 +67,7 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     const dl_gpu_options *options = scenario->gpu;
     const bool collective = dl_scenario_is_collective(scenario, point),
                several = point->workers > 1;
-    const bool with_state = dl_mode_takes(mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state;
+    const bool with_state = averages_state(scenario, point);
     const bool slows = dl_mode_reduces_gradients(mode) && lags(point);
     unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
     needs |= mode->needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
@@ -295,7 +301,7 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
     const dl_mode *mode = config->point->mode;
     *gpus = NULL;
     if (scenario->gpu == NULL) return DL_OK;
-    bool with_state = dl_mode_takes(mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state;
+    const bool with_state = averages_state(scenario, config->point);
     const dl_absences absences = absences_of(scenario, config->point);
     const double samples = (double)config->point->batch / config->point->workers;
     dl_step_collective *before = NULL;
@@ -311,16 +317,14 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
         .engine = engine,
         .workers = config->point->workers,
         .server_threads = scenario->server_threads,
-        .alone = mode->exchange == DL_EXCHANGES_NOTHING,
+        .exchange = mode->exchange,
         .collective = dl_scenario_is_collective(scenario, config->point) &&
                       mode->exchange != DL_EXCHANGES_NOTHING,
         .overlap = scenario->gpu->overlap && mode->exchange == DL_EXCHANGES_GRADIENTS,
-        .ps = dl_mode_serves_gradients(mode) && !lags(config->point),
+        .lags = lags(config->point),
         .passes = scenario->gpu->sharded == DL_SHARDED_PARAMETERS && config->point->workers > 1
                       ? (int)config->point->option[DL_SYNC_ACCUMULATE]
                       : 1,
-        .slows = config->point->workers > 1 && dl_mode_reduces_gradients(mode) &&
-                 (scenario->gpu->overlap || lags(config->point)),
         .with_input = dl_costs_have_input(costs),
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
@@ -331,7 +335,6 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                             : 0,
         .elastic = dl_absences_given(&absences),
         .pause_ns = pause_ns(scenario, config->point, steps),
-        .connects = !dl_mode_reduces_gradients(mode),
         .exchanges = (double)dl_run_steps(scenario, config->point) *
                      dl_run_fragments(scenario, config->point) /
                      fmax(1, config->point->option[DL_SYNC_INTERVAL]),
@@ -651,19 +654,21 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .option = point->option,
         .comm_threads = lags(point),
         .server_threads = threads < workers ? threads : workers,
-        .average_state = scenario->average_state,
+        .average_state = averages_state(scenario, point),
         .interval_by_speed = scenario->interval_by_speed,
         .alone_ns = in->alone_ns,
         .syncer = syncer,
         .absences = absences,
         .each_ends = syncer != NULL && syncer->each_ends,
         .sums_on_arrival = scenario->gpu != NULL && in->gpu.sums_on_arrival,
-        .outer_update = scenario->outer != 0,
+        .outer_update = dl_mode_takes(point->mode, DL_SYNC_OUTER)
+                            ? scenario->outer != 0
+                            : dl_mode_takes(point->mode, DL_SYNC_BLOCK_MOMENTUM),
         .fragments = dl_run_fragments(scenario, point),
         .reduces_inside = reduces_inside(scenario, point),
         .gathers = gathers(scenario, point),
         .advance = point->mode->advance,
-        .coupling = point->mode->coupling,
+        .exchanges = point->mode->exchange,
         .by_events = config->way == DL_RUN_BY_EVENTS,
         .noise = &in->noise,
         .seed = (uint64_t)scenario->seed,

@@ -109,16 +109,13 @@ struct dl_syncer;
 struct dl_syncer_config;
 struct dl_members;
 
-/* What a mode's workers wait for, where that is simple enough to work a run out without an event
- * for each worker (sim/platform/platform.h, run_directly). */
-typedef enum dl_coupling {
-    DL_COUPLING_OTHER, /* anything but the following */
-    DL_COUPLING_NONE,  /* for nothing */
-    /* After each step all meet at a barrier, average, meet again, pull, update. */
-    DL_COUPLING_GRADIENTS,
-    /* They update in each step, and after each interval of them meet, average, meet again, pull. */
-    DL_COUPLING_PARAMETERS
-} dl_coupling;
+/* Vectors that the workers exchange. */
+typedef enum dl_exchanges {
+    DL_EXCHANGES_NOTHING,
+    DL_EXCHANGES_GRADIENTS,  /* of all workers in each step: one sum, one update */
+    DL_EXCHANGES_PARAMETERS, /* once in a while: averages */
+    DL_EXCHANGES_UPLOADS     /* gradients of each worker as it has them */
+} dl_exchanges;
 
 /* What a worker's time in its states is added up as. */
 typedef enum dl_spent {
@@ -211,7 +208,7 @@ typedef struct dl_team_config {
     bool sums_on_arrival; /* for the mode: the server adds gradients as they come, by DL_ADD and
                              DL_UPDATE in place of DL_APPLY; on GPUs only */
     void (*advance)(dl_team *team, int worker);
-    dl_coupling coupling;
+    dl_exchanges exchanges;
     bool by_events; /* for tests: no run is worked out directly */
     const dl_noise_config *noise;
     uint64_t seed;

@@ -67,6 +67,7 @@ static double slowdown_of(const dl_gpus *gpus)
 dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error *err)
 {
     const size_t workers = (size_t)config->workers;
+    const bool alone = config->exchange == DL_EXCHANGES_NOTHING;
     dl_gpus *gpus = *made = dl_calloc(1, sizeof *gpus, "GPUs");
     *gpus = (dl_gpus){
         .config = *config,
@@ -78,12 +79,14 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         config->workers > config->server_threads ? config->workers : config->server_threads;
     dl_network_init(&gpus->network, config->engine, 1);
     gpus->network.is_uncontended = config->options->without_contention;
-    if (!config->alone || config->with_input) /* else nobody copies */
+    if (!alone || config->with_input) /* else nobody copies */
         dl_network_add_links(&gpus->network, &config->options->links);
     for (size_t w = 0; w < workers; w++) {
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
     }
     gpus->slowdown = slowdown_of(gpus);
+    gpus->slows =
+        dl_gpus_reduce_gradients(gpus) && config->workers > 1 && (config->overlap || config->lags);
     init_sharing(gpus);
     dl_status status = dl_gpus_exchange_init(gpus, err);
     if (status != DL_OK) {
@@ -95,11 +98,11 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         dl_gpus_add_storage(gpus);
         init_input(gpus);
     }
-    if (!config->alone) dl_gpus_traffic_init(gpus);
-    if (config->alone) {
+    if (alone) {
         dl_network_reserve(&gpus->network, 1 + dl_input_most(&gpus->input));
         return DL_OK;
     }
+    dl_gpus_traffic_init(gpus);
     dl_network_reserve(&gpus->network,
                        (2 * config->workers + gpus->serving_threads) * config->options->shards +
                            (config->elastic ? 4 : 1) * gpus->reduction.flows +
@@ -149,7 +152,7 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
         return 0;
     if (gpus->shared)
         return gpus->share[gpus->computing[dl_gpus_number(gpus, (int)(w - gpus->workers))]];
-    return (r->running || throughout) && gpus->config.slows ? 1 / gpus->slowdown : 1;
+    return (r->running || throughout) && gpus->slows ? 1 / gpus->slowdown : 1;
 }
 
 double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu)
@@ -319,7 +322,7 @@ static void change_speed(dl_gpus *gpus, int worker)
 
 void dl_gpus_change_speed(dl_gpus *gpus)
 {
-    if (!gpus->config.slows && !gpus->shared) return;
+    if (!gpus->slows && !gpus->shared) return;
     for (int worker = 0; worker < gpus->config.workers; worker++)
         change_speed(gpus, worker);
 }

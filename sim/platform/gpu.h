@@ -286,12 +286,11 @@ typedef struct dl_gpus_config {
     const dl_costs *costs; /* for their sharing; read by create only */
     dl_engine *engine;     /* the team's: used when the team runs */
     int workers;
-    int server_threads;   /* of each shard in host memory, >= 1 */
-    bool alone;           /* workers exchange nothing */
-    bool collective;      /* as above */
+    int server_threads; /* of each shard in host memory, >= 1 */
+    dl_exchanges exchange;
+    bool collective;      /* the exchange is one, as above */
+    bool lags;            /* it runs beside the next step */
     bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
-    bool ps;              /* the mode is ps, and nothing lags */
-    bool slows;           /* GPUs compute while collectives run, and then more slowly */
     double content_bytes; /* what collectives reduce */
     double
         inside_bytes; /* > 0: gradients that workers of a site, or node, reduce after each step */
@@ -299,7 +298,6 @@ typedef struct dl_gpus_config {
     int before_count;
     double pause_ns;  /* for which nothing is sent before an exchange by collectives starts */
     bool elastic;     /* workers come and go (sim/sync/members.h) */
-    bool connects;    /* the run's first collective pays the machine's first use */
     double exchanges; /* that each worker has in the run, at most */
     bool with_input;  /* batches are made and copied */
     int passes;       /* of a step, each with all its collectives: micro-batches, with sharded

@@ -83,14 +83,14 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
         gpus->traffic != NULL || (config->workers > 1 && config->steps > STEPS_MOST)) {
         return false;
     }
-    switch (config->coupling) {
-    case DL_COUPLING_NONE: /* without noise, all happens at the same ns */
+    switch (config->exchanges) {
+    case DL_EXCHANGES_NOTHING: /* without noise, all happens at the same ns */
         return config->workers == 1 || config->noise->kind != DL_NOISE_NONE;
-    case DL_COUPLING_GRADIENTS: return is_collective(config, gpus);
-    case DL_COUPLING_PARAMETERS:
+    case DL_EXCHANGES_GRADIENTS: return is_collective(config, gpus);
+    case DL_EXCHANGES_PARAMETERS:
         return is_collective(config, gpus) && !config->interval_by_speed &&
                config->steps % interval == 0 && config->warmup % interval == 0;
-    case DL_COUPLING_OTHER: break;
+    case DL_EXCHANGES_UPLOADS: break;
     }
     return false;
 }
@@ -300,7 +300,7 @@ static int64_t compute_all(direct *d, launcher *launchers, int64_t step, bool wi
 static void run_step(direct *d, launcher *launchers, int64_t step)
 {
     dl_team *team = d->team;
-    const bool gradients = team->config.coupling == DL_COUPLING_GRADIENTS;
+    const bool gradients = team->config.exchanges == DL_EXCHANGES_GRADIENTS;
     const bool exchanges = gradients || (step + 1) % team->workers[0].interval == 0;
     const int64_t last_ns = compute_all(d, launchers, step, !gradients);
     const int64_t end_ns = exchanges ? exchange(d, last_ns) : 0;
@@ -323,7 +323,7 @@ static void run_step(direct *d, launcher *launchers, int64_t step)
 static void count_drift(direct *d)
 {
     dl_team *team = d->team;
-    const bool local = team->config.coupling == DL_COUPLING_PARAMETERS;
+    const bool local = team->config.exchanges == DL_EXCHANGES_PARAMETERS;
     const int64_t interval = local ? team->workers[0].interval : 1;
     for (int64_t k = d->warmup; k < d->steps; k++) {
         team->drift_sum += team->config.workers * (k % interval);
@@ -348,7 +348,7 @@ static void run_coupled(direct *d)
         run_step(d, launchers, k);
     for (int w = 0; w < team->config.workers; w++)
         d->gpus->dispatch.threads[w].step = d->steps;
-    const int64_t events = team->config.coupling == DL_COUPLING_GRADIENTS ? 4 : 3;
+    const int64_t events = team->config.exchanges == DL_EXCHANGES_GRADIENTS ? 4 : 3;
     team->engine.handled += events * d->steps * team->config.workers;
     count_drift(d);
     free(launchers);
@@ -380,7 +380,7 @@ bool dl_gpus_run_directly(dl_team *team)
         for (size_t k = 0; k < room; k++)
             d.first_start_ns[k] = NEVER;
     }
-    if (config->coupling == DL_COUPLING_NONE) {
+    if (config->exchanges == DL_EXCHANGES_NOTHING) {
         run_uncoupled(&d);
     } else {
         run_coupled(&d);

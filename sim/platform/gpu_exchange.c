@@ -47,6 +47,17 @@ typedef struct serving {
     int reads, writes;
 } serving;
 
+bool dl_gpus_reduce_gradients(const dl_gpus *gpus)
+{
+    return gpus->config.exchange == DL_EXCHANGES_GRADIENTS && gpus->config.collective;
+}
+
+bool dl_gpus_serve_gradients(const dl_gpus *gpus)
+{
+    return gpus->config.exchange == DL_EXCHANGES_GRADIENTS && !gpus->config.collective &&
+           !gpus->config.lags;
+}
+
 int dl_gpus_present(const dl_gpus *gpus)
 {
     return gpus->team != NULL ? dl_members_present(gpus->team) : gpus->config.workers;
@@ -503,10 +514,11 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
         dl_calloc((size_t)dl_machine_domains(m), sizeof *gpus->sent_bytes, "bytes of sites");
     gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");
     gpus->staging = dl_calloc(gpu_count, sizeof(int), "GPUs");
-    if (config->options->staged_stops && config->ps) make_held(gpus, gpu_count);
+    if (config->options->staged_stops && dl_gpus_serve_gradients(gpus)) make_held(gpus, gpu_count);
     gpus->senders = config->workers;
     dl_status status = dl_reduction_init(gpus, err);
-    if (status != DL_OK || config->collective || config->alone) return status;
+    if (status != DL_OK || config->collective || config->exchange == DL_EXCHANGES_NOTHING)
+        return status;
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)
         gpus->servers[s] = dl_gpu_options_server(config->options, s);

@@ -143,6 +143,7 @@ struct dl_gpus {
     int *serving_class;
     int *memory_class; /* [all GPUs] of flows over its memory, + 1; 0: nobody has yet */
     double slowdown;   /* of computing while a collective runs, >= 1 */
+    bool slows;        /* GPUs compute while collectives run, and then more slowly */
     bool shared;       /* some GPU is several workers' */
     dl_gpu_held *held; /* [all GPUs] NULL: copies hold no GPU ([exchange] staged) */
     int *staging;   /* [all GPUs] links of what the driver stages from it, + 1; 0: not yet there */
@@ -211,6 +212,10 @@ void dl_gpus_exchange_free(dl_gpus *gpus);
 /* A link after the machine's, with a name; returns -1 if it limits nothing. */
 int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
     DL_PRINTF(3, 4);
+
+/* Whether gradients are summed in each step: by collectives; or by a server, for which the step waits. */
+bool dl_gpus_reduce_gradients(const dl_gpus *gpus);
+bool dl_gpus_serve_gradients(const dl_gpus *gpus);
 
 /* Workers that take part in averages; before the run, all. */
 int dl_gpus_present(const dl_gpus *gpus);

@@ -733,7 +733,9 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
     const dl_gpus_config *config = &gpus->config;
     const dl_machine *m = &config->options->machine;
     dl_status status = DL_OK;
-    if (config->connects) gpus->reduction.first_use_ns = dl_ns_ceil(m->first_use_ns.value);
+    /* DistributedDataParallel has sent its parameters before the first step. */
+    if (!dl_gpus_reduce_gradients(gpus))
+        gpus->reduction.first_use_ns = dl_ns_ceil(m->first_use_ns.value);
     if (config->inside_bytes > 0) group_workers(gpus);
     if (config->collective || config->overlap || dl_server_is_wanted(gpus) ||
         config->options->tensors != DL_TENSORS_SPLIT) {

@@ -572,9 +572,10 @@ bool dl_server_has(const dl_gpus *gpus, int worker, int bucket)
 bool dl_server_is_wanted(const dl_gpus *gpus)
 {
     const dl_gpu_options *o = gpus->config.options;
-    return gpus->config.ps && (gpus->config.overlap || o->slice_bytes > 0 || o->sums_on_arrival ||
-                               o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY ||
-                               o->node_sum || o->copies != DL_COPIES_CONNECTION || o->staged_stops);
+    return dl_gpus_serve_gradients(gpus) &&
+           (gpus->config.overlap || o->slice_bytes > 0 || o->sums_on_arrival ||
+            o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY || o->node_sum ||
+            o->copies != DL_COPIES_CONNECTION || o->staged_stops);
 }
 
 /* Whether a bucket of `bytes` is cut over all shards. */

@@ -42,12 +42,13 @@ static bool is_first(const dl_team *team, int worker)
 
 /* Starts stage `stage` of an exchange: push, average a slice each, update the average if the mode
  * does, pull; false, and nothing started, after the last one. */
-static bool exchange_average(dl_team *team, int agent, int stage, bool with_state, bool updates)
+static bool exchange_average(dl_team *team, int agent, int stage)
 {
+    const bool with_state = team->config.average_state;
     enum { OUTER = 3 };
     dl_exchange exchange = {
         .with_state = with_state, .as_learned = true, .slices = team->config.server_threads};
-    switch (stage >= OUTER && !updates ? stage + 1 : stage) {
+    switch (stage >= OUTER && !team->config.outer_update ? stage + 1 : stage) {
     case 0:
         dl_members_count(team, 1);
         exchange.kind = DL_PUSH;
@@ -102,14 +103,17 @@ static void advance_lagging(dl_team *team, int worker, int stage)
 }
 
 /* A local step, with two levels of it together with the others of the site, and after the last one
- * of a period the exchange. */
-static void advance_synchronous(dl_team *team, int agent, bool with_state, bool updates)
+ * of a period the exchange. Blockwise model-update filtering (Chen & Huo 2016) is an average with an
+ * outer update: what the average differs from the parameters before, with a momentum, is added to
+ * these, slice by slice, which costs [average]s of three and of two vectors. DiLoCo (Douillard et al.
+ * 2023) is the same with Nesterov's momentum, and with Adam between. */
+static void advance_average(dl_team *team, int agent)
 {
     const bool is_comm = agent >= team->config.workers;
     const int stage = team->workers[agent].stage++;
     if (is_comm) {
         if (stage == 0 && !dl_members_start(team, agent)) return;
-        if (!exchange_average(team, agent, stage, with_state, updates)) {
+        if (!exchange_average(team, agent, stage)) {
             dl_team_exchanged(team, agent);
         }
         return;
@@ -129,24 +133,9 @@ static void advance_synchronous(dl_team *team, int agent, bool with_state, bool 
         dl_team_local_update(team, agent);
     } else if (team->config.comm_threads) {
         advance_lagging(team, agent, stage - first);
-    } else if (!is_due(team, agent) ||
-               !exchange_average(team, agent, stage - first, with_state, updates)) {
+    } else if (!is_due(team, agent) || !exchange_average(team, agent, stage - first)) {
         end_step(team, agent, done);
     }
-}
-
-static void advance_average(dl_team *team, int worker)
-{
-    advance_synchronous(team, worker, team->config.average_state, team->config.outer_update);
-}
-
-/* Blockwise model-update filtering (Chen & Huo 2016): an average with an outer update. What the
- * average differs from the parameters before, with a momentum, is added to these, slice by slice,
- * which costs [average]s of three and of two vectors. DiLoCo (Douillard et al. 2023) is the same
- * with Nesterov's momentum, and with Adam between. */
-static void advance_bmuf(dl_team *team, int worker)
-{
-    advance_synchronous(team, worker, false, true);
 }
 
 /* Asynchronous elastic averaging (Zhang, Choromanska & LeCun 2015): a worker and the server's
@@ -172,7 +161,7 @@ static void advance_easgd(dl_team *team, int worker)
 
 /* Who waits for a lock needs a server; of what was learned since the last average, to which outer
  * updates are made, messages can be. */
-#define AVERAGING_MODE(mode, takes, waits_at, couples)                                         \
+#define AVERAGING_MODE(mode, function, takes, waits_at)                                        \
     const dl_mode dl_mode_##mode = {                                                           \
         .name = #mode,                                                                         \
         .options = DL_SYNC_ANY | 1u << DL_SYNC_INTERVAL | 1u << DL_SYNC_BY_SPEED |             \
@@ -184,14 +173,12 @@ static void advance_easgd(dl_team *team, int worker)
         .compresses = ((takes)&1u << DL_SYNC_OUTER) != 0,                                      \
         .wait = waits_at,                                                                      \
         .staleness = DL_MODE_STALENESS_NONE,                                                   \
-        .coupling = couples,                                                                   \
-        .advance = advance_##mode,                                                             \
+        .advance = function,                                                                   \
     }
 #define THREADS (1u << DL_SYNC_SERVER_THREADS)
-AVERAGING_MODE(average,
+AVERAGING_MODE(average, advance_average,
                1u << DL_SYNC_AVERAGE_STATE | 1u << DL_SYNC_OUTER | 1u << DL_SYNC_FRAGMENTS |
                    1u << DL_SYNC_INSIDE | 1u << DL_SYNC_LAG | 1u << DL_SYNC_AWAY | THREADS,
-               DL_MODE_WAIT_BARRIER, DL_COUPLING_PARAMETERS);
-AVERAGING_MODE(bmuf, 1u << DL_SYNC_BLOCK_MOMENTUM | THREADS, DL_MODE_WAIT_BARRIER,
-               DL_COUPLING_OTHER);
-AVERAGING_MODE(easgd, 1u << DL_SYNC_MOVING_RATE, DL_MODE_WAIT_LOCK, DL_COUPLING_OTHER);
+               DL_MODE_WAIT_BARRIER);
+AVERAGING_MODE(bmuf, advance_average, 1u << DL_SYNC_BLOCK_MOMENTUM | THREADS, DL_MODE_WAIT_BARRIER);
+AVERAGING_MODE(easgd, advance_easgd, 1u << DL_SYNC_MOVING_RATE, DL_MODE_WAIT_LOCK);

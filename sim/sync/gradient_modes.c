@@ -59,7 +59,6 @@ static void advance_none(dl_team *team, int worker)
 const dl_mode dl_mode_none = {
     .name = "none",
     .options = DL_SYNC_ANY,
-    .coupling = DL_COUPLING_NONE,
     .advance = advance_none,
 };
 
@@ -104,7 +103,6 @@ const dl_mode dl_mode_allreduce = {
     .needs = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_PARAMETERS,
     .wait = DL_MODE_WAIT_BARRIER,
     .staleness = DL_MODE_STALENESS_ZERO,
-    .coupling = DL_COUPLING_GRADIENTS,
     .advance = advance_allreduce,
 };
 

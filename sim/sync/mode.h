@@ -16,15 +16,7 @@ typedef enum dl_mode_wait {
     DL_MODE_WAIT_LOCK = 2
 } dl_mode_wait;
 
-/* Vectors that the workers exchange. */
-typedef enum dl_mode_exchange {
-    DL_EXCHANGES_NOTHING,
-    DL_EXCHANGES_GRADIENTS,  /* of all workers in each step: one sum, one update */
-    DL_EXCHANGES_PARAMETERS, /* once in a while: averages */
-    DL_EXCHANGES_UPLOADS     /* gradients of each worker as it has them */
-} dl_mode_exchange;
-
-/* What they may go through; to be or-ed. */
+/* What the exchange may go through; to be or-ed. */
 typedef enum dl_mode_through { DL_THROUGH_SERVER = 1, DL_THROUGH_COLLECTIVE = 2 } dl_mode_through;
 
 /* What a gradient's staleness is in this mode. */
@@ -98,13 +90,12 @@ typedef struct dl_mode {
     unsigned options;  /* 1 << dl_sync_option, or-ed: those that it takes */
     unsigned required; /* of them, those without a default */
     unsigned needs;    /* dl_cost_need of its exchange */
-    dl_mode_exchange exchange;
+    dl_exchanges exchange;
     unsigned through; /* dl_mode_through */
     bool compresses;  /* what it exchanges, also on cores ([exchange] compress) */
     bool once;        /* an update has at most one gradient of each worker */
     unsigned wait;    /* dl_mode_wait */
     dl_mode_staleness staleness;
-    dl_coupling coupling;
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 
