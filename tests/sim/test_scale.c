@@ -90,7 +90,7 @@ static dl_run_result run_many(const char *mode)
 }
 
 /* 200 000 GPUs that push 80 kB to a server over its port of 1 GB/s and pull as much: 80 us of each way for
- * each update. They need no links each: 600 bytes are enough, where the network takes more. */
+ * each update. */
 static void updates_of_many_workers_take_the_port(void **state)
 {
     (void)state;
@@ -104,7 +104,8 @@ static void updates_of_many_workers_take_the_port(void **state)
 }
 
 /* The same workers average twice in host memory, from which all but the first one are a port away: 16 s of
- * each way for each average, in which reading 200 000 vectors takes 8 s more. */
+ * each way for each average, in which reading 200 000 vectors takes 8 s more. A worker may take
+ * 1.4 kB. */
 static void averages_of_many_workers_take_the_port(void **state)
 {
     (void)state;
@@ -115,7 +116,7 @@ static void averages_of_many_workers_take_the_port(void **state)
     assert_string_equal(r.usage.link, "node0 port0 up");
     dl_run_result_free(&r);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_true(most_bytes() < 20000000 + 600 * (int64_t)MANY);
+    assert_true(most_bytes() < 20000000 + 1400 * (int64_t)MANY);
 #endif
 }
 
