@@ -50,6 +50,9 @@ cat >"$out/costs.ini" <<'INI'
 [costs]
 schema          = 1
 parameter_bytes = 100000000
+[dispatch]
+serial_ns     = 0
+per_worker_ns = 0
 [op step.forward]
 fixed_ns      = 1e8
 per_sample_ns = 0
