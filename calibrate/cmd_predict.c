@@ -225,7 +225,7 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     return status;
 }
 
-/* What dlsim predicts. */
+/* An option of dlsim: the error names the commands that predict other machines. */
 static dl_status refuse_word(const char *given, const char **option, dl_error *err)
 {
     static const char *const words[] = {"machine", "workers", "gpus", "nodes", "mode"};

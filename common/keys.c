@@ -58,8 +58,8 @@ static const dl_key *of_another_section(const dl_keys *keys, const char *name)
     return NULL;
 }
 
-/* What to write for an unknown section or, with a section, an unknown key of it: what the word of
- * another program is here, another section's key, or the nearest name. */
+/* The hint of an error about an unknown section or, with a section, an unknown key of it: the name here
+ * of another program's word, another section's key, or the nearest name. */
 static void put_hint(const dl_keys *keys, const char *section, const char *name, char *hint,
                      size_t bytes)
 {

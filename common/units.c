@@ -167,7 +167,7 @@ const char *dl_format_double(char text[DL_DOUBLE_TEXT_BYTES], double value)
 }
 
 /* Writes `value` with three digits in the largest of the units[count] (each 1000 of the one before)
- * that leaves at least 1 in front of the point; 0 without digits behind it. `whole` = the smallest unit has no fractions. */
+ * in which it is at least 1; zero as "0". `whole`: the smallest unit has no fractions. */
 static const char *format_scaled(char *text, size_t bytes, double value, const char *const *units,
                                  int count, int whole)
 {

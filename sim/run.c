@@ -661,6 +661,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .absences = absences,
         .each_ends = syncer != NULL && syncer->each_ends,
         .sums_on_arrival = scenario->gpu != NULL && in->gpu.sums_on_arrival,
+        /* A mode with block momentum always has one. */
         .outer_update = dl_mode_takes(point->mode, DL_SYNC_OUTER)
                             ? scenario->outer != 0
                             : dl_mode_takes(point->mode, DL_SYNC_BLOCK_MOMENTUM),

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/ini.h"
 #include "sim/sync/mode.h"
 
 #define DL_TARGET_FACTOR_MIN 0.01
@@ -30,6 +31,10 @@ typedef struct dl_target {
 /* Reads "interval 16:1.05", "staleness 3:1.2" or "MODE:1.1". */
 dl_status dl_target_read_factor(dl_target_factor *factor, const char *text,
                                 dl_error *err) DL_MUST_CHECK;
+
+/* Reads the factors of [target] of a scenario; free them with dl_target_free, also after an error. */
+dl_status dl_target_read(dl_target *target, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
+void dl_target_free(dl_target *target); /* a zeroed one is fine */
 
 /* The factor of a mode where one is given, else that of the interval times that of the mean staleness.
  * An interval of 1 and a staleness of 0 have 1 unless they are given. Between two given ones the

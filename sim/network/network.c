@@ -420,7 +420,7 @@ static bool is_alone(const dl_network *network, const dl_flow_bundle *b)
     return true;
 }
 
-/* What settling comes to where nobody else is concerned and the class's last flow ends. */
+/* Settles after the last flow of a class that shares no link with others. */
 static bool end_alone(dl_network *network, int bundle)
 {
     dl_flow_bundle *b = &network->bundles[bundle];
@@ -515,7 +515,7 @@ static void start_moving(dl_network *network, int flow)
     put_flow(network, flow, f->bytes);
 }
 
-/* What settling comes to for the first flow of a class that shares no link with others. */
+/* Starts and settles the first flow of a class that shares no link with others. */
 static void start_alone(dl_network *network, int flow)
 {
     dl_flow *f = &network->flows[flow];

@@ -80,8 +80,8 @@ static inline void dl_network_advance(const dl_network *network, dl_flow_bundle 
 void dl_network_activate(dl_network *network, int class);
 bool dl_network_deactivate(dl_network *network, int class);
 
-/* The same for a class without flows that shares no link with others; activating says whether it is
- * one. */
+/* Does the same for a class that shares no link with others, by a shorter way. Activating returns
+ * false, and does nothing, where the class is not one. */
 bool dl_network_activate_alone(dl_network *network, int class);
 void dl_network_deactivate_alone(dl_network *network, int class);
 

@@ -119,6 +119,16 @@ dl_part dl_dominant_part(const dl_row *row)
     return order[0];
 }
 
+void dl_parts_put(FILE *out, const dl_row *row, int first)
+{
+    dl_part order[DL_PART_COUNT];
+    sort_parts(row->mean.part_frac, order);
+    for (int p = first; p < DL_PART_COUNT && row->mean.part_frac[order[p]] >= SHOWN_FRAC; p++) {
+        fprintf(out, "%s%s %.0f %%", p == first ? "" : ", ", dl_part_names[order[p]],
+                100 * row->mean.part_frac[order[p]]);
+    }
+}
+
 static void put_change(FILE *out, double from_s, double to_s)
 {
     fprintf(out, "from %s to %s", DL_NS_TEXT(dl_s_to_ns(from_s)), DL_NS_TEXT(dl_s_to_ns(to_s)));
@@ -133,9 +143,9 @@ static void put_dominant(FILE *out, const dl_row *row, const char *label)
             workers_text(row), label, DL_NS_TEXT(dl_s_to_ns(row->mean.step_mean_s)),
             frac[order[0]] > 0.5 ? "Most" : "The largest part", dl_part_names[order[0]],
             100 * frac[order[0]]);
-    for (int p = 1; p < DL_PART_COUNT && frac[order[p]] >= SHOWN_FRAC; p++) {
-        fprintf(out, "%s %s %.0f %%", p == 1 ? "; then" : ",", dl_part_names[order[p]],
-                100 * frac[order[p]]);
+    if (frac[order[1]] >= SHOWN_FRAC) {
+        fputs("; then ", out);
+        dl_parts_put(out, row, 1);
     }
     fputs(".\n", out);
 }

@@ -76,7 +76,7 @@ typedef struct arguments {
     va_list list;
 } arguments;
 
-/* Prints one conversion; `format` is behind its '%'. Returns the rest of the format. */
+/* Prints one conversion, whose text after the '%' is at `format`. Returns the rest of the format. */
 static const char *convert(FILE *out, const char *format, arguments *args)
 {
     char spec[16] = "%";

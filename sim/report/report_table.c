@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/report/accuracy.h"
+#include "sim/report/explain.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
@@ -443,20 +444,6 @@ static void put_deciding(FILE *out, const dl_deciding_default *all, size_t count
 
 #define ALONE_FRAC 0.97
 
-/* "averaging 61 %, communication 12 %": its parts from 5 % on but computing; NULL: there are none. */
-static char *parts_text(const dl_row *row)
-{
-    char *text = NULL;
-    for (int part = 0; part < DL_PART_COUNT; part++) {
-        const double frac = row->mean.part_frac[part];
-        if (part == DL_PART_COMPUTE || !(frac >= 0.05)) continue;
-        char *one = dl_format("%s %.0f %%", dl_part_names[part], 100 * frac);
-        dl_join(&text, ", ", one);
-        free(one);
-    }
-    return text;
-}
-
 /* Where one worker with an exchange is slower than one without, the slowest one: what takes the time,
  * which no column shows or not all of them do. */
 static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
@@ -465,6 +452,7 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         if (row->error == NULL && row->point.workers == 1 && row->speedup < ALONE_FRAC &&
+            row->point.mode->exchange != DL_EXCHANGES_NOTHING &&
             (slowest == NULL || row->speedup < slowest->speedup)) {
             slowest = row;
         }
@@ -473,14 +461,18 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_costs *costs = &study->variants[slowest->variant].costs;
     const double bucket_ns = dl_costs_step_ns(costs, (double)slowest->point.batch, "bucket");
     const bool buckets = dl_mode_reduces_gradients(slowest->point.mode) && bucket_ns > 0;
-    char *parts = buckets ? dl_format("DistributedDataParallel copies gradients into buckets and "
-                                      "back, %s a step, with one process too",
-                                      DL_NS_TEXT(bucket_ns))
-                          : parts_text(slowest);
-    if (parts != NULL)
-        fprintf(out, "1 worker with %s is %.3g times one without exchange: %s%s\n",
-                slowest->point.mode->name, slowest->speedup, parts, buckets ? "" : " of its step");
-    free(parts);
+    fprintf(out, "1 worker with %s is %.3g times one without exchange: ", slowest->point.mode->name,
+            slowest->speedup);
+    if (buckets) {
+        fprintf(
+            out,
+            "DistributedDataParallel copies gradients into buckets and back, %s a step, with one "
+            "process too\n",
+            DL_NS_TEXT(bucket_ns));
+    } else {
+        dl_parts_put(out, slowest, 0);
+        fputs(" of its step\n", out);
+    }
 }
 
 /* Rows whose averaging interval or staleness no [target] factor is given for. */

@@ -536,32 +536,6 @@ static dl_status read_gpu_costs(dl_scenario *scenario, const dl_ini *ini, dl_err
     return status;
 }
 
-static bool same_factor(const dl_target_factor *a, const dl_target_factor *b)
-{
-    return a->by == b->by && a->mode == b->mode && a->at == b->at;
-}
-
-static dl_status read_target(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
-{
-    dl_target *target = &scenario->target;
-    const dl_ini_entry *entry = dl_ini_find(ini, "target", "factor");
-    if (entry == NULL) return DL_OK;
-    char **items = NULL;
-    dl_status status = dl_ini_split(ini, entry, &items, &target->count, err);
-    if (status != DL_OK) return status;
-    target->factors = dl_calloc(target->count, sizeof *target->factors, "factors");
-    for (size_t i = 0; i < target->count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        status = dl_target_read_factor(&target->factors[i], items[i], &inner);
-        for (size_t j = 0; j < i && status == DL_OK; j++)
-            if (same_factor(&target->factors[i], &target->factors[j]))
-                status = dl_error_set(&inner, DL_ERR_RANGE, "'%s' is given twice", items[i]);
-        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
-    }
-    dl_ini_free_list(items, target->count);
-    return status;
-}
-
 static dl_status read_slow_item(const char *item, dl_slow_worker *slow, dl_error *err)
 {
     const char *colon = strchr(item, ':');
@@ -838,7 +812,8 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = read_lists(&parsed, ini, &all, err)) ||
         (status = read_gpu_costs(&parsed, ini, err)) ||
         (status = read_slow(&parsed, ini, &all, err)) ||
-        (status = read_target(&parsed, ini, err)) || (status = read_calibrate(&parsed, ini, err)) ||
+        (status = dl_target_read(&parsed.target, ini, err)) ||
+        (status = read_calibrate(&parsed, ini, err)) ||
         (status = read_absences(&parsed, ini, &all, err)) ||
         (status = check_drawn(&parsed, ini, err)) || (status = read_failures(&parsed, ini, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
@@ -887,7 +862,7 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->slow);
     free(scenario->absences.listed);
     free(scenario->failures.at_s);
-    free(scenario->target.factors);
+    dl_target_free(&scenario->target);
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);
     free(scenario->gpu);

@@ -16,7 +16,7 @@ typedef enum dl_mode_wait {
     DL_MODE_WAIT_LOCK = 2
 } dl_mode_wait;
 
-/* What the exchange may go through; to be or-ed. */
+/* Ways of the exchange, to be or-ed. */
 typedef enum dl_mode_through { DL_THROUGH_SERVER = 1, DL_THROUGH_COLLECTIVE = 2 } dl_mode_through;
 
 /* What a gradient's staleness is in this mode. */

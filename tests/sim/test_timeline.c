@@ -76,8 +76,8 @@ static void collectives_have_a_track(void **state)
     dl_costs_free(&costs);
 }
 
-/* Of 20,000 steps a file of about 2 MB has the first ones, and says so; it has no
- * track of a network. */
+/* A run of 20,000 steps: the file has about 2 MB, says how many steps it has, and has no track of a
+ * network. */
 static void long_runs_have_their_first_steps(void **state)
 {
     (void)state;
