@@ -4,7 +4,7 @@
 
 #include "common/alloc.h"
 #include "common/status.h"
-#include "sim/engine.h"
+#include "sim/step/program.h"
 
 uint32_t dl_replay_graph_add_lane(dl_replay_graph *graph, const dl_replay_lane *lane)
 {
@@ -139,124 +139,8 @@ void dl_replay_earliest_starts(const dl_replay_graph *graph, int64_t *earliest_n
     }
 }
 
-typedef struct replay {
-    const dl_replay_graph *graph;
-    dl_replay_time *times;
-    dl_engine engine;
-    uint32_t *first_edge; /* [node_count + 1] in edge_order, by the edges' `from` */
-    uint32_t *edge_order;
-    uint32_t *missing; /* [node_count] predecessors that are not done */
-    uint32_t *group_missing;
-    uint32_t *group_node; /* heads of lists of a group's started nodes, through group_next */
-    uint32_t *group_next;
-    size_t done;
-} replay;
-
-static void index_edges(replay *r)
-{
-    const dl_replay_graph *g = r->graph;
-    r->first_edge = dl_calloc(g->node_count + 2, sizeof *r->first_edge, "replay");
-    r->edge_order = dl_calloc(g->edge_count, sizeof *r->edge_order, "replay");
-    r->missing = dl_calloc(g->node_count, sizeof *r->missing, "replay");
-    for (size_t e = 0; e < g->edge_count; e++)
-        r->first_edge[g->edges[e].from + 2]++;
-    for (size_t n = 0; n < g->node_count; n++)
-        r->first_edge[n + 2] += r->first_edge[n + 1];
-    for (size_t e = 0; e < g->edge_count; e++) {
-        r->edge_order[r->first_edge[g->edges[e].from + 1]++] = (uint32_t)e;
-        r->missing[g->edges[e].to]++;
-    }
-    for (size_t n = 0; n < g->node_count; n++)
-        r->missing[n] += g->before[n] != DL_REPLAY_NONE;
-}
-
-static void start_node(void *user, int index);
-static void end_node(void *user, int index);
-
-/* A predecessor of `node` is done: it may start at ready_ns as far as that one goes. */
-static void satisfy(replay *r, uint32_t node, int64_t ready_ns, dl_replay_cause cause,
-                    uint32_t edge)
-{
-    dl_replay_time *time = &r->times[node];
-    if (ready_ns >= time->start_ns) {
-        time->start_ns = ready_ns;
-        time->cause = (uint8_t)cause;
-        time->edge = edge;
-    }
-    if (--r->missing[node] > 0) return;
-    dl_engine_after(&r->engine, time->start_ns - r->engine.now_ns, start_node, r, (int)node);
-}
-
-static void follow_edges(replay *r, uint32_t node, bool from_start)
-{
-    const dl_replay_graph *g = r->graph;
-    for (uint32_t i = r->first_edge[node]; i < r->first_edge[node + 1]; i++) {
-        const dl_replay_edge *edge = &g->edges[r->edge_order[i]];
-        if ((edge->from_start != 0) != from_start) continue;
-        satisfy(r, edge->to, r->engine.now_ns + edge->lag_ns, DL_REPLAY_BY_EDGE, r->edge_order[i]);
-    }
-}
-
-/* A node of a group started; the last one ends all. */
-static void arrive(replay *r, uint32_t node)
-{
-    uint32_t group = r->graph->nodes[node].group;
-    r->group_next[node] = r->group_node[group];
-    r->group_node[group] = node;
-    if (--r->group_missing[group] > 0) return;
-    for (uint32_t n = node; n != DL_REPLAY_NONE; n = r->group_next[n]) {
-        r->times[n].last_arrival = node;
-        dl_engine_after(&r->engine, r->graph->groups[group].duration_ns, end_node, r, (int)n);
-    }
-}
-
-static void start_node(void *user, int index)
-{
-    replay *r = user;
-    uint32_t node = (uint32_t)index;
-    r->times[node].last_arrival = node;
-    if (r->graph->nodes[node].group != DL_REPLAY_NONE) {
-        arrive(r, node);
-    } else {
-        dl_engine_after(&r->engine, r->graph->nodes[node].duration_ns, end_node, r, index);
-    }
-    follow_edges(r, node, true);
-}
-
-static void end_node(void *user, int index)
-{
-    replay *r = user;
-    uint32_t node = (uint32_t)index, next = r->graph->next[node];
-    r->times[node].end_ns = r->engine.now_ns;
-    r->done++;
-    if (next != DL_REPLAY_NONE) {
-        satisfy(r, next, r->engine.now_ns + r->graph->nodes[next].spacing_ns, DL_REPLAY_BY_LANE, 0);
-    }
-    follow_edges(r, node, false);
-}
-
-static void begin(replay *r)
-{
-    const dl_replay_graph *g = r->graph;
-    r->group_missing = dl_calloc(g->group_count, sizeof *r->group_missing, "replay");
-    r->group_node = dl_calloc(g->group_count, sizeof *r->group_node, "replay");
-    r->group_next =
-        dl_calloc(g->group_count > 0 ? g->node_count : 0, sizeof *r->group_next, "replay");
-    for (size_t i = 0; i < g->group_count; i++) {
-        r->group_missing[i] = g->groups[i].size;
-        r->group_node[i] = DL_REPLAY_NONE;
-    }
-    for (size_t n = 0; n < g->node_count; n++)
-        r->times[n] = (dl_replay_time){0};
-    for (size_t i = 0; i < g->lane_count; i++) {
-        uint32_t first = g->lanes[i].first;
-        if (first == DL_REPLAY_NONE) continue;
-        r->missing[first]++;
-        satisfy(r, first, g->lanes[i].begin_ns - g->origin_ns, DL_REPLAY_BY_BEGIN, 0);
-    }
-}
-
-/* Whether all times together stay within 64 bits, so that no sum of some can leave them. */
+/* Whether all times together are whole numbers that a double can hold, so that no sum of some is
+ * rounded: 2^53 ns. */
 static bool times_fit(const dl_replay_graph *g)
 {
     double sum_ns = 0;
@@ -270,26 +154,79 @@ static bool times_fit(const dl_replay_graph *g)
         if (g->lanes[i].first != DL_REPLAY_NONE)
             sum_ns += (double)g->lanes[i].begin_ns - (double)g->origin_ns;
     }
-    return sum_ns < (double)(INT64_MAX / 2);
+    return sum_ns < 9007199254740992.0;
+}
+
+/* The graph as a program, of which tasks, edges, groups and lanes have the same numbers. */
+static void make_program(const dl_replay_graph *g, dl_program *program)
+{
+    *program = (dl_program){
+        .tasks = dl_calloc(g->node_count, sizeof *program->tasks, "replay"),
+        .next = dl_calloc(g->node_count, sizeof *program->next, "replay"),
+        .edges = dl_calloc(g->edge_count, sizeof *program->edges, "replay"),
+        .lanes = dl_calloc(g->lane_count, sizeof *program->lanes, "replay"),
+        .groups = dl_calloc(g->group_count, sizeof *program->groups, "replay"),
+        .task_count = g->node_count,
+        .edge_count = g->edge_count,
+        .lane_count = g->lane_count,
+        .group_count = g->group_count,
+    };
+    for (size_t n = 0; n < g->node_count; n++) {
+        const dl_replay_node *node = &g->nodes[n];
+        program->tasks[n] = (dl_task){.work_ns = (double)node->duration_ns,
+                                      .spacing_ns = node->spacing_ns,
+                                      .lane = node->lane,
+                                      .group = node->group};
+        program->next[n] = g->next[n];
+    }
+    for (size_t e = 0; e < g->edge_count; e++) {
+        const dl_replay_edge *edge = &g->edges[e];
+        program->edges[e] =
+            (dl_task_edge){edge->from, edge->to, edge->lag_ns, edge->from_start != 0};
+    }
+    for (size_t l = 0; l < g->lane_count; l++)
+        program->lanes[l] = (dl_task_lane){g->lanes[l].first, g->lanes[l].last};
+    for (size_t i = 0; i < g->group_count; i++)
+        program->groups[i] = (dl_task_group){g->groups[i].size, g->groups[i].duration_ns};
+    dl_program_close(program);
+}
+
+static void take_times(const dl_replay_graph *g, const dl_program_run *run, dl_replay_time *times)
+{
+    for (size_t n = 0; n < g->node_count; n++) {
+        const dl_task_state *state = &run->tasks[n];
+        const dl_replay_cause cause = state->edge != DL_TASK_NONE      ? DL_REPLAY_BY_EDGE
+                                      : g->before[n] != DL_REPLAY_NONE ? DL_REPLAY_BY_LANE
+                                                                       : DL_REPLAY_BY_BEGIN;
+        times[n] = (dl_replay_time){.start_ns = state->start_ns,
+                                    .end_ns = state->end_ns,
+                                    .cause = (uint8_t)cause,
+                                    .edge = cause == DL_REPLAY_BY_EDGE ? state->edge : 0,
+                                    .last_arrival = state->last_arrival};
+    }
 }
 
 dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times, dl_error *err)
 {
-    if (!times_fit(graph)) return dl_error_set(err, DL_ERR_RANGE, "times add up to 146 years");
-    replay r = {.graph = graph, .times = times};
-    index_edges(&r);
-    /* A lane has at most one event: the start or the end of the node at hand. */
-    dl_engine_init(&r.engine, (int)graph->lane_count + 1);
-    begin(&r);
-    dl_engine_run(&r.engine);
-    dl_engine_free(&r.engine);
-    free(r.first_edge);
-    free(r.edge_order);
-    free(r.missing);
-    free(r.group_missing);
-    free(r.group_node);
-    free(r.group_next);
-    if (r.done == graph->node_count) return DL_OK;
+    if (!times_fit(graph))
+        return dl_error_set(err, DL_ERR_RANGE, "times add up to more than 104 days");
+    dl_program program;
+    dl_program_run run;
+    dl_engine engine;
+    make_program(graph, &program);
+    /* A lane has at most one event: the start or the end of the task at hand. */
+    dl_engine_init(&engine, (int)graph->lane_count + 1);
+    dl_program_run_init(&run, &program, &engine, NULL, NULL, 0);
+    dl_program_start(&run);
+    for (size_t l = 0; l < graph->lane_count; l++)
+        dl_program_begin_lane(&run, (uint32_t)l, graph->lanes[l].begin_ns - graph->origin_ns);
+    dl_engine_run(&engine);
+    take_times(graph, &run, times);
+    const size_t left = graph->node_count - run.ended;
+    dl_program_run_free(&run);
+    dl_engine_free(&engine);
+    dl_program_free(&program);
+    if (left == 0) return DL_OK;
     return dl_error_set(err, DL_ERR_DATA, "%zu of %zu parts of the trace wait for one another",
-                        graph->node_count - r.done, graph->node_count);
+                        left, graph->node_count);
 }

@@ -129,9 +129,8 @@ bool dl_replay_node_is_work(const dl_replay_node *node);
 const char *dl_replay_kind_name(dl_replay_kind kind);
 const char *dl_replay_edge_kind_name(dl_replay_edge_kind kind);
 
-/* Simulates a replay graph through the simulator's engine: one resource a lane, events in order of
- * time. Only durations, spacings, edges and groups count; recorded starts are not looked at but
- * for the starts of lanes. */
+/* Simulates a replay graph as a program on lanes (sim/step/program.h). Only durations, spacings,
+ * edges and groups count; recorded starts are not looked at but for the starts of lanes. */
 
 /* Why a node started when it did. */
 typedef enum dl_replay_cause {
@@ -148,8 +147,8 @@ typedef struct dl_replay_time {
 } dl_replay_time;
 
 /* Times of all nodes: times[node_count], given by the caller. DL_ERR_DATA if nodes wait for one
- * another in a circle, DL_ERR_RANGE if all times together exceed 2^62 ns. O((nodes + edges) log
- * lanes). */
+ * another in a circle, DL_ERR_RANGE if all times together exceed 2^53 ns (104 days). O((nodes + edges)
+ * log lanes). */
 dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times,
                              dl_error *err) DL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-foreach(module value costs costs_layers costs_gradients costs_traces traced calibrate step_collectives costs_work costs_noise event_queue engine
+foreach(module value costs costs_layers costs_gradients costs_traces traced calibrate step_collectives costs_work costs_noise event_queue engine program
         workload host noise tally gsl_random links machine_graph collective_cost scenario
         scenario_machine without run scaling study pace sweep measured accuracy report timeline schedule
         html figures explain advise)
