@@ -67,6 +67,15 @@ struct dl_column {
     char *(*link)(const void *row); /* NULL, or where HTML links the cell to, of its own */
 };
 
+/* The heading of a column and how people read it, among the members of a dl_column. */
+#define DL_WORD(heading_) .heading = (heading_), .form = DL_FORM_TEXT
+#define DL_PLAIN(heading_, digits_) .heading = (heading_), .digits = (digits_)
+#define DL_PERCENT(heading_, digits_) DL_PLAIN(heading_, digits_), .form = DL_FORM_PERCENT
+#define DL_SIGNED(heading_, digits_) DL_PLAIN(heading_, digits_), .form = DL_FORM_SIGNED
+#define DL_TIME(heading_) .heading = (heading_), .form = DL_FORM_TIME
+#define DL_BYTES(heading_) .heading = (heading_), .form = DL_FORM_BYTES
+#define DL_RATE(heading_) .heading = (heading_), .form = DL_FORM_RATE
+
 /* Getters of a row's member at `offset`, and the two fields of a column that is the member `member`
  * of a row of type `type`: a number, a count, a truth value (yes, no) or a text. */
 dl_datum dl_column_get_double(const void *row, const dl_column *column);
@@ -98,6 +107,7 @@ typedef struct dl_column_table {
     size_t column_count;
     const void *rows; /* [row_count], of row_bytes each */
     size_t row_count, row_bytes;
+    int indent; /* blanks before each line of text */
     /* NULL, or a text that replaces the row's cells from column `failed_from` on, for people; NULL
      * of it: the row is whole. */
     const char *(*failed)(const void *row);

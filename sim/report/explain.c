@@ -504,7 +504,7 @@ static dl_datum gain_of(const void *row, const dl_column *column)
 }
 
 static const dl_column gain_columns[] = {
-    {.heading = "what takes time", .form = DL_FORM_TEXT, DL_MEMBER(dl_gain, what)},
+    {DL_WORD("what takes time"), DL_MEMBER(dl_gain, what)},
     {.heading = "in half the time", .offset = offsetof(dl_gain, half), .get = gain_of},
     {.heading = "in no time", .offset = offsetof(dl_gain, none), .get = gain_of},
 };

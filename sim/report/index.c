@@ -428,19 +428,17 @@ static const char *class_of(const void *row)
     return e->why != NULL ? "failed" : misses(e) ? "missed" : "study";
 }
 
-#define PERCENT(heading_) .heading = (heading_), .form = DL_FORM_PERCENT, .digits = 1
-
 static const dl_column study_columns[] = {
-    {.heading = "study", .form = DL_FORM_TEXT, DL_MEMBER(study_row, title), .link = study_link},
-    {.heading = "verdict", .form = DL_FORM_TEXT, DL_MEMBER(study_row, verdict)},
+    {DL_WORD("study"), DL_MEMBER(study_row, title), .link = study_link},
+    {DL_WORD("verdict"), DL_MEMBER(study_row, verdict)},
     {.heading = "fitted rows", DL_MEMBER(study_row, fitted)},
     {.heading = "unseen rows", DL_MEMBER(study_row, unseen)},
-    {PERCENT("mean error %"), DL_MEMBER(study_row, mean_frac)},
-    {PERCENT("largest error %"), DL_MEMBER(study_row, largest_frac)},
-    {PERCENT("left out, mean %"), DL_MEMBER(study_row, left_mean_frac)},
-    {PERCENT("left out, largest %"), DL_MEMBER(study_row, left_largest_frac)},
-    {.heading = "rows apart", .form = DL_FORM_TEXT, DL_MEMBER(study_row, apart)},
-    {.heading = "results", .form = DL_FORM_TEXT, .get = csv_of, .link = csv_link},
+    {DL_PERCENT("mean error %", 1), DL_MEMBER(study_row, mean_frac)},
+    {DL_PERCENT("largest error %", 1), DL_MEMBER(study_row, largest_frac)},
+    {DL_PERCENT("left out, mean %", 1), DL_MEMBER(study_row, left_mean_frac)},
+    {DL_PERCENT("left out, largest %", 1), DL_MEMBER(study_row, left_largest_frac)},
+    {DL_WORD("rows apart"), DL_MEMBER(study_row, apart)},
+    {DL_WORD("results"), .get = csv_of, .link = csv_link},
 };
 
 /* The studies first[count]. */

@@ -247,16 +247,10 @@ typedef struct error_line {
 } error_line;
 
 static const dl_column error_columns[] = {
-    {.heading = "measured points", .form = DL_FORM_TEXT, DL_MEMBER(error_line, what)},
+    {DL_WORD("measured points"), DL_MEMBER(error_line, what)},
     {.heading = "number", DL_MEMBER(error_line, number)},
-    {.heading = "mean error %",
-     .form = DL_FORM_PERCENT,
-     .digits = 1,
-     DL_MEMBER(error_line, mean_frac)},
-    {.heading = "largest error %",
-     .form = DL_FORM_PERCENT,
-     .digits = 1,
-     DL_MEMBER(error_line, largest_frac)},
+    {DL_PERCENT("mean error %", 1), DL_MEMBER(error_line, mean_frac)},
+    {DL_PERCENT("largest error %", 1), DL_MEMBER(error_line, largest_frac)},
 };
 
 static void add_line(dl_column_table *table, error_line *lines, const char *what,

@@ -661,14 +661,14 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
     const dl_column columns[] = {
         {.heading = "workers", DL_MEMBER(solved_row, of.workers)},
         {.heading = "batch", DL_MEMBER(solved_row, of.batch)},
-        {.heading = "sync", .form = DL_FORM_TEXT, DL_MEMBER(solved_row, of.sync)},
-        {.heading = "options", .form = DL_FORM_TEXT, DL_MEMBER(solved_row, of.options)},
-        {.heading = "target", .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.target)},
-        {.heading = solution->column, .form = DL_FORM_RATE, DL_MEMBER(solved_row, of.found)},
+        {DL_WORD("sync"), DL_MEMBER(solved_row, of.sync)},
+        {DL_WORD("options"), DL_MEMBER(solved_row, of.options)},
+        {DL_RATE("target"), DL_MEMBER(solved_row, of.target)},
+        {DL_RATE(solution->column), DL_MEMBER(solved_row, of.found)},
         {.heading = strcmp(solution->column, "throughput_per_s") != 0 ? "samples/s" : NULL,
          .form = DL_FORM_RATE,
          DL_MEMBER(solved_row, of.per_s)},
-        {.heading = solution->key->name, .form = DL_FORM_TEXT, DL_MEMBER(solved_row, value)},
+        {DL_WORD(solution->key->name), DL_MEMBER(solved_row, value)},
     };
     solved_row *rows = dl_calloc(solution->count, sizeof *rows, "solutions");
     for (size_t i = 0; i < solution->count; i++) {
