@@ -321,7 +321,7 @@ static void put_row(FILE *out, const text_cells *text, const dl_column_table *ta
     char *line =
         line_text(text, table, r + 1, chosen ? ">" : " ", failure != NULL ? failure : mark);
     char *remark = table->remark != NULL ? table->remark(row) : NULL;
-    fprintf(out, bold ? "\033[1m%s\033[0m" : "%s", line);
+    fprintf(out, bold ? "%*s\033[1m%s\033[0m" : "%*s%s", table->indent, "", line);
     if (remark != NULL && strlen(line) + 2 + strlen(remark) <= width) {
         fprintf(out, "  %s\n", remark);
     } else if (remark != NULL) {
@@ -340,7 +340,7 @@ void dl_columns_print(FILE *out, const dl_column_table *table, size_t width)
     make_cells(&text, table);
     text.has_room = first_has_room(&text, table);
     char *head = line_text(&text, table, 0, " ", "");
-    fprintf(out, "%s\n", head);
+    fprintf(out, "%*s%s\n", table->indent, "", head);
     free(head);
     for (size_t r = 0; r < text.rows; r++)
         put_row(out, &text, table, r, width);

@@ -1,9 +1,8 @@
 #include "common/json.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <string.h>
 
+#include "common/members.h"
 #include "common/units.h"
 
 /* Bytes of the valid UTF-8 character that starts at text, or 0. Overlong forms, surrogates and
@@ -100,36 +99,17 @@ void dl_json_null_item(dl_json *to, const char *name)
     fputs("null", to->out);
 }
 
-/* The value of a conversion; integers beyond 2^53 lose digits, as in every reader of JSON. */
-static double number_of(const char *conversion, size_t length, va_list *args)
+void dl_json_put_members(dl_json *to, const char *format, va_list *args)
 {
-    if (strncmp(conversion, "g", length) == 0) return va_arg(*args, double);
-    if (strncmp(conversion, "d", length) == 0) return va_arg(*args, int);
-    if (strncmp(conversion, "u", length) == 0) return va_arg(*args, unsigned);
-    if (strncmp(conversion, "zu", length) == 0) return (double)va_arg(*args, size_t);
-    if (strncmp(conversion, "lld", length) == 0) return (double)va_arg(*args, long long);
-    DL_ASSERT(strncmp(conversion, "llu", length) == 0, "%s", conversion);
-    return (double)va_arg(*args, unsigned long long);
-}
-
-static void put_members(dl_json *to, const char *format, va_list *args)
-{
-    while (*format != '\0') {
-        char name[64];
-        const size_t length = strcspn(format, "=");
-        DL_ASSERT(length < sizeof name && format[length + 1] == '%', "%s", format);
-        memcpy(name, format, length);
-        name[length] = '\0';
-        const char *conversion = format + length + 2;
-        const size_t end = strcspn(conversion, " ");
-        if (strncmp(conversion, "s", end) == 0) {
-            dl_json_text_item(to, name, va_arg(*args, const char *));
-        } else if (strncmp(conversion, "hhd", end) == 0) {
-            dl_json_bool_item(to, name, va_arg(*args, int) != 0);
-        } else {
-            dl_json_number_item(to, name, number_of(conversion, end, args));
+    dl_member m;
+    while (dl_member_next(&m, &format, args)) {
+        if (m.name[0] == '\0') continue;
+        switch (m.kind) {
+        case DL_MEMBER_TEXT: dl_json_text_item(to, m.name, m.text); break;
+        case DL_MEMBER_TRUTH: dl_json_bool_item(to, m.name, m.count != 0); break;
+        case DL_MEMBER_COUNT:
+        case DL_MEMBER_NUMBER: dl_json_number_item(to, m.name, m.number); break;
         }
-        format = conversion + end + (conversion[end] == ' ');
     }
 }
 
@@ -137,7 +117,7 @@ void dl_json_members(dl_json *to, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    put_members(to, format, &args);
+    dl_json_put_members(to, format, &args);
     va_end(args);
 }
 
@@ -146,7 +126,7 @@ void dl_json_object(dl_json *to, const char *name, const char *format, ...)
     va_list args;
     va_start(args, format);
     dl_json_begin(to, name, '{');
-    put_members(to, format, &args);
+    dl_json_put_members(to, format, &args);
     dl_json_end(to, '}');
     va_end(args);
 }

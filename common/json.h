@@ -2,6 +2,7 @@
 #ifndef DL_COMMON_JSON_H
 #define DL_COMMON_JSON_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -39,10 +40,10 @@ void dl_json_number_item(dl_json *to, const char *name, double number);
 void dl_json_bool_item(dl_json *to, const char *name, bool value);
 void dl_json_null_item(dl_json *to, const char *name);
 
-/* Members of the open object as a list of "name=conversion", blanks between them: %s text, %g a
- * double, %hhd a bool, and %d %u %zu %lld %llu integers, as printf's. For instance
+/* Members of the open object as named values (common/members.h), for instance
  * ("batch=%lld fixed_ns=%g", (long long)batch, fixed_ns). */
 void dl_json_members(dl_json *to, const char *format, ...) DL_PRINTF(2, 3);
+void dl_json_put_members(dl_json *to, const char *format, va_list *args);
 
 /* A whole object of such members. */
 void dl_json_object(dl_json *to, const char *name, const char *format, ...) DL_PRINTF(3, 4);

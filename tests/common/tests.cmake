@@ -1,4 +1,4 @@
-foreach(module status alloc names units cpu random file ini csv wrap options manual install cluster jobs journal output json cell_table columns chrome_trace
+foreach(module status alloc names units cpu random file ini csv wrap options manual install cluster jobs journal output json cell_table columns rows chrome_trace
         quantity machine)
     dl_add_test(test_${module} unit LINK dl_common)
 endforeach()

@@ -1,0 +1,46 @@
+/* Named values in a printf-like text, for JSON (common/json.h) and for tables (common/rows.h).
+ *
+ *   "batch=%lld step_ns|step=%gns error_frac|off %%=%+.1f%% row=%s"
+ *
+ *   NAME=CONVERSION          values stand between blanks
+ *   NAME|HEADING=CONVERSION  with another heading for people than the name; an empty heading: in
+ *                            files only; an empty name: for people only
+ *
+ * Conversions are %s, %hhd a truth value, %d %u %zu %lld %llu, and of a double %g, %.3g, %+.1f,
+ * which say how people read it: files have all digits. %-s stands at the left of its column, all
+ * others at the right. Behind a conversion %% reads a fraction as per cent, ns a time as "12.3 ms",
+ * with a sign by %+gns, B a size as "1.72 GB", B/s a rate. */
+#ifndef DL_COMMON_MEMBERS_H
+#define DL_COMMON_MEMBERS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum dl_member_kind {
+    DL_MEMBER_TEXT, /* NULL: none */
+    DL_MEMBER_TRUTH,
+    DL_MEMBER_COUNT,
+    DL_MEMBER_NUMBER
+} dl_member_kind;
+
+typedef struct dl_member {
+    char name[64], heading[64];
+    dl_member_kind kind;
+    const char *text;
+    int64_t count; /* of a truth value 1 or 0 */
+    double number; /* of a count as well; NaN: none */
+    bool is_signed, is_left;
+    int digits; /* behind the point or, `short_form`, in all; -1: not given */
+    bool short_form;
+    char unit[8]; /* "%", "ns", "B", "B/s" or "" */
+} dl_member;
+
+/* Takes the next value of *format from *args, and moves *format behind it; false at its end. A text
+ * that is not as above is a broken invariant. */
+bool dl_member_next(dl_member *member, const char **format, va_list *args);
+
+/* The value for people, of its own: "" for none, "yes" for what is true. */
+char *dl_member_text(const dl_member *member);
+
+#endif
