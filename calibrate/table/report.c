@@ -8,10 +8,10 @@
 #include "calibrate/notes.h"
 #include "calibrate/table/collinearity.h"
 #include "common/alloc.h"
-#include "common/csv.h"
 #include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
+#include "common/rows.h"
 #include "common/units.h"
 
 #define DL_TABLE_VALUE_BYTES 48
@@ -181,27 +181,30 @@ dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path, dl_error
     return status;
 }
 
-static void print_costs(const dl_table_fit *fit, FILE *out)
+#define COST(bound)                                                                        \
+    "name|cost=%-s determined|=%hhd value|=%g |value=%s error|=%g |error %%=%.1f%% " bound \
+    "|=%g effect=%.3f confused_group|=%d"
+
+static void put_costs(const dl_table_fit *fit, dl_rows *to)
 {
-    fprintf(out, "\ncosts; error: standard error; effect: change of the step's time over that of\n"
-                 "the cost, root mean square over the rows\n");
-    fprintf(out, "  %-38s %13s %10s %8s\n", "", "value", "error [%]", "effect");
+    dl_rows_begin(to, "costs",
+                  "costs; error: standard error; effect: change of the step's time over that of\n"
+                  "the cost, root mean square over the rows");
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
         const char *name = fit->unknown.items[j].name;
         char value[DL_TABLE_VALUE_BYTES];
-        if (e->determined) {
-            fprintf(out, "  %-38.38s %13s", name, table_value_text(value, name, e->value));
-            if (isnan(e->error)) {
-                fprintf(out, " %10s", "-");
-            } else {
-                fprintf(out, " %10.1f", 100 * e->error / e->value);
-            }
-            fprintf(out, " %8.3f\n", e->effect);
-        } else {
-            fprintf(out, "  %-38.38s %13s\n", name, "not determined");
-        }
+        dl_rows_add(to, e->at_most ? COST("at_most") : COST("at_least"), name, e->determined,
+                    e->value,
+                    e->determined ? table_value_text(value, name, e->value) : "not determined",
+                    e->error, e->error / e->value, e->bound, e->effect, e->confused);
     }
+    dl_rows_end(to, 0);
+}
+
+static void print_costs(const dl_table_fit *fit, FILE *out)
+{
+    put_costs(fit, &(dl_rows){.out = out, .indent = 2});
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_cost *cost = &fit->unknown.items[j];
         const dl_table_estimate *e = &fit->estimates[j];
@@ -214,53 +217,33 @@ static void print_costs(const dl_table_fit *fit, FILE *out)
             fit->condition, DL_COLLINEARITY_CONDITION);
 }
 
-static void print_percent(double frac, FILE *out)
+static void put_rows(const dl_table_fit *fit, dl_rows *to)
 {
-    if (isnan(frac)) {
-        fprintf(out, " %7s", "-");
-    } else {
-        fprintf(out, " %+7.1f", 100 * frac);
+    dl_rows_begin(to, "rows",
+                  "rows; off: fitted over measured - 1; out: the same without the row's point");
+    for (size_t i = 0; i < fit->rows.count; i++) {
+        const dl_table_row *row = &fit->rows.rows[i];
+        const dl_table_residual *residual = &fit->residuals[i];
+        char options[DL_POINT_TEXT_BYTES];
+        dl_rows_add(to,
+                    "line=%d workers=%d batch=%lld sync=%-s options=%-s failed|=%hhd "
+                    "measured_per_s|measured/s=%.1f fitted_per_s|fitted/s=%.1f "
+                    "error_frac|off %%=%+.1f%% left_out_error_frac|out %%=%+.1f%% weight=%.2f "
+                    "unexplained|=%hhd source|=%s |=%-s",
+                    row->line, row->point.workers, (long long)row->batch, row->point.mode->name,
+                    dl_point_options(options, sizeof options, &row->point), row->failed,
+                    row->throughput_per_s, residual->fitted_per_s, residual->error_frac,
+                    residual->left_out_frac, residual->weight, residual->unexplained, row->source,
+                    row->failed             ? "error"
+                    : residual->unexplained ? "*"
+                                            : "");
     }
-}
-
-/* "average interval 8", of its own. */
-static char *sync_text(const dl_table_row *row)
-{
-    char options[DL_POINT_TEXT_BYTES];
-    dl_point_options(options, sizeof options, &row->point);
-    return dl_format("%s%s%s", row->point.mode->name, options[0] != '\0' ? " " : "", options);
-}
-
-static void print_row(const dl_table_row *row, const dl_table_residual *residual, int width,
-                      FILE *out)
-{
-    char *sync = sync_text(row);
-    fprintf(out, "%c%5d %7d %6lld %-*s", residual->unexplained ? '*' : ' ', row->line,
-            row->point.workers, (long long)row->batch, width, sync);
-    free(sync);
-    if (row->failed) {
-        fprintf(out, " %10s\n", "error");
-        return;
-    }
-    fprintf(out, " %10.1f %10.1f", row->throughput_per_s, residual->fitted_per_s);
-    print_percent(residual->error_frac, out);
-    print_percent(residual->left_out_frac, out);
-    fprintf(out, " %6.2f\n", residual->weight);
+    dl_rows_end(to, 0);
 }
 
 static void print_rows(const dl_table_fit *fit, FILE *out)
 {
-    fprintf(out, "\nrows; off: fitted over measured - 1; out: the same without the row's point\n");
-    int width = 0;
-    for (size_t i = 0; i < fit->rows.count; i++) {
-        char *sync = sync_text(&fit->rows.rows[i]);
-        if ((int)strlen(sync) > width) width = (int)strlen(sync);
-        free(sync);
-    }
-    fprintf(out, "%6s %7s %6s %-*s %10s %10s %7s %7s %6s\n", "line", "workers", "batch", width,
-            "sync", "measured/s", "fitted/s", "off [%]", "out [%]", "weight");
-    for (size_t i = 0; i < fit->rows.count; i++)
-        print_row(&fit->rows.rows[i], &fit->residuals[i], width, out);
+    put_rows(fit, &(dl_rows){.out = out});
     fprintf(out, "root mean square %.2f %%, robust sigma %.2f %%; * beyond %.0f of these\n",
             100 * fit->rms_frac, 100 * fit->sigma_frac, DL_TABLE_OUTLIER);
     if (fit->left_out_count > 0) {
@@ -280,47 +263,16 @@ void dl_table_report_print(const dl_table_fit *fit, FILE *out)
     dl_notes_print(&fit->notes, "\nnotes\n", "  - ", out);
 }
 
-static void json_costs(dl_json *to, const dl_table_fit *fit)
-{
-    DL_JSON_LIST (to, "costs", j, fit->unknown.count) {
-        const dl_table_estimate *e = &fit->estimates[j];
-        dl_json_begin(to, NULL, '{');
-        dl_json_members(to, "name=%s determined=%hhd value=%g error=%g", fit->unknown.items[j].name,
-                        e->determined, e->value, e->error);
-        dl_json_number_item(to, e->at_most ? "at_most" : "at_least", e->bound);
-        dl_json_members(to, "effect=%g confused_group=%d", e->effect, e->confused);
-        dl_json_end(to, '}');
-    }
-    dl_json_number_item(to, "condition", fit->determined > 0 ? fit->condition : (double)NAN);
-    DL_JSON_LIST (to, "singular_values", k, fit->determined)
-        dl_json_number_item(to, NULL, fit->singular_values[k]);
-}
-
-static void json_rows(dl_json *to, const dl_table_fit *fit)
-{
-    DL_JSON_LIST (to, "rows", i, fit->rows.count) {
-        const dl_table_row *row = &fit->rows.rows[i];
-        const dl_table_residual *residual = &fit->residuals[i];
-        char options[DL_POINT_TEXT_BYTES];
-        dl_json_object(to, NULL,
-                       "line=%d workers=%d batch=%g sync=%s options=%s failed=%hhd "
-                       "measured_per_s=%g fitted_per_s=%g error_frac=%g left_out_error_frac=%g "
-                       "weight=%g unexplained=%hhd source=%s",
-                       row->line, row->point.workers, (double)row->batch, row->point.mode->name,
-                       dl_point_options(options, sizeof options, &row->point), row->failed,
-                       row->throughput_per_s, residual->fitted_per_s, residual->error_frac,
-                       residual->left_out_frac, residual->weight, residual->unexplained,
-                       row->source);
-    }
-}
-
 static void write_members(dl_json *to, const void *report)
 {
     const dl_table_fit *fit = report;
     dl_json_members(to, "table=%s scenario=%s", dl_base_name(fit->rows.path),
                     dl_base_name(fit->scenario.path));
-    json_costs(to, fit);
-    json_rows(to, fit);
+    put_costs(fit, &(dl_rows){.json = to});
+    dl_json_number_item(to, "condition", fit->determined > 0 ? fit->condition : (double)NAN);
+    DL_JSON_LIST (to, "singular_values", k, fit->determined)
+        dl_json_number_item(to, NULL, fit->singular_values[k]);
+    put_rows(fit, &(dl_rows){.json = to});
     dl_json_members(to, "rms_frac=%g sigma_frac=%g", fit->rms_frac, fit->sigma_frac);
     dl_json_object(to, "leave_one_out", "rows=%g mean_frac=%g max_frac=%g",
                    (double)fit->left_out_count, fit->left_out_mean_frac, fit->left_out_max_frac);
@@ -334,29 +286,21 @@ dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path, 
 
 dl_status dl_table_report_rows_write(const dl_table_fit *fit, const char *path, dl_error *err)
 {
-    static const char *const names[] = {
-        "line",           "workers",      "batch",      "sync",
-        "measured_per_s", "fitted_per_s", "error_frac", "left_out_error_frac"};
     dl_output output = {0};
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    dl_csv_writer writer = {.out = output.out};
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        dl_csv_text(&writer, names[n]);
-    dl_csv_end_row(&writer);
+    dl_csv_writer csv = {.out = output.out};
+    dl_rows to = {.csv = &csv};
     for (size_t i = 0; i < fit->rows.count; i++) {
         const dl_table_row *row = &fit->rows.rows[i];
         const dl_table_residual *residual = &fit->residuals[i];
         if (row->failed) continue;
-        dl_csv_int(&writer, row->line);
-        dl_csv_int(&writer, row->point.workers);
-        dl_csv_int(&writer, row->batch);
-        dl_csv_text(&writer, row->point.mode->name);
-        dl_csv_double(&writer, row->throughput_per_s);
-        dl_csv_double(&writer, residual->fitted_per_s);
-        dl_csv_double(&writer, residual->error_frac);
-        dl_csv_double(&writer, residual->left_out_frac);
-        dl_csv_end_row(&writer);
+        dl_rows_add(&to,
+                    "line=%d workers=%d batch=%lld sync=%s measured_per_s=%g fitted_per_s=%g "
+                    "error_frac=%g left_out_error_frac=%g",
+                    row->line, row->point.workers, (long long)row->batch, row->point.mode->name,
+                    row->throughput_per_s, residual->fitted_per_s, residual->error_frac,
+                    residual->left_out_frac);
     }
     return dl_output_close(&output, err);
 }

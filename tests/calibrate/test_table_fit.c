@@ -415,7 +415,7 @@ static void test_reports(void **state)
     fclose(out);
     assert_contains(text, "[op network.*] per_sample_ns");
     assert_contains(text, "leave-one-out error over 9 rows: mean ");
-    assert_contains(text, "  error\n");
+    assert_contains(text, " error\n");
     for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") <= 80);
     free(text);
