@@ -206,7 +206,7 @@ static void test_report(void **state)
                                  "average: time",
                                  "memory: traffic",
                                  "sync: medians",
-                                 "2 copies",
+                                 "rounds\n  ",
                                  "notes"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         assert_contains(text, parts[i]);
