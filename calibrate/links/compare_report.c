@@ -8,14 +8,14 @@
 #include "calibrate/links/compare.h"
 #include "calibrate/links/links_internal.h"
 #include "common/alloc.h"
-#include "common/csv.h"
 #include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
+#include "common/rows.h"
 #include "common/units.h"
 #include "common/wrap.h"
 
-enum { ROWS = 8, COLUMNS = 100 }; /* sizes of a series that are printed; of a line */
+#define ROWS 8 /* sizes of a series that are printed */
 
 static bool is_expected(const dl_link_part *part)
 {
@@ -37,7 +37,7 @@ static int side_of(double ratio, double bound)
 static void print_line(char *text, int indent, FILE *out)
 {
     fprintf(out, "%*s", indent, "");
-    dl_wrap(out, text, indent, indent + 2, COLUMNS);
+    dl_wrap(out, text, indent, indent + 2, dl_wrap_columns(out));
     free(text);
 }
 
@@ -168,15 +168,39 @@ static void print_part(const dl_link_comparison *c, const dl_link_part *part, co
     if (part->assumed != NULL) print_line(dl_format("rests on assumed %s", part->assumed), 4, out);
 }
 
-/* Rates in GB/s, as nccl-tests has them: busbw of a collective. */
-static void print_size(const dl_link_compared *size, double factor, FILE *out)
+/* The row of a size, or of a test's rates; for people only of sizes, in GB/s as nccl-tests has them:
+ * busbw of a collective. */
+static void put_row(dl_rows *to, const dl_link_comparison *c, size_t index)
 {
-    const double bytes = size->point->bytes * factor;
-    fprintf(out, "  %9s %11s %11s %8.4g %8.4g %6.2f  %s%s%s%s\n", DL_BYTES_TEXT(size->point->bytes),
-            DL_NS_TEXT(size->point->time_ns), DL_NS_TEXT(size->machine_ns),
-            bytes / size->point->time_ns, bytes / size->machine_ns, ratio_of(size),
-            size->algorithm != NULL ? size->algorithm : "", size->protocol != NULL ? ", " : "",
-            size->protocol != NULL ? size->protocol : "", size->outlier ? "  outlier" : "");
+    const dl_link_series *s = c->result != NULL ? c->result->series : NULL;
+    const dl_link_compared *size = s != NULL ? &c->sizes[index] : NULL;
+    const bool small = size != NULL && index < c->parts[DL_LINK_SMALL].count;
+    const bool outlier = size != NULL && size->outlier;
+    const dl_link_part *part = &c->parts[small ? DL_LINK_SMALL : DL_LINK_LARGE];
+    const double none = (double)NAN, factor = s != NULL ? dl_link_busbw_factor(s) : none;
+    const double bytes = size != NULL ? size->point->bytes : none;
+    const double time_ns = size != NULL ? size->point->time_ns : none;
+    const double machine_ns = size != NULL ? size->machine_ns : none;
+    const double rate = size != NULL ? bytes / time_ns * DL_NS_PER_S : c->rate_bytes_per_s;
+    const double machine = size != NULL ? bytes / machine_ns * DL_NS_PER_S : c->machine_rate;
+    const double alone = isnan(factor) ? 1e-9 : none; /* where there is no busbw */
+    dl_rows_add(
+        to,
+        "file|=%s name|=%s place|=%s ranks|=%d nodes|=%d bytes|size=%gB measured_ns|measured=%gns "
+        "machine_ns|machine=%gns measured_bytes_per_s|=%g machine_bytes_per_s|=%g |GB/s=%.4g "
+        "|machine's=%.4g |busbw GB/s=%.4g |machine's=%.4g ratio=%.2f algorithm=%-s "
+        "protocol=%-s part|=%s bound_frac|=%g verdict|=%s assumed|=%s reasons|=%s |=%-s",
+        dl_base_name(s != NULL ? s->path : c->path), s != NULL ? s->name : c->test,
+        s != NULL ? dl_link_place_names[s->place] : "", c->ranks, c->nodes, bytes, time_ns,
+        machine_ns, rate, machine, rate * alone, machine * alone, 1e-9 * rate * factor,
+        1e-9 * machine * factor, size != NULL ? ratio_of(size) : part->ratio,
+        size != NULL ? size->algorithm : NULL, size != NULL ? size->protocol : NULL,
+        size == NULL ? "rate"
+        : outlier    ? "outlier"
+        : small      ? "small"
+                     : "large",
+        part->bound, verdict_of(c, part, index), part->assumed, part->reasons,
+        outlier ? "outlier" : "");
 }
 
 static void print_series(const dl_link_comparison *c, FILE *out)
@@ -185,15 +209,15 @@ static void print_series(const dl_link_comparison *c, FILE *out)
     const dl_link_part *parts = c->parts;
     fprintf(out, "\n%.60s", dl_link_series_text(name, sizeof name, c->result->series));
     if (c->nodes > 1) fprintf(out, ", %d nodes", c->nodes);
-    const double factor = dl_link_busbw_factor(c->result->series);
-    fprintf(out, "\n  %.60s\n  %9s %11s %11s %17s %6s  %s\n", dl_base_name(c->result->series->path),
-            "size", "measured", "machine", isnan(factor) ? "both, GB/s" : "both, busbw GB/s",
-            "ratio", c->result->series->collective ? "machine's way" : "");
+    fprintf(out, "\n  %.60s\n", dl_base_name(c->result->series->path));
+    dl_rows to = {.out = out, .indent = 2};
+    dl_rows_begin(&to, NULL, NULL);
     for (size_t row = 0, before = SIZE_MAX; row < ROWS; row++) {
         const size_t i = (row * (c->count - 1) + (ROWS - 1) / 2) / (ROWS - 1);
-        if (i != before) print_size(&c->sizes[i], isnan(factor) ? 1 : factor, out);
+        if (i != before) put_row(&to, c, i);
         before = i;
     }
+    dl_rows_end(&to, 0);
     if (parts[DL_LINK_SMALL].count > 0) {
         char *of = dl_format("small sizes, up to %s",
                              DL_BYTES_TEXT(c->sizes[parts[DL_LINK_SMALL].count - 1].point->bytes));
@@ -219,8 +243,10 @@ static void print_test(const dl_link_comparison *c, FILE *out)
 
 void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out)
 {
-    fprintf(out, "beside %s (%s); ratio: speed measured over that of the machine\n",
-            comparisons->title, comparisons->machine);
+    print_line(dl_format("beside %s (%s); ratio: speed measured over that of the machine, whose "
+                         "algorithm and protocol are named",
+                         comparisons->title, comparisons->machine),
+               0, out);
     for (size_t i = 0; i < comparisons->count; i++) {
         const dl_link_comparison *c = &comparisons->items[i];
         if (c->result != NULL) {
@@ -239,84 +265,6 @@ void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out
     dl_notes_print(&comparisons->notes, "\nnot compared\n", "  - ", out);
 }
 
-/* --- CSV -------------------------------------------------------------------------------------- */
-
-static const char *const columns[] = {"file",
-                                      "name",
-                                      "place",
-                                      "ranks",
-                                      "nodes",
-                                      "bytes",
-                                      "measured_ns",
-                                      "machine_ns",
-                                      "measured_bytes_per_s",
-                                      "machine_bytes_per_s",
-                                      "ratio",
-                                      "algorithm",
-                                      "protocol",
-                                      "part",
-                                      "bound_frac",
-                                      "verdict",
-                                      "assumed",
-                                      "reasons"};
-
-/* The cells of a row before and after those of its times. */
-static void write_head(dl_csv_writer *csv, const dl_link_comparison *c)
-{
-    const dl_link_series *s = c->result != NULL ? c->result->series : NULL;
-    dl_csv_text(csv, dl_base_name(s != NULL ? s->path : c->path));
-    dl_csv_text(csv, s != NULL ? s->name : c->test);
-    dl_csv_text(csv, s != NULL ? dl_link_place_names[s->place] : "");
-    dl_csv_int(csv, c->ranks);
-    dl_csv_int(csv, c->nodes);
-}
-
-static void write_tail(dl_csv_writer *csv, const dl_link_compared *size, const dl_link_part *part,
-                       const char *name, const char *verdict)
-{
-    dl_csv_text(csv, size != NULL && size->algorithm != NULL ? size->algorithm : "");
-    dl_csv_text(csv, size != NULL && size->protocol != NULL ? size->protocol : "");
-    dl_csv_text(csv, name);
-    dl_csv_double(csv, part->bound);
-    dl_csv_text(csv, verdict);
-    dl_csv_text(csv, part->assumed != NULL ? part->assumed : "");
-    dl_csv_text(csv, part->reasons != NULL ? part->reasons : "");
-    dl_csv_end_row(csv);
-}
-
-static void write_rates(dl_csv_writer *csv, const dl_link_comparison *c)
-{
-    const double rates[] = {(double)NAN,         (double)NAN,     (double)NAN,
-                            c->rate_bytes_per_s, c->machine_rate, c->parts[DL_LINK_LARGE].ratio};
-    write_head(csv, c);
-    for (size_t i = 0; i < DL_LENGTH(rates); i++)
-        dl_csv_double(csv, rates[i]);
-    write_tail(csv, NULL, &c->parts[DL_LINK_LARGE], "rate",
-               verdict_of(c, &c->parts[DL_LINK_LARGE], 0));
-}
-
-static void write_size(dl_csv_writer *csv, const dl_link_comparison *c, size_t index)
-{
-    const dl_link_compared *size = &c->sizes[index];
-    const double bytes = size->point->bytes, time_ns = size->point->time_ns;
-    const double values[] = {bytes,
-                             time_ns,
-                             size->machine_ns,
-                             bytes / time_ns * DL_NS_PER_S,
-                             bytes / size->machine_ns * DL_NS_PER_S,
-                             size->machine_ns / time_ns};
-    const bool small = index < c->parts[DL_LINK_SMALL].count;
-    write_head(csv, c);
-    for (size_t i = 0; i < DL_LENGTH(values); i++)
-        dl_csv_double(csv, values[i]);
-    const dl_link_part *part = &c->parts[small ? DL_LINK_SMALL : DL_LINK_LARGE];
-    write_tail(csv, size, part,
-               size->outlier ? "outlier"
-               : small       ? "small"
-                             : "large",
-               verdict_of(c, part, index));
-}
-
 dl_status dl_link_comparisons_write(const dl_link_comparisons *comparisons, const char *path,
                                     dl_error *err)
 {
@@ -326,14 +274,12 @@ dl_status dl_link_comparisons_write(const dl_link_comparisons *comparisons, cons
     dl_csv_writer csv = {.out = output.out};
     dl_csv_comment(&csv, "dlcal %s links: measured times beside those of %s (%s)", dl_version(),
                    comparisons->title, comparisons->machine);
-    for (size_t i = 0; i < DL_LENGTH(columns); i++)
-        dl_csv_text(&csv, columns[i]);
-    dl_csv_end_row(&csv);
+    dl_rows rows = {.csv = &csv};
     for (size_t i = 0; i < comparisons->count; i++) {
         const dl_link_comparison *c = &comparisons->items[i];
-        for (size_t k = 0; k < c->count; k++)
-            write_size(&csv, c, k);
-        if (c->result == NULL) write_rates(&csv, c);
+        const size_t count = c->result != NULL ? c->count : 1;
+        for (size_t k = 0; k < count; k++)
+            put_row(&rows, c, k);
     }
     return dl_output_close(&output, err);
 }

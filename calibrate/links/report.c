@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/names.h"
 #include "common/options.h"
+#include "common/rows.h"
 #include "common/units.h"
 #include "sim/collective/collective.h"
 #include "sim/costs/costs.h"
@@ -163,37 +164,27 @@ void dl_link_results_free(dl_link_results *links)
     *links = (dl_link_results){0};
 }
 
-/* "34.6 us +- 0.3 %" */
-static void print_value(FILE *out, int width, const char *value, double error_frac)
+static void print_regimes(const dl_link_result *result, FILE *out)
 {
-    fprintf(out, " %*s", width, value);
-    if (isfinite(error_frac)) {
-        fprintf(out, " +- %5.1f %%", 100 * error_frac);
-    } else {
-        fprintf(out, "           ");
+    const dl_link_series *s = result->series;
+    dl_rows to = {.out = out, .indent = 2};
+    dl_rows_begin(&to, NULL, NULL);
+    for (size_t k = 0; k < result->fit.regime_count; k++) {
+        const dl_link_regime *r = &result->fit.regimes[k];
+        const bool latency = r->latency_determined, rate = r->bandwidth_determined;
+        char *text = dl_format("%s/s", DL_BYTES_TEXT(DL_NS_PER_S / r->ns_per_byte.value));
+        dl_rows_add(&to,
+                    "|from=%gB |to=%gB |latency=%s |error %%=%.1f%% |bandwidth=%s |error %%=%.1f%% "
+                    "|n=%lld",
+                    s->points[r->first].bytes, s->points[r->last].bytes,
+                    latency ? DL_NS_TEXT(r->latency_ns.value) : "not determined",
+                    latency ? r->latency_ns.error / r->latency_ns.value : (double)NAN,
+                    rate ? text : "not determined",
+                    rate ? r->ns_per_byte.error / r->ns_per_byte.value : (double)NAN,
+                    (long long)r->latency_ns.count);
+        free(text);
     }
-}
-
-static void print_regime(const dl_link_regime *r, const dl_link_series *s, FILE *out)
-{
-    char from[32], to[32], latency[32] = "not determined", rate[40] = "not determined";
-    double latency_error = (double)INFINITY, rate_error = (double)INFINITY;
-    dl_format_bytes(from, sizeof from, s->points[r->first].bytes);
-    dl_format_bytes(to, sizeof to, s->points[r->last].bytes);
-    if (r->latency_determined) {
-        dl_format_ns(latency, sizeof latency, r->latency_ns.value);
-        latency_error = r->latency_ns.error / r->latency_ns.value;
-    }
-    if (r->bandwidth_determined) {
-        char amount[32];
-        dl_format_bytes(amount, sizeof amount, DL_NS_PER_S / r->ns_per_byte.value);
-        snprintf(rate, sizeof rate, "%s/s", amount);
-        rate_error = r->ns_per_byte.error / r->ns_per_byte.value;
-    }
-    fprintf(out, "  %9s %9s", from, to);
-    print_value(out, 14, latency, latency_error);
-    print_value(out, 14, rate, rate_error);
-    fprintf(out, " %4lld\n", (long long)r->latency_ns.count);
+    dl_rows_end(&to, 0);
 }
 
 /* "  5 starts: from 0.93 to 1.12 of the medians, whose standard error is 4.1 %" */
@@ -232,10 +223,7 @@ static void print_series(const dl_link_result *result, FILE *out)
     if (s->device != NULL) fprintf(out, ", %.40s", s->device);
     if (s->nodes > 1) fprintf(out, ", %d nodes", s->nodes);
     fprintf(out, "\n  %.60s, %zu sizes\n", dl_base_name(s->path), s->count);
-    fprintf(out, "  %9s %9s %14s %10s %14s %10s %4s\n", "from", "to", "latency", "", "bandwidth",
-            "", "n");
-    for (size_t k = 0; k < result->fit.regime_count; k++)
-        print_regime(&result->fit.regimes[k], s, out);
+    print_regimes(result, out);
     fprintf(out, "  residuals: root mean square %.2f %%; times scatter by %.2g %%\n",
             100 * result->fit.rms_frac, 100 * result->fit.noise_frac);
     print_starts(s, out);
@@ -266,8 +254,8 @@ static void print_scaling(const dl_link_scaling *s, FILE *out)
                 DL_BYTES_TEXT(s->bytes[end - 1]), dl_link_law_name(s->law[first]));
     }
     fprintf(out,
-            "  each count left out: mean %.1f %%, largest %.1f %%; the largest, %.0f, from those "
-            "below: mean %.1f %%\n",
+            "  each count left out: mean %.1f %%, largest %.1f %%\n"
+            "  the largest, %.0f, from those below: mean %.1f %%\n",
             100 * s->left_out_mean, 100 * s->left_out_max, s->counts[s->count - 1],
             100 * s->last_mean);
 }
@@ -277,19 +265,14 @@ bool dl_link_same_test(const dl_link_rate *a, const dl_link_rate *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->path, b->path) == 0;
 }
 
-static void print_rate(double value, bool is_latency, FILE *out)
+/* Of its own. */
+static char *rate_text(double value, bool is_latency)
 {
-    char text[40];
-    if (is_latency) {
-        dl_format_ns(text, sizeof text, value);
-    } else {
-        snprintf(text, sizeof text, "%s/s", DL_BYTES_TEXT(value));
-    }
-    fprintf(out, " %11s", text);
+    return is_latency ? dl_strdup(DL_NS_TEXT(value)) : dl_format("%s/s", DL_BYTES_TEXT(value));
 }
 
 /* Rates of the first one's test: lowest, median, highest. Nothing if an earlier one is of it. */
-static void print_rates(const dl_link_data *data, size_t first, FILE *out)
+static void put_rates(dl_rows *to, const dl_link_data *data, size_t first)
 {
     const dl_link_rate *rates = data->rates;
     size_t n = 0;
@@ -301,11 +284,15 @@ static void print_rates(const dl_link_data *data, size_t first, FILE *out)
         if (dl_link_same_test(&rates[i], &rates[first])) values[n++] = rates[i].value;
     }
     gsl_sort(values, 1, n);
-    fprintf(out, "  %-37.37s", rates[first].name);
-    print_rate(values[0], rates[first].is_latency, out);
-    print_rate(gsl_stats_median_from_sorted_data(values, 1, n), rates[first].is_latency, out);
-    print_rate(values[n - 1], rates[first].is_latency, out);
-    fprintf(out, " %3zu\n", n);
+    const double middle = gsl_stats_median_from_sorted_data(values, 1, n);
+    char *low = rate_text(values[0], rates[first].is_latency);
+    char *median = rate_text(middle, rates[first].is_latency);
+    char *high = rate_text(values[n - 1], rates[first].is_latency);
+    dl_rows_add(to, "|test=%-s |lowest=%s |median=%s |highest=%s |n=%zu", rates[first].name, low,
+                median, high, n);
+    free(low);
+    free(median);
+    free(high);
     free(values);
 }
 
@@ -318,12 +305,11 @@ void dl_link_results_print(const dl_link_results *links, FILE *out)
         print_series(&links->results[i], out);
     for (size_t i = 0; i < links->scaling_count; i++)
         print_scaling(&links->scalings[i], out);
-    if (data->rate_count > 0) {
-        fprintf(out, "\nrates of one size\n  %-37s %11s %11s %11s %3s\n", "", "lowest", "median",
-                "highest", "n");
-    }
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "rates of one size");
     for (size_t i = 0; i < data->rate_count; i++)
-        print_rates(data, i, out);
+        put_rates(&to, data, i);
+    dl_rows_end(&to, 0);
     dl_notes_print(&links->notes, "\nnotes\n", "  - ", out);
 }
 
@@ -364,10 +350,10 @@ static void add_errors(dl_link_errors *sum, const dl_link_errors *errors)
     sum->max_frac = fmax(sum->max_frac, errors->max_frac);
 }
 
-static void print_sum(const char *what, const dl_link_errors *e, FILE *out)
+static void add_sum(dl_rows *to, const char *what, const dl_link_errors *e)
 {
-    fprintf(out, "  %-54s %4zu sizes: mean %.1f %%, largest %.1f %%\n", what, e->count,
-            100 * e->mean_frac, 100 * e->max_frac);
+    dl_rows_add(to, "|=%-s |sizes=%zu |mean %%=%.1f%% |largest %%=%.1f%%", what, e->count,
+                e->mean_frac, e->max_frac);
 }
 
 void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out)
@@ -394,11 +380,13 @@ void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out)
         }
         print_outliers(r, out);
     }
-    fprintf(out, "\nall\n");
-    print_sum("regimes", &fit, out);
-    print_sum("regimes, without outliers and times of two digits", &rest, out);
-    print_sum("regimes, where the sizes beside it give it within 10 %", &even, out);
-    print_sum("latency + bytes/bandwidth", &usual, out);
+    dl_rows to = {.out = out, .indent = 2};
+    dl_rows_begin(&to, NULL, "all");
+    add_sum(&to, "regimes", &fit);
+    add_sum(&to, "regimes, without outliers and times of two digits", &rest);
+    add_sum(&to, "regimes, where the sizes beside it give it within 10 %", &even);
+    add_sum(&to, "latency + bytes/bandwidth", &usual);
+    dl_rows_end(&to, 0);
 }
 
 static void write_estimate(dl_json *to, const char *name, const dl_estimate *e, bool determined)
