@@ -12,6 +12,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/output.h"
+#include "common/rows.h"
 #include "common/units.h"
 #include "sim/costs/assume.h"
 #include "sim/scenario/known_gpus.h"
@@ -301,28 +302,31 @@ static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *se
     return status;
 }
 
-static void print_mean(const char *name, dl_step_mean mean, double of_ns)
+static void add_mean(dl_rows *to, const char *name, dl_step_mean mean, double of_ns)
 {
-    printf("  %-10s %10s +- %-9s %5.1f %%\n", name, DL_NS_TEXT(mean.value),
-           isnan(mean.error) ? "unknown" : DL_NS_TEXT(mean.error), 100 * mean.value / of_ns);
+    dl_rows_add(to, "|part=%-s |time=%gns |error=%gns |share %%=%.1f%%", name, mean.value,
+                mean.error, mean.value / of_ns);
 }
 
 static void print(const char *path, const dl_step_costs *c)
 {
     const double step_ns = c->on_cores ? c->device_ns : c->step_ns;
-    printf("%s: %lld samples, %zu steps of %s ", dl_base_name(path), (long long)c->batch, c->steps,
+    dl_rows to = {.out = stdout, .indent = 2};
+    printf("%s: %lld samples, %zu steps of %s\n", dl_base_name(path), (long long)c->batch, c->steps,
            DL_NS_TEXT(step_ns));
     if (c->on_cores) {
-        printf("(median%s %s)\n",
+        printf("  (median%s %s)\n",
                c->collectives > 0 ? ", without collectives; mean with them" : "; mean",
                DL_NS_TEXT(c->step_ns));
     } else {
-        printf("(device alone %s, host alone %s)\n", DL_NS_TEXT(c->device_ns),
+        printf("  (device alone %s, host alone %s)\n", DL_NS_TEXT(c->device_ns),
                isnan(c->host_ns) ? "unknown" : DL_NS_TEXT(c->host_ns));
     }
-    print_mean("forward", c->forward_ns, step_ns);
-    print_mean("backward", c->backward_ns, step_ns);
-    print_mean("update", c->update_ns, step_ns);
+    dl_rows_begin(&to, NULL, NULL);
+    add_mean(&to, "forward", c->forward_ns, step_ns);
+    add_mean(&to, "backward", c->backward_ns, step_ns);
+    add_mean(&to, "update", c->update_ns, step_ns);
+    dl_rows_end(&to, 0);
     if (c->slowdown.known) {
         printf("  beside collectives %.3f +- %.3f times as long (%zu operations)\n",
                c->slowdown.factor, c->slowdown.error, c->slowdown.works);

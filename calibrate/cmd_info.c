@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/json.h"
 #include "common/options.h"
+#include "common/rows.h"
 #include "common/units.h"
 #include "trace/activity/rank_clock.h"
 #include "trace/activity/summary.h"
@@ -94,17 +95,17 @@ static dl_status show_clocks(const info *all, dl_error *err)
     for (size_t i = 0; i < all->summary_count; i++)
         traces[i] = all->summaries[i].trace;
     dl_status status = dl_rank_clocks_find(clocks, traces, all->summary_count, err);
-    if (status == DL_OK) {
-        printf("\nclocks against the first trace's: to add; bounds; ends then lie apart by\n"
-               "%-5s %12s %12s %12s %10s  collectives\n",
-               "rank", "offset", "low", "high", "spread");
-    }
+    dl_rows to = {.out = stdout};
+    dl_rows_begin(&to, NULL,
+                  "clocks against the first trace's: to add; bounds; ends then lie apart by");
     for (size_t i = 0; i < all->summary_count && status == DL_OK; i++) {
         const dl_rank_clock *c = &clocks[i];
-        printf("%-5s %12s %12s %12s %10s  %zu\n", all->summaries[i].rank,
-               DL_SIGNED_NS_TEXT(c->offset_ns), DL_SIGNED_NS_TEXT(c->low_ns),
-               DL_SIGNED_NS_TEXT(c->high_ns), DL_NS_TEXT(c->spread_ns), c->matched);
+        dl_rows_add(&to,
+                    "|rank=%-s |offset=%+gns |low=%+gns |high=%+gns |spread=%gns |collectives=%zu",
+                    all->summaries[i].rank, (double)c->offset_ns, (double)c->low_ns,
+                    (double)c->high_ns, (double)c->spread_ns, c->matched);
     }
+    dl_rows_end(&to, 0);
     free(traces);
     free(clocks);
     return status;

@@ -7,8 +7,8 @@
 #include "calibrate/replay/collectives.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
-#include "common/json.h"
 #include "common/names.h"
+#include "common/rows.h"
 #include "common/units.h"
 #include "trace/activity/rank_clock.h"
 
@@ -22,42 +22,34 @@ typedef struct settings {
 
 /* --- ranks one by one ------------------------------------------------------------------------- */
 
-static double percent(double ns, double of_ns)
+/* What a time misses the recorded one by. */
+static double missed(double ns, const dl_prediction *s)
 {
-    return 100 * (ns / of_ns - 1);
+    return ns / s->recorded_ns - 1;
 }
 
-static void print_prediction(const dl_trace *trace, const dl_step_line *line,
-                             const dl_prediction *s)
+static void put_prediction(dl_rows *to, const dl_trace *trace, const dl_step_line *line,
+                           const dl_prediction *s)
 {
-    printf("%-38.38s %3u %5zu %5zu %10s %+7.2f %+8.2f %+8.2f %+8.2f\n", dl_base_name(trace->path),
-           line->device, s->steps, s->collectives, DL_NS_TEXT(s->recorded_ns),
-           percent(s->replayed_ns, s->recorded_ns), percent(s->empty_ns, s->recorded_ns),
-           percent(s->added_ns, s->recorded_ns), percent(s->predicted_ns, s->recorded_ns));
-    if (s->unknown > 0) {
-        printf("  %zu collectives of unknown size: all of their time is taken for waiting\n",
-               s->unknown);
-    }
-}
-
-static void write_prediction(dl_json *to, const dl_trace *trace, const dl_step_line *line,
-                             const dl_prediction *s)
-{
-    dl_json_object(to, NULL,
-                   "file=%s device=%u steps=%g collectives=%g unknown_sizes=%g recorded_ns=%g "
-                   "replayed_ns=%g empty_ns=%g added_ns=%g predicted_ns=%g",
-                   trace->path, line->device, (double)s->steps, (double)s->collectives,
-                   (double)s->unknown, s->recorded_ns, s->replayed_ns, s->empty_ns, s->added_ns,
-                   s->predicted_ns);
+    dl_rows_add(to,
+                "file|=%s |trace=%-s device|GPU=%u steps=%zu collectives|coll.=%zu "
+                "unknown_sizes|unknown=%zu recorded_ns|recorded=%gns replayed_ns|=%g "
+                "|replay=%+.2f%% empty_ns|=%g |nothing=%+.2f%% added_ns|=%g |added=%+.2f%% "
+                "predicted_ns|=%g |modelled=%+.2f%%",
+                trace->path, dl_base_name(trace->path), line->device, s->steps, s->collectives,
+                s->unknown, s->recorded_ns, s->replayed_ns, missed(s->replayed_ns, s), s->empty_ns,
+                missed(s->empty_ns, s), s->added_ns, missed(s->added_ns, s), s->predicted_ns,
+                missed(s->predicted_ns, s));
 }
 
 /* Sum and largest of the errors of all lines, for the last row. */
 typedef struct tally {
     size_t lines;
     double sum, largest;
+    bool unknown; /* a collective has no size */
 } tally;
 
-static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_json *json,
+static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_rows *to,
                                tally *errors, dl_error *err)
 {
     dl_replay_run run = {0};
@@ -82,12 +74,9 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_js
             continue;
         }
         if (status != DL_OK) break;
-        if (set->json) {
-            write_prediction(json, trace, &steps.lines[i], &prediction);
-        } else {
-            print_prediction(trace, &steps.lines[i], &prediction);
-        }
-        const double error = fabs(percent(prediction.predicted_ns, prediction.recorded_ns));
+        put_prediction(to, trace, &steps.lines[i], &prediction);
+        const double error = fabs(missed(prediction.predicted_ns, &prediction));
+        errors->unknown |= prediction.unknown > 0;
         errors->sum += error;
         errors->largest = fmax(errors->largest, error);
         errors->lines++;
@@ -103,43 +92,48 @@ static dl_status predict_each(dl_trace_inputs *in, const settings *set, dl_error
 {
     tally errors = {0};
     dl_json json = {.out = stdout};
+    dl_rows to = {.out = set->json ? NULL : stdout, .json = set->json ? &json : NULL};
     dl_status status = DL_OK;
-    if (set->json) {
-        dl_json_begin(&json, NULL, '[');
-    } else {
-        printf("%-38s %3s %5s %5s %10s %7s %8s %8s %8s\n", "mean step, and what is missed in %",
-               "GPU", "steps", "coll.", "recorded", "replay", "nothing", "added", "modelled");
-    }
+    dl_rows_begin(&to, NULL, NULL);
+    if (!set->json)
+        printf("mean step as recorded, and what each way of predicting it misses in %%\n");
     for (size_t i = 0; i < in->count && status == DL_OK; i++)
-        status = predict_trace(in->traces[i], set, &json, &errors, err);
-    if (set->json) {
-        dl_json_end(&json, ']');
-        putchar('\n');
-    }
+        status = predict_trace(in->traces[i], set, &to, &errors, err);
+    dl_rows_end(&to, 0);
+    if (set->json) putchar('\n');
     if (status == DL_OK && errors.lines == 0)
         status = dl_error_set(err, DL_ERR_DATA, "no trace could be predicted");
+    if (status == DL_OK && !set->json && errors.unknown)
+        printf("unknown: collectives of unknown size, all of whose time is taken for waiting\n");
     if (status == DL_OK && !set->json && errors.lines > 1) {
-        printf("modelled: mean error %.2f %%, largest %.2f %%\n", errors.sum / (double)errors.lines,
-               errors.largest);
+        printf("modelled: mean error %.2f %%, largest %.2f %%\n",
+               100 * errors.sum / (double)errors.lines, 100 * errors.largest);
     }
     return status;
 }
 
 /* --- ranks together --------------------------------------------------------------------------- */
 
-static void print_ranks(const dl_multi_rank *multi, size_t ranks)
+static void put_ranks(dl_rows *to, const dl_multi_rank *multi)
 {
-    printf(
-        "%zu ranks, %zu collectives: from the last rank's start to the end, and how far the ends\n"
-        "come out from the recorded ones on the rank where that is worst\n\n"
-        "%-14s %12s %12s %12s %12s\n",
-        ranks, multi->count, "collective", "bytes", "modelled", "recorded", "worst end");
+    dl_rows_begin(to, "collectives", NULL);
     for (size_t i = 0; i < multi->count; i++) {
         const dl_multi_rank_instance *j = &multi->instances[i];
-        printf("%-14s %12s %12s %12s %12s\n", j->instance->name, DL_BYTES_TEXT(j->instance->bytes),
-               isnan(j->transfer_ns) ? "unknown" : DL_NS_TEXT(j->transfer_ns),
-               DL_NS_TEXT(j->recorded_ns), DL_SIGNED_NS_TEXT(j->worst_end_ns));
+        dl_rows_add(to,
+                    "name|collective=%-s bytes=%gB modelled_ns|modelled=%gns "
+                    "recorded_ns|recorded=%gns worst_end_ns|worst end=%+gns",
+                    j->instance->name, j->instance->bytes, j->transfer_ns, (double)j->recorded_ns,
+                    (double)j->worst_end_ns);
     }
+    dl_rows_end(to, 0);
+}
+
+static void print_ranks(const dl_multi_rank *multi, size_t ranks)
+{
+    printf("%zu ranks, %zu collectives: from the last rank's start to the end, and how far the\n"
+           "ends come out from the recorded ones on the rank where that is worst\n\n",
+           ranks, multi->count);
+    put_ranks(&(dl_rows){.out = stdout}, multi);
     printf("\nfarthest end: %s\n", DL_NS_TEXT(multi->worst_end_ns));
 }
 
@@ -148,13 +142,7 @@ static void write_ranks(const dl_multi_rank *multi, size_t ranks)
     dl_json json = {.out = stdout};
     dl_json_begin(&json, NULL, '{');
     dl_json_members(&json, "ranks=%g worst_end_ns=%g", (double)ranks, (double)multi->worst_end_ns);
-    DL_JSON_LIST (&json, "collectives", i, multi->count) {
-        const dl_multi_rank_instance *j = &multi->instances[i];
-        dl_json_object(&json, NULL,
-                       "name=%s bytes=%g modelled_ns=%g recorded_ns=%g worst_end_ns=%g",
-                       j->instance->name, j->instance->bytes, j->transfer_ns,
-                       (double)j->recorded_ns, (double)j->worst_end_ns);
-    }
+    put_ranks(&(dl_rows){.json = &json}, multi);
     dl_json_end(&json, '}');
     putchar('\n');
 }

@@ -10,8 +10,10 @@
 #include "common/chrome_trace.h"
 #include "common/json.h"
 #include "common/names.h"
+#include "common/rows.h"
 #include "common/units.h"
 #include "trace/activity/activity.h"
+#include "trace/print.h"
 
 /* A boundary between steps: the earliest start of operations, or the latest end. */
 typedef struct border {
@@ -265,41 +267,47 @@ void dl_replay_report_free(dl_replay_report *report)
 static void print_graph(const dl_replay_report *report, FILE *out)
 {
     const dl_replay_graph *graph = &report->run->graph;
-    fprintf(out, "graph: %zu nodes on %zu lanes\n\n%-10s %10s %10s %10s\n", graph->node_count,
-            graph->lane_count, "edges", "recorded", "inferred", "by times");
+    dl_rows to = {.out = out};
+    fprintf(out, "graph: %zu nodes on %zu lanes\n\n", graph->node_count, graph->lane_count);
+    dl_rows_begin(&to, NULL, NULL);
     for (int kind = 0; kind < DL_REPLAY_EDGE_KIND_END; kind++) {
         const size_t *edges = report->edges[kind];
         if (edges[0] + edges[1] + edges[2] == 0) continue;
-        fprintf(out, "%-10s %10zu %10zu %10zu\n",
-                dl_replay_edge_kind_name((dl_replay_edge_kind)kind), edges[DL_REPLAY_RECORDED],
-                edges[DL_REPLAY_INFERRED], edges[DL_REPLAY_TIMED]);
+        dl_rows_add(&to, "|edges=%-s |recorded=%zu |inferred=%zu |by times=%zu",
+                    dl_replay_edge_kind_name((dl_replay_edge_kind)kind), edges[DL_REPLAY_RECORDED],
+                    edges[DL_REPLAY_INFERRED], edges[DL_REPLAY_TIMED]);
     }
+    dl_rows_end(&to, 0);
+}
+
+/* `most` as of dl_rows_end. */
+static void put_steps(dl_rows *to, const dl_replay_report *report, size_t most)
+{
+    dl_rows_begin(to, "steps", "steps");
+    for (size_t i = 0; i < report->steps.count; i++) {
+        const dl_replay_step *step = &report->steps.items[i];
+        const char *label = step->whole ? "all" : dl_step_label_name(step->label);
+        const double replayed_ns = (double)step->replayed_ns;
+#define STEP                                                                                    \
+    "rank=%d device=%u step=%zu label=%-s recorded_ns|recorded=%gns replayed_ns|replayed=%gns " \
+    "error_frac|error %%=%+.2f%%"
+#define VALUES                                                                             \
+    step->rank, step->device, step->number, label, (double)step->recorded_ns, replayed_ns, \
+        replay_step_error(step)
+        if (report->changed.count == 0) {
+            dl_rows_add(to, STEP, VALUES);
+        } else {
+            const double changed_ns = (double)report->changed.items[i].replayed_ns;
+            dl_rows_add(to, STEP " changed_ns|changed=%gns |by %%=%+.2f%%", VALUES, changed_ns,
+                        replayed_ns > 0 ? changed_ns / replayed_ns - 1 : 0);
+        }
+    }
+    dl_rows_end(to, most);
 }
 
 static void print_steps(const dl_replay_report *report, size_t rows, FILE *out)
 {
-    bool changed = report->changed.count > 0;
-    fprintf(out, "\n%-4s %-6s %5s %-8s %12s %12s %9s", "rank", "device", "step", "", "recorded",
-            "replayed", "error");
-    fprintf(out, changed ? " %12s %9s\n" : "\n", "changed", "by");
-    for (size_t i = 0; i < report->steps.count; i++) {
-        const dl_replay_step *step = &report->steps.items[i];
-        if (i == rows) {
-            fprintf(out, "and %zu more\n", report->steps.count - rows);
-            break;
-        }
-        fprintf(out, "%-4u %-6u %5zu %-8s %12s %12s %+8.2f%%", step->rank, step->device,
-                step->number, step->whole ? "all" : dl_step_label_name(step->label),
-                DL_NS_TEXT(step->recorded_ns), DL_NS_TEXT(step->replayed_ns),
-                100 * replay_step_error(step));
-        if (changed) {
-            const dl_replay_step *to = &report->changed.items[i];
-            double by =
-                step->replayed_ns > 0 ? (double)to->replayed_ns / (double)step->replayed_ns - 1 : 0;
-            fprintf(out, " %12s %+8.2f%%", DL_NS_TEXT(to->replayed_ns), 100 * by);
-        }
-        fputc('\n', out);
-    }
+    put_steps(&(dl_rows){.out = out}, report, rows);
     if (report->regular == 0) return;
     fprintf(out, "%zu %s: error mean %.2f %%, maximum %.2f %%; of their sum %+.2f %%\n",
             report->regular, report->steps.items[0].whole ? "device(s) without steps" : "step(s)",
@@ -329,65 +337,68 @@ static uint32_t path_at(const dl_replay_report *report, uint32_t place)
 
 static void print_path(const dl_replay_report *report, FILE *out)
 {
-    double sum_ns = path_sum(report);
-    if (sum_ns == 0) return;
-    fprintf(out, "\n%-20s %12s %8s\n", "critical path", "of a step", "share");
+    const double sum_ns = path_sum(report);
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "what a step's time is spent on");
     for (uint32_t place = 0; place < DL_PATH_END; place++) {
-        uint32_t what = path_at(report, place);
+        const uint32_t what = path_at(report, place);
         if (report->path_ns[what] == 0) break;
-        fprintf(out, "%-20s %12s %7.1f%%\n", dl_path_name(what), DL_NS_TEXT(report->path_ns[what]),
-                100 * report->path_ns[what] / sum_ns);
+        dl_rows_add(&to, "|critical path=%-s |of a step=%gns |share %%=%.1f%%", dl_path_name(what),
+                    report->path_ns[what], report->path_ns[what] / sum_ns);
     }
+    dl_rows_end(&to, 0);
 }
 
 /* Waits for what is not in the trace: of threads, then of devices. */
-static void print_waits(const dl_replay_run *run, FILE *out)
+static void note_waits(dl_notes *notes, const dl_replay_run *run)
 {
     const dl_external_waits *threads = &run->waits_of_threads, *devices = &run->waits_of_devices;
+    char *in = threads->where != NULL ? dl_format(", in '%.60s'", threads->where) : dl_strdup("");
     if (threads->count > 0) {
-        fprintf(
-            out,
-            "external waits of threads: %zu, %s in all (longest %s%s%.60s%s), in which nothing\n"
-            "in the trace runs: waits for what is not in it, or a computation; %s\n",
-            threads->count, DL_NS_TEXT(threads->total_ns), DL_NS_TEXT(threads->longest_ns),
-            threads->where != NULL ? ", in '" : "", threads->where != NULL ? threads->where : "",
-            threads->where != NULL ? "'" : "",
-            threads->removed ? "left out" : "kept (--external remove leaves them out)");
+        dl_notes_add(notes,
+                     "external waits of threads: %zu, %s in all (longest %s%s), in which nothing "
+                     "in the trace runs: waits for what is not in it, or a computation; %s",
+                     threads->count, DL_NS_TEXT(threads->total_ns), DL_NS_TEXT(threads->longest_ns),
+                     in,
+                     threads->removed ? "left out" : "kept (--external remove leaves them out)");
     }
+    free(in);
     if (devices->count == 0) {
-        fprintf(out, "unexplained: no operation starts more than %s after all that holds it back\n",
-                DL_NS_TEXT(DL_REPLAY_SPREAD_NS));
+        dl_notes_add(notes,
+                     "unexplained: no operation starts more than %s after all that holds it back",
+                     DL_NS_TEXT(DL_REPLAY_SPREAD_NS));
         return;
     }
-    fprintf(out,
-            "external waits of devices: %zu operations start %s after all that is known to hold\n"
-            "them back (longest %s, before '%.60s'; %.2f %% of their streams' time); %s\n",
-            devices->count, DL_NS_TEXT(devices->total_ns), DL_NS_TEXT(devices->longest_ns),
-            devices->where, 100 * devices->share,
-            devices->removed ? "nothing of\nthat is kept, replay starts them earlier (--external "
-                               "keep keeps it)"
-                             : "kept");
+    dl_notes_add(notes,
+                 "external waits of devices: %zu operations start %s after all that is known to "
+                 "hold them back (longest %s, before '%.60s'; %.2f %% of their streams' time); %s",
+                 devices->count, DL_NS_TEXT(devices->total_ns), DL_NS_TEXT(devices->longest_ns),
+                 devices->where, 100 * devices->share,
+                 devices->removed ? "nothing of that is kept, replay starts them earlier "
+                                    "(--external keep keeps it)"
+                                  : "kept");
 }
 
-static void print_warnings(const dl_replay_report *report, FILE *out)
+static void print_notes(const dl_replay_run *run, FILE *out)
 {
-    fputc('\n', out);
-    for (size_t r = 0; r < report->run->rank_count; r++) {
-        const dl_replay_rank *rank = &report->run->ranks[r];
+    dl_notes notes = {0};
+    for (size_t r = 0; r < run->rank_count; r++) {
+        const dl_replay_rank *rank = &run->ranks[r];
         if (rank->unlaunched > 0)
-            fprintf(
-                out,
-                "warning: %zu of %zu GPU operations have no recorded launch: only their stream's "
-                "order holds them back\n",
-                rank->unlaunched, rank->work_count);
+            dl_notes_add(&notes,
+                         "warning: %zu of %zu GPU operations have no recorded launch: only their "
+                         "stream's order holds them back",
+                         rank->unlaunched, rank->work_count);
         if (rank->launches_without > 0)
-            fprintf(out, "warning: %zu of %zu launches have no work in the trace\n",
-                    rank->launches_without, rank->launch_calls);
+            dl_notes_add(&notes, "warning: %zu of %zu launches have no work in the trace",
+                         rank->launches_without, rank->launch_calls);
         if (rank->queue_depth > 0)
-            fprintf(out, "note: launches wait when %zu operations of a stream are not over\n",
-                    rank->queue_depth);
+            dl_notes_add(&notes, "note: launches wait when %zu operations of a stream are not over",
+                         rank->queue_depth);
     }
-    print_waits(report->run, out);
+    note_waits(&notes, run);
+    dl_notes_print(&notes, "\n", "", out);
+    dl_notes_free(&notes);
 }
 
 void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *out)
@@ -395,7 +406,7 @@ void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *o
     print_graph(report, out);
     print_steps(report, rows, out);
     print_path(report, out);
-    print_warnings(report, out);
+    print_notes(report->run, out);
 }
 
 void dl_replay_report_print_heading(FILE *out)
@@ -420,22 +431,6 @@ void dl_replay_report_print_line(const dl_replay_report *report, FILE *out)
 }
 
 /* The report of a replay as JSON. */
-
-static void write_steps(dl_json *to, const dl_replay_report *report)
-{
-    DL_JSON_LIST (to, "steps", i, report->steps.count) {
-        const dl_replay_step *step = &report->steps.items[i];
-        dl_json_begin(to, NULL, '{');
-        dl_json_members(
-            to, "rank=%d device=%u step=%g label=%s recorded_ns=%g replayed_ns=%g error_frac=%g",
-            step->rank, step->device, (double)step->number,
-            step->whole ? "all" : dl_step_label_name(step->label), (double)step->recorded_ns,
-            (double)step->replayed_ns, replay_step_error(step));
-        if (report->changed.count > 0)
-            dl_json_number_item(to, "changed_ns", (double)report->changed.items[i].replayed_ns);
-        dl_json_end(to, '}');
-    }
-}
 
 static void write_edges(dl_json *to, const dl_replay_report *report)
 {
@@ -469,7 +464,7 @@ void dl_replay_report_write_json(const dl_replay_report *report, FILE *out)
     write_ranks(&to, report->run);
     dl_json_number_item(&to, "nodes", (double)report->run->graph.node_count);
     write_edges(&to, report);
-    write_steps(&to, report);
+    put_steps(&(dl_rows){.json = &to}, report, 0);
     dl_json_members(
         &to, "counted_steps=%g error_mean_frac=%g error_max_frac=%g error_of_sum_frac=%g",
         (double)report->regular, report->mean_error, report->worst_error, report->total_error);

@@ -56,7 +56,7 @@ expect 0 "marks" info rank0.json
 expect 0 "GPU of a test" info rank1.json.gz
 expect 0 "note: times are whole microseconds" info rank0.json
 expect 0 "rank     dev" info rank0.json rank1.json.gz
-expect 0 "1            +0 ns     -20.0 us     +20.0 us       0 ns  3" info --clocks rank0.json rank1.json.gz
+expect 0 "1     +0 ns -20.0 us +20.0 us   0 ns           3" info --clocks rank0.json rank1.json.gz
 expect 2 "want two ranks" info --clocks rank0.json
 expect 2 "--clocks has no JSON" info --clocks --json rank0.json rank1.json.gz
 expect 0 "Usage: dlcal info" info --clocks --json --help
@@ -71,7 +71,7 @@ else
     expect 0 "rank             1 of 2" info some.tar
     expect 0 "trace            ranks.tar.gz/rank0.json" info ranks.tar.gz
     expect 0 "1 members of the archive are no traces in JSON: text.txt" info ranks.tar.gz
-    expect 0 "1            +0 ns     -20.0 us     +20.0 us       0 ns  3" info --clocks ranks.tar.gz
+    expect 0 "1     +0 ns -20.0 us +20.0 us   0 ns           3" info --clocks ranks.tar.gz
     expect 0 '"reader": "archive"' info --json ranks.tar.gz
     expect 1 "no member of the archive" info none.tar
     expect 1 "cut.tar" info cut.tar

@@ -5,6 +5,8 @@ tested=$1
 dlprof=$2
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
+# shellcheck source=tests/calibrate/documented.sh
+source "$(dirname "$0")/documented.sh"
 
 # Three steps of 1 ms: a launch of 5 us, a gemm of 400 us 10 us after its begin, a wait that returns
 # 5 us after it, and 585 us of the host's own. $1: the gemm starts so much later, in us.
@@ -61,19 +63,23 @@ expect 0 "error mean 0.00 %, maximum 0.00 %" replay trace.json
 expect 0 "6 step(s): error mean 0.00 %, maximum 0.00 %" replay --together rank0.json rank1.json
 # Without the gemms the all-reduce begins 10 us after its launch at 5, and the step is 15 + 20 + 5 +
 # 565 us on both ranks; alone, the first one goes on waiting 100 us for nobody.
-expect 0 "1    1          0 step          1.00 ms      1.00 ms    +0.00%       605 us" \
+expect 0 "   1      1    0 step   1.00 ms  1.00 ms   +0.00  605 us" \
     replay --together --without sgemm rank0.json rank1.json
 expect 0 "705 us" replay --without sgemm rank0.json
-expect 0 "sync                3          0          0" replay trace.json
+expect 0 "sync          3        0        0" replay trace.json
 expect 0 "unexplained: no operation starts" replay trace.json
 # The host's 585 us are on the path of two steps of three.
-expect 0 "host                       390 us" replay trace.json
+expect 0 "host             390 us" replay trace.json
 # Twice the gemm: 400 us more a step; without it 400 less; the host's time without it.
-expect 0 "1.40 ms   +40.00%" replay --scale gemm=2 trace.json
-expect 0 "600 us   -40.00%" replay --without sgemm trace.json
-expect 0 "415 us   -58.50%" replay --without host trace.json
+expect 0 "1.40 ms  +40.00" replay --scale gemm=2 trace.json
+expect 0 "600 us  -40.00" replay --without sgemm trace.json
+expect 0 "415 us -58.50" replay --without host trace.json
 expect 0 '"changed_ns":1400000' replay --json --scale gemm=2 trace.json
 expect 0 '"error_max_frac":0' replay --json trace.json
+"$tested" replay --json --scale gemm=2 trace.json >replay.json
+"$tested" predict --json trace.json >predict.json
+"$tested" predict --json --together rank0.json rank1.json >together.json
+documented replay.json predict.json together.json
 expect 0 "and 2 more" replay --steps 1 trace.json
 expect 0 "" replay --timeline replayed.json --scale gemm=2 trace.json
 grep -q '"name":"sgemm".*"dur":800' replayed.json || {
@@ -96,8 +102,8 @@ expect 2 "nothing called 'sgemmm'" replay --without sgemmm trace.json
 
 # The user's patterns make a collective of what is none by itself.
 printf '[pattern products]\ntext = ^sgemm\ncollective = AllGather\n' >patterns.ini
-expect 0 "collective                 400 us" replay --comm-patterns patterns.ini trace.json
-expect 0 "trace.json                               0     3     1" predict --comm-patterns patterns.ini trace.json
+expect 0 "collective       400 us" replay --comm-patterns patterns.ini trace.json
+expect 0 "trace.json   0     3     1" predict --comm-patterns patterns.ini trace.json
 expect 1 "its 3 regular steps hold no work but collectives" costs --batch 4 --comm-patterns patterns.ini trace.json
 expect 2 "--collective: " replay --collective nothing trace.json
 
@@ -111,7 +117,7 @@ expect 0 "farthest end: 0 ns" predict --together --align behind.json rank0.json
 # Clocks that differ are told; one trace that cannot be predicted keeps nothing from the others.
 expect 0 "behind.json: its clock is off by about +9" predict --together rank0.json behind.json
 expect 1 "0 regular steps" predict host.json cut.json
-expect 0 "trace.json                               0     3     1" \
+expect 0 "trace.json   0     3     1" \
     predict --comm-patterns patterns.ini cut.json trace.json
 
 # A device that waits 500 us longer in every step, for what the trace does not hold.

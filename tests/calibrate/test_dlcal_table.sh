@@ -5,6 +5,8 @@ set -u
 tested=$1 dlsim=$2
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
+# shellcheck source=tests/calibrate/documented.sh
+source "$(dirname "$0")/documented.sh"
 # shellcheck source=tests/calibrate/made_table.sh
 source "$(dirname "$0")/made_table.sh"
 
@@ -103,6 +105,7 @@ expect 1 "no row of use 'fited' has a measured value" table -s marked.ini --use 
 expect 0 "costs from 7 rows of marked.csv" table -s marked.ini --use fitted -o marked.fit.ini
 expect 0 "costs from 8 rows of marked.csv" table -s marked.ini -o marked.fit.ini --rows rows.csv
 [ "$(grep -c '^[2-9],' rows.csv)" -eq 8 ] || { echo "FAIL: rows.csv: $(cat rows.csv)"; failures=$((failures + 1)); }
+documented fit.json rows.csv
 cp marked.fit.ini costs.ini
 "$dlsim" --quiet marked.ini --left-out rows.csv -o left.csv || failures=$((failures + 1))
 awk -F, '/^#/ { next }

@@ -105,7 +105,7 @@ host=$("$dlsim" --costs host.ini --machine dgx_h100 --workers 8 --without dispat
 tested=$dlcal expect 1 "--one-step that the trace is of one" costs one.json --batch 32 -o one.ini
 tested=$dlcal expect 0 "32 samples, 1 steps of 7.01 ms" costs one.json --batch 32 --one-step -o one.ini
 tested=$dlcal expect 0 "given as one" info --one-step one.json
-tested=$dlcal expect 0 "0    0          0 step" replay --one-step one.json
+tested=$dlcal expect 0 "   0      0    0 step" replay --one-step one.json
 for command in "costs --batch 32 -o one.ini" info replay predict; do
     # shellcheck disable=SC2086
     tested=$dlcal expect 1 "--one-step: 5 steps of about 3 kernels and copies are found by marks" $command --one-step v100.json
