@@ -42,6 +42,8 @@ static void take_value(dl_member *m, const char *type, va_list *args)
         m->count = va_arg(*args, unsigned);
     } else if (strcmp(type, "zu") == 0) {
         m->count = (int64_t)va_arg(*args, size_t);
+    } else if (strcmp(type, "lu") == 0) {
+        m->count = (int64_t)va_arg(*args, unsigned long);
     } else {
         DL_ASSERT(strcmp(type, "lld") == 0 || strcmp(type, "llu") == 0, "%s", type);
         m->count = va_arg(*args, long long);

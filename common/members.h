@@ -6,7 +6,7 @@
  *   NAME|HEADING=CONVERSION  with another heading for people than the name; an empty heading: in
  *                            files only; an empty name: for people only
  *
- * Conversions are %s, %hhd a truth value, %d %u %zu %lld %llu, and of a double %g, %.3g, %+.1f,
+ * Conversions are %s, %hhd a truth value, %d %u %zu %lu %lld %llu, and of a double %g, %.3g, %+.1f,
  * which say how people read it: files have all digits. %-s stands at the left of its column, all
  * others at the right. Behind a conversion %% reads a fraction as per cent, ns a time as "12.3 ms",
  * with a sign by %+gns, B a size as "1.72 GB", B/s a rate. */

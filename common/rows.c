@@ -95,7 +95,8 @@ static void print(const dl_rows *rows, size_t most)
                                    .row_count = most > 0 && count > most ? most : count,
                                    .row_bytes = rows->columns * sizeof *rows->cells,
                                    .indent = rows->indent};
-    if (rows->title != NULL) fprintf(rows->out, "\n%s\n", rows->title);
+    if (rows->title != NULL)
+        fprintf(rows->out, "\n%s%s", rows->title, rows->title[0] != '\0' ? "\n" : "");
     dl_columns_print(rows->out, &table, (size_t)dl_wrap_columns(rows->out));
     if (count > table.row_count) fprintf(rows->out, "and %zu more\n", count - table.row_count);
     free(columns);

@@ -28,8 +28,8 @@ typedef struct dl_rows {
     size_t columns, count;
 } dl_rows;
 
-/* Begins a table: in JSON the list `name` of objects, for people with an empty line and
- * the title above (NULL: neither). */
+/* Begins a table: in JSON the list `name` of objects, for people with an empty line
+ * and the title above ("": only the line; NULL: neither). */
 void dl_rows_begin(dl_rows *rows, const char *name, const char *title);
 
 /* Adds a row of named values (common/members.h); all rows of a table have the same names. JSON and CSV

@@ -43,13 +43,6 @@ void dl_print_pair(FILE *out, const char *key, const char *value)
     free(first);
 }
 
-void dl_print_bytes(FILE *out, int columns, double bytes, const char *per)
-{
-    char *text = bytes > 0 ? dl_format("%s%s", DL_BYTES_TEXT(bytes), per) : dl_strdup("-");
-    fprintf(out, "%*s", columns, text);
-    free(text);
-}
-
 void dl_notes_add(dl_notes *notes, const char *format, ...)
 {
     va_list args;

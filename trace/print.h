@@ -15,9 +15,6 @@
  * stands further in. */
 void dl_print_pair(FILE *out, const char *key, const char *value);
 
-/* A byte count with its unit and `per` ("", "/s"), right-aligned; of 0, which is not known, "-". */
-void dl_print_bytes(FILE *out, int columns, double bytes, const char *per);
-
 /* Sentences that go with a result: what was assumed, left out or looks doubtful. They are collected
  * by the modules and printed by the program. Owns its lines; zero before use, release with
  * dl_notes_free. */

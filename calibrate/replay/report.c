@@ -268,8 +268,8 @@ static void print_graph(const dl_replay_report *report, FILE *out)
 {
     const dl_replay_graph *graph = &report->run->graph;
     dl_rows to = {.out = out};
-    fprintf(out, "graph: %zu nodes on %zu lanes\n\n", graph->node_count, graph->lane_count);
-    dl_rows_begin(&to, NULL, NULL);
+    fprintf(out, "graph: %zu nodes on %zu lanes\n", graph->node_count, graph->lane_count);
+    dl_rows_begin(&to, NULL, "");
     for (int kind = 0; kind < DL_REPLAY_EDGE_KIND_END; kind++) {
         const size_t *edges = report->edges[kind];
         if (edges[0] + edges[1] + edges[2] == 0) continue;
@@ -283,7 +283,7 @@ static void print_graph(const dl_replay_report *report, FILE *out)
 /* `most` as of dl_rows_end. */
 static void put_steps(dl_rows *to, const dl_replay_report *report, size_t most)
 {
-    dl_rows_begin(to, "steps", "steps");
+    dl_rows_begin(to, "steps", "");
     for (size_t i = 0; i < report->steps.count; i++) {
         const dl_replay_step *step = &report->steps.items[i];
         const char *label = step->whole ? "all" : dl_step_label_name(step->label);
@@ -339,7 +339,7 @@ static void print_path(const dl_replay_report *report, FILE *out)
 {
     const double sum_ns = path_sum(report);
     dl_rows to = {.out = out};
-    dl_rows_begin(&to, NULL, "what a step's time is spent on");
+    dl_rows_begin(&to, NULL, "");
     for (uint32_t place = 0; place < DL_PATH_END; place++) {
         const uint32_t what = path_at(report, place);
         if (report->path_ns[what] == 0) break;

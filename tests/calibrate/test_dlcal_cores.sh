@@ -22,9 +22,9 @@ expect 0 "5 steps of 5, by optimizer" info unmarked.json
 expect 0 "5 steps of 5, by period" info plain.json
 
 # Collectives of gloo, with their ranks and, with shapes, their bytes; when DDP calls them.
-expect 0 "AllReduce          1.11 MB     2    1.00" info "$traces/transformer_ddp2.json.gz"
+expect 0 "AllReduce  1.11 MB     2   1.00" info "$traces/transformer_ddp2.json.gz"
 expect 0 "waiting for collectives" info "$traces/transformer_ddp2.json.gz"
-expect 0 "AllReduce                -     2    0.50" info "$traces/mlp_localsgd2.json.gz"
+expect 0 "AllReduce      2   0.50" info "$traces/mlp_localsgd2.json.gz"
 expect 0 "do not give their bytes" info "$traces/mlp_localsgd2.json.gz"
 expect 0 '"ready_frac":0.99' info --json "$traces/transformer_ddp2.json.gz"
 
@@ -178,7 +178,7 @@ tested=$dlcal
 expect 0 "20 steps of 20, by marks" info "$traces/lenet_mxnet_b32.json.gz"
 expect 0 "32 samples, by the inputs of Trainer.step" info "$traces/lenet_mxnet_b32.json.gz"
 expect 0 "4 steps of 4, by period" info "$traces/mlp_mxnet_dist2.json.gz"
-expect 0 "PushPull                 -     -    6.00" info "$traces/mlp_mxnet_dist2.json.gz"
+expect 0 "PushPull     6.00" info "$traces/mlp_mxnet_dist2.json.gz"
 expect 0 "32 samples, 20 steps" costs "$traces/lenet_mxnet_b32.json.gz" --device "a processor" --cores 2 \
     -o lenet.ini
 holds lenet.ini "parameter_bytes = 1724320"

@@ -51,11 +51,11 @@ END
 sed 's/AllGather/AllGathr/' patterns.ini >wrong.ini
 
 expect 0 "Usage: dlcal info" info --help
-expect 0 "AllReduce          4.00 kB     2       3  20.0 us" info rank0.json
+expect 0 "AllReduce  4.00 kB     2     3 20.0 us" info rank0.json
 expect 0 "marks" info rank0.json
 expect 0 "GPU of a test" info rank1.json.gz
 expect 0 "note: times are whole microseconds" info rank0.json
-expect 0 "rank     dev" info rank0.json rank1.json.gz
+expect 0 "rank dev" info rank0.json rank1.json.gz
 expect 0 "1     +0 ns -20.0 us +20.0 us   0 ns           3" info --clocks rank0.json rank1.json.gz
 expect 2 "want two ranks" info --clocks rank0.json
 expect 2 "--clocks has no JSON" info --clocks --json rank0.json rank1.json.gz

@@ -72,14 +72,14 @@ static void test_ranks(void **state)
     assert_int_equal(run(argv, &text), 0);
     assert_contains(text, "activities       25, complete\n");
     assert_contains(text, "activities       50, complete\n");
-    assert_contains(text, "rank     dev   step p50");
-    assert_contains(text, "\n0        0 ");
-    assert_contains(text, "\n1        0 ");
+    assert_contains(text, "rank dev step p50");
+    assert_contains(text, "\n0      0 ");
+    assert_contains(text, "\n1      0 ");
     free(text);
     char *alone[] = {name, first, NULL};
     assert_int_equal(run(alone, &text), 0);
     assert_contains(text, "rank             0\n");
-    assert_null(strstr(text, "rank     dev"));
+    assert_null(strstr(text, "rank dev"));
     free(text);
 }
 
@@ -146,7 +146,7 @@ static void test_steps_of_the_host(void **state)
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
     char *argv[] = {name, path, NULL, NULL};
     assert_int_equal(run(argv, &text), 0);
-    assert_contains(text, "\nhost        10       0      0 ");
+    assert_contains(text, "\nhost      10       0     0 ");
     assert_contains(text, " marks\n");
     free(text);
     argv[2] = json;

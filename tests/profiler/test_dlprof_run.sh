@@ -246,7 +246,7 @@ if [ $# -gt 1 ]; then
     # Training of our own marks the steps of its first worker.
     expect 0 "(25 range, 2 clock)" run -o own -- "$built" train --model mlp --data synthetic --batch 4 --steps 25 \
         --workers 2 --sync average -o ../own.dlt
-    expect 0 "- marks" info own/*.dlt
+    expect 0 "sd found" info own/*.dlt
     expect 0 "40 range" run --json ranks.json -- sh -c 'RANK=1 "$0" 20 & RANK=0 "$0" 10; wait' "$steps"
     if command -v python3 >/dev/null; then
         python3 - <<'END' || fail "ranks.json: $(cat ranks.json)"

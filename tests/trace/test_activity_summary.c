@@ -268,12 +268,12 @@ static void test_print(void **state)
     assert_contains(text, "python train.py");
     assert_contains(text, "volta_sgemm_64x64_nt              gemm");
     assert_contains(text, "and 1 more\n"); /* kernels beyond the first two */
-    assert_contains(text, "h2d      pinned            2");
+    assert_contains(text, "h2d    pinned       2");
     assert_contains(text, "AllReduce");
     assert_contains(text, "period\n");
     assert_contains(text, "threads in calls 125 us, of it waiting 110 us\n"); /* 3 * 5 + 110 */
     assert_contains(text, "warning          1 of 3 GPU operations");
-    assert_contains(text, "\n1        0       175 us    350 us");
+    assert_contains(text, "\n1      0   175 us 350 us");
     free(text);
     dl_activity_summary_free(&summary);
     dl_trace_free(&trace);

@@ -1,32 +1,32 @@
 #include "trace/activity/summary.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/json.h"
+#include "common/rows.h"
 #include "common/units.h"
 #include "trace/activity/demangle.h"
 #include "trace/print.h"
 
 enum { LABEL_BYTES = 128 };
 
-/* Left-aligned; the middle of what is longer is cut out, as dl_cut_middle does. */
-static void print_label(FILE *out, int columns, const char *text)
+/* The text, of which the middle is cut out where it is too long; of its own. */
+static char *label_of(const char *text, size_t chars)
 {
-    char *label = dl_strdup(text);
-    dl_cut_middle(label, (size_t)columns - 1);
-    fprintf(out, "%-*s", columns, label);
-    free(label);
+    char *label = dl_strdup(text[0] != '\0' ? text : "-");
+    dl_cut_middle(label, chars);
+    return label;
 }
 
 /* A kernel's name: what is too long loses its namespaces, then the middle of the frame before '<',
  * since what the frame runs gives more. */
-static void print_kernel_label(FILE *out, int columns, const char *name)
+static char *kernel_label(const char *name, size_t room)
 {
     char label[2 * DL_SHORT_NAME_CHARS];
-    size_t room = (size_t)columns - 1;
     const char *frame = name, *scope, *inner;
     while (strlen(frame) > room && (scope = strstr(frame, "::")) != NULL)
         frame = scope + 2;
@@ -37,17 +37,18 @@ static void print_kernel_label(FILE *out, int columns, const char *name)
         strcat(label, inner);
         frame = label;
     }
-    print_label(out, columns, frame);
+    return label_of(frame, room);
 }
 
-static double percent(double part, double whole)
+static double share(int64_t part, double whole)
 {
-    return whole > 0 ? 100 * part / whole : 0;
+    return whole > 0 ? (double)part / whole : 0;
 }
 
-static void print_left_out(FILE *out, size_t count, size_t top)
+/* For people: of 0, which is not known, none. */
+static double known(double value)
 {
-    if (count > top) fprintf(out, "and %zu more\n", count - top);
+    return value > 0 ? value : (double)NAN;
 }
 
 static void print_head(const dl_activity_summary *summary, FILE *out)
@@ -80,206 +81,209 @@ static void print_head(const dl_activity_summary *summary, FILE *out)
     }
 }
 
-static void print_time(const dl_device_timeline *t, FILE *out)
-{
-    const double span_ns = (double)(t->end_ns - t->start_ns);
-    fprintf(out, "%10s%7.1f%8.1f%7.1f%8.1f%7.1f%8.1f%7.1f%8.1f\n", DL_NS_TEXT(span_ns),
-            percent((double)t->busy_ns, span_ns), percent((double)t->compute_ns, span_ns),
-            percent((double)t->communication_ns, span_ns),
-            percent((double)t->exposed_communication_ns, span_ns),
-            percent((double)t->copy_ns, span_ns), percent((double)t->exposed_copy_ns, span_ns),
-            percent((double)t->idle_ns, span_ns), percent((double)t->launch_bound_ns, span_ns));
-}
-
 static void print_times(const dl_activity_summary *summary, FILE *out)
 {
-    fprintf(out, "\n%% of the span; exposed: not hidden by compute; launch: idle for lack of it\n");
-    fprintf(out, "%-8s%10s%7s%8s%7s%8s%7s%8s%7s%8s\n", "device", "span", "busy", "compute", "comm",
-            "exposed", "copies", "exposed", "idle", "launch");
+    dl_rows to = {.out = out};
+    bool whole = false;
+    dl_rows_begin(&to, NULL,
+                  "% of the span; exposed: not hidden by compute; launch: idle for lack of it");
     for (size_t i = 0; i < summary->device_count; i++) {
         const dl_device_summary *d = &summary->devices[i];
-        fprintf(out, "%-7" PRIu32 "%s", d->time.device, d->in_steps ? " " : "*");
-        print_time(&d->time, out);
+        const dl_device_timeline *t = &d->time;
+        const double span_ns = (double)(t->end_ns - t->start_ns);
+        whole |= !d->in_steps;
+        dl_rows_add(&to,
+                    "|device=%u |span=%gns |busy=%.1f%% |compute=%.1f%% |comm=%.1f%% "
+                    "|exposed=%.1f%% |copies=%.1f%% |exposed=%.1f%% |idle=%.1f%% |launch=%.1f%% "
+                    "|=%-s",
+                    t->device, span_ns, share(t->busy_ns, span_ns), share(t->compute_ns, span_ns),
+                    share(t->communication_ns, span_ns),
+                    share(t->exposed_communication_ns, span_ns), share(t->copy_ns, span_ns),
+                    share(t->exposed_copy_ns, span_ns), share(t->idle_ns, span_ns),
+                    share(t->launch_bound_ns, span_ns), d->in_steps ? "" : "*");
     }
-    for (size_t i = 0; i < summary->device_count; i++) {
-        if (summary->devices[i].in_steps) continue;
+    dl_rows_end(&to, 0);
+    if (whole)
         fprintf(out, "* the whole trace, start-up too; the others from first to last step\n");
-        return;
-    }
 }
 
-static void print_steps_head(FILE *out)
+static void add_steps(dl_rows *to, const char *device, const dl_distribution *step_ns,
+                      size_t warmup, size_t other, double order, double alike,
+                      dl_step_method method)
 {
-    fprintf(out, "\n%-7s%7s%8s%7s%10s%10s%10s%7s%7s %s\n", "device", "steps", "warm-up", "other",
-            "p50", "p90", "sd", "order", "alike", "found");
+    dl_rows_add(to,
+                "|device=%-s |steps=%zu |warm-up=%zu |other=%zu |p50=%gns |p90=%gns |sd=%gns "
+                "|order=%.3f |alike=%.3f |found=%-s",
+                device, step_ns->count, warmup, other, step_ns->p50, step_ns->p90, step_ns->sd,
+                order, alike, dl_step_method_name(method));
 }
 
 static void print_steps(const dl_activity_summary *summary, FILE *out)
 {
     const dl_host_steps *host = &summary->host_steps;
-    bool head = false;
+    const double none = (double)NAN;
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "");
     if (host->method != DL_STEPS_NONE) {
-        print_steps_head(out);
-        fprintf(out, "%-7s%7zu%8zu%7zu%10s%10s%10s%7s%7s %s\n", "host", host->step_ns.count,
-                host->warmup_steps, host->other_steps, DL_NS_TEXT(host->step_ns.p50),
-                DL_NS_TEXT(host->step_ns.p90), DL_NS_TEXT(host->step_ns.sd), "-", "-",
-                dl_step_method_name(host->method));
-        return;
+        add_steps(&to, "host", &host->step_ns, host->warmup_steps, host->other_steps, none, none,
+                  host->method);
     }
-    for (size_t i = 0; i < summary->device_count; i++) {
+    for (size_t i = 0; i < summary->device_count && host->method == DL_STEPS_NONE; i++) {
         const dl_device_summary *d = &summary->devices[i];
+        char device[16];
         if (d->step_method == DL_STEPS_NONE) continue;
-        if (!head) print_steps_head(out);
-        head = true;
-        fprintf(out, "%-7" PRIu32 "%7zu%8zu%7zu%10s%10s%10s%7.3f%7.3f %s\n", d->time.device,
-                d->step_ns.count, d->warmup_steps, d->other_steps, DL_NS_TEXT(d->step_ns.p50),
-                DL_NS_TEXT(d->step_ns.p90), DL_NS_TEXT(d->step_ns.sd), d->step_order_match,
-                d->step_similarity, dl_step_method_name(d->step_method));
+        snprintf(device, sizeof device, "%" PRIu32, d->time.device);
+        add_steps(&to, device, &d->step_ns, d->warmup_steps, d->other_steps, d->step_order_match,
+                  d->step_similarity, d->step_method);
     }
+    dl_rows_end(&to, 0);
 }
 
-static void print_class(FILE *out, const char *name, const dl_class_summary *class)
+static void add_class(dl_rows *to, const char *name, const dl_class_summary *class)
 {
     if (class->count == 0) return;
-    fprintf(out, "%-16s%10" PRIu64 "%12s%12s%8.2f\n", name, class->count,
-            DL_NS_TEXT(class->total_ns), DL_NS_TEXT(class->total_ns / (double)class->count),
-            100 * class->share_frac);
+    dl_rows_add(to, "|class=%-s |count=%" PRIu64 " |total=%gns |mean=%gns |%%=%.2f%%", name,
+                class->count, class->total_ns, class->total_ns / (double)class->count,
+                class->share_frac);
 }
 
 static void print_classes(const dl_device_summary *device, FILE *out)
 {
-    fprintf(out, "\n%-16s%10s%12s%12s%8s\n", "class", "count", "total", "mean", "%");
-    for (int c = DL_KERNEL_OTHER + 1; c < DL_KERNEL_CLASS_END; c++) {
-        print_class(out, dl_kernel_class_name((dl_kernel_class)c), &device->classes[c]);
-    }
-    print_class(out, dl_kernel_class_name(DL_KERNEL_OTHER), &device->classes[DL_KERNEL_OTHER]);
-    print_class(out, "whole graphs", &device->graphs);
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "");
+    for (int c = DL_KERNEL_OTHER + 1; c < DL_KERNEL_CLASS_END; c++)
+        add_class(&to, dl_kernel_class_name((dl_kernel_class)c), &device->classes[c]);
+    add_class(&to, dl_kernel_class_name(DL_KERNEL_OTHER), &device->classes[DL_KERNEL_OTHER]);
+    add_class(&to, "whole graphs", &device->graphs);
+    dl_rows_end(&to, 0);
 }
 
-static void print_kernels(const dl_device_summary *device, size_t top, FILE *out)
+/* `top` as of dl_rows_end, here and below. */
+static void put_kernels(dl_rows *to, const dl_device_summary *device, size_t top)
 {
-    fprintf(out, "\n%-34s%-14s%8s%9s%9s%6s\n", "kernel", "class", "count", "total", "mean", "%");
-    for (size_t i = 0; i < device->kernel_count && i < top; i++) {
+    dl_rows_begin(to, "kernels", "");
+    for (size_t i = 0; i < device->kernel_count; i++) {
         const dl_kernel_summary *k = &device->kernels[i];
-        print_kernel_label(out, 34, k->name);
-        fprintf(out, "%-14s%8" PRIu64 "%9s%9s%6.1f\n", dl_kernel_class_name(k->class), k->count,
-                DL_NS_TEXT(k->total_ns), DL_NS_TEXT(k->total_ns / (double)k->count),
-                100 * k->share_frac);
+        char *label = kernel_label(k->name, 33);
+        dl_rows_add(to,
+                    "name|=%s |kernel=%-s class=%-s phase|=%s count=%" PRIu64
+                    " total_ns|total=%gns |mean=%gns share_frac|%%=%.1f%%",
+                    k->name, label, dl_kernel_class_name(k->class), dl_phase_name(k->phase),
+                    k->count, k->total_ns, k->total_ns / (double)k->count, k->share_frac);
+        free(label);
     }
-    print_left_out(out, device->kernel_count, top);
+    dl_rows_end(to, top);
 }
 
-static void print_transfers(const dl_device_summary *device, FILE *out)
+static void put_transfers(dl_rows *to, const dl_device_summary *device)
 {
-    if (device->transfer_count == 0) return;
-    fprintf(out, "\n%-9s%-10s%9s%11s%12s%10s%13s\n", "copies", "memory", "count", "bytes",
-            "bytes each", "mean", "rate");
+    dl_rows_begin(to, "copies", "");
     for (size_t i = 0; i < device->transfer_count; i++) {
         const dl_transfer_summary *t = &device->transfers[i];
-        bool set = t->kind == DL_ACTIVITY_MEMSET;
-        fprintf(out, "%-9s%-10s%9" PRIu64, set ? "memset" : dl_copy_direction_name(t->direction),
-                t->memory == DL_MEMORY_UNKNOWN ? "-" : dl_host_memory_name(t->memory), t->count);
-        dl_print_bytes(out, 11, t->bytes, "");
-        dl_print_bytes(out, 12, t->bytes / (double)t->count, "");
-        fprintf(out, "%10s", DL_NS_TEXT(t->total_ns / (double)t->count));
-        dl_print_bytes(out, 13, t->bytes_per_s, "/s");
-        fputc('\n', out);
+        const char *direction = dl_copy_direction_name(t->direction);
+        const char *memory = dl_host_memory_name(t->memory);
+        const double count = (double)t->count;
+        dl_rows_add(to,
+                    "kind|=%s direction|=%s memory|=%s |copies=%-s |memory=%-s count=%" PRIu64
+                    " bytes|=%g total_ns|=%g bytes_per_s|=%g |bytes=%gB |bytes each=%gB "
+                    "|mean=%gns |rate=%gB/s",
+                    dl_activity_kind_name(t->kind), direction, memory,
+                    t->kind == DL_ACTIVITY_MEMSET ? "memset" : direction,
+                    t->memory == DL_MEMORY_UNKNOWN ? "-" : memory, t->count, t->bytes, t->total_ns,
+                    t->bytes_per_s, known(t->bytes), known(t->bytes / count), t->total_ns / count,
+                    known(t->bytes_per_s));
     }
+    dl_rows_end(to, 0);
 }
 
 static void print_collectives(const dl_device_summary *device, size_t top, FILE *out)
 {
-    char label[LABEL_BYTES];
-    if (device->collective_count == 0) return;
-    fprintf(out, "\n%-17s%9s%6s%8s%9s%9s%11s%11s\n", "collective", "bytes", "ranks", "count", "p50",
-            "least", "bus rate", "best");
-    for (size_t i = 0; i < device->collective_count && i < top; i++) {
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "");
+    for (size_t i = 0; i < device->collective_count; i++) {
         const dl_collective_summary *c = &device->collectives[i];
-        snprintf(label, sizeof label, "%s", c->name[0] != '\0' ? c->name : "unknown");
-        if (c->calls > 1) {
-            snprintf(label, sizeof label, "%s x%" PRIu32, c->name, c->calls);
-        }
-        if (c->algorithm[0] != '\0') {
-            snprintf(label, sizeof label, "%s %s", c->name, c->algorithm);
-        }
-        print_label(out, 17, label);
-        dl_print_bytes(out, 9, (double)c->bytes, "");
-        snprintf(label, sizeof label, "%" PRIu32, c->ranks);
-        fprintf(out, "%6s%8zu%9s%9s", c->ranks > 0 ? label : "-", c->duration_ns.count,
-                DL_NS_TEXT(c->duration_ns.p50), DL_NS_TEXT(c->duration_ns.low));
-        dl_print_bytes(out, 11, c->bus_bytes_per_s, "/s");
-        dl_print_bytes(out, 11, c->best_bus_bytes_per_s, "/s");
-        fputc('\n', out);
+        char name[LABEL_BYTES];
+        snprintf(name, sizeof name, "%s", c->name[0] != '\0' ? c->name : "unknown");
+        if (c->calls > 1) snprintf(name, sizeof name, "%s x%" PRIu32, c->name, c->calls);
+        if (c->algorithm[0] != '\0') snprintf(name, sizeof name, "%s %s", c->name, c->algorithm);
+        dl_cut_middle(name, 16);
+        dl_rows_add(&to,
+                    "|collective=%-s |bytes=%gB |ranks=%.0f |count=%zu |p50=%gns |least=%gns "
+                    "|bus rate=%gB/s |best=%gB/s",
+                    name, known((double)c->bytes), known(c->ranks), c->duration_ns.count,
+                    c->duration_ns.p50, c->duration_ns.low, known(c->bus_bytes_per_s),
+                    known(c->best_bus_bytes_per_s));
     }
-    print_left_out(out, device->collective_count, top);
+    dl_rows_end(&to, top);
 }
 
-static void print_host_list(const dl_host_list *list, const char *title, size_t top, FILE *out)
+static void put_host_list(dl_rows *to, const dl_host_list *list, const char *key, const char *title,
+                          size_t top)
 {
-    if (list->count == 0) return;
-    fprintf(out, "\n%-34s%8s%10s%9s%9s%10s\n", title, "count", "total", "p50", "mean", "longest");
-    for (size_t i = 0; i < list->count && i < top; i++) {
+    dl_rows_begin(to, key, title);
+    for (size_t i = 0; i < list->count; i++) {
         const dl_host_summary *h = &list->items[i];
-        print_label(out, 34, h->name[0] != '\0' ? h->name : "-");
-        fprintf(out, "%8" PRIu64 "%10s%9s%9s%10s\n", h->count, DL_NS_TEXT(h->total_ns),
-                DL_NS_TEXT(h->p50_ns), DL_NS_TEXT(h->total_ns / (double)h->count),
-                DL_NS_TEXT(h->longest_ns));
+        char *label = label_of(h->name, 33);
+        dl_rows_add(to,
+                    "name|=%s |name=%-s count=%" PRIu64
+                    " total_ns|total=%gns p50_ns|p50=%gns |mean=%gns longest_ns|longest=%gns",
+                    h->name, label, h->count, h->total_ns, h->p50_ns,
+                    h->total_ns / (double)h->count, h->longest_ns);
+        free(label);
     }
-    print_left_out(out, list->count, top);
+    dl_rows_end(to, top);
 }
 
 static void print_host(const dl_activity_host *host, size_t top, FILE *out)
 {
-    print_host_list(&host->calls, "call", top, out);
+    dl_rows to = {.out = out};
+    put_host_list(&to, &host->calls, NULL, "calls", top);
     if (host->calls.count > 0) {
         fprintf(out, "threads in calls %s, of it waiting %s\n", DL_NS_TEXT(host->call_ns),
                 DL_NS_TEXT(host->sync_call_ns));
     }
-    print_host_list(&host->syncs, "waited for", top, out);
-    print_host_list(&host->overheads, "profiler's own time", top, out);
+    put_host_list(&to, &host->syncs, NULL, "waited for", top);
+    put_host_list(&to, &host->overheads, NULL, "profiler's own time", top);
 }
 
 /* Steps on cores, split by what the training thread did, and their collectives. */
 static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
 {
+    static const char row[] = "|part of the step=%-s |mean=%gns |sd=%gns |%%=%.1f%%";
     const dl_cpu_training *cpu = &summary->cpu;
     if (cpu->step_count == 0) return;
     const dl_distribution steps = dl_cpu_training_steps(cpu);
-    char text[LABEL_BYTES];
+    dl_rows to = {.out = out};
+    char title[LABEL_BYTES], all[LABEL_BYTES];
     size_t count = 0;
-    snprintf(text, sizeof text, "training on cores, thread %" PRIu32, cpu->thread);
-    fprintf(out, "\n%-34s%8s%12s%12s%8s\n", text, "", "mean", "sd", "%");
+    snprintf(title, sizeof title, "training on cores, thread %" PRIu32, cpu->thread);
+    dl_rows_begin(&to, NULL, title);
     for (int p = 0; p < DL_CPU_PARTS; p++) {
         const dl_distribution part = dl_cpu_training_part(cpu, (dl_cpu_part)p);
         if (part.high <= 0) continue;
         const bool waits = p == DL_CPU_PART_INPUT && cpu->waits_for_loaders;
-        fprintf(out, "%-42s%12s%12s%8.1f\n",
-                waits ? "waiting for input from loaders" : dl_cpu_part_names[p],
-                DL_NS_TEXT(part.mean), DL_NS_TEXT(part.sd), percent(part.mean, steps.mean));
+        dl_rows_add(&to, row, waits ? "waiting for input from loaders" : dl_cpu_part_names[p],
+                    part.mean, part.sd, part.mean / steps.mean);
     }
-    snprintf(text, sizeof text, "%zu steps of %zu, by %s", steps.count, cpu->step_count,
+    snprintf(all, sizeof all, "%zu steps of %zu, by %s", steps.count, cpu->step_count,
              dl_step_method_name(summary->cpu_method));
-    fprintf(out, "%-42s%12s%12s%8.1f\n", text, DL_NS_TEXT(steps.mean), DL_NS_TEXT(steps.sd),
-            percent(steps.mean, steps.mean));
+    dl_rows_add(&to, row, all, steps.mean, steps.sd, 1.0);
+    dl_rows_end(&to, 0);
     dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
-    if (count > 0) {
-        fprintf(out, "\n%-17s%9s%6s%8s%9s%9s  %s\n", "collective", "bytes", "ranks", "a step",
-                "p50", "least", "called after, of the backward pass");
-    }
-    for (size_t i = 0; i < count && i < top; i++) {
+    dl_rows_begin(&to, NULL,
+                  "collectives; after: the part of the backward pass that is over at the call");
+    for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
-        print_label(out, 17, g->name);
-        dl_print_bytes(out, 9, (double)g->bytes, "");
-        snprintf(text, sizeof text, "%" PRIu32, g->ranks);
-        fprintf(out, "%6s%8.2f%9s%9s", g->ranks > 0 ? text : "-", g->per_step,
-                DL_NS_TEXT(g->duration_ns.p50), DL_NS_TEXT(g->duration_ns.low));
-        if (g->ready_frac >= 0) {
-            fprintf(out, "  %.1f %%\n", 100 * g->ready_frac);
-        } else {
-            fprintf(out, "  -\n");
-        }
+        char *label = label_of(g->name, 16);
+        dl_rows_add(&to,
+                    "|collective=%-s |bytes=%gB |ranks=%.0f |a step=%.2f |p50=%gns |least=%gns "
+                    "|after %%=%.1f%%",
+                    label, known((double)g->bytes), known(g->ranks), g->per_step,
+                    g->duration_ns.p50, g->duration_ns.low,
+                    g->ready_frac >= 0 ? g->ready_frac : (double)NAN);
+        free(label);
     }
-    print_left_out(out, count, top);
+    dl_rows_end(&to, top);
     free(groups);
 }
 
@@ -333,9 +337,9 @@ void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, F
         if (summary->device_count > 1) fprintf(out, "\ndevice %" PRIu32, device->time.device);
         if (device->kernel_total_ns > 0) {
             print_classes(device, out);
-            print_kernels(device, top, out);
+            put_kernels(&(dl_rows){.out = out}, device, top);
         }
-        print_transfers(device, out);
+        put_transfers(&(dl_rows){.out = out}, device);
         print_collectives(device, top, out);
     }
     print_cpu(summary, top, out);
@@ -344,37 +348,35 @@ void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, F
     dl_notes_print(&summary->warnings, "\n", "warning          ", out);
 }
 
-static void print_compared(const dl_device_summary *device, FILE *out)
-{
-    const dl_device_timeline *t = &device->time;
-    const double span_ns = (double)(t->end_ns - t->start_ns);
-    fprintf(out, "%-4" PRIu32 "%10s%10s%7.1f%8.1f%8.1f%8.1f%7.1f%8.1f\n", t->device,
-            device->step_ns.count > 0 ? DL_NS_TEXT(device->step_ns.p50) : "-", DL_NS_TEXT(span_ns),
-            percent((double)t->busy_ns, span_ns), percent((double)t->compute_ns, span_ns),
-            percent((double)t->exposed_communication_ns, span_ns),
-            percent((double)t->exposed_copy_ns, span_ns), percent((double)t->idle_ns, span_ns),
-            percent((double)t->launch_bound_ns, span_ns));
-}
-
 void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t count, FILE *out)
 {
     size_t with_devices = 0;
+    dl_rows to = {.out = out};
     for (size_t i = 0; i < count; i++)
         with_devices += summaries[i].device_count > 0;
     if (with_devices < 2) return;
-    fprintf(out, "\n%% of the span; comm and copies where exposed; p: process without a rank\n");
-    fprintf(out, "%-9s%-4s%10s%10s%7s%8s%8s%8s%7s%8s\n", "rank", "dev", "step p50", "span", "busy",
-            "compute", "comm", "copies", "idle", "launch");
+    dl_rows_begin(&to, NULL,
+                  "% of the span; comm and copies where exposed; p: process without a rank");
     for (size_t i = 0; i < count; i++) {
         const dl_activity_summary *s = &summaries[i];
-        for (size_t d = 0; d < s->device_count; d++) {
-            char who[24];
-            snprintf(who, sizeof who, "%s%s", s->rank[0] != '\0' ? "" : "p",
-                     s->rank[0] != '\0' ? s->rank : s->pid);
-            print_label(out, 9, who);
-            print_compared(&s->devices[d], out);
+        for (size_t k = 0; k < s->device_count; k++) {
+            const dl_device_timeline *t = &s->devices[k].time;
+            const dl_distribution *step_ns = &s->devices[k].step_ns;
+            const double span_ns = (double)(t->end_ns - t->start_ns);
+            const bool ranked = s->rank[0] != '\0';
+            char *who = dl_format("%s%s", ranked ? "" : "p", ranked ? s->rank : s->pid);
+            dl_rows_add(&to,
+                        "|rank=%-s |dev=%u |step p50=%gns |span=%gns |busy=%.1f%% "
+                        "|compute=%.1f%% |comm=%.1f%% |copies=%.1f%% |idle=%.1f%% |launch=%.1f%%",
+                        who, t->device, step_ns->count > 0 ? step_ns->p50 : (double)NAN, span_ns,
+                        share(t->busy_ns, span_ns), share(t->compute_ns, span_ns),
+                        share(t->exposed_communication_ns, span_ns),
+                        share(t->exposed_copy_ns, span_ns), share(t->idle_ns, span_ns),
+                        share(t->launch_bound_ns, span_ns));
+            free(who);
         }
     }
+    dl_rows_end(&to, 0);
 }
 
 static void write_head(const dl_activity_summary *summary, dl_json *to)
@@ -451,24 +453,7 @@ static void write_kernels(dl_json *to, const dl_device_summary *device)
     DL_JSON_LIST (to, "classes", c, DL_KERNEL_CLASS_END)
         write_class(to, NULL, dl_kernel_class_name((dl_kernel_class)c), &device->classes[c]);
     write_class(to, "graphs", "graph", &device->graphs);
-    DL_JSON_LIST (to, "kernels", i, device->kernel_count) {
-        const dl_kernel_summary *k = &device->kernels[i];
-        dl_json_object(to, NULL, "name=%s class=%s phase=%s count=%g total_ns=%g share_frac=%g",
-                       k->name, dl_kernel_class_name(k->class), dl_phase_name(k->phase),
-                       (double)k->count, k->total_ns, k->share_frac);
-    }
-}
-
-static void write_transfers(dl_json *to, const dl_device_summary *device)
-{
-    DL_JSON_LIST (to, "copies", i, device->transfer_count) {
-        const dl_transfer_summary *t = &device->transfers[i];
-        dl_json_object(
-            to, NULL, "kind=%s direction=%s memory=%s count=%g bytes=%g total_ns=%g bytes_per_s=%g",
-            dl_activity_kind_name(t->kind), dl_copy_direction_name(t->direction),
-            dl_host_memory_name(t->memory), (double)t->count, t->bytes, t->total_ns,
-            t->bytes_per_s);
-    }
+    put_kernels(&(dl_rows){.json = to}, device, 0);
 }
 
 static void write_collectives(dl_json *to, const dl_device_summary *device)
@@ -496,7 +481,7 @@ static void write_devices(const dl_activity_summary *summary, dl_json *to)
         write_steps(to, device);
         write_estimate(to, &device->capture);
         write_kernels(to, device);
-        write_transfers(to, device);
+        put_transfers(&(dl_rows){.json = to}, device);
         write_collectives(to, device);
         dl_json_end(to, '}');
     }
@@ -534,15 +519,6 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
     free(groups);
 }
 
-static void write_host_list(dl_json *to, const char *key, const dl_host_list *list)
-{
-    DL_JSON_LIST (to, key, i, list->count) {
-        dl_json_object(to, NULL, "name=%s count=%g total_ns=%g p50_ns=%g longest_ns=%g",
-                       list->items[i].name, (double)list->items[i].count, list->items[i].total_ns,
-                       list->items[i].p50_ns, list->items[i].longest_ns);
-    }
-}
-
 /* Of a process without devices only. */
 static void write_host_steps(const dl_host_steps *steps, dl_json *to)
 {
@@ -556,11 +532,12 @@ static void write_host_steps(const dl_host_steps *steps, dl_json *to)
 
 static void write_host(const dl_activity_host *host, dl_json *to)
 {
+    dl_rows rows = {.json = to};
     dl_json_begin(to, "host_time", '{');
     dl_json_members(to, "call_ns=%g sync_call_ns=%g", host->call_ns, host->sync_call_ns);
-    write_host_list(to, "calls", &host->calls);
-    write_host_list(to, "syncs", &host->syncs);
-    write_host_list(to, "overheads", &host->overheads);
+    put_host_list(&rows, &host->calls, "calls", NULL, 0);
+    put_host_list(&rows, &host->syncs, "syncs", NULL, 0);
+    put_host_list(&rows, &host->overheads, "overheads", NULL, 0);
     dl_json_end(to, '}');
 }
 

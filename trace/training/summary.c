@@ -1,11 +1,13 @@
 #include "trace/training/summary.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/json.h"
+#include "common/rows.h"
 #include "common/sort.h"
 #include "common/units.h"
 #include "trace/activity/summary.h"
@@ -331,13 +333,17 @@ static void print_head(const dl_summary *summary, FILE *out)
     }
 }
 
-static void print_worker_label(FILE *out, const dl_summary *summary, size_t row)
+/* "0" or "all", of its own. */
+static char *worker_label(const dl_summary *summary, size_t row)
 {
-    if (row < summary->worker_count) {
-        fprintf(out, "%-7" PRIu32, summary->workers[row].worker);
-    } else {
-        fprintf(out, "%-7s", "all");
-    }
+    if (row == summary->worker_count) return dl_strdup("all");
+    return dl_format("%" PRIu32, summary->workers[row].worker);
+}
+
+/* For people: of 0, which does not apply or is not known, none. */
+static double known(double value)
+{
+    return value > 0 ? value : (double)NAN;
 }
 
 /* Rows of the tables by worker: each worker, then all of them if there are several. */
@@ -356,14 +362,18 @@ static int part_columns(dl_part part)
 static void print_steps(const dl_summary *summary, FILE *out)
 {
     const dl_worker_summary *w;
-    fprintf(out, "\n%-7s%8s%8s%10s%10s%10s%10s%12s\n", "worker", "steps", "warm-up", "mean", "p50",
-            "p99", "sd", "samples/s");
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "");
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
-        print_worker_label(out, summary, row);
-        fprintf(out, "%8zu%8zu%10s%10s%10s%10s%12.1f\n", w->step_ns.count, w->warmup_count,
-                DL_NS_TEXT(w->step_ns.mean), DL_NS_TEXT(w->step_ns.p50), DL_NS_TEXT(w->step_ns.p99),
-                DL_NS_TEXT(w->step_ns.sd), w->samples_per_s);
+        char *label = worker_label(summary, row);
+        dl_rows_add(&to,
+                    "|worker=%-s |steps=%zu |warm-up=%zu |mean=%gns |p50=%gns |p99=%gns |sd=%gns "
+                    "|samples/s=%.1f",
+                    label, w->step_ns.count, w->warmup_count, w->step_ns.mean, w->step_ns.p50,
+                    w->step_ns.p99, w->step_ns.sd, w->samples_per_s);
+        free(label);
     }
+    dl_rows_end(&to, 0);
 }
 
 static void print_parts(const dl_summary *summary, FILE *out)
@@ -375,7 +385,9 @@ static void print_parts(const dl_summary *summary, FILE *out)
     }
     fputc('\n', out);
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
-        print_worker_label(out, summary, row);
+        char *label = worker_label(summary, row);
+        fprintf(out, "%-7s", label);
+        free(label);
         for (int p = 0; p < DL_PART_COUNT; p++) {
             fprintf(out, " %*.2f", part_columns((dl_part)p), 100 * w->part_frac[p]);
         }
@@ -383,35 +395,36 @@ static void print_parts(const dl_summary *summary, FILE *out)
     }
 }
 
-static void print_operations(const dl_summary *summary, FILE *out)
+static void put_operations(dl_rows *to, const dl_summary *summary)
 {
-    if (summary->operation_count == 0) return;
-    fprintf(out, "\n%-26s%-10s%-10s%10s%12s%10s\n", "operation", "kind", "phase", "count", "mean",
-            "% of step");
+    dl_rows_begin(to, "operations", "");
     for (size_t i = 0; i < summary->operation_count; i++) {
         const dl_operation_summary *o = &summary->operations[i];
-        fprintf(out, "%-25s %-10s%-10s%10" PRIu64 "%12s%10.2f\n",
-                o->name[0] != '\0' ? o->name : "-", dl_record_kind_name(o->kind),
-                o->phase != DL_PHASE_NONE ? dl_phase_name(o->phase) : "-", o->count,
-                DL_NS_TEXT(o->mean_ns), 100 * o->share_frac);
+        const char *phase = dl_phase_name(o->phase);
+        dl_rows_add(to,
+                    "name|=%s |operation=%-s kind=%-s phase|=%s |phase=%-s count=%" PRIu64
+                    " mean_ns|mean=%gns share_frac|%% of step=%.2f%%",
+                    o->name, o->name[0] != '\0' ? o->name : "-", dl_record_kind_name(o->kind),
+                    phase, o->phase != DL_PHASE_NONE ? phase : "-", o->count, o->mean_ns,
+                    o->share_frac);
     }
+    dl_rows_end(to, 0);
 }
 
-static void print_copies(const dl_summary *summary, FILE *out)
+static void put_copies(dl_rows *to, const dl_summary *summary)
 {
-    if (summary->copy_count == 0) return;
-    fprintf(out, "\n%-10s%10s%14s%14s%12s%14s\n", "copies", "count", "bytes", "bytes each", "mean",
-            "rate");
+    dl_rows_begin(to, "copies", "");
     for (size_t i = 0; i < summary->copy_count; i++) {
         const dl_copy_summary *c = &summary->copies[i];
-        double count = (double)c->count;
-        fprintf(out, "%-10s%10" PRIu64, dl_phase_name(c->phase), c->count);
-        dl_print_bytes(out, 14, c->bytes, "");
-        dl_print_bytes(out, 14, c->bytes / count, "");
-        fprintf(out, "%12s", DL_NS_TEXT(c->total_ns / count));
-        dl_print_bytes(out, 14, c->bytes_per_s, "/s");
-        fputc('\n', out);
+        const double count = (double)c->count;
+        dl_rows_add(to,
+                    "phase|copies=%-s count=%" PRIu64 " bytes|=%g total_ns|=%g bytes_per_s|=%g "
+                    "|bytes=%gB |bytes each=%gB |mean=%gns |rate=%gB/s",
+                    dl_phase_name(c->phase), c->count, c->bytes, c->total_ns, c->bytes_per_s,
+                    known(c->bytes), known(c->bytes / count), c->total_ns / count,
+                    known(c->bytes_per_s));
     }
+    dl_rows_end(to, 0);
 }
 
 static void print_staleness(const dl_summary *summary, FILE *out)
@@ -419,15 +432,19 @@ static void print_staleness(const dl_summary *summary, FILE *out)
     const dl_worker_summary *w;
     const dl_staleness_summary *all = &summary->total.staleness;
     if (all->count == 0) return;
-    fprintf(out, "\nstaleness (updates between a worker's read and its own update)\n");
-    fprintf(out, "%-7s%10s%10s%10s%10s%10s%10s\n", "worker", "updates", "mean", "sd", "p50", "p90",
-            "max");
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "staleness (updates between a worker's read and its own update)");
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
         const dl_staleness_summary *s = &w->staleness;
-        print_worker_label(out, summary, row);
-        fprintf(out, "%10" PRIu64 "%10.3f%10.3f%10" PRId64 "%10" PRId64 "%10" PRId64 "\n", s->count,
-                s->mean, s->sd, s->p50, s->p90, s->max);
+        char *label = worker_label(summary, row);
+        dl_rows_add(&to,
+                    "|worker=%-s |updates=%" PRIu64 " |mean=%.3f |sd=%.3f |p50=%lld |p90=%lld "
+                    "|max=%lld",
+                    label, s->count, s->mean, s->sd, (long long)s->p50, (long long)s->p90,
+                    (long long)s->max);
+        free(label);
     }
+    dl_rows_end(&to, 0);
     uint64_t most = 0;
     for (int bin = 0; bin <= DL_STALENESS_BINS; bin++) {
         if (all->bins[bin] > most) most = all->bins[bin];
@@ -444,34 +461,21 @@ static void print_staleness(const dl_summary *summary, FILE *out)
     }
 }
 
-/* A parameter that does not apply is "-". */
-static void print_parameter(FILE *out, uint32_t value)
-{
-    if (value > 0) {
-        fprintf(out, "%8" PRIu32, value);
-    } else {
-        fprintf(out, "%8s", "-");
-    }
-}
-
 static void print_benches(const dl_summary *summary, FILE *out)
 {
-    if (summary->bench_count == 0) return;
-    fprintf(out, "\n%-8s%8s%8s%8s%8s%5s%8s%8s%8s%s\n", "bench", "bytes", "vectors", "threads",
-            "samples", "n", "median", "p10", "p90", "  rate");
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "");
     for (size_t i = 0; i < summary->bench_count; i++) {
         const dl_bench_summary *b = &summary->benches[i];
-        fprintf(out, "%-8s", b->name);
-        dl_print_bytes(out, 8, (double)b->bytes, "");
-        print_parameter(out, b->vectors);
-        print_parameter(out, b->threads);
-        print_parameter(out, b->samples);
-        fprintf(out, "%5zu%8s%8s%8s", b->duration_ns.count, DL_NS_TEXT(b->duration_ns.p50),
-                DL_NS_TEXT(b->duration_ns.p10), DL_NS_TEXT(b->duration_ns.p90));
-        if (b->bytes_per_s > 0) fprintf(out, "%6.1f GB/s", b->bytes_per_s * 1e-9);
-        if (b->samples_per_s > 0) fprintf(out, "%6.0f/s", b->samples_per_s);
-        fputc('\n', out);
+        const dl_distribution *d = &b->duration_ns;
+        dl_rows_add(&to,
+                    "|bench=%-s |bytes=%gB |vectors=%.0f |threads=%.0f |samples=%.0f |n=%zu "
+                    "|median=%gns |p10=%gns |p90=%gns |rate=%gB/s |per s=%.0f",
+                    b->name, known((double)b->bytes), known(b->vectors), known(b->threads),
+                    known(b->samples), d->count, d->p50, d->p10, d->p90, known(b->bytes_per_s),
+                    known(b->samples_per_s));
     }
+    dl_rows_end(&to, 0);
 }
 
 void dl_summary_print(const dl_summary *summary, FILE *out)
@@ -481,8 +485,8 @@ void dl_summary_print(const dl_summary *summary, FILE *out)
         print_steps(summary, out);
         print_parts(summary, out);
     }
-    print_operations(summary, out);
-    print_copies(summary, out);
+    put_operations(&(dl_rows){.out = out}, summary);
+    put_copies(&(dl_rows){.out = out}, summary);
     print_staleness(summary, out);
     print_benches(summary, out);
     dl_notes_print(&summary->warnings, "\n", "warning          ", out);
@@ -545,27 +549,6 @@ static void write_workers(const dl_summary *summary, dl_json *to)
     write_worker(to, &summary->total);
 }
 
-static void write_operations(const dl_summary *summary, dl_json *to)
-{
-    DL_JSON_LIST (to, "operations", i, summary->operation_count) {
-        const dl_operation_summary *operation = &summary->operations[i];
-        dl_json_object(to, NULL, "name=%s kind=%s phase=%s count=%g mean_ns=%g share_frac=%g",
-                       operation->name, dl_record_kind_name(operation->kind),
-                       dl_phase_name(operation->phase), (double)operation->count,
-                       operation->mean_ns, operation->share_frac);
-    }
-}
-
-static void write_copies(const dl_summary *summary, dl_json *to)
-{
-    DL_JSON_LIST (to, "copies", i, summary->copy_count) {
-        const dl_copy_summary *copy = &summary->copies[i];
-        dl_json_object(to, NULL, "phase=%s count=%g bytes=%g total_ns=%g bytes_per_s=%g",
-                       dl_phase_name(copy->phase), (double)copy->count, copy->bytes, copy->total_ns,
-                       copy->bytes_per_s);
-    }
-}
-
 static void write_benches(const dl_summary *summary, dl_json *to)
 {
     DL_JSON_LIST (to, "benches", i, summary->bench_count) {
@@ -585,8 +568,8 @@ void dl_summary_write_json(const dl_summary *summary, FILE *out)
     dl_json json = {out, false}, *to = &json;
     write_head(summary, to);
     write_workers(summary, to);
-    write_operations(summary, to);
-    write_copies(summary, to);
+    put_operations(&(dl_rows){.json = to}, summary);
+    put_copies(&(dl_rows){.json = to}, summary);
     write_benches(summary, to);
     dl_notes_write_json(to, "warnings", &summary->warnings);
     dl_json_end(to, '}');
