@@ -468,12 +468,15 @@ static void print_benches(const dl_summary *summary, FILE *out)
     for (size_t i = 0; i < summary->bench_count; i++) {
         const dl_bench_summary *b = &summary->benches[i];
         const dl_distribution *d = &b->duration_ns;
+        char *rate = b->samples_per_s > 0 ? dl_format("%.0f/s", b->samples_per_s)
+                     : b->bytes_per_s > 0 ? dl_format("%s/s", DL_BYTES_TEXT(b->bytes_per_s))
+                                          : dl_strdup("");
         dl_rows_add(&to,
                     "|bench=%-s |bytes=%gB |vectors=%.0f |threads=%.0f |samples=%.0f |n=%zu "
-                    "|median=%gns |p10=%gns |p90=%gns |rate=%gB/s |per s=%.0f",
+                    "|median=%gns |p10=%gns |p90=%gns |rate=%s",
                     b->name, known((double)b->bytes), known(b->vectors), known(b->threads),
-                    known(b->samples), d->count, d->p50, d->p10, d->p90, known(b->bytes_per_s),
-                    known(b->samples_per_s));
+                    known(b->samples), d->count, d->p50, d->p10, d->p90, rate);
+        free(rate);
     }
     dl_rows_end(&to, 0);
 }
