@@ -6,16 +6,17 @@ if(DL_ALLOW_MISSING)
 endif()
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-pkg_check_modules(GSL ${dl_needed} IMPORTED_TARGET gsl)                    # libgsl-dev
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
+find_path(BOOST_INCLUDE_DIR boost/math/special_functions/beta.hpp REQUIRED)   # libboost-dev
 if(DL_SIMULATOR_ONLY)
     return()
 endif()
 
+pkg_check_modules(GSL ${dl_needed} IMPORTED_TARGET gsl)                # libgsl-dev
 find_package(ZLIB REQUIRED)                                            # zlib1g-dev
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)          # libopenblas-dev
-pkg_check_modules(SIMDJSON ${dl_needed} IMPORTED_TARGET simdjson)          # libsimdjson-dev
-pkg_check_modules(SQLITE ${dl_needed} IMPORTED_TARGET sqlite3)             # libsqlite3-dev
+pkg_check_modules(SIMDJSON ${dl_needed} IMPORTED_TARGET simdjson)      # libsimdjson-dev
+pkg_check_modules(SQLITE ${dl_needed} IMPORTED_TARGET sqlite3)         # libsqlite3-dev
 foreach(library GSL SIMDJSON SQLITE)
     if(NOT ${library}_FOUND)
         message(WARNING "no ${library}: only targets that do without it can be built")

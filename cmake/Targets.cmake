@@ -30,7 +30,7 @@ else()
         $<$<COMPILE_LANGUAGE:C,CXX>:-fstack-protector-strong>
         $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-U_FORTIFY_SOURCE>
         $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-D_FORTIFY_SOURCE=3>)
-    target_link_options(dl_options INTERFACE LINKER:-z,relro,-z,now)
+    target_link_options(dl_options INTERFACE LINKER:-z,relro,-z,now LINKER:--as-needed)
 endif()
 
 function(dl_add_library name)

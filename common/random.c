@@ -2,6 +2,9 @@
 
 #include <Random123/philox.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/status.h"
@@ -100,6 +103,104 @@ double dl_random_polar(dl_random *stream)
         square = u * u + v * v;
     } while (square > 1 || square == 0);
     return u * sqrt(-2 * log(square) / square);
+}
+
+double dl_random_exponential(dl_random *stream)
+{
+    return -log1p(-dl_random_uniform(stream));
+}
+
+/* The ziggurat: LEVELS boxes of equal area, one on the other, which cover the right half of the normal
+ * density, exp(-x^2/2) (Marsaglia and Tsang, Journal of Statistical Software 5, 2000). Box i is
+ * between the heights of the density at x_i and x_(i+1), with x_0 = 0, and x_(i+1) wide. The last one
+ * is on the axis, below the density at `ZIGGURAT_END`; beyond that it goes on below the exponential
+ * function that touches the density there, which is the majorant of the tail (J. Voss 2005). This end
+ * is the one for which the first box is as high as the density. */
+enum { LEVELS = 128, WIDTH_BITS = 24 };
+#define ZIGGURAT_END 3.4442864767612842
+
+static double level_end, level_height[LEVELS];
+static double level_unit[LEVELS];     /* 2^-WIDTH_BITS of its width */
+static uint32_t level_inside[LEVELS]; /* units below which all is inside */
+static pthread_once_t levels_once = PTHREAD_ONCE_INIT;
+
+/* Rounded to 12 digits: the streams are those of tables that were printed so. */
+static double rounded(double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.11e", x);
+    return strtod(text, NULL);
+}
+
+static void make_levels(void)
+{
+    double x = ZIGGURAT_END, height = exp(-0.5 * x * x);
+    double width = x + 1 / x; /* of a box of the same area */
+    const double area = height * width;
+    level_end = rounded(x);
+    for (int i = LEVELS - 1; i >= 0; i--) {
+        if (i == 0) {
+            height = 1;
+            x = 0;
+        }
+        level_height[i] = rounded(height);
+        level_unit[i] = rounded(ldexp(width, -WIDTH_BITS));
+        level_inside[i] = (uint32_t)ldexp(x / width, WIDTH_BITS);
+        width = x;
+        height += area / x;
+        x = sqrt(-2 * log(height));
+    }
+}
+
+/* Standard normal by the ziggurat: one 32-bit number nearly always. */
+static double normal_of_levels(dl_random *stream)
+{
+    static const uint32_t sign_bit = LEVELS;
+    for (;;) {
+        const uint32_t bits = dl_random_u32(stream), level = bits % LEVELS;
+        const double sign = (bits & sign_bit) != 0 ? 1 : -1;
+        const uint32_t units = bits >> (32 - WIDTH_BITS);
+        double x = units * level_unit[level], y;
+        if (units < level_inside[level]) return sign * x;
+        if (level + 1 < LEVELS) {
+            const double top = level_height[level], bottom = level_height[level + 1];
+            y = bottom + (top - bottom) * dl_random_uniform(stream);
+        } else {
+            x = level_end - log(1 - dl_random_uniform(stream)) / level_end;
+            y = exp(-level_end * (x - 0.5 * level_end)) * dl_random_uniform(stream);
+        }
+        if (y < exp(-0.5 * x * x)) return sign * x;
+    }
+}
+
+static double uniform_above_0(dl_random *stream)
+{
+    double u;
+    do {
+        u = dl_random_uniform(stream);
+    } while (u == 0);
+    return u;
+}
+
+double dl_random_gamma(dl_random *stream, double shape, double scale)
+{
+    pthread_once(&levels_once, make_levels);
+    if (shape < 1) {
+        const double u = uniform_above_0(stream);
+        return dl_random_gamma(stream, 1 + shape, scale) * pow(u, 1 / shape);
+    }
+    const double d = shape - 1.0 / 3, c = 1.0 / 3 / sqrt(d);
+    for (;;) {
+        double x, v;
+        do {
+            x = normal_of_levels(stream);
+            v = 1 + c * x;
+        } while (v <= 0);
+        v = v * v * v;
+        const double u = uniform_above_0(stream);
+        if (u < 1 - 0.0331 * x * x * x * x) return scale * d * v;
+        if (log(u) < 0.5 * x * x + d * (1 - v + log(v))) return scale * d * v;
+    }
 }
 
 void dl_random_shuffle(dl_random *stream, uint32_t *values, uint32_t count)

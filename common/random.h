@@ -38,9 +38,15 @@ uint64_t dl_random_below(dl_random *stream, uint64_t n);
 double dl_random_normal(dl_random *stream);
 
 /* Standard normal by Marsaglia's polar method (SIAM Review 6, 1964), of which one of two numbers is
- * used: bit for bit what gsl_ran_lognormal takes the exponential of. A changing number of uniforms
- * a call. */
+ * used. This one and those below take a changing number of uniforms a call, and draw, bit for bit,
+ * what GSL 2.7 draws from the same stream. */
 double dl_random_polar(dl_random *stream);
+
+/* Exponential of mean 1: >= 0. */
+double dl_random_exponential(dl_random *stream);
+
+/* Gamma of shape and scale > 0, by Marsaglia and Tsang's method of 2000 (ACM TOMS 26). */
+double dl_random_gamma(dl_random *stream, double shape, double scale);
 
 /* Fisher-Yates on values[count]. */
 void dl_random_shuffle(dl_random *stream, uint32_t *values, uint32_t count);

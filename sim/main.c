@@ -1,5 +1,4 @@
 /* dlsim: simulates the points of a scenario and writes what they predict. */
-#include <gsl/gsl_errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -883,7 +882,6 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
 int main(int argc, char **argv)
 {
     dl_output_start();
-    gsl_set_error_handler_off();
     dl_error error = {0};
     dl_cluster cluster;
     dl_status status = dl_cluster_start(&cluster, &error);

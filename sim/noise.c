@@ -1,14 +1,10 @@
 #include "sim/noise.h"
 
 #include <float.h>
-#include <gsl/gsl_cdf.h>
-#include <gsl/gsl_pow_int.h>
-#include <gsl/gsl_randist.h>
-#include <gsl/gsl_sf_gamma.h>
 #include <math.h>
 #include <string.h>
 
-#include "common/status.h"
+#include "sim/statistics.h"
 
 const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none",  "trace",       "lognormal",
                                                         "gamma", "exponential", "work"};
@@ -25,33 +21,6 @@ const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none",  "trace",       
 /* A beta distribution of larger shapes together is so narrow that it is a lognormal one. */
 #define MOST_SHAPES 1e4
 
-/* GSL seeds a generator when it makes one; the stream is copied in right after. */
-static void seed_stream(void *state, unsigned long seed)
-{
-    dl_random_init(state, seed, 0, 0, 0);
-}
-
-static unsigned long get(void *state)
-{
-    return dl_random_u32(state);
-}
-
-static double get_double(void *state)
-{
-    return dl_random_uniform(state);
-}
-
-static const gsl_rng_type stream_type = {"philox",    UINT32_MAX, 0,         sizeof(dl_random),
-                                         seed_stream, get,        get_double};
-
-gsl_rng *dl_gsl_random_create(const dl_random *stream)
-{
-    gsl_rng *rng = gsl_rng_alloc(&stream_type);
-    DL_ASSERT(rng != NULL, "no memory for a generator of %zu bytes", sizeof(dl_random));
-    memcpy(rng->state, stream, sizeof *stream);
-    return rng;
-}
-
 /* Multiples of the golden ratio, modulo 1, cover the runs evenly whatever the number of replicates
  * (Knuth, The Art of Computer Programming 3, 6.4). */
 size_t dl_noise_run(uint32_t replicate, size_t run_count)
@@ -65,7 +34,7 @@ size_t dl_noise_run(uint32_t replicate, size_t run_count)
 static double lognormal_quantile(double sd, double u)
 {
     const double variance = log1p(sd * sd);
-    return exp(-variance / 2 + sqrt(variance) * gsl_cdf_ugaussian_Pinv(u));
+    return exp(-variance / 2 + sqrt(variance) * dl_normal_quantile(u));
 }
 
 dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches)
@@ -78,8 +47,10 @@ dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches)
         return work;
     }
     double squares = 0;
-    for (size_t i = 0; i < costs->work_step_count; i++)
-        squares += gsl_pow_2((double)costs->work_steps[i] - 1);
+    for (size_t i = 0; i < costs->work_step_count; i++) {
+        const double difference = (double)costs->work_steps[i] - 1;
+        squares += difference * difference;
+    }
     work.sd = sqrt(squares / (double)costs->work_step_count) * work.steps_frac;
     work.steps = costs->work_steps;
     work.step_count = costs->work_step_count;
@@ -103,8 +74,7 @@ double dl_work_quantile(const dl_work_spread *work, double u)
     const double variance = fmin(work->sd * work->sd, MOST_VARIANCE_FRAC * (most - 1));
     const double m = 1 / most, v = (most - 1) / variance - 1;
     if (v > MOST_SHAPES) return fmin(most, lognormal_quantile(work->sd, u));
-    const double share = gsl_cdf_beta_Pinv(u, m * v, (1 - m) * v);
-    return most * fmin(1, fmax(0, share)); /* NaN, where nothing was found, counts as 0 */
+    return most * dl_beta_quantile(u, m * v, (1 - m) * v);
 }
 
 /* The density of the i-th smallest of n uniform numbers is that of a beta distribution, and the
@@ -115,15 +85,15 @@ void dl_work_expected(const dl_work_spread *work, double *scores, size_t count)
     static const double low = -5, high = 5;
     double sum = 0, total[POINTS], log_u[POINTS], log_rest[POINTS];
     for (int k = 0; k < POINTS; k++) {
-        const double z = low + (high - low) * (k + 0.5) / POINTS, u = gsl_cdf_ugaussian_P(z);
+        const double z = low + (high - low) * (k + 0.5) / POINTS, u = dl_normal_below(z);
         total[k] = dl_work_quantile(work, u);
         log_u[k] = log(u);
-        log_rest[k] = log(gsl_cdf_ugaussian_Q(z));
+        log_rest[k] = log(dl_normal_above(z));
     }
     for (size_t i = 0; i < count; i++) {
         double weights = 0, weighted = 0;
         const double place = (double)i, behind = (double)(count - 1 - i);
-        const double scale = gsl_sf_lnbeta(place + 1, behind + 1);
+        const double scale = dl_log_beta(place + 1, behind + 1);
         for (int k = 0; k < POINTS; k++) {
             const double z = low + (high - low) * (k + 0.5) / POINTS;
             const double weight = exp(place * log_u[k] + behind * log_rest[k] - scale - z * z / 2);
@@ -174,21 +144,12 @@ double dl_noise_next_work(const dl_noise_source *source, dl_noise *noise)
 void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config, uint64_t seed,
                           uint32_t replicate)
 {
-    dl_random stream;
-    dl_random_init(&stream, seed, replicate, 0, 0);
     const double variance = log1p(config->sigma * config->sigma);
     *source = (dl_noise_source){.config = *config,
                                 .seed = seed,
                                 .replicate = replicate,
                                 .log_mean = -variance / 2,
-                                .log_sd = sqrt(variance),
-                                .rng = dl_gsl_random_create(&stream)};
-}
-
-void dl_noise_source_free(dl_noise_source *source)
-{
-    if (source->rng != NULL) gsl_rng_free(source->rng);
-    *source = (dl_noise_source){0};
+                                .log_sd = sqrt(variance)};
 }
 
 void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t worker)
@@ -198,26 +159,14 @@ void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t work
     if (config->expected != NULL) noise->deal = (uint32_t)first_deal(worker, config->workers);
 }
 
-/* Puts the generator where the worker's stream is. Point 0 for every point of a sweep: common
- * random numbers, so that points that are compared differ by their systems and not by their
- * luck. */
-static gsl_rng *enter_stream(const dl_noise_source *source, const dl_noise *noise)
-{
-    dl_random *stream = source->rng->state;
-    dl_random_init(stream, source->seed, source->replicate, 0, noise->worker);
-    dl_random_seek(stream, noise->place);
-    return source->rng;
-}
-
-/* Without a generator of GSL's: most simulated steps of large runs draw one. */
-static double next_lognormal(const dl_noise_source *source, dl_noise *noise)
+/* The worker's stream, where it stands. Point 0 for every point of a sweep: common random numbers, so
+ * that points that are compared differ by their systems and not by their luck. */
+static dl_random stream_of(const dl_noise_source *source, const dl_noise *noise)
 {
     dl_random stream;
     dl_random_init(&stream, source->seed, source->replicate, 0, noise->worker);
     dl_random_seek(&stream, noise->place);
-    const double normal = dl_random_polar(&stream);
-    noise->place = dl_random_place(&stream);
-    return exp(source->log_sd * normal + source->log_mean);
+    return stream;
 }
 
 static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
@@ -225,13 +174,13 @@ static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
     const dl_noise_set *set = source->config.set;
     const size_t copy = noise->worker % set->copies; /* whose factors it draws */
     if (noise->block_left == 0) {
-        gsl_rng *rng = enter_stream(source, noise);
-        const size_t run = (size_t)(gsl_rng_uniform(rng) * (double)set->run_count);
+        dl_random stream = stream_of(source, noise);
+        const size_t run = (size_t)(dl_random_uniform(&stream) * (double)set->run_count);
         noise->series = (uint32_t)(run * set->copies + copy);
         noise->position =
-            (uint32_t)(gsl_rng_uniform(rng) * (double)set->series[noise->series].count);
+            (uint32_t)(dl_random_uniform(&stream) * (double)set->series[noise->series].count);
         noise->block_left = DL_NOISE_BLOCK;
-        noise->place = dl_random_place(rng->state);
+        noise->place = dl_random_place(&stream);
     }
     const dl_noise_series *series = &set->series[noise->series];
     noise->block_left--;
@@ -241,29 +190,28 @@ static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
     return level * (double)(series->factors[noise->position++] / series->middle);
 }
 
-static double draw(const dl_noise_config *config, gsl_rng *rng)
-{
-    const double sigma = config->sigma;
-    switch (config->kind) {
-    case DL_NOISE_GAMMA:
-        return fmax(gsl_ran_gamma(rng, 1 / (sigma * sigma), sigma * sigma), DBL_MIN);
-    case DL_NOISE_EXPONENTIAL: return fmax(gsl_ran_exponential(rng, 1), DBL_MIN);
-    case DL_NOISE_NONE:
-    case DL_NOISE_LOGNORMAL:
-    case DL_NOISE_WORK:
-    case DL_NOISE_TRACE: break;
-    }
-    return 1;
-}
-
 double dl_noise_next(const dl_noise_source *source, dl_noise *noise)
 {
-    const dl_noise_kind kind = source->config.kind;
-    if (kind == DL_NOISE_NONE || kind == DL_NOISE_WORK) return 1;
-    if (kind == DL_NOISE_TRACE) return next_of_trace(source, noise);
-    if (kind == DL_NOISE_LOGNORMAL) return next_lognormal(source, noise);
-    gsl_rng *rng = enter_stream(source, noise);
-    const double factor = draw(&source->config, rng);
-    noise->place = dl_random_place(rng->state);
+    const double sigma = source->config.sigma, variance = sigma * sigma;
+    dl_random stream;
+    double factor = 1;
+    switch (source->config.kind) {
+    case DL_NOISE_NONE:
+    case DL_NOISE_WORK: return 1;
+    case DL_NOISE_TRACE: return next_of_trace(source, noise);
+    case DL_NOISE_LOGNORMAL:
+        stream = stream_of(source, noise);
+        factor = exp(source->log_sd * dl_random_polar(&stream) + source->log_mean);
+        break;
+    case DL_NOISE_GAMMA:
+        stream = stream_of(source, noise);
+        factor = fmax(dl_random_gamma(&stream, 1 / variance, variance), DBL_MIN);
+        break;
+    case DL_NOISE_EXPONENTIAL:
+        stream = stream_of(source, noise);
+        factor = fmax(dl_random_exponential(&stream), DBL_MIN);
+        break;
+    }
+    noise->place = dl_random_place(&stream);
     return factor;
 }

@@ -29,7 +29,6 @@
 #ifndef DL_SIM_NOISE_H
 #define DL_SIM_NOISE_H
 
-#include <gsl/gsl_rng.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -86,7 +85,6 @@ typedef struct dl_noise_source {
     uint64_t seed;
     uint32_t replicate;
     double log_mean, log_sd; /* of the logarithms of lognormal factors */
-    gsl_rng *rng;            /* stands where the stream of a worker does, for a draw */
 } dl_noise_source;
 
 /* Of one worker: its streams are their names and how far they have come. */
@@ -101,18 +99,13 @@ typedef struct dl_noise {
     int block_left;    /* trace: factors left of this block */
 } dl_noise;
 
-/* One of the project's streams (common/random.h) as a generator for GSL's distributions, from where
- * `stream` stands (copied). Release with gsl_rng_free. */
-gsl_rng *dl_gsl_random_create(const dl_random *stream);
-
 /* Which of run_count >= 1 measured runs a replicate takes: all of them come up evenly. */
 size_t dl_noise_run(uint32_t replicate, size_t run_count);
 
-/* The noise of a replicate, and of one worker in it: a separate stream. dl_noise_source_free
- * accepts a zeroed object. */
+/* The noise of a replicate, which borrows what the configuration does, and of one worker in it: a
+ * separate stream. */
 void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config, uint64_t seed,
                           uint32_t replicate);
-void dl_noise_source_free(dl_noise_source *source);
 void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t worker);
 
 /* The factor of the worker's next step, > 0. */

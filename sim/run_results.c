@@ -1,13 +1,12 @@
 /* What comes out of a run of a team. */
 #include "sim/run_internal.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/statistics.h"
 #include "sim/sync/syncer.h"
 
 const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
@@ -25,7 +24,7 @@ static double quantile(double *values, size_t count, double share, size_t least)
 {
     if (count == 0) return 0;
     const size_t below = place_of(share, count);
-    gsl_stats_select(values + least, 1, count - least, below - least);
+    dl_select(values + least, count - least, below - least);
     size_t next = below + 1;
     for (size_t i = below + 1; i < count; i++)
         if (values[i] < values[next]) next = i;
@@ -34,13 +33,13 @@ static double quantile(double *values, size_t count, double share, size_t least)
         values[next] = values[below + 1];
         values[below + 1] = value;
     }
-    return gsl_stats_quantile_from_sorted_data(values, 1, count, share);
+    return dl_quantile(values, count, share);
 }
 
 /* Standard deviation and quantiles of steps_s[count], which change their places. */
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result)
 {
-    result->step_sd_s = count > 1 ? gsl_stats_sd(steps_s, 1, count) : 0;
+    result->step_sd_s = count > 1 ? dl_sd(steps_s, count) : 0;
     result->step_p50_s = quantile(steps_s, count, 0.5, 0);
     result->step_p99_s = quantile(steps_s, count, 0.99, count > 0 ? place_of(0.5, count) : 0);
 }
@@ -349,10 +348,10 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
         double interval = 0;
         for (int w = 0; w < result->workers; w++)
             interval += (double)team->workers[w].interval / result->workers;
-        a->outer_step_mean_s = gsl_stats_mean(outer_s, 1, count);
-        gsl_sort(outer_s, 1, count);
-        a->outer_step_p50_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, count, 0.5);
-        a->outer_step_p95_s = gsl_stats_quantile_from_sorted_data(outer_s, 1, count, 0.95);
+        a->outer_step_mean_s = dl_mean(outer_s, count);
+        dl_sort_doubles(outer_s, count);
+        a->outer_step_p50_s = dl_quantile(outer_s, count, 0.5);
+        a->outer_step_p95_s = dl_quantile(outer_s, count, 0.95);
         a->blocked_s = outside * (team->syncer != NULL ? interval * result->step_mean_s
                                                        : a->outer_step_mean_s);
     }

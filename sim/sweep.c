@@ -1,10 +1,5 @@
 #include "sim/sweep.h"
 
-#include <gsl/gsl_cdf.h>
-#include <gsl/gsl_randist.h>
-#include <gsl/gsl_rng.h>
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -14,6 +9,7 @@
 #include "common/sort.h"
 #include "common/units.h"
 #include "sim/shares.h"
+#include "sim/statistics.h"
 #include "sim/sweep_internal.h"
 #include "sim/traced.h"
 
@@ -112,8 +108,8 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
     for (int64_t r = 0; r < replicates; r++) {
         values[r] = *(const double *)(const void *)((const char *)&runs[r] + offset);
     }
-    gsl_sort(values, 1, (size_t)replicates);
-    double median = gsl_stats_quantile_from_sorted_data(values, 1, (size_t)replicates, 0.5);
+    dl_sort_doubles(values, (size_t)replicates);
+    double median = dl_quantile(values, (size_t)replicates, 0.5);
     free(values);
     return median;
 }
@@ -213,11 +209,11 @@ static void set_interval(const row_runs *runs, const row_runs *base, double cent
     }
     *low = *high = center;
     if (count >= DL_INTERVAL_REPLICATES) {
-        gsl_sort(values, 1, count);
-        *low = fmin(center, gsl_stats_quantile_from_sorted_data(values, 1, count, 0.025));
-        *high = fmax(center, gsl_stats_quantile_from_sorted_data(values, 1, count, 0.975));
+        dl_sort_doubles(values, count);
+        *low = fmin(center, dl_quantile(values, count, 0.025));
+        *high = fmax(center, dl_quantile(values, count, 0.975));
     } else if (freedom > 0) {
-        const double spread = gsl_cdf_tdist_Pinv(0.975, freedom) * sqrt(squares / freedom);
+        const double spread = dl_t_quantile(0.975, freedom) * sqrt(squares / freedom);
         *low = center * exp(-spread);
         *high = center * exp(spread);
     }
@@ -411,7 +407,7 @@ static void list_points(part *p)
  * of a normal distribution, in an order that depends on the machine's GPUs. */
 static void draw_compute(part *p, double log)
 {
-    const double sd = log / gsl_cdf_ugaussian_Pinv(0.975);
+    const double sd = log / dl_normal_quantile(0.975);
     const dl_gpu_options *gpu = p->scenario->gpu;
     unsigned long seed = (unsigned long)p->scenario->seed;
     for (const char *c = gpu != NULL ? dl_machine_model(&gpu->machine, 0, 0)->name : ""; *c != '\0';
@@ -420,12 +416,8 @@ static void draw_compute(part *p, double log)
     }
     p->compute_draws = dl_calloc((size_t)p->drawn, sizeof *p->compute_draws, "draws");
     for (int64_t d = 0; d < p->drawn; d++)
-        p->compute_draws[d] = gsl_cdf_gaussian_Pinv(((double)d + 0.5) / (double)p->drawn, sd);
-    gsl_rng *random = gsl_rng_alloc(gsl_rng_mt19937);
-    DL_ASSERT(random != NULL, "no memory for %s", "random numbers");
-    gsl_rng_set(random, seed);
-    gsl_ran_shuffle(random, p->compute_draws, (size_t)p->drawn, sizeof *p->compute_draws);
-    gsl_rng_free(random);
+        p->compute_draws[d] = sd * dl_normal_quantile(((double)d + 0.5) / (double)p->drawn);
+    dl_shuffle(p->compute_draws, (size_t)p->drawn, seed);
 }
 
 static void init_part(part *p, const dl_variant *variant, int64_t first)

@@ -120,7 +120,6 @@ void dl_team_free(dl_team *team)
     free(team->step_ns);
     free(team->staleness);
     free(team->on_core);
-    dl_noise_source_free(&team->noise);
     free_tallies(&team->tallies);
     dl_syncer_free(team->syncer);
     dl_members_free(team->members);

@@ -1,6 +1,5 @@
 #include "sim/workload.h"
 
-#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/collective/collective.h"
+#include "sim/statistics.h"
 
 /* Most that a drawn start is longer or shorter than the median: of two or three measured starts,
  * Student's distribution has tails beyond what a machine does. */
@@ -228,7 +228,7 @@ static double log_sd(double ratio)
  * it does least, its inverse, the time of a byte. */
 static void draw_bounded(dl_value *value, double z)
 {
-    const double u = gsl_cdf_ugaussian_P(z), low = value->low, high = value->high;
+    const double u = dl_normal_below(z), low = value->low, high = value->high;
     const bool is_rate = low > 0 && value->value == high;
     value->value = is_rate ? 1 / (1 / high + u * (1 / low - 1 / high)) : low + u * (high - low);
 }
@@ -237,7 +237,7 @@ static void draw_bounded(dl_value *value, double z)
 static double assumed_at(const dl_value *value, double z)
 {
     const double end = z < 0 ? value->low : value->high;
-    return value->value * pow(end / value->value, fabs(z) / gsl_cdf_ugaussian_Pinv(0.975));
+    return value->value * pow(end / value->value, fabs(z) / dl_normal_quantile(0.975));
 }
 
 /* The value z standard errors away from where it is. */

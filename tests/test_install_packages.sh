@@ -21,7 +21,7 @@ export PATH=$PWD/bin CALLS=$PWD/calls USER_ID=1000
 unset CMAKE_PREFIX_PATH
 
 expect 0 "neither root nor sudo" # 0: the build goes on
-expect 0 "libgsl-dev        fits, statistics, distributions"
+expect 0 "libgsl-dev        fits of dlcal"
 expect 0 "gnuplot-nox       figures (optional)"
 expect 0 "set CMAKE_PREFIX_PATH"
 [ ! -e calls ] || fail "apt-get was called without rights: $(cat calls)"

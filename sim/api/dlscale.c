@@ -1,6 +1,5 @@
 #include "sim/api/dlscale.h"
 
-#include <gsl/gsl_errno.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -40,7 +39,6 @@ static locale_t c_locale; /* 0 if there is none: the caller's stays */
 
 static void start(void)
 {
-    gsl_set_error_handler_off();
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 

@@ -3,15 +3,11 @@
  *
  * The library prints nothing and installs no handler of signals; but on exhaustion of memory it
  * ends the process with exit status 1. All functions may be called from several threads at once,
- * each with results of its own. The first call turns GSL's error handler off for the whole process
- * (gsl_set_error_handler_off), which otherwise would abort it. The locale of the caller does not
- * matter: numbers are read and written with a point.
+ * each with results of its own. The locale of the caller does not matter: numbers are read and
+ * written with a point.
  *
  * Machines that a scenario names are those of share/dlscale of the installation, or of the folder
- * that the variable DLSCALE_SHARE names.
- *
- * The library links the GNU Scientific Library, so a program that is distributed with it is
- * distributed under the GPL, version 3 or later. */
+ * that the variable DLSCALE_SHARE names. */
 #ifndef DLSCALE_H
 #define DLSCALE_H
 

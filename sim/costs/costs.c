@@ -1,8 +1,6 @@
 /* What is asked of costs: which are missing, how trustworthy they are, times. */
 #include "sim/costs/costs_internal.h"
 
-#include <gsl/gsl_sort_float.h>
-#include <gsl/gsl_statistics_float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +8,7 @@
 
 #include "common/alloc.h"
 #include "sim/collective/collective.h"
+#include "sim/statistics.h"
 
 void dl_costs_free(dl_costs *costs)
 {
@@ -412,8 +411,7 @@ void dl_noise_series_finish(dl_noise_series *series)
 {
     float *sorted = dl_calloc(series->count, sizeof *sorted, "noise");
     memcpy(sorted, series->factors, series->count * sizeof *sorted);
-    gsl_sort_float(sorted, 1, series->count);
-    series->middle = (float)gsl_stats_float_median_from_sorted_data(sorted, 1, series->count);
+    series->middle = dl_median_float(sorted, series->count);
     free(sorted);
 }
 

@@ -493,7 +493,6 @@ dl_status dl_pipeline_init(dl_pipeline *p, const dl_pipeline_config *config, dl_
 
 void dl_pipeline_free(dl_pipeline *p)
 {
-    dl_noise_source_free(&p->noise);
     for (int t = 0; t < p->host_count; t++)
         free(p->hosts[t].start_ns);
     for (int s = 0; p->reductions != NULL && s < p->config.split.stages; s++)

@@ -63,7 +63,6 @@ void dl_input_init(dl_input *input, const dl_input_config *config)
 
 void dl_input_free(dl_input *input)
 {
-    dl_noise_source_free(&input->noise);
     free(input->nodes);
     free(input->workers);
     free(input->queues);

@@ -1,11 +1,11 @@
 #include "sim/platform/gpu_internal.h"
 
-#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/statistics.h"
 
 #define FREE_BYTES_PER_S 1e24 /* a petabyte in a nanosecond */
 
@@ -220,7 +220,7 @@ void dl_gpu_options_free_at_point(dl_gpu_options *at)
  * Statistical Estimates and Transformed Beta-Variables). */
 static double normal_score(int i, int n)
 {
-    return gsl_cdf_ugaussian_Pinv((i + 1 - 0.375) / (n + 0.25));
+    return dl_normal_quantile((i + 1 - 0.375) / (n + 0.25));
 }
 
 void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow)

@@ -1,9 +1,9 @@
 #include "sim/report/accuracy.h"
 
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 
 #include "common/units.h"
+#include "sim/statistics.h"
 
 /* Standard error of the median of many normal numbers over that of their mean: sqrt(pi / 2). */
 #define MEDIAN_ERROR 1.2533141373155
@@ -21,7 +21,7 @@ static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
     const double *per_s = measured->runs_per_s;
     const size_t runs = (size_t)measured->runs;
     const double median = measured->value[DL_MEASURE_PER_S];
-    const double sd_frac = gsl_stats_sd(per_s, 1, runs) / median;
+    const double sd_frac = dl_sd(per_s, runs) / median;
     const double spread =
         dl_measured_quantile(measured, 0.9) / dl_measured_quantile(measured, 0.1) - 1;
     sum->repeated++;

@@ -1,5 +1,3 @@
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +8,7 @@
 #include "sim/fits.h"
 #include "sim/report/advise_internal.h"
 #include "sim/scenario/without.h"
+#include "sim/statistics.h"
 
 #define COARSE_STEPS 40
 #define FINAL_STEPS 200
@@ -843,9 +842,9 @@ dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, c
     pair.differ = count > 0 && ((double)pair.wins >= 0.975 * (double)count ||
                                 (double)losses >= 0.975 * (double)count);
     if (count > 1) { /* of few draws, nearly from the least to the largest */
-        gsl_sort(ratios, 1, count);
-        pair.low = exp(gsl_stats_quantile_from_sorted_data(ratios, 1, count, 0.025));
-        pair.high = exp(gsl_stats_quantile_from_sorted_data(ratios, 1, count, 0.975));
+        dl_sort_doubles(ratios, count);
+        pair.low = exp(dl_quantile(ratios, count, 0.025));
+        pair.high = exp(dl_quantile(ratios, count, 0.975));
     }
     free(ratios);
     return pair;

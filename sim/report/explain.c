@@ -1,7 +1,5 @@
 #include "sim/report/explain.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include "sim/report/html.h"
 #include "sim/report/report.h"
 #include "sim/scenario/without.h"
+#include "sim/statistics.h"
 
 #define DRAWN_WORKERS 8
 #define ENOUGH_FRAC 0.9
@@ -299,8 +298,8 @@ static double run_changed(trial *t, dl_variant *variant, const dl_point *point, 
         if (t->events == 0) t->events = result.events;
         dl_run_result_free(&result);
     }
-    gsl_sort(values, 1, (size_t)t->replicates);
-    return gsl_stats_median_from_sorted_data(values, 1, (size_t)t->replicates);
+    dl_sort_doubles(values, (size_t)t->replicates);
+    return dl_quantile(values, (size_t)t->replicates, 0.5);
 }
 
 /* The same with the study as its files have it. */

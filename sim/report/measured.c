@@ -1,7 +1,5 @@
 #include "sim/report/measured.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +8,7 @@
 #include "common/csv.h"
 #include "common/names.h"
 #include "common/units.h"
+#include "sim/statistics.h"
 #include "sim/traced.h"
 
 enum {
@@ -460,8 +459,8 @@ static double median(double *values, size_t count, size_t *numbers)
         if (!isnan(values[i])) values[(*numbers)++] = values[i];
     }
     if (*numbers == 0) return (double)NAN;
-    gsl_sort(values, 1, *numbers);
-    return gsl_stats_quantile_from_sorted_data(values, 1, *numbers, 0.5);
+    dl_sort_doubles(values, *numbers);
+    return dl_quantile(values, *numbers, 0.5);
 }
 
 /* Smallest staleness that at least the fraction `p` of `total` gradients do not exceed. */
@@ -535,7 +534,7 @@ static void summarise(dl_measured *measured, const measured_row *const *rows, si
         for (size_t r = 0; r < runs; r++)
             column[r] = rows[r]->value[m];
         measured->value[m] = median(column, runs, &numbers);
-        spread[m] = numbers > 1 ? gsl_stats_sd(column, 1, numbers) : (double)NAN;
+        spread[m] = numbers > 1 ? dl_sd(column, numbers) : (double)NAN;
     }
     if (isnan(measured->value[DL_MEASURE_PER_S_ERR])) {
         measured->value[DL_MEASURE_PER_S_ERR] = spread[DL_MEASURE_PER_S];
@@ -544,7 +543,7 @@ static void summarise(dl_measured *measured, const measured_row *const *rows, si
     measured->runs_per_s = dl_calloc(runs, sizeof(double), "measured runs");
     for (size_t r = 0; r < runs; r++)
         measured->runs_per_s[r] = rows[r]->value[DL_MEASURE_PER_S];
-    gsl_sort(measured->runs_per_s, 1, runs);
+    dl_sort_doubles(measured->runs_per_s, runs);
     bool by_worker = false;
     for (size_t r = 0; r < runs; r++)
         by_worker |= rows[r]->worker_staleness != NULL;
@@ -689,8 +688,7 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
 double dl_measured_quantile(const dl_measured *measured, double fraction)
 {
     if (measured->runs < DL_MEASURED_REPEATED_MIN) return (double)NAN;
-    return gsl_stats_quantile_from_sorted_data(measured->runs_per_s, 1, (size_t)measured->runs,
-                                               fraction);
+    return dl_quantile(measured->runs_per_s, (size_t)measured->runs, fraction);
 }
 
 dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const char *path,

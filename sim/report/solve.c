@@ -1,7 +1,5 @@
 #include "sim/report/solve.h"
 
-#include <gsl/gsl_errno.h>
-#include <gsl/gsl_roots.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +13,7 @@
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/report/report.h"
+#include "sim/root.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/without.h"
 
@@ -359,7 +358,7 @@ typedef struct equation {
 static double difference(double log_key, void *user)
 {
     const equation *e = user;
-    /* What GSL asks for at the ends of the bracket has been tried at these very values. */
+    /* What is asked for at the ends of the bracket has been tried at these very values. */
     for (size_t i = 0; i < e->s->count; i++) {
         if (log(e->s->trials[i].key) == log_key) return e->s->trials[i].found - e->target;
     }
@@ -371,21 +370,8 @@ static double difference(double log_key, void *user)
 static const trial *close_in(search *s, double target, size_t low)
 {
     equation e = {s, target};
-    gsl_function function = {difference, &e};
-    gsl_root_fsolver *solver = gsl_root_fsolver_alloc(gsl_root_fsolver_brent);
-    DL_ASSERT(solver != NULL, "no memory for %s", "a root");
-    double root = log(s->trials[low].key);
-    int failed = gsl_root_fsolver_set(solver, &function, root, log(s->trials[low + 1].key));
-    for (int k = 0; k < ROUNDS_MAX && failed == GSL_SUCCESS && s->status == DL_OK; k++) {
-        failed = gsl_root_fsolver_iterate(solver);
-        root = gsl_root_fsolver_root(solver);
-        if (gsl_root_test_interval(gsl_root_fsolver_x_lower(solver),
-                                   gsl_root_fsolver_x_upper(solver), DL_SOLVE_TOLERANCE,
-                                   0) == GSL_SUCCESS) {
-            break;
-        }
-    }
-    gsl_root_fsolver_free(solver);
+    const double root = dl_find_root(difference, &e, log(s->trials[low].key),
+                                     log(s->trials[low + 1].key), DL_SOLVE_TOLERANCE, ROUNDS_MAX);
     if (s->status != DL_OK) return NULL;
     for (size_t i = 0; i < s->count; i++) {
         if (log(s->trials[i].key) == root) return &s->trials[i];

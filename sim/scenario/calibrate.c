@@ -1,12 +1,12 @@
 #include "sim/scenario/calibrate.h"
 
-#include <gsl/gsl_roots.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/root.h"
 #include "sim/run.h"
 #include "sim/scenario/study.h"
 
@@ -184,29 +184,12 @@ static double predict_ns(search *s, double factor)
     return ns;
 }
 
+/* Below 0 where a step is too short with this factor. */
 static double excess(double log_factor, void *user)
 {
     search *s = user;
     const double ns = s->status == DL_OK ? predict_ns(s, exp(log_factor)) : 0;
     return s->status == DL_OK ? ns / s->step_ns - 1 : 0;
-}
-
-/* Logarithm of the factor, from two factors of which one predicts too short and one too long a
- * step. */
-static double find_root(search *s, double low, double high)
-{
-    gsl_function function = {.function = excess, .params = s};
-    gsl_root_fsolver *solver = gsl_root_fsolver_alloc(gsl_root_fsolver_brent);
-    gsl_root_fsolver_set(solver, &function, low, high);
-    for (int i = 0; i < ROUNDS_MAX && s->status == DL_OK; i++) {
-        if (gsl_root_fsolver_iterate(solver) != 0) break;
-        low = gsl_root_fsolver_x_lower(solver);
-        high = gsl_root_fsolver_x_upper(solver);
-        if (high - low < PRECISION) break;
-    }
-    const double root = gsl_root_fsolver_root(solver);
-    gsl_root_fsolver_free(solver);
-    return root;
 }
 
 #define NO_COMPUTE 1e-6 /* a factor */
@@ -249,6 +232,6 @@ dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
     if (s.status != DL_OK) return s.status;
     if (at_least_ns > s.step_ns) return refuse(&s, 1 / DL_CALIBRATE_FACTOR_MAX, at_least_ns);
     if (at_most_ns < s.step_ns) return refuse(&s, DL_CALIBRATE_FACTOR_MAX, at_most_ns);
-    calibrate->factor = exp(find_root(&s, -most, most));
+    calibrate->factor = exp(dl_find_root(excess, &s, -most, most, PRECISION, ROUNDS_MAX));
     return s.status;
 }

@@ -21,8 +21,8 @@ source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 targets=(dlprof dlcal dlsim dlprof_cuda dlprof_inject test_backend_cuda test_device test_train_device
     truth raw_counts)
 packages=(libopenblas-dev libopenblas-pthread-dev libopenblas0-pthread libgfortran5 libquadmath0
-    libgsl-dev libgsl27 libgslcblas0 librandom123-dev libcmocka-dev libcmocka0 libhwloc-dev libhwloc15
-    zlib1g-dev libsimdjson-dev libsimdjson14 libsqlite3-dev libsqlite3-0 pkgconf pkgconf-bin libpkgconf3)
+    libgsl-dev libgsl27 libgslcblas0 libboost1.74-dev librandom123-dev libcmocka-dev libcmocka0
+    libhwloc-dev libhwloc15 zlib1g-dev libsimdjson-dev libsimdjson14 libsqlite3-dev libsqlite3-0 pkgconf pkgconf-bin libpkgconf3)
 
 usage() {
     sed -n '2,21s/^# \{0,1\}//p' "$0" >&2

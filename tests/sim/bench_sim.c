@@ -1,14 +1,13 @@
 /* Events a second of the simulator on one core, for each mode with 16 workers on cores of their own
  * and on 4 shared ones. Median of 5 runs after one to warm up. Not a test: prints, asserts nothing.
  */
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/units.h"
 #include "sim/run.h"
+#include "sim/statistics.h"
 
 #define RUNS 5
 
@@ -62,10 +61,10 @@ int main(void)
         seconds_of_run(&config, &events);
         for (int r = 0; r < RUNS; r++)
             seconds[r] = seconds_of_run(&config, &events);
-        gsl_sort(seconds, 1, RUNS);
+        dl_sort_doubles(seconds, RUNS);
         printf("%-48s %8lld events %6.2f M events/s\n",
                dl_point_text(text, sizeof text, &scenario.points[p]), (long long)events,
-               (double)events / gsl_stats_quantile_from_sorted_data(seconds, 1, RUNS, 0.5) * 1e-6);
+               (double)events / dl_quantile(seconds, RUNS, 0.5) * 1e-6);
     }
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);

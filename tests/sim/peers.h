@@ -49,7 +49,6 @@ static inline double *peer_samples(const peer_case *of)
         for (size_t s = 0; s < steps; s++)
             factors[(size_t)w * steps + s] = slow * dl_noise_next(&source, &noise);
     }
-    dl_noise_source_free(&source);
     return factors;
 }
 

@@ -1,6 +1,8 @@
 /* Goodput of jobs that fail, by hand and by closed forms. */
 #include "tests/sim_fixture.h"
 
+#include <stdlib.h>
+
 #include "sim/failures.h"
 
 /* 100 steps of 1 s, checkpoints of 2 s after every 30: at 30, 60, 90 steps, 106 s in all. */

@@ -2,6 +2,8 @@
  * (tests/gpu_fixture.h). A step computes and updates for 1.1 ms. */
 #include "tests/gpu_fixture.h"
 
+#include <stdlib.h>
+
 #define COSTS                                                                                 \
     FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[op input]\nfixed_ns = 0\nper_sample_ns = 2e5\n" \
                                             "[input]\nbytes_per_sample = 1000000\n"

@@ -20,11 +20,6 @@ static void start(one_stream *s, const dl_noise_config *config, uint64_t seed, u
     dl_noise_init(&s->noise, &s->source, worker);
 }
 
-static void stop(one_stream *s)
-{
-    dl_noise_source_free(&s->source);
-}
-
 static double next(one_stream *s)
 {
     return dl_noise_next(&s->source, &s->noise);
@@ -61,8 +56,6 @@ static void families_have_mean_one_and_their_variation(void **state)
         double mean = sum / DRAWS, sd = sqrt(squares / DRAWS - mean * mean);
         assert_near(mean, 1, 5 * cases[c].expected / 447);
         assert_near(sd, cases[c].expected, 0.025);
-        stop(&noise);
-        stop(&noise);
     }
 }
 
@@ -99,7 +92,6 @@ static void trace_keeps_the_levels_of_runs_and_copies(void **state)
             int from = (int)lround(level) - 1;
             assert_int_equal(from % 2, worker % 2);
             run[worker] = from / 2;
-            stop(&noise);
         }
         assert_true(run[0] == run[1] && run[1] == run[2]);
         times[run[0]]++;
@@ -126,7 +118,6 @@ static void trace_pools_what_happens_within_runs(void **state)
         for (int i = 0; i < DRAWS; i++)
             large += next(&noise) > 50;
         assert_near(large, DRAWS / 150.0, 5 * sqrt(DRAWS / 150.0));
-        stop(&noise);
     }
 }
 
@@ -154,7 +145,6 @@ static void trace_comes_in_blocks(void **state)
         last = factor;
     }
     assert_int_equal(count, 50);
-    stop(&noise);
 }
 
 static void none_is_one(void **state)
@@ -164,7 +154,6 @@ static void none_is_one(void **state)
     const dl_noise_config config = {.kind = DL_NOISE_NONE};
     start(&noise, &config, 1, 0, 0);
     assert_true(next(&noise) == 1);
-    stop(&noise);
 }
 
 /* Equal names give equal numbers; another seed, replicate or worker gives others. */
@@ -178,7 +167,6 @@ static void streams_are_named(void **state)
         const dl_noise_config config = {.kind = DL_NOISE_EXPONENTIAL};
         start(&noise, &config, names[i][0], names[i][1], names[i][2]);
         first[i] = next(&noise);
-        stop(&noise);
     }
     assert_true(first[0] == first[1]);
     for (int i = 2; i < 5; i++)
@@ -245,7 +233,6 @@ static void work_is_dealt_or_drawn(void **state)
         for (int s = 0; s < STEPS; s++)
             sum += dealt[w][s] = next_work(&noise);
         assert_float_equal(sum, WORKERS, 1e-9);
-        stop(&noise);
     }
     for (int s = 0; s < STEPS; s++) {
         double sum = 0, product = 1;
@@ -271,8 +258,6 @@ static void work_is_dealt_or_drawn(void **state)
     assert_float_equal(sum / FEW, 0, 0.01);
     assert_float_equal(sqrt(squares / FEW), 0.35, 0.01);
     assert_float_equal(product / FEW, 0, 0.004); /* independent */
-    stop(&first);
-    stop(&second);
 }
 
 int main(void)

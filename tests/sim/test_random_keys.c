@@ -8,7 +8,6 @@
  * (scripts/freeze.sh). */
 #include "tests/sim_fixture.h"
 
-#include <gsl/gsl_errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -670,7 +669,6 @@ static void random_cores_keep_the_rules(void **state)
 
 int main(void)
 {
-    gsl_set_error_handler_off();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_machines_keep_the_rules),
         cmocka_unit_test(random_cores_keep_the_rules),

@@ -2,8 +2,6 @@
  * utilisation: H t / (H t + T), with t = 1.1 ms and T = 12 ms of a ring of four nodes at 1 GB/s. */
 #include "tests/gpu_fixture.h"
 
-#include <gsl/gsl_errno.h>
-
 #include "common/csv.h"
 #include "sim/report/solve.h"
 
@@ -200,7 +198,6 @@ static void what_is_not_asked_well_is_refused(void **state)
 
 int main(void)
 {
-    gsl_set_error_handler_off();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rate_gives_the_utilisation),
         cmocka_unit_test(a_falling_column_is_solved_too),

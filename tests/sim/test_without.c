@@ -2,6 +2,8 @@
 
 #include "tests/sim_fixture.h"
 
+#include <stdlib.h>
+
 static const char noisy[] = "[noise]\nkind = gamma\nsigma = 0.5\nslow = 1:3\n";
 
 /* The mean step in ns of FIXTURE_COSTS without `list`. */

@@ -1,5 +1,5 @@
 foreach(module value costs costs_layers costs_gradients costs_traces traced calibrate step_collectives costs_work costs_noise event_queue engine program
-        workload host noise tally gsl_random links machine_graph collective_cost scenario
+        workload host noise tally links machine_graph collective_cost scenario
         scenario_machine without run scaling study pace sweep measured accuracy report timeline schedule
         html figures explain advise)
     dl_add_test(test_${module} unit LINK dl_sim)
@@ -15,6 +15,7 @@ endforeach()
 # The network is compared with max-min fair shares worked out the plain way.
 dl_add_test(test_maxmin unit LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 dl_add_test(test_network model LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
+dl_add_test(test_statistics unit LINK dl_sim PkgConfig::GSL)
 dl_add_test(test_assume unit LINK dl_sim)
 dl_add_test(test_above unit LINK dl_sim)
 dl_add_test(test_node_kinds model LINK dl_sim)

@@ -1,0 +1,56 @@
+/* Order statistics, moments and distributions.
+ *
+ * Values are sorted with NaN last. Quantiles of distributions: of 0 and 1 they are the ends of the
+ * range, which may be infinite; NaN where a parameter is out of its range. Errors are below 1e-15 of
+ * the result, of the beta distribution below 1e-12. */
+#ifndef DL_SIM_STATISTICS_H
+#define DL_SIM_STATISTICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Sorts values[count], ascending. */
+void dl_sort_doubles(double *values, size_t count);
+
+/* Moves values[count] so that values[place] is the one that it is in ascending order, with none
+ * larger before it and none smaller after it; place < count. */
+void dl_select(double *values, size_t count, size_t place);
+
+/* Mean, and standard deviation (of a sample: n - 1). count >= 1; the deviation of one is NaN. */
+double dl_mean(const double *values, size_t count);
+double dl_sd(const double *values, size_t count);
+
+/* The quantile of sorted[count >= 1], 0 <= share <= 1: linear between neighbours, the least at 0 and
+ * the largest at 1 (definition 7 of Hyndman and Fan, American Statistician 50, 1996). */
+double dl_quantile(const double *sorted, size_t count, double share);
+
+/* The median of values[count >= 1], which it sorts. */
+float dl_median_float(float *values, size_t count);
+
+/* Shuffles values[count] by Fisher and Yates' method with the Mersenne twister MT19937 of the lower
+ * 32 bits of the seed. */
+void dl_shuffle(double *values, size_t count, uint64_t seed);
+
+/* The standard normal distribution: the part below z, the part above z, and the z with the part u
+ * below it. */
+double dl_normal_below(double z);
+double dl_normal_above(double z);
+double dl_normal_quantile(double u);
+
+/* Quantiles of Student's t distribution, freedom > 0, and of the beta distribution of shapes a, b >
+ * 0. */
+double dl_t_quantile(double u, double freedom);
+double dl_beta_quantile(double u, double a, double b);
+
+/* Logarithm of the beta function, a, b > 0. */
+double dl_log_beta(double a, double b);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
