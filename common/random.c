@@ -1,12 +1,15 @@
 #include "common/random.h"
 
+#ifndef __wasm__
 #include <Random123/philox.h>
+#endif
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/philox.h"
 #include "common/status.h"
 
 /* Layout of the counter: words 0 and 1 number the blocks of the stream, in their lower 53 bits;
@@ -31,11 +34,15 @@ void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32
  * load of all four would have to wait until words written just before are in the cache. */
 static inline void next_block(dl_random *stream)
 {
+#ifdef __wasm__
+    dl_philox4x32_10(stream->counter, stream->key, stream->block);
+#else
     const uint32_t *c = stream->counter;
     const philox4x32_ctr_t counter = {{c[0], c[1], c[2], c[3]}};
     const philox4x32_key_t key = {{stream->key[0], stream->key[1]}};
     const philox4x32_ctr_t block = philox4x32_R(10, counter, key);
     memcpy(stream->block, block.v, sizeof stream->block);
+#endif
     if (++stream->counter[0] == 0) stream->counter[1]++;
     stream->used = 0;
 }

@@ -1,7 +1,9 @@
 #include "tests/check.h"
 
+#include <Random123/philox.h>
 #include <math.h>
 
+#include "common/philox.h"
 #include "common/random.h"
 
 /* Random123's published vectors of philox4x32-10: counter, key, block. */
@@ -26,6 +28,26 @@ static void blocks_are_philox4x32_10(void **state)
         for (int i = 0; i < 4; i++) {
             assert_int_equal(dl_random_u32(&stream), vectors[v].block[i]);
         }
+    }
+}
+
+/* Of any counters and keys. */
+static void own_blocks_are_those_of_random123(void **state)
+{
+    (void)state;
+    dl_random stream;
+    dl_random_init(&stream, 7, 0, 0, 0);
+    for (int i = 0; i < 10000; i++) {
+        philox4x32_ctr_t counter;
+        philox4x32_key_t key;
+        uint32_t block[4];
+        for (int w = 0; w < 4; w++)
+            counter.v[w] = dl_random_u32(&stream);
+        for (int w = 0; w < 2; w++)
+            key.v[w] = dl_random_u32(&stream);
+        dl_philox4x32_10(counter.v, key.v, block);
+        const philox4x32_ctr_t expected = philox4x32_R(10, counter, key);
+        assert_memory_equal(block, expected.v, sizeof block);
     }
 }
 
@@ -212,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_philox4x32_10),
+        cmocka_unit_test(own_blocks_are_those_of_random123),
         cmocka_unit_test(stream_zero_starts_at_counter_zero),
         cmocka_unit_test(counter_carries_into_its_second_word_only),
         cmocka_unit_test(names_make_different_streams),

@@ -2,6 +2,7 @@ foreach(module status alloc names units cpu random file ini csv wrap options man
         quantity machine)
     dl_add_test(test_${module} unit LINK dl_common)
 endforeach()
+target_include_directories(test_random SYSTEM PRIVATE ${RANDOM123_INCLUDE_DIR})
 dl_add_test(test_sort unit LINK dl_common)
 target_link_options(test_file PRIVATE -Wl,--wrap=readlink)
 dl_add_fuzzer(fuzz_ini)
