@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "common/cpu.h"
 #include "common/file.h"
 #include "common/install.h"
+#include "common/system.h"
 #include "common/units.h"
 
 #define RANKS_MAX 1000000
@@ -64,20 +64,17 @@ typedef struct introduction {
 
 static uint64_t hash_mask(void)
 {
-    cpu_set_t set;
-    uint64_t hash = 0;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &set)) hash = dl_hash_bytes(hash, &cpu, sizeof cpu);
-    }
+    int *cores;
+    const int count = dl_system_cores(&cores);
+    const uint64_t hash = dl_hash_bytes(0, cores, (size_t)count * sizeof *cores);
+    free(cores);
     return hash;
 }
 
 /* 0 if it cannot be read. */
 static uint64_t hash_program(void)
 {
-    char *path = dl_file_program(), *data = NULL;
+    char *path = dl_system_program(), *data = NULL;
     size_t bytes = 0;
     uint64_t hash = 0;
     if (path != NULL && dl_file_read_up_to(path, SIZE_MAX / 2, &data, &bytes, NULL) == DL_OK) {

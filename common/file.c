@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -118,16 +117,4 @@ dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_
         read_on(in, SIZE_MAX / 2, &read);
     }
     return finish(in, path, &read, text, bytes, err);
-}
-
-char *dl_file_program(void)
-{
-    char self[PATH_MAX];
-    const ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (bytes > 0) return dl_strndup(self, (size_t)bytes);
-    /* Of the auxiliary vector, which the kernel puts into the process's own memory. */
-    const char *started = (const char *)getauxval(AT_EXECFN);
-    if (started != NULL) return realpath(started, NULL);
-    errno = ENOENT;
-    return NULL;
 }

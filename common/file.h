@@ -1,4 +1,4 @@
-/* Whole files in memory, for the readers of small text files; and the program's own file. */
+/* Whole files in memory, for the readers of small text files. */
 #ifndef DL_COMMON_FILE_H
 #define DL_COMMON_FILE_H
 
@@ -20,10 +20,6 @@ dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, si
 
 /* DL_ERR_IO for a folder where a file is wanted; the text names the first file in it. */
 dl_status dl_file_refuse_folder(const char *path, dl_error *err);
-
-/* Absolute path of the running program's file; without /proc by the name that it was started with.
- * NULL with errno if it cannot be found. free() it. */
-char *dl_file_program(void);
 
 /* The same without a limit, for a format whose files start with magic[magic_bytes]. Of any other
  * file only that many bytes are read (or all, if there are fewer): the caller sees that by

@@ -2,18 +2,17 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/file.h"
+#include "common/system.h"
 
 /* The folder of the running program; NULL with errno if it cannot be found. free() it. */
 static char *program_folder(void)
 {
-    char *program = dl_file_program();
+    char *program = dl_system_program();
     if (program == NULL) return NULL;
     char *slash = strrchr(program, '/');
     *slash = '\0';
@@ -24,11 +23,7 @@ static char *program_folder(void)
 static char *library_folder(void)
 {
     static const char here = 0;
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return NULL;
-    if (map->l_name == NULL || map->l_name[0] == '\0') return NULL; /* the program itself */
-    char *library = realpath(map->l_name, NULL);
+    char *library = dl_system_library(&here);
     if (library != NULL) *strrchr(library, '/') = '\0';
     return library;
 }

@@ -13,11 +13,12 @@
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/sort.h"
+#include "common/system.h"
 #include "common/units.h"
 
 #define EVERY "DLSCALE_JOURNAL_S"
 #define PATIENCE_NS (2 * DL_NS_PER_S)
-#define FILE_BYTES_MAX ((size_t)1 << 40)
+#define FILE_BYTES_MAX (SIZE_MAX / 2)
 
 typedef struct head {
     char magic[8];
@@ -183,7 +184,7 @@ static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
 /* Results may be those of another build, with which they may not be mixed. */
 static uint64_t add_program(uint64_t key)
 {
-    char *program = dl_file_program();
+    char *program = dl_system_program();
     struct stat file = {0};
     if (program != NULL && stat(program, &file) == 0) {
         key = dl_hash_bytes(key, &file.st_size, sizeof file.st_size);

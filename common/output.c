@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/system.h"
 
 #define LINKS_MAX 40 /* as many as Linux follows (path_resolution(7)) */
 #define PARTIAL_NAMES_MAX \
@@ -190,7 +191,7 @@ static int open_file(struct dl_output_file *file)
         return file->fd >= 0 ? 0 : errno;
     }
     if (file->target == NULL) return ELOOP;
-    if (exists && euidaccess(file->target, W_OK) != 0) return errno;
+    if (exists && faccessat(AT_FDCWD, file->target, W_OK, AT_EACCESS) != 0) return errno;
     file->fd = create_partial(file);
     if (file->fd < 0) return errno;
     if (exists) keep_permissions(file->fd, &old);
@@ -289,7 +290,7 @@ static int put_in_place(struct dl_output_file *file)
     file->was_there = stat(file->target, &old) == 0;
     /* A folder would be exchanged for the file, too. */
     if (file->was_there && S_ISREG(old.st_mode) &&
-        renameat2(AT_FDCWD, file->partial, AT_FDCWD, file->target, RENAME_EXCHANGE) == 0) {
+        dl_system_exchange(file->partial, file->target) == 0) {
         file->exchanged = true;
         return 0;
     }
@@ -381,13 +382,14 @@ static dl_status check_access(const char *path, dl_error *err)
 {
     const place at = find_place(path);
     int error = 0;
-    if (at.exists && standard_stream(&at.found) == NULL && euidaccess(path, W_OK) != 0) {
+    if (at.exists && standard_stream(&at.found) == NULL &&
+        faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
         error = errno;
     }
     if (!at.exists && at.target == NULL) error = ELOOP;
     if (!at.exists && at.target != NULL) {
         char *folder = folder_of(at.target);
-        if (euidaccess(folder, W_OK | X_OK) != 0) error = errno;
+        if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0) error = errno;
         free(folder);
     }
     free(at.target);
@@ -535,6 +537,9 @@ void dl_output_start(void)
         sigaction(SIGXFSZ, &limit, NULL);
     }
     fflush(stdout);
-    stdout = filter_stream(&filters[0], STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
-    stderr = filter_stream(&filters[1], STDERR_FILENO, _IONBF);
+    FILE *out = filter_stream(&filters[0], STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+    FILE *err = filter_stream(&filters[1], STDERR_FILENO, _IONBF);
+    if (dl_system_set_streams(out, err) == 0) return;
+    fclose(out);
+    fclose(err);
 }

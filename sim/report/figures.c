@@ -2,9 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +14,7 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/install.h"
+#include "common/system.h"
 #include "common/units.h"
 #include "sim/report/html.h"
 
@@ -96,21 +95,6 @@ static char *prepare(const dl_drawing *drawing, const dl_figure *figure, const c
     return text;
 }
 
-/* Starts gnuplot; what it prints goes to `log`. Returns errno's reason, 0 if it runs. */
-static int start(pid_t *pid, const char *before, const char *script, const char *log)
-{
-    const char *const argv[] = {"gnuplot", "-d", "-e", before, script, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT, 0600);
-    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    const int reason =
-        posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)(const void *)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return reason;
-}
-
 /* Waits for the child until *left_ns are used up, then ends it; whether it exited with 0. Polls are
  * counted instead of reading the clock, which goes on while both processes are paused. */
 static bool finish(pid_t pid, int64_t *left_ns, bool *late)
@@ -162,7 +146,8 @@ static void launch(child *c, const dl_drawing *drawing, dl_figure *figure, size_
     if (access(script, R_OK) != 0) {
         figure->why_not = dl_format("there is no %s ($DLSCALE_SHARE names another folder)", script);
     } else {
-        const int reason = start(&c->pid, before, script, c->log);
+        const char *const arguments[] = {"gnuplot", "-d", "-e", before, script, NULL};
+        const int reason = dl_system_start(arguments, c->log, &c->pid);
         if (reason == ENOENT) {
             figure->why_not = dl_strdup("gnuplot is not installed");
         } else if (reason != 0) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/system.h"
 
 /* 200,000 bytes make the buffer grow twice; one of them is NUL. */
 static void whole_file_is_read(void **state)
@@ -104,11 +105,11 @@ ssize_t __wrap_readlink(const char *path, char *to, size_t bytes)
 static void the_program_finds_its_own_file(void **state)
 {
     (void)state;
-    char *with = dl_file_program();
+    char *with = dl_system_program();
     assert_non_null(with);
     assert_contains(with, "/test_file");
     no_proc = true;
-    char *without = dl_file_program();
+    char *without = dl_system_program();
     no_proc = false;
     assert_non_null(without);
     assert_string_equal(without, with);

@@ -8,6 +8,7 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/install.h"
+#include "common/system.h"
 
 /* The test lies in a folder beside the build's bin, from which share/dlscale is as far. */
 static void share_is_found_from_the_program(void **state)
@@ -38,7 +39,7 @@ static void the_variable_goes_before(void **state)
 static void libraries_lie_beside_the_program(void **state)
 {
     (void)state;
-    char *program = dl_file_program(), *path = NULL;
+    char *program = dl_system_program(), *path = NULL;
     assert_non_null(program);
     dl_error err = {0};
     assert_int_equal(dl_library_path(strrchr(program, '/') + 1, &path, &err), DL_OK);

@@ -9,6 +9,7 @@
 #include "common/file.h"
 #include "common/jobs.h"
 #include "common/journal.h"
+#include "common/system.h"
 
 enum { JOBS = 5 };
 
@@ -140,7 +141,7 @@ static void a_newer_program_starts_anew(void **state)
     (void)state;
     dl_journal *journal = NULL;
     struct stat file;
-    char *program = dl_file_program();
+    char *program = dl_system_program();
     assert_non_null(program);
     unlink("run.journal");
     assert_int_equal(open_and_count(7, &journal), 0);

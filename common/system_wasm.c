@@ -1,0 +1,53 @@
+/* WebAssembly by Emscripten: one thread on a core without a number; no other program, no file of its
+ * own, and standard streams that stay what they are. */
+#include "common/system.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+int dl_system_cores(int **cores)
+{
+    *cores = NULL;
+    return 0;
+}
+
+int dl_system_pin(int core)
+{
+    (void)core;
+    return ENOSYS;
+}
+
+char *dl_system_program(void)
+{
+    errno = ENOSYS;
+    return NULL;
+}
+
+char *dl_system_library(const void *here)
+{
+    (void)here;
+    errno = ENOSYS;
+    return NULL;
+}
+
+int dl_system_exchange(const char *first, const char *second)
+{
+    (void)first;
+    (void)second;
+    return ENOSYS;
+}
+
+int dl_system_set_streams(FILE *out, FILE *err)
+{
+    (void)out;
+    (void)err;
+    return ENOSYS;
+}
+
+int dl_system_start(const char *const *arguments, const char *log, pid_t *pid)
+{
+    (void)arguments;
+    (void)log;
+    (void)pid;
+    return ENOSYS;
+}
