@@ -1,6 +1,7 @@
 #include "sim/scenario/machine_catalogue.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #include "common/install.h"
 #include "common/machine_shm.h"
 #include "common/names.h"
+#include "common/rows.h"
+#include "common/wrap.h"
 #include "sim/scenario/machine_catalogue_internal.h"
 
 /* --- the tables ------------------------------------------------------------------------------ */
@@ -251,67 +254,78 @@ dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
 /* "gtx1080ti+rtx2080ti", of its own. */
 static char *models_text(const dl_machine *m)
 {
-    char *text = dl_strdup("");
-    for (int i = 0; i < m->model_count; i++) {
-        if (!dl_machine_has_model(m, i)) continue;
-        char *grown = dl_format("%s%s%s", text, text[0] != '\0' ? "+" : "", m->models[i].name);
-        free(text);
-        text = grown;
-    }
+    char *text = NULL;
+    for (int i = 0; i < m->model_count; i++)
+        if (dl_machine_has_model(m, i)) dl_join(&text, "+", m->models[i].name);
     return text;
 }
 
-static void print_machine(FILE *out, const char *name, const dl_machine *m, const char *date)
+/* `titles` NULL: an instance of a cloud, which its title begins with. */
+static void add_machine(dl_rows *list, dl_rows *titles, const char *name, const dl_machine *m,
+                        const char *date)
 {
-    char price[48] = "-";
     const dl_node_kind *n = dl_machine_node(m, 0);
     const int link = n->nvlink_count > 0 ? n->nvlinks[0].link : n->gpus[0].link;
     const char *links = n->nvswitch_link >= 0 ? "NVSwitch" : m->classes[link].name;
-    const dl_quantity *each = &n->gpu_price_usd_per_hour;
-    if (n->price_usd_per_hour.known || each->known) {
-        snprintf(price, sizeof price, "%.2f%s%s%s",
-                 each->known ? each->value : n->price_usd_per_hour.value,
-                 each->known ? " a GPU" : "", date[0] != '\0' ? " in " : "", date);
-    }
+    const dl_quantity *each = &n->gpu_price_usd_per_hour, *all = &n->price_usd_per_hour;
     char *gpus = models_text(m);
-    fprintf(out, "%-24s %5d %5d %-15s %-9s %-17s %s\n", name, m->nodes, n->gpu_count, gpus,
-            links != NULL ? links : "-", price, m->name);
+    char *cloud = dl_strndup(m->name, titles == NULL ? strcspn(m->name, " ") : 0);
+    dl_rows_add(list,
+                "|name=%-s |nodes=%d |GPUs=%d |GPU=%-s |links=%-s |USD/h=%.3g |priced=%-s "
+                "|from=%-s",
+                name, m->nodes, n->gpu_count, gpus, links != NULL ? links : "-",
+                each->known  ? each->value * n->gpu_count
+                : all->known ? all->value
+                             : (double)NAN,
+                date, cloud);
+    if (titles != NULL) dl_rows_add(titles, "|name=%-s |machine=%-s", name, m->name);
+    free(cloud);
     free(gpus);
 }
 
-static dl_status print_one(FILE *out, const char *folder, const char *name, const char *date,
-                           dl_error *err)
+static dl_status add_one(dl_rows *list, dl_rows *titles, const char *folder, const char *name,
+                         const char *date, dl_error *err)
 {
     dl_machine machine = {0};
     char *path = folder != NULL ? dl_format("%s/%s.ini", folder, name) : dl_strdup(name);
     dl_status status = dl_machine_open(&machine, path, err);
     if (status == DL_OK) {
-        print_machine(out, name, &machine, date);
+        add_machine(list, titles, name, &machine, date);
         dl_machine_free(&machine);
     }
     free(path);
     return status;
 }
 
+/* The number of a cell such as "67Tflop/s"; NaN if it is empty. */
+static double cell_number(const dl_csv *table, size_t row, const char *column)
+{
+    const char *text = dl_machine_cell(table, row, column);
+    return text[0] != '\0' ? strtod(text, NULL) : (double)NAN;
+}
+
 static void print_gpus(FILE *out, const dl_csv *gpus)
 {
-    static const char *const columns[] = {"memory", "memory_rate", "fp32", "tf32",   "fp16",
-                                          "bf16",   "fp8",         "bus",  "fabric", "title"};
+    dl_rows to = {.out = out};
     fprintf(out,
-            "\nCOUNTxGPU, as 4xrtx3090, is a box of 1 to %d of these GPUs, "
-            "COUNTxGPU+COUNTxGPU one with unlike ones\n(rates without sparsity):\n%-15s %-9s %-10s "
-            "%-12s %-12s %-12s %-12s %-12s %-9s %s\n",
-            DL_BOX_GPUS_MAX, "GPU", "memory", "its rate", "fp32", "tf32", "fp16", "bf16", "fp8",
-            "bus", "links");
+            "\nCOUNTxGPU, as 4xrtx3090, is a box of 1 to %d of these GPUs, COUNTxGPU+COUNTxGPU\n"
+            "one with unlike ones; memory, its rate in GB/s, Tflop/s without sparsity:\n",
+            DL_BOX_GPUS_MAX);
+    dl_rows_begin(&to, NULL, NULL);
     for (size_t r = 0; r < gpus->rows; r++) {
-        static const int widths[] = {9, 10, 12, 12, 12, 12, 12, 9, 9, 0};
-        fprintf(out, "%-15s", dl_machine_cell(gpus, r, "name"));
-        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
-            const char *text = dl_machine_cell(gpus, r, columns[c]);
-            fprintf(out, " %-*s", widths[c], text[0] != '\0' ? text : "-");
-        }
-        fputs("\n", out);
+        const char *fabric = dl_machine_cell(gpus, r, "fabric");
+        const bool die = strstr(dl_machine_cell(gpus, r, "title"), "one die") != NULL;
+        dl_rows_add(&to,
+                    "|GPU=%-s |memory=%s |GB/s=%g |fp32=%.4g |tf32=%.4g |fp16=%.4g |bf16=%.4g "
+                    "|fp8=%.4g |links=%-s |=%-s",
+                    dl_machine_cell(gpus, r, "name"), dl_machine_cell(gpus, r, "memory"),
+                    cell_number(gpus, r, "memory_rate"), cell_number(gpus, r, "fp32"),
+                    cell_number(gpus, r, "tf32"), cell_number(gpus, r, "fp16"),
+                    cell_number(gpus, r, "bf16"), cell_number(gpus, r, "fp8"),
+                    fabric[0] != '\0' ? fabric : dl_machine_cell(gpus, r, "bus"),
+                    die ? "a die" : "");
     }
+    dl_rows_end(&to, 0);
 }
 
 dl_status dl_machines_print(FILE *out, dl_error *err)
@@ -322,27 +336,34 @@ dl_status dl_machines_print(FILE *out, dl_error *err)
     if (status != DL_OK) return status;
     char *folder = dl_share_path("scenarios/machines");
     const size_t count = dl_machine_files(&names);
-    fprintf(out, "%-24s %5s %5s %-15s %-9s %-17s %s\n", "name", "nodes", "GPUs", "GPU", "links",
-            "USD/h of a node", "machine (GPUs: of a node)");
+    dl_rows list = {.out = out}, titles = {.out = out};
+    dl_rows_begin(&list, NULL, NULL);
+    dl_rows_begin(&titles, NULL, "of these, from files of their own:");
     for (size_t i = 0; i < count; i++) {
-        if (status == DL_OK) status = print_one(out, folder, names[i], "", err);
+        if (status == DL_OK) status = add_one(&list, &titles, folder, names[i], "", err);
         free(names[i]);
     }
     for (size_t r = 0; r < t.instances.rows && status == DL_OK; r++) {
-        status = print_one(out, NULL, dl_machine_cell(&t.instances, r, "name"),
-                           dl_machine_cell(&t.instances, r, "price_date"), err);
+        status = add_one(&list, NULL, NULL, dl_machine_cell(&t.instances, r, "name"),
+                         dl_machine_cell(&t.instances, r, "price_date"), err);
     }
+    dl_rows_end(&list, 0);
+    dl_wrap(out,
+            "GPUs and USD/h are those of a node. COUNTxINSTANCE, as 4xg5.12xlarge, is that many "
+            "nodes of a cloud.",
+            0, 0, dl_wrap_columns(out));
+    dl_rows_end(&titles, 0);
     if (status == DL_OK) {
-        fputs("COUNTxINSTANCE, as 4xg5.12xlarge, is that many such nodes.\n", out);
         print_gpus(out, &t.gpus);
-        fputs(
-            "BOX@NETWORK, such as 2xrtx3090@1gbe, is a box with one network port, repeated for as "
-            "many\nworkers as asked (4x2xrtx3090@1gbe: four nodes); NUMBERgbe is Ethernet over "
-            "TCP, NUMBERib\nInfiniBand, in Gb/s; 8xh100@8x400ib has 8 ports. Unlike "
-            "boxes:\n1xrtx3090@1gbe+1xgtx1080ti@10gbe, of which the last is repeated. "
-            "2xrtx3090+nvlink has a bridge\nbetween each two GPUs. 2xdgx_h100, 4xdgx1_v100@100ib: "
-            "nodes of a machine file, the latter with\nanother port.\n",
-            out);
+        fputc('\n', out);
+        dl_wrap(out,
+                "BOX@NETWORK, such as 2xrtx3090@1gbe, is a box with one network port, repeated for "
+                "as many workers as asked (4x2xrtx3090@1gbe: four nodes); NUMBERgbe is Ethernet "
+                "over TCP, NUMBERib InfiniBand, in Gb/s; 8xh100@8x400ib has 8 ports. Unlike boxes: "
+                "1xrtx3090@1gbe+1xgtx1080ti@10gbe, of which the last is repeated. 2xrtx3090+nvlink "
+                "has a bridge between each two GPUs. 2xdgx_h100, 4xdgx1_v100@100ib: nodes of a "
+                "machine file, the latter with another port.",
+                0, 0, dl_wrap_columns(out));
     }
     free(names);
     free(folder);

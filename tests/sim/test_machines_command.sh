@@ -8,11 +8,14 @@ fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 column() { awk -F, -v name="$2" '/^[^#]/ && !n { for (i = 1; i <= NF; i++) if ($i == name) n = i; next }
                                  n { print $n }' "$1"; }
 
-expect 0 "a100            NVSwitch" --machines
-expect 0 "5.67 in 2024" --machines
-expect 0 "BM.GPU.MI300X.8              1     8 mi300x          xgmi      48.00 in 2026-09" --machines
-expect 0 "113.93 in 2026-09" --machines
-expect 0 "rtx3090         24GiB     936GB/s" --machines
+expect 0 "a100                NVSwitch" --machines
+expect 0 "5.67 2024" --machines
+expect 0 "BM.GPU.MI300X.8         1    8 mi300x              xgmi        48 2026-09 OCI" --machines
+expect 0 "114 2026-09 EC2" --machines
+expect 0 "rtx3090            24GiB    936  35.6  35.6" --machines
+
+wide=$("$tested" --machines | awk 'length > 80')
+[ -z "$wide" ] || fail "over 80 columns: $wide"
 
 run=(--workload resnet50 --batch-per-worker 32 --steps 10)
 expect 0 "3 points" "${run[@]}" --machine 4xrtx3090
