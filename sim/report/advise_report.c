@@ -536,6 +536,20 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
     }
 }
 
+/* In lines that a shell joins, each option with its value. */
+static void print_options(FILE *out, const char *options)
+{
+    int column = fprintf(out, "As options:");
+    for (const char *at = options + strspn(options, " "), *end; *at != '\0'; at = end) {
+        end = strstr(at + 1, " --") != NULL ? strstr(at + 1, " --") + 1 : at + strlen(at);
+        const int bytes = (int)(end - at) - (end[-1] == ' ');
+        if (column + 1 + bytes > dl_wrap_columns(out) - (int)strlen(" \\"))
+            column = fprintf(out, " \\\n   ") - (int)strlen(" \\\n");
+        column += fprintf(out, " %.*s", bytes, at);
+    }
+    fputc('\n', out);
+}
+
 static void print_advised(FILE *out, const dl_advice *advice)
 {
     const dl_advised *best = &advice->points[advice->best[0]];
@@ -547,7 +561,7 @@ static void print_advised(FILE *out, const dl_advice *advice)
         fprintf(l.out, " The deadline is met in %.0f %% of the draws.", 100 * best->deadline_frac);
     }
     line_end(&l, out, 2);
-    fprintf(out, "As options:%s\n", best->options[0] != '\0' ? best->options : " none, as it is");
+    print_options(out, best->options[0] != '\0' ? best->options : "none, as it is");
 }
 
 void dl_advice_print(FILE *out, const dl_advice *advice)

@@ -259,6 +259,7 @@ static void a_large_model_is_sharded(void **state)
     assert_true(best->row.point.batch >= 16 && best->row.point.batch <= 24);
     char *text = printed(&advice);
     assert_contains(text, "--set exchange.sharded=parameters");
+    assert_contains(text, " \\ --set exchange."); /* a line that the next one goes on */
     free(text);
     dl_advice_free(&advice);
     /* What is a small part of the memory is not sharded: not even tried. */
