@@ -642,6 +642,32 @@ typedef struct solved_row {
     char value[128]; /* of the key */
 } solved_row;
 
+/* "With interval 38, utilisation_frac is 0.9002: 4 workers, batch 32, average. 2 of 3 targets are
+ * reached." */
+static void print_verdict(FILE *out, const dl_solution *solution)
+{
+    const dl_solved *first = NULL;
+    char value[96], *text = NULL;
+    size_t bytes = 0;
+    FILE *line = dl_text_stream(&text, &bytes);
+    for (size_t i = 0; i < solution->count && first == NULL; i++)
+        if (!isnan(solution->all[i].value)) first = &solution->all[i];
+    if (first != NULL) {
+        print_value(value, sizeof value, solution->key, first->value);
+        fprintf(line, "With %s = %s, %s is %.4g: %d worker%s, batch %lld, %s%s%s.",
+                solution->key->name, value, solution->column, first->found, first->workers,
+                first->workers > 1 ? "s" : "", (long long)first->batch, first->sync,
+                first->options[0] != '\0' ? ", " : "", first->options);
+    }
+    if (solution->count > 1 || first == NULL) {
+        fprintf(line, " %zu of %zu targets are reached.", solution->count - solution->unreached,
+                solution->count);
+    }
+    fclose(line);
+    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    free(text);
+}
+
 void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *study)
 {
     const dl_column columns[] = {
@@ -671,6 +697,7 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
     }
     const dl_column_table table = DL_COLUMN_TABLE(columns, rows, solution->count);
     fprintf(out, "%s\n", study->variants[0].scenario.name);
+    print_verdict(out, solution);
     dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
     for (size_t i = 0; i < solution->count; i++) {
         char *note = solved_note(solution, &solution->all[i]);
