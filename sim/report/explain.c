@@ -9,9 +9,11 @@
 #include "common/wrap.h"
 #include "sim/report/html.h"
 #include "sim/report/report.h"
+#include "sim/report/views.h"
 #include "sim/scenario/without.h"
 #include "sim/statistics.h"
 
+#define SECONDS_PER_HOUR 3600.0
 #define DRAWN_WORKERS 8
 #define ENOUGH_FRAC 0.9
 #define SHOWN_FRAC 0.005  /* of a step: a part that is named */
@@ -194,17 +196,29 @@ static void put_enough(FILE *out, const dl_explanation *x)
     fputs(".\n", out);
 }
 
-/* The fastest of all points. */
-static void put_fastest(FILE *out, const dl_explanation *x)
+static dl_result result_of(const dl_explanation *x, size_t row)
 {
-    const dl_row *fastest = &x->sweep->rows[x->fastest], *row = &x->sweep->rows[x->row];
-    fprintf(out,
-            "The fastest of all points: %d %s (%s), %.0f samples/s, %.2f times those of the %d "
-            "%s above.\n",
-            fastest->point.workers, workers_text(fastest), x->labels[x->fastest],
-            fastest->mean.throughput_per_s,
-            fastest->mean.throughput_per_s / row->mean.throughput_per_s, row->point.workers,
-            workers_text(row));
+    const dl_row *r = &x->sweep->rows[row];
+    return (dl_result){.study = x->study, .variant = &x->study->variants[r->variant], .row = r};
+}
+
+/* The best of all points: the first at the target where there is one, else the fastest. */
+static void put_first(FILE *out, const dl_explanation *x)
+{
+    const dl_result best = result_of(x, x->first), above = result_of(x, x->row);
+    const dl_row *first = best.row, *row = above.row;
+    const double target_s = dl_result_target_s(&best), above_s = dl_result_target_s(&above);
+    const bool timed = !isnan(target_s);
+    fprintf(out, "The %s of all points: %d %s (%s), ", timed ? "first at the target" : "fastest",
+            first->point.workers, workers_text(first), x->labels[x->first]);
+    if (timed) fprintf(out, "in %.4g hours, ", target_s / SECONDS_PER_HOUR);
+    fprintf(out, "%.0f samples/s, ", first->mean.throughput_per_s);
+    if (timed && !isnan(above_s)) {
+        fprintf(out, "in %.2f times the time", target_s / above_s);
+    } else {
+        fprintf(out, "%.2f times those", first->mean.throughput_per_s / row->mean.throughput_per_s);
+    }
+    fprintf(out, " of the %d %s above.\n", row->point.workers, workers_text(row));
 }
 
 /* One a line, that both renderings have. */
@@ -224,7 +238,7 @@ static char *sentences(const dl_explanation *x)
         put_dominant(out, &rows[x->row], x->labels[x->row]);
         if (x->before != count) dl_explain_growth(out, &rows[x->before], &rows[x->row]);
         if (x->before != count) put_enough(out, x);
-        if (strcmp(x->labels[x->fastest], x->labels[x->row]) != 0) put_fastest(out, x);
+        if (strcmp(x->labels[x->first], x->labels[x->row]) != 0) put_first(out, x);
     }
     fclose(out);
     return text;
@@ -431,11 +445,12 @@ static void find_best(dl_explanation *x)
 {
     const labelled l = {x->study, x->sweep, x->labels};
     const dl_row *rows = x->sweep->rows;
-    x->best = x->fastest = x->enough = x->row;
+    x->best = x->first = x->enough = x->row;
     for (size_t i = 0; i < x->sweep->row_count; i++) {
         const double per_s = rows[i].mean.throughput_per_s;
         if (x->labels[i] == NULL) continue;
-        if (per_s > rows[x->fastest].mean.throughput_per_s) x->fastest = i;
+        const dl_result own = result_of(x, i), first = result_of(x, x->first);
+        if (dl_result_is_better(&own, &first)) x->first = i;
         if (is_in(&l, i, x->labels[x->row]) && per_s > rows[x->best].mean.throughput_per_s) {
             x->best = i;
         }

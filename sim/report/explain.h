@@ -49,9 +49,10 @@ typedef struct dl_explanation {
     char **labels; /* [row_count] what all rows of the row's series have; NULL: it did not run */
     size_t row;    /* that is explained */
     size_t before; /* of its series, that with most workers of those with fewer */
-    size_t best, enough;   /* of its series: the highest throughput, the fewest workers near it */
-    size_t fastest, drawn; /* of all rows; of the series, most workers up to 8 for a figure */
-    dl_gains gains;        /* of row */
+    size_t best, enough; /* of its series: the highest throughput, the fewest workers near it */
+    size_t first,
+        drawn; /* of all rows (dl_result_is_better); of the series, most workers up to 8 for a figure */
+    dl_gains gains; /* of row */
 } dl_explanation;
 
 /* Finds it for row `row`, or for the one that is chosen where that is row_count: rows that

@@ -167,8 +167,7 @@ const char *dl_result_mark(const void *row)
     return ((const dl_result *)row)->marks;
 }
 
-/* Whether `a` comes before `b`: with an exchange, sooner at the target, with more samples a second. */
-static bool is_better(const dl_result *a, const dl_result *b)
+bool dl_result_is_better(const dl_result *a, const dl_result *b)
 {
     const bool a_alone = a->row->point.mode->exchange == DL_EXCHANGES_NOTHING;
     const bool b_alone = b->row->point.mode->exchange == DL_EXCHANGES_NOTHING;
@@ -183,7 +182,7 @@ const dl_result *dl_results_best(const dl_results *results)
     const dl_result *best = NULL;
     for (size_t i = 0; i < results->count; i++) {
         const dl_result *r = &results->results[i];
-        if (r->row->error == NULL && (best == NULL || is_better(r, best))) best = r;
+        if (r->row->error == NULL && (best == NULL || dl_result_is_better(r, best))) best = r;
     }
     return best;
 }

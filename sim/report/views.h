@@ -47,6 +47,9 @@ char *dl_result_remark(const void *row);
 
 /* The row that is at the target first, else the one with the highest throughput, one without exchange
  * only where there is no other; NULL: none ran. */
+/* Whether `a` comes before `b`: with an exchange, sooner at the target, with more samples a second. */
+bool dl_result_is_better(const dl_result *a, const dl_result *b);
+
 const dl_result *dl_results_best(const dl_results *results);
 
 #endif

@@ -69,6 +69,13 @@ expect 2 "--max-batch needs --advise" good.ini --max-batch 3
 expect 2 "--advise has no --html" good.ini --advise --html x.html
 expect 2 "--solve needs --target" good.ini --solve batch
 expect 2 "--solve has no --explain" good.ini --solve batch --target step_mean_s=1 --explain
+# Every hundred steps is faster, but has too many samples to go.
+slow=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --mode "allreduce,average" --interval 10,100)
+expect 0 "The fastest of all points: 4 GPUs (batch 8 each, average, interval" "${slow[@]}" --explain -o target.csv
+expect 0 "The first at the target of all points: 4 GPUs (batch 8 each, average, interval
+10), in " "${slow[@]}" --set target.samples=1e6 --set "target.factor=interval 10:1, interval 100:3" --explain -o target.csv
+expect 0 "With parameter_bytes = " good.ini --solve parameter_bytes --target step_mean_s=0.05
+expect 0 "of 2 targets are reached." "${slow[@]}" --workers 4 --mode average --solve sync.interval --target utilisation_frac=0.9,0.9999999 -o target.csv
 expect 0 "1 row in solved.csv" good.ini --solve parameter_bytes --target step_mean_s=0.05
 expect 1 "no parameter_bytes gives staleness_mean = 5: it is 0.9" good.ini --solve parameter_bytes --target staleness_mean=5 -o ends.csv
 expect 1 "--for cost: a machine without a machine file has no price" good.ini --advise --for cost
