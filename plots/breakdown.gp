@@ -17,6 +17,10 @@ worker_counts = ""
 note_workers(w) = (worker_counts = add(worker_counts, w), 0)
 stats results using (wanted(0) ? note_workers(text("workers")) : 0) nooutput
 worker_counts = sorted(worker_counts)
+share(part) = known(number(part."_frac")) ? number(part."_frac") : 0
+seen = ""    # parts that some bar shows
+see(part) = share(part) >= 0.0005 ? (seen = add(seen, part), 0) : 0
+do for [part in parts] { stats results using (wanted(0) ? see(part) : 0) nooutput }
 names_above = exists("compact") && panel_count == 1    # of the series: above their bars, not beside
 block_rows = words(worker_counts) + 0.8 + names_above
 rank_from(w, i) = word(worker_counts, i) eq w ? i : rank_from(w, i + 1)
@@ -28,15 +32,14 @@ right_px = 215.0
 gap_px = 40.0
 canvas_width = left_px + right_px + (panel_count == 1 ? 605 : 450 * panel_count - gap_px)
 bars_px = row_px * block_rows * series_count
-key_px = 34.0 * words(parts)    # few bars are drawn higher, so that the key has room
+key_px = 34.0 * words(seen)    # few bars are drawn higher, so that the key has room
 canvas_height = 150 + (bars_px > key_px ? bars_px : key_px)
-key_lines = words(parts)
+key_lines = words(seen)
 key_chars = 13
 compact_left_px = 72.0
 compact_body_px = row_px * block_rows * series_count + 15
 load folder."common.gp"
 
-share(part) = known(number(part."_frac")) ? number(part."_frac") : 0
 before(i) = i < 1 ? 0 : share(word(parts, i)) + before(i - 1)
 three_digits(x) = x < 10 ? sprintf("%.2f", x) : x < 100 ? sprintf("%.1f", x) : sprintf("%.0f", x)
 time_text(s) = s < 1e-3 ? three_digits(s * 1e6)." µs" : \
@@ -92,7 +95,9 @@ do for [p = 1:panel_count] {
     do for [i = 1:words(parts)] {
         bars = bars.sprintf("results using (in_panel(p) ? 0 : NaN):(row(0)):(before(%d)):(before(%d)):\
             (row(0) - 0.42):(row(0) + 0.42) with boxxyerror ", i - 1, i).fill_of(i)." notitle, "
-        keys = keys.", keyentry with boxes ".fill_of(i)." title '".word(parts, i)."'"
+        if (is_in(seen, word(parts, i))) {
+            keys = keys.", keyentry with boxes ".fill_of(i)." title '".word(parts, i)."'"
+        }
     }
     eval "plot ".bars."results using (in_panel(p) ? 1.03 : NaN):(row(0)):(time_text(number('step_mean_s'))) \
         with labels left font font_times(0.85) textcolor rgb ink noenhanced notitle".keys

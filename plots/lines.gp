@@ -29,7 +29,7 @@ stats results using (wanted(0) ? note_measured(measured(0)) : 0) nooutput
 key_lines = key_lines + key_spread + words(key_uses)
 key_chars = label_px / 8.3
 key_chars = has("measured_use") && key_chars < 20 ? 20 : key_chars
-compact_left_px = 90.0
+compact_left_px = 106.0
 compact_body_px = 300.0
 load folder."common.gp"
 do for [s = 1:series_count] {

@@ -18,7 +18,8 @@ load folder."columns.gp"
 parts = "compute input dispatch communication averaging waiting"
 workers = 0
 last_s = 0.0
-note(w, s) = (workers = w + 1 > workers ? w + 1 : workers, last_s = s > last_s ? s : last_s, 0)
+seen = ""    # parts that some stretch has
+note(w, s) = (seen = is_in(seen, text("part")) ? seen : seen." ".text("part"), workers = w + 1 > workers ? w + 1 : workers, last_s = s > last_s ? s : last_s, 0)
 stats results using (is_in(parts, text("part")) ? note(number("worker"), number("end_s")) : 0) nooutput
 if (workers == 0) {
     printerr sprintf("%s: '%s' has no row to draw", figure, results)
@@ -31,7 +32,7 @@ right_px = 215.0
 gap_px = 0.0
 canvas_width = left_px + right_px + 620
 canvas_height = 180 + (workers < 6 ? 6 : workers) * 24
-key_lines = words(parts)
+key_lines = words(seen)
 key_chars = 13
 compact_left_px = 60.0
 compact_body_px = 20 + 24.0 * workers
@@ -70,6 +71,8 @@ keys = ""
 do for [i = 1:words(parts)] {
     bars = bars.(i > 1 ? ", " : "").sprintf("results using (in_part(%d)):(number('worker')):(x('start_s')): \
         (x('end_s')):(number('worker') - 0.4):(number('worker') + 0.4) with boxxyerror ", i).fill_of(i)." notitle"
-    keys = keys.", keyentry with boxes ".fill_of(i)." title '".word(parts, i)."'"
+    if (is_in(seen, word(parts, i))) {
+        keys = keys.", keyentry with boxes ".fill_of(i)." title '".word(parts, i)."'"
+    }
 }
 eval "plot ".bars.keys

@@ -135,6 +135,16 @@ if [ "$figure" = interval ]; then
     grep -q '>[0-9.]*k<' "$svg" && fail "ticks in thousands beside those in millions"
 fi
 
+# Parts of a step that no bar shows have no place in the key.
+if [ "$figure" = breakdown ]; then
+    awk -F, -v OFS=, '/^#/ { print; next }
+        !n { for (n = 1; n <= NF; n++) if ($n == "dispatch_frac") at = n; print; next } { $at = 0.0004; print }' \
+        "$fixtures/results.csv" >"$results"
+    draws "no dispatch" "results='$results'; output='$svg'" "$svg"
+    grep -q -F ">input" "$svg" || fail "no dispatch: SVG lacks 'input'"
+    grep -q -F ">dispatch" "$svg" && fail "no dispatch: it is in the key"
+fi
+
 # What a figure can do without: the spread, the measurements, the machine.
 without_columns 'measured_.*|throughput_low_per_s|throughput_high_per_s|cores' 2
 draws "few columns" "results='$results'; output='$folder/c.svg'" "$folder/c.svg"
