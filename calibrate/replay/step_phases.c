@@ -266,10 +266,23 @@ static bool is_of_activations(search *s, const dl_activity *call)
     return group->forward_bytes > ACTIVATIONS_FRAC * group->backward_bytes;
 }
 
+/* Leaves out the calls before the first launch of the step: they are of steps before, as of one that
+ * is not regular. */
+static void skip_earlier(search *s, const dl_activity_step *step)
+{
+    const dl_activity *first = NULL;
+    for (size_t w = step->first; w < step->first + step->count && first == NULL; w++)
+        first = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
+    while (first != NULL && s->next < s->call_count &&
+           s->calls[s->next]->start_ns < first->start_ns)
+        s->next++;
+}
+
 /* Sums up what each communicator does in either pass of the step. */
 static void count_step(search *s, const dl_activity_step *step)
 {
     double done_ns = 0;
+    skip_earlier(s, step);
     for (size_t w = step->first; w < step->first + step->count; w++) {
         const dl_activity *call = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
         while (call != NULL && s->next < s->call_count &&

@@ -9,31 +9,36 @@
 #define SECOND_NS 70000
 #define UPDATE_NS 10000
 
-/* Steps as DistributedDataParallel's: two buckets, all-reduced on the same stream in 5 us each; before
- * these gathers of 7000 bytes in 20 us each. */
+/* A step as DistributedDataParallel's, without its mark: two buckets, all-reduced on the same stream in
+ * 5 us each; before these gathers of 7000 bytes in 20 us each. */
+static void add_unmarked_step(rank_trace *t, double scale, int gathers)
+{
+    for (int g = 0; g < gathers; g++)
+        rank_trace_collective(t, RT_GATHER, RT_GATHER_KERNEL, 7000, 20000);
+    rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * FORWARD_NS));
+    const int64_t backward_ns = t->host_ns;
+    rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * FIRST_NS));
+    rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 3000, 5000);
+    rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * SECOND_NS));
+    rank_trace_range(t, RT_BACKWARD, backward_ns);
+    rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 1000, 5000);
+    const int64_t update_ns = t->host_ns;
+    rank_trace_work(t, RT_COMPUTE, UPDATE_NS);
+    rank_trace_range(t, RT_OPTIMIZER, update_ns);
+}
+
 static void add_steps_that_gather(rank_trace *t, int steps, double scale, int gathers)
 {
-    rank_trace_init(t, 0);
     for (int s = 0; s < steps; s++) {
         const int64_t step_ns = t->host_ns;
-        for (int g = 0; g < gathers; g++)
-            rank_trace_collective(t, RT_GATHER, RT_GATHER_KERNEL, 7000, 20000);
-        rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * FORWARD_NS));
-        const int64_t backward_ns = t->host_ns;
-        rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * FIRST_NS));
-        rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 3000, 5000);
-        rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * SECOND_NS));
-        rank_trace_range(t, RT_BACKWARD, backward_ns);
-        rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 1000, 5000);
-        const int64_t update_ns = t->host_ns;
-        rank_trace_work(t, RT_COMPUTE, UPDATE_NS);
-        rank_trace_range(t, RT_OPTIMIZER, update_ns);
+        add_unmarked_step(t, scale, gathers);
         rank_trace_range(t, RT_STEP, step_ns);
     }
 }
 
 static void add_steps(rank_trace *t, int steps, double scale)
 {
+    rank_trace_init(t, 0);
     add_steps_that_gather(t, steps, scale, 0);
 }
 
@@ -77,6 +82,23 @@ static void phases_and_gradients_come_out(void **state)
     dl_step_costs_free(&c);
 }
 
+/* Two marked steps, of which the last has no end, after others that no mark holds: their all-reduces are
+ * not those of the first one's forward pass, as sums of activations would be. */
+static void reduces_before_the_steps_are_of_no_pass(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    add_unmarked_step(&t, 1, 0);
+    add_unmarked_step(&t, 1, 0);
+    add_steps_that_gather(&t, 2, 1, 0);
+    dl_step_costs c = take(&t, 8);
+    assert_int_equal(c.steps, 1);
+    assert_int_equal(c.gradient_count, 2);
+    assert_true(c.gradients[1].bytes == 4000);
+    dl_step_costs_free(&c);
+}
+
 /* Two gathers a step are neither gradients nor in the costs; all-reduces of gradients are not named. */
 static void other_collectives_are_named(void **state)
 {
@@ -87,6 +109,7 @@ static void other_collectives_are_named(void **state)
         dl_notes notes = {0};
         dl_error err = {0};
         const dl_step_hints hints = {.marks = "ProfilerStep"};
+        rank_trace_init(&t, 0);
         add_steps_that_gather(&t, 4, 1, gathers);
         assert_int_equal(
             dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
@@ -564,6 +587,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(phases_and_gradients_come_out),
+        cmocka_unit_test(reduces_before_the_steps_are_of_no_pass),
         cmocka_unit_test(other_collectives_are_named),
         cmocka_unit_test(accumulated_passes_come_apart),
         cmocka_unit_test(batch_sizes_make_lines),
