@@ -126,8 +126,9 @@ static dl_gpu_content model_content(const dl_costs *costs, const dl_gpu_options 
                               point->workers);
 }
 
-static const dl_platform *platform_of(const dl_scenario *scenario)
+static const dl_platform *platform_of(const dl_scenario *scenario, const dl_point *point)
 {
+    if (dl_point_is_split(point)) return &dl_platform_islands;
     if (scenario->gpu != NULL) return &dl_platform_gpu;
     return dl_run_is_of_processes(scenario) ? &dl_platform_processes : &dl_platform_cpu;
 }
@@ -249,13 +250,12 @@ double dl_run_compute_factor(const dl_run_config *run, int model)
 double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point)
 {
-    const int stages = dl_point_is_split(point) ? point->stages : 1,
-              count = point->workers * stages;
+    const int ranks = dl_point_ranks(point), count = point->workers * ranks;
     double *slow = dl_calloc((size_t)count, sizeof *slow, "slow GPUs");
     double *workers = dl_calloc((size_t)point->workers, sizeof *workers, "slow workers");
     dl_scenario_slow(scenario, point->workers, workers);
     for (int d = 0; d < count; d++)
-        slow[d] = workers[d / stages];
+        slow[d] = workers[d / ranks];
     if (gpus != NULL) {
         dl_gpus_spread(costs, count, dl_point_gpus(point), slow);
         dl_gpus_boards(gpus, costs, count, slow);
@@ -291,15 +291,29 @@ bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point 
            !lags(point) && !dl_point_is_split(point);
 }
 
-/* The GPUs of a point, for the team whose engine it is; NULL for workers on cores. */
-static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
+/* The GPUs of a run, each a worker or several of them one; NULL: there are none, or not of the kind. */
+typedef struct run_gpus {
+    dl_gpus *single;
+    dl_islands *islands;
+    dl_run_island *island; /* what these need */
+} run_gpus;
+
+static void free_gpus(run_gpus *gpus)
+{
+    dl_gpus_free(gpus->single);
+    dl_islands_free(gpus->islands);
+    dl_run_free_island(gpus->island);
+}
+
+/* The GPUs of a point, for the team whose engine it is; none for workers on cores. */
+static dl_status create_gpus(run_gpus *gpus, const dl_gpu_options *options,
                              const dl_run_config *config, const dl_costs *costs,
                              const dl_workload *workload, dl_gpu_steps steps, dl_engine *engine,
                              dl_error *err)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_mode *mode = config->point->mode;
-    *gpus = NULL;
+    *gpus = (run_gpus){0};
     if (scenario->gpu == NULL) return DL_OK;
     const bool with_state = averages_state(scenario, config->point);
     const dl_absences absences = absences_of(scenario, config->point);
@@ -340,7 +354,10 @@ static dl_status create_gpus(dl_gpus **gpus, const dl_gpu_options *options,
                      fmax(1, config->point->option[DL_SYNC_INTERVAL]),
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
-    const dl_status status = dl_gpus_create(gpus, &gpus_config, err);
+    const dl_status status =
+        dl_point_is_split(config->point)
+            ? dl_run_create_island(config, costs, &gpus_config, &gpus->island, &gpus->islands, err)
+            : dl_gpus_create(&gpus->single, &gpus_config, err);
     free(before);
     return status;
 }
@@ -535,6 +552,7 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
     }
     if (team->engine.stopped) return DL_OK;
     dl_run_measure(team, config->point, shares, result);
+    if (dl_point_is_split(config->point)) dl_run_measure_island(team, config->point, result);
     return DL_OK;
 }
 
@@ -617,23 +635,27 @@ static bool gathers(const dl_scenario *scenario, const dl_point *point)
            (sharded == DL_SHARDED_OPTIMIZER || sharded == DL_SHARDED_GRADIENTS);
 }
 
-static dl_team_config team_config(const dl_run_config *config, const run_inputs *in, dl_gpus *gpus)
+static dl_team_config team_config(const dl_run_config *config, const run_inputs *in,
+                                  const run_gpus *gpus)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
     const int workers = point->workers, threads = scenario->server_threads;
     const dl_syncer_config *syncer = syncer_of(scenario, point);
+    /* GPUs of one worker vary each for itself, and are slow so. */
+    static const dl_noise_config none = {.kind = DL_NOISE_NONE};
+    const bool is_split = dl_point_is_split(point);
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
     /* Work that is dealt out in turn repeats after as many steps as there are workers. */
     const dl_absences absences = absences_of(scenario, point);
-    const bool may_repeat = scenario->input.loaders == 0 && syncer == NULL &&
+    const bool may_repeat = !is_split && scenario->input.loaders == 0 && syncer == NULL &&
                             !dl_absences_given(&absences) && in->expected_work == NULL;
     double reduce_ns, reduce_late_ns;
     dl_run_reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns,
                      &reduce_ns, &reduce_late_ns);
     return (dl_team_config){
-        .platform = platform_of(scenario),
-        .machine = gpus,
+        .platform = platform_of(scenario, point),
+        .machine = gpus->islands != NULL ? (void *)gpus->islands : gpus->single,
         .costs = in->costs,
         .workload = &in->workload,
         .reduces = dl_run_reduces(scenario, in->costs, point),
@@ -671,10 +693,10 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .advance = point->mode->advance,
         .exchanges = point->mode->exchange,
         .by_events = config->way == DL_RUN_BY_EVENTS,
-        .noise = &in->noise,
+        .noise = is_split ? &none : &in->noise,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
-        .slow = config->without_slow ? NULL : in->slow,
+        .slow = config->without_slow || is_split ? NULL : in->slow,
         .observer = config->observer,
     };
 }
@@ -696,11 +718,11 @@ static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool
                          dl_run_result *result, dl_error *err)
 {
     dl_team team = {0};
-    dl_gpus *gpus;
+    run_gpus gpus;
     dl_status status = create_gpus(&gpus, &in->gpu, config, in->costs, &in->workload, in->steps,
                                    &team.engine, err);
     if (status == DL_OK) {
-        const dl_team_config of_team = team_config(config, in, gpus);
+        const dl_team_config of_team = team_config(config, in, &gpus);
         watched_team watched = {&team, config->watch};
         dl_team_init(&team, &of_team);
         if (config->watch != NULL) team.engine.watch = (dl_engine_watch){team_goes_on, &watched};
@@ -713,7 +735,7 @@ static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool
         }
     }
     dl_team_free(&team);
-    dl_gpus_free(gpus);
+    free_gpus(&gpus);
     return status;
 }
 
@@ -744,15 +766,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
         dl_costs_draw_processes(&costs, config->point->workers);
     if (dl_run_is_of_processes(config->scenario))
         dl_costs_draw_other_ranks(&costs, config->point->workers);
-    const dl_gpu_options *gpu = config->scenario->gpu;
-    const bool is_split = dl_point_is_split(config->point);
-    const dl_status status =
-        is_split && gpu != NULL && gpu->machine.fabric.traffic_count > 0
-            ? dl_error_set(err, DL_ERR_UNSUPPORTED,
-                           "%s: [traffic %s]: other jobs are not simulated beside split models",
-                           gpu->machine.path, gpu->machine.fabric.traffic[0].name)
-        : is_split ? dl_run_split(config, &costs, result, err)
-                   : run_whole(config, &costs, result, err);
+    const dl_status status = run_whole(config, &costs, result, err);
     dl_costs_draw_free(&costs);
     return status;
 }

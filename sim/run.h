@@ -66,7 +66,7 @@ typedef struct dl_run_config {
     const dl_run_watch *watch;        /* NULL = none */
 } dl_run_config;
 
-/* Of a split model (sim/pipeline/pipeline.h). */
+/* Of a split model (sim/island/island.h). */
 typedef struct dl_split_result {
     int stages;
     double bubble_frac;                  /* of all GPUs' time, part of waiting */

@@ -1,8 +1,9 @@
-/* What run.c, its results, exchange of processes and split models (sim/pipeline/pipeline_run.c)
+/* What run.c, its results, exchange of processes and workers of several GPUs (sim/island/island_run.c)
  * share. */
 #ifndef DL_SIM_RUN_INTERNAL_H
 #define DL_SIM_RUN_INTERNAL_H
 
+#include "sim/island/island.h"
 #include "sim/run.h"
 
 /* A worker's GPU and its part of the batch. */
@@ -26,14 +27,20 @@ void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result
 /* What a run's compute_log makes of the times of a GPU of that model. */
 double dl_run_compute_factor(const dl_run_config *run, int model);
 
-/* Factors on passes, [workers x stages], the caller's to free. A slow worker is slow in all stages;
+/* Factors on passes, [workers x ranks], the caller's to free. A slow worker is slow in all stages;
  * GPUs of one model differ each for itself. `gpus` NULL: workers on cores. */
 double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point);
 
-/* dl_run of a split model, with the costs of the draw; what the fullest of its GPUs needs. */
-dl_status dl_run_split(const dl_run_config *run, const dl_costs *costs, dl_run_result *result,
-                       dl_error *err) DL_MUST_CHECK;
+/* Of workers of several GPUs, with the costs of the draw: makes them, for an exchange as of workers of
+ * one GPU, and what they need until they are freed, of which the latter may be there even if it fails;
+ * figures of a team that has run; what the fullest of the GPUs needs. */
+typedef struct dl_run_island dl_run_island;
+dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
+                               const dl_gpus_config *exchange, dl_run_island **island,
+                               dl_islands **islands, dl_error *err) DL_MUST_CHECK;
+void dl_run_free_island(dl_run_island *island);
+void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_result *result);
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point);
 

@@ -143,7 +143,7 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
  * proportion of their work. */
 static void split_compute(const dl_team *team, int number, double *part_ns)
 {
-    if (team->config.platform == &dl_platform_gpu) {
+    if (team->config.platform->on_gpus) {
         part_ns[DL_PART_COMPUTE] += (double)team->workers[number].spent_ns[DL_SPENT_COMPUTE];
         return;
     }
@@ -355,7 +355,7 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
         a->blocked_s = outside * (team->syncer != NULL ? interval * result->step_mean_s
                                                        : a->outer_step_mean_s);
     }
-    if (!isnan(a->outer_step_mean_s) && team->config.platform == &dl_platform_gpu)
+    if (!isnan(a->outer_step_mean_s) && team->config.platform->on_gpus)
         a->site_sent_bytes = result->usage.sent_bytes / outer_steps_done(team);
     if (team->config.comm_threads) {
         a->exchange_s = isnan(a->outer_step_mean_s) ? nan : exchanged_by_threads_s(team);

@@ -142,7 +142,7 @@ static void enter(dl_team *team, int worker, dl_worker_state state)
         team->on_core[worker].ran_ns = team->config.platform->ran_ns(team, worker);
 }
 
-static dl_spent spent_of(dl_worker_state state)
+dl_spent dl_spent_of(dl_worker_state state)
 {
     switch (state) {
     case DL_STATE_COMPUTE: return DL_SPENT_COMPUTE;
@@ -167,7 +167,7 @@ static void account(dl_team *team, int worker)
     dl_worker *w = &team->workers[worker];
     int64_t start_ns = w->state_start_ns, end_ns = team->engine.now_ns;
     int64_t own_ns = end_ns - start_ns;
-    const dl_spent spent = spent_of(w->state);
+    const dl_spent spent = dl_spent_of(w->state);
     dl_on_core *on_core = team->on_core != NULL ? &team->on_core[worker] : NULL;
     if (on_core != NULL && spent != DL_SPENT_WAITING && spent != DL_SPENT_INPUT)
         own_ns = team->config.platform->ran_ns(team, worker) - on_core->ran_ns;

@@ -129,6 +129,9 @@ typedef enum dl_spent {
     DL_SPENT_COUNT
 } dl_spent;
 
+/* What the time in a state is added up as. */
+dl_spent dl_spent_of(dl_worker_state state);
+
 /* Whether a worker that waits may go on. What has become true must stay so. */
 typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 
@@ -152,7 +155,7 @@ typedef struct dl_team_observer {
     /* Once one of these has set it, the run ends with the next step of a worker, and has no
      * figures. Not of split models. */
     const bool *is_enough;
-    /* Only of split models (sim/pipeline/pipeline.h), whose GPUs count as workers here. */
+    /* Only of split models (sim/island/island.h), whose GPUs count as workers here. */
     void (*pass)(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
                  int64_t end_ns);
 } dl_team_observer;

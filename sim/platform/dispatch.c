@@ -67,7 +67,9 @@ static void go_on(const dl_dispatch *dispatch, dl_launch_thread *t)
     if (t->at >= 0) launches[t->at].launched++;
     if (++t->at < t->count) {
         launches[t->at].started++;
-        t->next_ns = later(t->next_ns, dispatch->config.per_worker_ns);
+        const double *own_ns = dispatch->config.own_launch_ns;
+        t->next_ns = later(t->next_ns, own_ns != NULL ? own_ns[t->first + t->at]
+                                                      : dispatch->config.per_worker_ns);
     } else {
         next_step(dispatch, t);
     }

@@ -45,6 +45,7 @@ typedef struct dl_dispatch_config {
     double serial_ns, per_worker_ns; /* >= 0 */
     const double *own_serial_ns;     /* [workers] >= 0: more of the serial part for each worker of a
                                         thread; NULL: none; read by init only */
+    const double *own_launch_ns;     /* [workers] in place of per_worker_ns; NULL: none; borrowed */
     dl_event_fn progress; /* progress(user, worker): a launch of the worker, which waits for that,
                              has started or ended */
     bool tells_all;       /* so for all workers, whether they wait or not */

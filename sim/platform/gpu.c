@@ -23,7 +23,7 @@ static void init_input(dl_gpus *gpus)
 {
     dl_input_init(&gpus->input, &(dl_input_config){
                                     .engine = gpus->config.engine,
-                                    .network = &gpus->network,
+                                    .network = gpus->network,
                                     .options = gpus->config.options,
                                     .places = gpus->places,
                                     .workers = gpus->config.workers,
@@ -77,10 +77,14 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     dl_ask_for_huge_pages(gpus->workers, workers * sizeof *gpus->workers);
     gpus->serving_threads =
         config->workers > config->server_threads ? config->workers : config->server_threads;
-    dl_network_init(&gpus->network, config->engine, 1);
-    gpus->network.is_uncontended = config->options->without_contention;
-    if (!alone || config->with_input) /* else nobody copies */
-        dl_network_add_links(&gpus->network, &config->options->links);
+    gpus->network = config->network;
+    if (config->network == NULL) {
+        gpus->network = dl_calloc(1, sizeof *gpus->network, "network");
+        dl_network_init(gpus->network, config->engine, 1);
+        gpus->network->is_uncontended = config->options->without_contention;
+        if (!alone || config->with_input) /* else nobody copies */
+            dl_network_add_links(gpus->network, &config->options->links);
+    }
     for (size_t w = 0; w < workers; w++) {
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
     }
@@ -98,19 +102,21 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         dl_gpus_add_storage(gpus);
         init_input(gpus);
     }
-    if (alone) {
-        dl_network_reserve(&gpus->network, 1 + dl_input_most(&gpus->input));
-        return DL_OK;
-    }
-    dl_gpus_traffic_init(gpus);
-    dl_network_reserve(&gpus->network,
-                       (2 * config->workers + gpus->serving_threads) * config->options->shards +
-                           (config->elastic ? 4 : 1) * gpus->reduction.flows +
-                           (config->elastic ? config->workers : 0) +
-                           (config->options->on_hosts ? config->workers : 0) +
-                           dl_server_most_flows(gpus) + dl_input_most(&gpus->input) +
-                           2 * dl_gpus_traffic_flows(gpus));
+    if (!alone) dl_gpus_traffic_init(gpus);
+    if (config->network == NULL) dl_network_reserve(gpus->network, dl_gpus_flows(gpus));
     return DL_OK;
+}
+
+int dl_gpus_flows(const dl_gpus *gpus)
+{
+    const dl_gpus_config *config = &gpus->config;
+    const int input = dl_input_most(&gpus->input);
+    if (config->exchange == DL_EXCHANGES_NOTHING) return 1 + input;
+    return (2 * config->workers + gpus->serving_threads) * config->options->shards +
+           (config->elastic ? 4 : 1) * gpus->reduction.flows +
+           (config->elastic ? config->workers : 0) +
+           (config->options->on_hosts ? config->workers : 0) + dl_server_most_flows(gpus) + input +
+           2 * dl_gpus_traffic_flows(gpus);
 }
 
 void dl_gpus_free(dl_gpus *gpus)
@@ -119,7 +125,10 @@ void dl_gpus_free(dl_gpus *gpus)
     dl_gpus_exchange_free(gpus);
     dl_gpus_traffic_free(gpus);
     dl_input_free(&gpus->input);
-    dl_network_free(&gpus->network);
+    if (gpus->config.network == NULL) {
+        dl_network_free(gpus->network);
+        free(gpus->network);
+    }
     dl_dispatch_free(&gpus->dispatch);
     free(gpus->held);
     free(gpus->staging);
@@ -509,6 +518,33 @@ static void update(dl_team *team, int worker)
 
 /* --- the run --------------------------------------------------------------------------------- */
 
+void dl_gpus_join(dl_gpus *gpus, dl_team *team)
+{
+    gpus->team = team;
+}
+
+int dl_gpus_buckets(const dl_gpus *gpus)
+{
+    return gpus->reduction.buckets;
+}
+
+double dl_gpus_moved_bytes(const dl_gpus *gpus)
+{
+    return gpus->moved_bytes;
+}
+
+const double *dl_gpus_sent_bytes(const dl_gpus *gpus)
+{
+    return gpus->sent_bytes;
+}
+
+const char *dl_gpus_link_name(const dl_gpus *gpus, int *number)
+{
+    if (*number < gpus->own_links) return gpus->own_names[*number];
+    *number -= gpus->own_links;
+    return NULL;
+}
+
 static int init(dl_team *team)
 {
     team->machine = team->config.machine;
@@ -540,13 +576,13 @@ static int init(dl_team *team)
     /* A piece of work of each GPU, the launches, two for each flow and one for shares, the launch
      * of a collective. */
     return team->agents + gpus->dispatch.thread_count + dl_input_most(&gpus->input) +
-           2 * gpus->network.flow_room + 2;
+           2 * gpus->network->flow_room + 2;
 }
 
 /* Events about agents come first in the engine's numbers, then those about flows. */
 static void add_states(dl_team *team, dl_gpus *gpus)
 {
-    dl_network *network = &gpus->network;
+    dl_network *network = gpus->network;
     const dl_dispatch *dispatch = &gpus->dispatch;
     const int workers = team->config.workers;
     network->number_of_flows = team->agents;
@@ -584,6 +620,21 @@ static void step_ended(dl_team *team, int worker)
     const bool has_gone_on = dl_gpus_reads_forward(gpus) && gpus->dispatch.launches[worker].ended >=
                                                                 team->workers[worker].steps_done;
     if (!has_gone_on) dl_dispatch_step_ended(&gpus->dispatch, worker);
+}
+
+static void exchange(dl_team *team, int agent, dl_exchange exchange)
+{
+    dl_gpus_exchange(dl_gpus_of(team), agent, exchange);
+}
+
+static void members_changed(dl_team *team, int worker)
+{
+    dl_gpus_members_changed(dl_gpus_of(team), worker);
+}
+
+static int domain(const dl_team *team, int worker)
+{
+    return dl_gpus_domain(dl_gpus_of(team), worker);
 }
 
 /* There are no time slices on a GPU. */
@@ -631,7 +682,7 @@ static void measure(const dl_team *team, dl_usage *usage)
         snprintf(name, sizeof name, "host thread %d", t);
         dl_usage_note(usage, name, frac);
     }
-    const int link = dl_usage_note_links(usage, &gpus->network, &gpus->config.options->links,
+    const int link = dl_usage_note_links(usage, gpus->network, &gpus->config.options->links,
                                          dl_ns_to_s(span_ns));
     if (link >= 0) snprintf(usage->link, sizeof usage->link, "%s", gpus->own_names[link]);
     dl_usage_note(usage, usage->link, usage->link_frac);
@@ -643,15 +694,16 @@ static void measure(const dl_team *team, dl_usage *usage)
 const dl_platform dl_platform_gpu = {
     .name = "gpu",
     .serves_while_pulled = true,
+    .on_gpus = true,
     .init = init,
     .run_directly = dl_gpus_run_directly,
     .start = start,
     .ended = ended,
     .compute = compute,
     .update = update,
-    .exchange = dl_gpus_exchange,
-    .members_changed = dl_gpus_members_changed,
-    .domain = dl_gpus_domain,
+    .exchange = exchange,
+    .members_changed = members_changed,
+    .domain = domain,
     .cut = cut,
     .take_core = take_core,
     .step_ended = step_ended,

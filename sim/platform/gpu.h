@@ -117,6 +117,9 @@ typedef enum dl_dtype { DL_DTYPE_AUTO, DL_DTYPE_FP32, DL_DTYPE_BF16 } dl_dtype;
 
 extern const char *const dl_dtype_names[]; /* "auto", "fp32", "bf16", NULL */
 
+/* Bytes that numbers of 4 are sent as, over those. */
+double dl_dtype_frac(dl_dtype dtype);
+
 /* What a scenario says about its machine and its exchange. */
 typedef struct dl_gpu_options {
     dl_machine machine; /* owned, as links */
@@ -304,6 +307,11 @@ typedef struct dl_gpus_config {
                            parameters; else 1 */
     uint64_t seed;    /* of varying input, as the next */
     uint32_t replicate;
+    /* Of GPUs that only exchange, beside others on the same network, for workers of several GPUs
+     * (sim/island/island.h); else NULL. */
+    dl_network *network;                      /* with the machine's links; borrowed */
+    void (*exchanged)(void *user, int agent); /* in place of dl_team_done */
+    void *user;
 } dl_gpus_config;
 
 /* Notes the busiest link over span_s seconds; if it is none of the machine's, which have names, its
@@ -318,5 +326,27 @@ typedef struct dl_gpus dl_gpus;
  * DL_ERR_* of dl_collective_init; then *gpus is NULL. dl_gpus_free accepts NULL. */
 dl_status dl_gpus_create(dl_gpus **gpus, const dl_gpus_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_gpus_free(dl_gpus *gpus);
+
+/* What the platform does, for GPUs that only exchange: of this team, from now on; an agent's exchange;
+ * a worker that comes or goes; other jobs start to send; flows at a time at most; the worker's site,
+ * or node. */
+void dl_gpus_join(dl_gpus *gpus, dl_team *team);
+void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange);
+void dl_gpus_members_changed(dl_gpus *gpus, int worker);
+void dl_gpus_traffic_start(dl_gpus *gpus);
+int dl_gpus_flows(const dl_gpus *gpus);
+int dl_gpus_domain(const dl_gpus *gpus, int worker);
+
+/* The worker has the gradients of this bucket ready, with overlap; of how many. */
+void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
+int dl_gpus_buckets(const dl_gpus *gpus);
+
+/* Bytes that have moved from place to place; to other domains, [domains of the machine]. */
+double dl_gpus_moved_bytes(const dl_gpus *gpus);
+const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
+
+/* The name of the number-th link that was added to the machine's for these GPUs; NULL: they are fewer,
+ * and *number is less by as many. */
+const char *dl_gpus_link_name(const dl_gpus *gpus, int *number);
 
 #endif

@@ -117,7 +117,7 @@ static bool are_alike(const way *a, const way *b)
 static int crowd_class(dl_gpus *gpus, const way *w)
 {
     const int own = dl_gpus_add_own_link(gpus, w->own_rate, "links of workers");
-    return dl_network_crowd(&gpus->network, w->shared.links, w->shared.uses, w->shared.count, own,
+    return dl_network_crowd(gpus->network, w->shared.links, w->shared.uses, w->shared.count, own,
                             w->own_at);
 }
 
@@ -162,7 +162,7 @@ static bool has_link(const dl_network *network, int class, int link)
 
 void dl_gpu_crowds_note_bytes(dl_gpus *gpus)
 {
-    dl_network *network = &gpus->network;
+    dl_network *network = gpus->network;
     const dl_machine *m = &gpus->config.options->machine;
     const int domain = dl_machine_domain(m, gpus->servers[0].node);
     for (int w = 0; w < gpus->config.workers; w++) {

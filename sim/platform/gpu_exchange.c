@@ -22,7 +22,7 @@ int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, 
     va_start(args, format);
     vsnprintf(gpus->own_names[i], sizeof gpus->own_names[i], format, args);
     va_end(args);
-    return dl_network_add_link(&gpus->network, bytes_per_s);
+    return dl_network_add_link(gpus->network, bytes_per_s);
 }
 
 static void add_to_route(dl_route *route, int link)
@@ -104,7 +104,7 @@ static int class_over(dl_gpus *gpus, int first, int second)
     dl_route route = {0};
     add_to_route(&route, first);
     add_to_route(&route, second);
-    return dl_network_route_class(&gpus->network, &route);
+    return dl_network_route_class(gpus->network, &route);
 }
 
 /* Of flows over the memory of a GPU, which is a separate link: made when it is asked for first, as
@@ -217,7 +217,7 @@ dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int stagi
 {
     dl_route route;
     dl_gpu_copy copy = dl_gpus_route(gpus, from, to, staging, &route);
-    copy.class = dl_network_route_class(&gpus->network, &route);
+    copy.class = dl_network_route_class(gpus->network, &route);
     return copy;
 }
 
@@ -268,7 +268,16 @@ void dl_gpus_exchanged(dl_gpus *gpus, int worker)
 {
     const bool fetched = gpus->workers[worker].fetches;
     gpus->workers[worker].fetches = false;
-    dl_team_done(gpus->team, fetched ? worker : dl_team_exchanger(gpus->team, worker));
+    dl_gpus_ended(gpus, fetched ? worker : dl_team_exchanger(gpus->team, worker));
+}
+
+void dl_gpus_ended(dl_gpus *gpus, int agent)
+{
+    if (gpus->config.exchanged != NULL) {
+        gpus->config.exchanged(gpus->config.user, agent);
+    } else {
+        dl_team_done(gpus->team, agent);
+    }
 }
 
 static void exchanged(void *user, int worker)
@@ -278,7 +287,7 @@ static void exchanged(void *user, int worker)
 
 void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index)
 {
-    dl_network_start(&gpus->network, memory_class(gpus, gpus->places[worker]), traffic_bytes, 0,
+    dl_network_start(gpus->network, memory_class(gpus, gpus->places[worker]), traffic_bytes, 0,
                      done, gpus, index);
 }
 
@@ -319,7 +328,7 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
         if (copies[s].is_crowd) gpus->crowd_bytes[push ? 0 : 1] = message;
         if (copies[s].is_remote) gpus->moved_bytes += message;
         if (copies[s].domain >= 0) gpus->sent_bytes[copies[s].domain] += message;
-        dl_network_start(&gpus->network, copies[s].class, message, copies[s].latency_ns + launched,
+        dl_network_start(gpus->network, copies[s].class, message, copies[s].latency_ns + launched,
                          done, gpus, worker);
         count++;
     }
@@ -338,7 +347,7 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
     /* The first gradient is copied: a read and a write, at the rate of an update's. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
-    dl_network_start(&gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
+    dl_network_start(gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
                      done, gpus, index);
 }
 
@@ -426,7 +435,7 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
     const dl_gpu_copy copy = dl_gpus_copy_of(gpus, gpus->places[source], gpus->places[worker], -1);
     gpus->moved_bytes += bytes;
     if (copy.domain >= 0) gpus->sent_bytes[copy.domain] += bytes;
-    dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, exchanged, gpus, worker);
+    dl_network_start(gpus->network, copy.class, bytes, copy.latency_ns, exchanged, gpus, worker);
 }
 
 /* What a worker does in its own memory. */
@@ -439,16 +448,15 @@ static void serve_itself(dl_gpus *gpus, int worker, const dl_exchange *exchange,
 /* The server's threads are the host's, however many slices there are. More gradients than workers
  * cost what as many as workers do. After a collective, every GPU makes the outer update for
  * itself. */
-void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange)
+void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
 {
-    dl_gpus *gpus = dl_gpus_of(team);
-    const int worker = dl_team_worker(team, agent), most = gpus->config.workers;
+    const int worker = dl_team_worker(gpus->team, agent), most = gpus->config.workers;
     const dl_workload *w = gpus->config.workload;
     const double bytes = w->parameter_bytes + (exchange.with_state ? w->state_bytes : 0);
     int index = 0;
     switch (exchange.kind) {
     case DL_PUSH: push(gpus, worker, bytes); return;
-    case DL_FETCH: fetch(gpus, worker, bytes * team->config.fragments); return;
+    case DL_FETCH: fetch(gpus, worker, bytes * gpus->team->config.fragments); return;
     case DL_PULL: pull(gpus, worker, bytes); return;
     case DL_AVERAGE:
         if (gpus->config.collective) {

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "sim/platform/buckets.h"
 #include "sim/platform/gpu.h"
 #include "sim/platform/gpu_input.h"
 
@@ -55,10 +56,10 @@ typedef struct dl_before {
 typedef struct dl_reduction {
     dl_collective *collectives; /* [collective_count] of different kinds and sizes */
     int collective_count;
-    int count;           /* of the step's, >= buckets */
-    int *collective;     /* [count] which one it is */
-    double *share;       /* [buckets + 1] of the backward pass from one to the next, and the rest */
-    double *bytes_share; /* [buckets] */
+    int count;        /* of the step's, >= buckets */
+    int *collective;  /* [count] which one it is */
+    dl_buckets parts; /* whose share, bytes_share and count are: */
+    const double *share, *bytes_share;
     int buckets, next;
     bool running;
     int64_t started_ns;                 /* the one that runs */
@@ -117,8 +118,8 @@ typedef struct dl_gpu_traffic dl_gpu_traffic;
 
 struct dl_gpus {
     dl_gpus_config config;
-    dl_team *team; /* since its init */
-    dl_network network;
+    dl_team *team;       /* since its init */
+    dl_network *network; /* the config's, or its own */
     dl_dispatch dispatch;
     dl_inside *inside; /* [inside_count] NULL: workers reduce nothing of their own */
     int inside_count;
@@ -157,7 +158,6 @@ struct dl_gpus {
 
 void dl_gpus_traffic_init(dl_gpus *gpus);
 void dl_gpus_traffic_free(dl_gpus *gpus);
-void dl_gpus_traffic_start(dl_gpus *gpus);
 int dl_gpus_traffic_flows(const dl_gpus *gpus); /* at a time */
 
 static inline dl_gpus *dl_gpus_of(const dl_team *team)
@@ -187,9 +187,6 @@ static inline const dl_gpu_copy *dl_gpus_pulls(const dl_gpus *gpus, int worker)
 }
 
 /* What the workers divide among themselves: one alone has nothing to. */
-/* Bytes that numbers of 4 are sent as, over those. */
-double dl_dtype_frac(dl_dtype dtype);
-
 static inline dl_sharded dl_gpus_sharded(const dl_gpus *gpus)
 {
     return gpus->config.collective && gpus->config.workers > 1 ? gpus->config.options->sharded
@@ -245,11 +242,9 @@ void dl_reduction_gather(dl_gpus *gpus, int worker);
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
 
-/* The worker has the gradients of its next bucket ready, with overlap. */
-void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
-
-/* What the worker, or its communication thread, was at in exchange has ended. */
+/* What the worker, or its communication thread, was at in exchange has ended; what the agent was. */
 void dl_gpus_exchanged(dl_gpus *gpus, int worker);
+void dl_gpus_ended(dl_gpus *gpus, int agent);
 
 /* Reads and writes `traffic_bytes` in the memory of the worker's GPU; then done(gpus, index). */
 void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index);
@@ -306,10 +301,6 @@ void dl_server_pull(dl_gpus *gpus, int worker);
 bool dl_server_has(const dl_gpus *gpus, int worker, int bucket);
 void dl_gpus_parameters_came(dl_gpus *gpus, int worker);
 
-/* As the platform's. */
-void dl_gpus_members_changed(dl_team *team, int worker);
-int dl_gpus_domain(const dl_team *team, int worker);
-
 /* As the platform's (gpu_direct.c). */
 bool dl_gpus_run_directly(dl_team *team);
 
@@ -328,9 +319,6 @@ static inline bool dl_gpus_reads_forward(const dl_gpus *gpus)
 /* All workers have come to a collective of all their buckets, which starts now. Its end is
  * gpus->reduction.ended_ns. An event's handler. */
 void dl_gpus_reduce_all(void *gpus, int unused);
-
-/* As dl_team_exchange. */
-void dl_gpus_exchange(dl_team *team, int agent, dl_exchange exchange);
 
 /* All collectives before a step have ended: the workers start what they wait to compute. */
 void dl_gpus_start_steps(dl_gpus *gpus);

@@ -10,8 +10,6 @@
 #include "common/units.h"
 #include "sim/sync/members.h"
 
-#define MAX_BUCKETS 65536 /* far more than a model has tensors */
-
 static void try_next(dl_gpus *gpus);
 static void make_collectives_again(dl_gpus *gpus);
 
@@ -75,7 +73,7 @@ static void leave_reduction(dl_gpus *gpus, int worker)
         unpack(gpus, worker);
         return;
     }
-    dl_network_start(&gpus->network, gpus->down[worker].class, staged_bytes(gpus),
+    dl_network_start(gpus->network, gpus->down[worker].class, staged_bytes(gpus),
                      gpus->down[worker].latency_ns, unpack, gpus, worker);
 }
 
@@ -279,7 +277,7 @@ static void on_made(void *user, int worker)
         on_packed(gpus, worker);
         return;
     }
-    dl_network_start(&gpus->network, gpus->up[worker].class, staged_bytes(gpus),
+    dl_network_start(gpus->network, gpus->up[worker].class, staged_bytes(gpus),
                      gpus->up[worker].latency_ns, on_packed, gpus, worker);
 }
 
@@ -346,8 +344,7 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
             ranks[0].kind == DL_PLACE_GPU ? gpus->config.workload->collective_count : 0,
         .transfers_max = DL_TRANSFERS_HELD_MAX - gpus->reduction.held,
     };
-    dl_status status =
-        dl_collective_init(collective, &gpus->network, &options->links, &config, err);
+    dl_status status = dl_collective_init(collective, gpus->network, &options->links, &config, err);
     if (status != DL_OK) return status;
     const int transfers = collective->plan.transfer_count;
     gpus->reduction.held += transfers;
@@ -391,7 +388,7 @@ static void on_inside_done(void *user, int number)
     gpus->moved_bytes += dl_collective_sent_bytes(&inside->collective);
     note_sent(gpus, &inside->collective);
     for (int w = inside->first; w < inside->first + inside->count; w++)
-        dl_team_done(gpus->team, w);
+        dl_gpus_ended(gpus, w);
 }
 
 void dl_reduction_inside(dl_gpus *gpus, int worker)
@@ -514,70 +511,6 @@ static dl_status init_before(dl_gpus *gpus, dl_error *err)
     return status;
 }
 
-/* The share of the backward pass after which `bytes` of all bytes are ready: on the lines between
- * the points of [gradients], or of one line to its end. */
-static double ready_share(const dl_gpus *gpus, double bytes)
-{
-    const dl_workload *w = gpus->config.workload;
-    const double all = gpus->config.content_bytes;
-    dl_gradients_ready low = {0}, high = {.share = 1, .bytes = all};
-    for (size_t i = 0; i < w->gradient_count; i++) {
-        high = w->gradients[i];
-        high.bytes *= all / w->gradients[w->gradient_count - 1].bytes;
-        if (high.bytes >= bytes || i + 1 == w->gradient_count) break;
-        low = high;
-    }
-    if (high.bytes <= low.bytes) return high.share;
-    const double part = (bytes - low.bytes) / (high.bytes - low.bytes);
-    /* Rounded, the whole line may end above its point, and the next tensor be ready before. */
-    return fmin(high.share, low.share + (high.share - low.share) * part);
-}
-
-static bool has_own_buckets(const dl_gpus *gpus)
-{
-    return gpus->config.options->own_buckets && gpus->config.workload->gradient_count > 0;
-}
-
-/* Bytes of all buckets up to this one. */
-static double end_of_bucket(const dl_gpus *gpus, int bucket)
-{
-    const dl_workload *w = gpus->config.workload;
-    const double all = gpus->config.content_bytes;
-    if (has_own_buckets(gpus)) {
-        return all * w->gradients[bucket].bytes / w->gradients[w->gradient_count - 1].bytes;
-    }
-    const double each = (double)gpus->config.options->bucket_bytes;
-    return bucket == gpus->reduction.buckets - 1 ? all : (bucket + 1) * each;
-}
-
-/* Exactly alike where buckets are. */
-static double bytes_of_bucket(const dl_gpus *gpus, int bucket)
-{
-    const dl_workload *w = gpus->config.workload;
-    const double each = (double)gpus->config.options->bucket_bytes;
-    if (has_own_buckets(gpus)) {
-        const double before = bucket > 0 ? w->gradients[bucket - 1].bytes : 0;
-        return gpus->config.content_bytes * (w->gradients[bucket].bytes - before) /
-               w->gradients[w->gradient_count - 1].bytes;
-    }
-    if (bucket < gpus->reduction.buckets - 1) return each;
-    return gpus->config.content_bytes - bucket * each;
-}
-
-static dl_status count_buckets(dl_gpus *gpus, dl_error *err)
-{
-    const double all = gpus->config.content_bytes;
-    const double each = (double)gpus->config.options->bucket_bytes;
-    if (each > 0 && all > each * MAX_BUCKETS) {
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "[exchange] bucket_bytes = %.0f: %.4g bytes make more than %d buckets",
-                            each, all, MAX_BUCKETS);
-    }
-    gpus->reduction.buckets = each > 0 && all > each ? (int)ceil(all / each) : 1;
-    if (has_own_buckets(gpus)) gpus->reduction.buckets = (int)gpus->config.workload->gradient_count;
-    return DL_OK;
-}
-
 /* What the different collectives are told apart by. */
 typedef struct one_kind {
     double bytes; /* NaN: of the first one after a pause, which is not like any other */
@@ -665,24 +598,22 @@ static void make_collectives_again(dl_gpus *gpus)
     set_ranks(gpus);
     for (int b = 0; b < r->buckets; b++) {
         dl_error err = {0};
-        const double bytes = r->bytes_share[b] * gpus->config.content_bytes;
-        const dl_status status = add_bucket(gpus, b, bytes, kinds, &err);
+        const dl_status status = add_bucket(gpus, b, r->parts.bytes[b], kinds, &err);
         DL_ASSERT(status == DL_OK, "%s", err.text);
     }
     free(kinds);
     r->stale = false;
-    dl_network_reserve(&gpus->network, gpus->network.flow_room + 4 * (r->flows - flows));
+    dl_network_reserve(gpus->network, gpus->network->flow_room + 4 * (r->flows - flows));
     dl_engine_make_room(gpus->config.engine, 8 * (r->flows - flows));
 }
 
-int dl_gpus_domain(const dl_team *team, int worker)
+int dl_gpus_domain(const dl_gpus *gpus, int worker)
 {
-    return inside_of(team->machine, worker);
+    return inside_of(gpus, worker);
 }
 
-void dl_gpus_members_changed(dl_team *team, int worker)
+void dl_gpus_members_changed(dl_gpus *gpus, int worker)
 {
-    dl_gpus *gpus = dl_gpus_of(team);
     gpus->workers[worker].rounds = gpus->reduction.rounds;
     gpus->reduction.stale = gpus->config.collective;
 }
@@ -690,36 +621,29 @@ void dl_gpus_members_changed(dl_team *team, int worker)
 static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
-    dl_status status = count_buckets(gpus, err);
+    const double all = gpus->config.content_bytes;
+    dl_status status =
+        dl_buckets_init(&r->parts, gpus->config.options, gpus->config.workload, all, err);
     if (status != DL_OK) return status;
-    const size_t buckets = (size_t)r->buckets;
+    const size_t buckets = (size_t)r->parts.count;
+    r->buckets = r->parts.count;
+    r->share = r->parts.share;
+    r->bytes_share = r->parts.bytes_share;
     const dl_sharded sharded = dl_gpus_sharded(gpus);
     const size_t count = sharded == DL_SHARDED_NONE ? buckets
                          : sharded == DL_SHARDED_PARAMETERS
                              ? (size_t)(1 + gathers_of_bucket(gpus)) * buckets
                              : buckets + 1;
     r->count = (int)count;
-    const size_t different = has_own_buckets(gpus) || count < 6 ? count : 6;
+    const size_t different = r->parts.differ || count < 6 ? count : 6;
     r->places = dl_calloc((size_t)gpus->config.workers, sizeof *r->places, "ranks");
     set_ranks(gpus);
     r->collectives = dl_calloc(different, sizeof *r->collectives, "buckets");
     r->collective = dl_calloc(count, sizeof *r->collective, "buckets");
-    r->share = dl_calloc(buckets + 1, sizeof *r->share, "buckets");
-    r->bytes_share = dl_calloc(buckets, sizeof *r->bytes_share, "buckets");
     r->ready = dl_calloc(count, sizeof *r->ready, "buckets");
     one_kind *kinds = dl_calloc(different, sizeof *kinds, "buckets");
-    const double all = gpus->config.content_bytes;
-    double share_before = 0;
-    for (int b = 0; b < r->buckets && status == DL_OK; b++) {
-        const double end = end_of_bucket(gpus, b);
-        const double bytes = bytes_of_bucket(gpus, b);
-        const double share = ready_share(gpus, end);
-        r->share[b] = share - share_before;
-        r->bytes_share[b] = all > 0 ? bytes / all : 1.0 / r->buckets;
-        if (gpus->config.collective) status = add_bucket(gpus, b, bytes, kinds, err);
-        share_before = share;
-    }
-    r->share[buckets] = fmax(0, 1 - share_before);
+    for (int b = 0; b < r->buckets && status == DL_OK && gpus->config.collective; b++)
+        status = add_bucket(gpus, b, r->parts.bytes[b], kinds, err);
     if (status == DL_OK && gathers_after(gpus))
         status = add_collective(gpus, r->buckets, (one_kind){all, false}, kinds, err);
     free(kinds);
@@ -765,8 +689,7 @@ void dl_reduction_free(dl_gpus *gpus)
     free(r->places);
     free(r->collectives);
     free(r->collective);
-    free(r->share);
-    free(r->bytes_share);
+    dl_buckets_free(&r->parts);
     free(r->ready);
     free(gpus->up);
     free(gpus->down);

@@ -345,7 +345,7 @@ static void try_lane(dl_gpus *gpus, int lane)
         const double bytes = sending_bytes(gpus, one);
         if (copy.is_remote) gpus->moved_bytes += bytes;
         dl_gpus_hold(gpus, copy, 1);
-        dl_network_start(&gpus->network, copy.class, bytes, copy.latency_ns, on_sent, gpus, number);
+        dl_network_start(gpus->network, copy.class, bytes, copy.latency_ns, on_sent, gpus, number);
     }
 }
 

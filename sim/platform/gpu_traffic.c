@@ -34,7 +34,7 @@ static sender sender_of(dl_gpus *gpus, const dl_traffic *job, int pair, int gpu,
     const dl_place to = {DL_PLACE_GPU, job->to[pair], gpu};
     dl_route route;
     dl_links_route(&options->links, from, to, &route);
-    return (sender){.class = dl_network_route_class(&gpus->network, &route),
+    return (sender){.class = dl_network_route_class(gpus->network, &route),
                     .latency_ns = dl_ns_ceil(route.latency_ns),
                     .every_ns = (int64_t)job->every_ns.value,
                     .start_ns = job->start_ns.known ? (int64_t)job->start_ns.value : 0,
@@ -81,7 +81,7 @@ static void send(void *user, int number)
     if (gpus->team->stopping || is_left_alone(gpus)) return;
     gpus->traffic->sending++;
     s->next_ns = gpus->config.engine->now_ns + s->every_ns;
-    dl_network_start(&gpus->network, s->class, s->bytes, s->latency_ns, has_sent, gpus, number);
+    dl_network_start(gpus->network, s->class, s->bytes, s->latency_ns, has_sent, gpus, number);
 }
 
 static void has_sent(void *user, int number)

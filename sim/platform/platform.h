@@ -29,6 +29,7 @@ typedef struct dl_platform {
     /* The server may be updated while workers pull. False on a CPU box, where workers copy from the
      * parameters themselves, under the lock (as with dl_team_config's pulls_under_lock). */
     bool serves_while_pulled;
+    bool on_gpus;
     /* Sets team->machine up, before the engine; returns how many events it has pending at most. */
     int (*init)(dl_team *team);
     /* NULL: whoever made config.machine frees it. */

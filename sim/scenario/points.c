@@ -22,13 +22,18 @@
 
 bool dl_point_is_split(const dl_point *point)
 {
-    return point->stages > 1;
+    return dl_point_ranks(point) > 1;
+}
+
+int dl_point_ranks(const dl_point *point)
+{
+    return (point->stages > 1 ? point->stages : 1) * (point->shards > 1 ? point->shards : 1);
 }
 
 int dl_point_gpus(const dl_point *point)
 {
     if (point->gpu_count > 0) return point->gpu_count;
-    return point->workers * (dl_point_is_split(point) ? point->stages : 1);
+    return point->workers * dl_point_ranks(point);
 }
 
 int dl_point_workers_per_gpu(const dl_point *point)
@@ -39,10 +44,16 @@ int dl_point_workers_per_gpu(const dl_point *point)
 
 dl_split dl_point_split(const dl_point *point)
 {
+    const int stages = point->stages > 1 ? point->stages : 1;
+    const int micro_batches =
+        stages > 1 ? point->micro_batches : (int)point->option[DL_SYNC_ACCUMULATE];
+    const int shards = point->shards > 1 ? point->shards : 1;
     return (dl_split){
-        .stages = point->stages,
-        .micro_batches = point->micro_batches,
-        .samples = (double)(point->batch / point->workers / point->micro_batches),
+        .stages = stages,
+        .shards = shards,
+        .shards_first = point->shards_first,
+        .micro_batches = micro_batches,
+        .samples = (double)(point->batch / point->workers / shards / micro_batches),
     };
 }
 
@@ -379,12 +390,13 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                              dl_error *err)
 {
     const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE] *
-                                  (point->stages > 1 ? point->micro_batches : 1);
+                                  (point->stages > 1 ? point->micro_batches : 1) *
+                                  (point->shards > 1 ? point->shards : 1);
     const bool by_speed = scenario->shares == DL_SHARES_SPEED;
-    if (by_speed && point->stages > 1) {
-        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0,
-                               "[workload] shares = speed does not go with [pipeline] stages = %d",
-                               point->stages);
+    if (by_speed && dl_point_is_split(point)) {
+        return dl_error_set_at(
+            err, DL_ERR_DATA, ini->path, 0,
+            "[workload] shares = speed does not go with workers of several GPUs");
     }
     const int64_t divisor = by_speed ? (int64_t)point->option[DL_SYNC_ACCUMULATE] : micro_batches;
     if (point->batch >= micro_batches && point->batch % divisor == 0) return DL_OK;
@@ -410,7 +422,8 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     const dl_key *overlap = dl_keys_find(&dl_scenario_keys, "exchange", "overlap");
     const bool is_parameters = sharded == DL_SHARDED_PARAMETERS;
     if (!dl_mode_reduces_gradients(point->mode)) return "only with mode allreduce";
-    if (dl_point_is_split(point)) return "not where stages split the model";
+    if (is_parameters && dl_point_is_split(point))
+        return "parameters: not of workers of several GPUs, whose layout shards them: fsdp=COUNT";
     if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE ||
         point->option[DL_SYNC_LAG] > 0)
         return "not with collectives = hosts, compress, [sync] lag";
@@ -540,10 +553,10 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     if (status == DL_OK) status = check_average(scenario, ini, lists, point, text, err);
     if (status == DL_OK) status = check_loaders(scenario, ini, point, text, err);
     if (status != DL_OK) return status;
-    const bool keeps_steps = point->stages > 1 || dl_mode_takes(point->mode, DL_SYNC_SYNCER);
+    const bool keeps_steps = dl_mode_takes(point->mode, DL_SYNC_SYNCER);
     const double most = keeps_steps ? LOG_MAX : STEPS_MAX;
     if (((double)scenario->steps + (double)scenario->warmup + point->option[DL_SYNC_INTERVAL]) *
-            point->workers * (point->stages > 1 ? point->stages : 1) >
+            point->workers * dl_point_ranks(point) >
         most) {
         return dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,
                                "steps times workers exceeds %.0f (point: %s)", most, text);

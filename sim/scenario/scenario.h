@@ -12,15 +12,14 @@
 #include "common/status.h"
 #include "sim/absence.h"
 #include "sim/failures.h"
+#include "sim/island/split.h"
 #include "sim/noise.h"
-#include "sim/pipeline/pipeline_split.h"
 #include "sim/sync/mode.h"
 #include "sim/sync/syncer.h"
 #include "sim/target.h"
 
 #define DL_WORKERS_MAX 10000000 /* about 1.5 KB of memory each */
 #define DL_SCENARIO_KEYS_MAX 144
-#define DL_STAGES_MAX 64
 #define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)
 #define DL_CORES_GPU 0 /* workers are GPUs */
@@ -35,6 +34,8 @@ typedef struct dl_point {
     const dl_mode *mode;
     double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
     int stages, micro_batches;    /* of a split model; stages <= 1: it is not split */
+    int shards;                   /* ranks that share a stage; <= 1: it is not sharded */
+    bool shards_first;            /* neighbours share a stage */
 } dl_point;
 
 /* What workers on cores are: threads with one memory, or processes. */
@@ -155,9 +156,10 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 
-/* Whether each worker of the point is several GPUs; GPUs of the point: workers x stages, or fewer
+/* Whether each worker of the point is several GPUs; GPUs of the point: workers x ranks, or fewer
  * that they share; workers on the GPU that has the most. */
 bool dl_point_is_split(const dl_point *point);
+int dl_point_ranks(const dl_point *point); /* GPUs of a worker, unless workers share them */
 int dl_point_gpus(const dl_point *point);
 int dl_point_workers_per_gpu(const dl_point *point);
 

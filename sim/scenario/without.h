@@ -10,7 +10,7 @@
  *   noise      variation of steps, and of exchange from run to run
  *   slow       slow workers                         lock, barrier, wakeup
  *
- *   of models split over GPUs (sim/pipeline/pipeline.h):
+ *   of models split over GPUs (sim/island/island.h):
  *   activations    what crosses between stages      micro_batches  fixed costs paid by each of them
  *   imbalance      stages that take unequally long  bubble         stages waiting for each other
  *

@@ -42,7 +42,7 @@ static void balanced_is_as_even_as_can_be(void **state)
         }
         dl_costs costs = fixture_costs(text);
         const dl_pipeline_options options = {0};
-        const dl_split split = {stages, 1, 1};
+        const dl_split split = {.stages = stages, .shards = 1, .micro_batches = 1, .samples = 1};
         int first[DL_STAGES_MAX + 1];
         dl_stage stage[DL_STAGES_MAX];
         dl_error err = {0};
@@ -66,7 +66,7 @@ static void a_stage_has_its_layers_costs(void **state)
     pipeline_case c = pipeline_open(
         FIXTURE_PIPELINE_COSTS "[op all.update]\nfixed_ns = 8000\nper_sample_ns = 0\n",
         "workers = 1\n", "stages = 2\nmicro_batches = 4\nsplit = d\n", "");
-    const dl_split split = {2, 4, 2};
+    const dl_split split = {.stages = 2, .shards = 1, .micro_batches = 4, .samples = 2};
     int first[3];
     dl_stage stage[2];
     dl_error err = {0};

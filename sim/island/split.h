@@ -22,10 +22,12 @@
  * What it leaves out: connections that skip over a cut (make one layer of what they span), layers
  * split in themselves (tensor parallelism), activations that are computed twice to save memory.
  */
-#ifndef DL_SIM_PIPELINE_SPLIT_H
-#define DL_SIM_PIPELINE_SPLIT_H
+#ifndef DL_SIM_ISLAND_SPLIT_H
+#define DL_SIM_ISLAND_SPLIT_H
 
 #include "sim/platform/gpu.h"
+
+#define DL_STAGES_MAX 64
 
 typedef enum dl_schedule {
     DL_SCHEDULE_GPIPE, /* all forwards, then all backwards (Huang et al. 2019) */
@@ -79,9 +81,31 @@ void dl_model_layers_free(dl_model_layers *model);
 /* A split as a point has it. */
 typedef struct dl_split {
     int stages;        /* >= 1 */
+    int shards;        /* ranks of a stage, >= 1 */
+    bool shards_first; /* these are neighbours, not the stages */
     int micro_batches; /* of a step, >= 1 */
-    double samples;    /* of a micro-batch */
+    double samples;    /* of a micro-batch of a rank */
 } dl_split;
+
+static inline int dl_split_ranks(const dl_split *split)
+{
+    return split->stages * split->shards;
+}
+
+static inline int dl_split_rank(const dl_split *split, int stage, int shard)
+{
+    return split->shards_first ? stage * split->shards + shard : shard * split->stages + stage;
+}
+
+static inline int dl_split_stage(const dl_split *split, int rank)
+{
+    return split->shards_first ? rank / split->shards : rank % split->stages;
+}
+
+static inline int dl_split_shard(const dl_split *split, int rank)
+{
+    return split->shards_first ? rank % split->shards : rank / split->stages;
+}
 
 /* Writes the first layer of each stage, and after them the number of layers, to
  * first[stages + 1]. DL_ERR_RANGE: fewer layers than stages, or an explicit split into another

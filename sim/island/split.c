@@ -1,4 +1,4 @@
-#include "sim/pipeline/pipeline_split.h"
+#include "sim/island/split.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,0 +1,144 @@
+/* Workers of several GPUs, which hold a model together: its layers in stages (sim/island/split.h),
+ * each of them sharded over `shards` ranks. What the GPUs do in a step is a program
+ * (sim/step/program.h); what the workers do to each other is the sync mode's, as of workers that are
+ * one GPU each: rank r of each worker exchanges what it holds with rank r of the others, all ranks
+ * beside each other on the machine's links.
+ *
+ *   gpipe, 2 stages, 3 micro-batches            1f1b
+ *   stage 0  F0 F1 F2 .  .  B0 B1 B2              F0 F1 .  B0 F2 B1 .  B2
+ *   stage 1     F0 F1 F2 B0 B1 B2                    F0 B0 F1 B1 F2 B2
+ *
+ * Stages. One starts with a forward pass when the one before has computed it and its activations
+ * have crossed, with a backward pass when the gradients of the next one have; crossings are flows,
+ * one after another on each way, while the stages compute on. With s equal stages, m micro-batches of
+ * (f, b) and nothing else, a step takes (m + s - 1)(f + b) in either schedule, the bubble is
+ * (s - 1) / (m + s - 1).
+ *
+ * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of each
+ * micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's while
+ * this one's are used, and gradients reduce-scattered behind the backward pass of each bucket: FSDP. With
+ * stages they are gathered in the first forward pass of a step and kept, and reduced in the last
+ * backward pass, as PyTorch's schedules of pipelines have it.
+ *
+ * Gradients that all workers sum are exchanged as soon as a rank has them: with [exchange] overlap
+ * bucket by bucket where they are sharded, else behind its last backward pass. The ranks of a worker
+ * end a step together, as where the norm of all gradients is clipped.
+ *
+ * Time of a GPU is computing, dispatch (the host has not launched what comes next), communication (a
+ * collective of the worker's own ranks, a crossing that it waits for; the exchange between workers),
+ * input, or waiting: for other workers, or for a rank that has not computed yet (the bubble).
+ *
+ * Host threads (sim/platform/dispatch.h) launch each forward and backward pass: the serial part
+ * once per step, then pass by pass, one thread for all taking the GPUs in turn. Ranks of the first
+ * stage have a batch each. Noise is drawn for each GPU and step; a slow worker is slow in all ranks.
+ *
+ * What it leaves out: labels sent to the last stage; launches of crossing copies and collectives;
+ * computing slowed by crossings, and by exchange between workers.
+ */
+#ifndef DL_SIM_ISLAND_H
+#define DL_SIM_ISLAND_H
+
+#include "sim/island/split.h"
+#include "sim/platform/buckets.h"
+#include "sim/step/program.h"
+
+extern const dl_platform dl_platform_islands;
+
+/* --- the program of a step (island_program.c) ------------------------------------------------- */
+
+typedef enum dl_island_task {
+    DL_ISLAND_FORWARD,
+    DL_ISLAND_BACKWARD,
+    DL_ISLAND_UPDATE,
+    DL_ISLAND_INPUT,    /* owned: waits for the rank's batch */
+    DL_ISLAND_CROSSING, /* owned; slot: the way, rank x 2 + (1: forward) */
+    DL_ISLAND_GATHER,   /* owned, as the next; slot: collective */
+    DL_ISLAND_SCATTER,
+    DL_ISLAND_READY /* owned, takes no time: the rank has the gradients of bucket `slot` */
+} dl_island_task;
+
+typedef struct dl_island_shape {
+    dl_split split;
+    dl_schedule schedule;
+    const dl_stage *stages;    /* [split.stages] */
+    const dl_buckets *buckets; /* [split.stages] of what is sharded; NULL: nothing is */
+    int exchanged;             /* buckets of the exchange between workers that overlaps; 0: all at
+                                  once */
+    bool keeps_parameters;     /* from the forward to the backward pass */
+    bool without_waits;        /* stages do not wait for each other */
+    bool free_crossing;        /* crossings take no time */
+    bool with_input;
+    bool tells_ready;   /* DL_ISLAND_READY */
+    double launch_ns;   /* of all forward and backward passes of the whole model */
+    bool single_thread; /* launches all workers' passes, in turn */
+    int workers;        /* that it does it for, each with the same program */
+} dl_island_shape;
+
+/* A collective of ranks of a worker: all shards of a stage. */
+typedef struct dl_island_collective {
+    int stage, bucket;
+    bool gathers;
+} dl_island_collective;
+
+typedef struct dl_island_program {
+    dl_program program;
+    int *rank; /* [task_count] that a task is of */
+    int *pass; /* [task_count] micro-batch of a pass; the task that a crossing is behind */
+    dl_island_collective *collectives; /* [collective_count] */
+    int collective_count;
+    uint32_t *needed; /* [ranks] what the first pass of one needs of another; DL_TASK_NONE */
+    int ranks;
+    double thread_ns; /* to launch a step of all workers, by a single thread */
+    double *rank_ns;  /* [ranks] by its own thread, else NULL */
+} dl_island_program;
+
+/* Lanes of a rank: what it computes, its update, its batch, the stream of its collectives, crossings
+ * back and forward. */
+enum {
+    DL_ISLAND_COMPUTES,
+    DL_ISLAND_UPDATES,
+    DL_ISLAND_LOADS,
+    DL_ISLAND_COMMUNICATES,
+    DL_ISLAND_SENDS, /* back; forward: + 1 */
+    DL_ISLAND_LANES = DL_ISLAND_SENDS + 2
+};
+
+static inline uint32_t dl_island_lane(int rank, int lane)
+{
+    return (uint32_t)(rank * DL_ISLAND_LANES + lane);
+}
+
+/* When the host launches the passes is part of the tasks: of worker `worker` of a single thread. */
+void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker);
+void dl_island_program_free(dl_island_program *made);
+
+/* --- the platform (island.c) ------------------------------------------------------------------ */
+
+typedef struct dl_islands_config {
+    dl_island_shape shape;    /* its arrays are borrowed until free, as all pointers here */
+    dl_gpus_config gpus;      /* of the exchange between workers, but for what it is of */
+    const double *held_share; /* [stages] of the exchanged bytes that a stage has, all its shards */
+    const double *slow;       /* [workers x ranks] factor on passes */
+    const dl_noise_config *noise;
+    double input_ns, input_bytes, input_copy_ns, stored_bytes; /* of a rank's batch */
+    bool overlaps; /* exchange of gradients that are sharded */
+} dl_islands_config;
+
+typedef struct dl_islands dl_islands;
+
+/* As dl_gpus_create. */
+dl_status dl_islands_create(dl_islands **islands, const dl_islands_config *config,
+                            dl_error *err) DL_MUST_CHECK;
+void dl_islands_free(dl_islands *islands);
+
+/* After the run: of all GPUs' time the part that they wait for other ranks of their worker, and of a
+ * stage's that they compute, [stages]; bytes that crossed between stages, that shards gathered and
+ * reduced, that workers exchanged. */
+typedef struct dl_islands_figures {
+    double bubble_frac, *busy_frac;
+    double crossed_bytes, sharded_bytes, exchanged_bytes;
+} dl_islands_figures;
+
+void dl_islands_measure(const dl_team *team, dl_islands_figures *figures);
+
+#endif

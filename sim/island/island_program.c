@@ -1,0 +1,349 @@
+/* What the ranks of a worker do in a step, as a program. */
+#include "sim/island/island.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* First and last segment of each pass of a rank. */
+typedef struct segments {
+    uint32_t *first[2], *last[2]; /* back, forward: [ranks x micro-batches] */
+} segments;
+
+typedef struct builder {
+    const dl_island_shape *shape;
+    dl_island_program *made;
+    segments passes;
+    double *issue_ns, *issued_ns; /* [ranks x passes] */
+    uint32_t *segment;            /* [ranks] the last one that was added */
+    uint32_t *scattered;          /* [ranks] behind the backward pass; DL_TASK_NONE */
+} builder;
+
+static int pass_count(const dl_island_shape *shape)
+{
+    return 2 * shape->split.micro_batches;
+}
+
+/* Whether pass `pass` of a step is a forward one. Without stages each micro-batch is done at once. */
+static bool is_forward(const dl_island_shape *shape, int stage, int pass)
+{
+    const int m = shape->split.micro_batches;
+    if (shape->schedule == DL_SCHEDULE_GPIPE && shape->split.stages > 1) return pass < m;
+    const int after = shape->split.stages - stage - 1;
+    const int ahead = after < m ? after : m; /* forwards before the first backward */
+    if (pass < ahead) return true;
+    return pass < 2 * m - ahead && (pass - ahead) % 2 == 0;
+}
+
+static const dl_buckets *buckets_of(const builder *b, int rank)
+{
+    const dl_island_shape *shape = b->shape;
+    return shape->buckets != NULL ? &shape->buckets[dl_split_stage(&shape->split, rank)] : NULL;
+}
+
+static uint32_t add(builder *b, int rank, int lane, dl_island_task kind, double work_ns, int slot)
+{
+    dl_island_program *made = b->made;
+    const size_t n = made->program.task_count;
+    made->rank = dl_grow(made->rank, n, sizeof *made->rank, "tasks");
+    made->pass = dl_grow(made->pass, n, sizeof *made->pass, "tasks");
+    made->rank[n] = rank;
+    made->pass[n] = 0;
+    return dl_program_add(&made->program, &(dl_task){.lane = dl_island_lane(rank, lane),
+                                                     .kind = (uint8_t)kind,
+                                                     .work_ns = work_ns,
+                                                     .slot = slot,
+                                                     .is_owned = kind > DL_ISLAND_UPDATE});
+}
+
+static void after(builder *b, uint32_t to, uint32_t from)
+{
+    dl_program_add_after(&b->made->program, to, from);
+}
+
+/* --- when the host launches a pass ------------------------------------------------------------ */
+
+static double launch_ns(const dl_island_shape *shape, int rank, int pass)
+{
+    const int number = dl_split_stage(&shape->split, rank);
+    const dl_stage *stage = &shape->stages[number];
+    return shape->launch_ns *
+           (is_forward(shape, number, pass) ? stage->launch_forward : stage->launch_backward);
+}
+
+static void set_launch(builder *b, int rank, int pass, double *at_ns)
+{
+    const size_t i = (size_t)(rank * pass_count(b->shape) + pass);
+    b->issue_ns[i] = *at_ns;
+    *at_ns += launch_ns(b->shape, rank, pass);
+    b->issued_ns[i] = *at_ns;
+}
+
+/* Passes of stages one by one; else the step as a whole. */
+static void launch_alone(builder *b, int rank)
+{
+    const int passes = pass_count(b->shape);
+    double at_ns = 0;
+    for (int p = 0; p < passes; p++)
+        set_launch(b, rank, p, &at_ns);
+    b->made->rank_ns[rank] = at_ns;
+}
+
+/* A thread for all takes their GPUs in turn, a pass each. */
+static void launch_in_turn(builder *b, int worker)
+{
+    const int ranks = b->made->ranks, passes = pass_count(b->shape);
+    const bool by_pass = b->shape->split.stages > 1;
+    double at_ns = 0;
+    for (int turn = 0; turn < (by_pass ? passes : 1); turn++) {
+        for (int w = 0; w < b->shape->workers; w++) {
+            for (int r = 0; r < ranks; r++) {
+                for (int p = by_pass ? turn : 0; p < (by_pass ? turn + 1 : passes); p++) {
+                    double end_ns = at_ns;
+                    if (w == worker) set_launch(b, r, p, &end_ns);
+                    at_ns += launch_ns(b->shape, r, p);
+                }
+            }
+        }
+    }
+    b->made->thread_ns = at_ns;
+}
+
+static void launch(builder *b, int worker)
+{
+    const int ranks = b->made->ranks, passes = pass_count(b->shape);
+    const size_t count = (size_t)(ranks * passes);
+    b->issue_ns = dl_calloc(count, sizeof *b->issue_ns, "launches");
+    b->issued_ns = dl_calloc(count, sizeof *b->issued_ns, "launches");
+    if (b->shape->single_thread) {
+        launch_in_turn(b, worker);
+    } else {
+        b->made->rank_ns = dl_calloc((size_t)ranks, sizeof *b->made->rank_ns, "launches");
+        for (int r = 0; r < ranks; r++)
+            launch_alone(b, r);
+    }
+    for (int r = 0; r < ranks && b->shape->split.stages == 1; r++) {
+        for (int p = 1; p < passes; p++)
+            b->issue_ns[r * passes + p] = b->issue_ns[r * passes];
+        for (int p = 0; p + 1 < passes; p++)
+            b->issued_ns[r * passes + p] = 0;
+    }
+}
+
+/* --- shards ----------------------------------------------------------------------------------- */
+
+/* Buckets that are alike have one collective: all are but the last, or none. */
+static int collective_of(builder *b, int rank, int bucket, bool gathers)
+{
+    dl_island_program *made = b->made;
+    const dl_buckets *buckets = buckets_of(b, rank);
+    const bool is_last = bucket == buckets->count - 1;
+    const dl_island_collective wanted = {dl_split_stage(&b->shape->split, rank),
+                                         buckets->differ || is_last ? bucket : 0, gathers};
+    for (int c = 0; c < made->collective_count; c++) {
+        const dl_island_collective *has = &made->collectives[c];
+        if (has->stage == wanted.stage && has->bucket == wanted.bucket &&
+            has->gathers == wanted.gathers)
+            return c;
+    }
+    DL_APPEND(made->collectives, made->collective_count, "collectives") = wanted;
+    return made->collective_count - 1;
+}
+
+/* The parameters of `segment` are gathered once `before` has started. */
+static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t segment)
+{
+    const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_GATHER, 0,
+                              collective_of(b, rank, bucket, true));
+    dl_program_add_edge(&b->made->program,
+                        &(dl_task_edge){.from = before, .to = task, .from_start = true});
+    after(b, segment, task);
+}
+
+static void tell_ready(builder *b, int rank, int bucket, uint32_t behind)
+{
+    const uint32_t task = add(b, rank, DL_ISLAND_UPDATES, DL_ISLAND_READY, 0, bucket);
+    after(b, task, behind);
+}
+
+static void scatter(builder *b, int rank, int bucket, uint32_t segment, bool tells)
+{
+    const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_SCATTER, 0,
+                              collective_of(b, rank, bucket, false));
+    after(b, task, segment);
+    b->scattered[rank] = task;
+    if (tells) tell_ready(b, rank, bucket, task);
+}
+
+/* Gathers and scatters behind a backward pass of segments segment[count], in the order of the one
+ * stream: the next layers' parameters are asked for before the gradients of a layer are there. */
+static void communicate_back(builder *b, int rank, const uint32_t *segment, uint32_t before,
+                             bool gathers, bool scatters, bool tells)
+{
+    const int count = buckets_of(b, rank)->count;
+    if (gathers) gather(b, rank, 0, before, segment[0]);
+    for (int i = 0; i < count; i++) {
+        if (gathers && i + 1 < count) gather(b, rank, i + 1, segment[i], segment[i + 1]);
+        if (scatters) scatter(b, rank, i, segment[i], tells);
+    }
+}
+
+/* --- passes ----------------------------------------------------------------------------------- */
+
+static uint32_t add_segment(builder *b, int rank, bool forward, int micro_batch, double work_ns)
+{
+    const uint32_t task = add(b, rank, DL_ISLAND_COMPUTES,
+                              forward ? DL_ISLAND_FORWARD : DL_ISLAND_BACKWARD, work_ns, 0);
+    b->made->pass[task] = micro_batch;
+    b->segment[rank] = task;
+    return task;
+}
+
+/* A forward pass: what comes before the first layer with parameters, then the buckets from the last
+ * to the first. */
+static void add_sharded_forward(builder *b, int rank, int k, double work_ns)
+{
+    const dl_buckets *buckets = buckets_of(b, rank);
+    const int count = buckets->count;
+    const bool gathers = b->shape->split.stages == 1 || k == 0;
+    uint32_t before = add_segment(b, rank, true, k, buckets->share[count] * work_ns);
+    after(b, before, b->scattered[rank]); /* of the pass before */
+    for (int i = count - 1; i >= 0; i--) {
+        const uint32_t segment = add_segment(b, rank, true, k, buckets->share[i] * work_ns);
+        if (gathers) gather(b, rank, i, before, segment);
+        before = segment;
+    }
+}
+
+static void add_sharded_backward(builder *b, int rank, int k, double work_ns)
+{
+    const dl_buckets *buckets = buckets_of(b, rank);
+    const int count = buckets->count;
+    const dl_island_shape *shape = b->shape;
+    const bool alone = shape->split.stages == 1, is_last = k == shape->split.micro_batches - 1;
+    const uint32_t before = b->segment[rank];
+    uint32_t *segment = dl_calloc((size_t)count, sizeof *segment, "segments");
+    for (int i = 0; i < count; i++)
+        segment[i] = add_segment(b, rank, false, k, buckets->share[i] * work_ns);
+    if (buckets->share[count] > 0) add_segment(b, rank, false, k, buckets->share[count] * work_ns);
+    communicate_back(b, rank, segment, before, alone && !shape->keeps_parameters, alone || is_last,
+                     shape->tells_ready && shape->exchanged > 0 && is_last);
+    free(segment);
+}
+
+static void add_pass(builder *b, int rank, int pass, bool forward, int k)
+{
+    const dl_stage *stage = &b->shape->stages[dl_split_stage(&b->shape->split, rank)];
+    const double work_ns = forward ? stage->forward_ns : stage->backward_ns;
+    const size_t before = b->made->program.task_count;
+    if (buckets_of(b, rank) == NULL) {
+        add_segment(b, rank, forward, k, work_ns);
+    } else if (forward) {
+        add_sharded_forward(b, rank, k, work_ns);
+    } else {
+        add_sharded_backward(b, rank, k, work_ns);
+    }
+    const size_t i = (size_t)(rank * b->shape->split.micro_batches + k);
+    const size_t launch = (size_t)(rank * pass_count(b->shape) + pass);
+    dl_task *tasks = b->made->program.tasks;
+    b->passes.first[forward][i] = (uint32_t)before;
+    b->passes.last[forward][i] = b->segment[rank];
+    tasks[before].issue_ns = dl_ns_ceil(b->issue_ns[launch]);
+    tasks[b->segment[rank]].issued_ns = dl_ns_ceil(b->issued_ns[launch]);
+}
+
+/* What the rank hands on to, or needs from, a stage of its neighbours. */
+static void add_crossing(builder *b, int rank, bool forward)
+{
+    const dl_split *split = &b->shape->split;
+    const int stage = dl_split_stage(split, rank), to_stage = forward ? stage + 1 : stage - 1;
+    if (to_stage < 0 || to_stage >= split->stages) return;
+    const int to = dl_split_rank(split, to_stage, dl_split_shard(split, rank));
+    for (int k = 0; k < split->micro_batches; k++) {
+        uint32_t sent = b->passes.last[forward][rank * split->micro_batches + k];
+        if (!b->shape->free_crossing) {
+            const uint32_t crossing =
+                add(b, rank, DL_ISLAND_SENDS + forward, DL_ISLAND_CROSSING, 0, 2 * rank + forward);
+            b->made->pass[crossing] = (int)sent;
+            after(b, crossing, sent);
+            sent = crossing;
+        }
+        if (b->shape->without_waits) continue;
+        after(b, b->passes.first[forward][to * split->micro_batches + k], sent);
+        if (forward && k == 0) b->made->needed[to] = sent;
+    }
+}
+
+static void add_rank(builder *b, int rank)
+{
+    const dl_island_shape *shape = b->shape;
+    const int stage = dl_split_stage(&shape->split, rank);
+    int done[2] = {0, 0};
+    for (int p = 0; p < pass_count(shape); p++) {
+        const bool forward = is_forward(shape, stage, p);
+        add_pass(b, rank, p, forward, done[forward]++);
+    }
+    if (shape->with_input && stage == 0) {
+        const uint32_t input = add(b, rank, DL_ISLAND_LOADS, DL_ISLAND_INPUT, 0, 0);
+        after(b, b->passes.first[true][rank * shape->split.micro_batches], input);
+    }
+    const bool overlaps = shape->exchanged > 0 && buckets_of(b, rank) != NULL;
+    const uint32_t last = b->segment[rank];
+    if (shape->tells_ready && !overlaps) {
+        tell_ready(b, rank, -1, last);
+        after(b, (uint32_t)b->made->program.task_count - 1, b->scattered[rank]);
+    }
+    const uint32_t update =
+        add(b, rank, DL_ISLAND_UPDATES, DL_ISLAND_UPDATE, shape->stages[stage].update_ns, 0);
+    after(b, update, last);
+    after(b, update, b->scattered[rank]);
+}
+
+void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker)
+{
+    const int ranks = dl_split_ranks(&shape->split);
+    const size_t passes = (size_t)(ranks * shape->split.micro_batches);
+    *made = (dl_island_program){.ranks = ranks};
+    builder b = {.shape = shape, .made = made};
+    made->needed = dl_calloc((size_t)ranks, sizeof *made->needed, "ranks");
+    b.segment = dl_calloc((size_t)ranks, sizeof *b.segment, "ranks");
+    b.scattered = dl_calloc((size_t)ranks, sizeof *b.scattered, "ranks");
+    for (int i = 0; i < 2; i++) {
+        b.passes.first[i] = dl_calloc(passes, sizeof(uint32_t), "passes");
+        b.passes.last[i] = dl_calloc(passes, sizeof(uint32_t), "passes");
+    }
+    for (int r = 0; r < ranks; r++) {
+        b.scattered[r] = made->needed[r] = DL_TASK_NONE;
+        for (int l = 0; l < DL_ISLAND_LANES; l++)
+            dl_program_add_lane(&made->program);
+    }
+    launch(&b, worker);
+    for (int r = 0; r < ranks; r++)
+        add_rank(&b, r);
+    for (int r = 0; r < ranks; r++) {
+        add_crossing(&b, r, false);
+        add_crossing(&b, r, true);
+    }
+    dl_program_close(&made->program);
+    for (int i = 0; i < 2; i++) {
+        free(b.passes.first[i]);
+        free(b.passes.last[i]);
+    }
+    free(b.segment);
+    free(b.scattered);
+    free(b.issue_ns);
+    free(b.issued_ns);
+}
+
+void dl_island_program_free(dl_island_program *made)
+{
+    dl_program_free(&made->program);
+    free(made->rank);
+    free(made->pass);
+    free(made->needed);
+    free(made->collectives);
+    free(made->rank_ns);
+    *made = (dl_island_program){0};
+}

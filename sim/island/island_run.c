@@ -1,0 +1,280 @@
+#include "sim/island/island.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "sim/run_internal.h"
+
+/* --- what a point needs --------------------------------------------------------------------- */
+
+static bool split_exchanges(const dl_point *point)
+{
+    return point->mode->needs & DL_NEED_PARAMETERS && point->workers > 1;
+}
+
+char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
+                           const dl_point *point)
+{
+    int first[DL_STAGES_MAX + 1];
+    const dl_split split = dl_point_split(point);
+    if (dl_pipeline_cut(&scenario->pipeline->options, costs, &split, first, NULL)) return NULL;
+    return dl_pipeline_missing(&scenario->pipeline->options, costs, &split, first,
+                               split_exchanges(point));
+}
+
+/* The stages with the times of `costs`, cut as `undisturbed` costs say. */
+static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undisturbed,
+                             const dl_costs *costs, const dl_point *point, dl_stage *stages,
+                             dl_error *err)
+{
+    int first[DL_STAGES_MAX + 1];
+    const dl_split split = dl_point_split(point);
+    const dl_pipeline_options *options = &scenario->pipeline->options;
+    dl_status status = dl_pipeline_cut(options, undisturbed, &split, first, err);
+    if (status == DL_OK) dl_pipeline_stages(options, costs, &split, first, stages);
+    return status;
+}
+
+dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point, int stage)
+{
+    dl_stage stages[DL_STAGES_MAX];
+    const dl_split split = dl_point_split(point);
+    if (find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK) {
+        return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
+    }
+    const double bytes =
+        dl_pipeline_stage_bytes(costs, &split, scenario->pipeline->schedule, stages, stage);
+    dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
+    for (int w = 0; w < point->workers; w++)
+        own[w].others = bytes;
+    const dl_gpu_memory memory = dl_gpu_options_memory(
+        scenario->gpu,
+        &(dl_gpu_point){
+            .first = stage, .stride = point->stages, .workers = point->workers, .own = own});
+    free(own);
+    return memory;
+}
+
+dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point)
+{
+    dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
+    for (int s = 0; s < point->stages; s++) {
+        dl_gpu_memory memory = dl_run_stage_memory(scenario, costs, point, s);
+        if (memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes) continue;
+        most = memory;
+    }
+    return most;
+}
+
+char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    int first[DL_STAGES_MAX + 1];
+    const dl_split split = dl_point_split(point);
+    if (dl_pipeline_cut(&scenario->pipeline->options, costs, &split, first, NULL)) return NULL;
+    dl_model_layers model;
+    dl_model_layers_init(&model, costs);
+    char *text = dl_strdup("");
+    for (int s = 0; s < point->stages; s++) {
+        char *grown = dl_format("%s%s%s", text, s > 0 ? ";" : "", model.layers[first[s]].name);
+        free(text);
+        text = grown;
+    }
+    dl_model_layers_free(&model);
+    return text;
+}
+
+/* --- running -------------------------------------------------------------------------------- */
+
+struct dl_run_island {
+    dl_stage stages[DL_STAGES_MAX];
+    double held_share[DL_STAGES_MAX];
+    dl_buckets *buckets; /* [stages]; NULL: nothing is sharded */
+    int stage_count;
+    dl_workload workload;
+    double *slow;
+    dl_noise_config noise;
+};
+
+/* Stages have the times of the costs: those of GPUs of other models are as much slower as theirs
+ * are for the micro-batch. */
+static void slow_by_model(const dl_run_config *run, const dl_costs *costs, double *slow)
+{
+    const dl_scenario *scenario = run->scenario;
+    const dl_point *point = run->point;
+    const dl_machine *m = &scenario->gpu->machine;
+    const double samples = dl_point_split(point).samples;
+    const double plain_ns =
+        dl_costs_step_ns(costs, samples, "forward") + dl_costs_step_ns(costs, samples, "backward");
+    for (int d = 0; d < point->workers * dl_point_ranks(point) && costs->model_count > 0; d++) {
+        const dl_place place = dl_gpu_options_place(scenario->gpu, d);
+        const int model = dl_machine_model_number(m, place.node, place.index);
+        slow[d] *= (dl_costs_model_step_ns(costs, model, samples, "forward") +
+                    dl_costs_model_step_ns(costs, model, samples, "backward")) /
+                   plain_ns * dl_run_compute_factor(run, model) / exp(run->compute_log);
+    }
+}
+
+/* The whole model, as of a worker that is one GPU; its shards have a part of the update each. */
+static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
+{
+    const dl_gpu_options *gpu = run->scenario->gpu;
+    const dl_workload *w = &island->workload;
+    const double bucket_ns = gpu->overlap ? w->bucket_ns / 2 : 0;
+    island->stages[0] = (dl_stage){
+        .forward_ns = fmax(0, w->compute_ns - w->backward_ns),
+        .backward_ns = w->backward_ns + bucket_ns,
+        .update_ns = w->update_ns,
+        .launch_forward = 0.5,
+        .launch_backward = 0.5,
+        .parameter_bytes = fmax(0, (double)costs->parameter_bytes),
+    };
+}
+
+static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl_run_island *island,
+                             dl_error *err)
+{
+    const dl_scenario *scenario = run->scenario;
+    const dl_split split = dl_point_split(run->point);
+    const double factor = exp(run->compute_log); /* slow_by_model takes some of it back */
+    dl_status status = DL_OK;
+    if (split.stages == 1) {
+        take_whole(run, costs, island);
+    } else {
+        status = find_stages(scenario, run->costs, costs, run->point, island->stages, err);
+    }
+    double all = 0;
+    for (int s = 0; s < split.stages && status == DL_OK; s++) {
+        dl_stage *stage = &island->stages[s];
+        stage->forward_ns *= factor;
+        stage->backward_ns *= factor;
+        stage->update_ns *= factor / split.shards;
+        if (scenario->gpu->sharded != DL_SHARDED_NONE) stage->update_ns /= run->point->workers;
+        all += stage->parameter_bytes;
+    }
+    for (int s = 0; s < split.stages; s++)
+        island->held_share[s] = all > 0 ? island->stages[s].parameter_bytes / all : 0;
+    return status;
+}
+
+/* What is sharded, in buckets; of a whole model with gradients ready as the costs say. */
+static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, dl_error *err)
+{
+    const dl_split split = dl_point_split(run->point);
+    dl_gpu_options options = *run->scenario->gpu;
+    dl_workload workload = island->workload;
+    dl_status status = DL_OK;
+    if (split.shards == 1) return DL_OK;
+    if (split.stages > 1) {
+        options.own_buckets = false;
+        workload.gradient_count = 0;
+    }
+    island->buckets = dl_calloc((size_t)split.stages, sizeof *island->buckets, "buckets");
+    for (int s = 0; s < split.stages && status == DL_OK; s++)
+        status = dl_buckets_init(&island->buckets[s], &options, &workload,
+                                 island->stages[s].parameter_bytes, err);
+    return status;
+}
+
+static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
+{
+    const dl_split split = dl_point_split(run->point);
+    const int each = run->scenario->gpu->dispatch == DL_DISPATCH_SINGLE
+                         ? run->point->workers * dl_split_ranks(&split)
+                         : 1;
+    dl_workload *w = &island->workload;
+    dl_workload_init(w, costs, split.samples);
+    if (split.stages == 1) w->serial_ns += each * split.micro_batches * w->dispatch_ns;
+    w->per_worker_ns *= 1 + w->contention_frac * (each - 1);
+}
+
+static dl_islands_config config_of(const dl_run_config *run, const dl_costs *costs,
+                                   const dl_gpus_config *exchange, dl_run_island *island)
+{
+    const dl_scenario *scenario = run->scenario;
+    const dl_point *point = run->point;
+    const dl_workload *w = &island->workload;
+    const dl_split split = dl_point_split(point);
+    const dl_pipeline_options *options = &scenario->pipeline->options;
+    const double batch = split.samples * split.micro_batches;
+    const bool tells = dl_mode_reduces_gradients(point->mode) && point->workers > 1;
+    const bool overlaps = tells && island->buckets != NULL && scenario->gpu->overlap;
+    dl_islands_config config = {
+        .shape = {.split = split,
+                  .schedule = scenario->pipeline->schedule,
+                  .stages = island->stages,
+                  .buckets = island->buckets,
+                  .exchanged = overlaps ? island->buckets[0].count : 0,
+                  .keeps_parameters = scenario->gpu->keeps_parameters,
+                  .without_waits = options->without_bubble,
+                  .free_crossing = options->without_activations,
+                  .with_input = dl_costs_have_input(costs),
+                  .tells_ready = tells,
+                  .launch_ns = w->per_worker_ns + (split.stages > 1 ? w->dispatch_ns : 0),
+                  .single_thread = scenario->gpu->dispatch == DL_DISPATCH_SINGLE,
+                  .workers = point->workers},
+        .gpus = *exchange,
+        .held_share = island->held_share,
+        .slow = island->slow,
+        .noise = &island->noise,
+        .input_ns = fmax(0, dl_costs_step_ns(costs, batch, "input")),
+        .input_bytes = costs->input_bytes_per_sample.value * batch,
+        .input_copy_ns = costs->input_copy_ns.known ? costs->input_copy_ns.value : 0,
+        .overlaps = overlaps,
+    };
+    config.gpus.overlap = tells;
+    return config;
+}
+
+dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
+                               const dl_gpus_config *exchange, dl_run_island **made,
+                               dl_islands **islands, dl_error *err)
+{
+    const dl_scenario *scenario = run->scenario;
+    const dl_point *point = run->point;
+    const dl_split split = dl_point_split(point);
+    dl_run_island *island = *made = dl_calloc(1, sizeof *island, "stages");
+    island->stage_count = split.stages;
+    take_workload(run, costs, island);
+    dl_status status = take_stages(run, costs, island, err);
+    if (status == DL_OK) status = take_buckets(run, island, err);
+    if (status != DL_OK) return status;
+    island->workload.parameter_bytes = exchange->workload->parameter_bytes;
+    island->workload.state_bytes = exchange->workload->state_bytes;
+    island->slow = dl_run_slow_devices(scenario, exchange->options, costs, point);
+    slow_by_model(run, costs, island->slow);
+    const double samples = split.stages > 1 ? split.samples : split.samples * split.micro_batches;
+    const int gpus = split.stages > 1 ? dl_point_gpus(point) : 1;
+    island->noise = (dl_noise_config){.kind = scenario->noise,
+                                      .sigma = scenario->sigma,
+                                      .set = dl_costs_noise(costs, samples, (size_t)gpus)};
+    dl_islands_config config = config_of(run, costs, exchange, island);
+    config.gpus.workload = &island->workload;
+    return dl_islands_create(islands, &config, err);
+}
+
+void dl_run_free_island(dl_run_island *island)
+{
+    if (island == NULL) return;
+    for (int s = 0; s < island->stage_count && island->buckets != NULL; s++)
+        dl_buckets_free(&island->buckets[s]);
+    free(island->buckets);
+    free(island->slow);
+    free(island);
+}
+
+void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_result *result)
+{
+    dl_split_result *split = result->split = dl_calloc(1, sizeof *split, "figures of stages");
+    dl_islands_figures figures = {.busy_frac = split->busy_frac};
+    double steps = 0;
+    for (int w = 0; w < point->workers; w++)
+        steps += (double)team->workers[w].steps_done / point->workers;
+    dl_islands_measure(team, &figures);
+    split->stages = point->stages;
+    split->bubble_frac = figures.bubble_frac;
+    split->crossed_bytes = figures.crossed_bytes / steps;
+    split->reduced_bytes = (figures.exchanged_bytes + figures.sharded_bytes) / steps;
+}
