@@ -79,6 +79,31 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
     }
 }
 
+/* More GPUs a worker, which share the parameters. */
+static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs *costs,
+                       const dl_point *point)
+{
+    const int gpus = dl_gpu_options_count(scenario->gpu);
+    const int stages = point->stages > 1 ? point->stages : 1;
+    dl_point tried = *point;
+    const int64_t all = point->batch / point->workers;
+    tried.workers = 1;
+    tried.gpu_count = 0;
+    for (int shards = 2; shards * stages <= gpus && shards <= all; shards *= 2) {
+        tried.shards = shards;
+        tried.batch = all - all % shards;
+        const dl_gpu_memory memory = dl_run_memory(scenario, costs, &tried);
+        if (shards <= point->shards || !dl_memory_fits(&memory)) continue;
+        char *pp = stages > 1 ? dl_format("pp=%d,", stages) : dl_strdup("");
+        char *text =
+            dl_format("--layout %sfsdp=%d (%s)", pp, shards, DL_BYTES_TEXT(memory.needs_bytes));
+        dl_join(fits, ", ", text);
+        free(pp);
+        free(text);
+        return;
+    }
+}
+
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory)
 {
@@ -88,14 +113,16 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
         try_batch(&fits, scenario, costs, point);
         try_sharding(&fits, scenario, costs, point);
     }
+    if (fits == NULL) try_layout(&fits, scenario, costs, point);
     const char *advice =
-        "no smaller batch and no sharding fits: split the model ([pipeline]), or take "
+        "no smaller batch and no sharding fits: split the model (--layout pp=COUNT), or take "
         "larger GPUs";
     if (scenario->model != NULL && memory->content.activations > memory->needs_bytes / 2 &&
         dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER) {
         advice =
             "no smaller batch and no sharding fits: shorten the samples (NAME:sequence=COUNT), "
-            "split the model ([pipeline]), or take larger GPUs; activation checkpointing, which "
+            "split the model (--layout pp=COUNT), or take larger GPUs; activation checkpointing, "
+            "which "
             "keeps less, is not simulated";
     }
     char *text = dl_format("%s; %s%s", content != NULL ? content : "",

@@ -74,6 +74,7 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     if (with_state) needs |= DL_NEED_STATE;
     if (dl_point_workers_per_gpu(point) > 1) needs |= DL_NEED_SHARING;
     if (several && (slows || (collective && options->overlap))) needs |= DL_NEED_OVERLAP;
+    if (point->shards > 1) needs |= DL_NEED_OVERLAP;
     if (collective || !(mode->needs & DL_NEED_PARAMETERS)) return needs;
     if (options->where == DL_WHERE_GPU) return needs;
     needs |= mode->needs & (DL_NEED_AVERAGE | DL_NEED_UPDATE);
@@ -366,14 +367,15 @@ static dl_status create_gpus(run_gpus *gpus, const dl_gpu_options *options,
  * workers: half of it is part of the backward pass, half comes after the last bucket's exchange.
  * Gradients that are views of their buckets need not be copied back, nor do those of which a worker
  * needs its part only (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's
- * _fsdp_collectives.py). */
+ * _fsdp_collectives.py). FSDP reduces those of each micro-batch. */
 static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario,
                               const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
     if (!dl_mode_reduces_gradients(point->mode) || !gpu->overlap) return;
     const double half_ns = workload->bucket_ns / 2;
-    workload->compute_ns += half_ns;
+    const bool each_pass = gpu->sharded == DL_SHARDED_PARAMETERS && point->workers > 1;
+    workload->compute_ns += half_ns * (each_pass ? point->option[DL_SYNC_ACCUMULATE] : 1);
     workload->backward_ns += half_ns;
     if (!gpu->bucket_views && gpu->sharded == DL_SHARDED_NONE) workload->update_ns += half_ns;
 }

@@ -176,12 +176,21 @@ static void account(dl_islands *is, int worker, uint32_t task)
     const dl_island_program *program = program_of(is, worker);
     const int rank = program->rank[task];
     const dl_task_state *state = &i->run.tasks[task];
-    const int64_t worked_ns = i->run.lanes[program->program.tasks[task].lane].worked_ns;
+    const dl_lane_state *lane = &i->run.lanes[program->program.tasks[task].lane];
+    const int64_t worked_ns = lane->worked_ns;
+    int64_t busy_ns = worked_ns - state->start_ns;
     account_wait(is, worker, task, i->free_ns[rank]);
-    spend(i, DL_SPENT_COMPUTE, worked_ns - state->start_ns);
+    /* What collectives inside a node take of it counts as theirs. */
+    if (is->slowdown > is->config.gpus.workload->overlap_slowdown) {
+        const int64_t full_ns = dl_ns_ceil(program->program.tasks[task].work_ns * lane->factor);
+        if (busy_ns > full_ns) {
+            spend(i, DL_SPENT_COPIES, busy_ns - full_ns);
+            busy_ns = full_ns;
+        }
+    }
+    spend(i, DL_SPENT_COMPUTE, busy_ns);
     spend(i, DL_SPENT_DISPATCH, state->end_ns - worked_ns);
-    if (is_measured(is, worker))
-        is->busy_ns[dl_split_stage(split_of(is), rank)] += worked_ns - state->start_ns;
+    if (is_measured(is, worker)) is->busy_ns[dl_split_stage(split_of(is), rank)] += busy_ns;
     i->free_ns[rank] = state->end_ns;
 }
 
@@ -590,6 +599,9 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
 {
     const size_t ranks = (size_t)is->ranks;
     dl_status status = DL_OK;
+    /* Gradients that shards have reduced go on as the type in which they were. */
+    const double sent =
+        is->config.overlaps ? dl_dtype_frac(is->config.gpus.options->reduce_dtype) : 1;
     is->planes = dl_calloc(ranks, sizeof(dl_gpus *), "GPUs");
     is->plane_gpus = dl_calloc(ranks, sizeof(int *), "GPUs");
     is->plane_workloads = dl_calloc(ranks, sizeof *is->plane_workloads, "GPUs");
@@ -601,7 +613,7 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
         dl_gpus_config config = is->config.gpus;
         config.options = &is->plane_options[r];
         config.workload = &is->plane_workloads[r];
-        config.content_bytes *= share;
+        config.content_bytes *= share * sent;
         config.inside_bytes *= share;
         config.with_input = false;
         config.network = &is->network;

@@ -18,6 +18,7 @@ char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
 {
     int first[DL_STAGES_MAX + 1];
     const dl_split split = dl_point_split(point);
+    if (split.stages == 1) return NULL;
     if (dl_pipeline_cut(&scenario->pipeline->options, costs, &split, first, NULL)) return NULL;
     return dl_pipeline_missing(&scenario->pipeline->options, costs, &split, first,
                                split_exchanges(point));
@@ -36,23 +37,46 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
     return status;
 }
 
+/* What a rank of the stage needs: shards have a part of what the stage holds, and whole, of parameters
+ * and gradients, what is at hand. */
+static dl_gpu_content content_of(const dl_scenario *scenario, const dl_costs *costs,
+                                 const dl_split *split, const dl_stage *stages, int stage)
+{
+    dl_gpu_options options = *scenario->gpu;
+    dl_costs own = *costs;
+    if (split->shards == 1) {
+        return dl_pipeline_stage_content(costs, split, scenario->pipeline->schedule, stages, stage);
+    }
+    options.sharded = DL_SHARDED_PARAMETERS;
+    options.keeps_parameters |= split->stages > 1;
+    if (split->stages == 1)
+        return dl_gpu_own_content(&own, split->samples, &options, split->shards);
+    own.parameter_bytes = (int64_t)stages[stage].parameter_bytes;
+    own.state_bytes = (int64_t)stages[stage].state_bytes;
+    own.gpu_memory.activation_bytes_per_sample.value = stages[stage].activation_bytes;
+    options.own_buckets = false;
+    const double samples =
+        dl_pipeline_in_flight(scenario->pipeline->schedule, split, stage) * split->samples;
+    return dl_gpu_own_content(&own, samples, &options, split->shards);
+}
+
 dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point, int stage)
 {
     dl_stage stages[DL_STAGES_MAX];
     const dl_split split = dl_point_split(point);
-    if (find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK) {
+    const int ranks = dl_split_ranks(&split);
+    if (split.stages > 1 && find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK)
         return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
-    }
-    const double bytes =
-        dl_pipeline_stage_bytes(costs, &split, scenario->pipeline->schedule, stages, stage);
+    const dl_gpu_content content = content_of(scenario, costs, &split, stages, stage);
     dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
     for (int w = 0; w < point->workers; w++)
-        own[w].others = bytes;
+        own[w] = content;
     const dl_gpu_memory memory = dl_gpu_options_memory(
-        scenario->gpu,
-        &(dl_gpu_point){
-            .first = stage, .stride = point->stages, .workers = point->workers, .own = own});
+        scenario->gpu, &(dl_gpu_point){.first = dl_split_rank(&split, stage, 0),
+                                       .stride = ranks,
+                                       .workers = point->workers,
+                                       .own = own});
     free(own);
     return memory;
 }
@@ -61,7 +85,7 @@ dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *c
                                   const dl_point *point)
 {
     dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
-    for (int s = 0; s < point->stages; s++) {
+    for (int s = 0; s < dl_point_split(point).stages; s++) {
         dl_gpu_memory memory = dl_run_stage_memory(scenario, costs, point, s);
         if (memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes) continue;
         most = memory;
@@ -73,6 +97,7 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
 {
     int first[DL_STAGES_MAX + 1];
     const dl_split split = dl_point_split(point);
+    if (split.stages == 1) return NULL;
     if (dl_pipeline_cut(&scenario->pipeline->options, costs, &split, first, NULL)) return NULL;
     dl_model_layers model;
     dl_model_layers_init(&model, costs);
@@ -98,6 +123,13 @@ struct dl_run_island {
     dl_noise_config noise;
 };
 
+/* The GPU model that a whole model's times are of: the first GPU's. */
+static int first_model(const dl_run_config *run)
+{
+    const dl_place place = dl_gpu_options_place(run->scenario->gpu, 0);
+    return dl_machine_model_number(&run->scenario->gpu->machine, place.node, place.index);
+}
+
 /* Stages have the times of the costs: those of GPUs of other models are as much slower as theirs
  * are for the micro-batch. */
 static void slow_by_model(const dl_run_config *run, const dl_costs *costs, double *slow)
@@ -105,9 +137,14 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
     const dl_scenario *scenario = run->scenario;
     const dl_point *point = run->point;
     const dl_machine *m = &scenario->gpu->machine;
-    const double samples = dl_point_split(point).samples;
-    const double plain_ns =
-        dl_costs_step_ns(costs, samples, "forward") + dl_costs_step_ns(costs, samples, "backward");
+    const dl_split split = dl_point_split(point);
+    const double samples = split.samples;
+    const bool whole = split.stages == 1 && costs->model_count > 0;
+    const int first = first_model(run);
+    const double plain_ns = whole ? dl_costs_model_step_ns(costs, first, samples, "forward") +
+                                        dl_costs_model_step_ns(costs, first, samples, "backward")
+                                  : dl_costs_step_ns(costs, samples, "forward") +
+                                        dl_costs_step_ns(costs, samples, "backward");
     for (int d = 0; d < point->workers * dl_point_ranks(point) && costs->model_count > 0; d++) {
         const dl_place place = dl_gpu_options_place(scenario->gpu, d);
         const int model = dl_machine_model_number(m, place.node, place.index);
@@ -186,6 +223,8 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
                          : 1;
     dl_workload *w = &island->workload;
     dl_workload_init(w, costs, split.samples);
+    if (split.stages == 1 && costs->model_count > 0)
+        dl_workload_set_model(w, costs, first_model(run), split.samples);
     if (split.stages == 1) w->serial_ns += each * split.micro_batches * w->dispatch_ns;
     w->per_worker_ns *= 1 + w->contention_frac * (each - 1);
 }
@@ -199,7 +238,8 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const dl_split split = dl_point_split(point);
     const dl_pipeline_options *options = &scenario->pipeline->options;
     const double batch = split.samples * split.micro_batches;
-    const bool tells = dl_mode_reduces_gradients(point->mode) && point->workers > 1;
+    const bool tells = dl_mode_reduces_gradients(point->mode) && point->workers > 1 &&
+                       !(point->option[DL_SYNC_LAG] > 0);
     const bool overlaps = tells && island->buckets != NULL && scenario->gpu->overlap;
     dl_islands_config config = {
         .shape = {.split = split,
@@ -273,7 +313,7 @@ void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_re
     for (int w = 0; w < point->workers; w++)
         steps += (double)team->workers[w].steps_done / point->workers;
     dl_islands_measure(team, &figures);
-    split->stages = point->stages;
+    split->stages = dl_point_split(point).stages;
     split->bubble_frac = figures.bubble_frac;
     split->crossed_bytes = figures.crossed_bytes / steps;
     split->reduced_bytes = (figures.exchanged_bytes + figures.sharded_bytes) / steps;

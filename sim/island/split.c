@@ -358,21 +358,23 @@ dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs 
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-/* Micro-batches whose activations a stage keeps at once: all of them, or (1f1b) at most as many as
- * there are stages from it on. */
-static int in_flight(dl_schedule schedule, const dl_split *split, int stage)
+int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage)
 {
     const int left = split->stages - stage;
     return schedule == DL_SCHEDULE_1F1B && left < split->micro_batches ? left
                                                                        : split->micro_batches;
 }
 
-double dl_pipeline_stage_bytes(const dl_costs *costs, const dl_split *split, dl_schedule schedule,
-                               const dl_stage *stages, int stage)
+dl_gpu_content dl_pipeline_stage_content(const dl_costs *costs, const dl_split *split,
+                                         dl_schedule schedule, const dl_stage *stages, int stage)
 {
     const dl_stage *at = &stages[stage];
-    const double samples = in_flight(schedule, split, stage) * split->samples;
-    /* Gradients are as many as parameters. */
-    return 2 * at->parameter_bytes + at->state_bytes + at->activation_bytes * samples +
-           dl_value_or_nan(&costs->gpu_memory.workspace_bytes);
+    const double samples = dl_pipeline_in_flight(schedule, split, stage) * split->samples;
+    return (dl_gpu_content){
+        .parameters = at->parameter_bytes,
+        .gradients = at->parameter_bytes,
+        .optimizer = at->state_bytes,
+        .activations = at->activation_bytes * samples,
+        .workspace = dl_value_or_nan(&costs->gpu_memory.workspace_bytes),
+    };
 }

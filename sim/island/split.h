@@ -126,9 +126,12 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
 dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs *costs,
                              dl_origin others);
 
-/* What a stage needs of a GPU's memory: parameters, gradients, optimizer state, the activations in
- * flight, workspace. NaN if the costs do not say. */
-double dl_pipeline_stage_bytes(const dl_costs *costs, const dl_split *split, dl_schedule schedule,
-                               const dl_stage *stages, int stage);
+/* Micro-batches whose activations a stage keeps at once: all of them, or (1f1b) at most as many as
+ * there are stages from it on. */
+int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage);
+
+/* What a stage needs of a GPU's memory, with the activations in flight. NaN if the costs do not say. */
+dl_gpu_content dl_pipeline_stage_content(const dl_costs *costs, const dl_split *split,
+                                         dl_schedule schedule, const dl_stage *stages, int stage);
 
 #endif

@@ -394,6 +394,10 @@ static void on_inside_done(void *user, int number)
 void dl_reduction_inside(dl_gpus *gpus, int worker)
 {
     int number = 0;
+    if (gpus->inside_count == 0) { /* these GPUs hold nothing */
+        dl_gpus_ended(gpus, worker);
+        return;
+    }
     while (worker >= gpus->inside[number].first + gpus->inside[number].count)
         number++;
     dl_team_change(gpus->team, worker, DL_STATE_ALLREDUCE);

@@ -38,7 +38,7 @@ static const char *const group_titles[GROUPS] = {
     [ALL] = "In all results",
     [BY_WORKER] = "With `[scenario] per_worker = yes`",
     [ON_GPUS] = "On GPUs",
-    [SPLIT] = "With `[pipeline]`",
+    [SPLIT] = "With `[machine] layout` or `[pipeline]`",
     [AVERAGING] = "With a mode that has an interval (`average`, `bmuf`, `easgd`, `async_average`); "
                   "empty in rows of other modes",
     [SYNCER] = "With a syncer (mode `async_average`); empty in rows of other modes",
@@ -197,7 +197,7 @@ static dl_datum first_layers(const void *row, const dl_column *column)
 {
     const dl_result *r = row;
     (void)column;
-    if (!dl_point_is_split(&r->row->point)) return dl_datum_none();
+    if (r->row->point.stages <= 1) return dl_datum_none();
     return dl_datum_owned_text(
         dl_run_split_text(&r->variant->scenario, &r->variant->costs, &r->row->point));
 }
@@ -208,21 +208,25 @@ static dl_datum stage_memory(const void *row, const dl_column *column)
     const dl_point *point = &r->row->point;
     (void)column;
     if (!dl_point_is_split(point)) return dl_datum_none();
-    double *memory = dl_calloc((size_t)point->stages, sizeof *memory, "memory of stages");
-    for (int s = 0; s < point->stages; s++)
+    const int stages = dl_point_split(point).stages;
+    double *memory = dl_calloc((size_t)stages, sizeof *memory, "memory of stages");
+    for (int s = 0; s < stages; s++)
         memory[s] =
             dl_run_stage_memory(&r->variant->scenario, &r->variant->costs, point, s).needs_bytes;
-    return dl_datum_owned_list(memory, point->stages);
+    return dl_datum_owned_list(memory, stages);
 }
 
 GETTER(gpus_of, dl_datum_count(dl_point_gpus(&r->row->point)))
 GETTER(stages_of, dl_datum_count(r->row->point.stages))
 GETTER(micro_batches_of, dl_point_is_split(&r->row->point)
-                             ? dl_datum_count(r->row->point.micro_batches)
+                             ? dl_datum_count(dl_point_split(&r->row->point).micro_batches)
                              : dl_datum_none())
 GETTER(schedule_of, dl_datum_text(dl_point_is_split(&r->row->point)
                                       ? dl_schedule_names[r->variant->scenario.pipeline->schedule]
                                       : NULL))
+GETTER(shards_of, dl_point_is_split(&r->row->point)
+                      ? dl_datum_count(dl_point_split(&r->row->point).shards)
+                      : dl_datum_none())
 GETTER(stage_busy, split_of(r) != NULL ? dl_datum_list(split_of(r)->busy_frac, split_of(r)->stages)
                                        : dl_datum_none())
 
@@ -420,10 +424,12 @@ static const dl_column columns[] = {
     OF(of_split, SPLIT, dl_split_result, "crossing_bytes", "B", crossed_bytes,
        "activations and their gradients that cross between stages in a step, over all workers"),
     OF(of_split, SPLIT, dl_split_result, "exchange_bytes", "B", reduced_bytes,
-       "gradients that are reduced in a step, over all workers"),
+       "that workers exchange in a step, and that their own GPUs gather and reduce"),
     BY(first_layers, SPLIT, "stage_first_layer", NULL, "one per stage, separated by `;`"),
     BY(stage_busy, SPLIT, "stage_busy_frac", NULL, NULL),
     BY(stage_memory, SPLIT, "stage_memory_bytes", "B", NULL),
+    BY(shards_of, SPLIT, "shards", NULL,
+       "GPUs of a stage, or of the whole worker, that share its parameters ([machine] layout, fsdp)"),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,
        "of the workers' time, that in local steps: computing, its launches and input; the rest is "
        "exchange, also inside a site, and waiting", DL_PERCENT("local steps %", 1)),
@@ -516,6 +522,7 @@ static const char *bound_by_stage(const dl_result *r, char *text, size_t bytes)
     int most = 0;
     for (int s = 1; s < split->stages; s++)
         if (split->busy_frac[s] > split->busy_frac[most]) most = s;
+    if (split->stages == 1) return "compute";
     snprintf(text, bytes, "stage %d", most);
     return text;
 }
@@ -536,7 +543,8 @@ const char *dl_result_bound(const dl_result *r, char text[DL_BOUND_TEXT_BYTES])
     case DL_PART_COMMUNICATION: return by_link ? link : "latency";
     case DL_PART_AVERAGING: return "averaging";
     case DL_PART_WAITING:
-        if (split_of(r) != NULL) return bound_by_stage(r, text, DL_BOUND_TEXT_BYTES);
+        if (split_of(r) != NULL && split_of(r)->stages > 1)
+            return bound_by_stage(r, text, DL_BOUND_TEXT_BYTES);
         if (by_link) return link;
         return usage->busiest_frac >= least ? usage->busiest : "slowest worker";
     case DL_PART_COMPUTE:

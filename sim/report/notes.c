@@ -321,7 +321,7 @@ static void add_estimate(note_list *list, const dl_variant *variant)
                         "operation, as in plain PyTorch: fused=yes if compiled or fused"
                       : ""));
     free(interval);
-    add_arithmetic(list, arithmetic, scenario->gpu->sharded);
+    add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario));
     dl_architecture_free(&network);
 }
 

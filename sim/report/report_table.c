@@ -386,19 +386,30 @@ static void print_rows(FILE *out, const dl_results *results)
     view_end(&v);
 }
 
+/* "2 stages, 8 micro-batches, 1f1b, each stage on 4 GPUs". */
+static void print_layout(FILE *out, const dl_variant *variant, const dl_split *of)
+{
+    if (of->stages > 1) {
+        fprintf(out, ", %d stages, %d micro-batches, %s", of->stages, of->micro_batches,
+                dl_schedule_names[variant->scenario.pipeline->schedule]);
+    }
+    if (of->shards > 1)
+        fprintf(out, ", %s sharded over %d GPUs", of->stages > 1 ? "each" : "a worker", of->shards);
+}
+
 static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row)
 {
     const dl_point *point = &row->point;
     const dl_split_result *split = row->mean.split;
+    const dl_split of = dl_point_split(point);
     char text[DL_POINT_TEXT_BYTES], needs[32], has[32];
-    fprintf(out, "%s, %d stages, %d micro-batches, %s", dl_point_text(text, sizeof text, point),
-            point->stages, point->micro_batches,
-            dl_schedule_names[variant->scenario.pipeline->schedule]);
+    fprintf(out, "%s", dl_point_text(text, sizeof text, point));
+    print_layout(out, variant, &of);
     if (split != NULL) fprintf(out, ": bubble %.1f %%", 100 * split->bubble_frac);
     fprintf(out, "\n");
     char *layers = dl_run_split_text(&variant->scenario, &variant->costs, point);
     char *rest = layers;
-    for (int s = 0; s < point->stages; s++) {
+    for (int s = 0; s < of.stages && layers != NULL; s++) {
         char *name = strsep(&rest, ";");
         const dl_gpu_memory memory =
             dl_run_stage_memory(&variant->scenario, &variant->costs, point, s);

@@ -11,6 +11,7 @@
 
 #define WORKERS_PID 1
 #define NETWORK_PID 2
+#define GPUS_PID 3 /* of workers of several */
 
 /* About 2 MB, which browsers open at once. */
 #define EVENTS_MAX 18000
@@ -70,22 +71,38 @@ static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t 
 {
     timeline *t = user;
     const dl_chrome_arg args[] = {{.key = "micro-batch", .number = micro_batch}};
-    dl_chrome_trace_slice(&t->trace, WORKERS_PID, gpu, "pass", forward ? "forward" : "backward",
+    dl_chrome_trace_slice(&t->trace, GPUS_PID, gpu, "pass", forward ? "forward" : "backward",
                           start_ns, end_ns - start_ns, args, 1);
 }
 
 static void name_tracks(dl_chrome_trace *trace, const dl_point *point)
 {
     char text[DL_POINT_TEXT_BYTES];
-    const int stages = dl_point_is_split(point) ? point->stages : 1;
-    for (int t = 0; t < point->workers * stages; t++) {
+    for (int t = 0; t < point->workers; t++) {
         snprintf(text, sizeof text, "worker %d", t);
-        if (stages > 1) snprintf(text, sizeof text, "worker %d stage %d", t / stages, t % stages);
         dl_chrome_trace_thread(trace, WORKERS_PID, t, text);
         if (point->option[DL_SYNC_LAG] > 0) {
             snprintf(text, sizeof text, "communication thread of worker %d", t);
             dl_chrome_trace_thread(trace, WORKERS_PID, point->workers + t, text);
         }
+    }
+}
+
+static void name_gpus(dl_chrome_trace *trace, const dl_point *point)
+{
+    const dl_split split = dl_point_split(point);
+    const int ranks = dl_split_ranks(&split);
+    char text[96];
+    dl_chrome_trace_process(trace, GPUS_PID, "GPUs");
+    for (int g = 0; g < point->workers * ranks; g++) {
+        const int rank = g % ranks;
+        size_t used = (size_t)snprintf(text, sizeof text, "worker %d", g / ranks);
+        if (split.stages > 1)
+            used += (size_t)snprintf(text + used, sizeof text - used, " stage %d",
+                                     dl_split_stage(&split, rank));
+        if (split.shards > 1)
+            snprintf(text + used, sizeof text - used, " shard %d", dl_split_shard(&split, rank));
+        dl_chrome_trace_thread(trace, GPUS_PID, g, text);
     }
 }
 
@@ -100,6 +117,7 @@ static void name_processes(timeline *t, const dl_scenario *scenario, const dl_po
                  (long long)t->steps, (long long)steps);
     }
     dl_chrome_trace_process(&t->trace, WORKERS_PID, text);
+    if (dl_point_is_split(point)) name_gpus(&t->trace, point);
     if (!t->has_collectives) return;
     dl_chrome_trace_process(&t->trace, NETWORK_PID, "network");
     dl_chrome_trace_thread(&t->trace, NETWORK_PID, 0, "collectives");

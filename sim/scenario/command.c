@@ -38,6 +38,11 @@ static const struct {
      "file says."},
     {"workers", "machine", "workers", "LIST", group_machine,
      "Numbers of workers; all: every GPU of the machine."},
+    {"layout", "machine", "layout", "LAYOUT", group_machine,
+     "GPUs of a worker: pp=COUNT stages of the model's layers, fsdp=COUNT ranks that share its "
+     "parameters, neighbours first, then dp=COUNT workers; several with | between them."},
+    {"micro-batches", "pipeline", "micro_batches", "LIST", group_model,
+     "Micro-batches of a worker's batch, through the stages or one after another."},
     {"costs", "workload", "costs", "FILES", group_model, "Cost files, which dlcal writes."},
     {"workload", "workload", "model", "NAME", group_model,
      "In place of --costs: a network (dlsim --workloads lists them), whose times are estimated."},
@@ -338,10 +343,13 @@ static int64_t largest_of(const char *list)
 
 /* As many nodes as the workers need, where a machine file has fewer and says how they are
  * connected. */
-static dl_status put_nodes(char **text, const char *machines, const char *workers, dl_error *err)
+static dl_status put_nodes(char **text, const char *machines, const char *workers,
+                           const char *layout, dl_error *err)
 {
     machine_room room;
-    const int64_t wanted = largest_of(workers);
+    int64_t all = 0;
+    const int64_t each = layout != NULL ? dl_scenario_layout_gpus(layout, &all) : 1;
+    const int64_t wanted = workers != NULL ? largest_of(workers) * each : all;
     dl_status status = wanted > 0 ? find_room(machines, wanted, &room, err) : DL_OK;
     if (status != DL_OK || wanted == 0 || wanted <= room.gpus || !room.connected) return status;
     char *nodes = dl_format("%lld", (long long)room.nodes);
@@ -411,13 +419,15 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     if (machines == NULL && given(command, "cores") == NULL) {
         dl_ini_text_set(text, "machine", "cores", "measured");
     }
-    if (machines != NULL && given(command, "workers") == NULL) {
+    const char *layout = given(command, "layout");
+    if (machines != NULL && given(command, "workers") == NULL && layout == NULL) {
         status = default_workers(machines, &workers, err);
     } else if (machines != NULL && given(command, "gpus") == NULL) {
-        status = put_nodes(text, machines, given(command, "workers"), err);
+        status = put_nodes(text, machines, given(command, "workers"), layout, err);
     }
     if (status == DL_OK) {
-        dl_ini_text_set(text, "machine", "workers", workers != NULL ? workers : "1, 2, 4, 8");
+        if (layout == NULL)
+            dl_ini_text_set(text, "machine", "workers", workers != NULL ? workers : "1, 2, 4, 8");
         dl_ini_text_set(text, "sync", "mode", "allreduce");
     }
     free(workers);

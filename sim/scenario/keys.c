@@ -85,7 +85,8 @@ static const dl_key rows[] = {
              "as the cost file says"},
     {"machine", "workers", OWN, .form = "whole number from 1 on, or all", .low = 1,
      .high = DL_WORKERS_MAX, .sweep = '.',
-     .help = "required without placement and [pipeline] gpus. all: every GPU of the machine file"},
+     .help = "required without placement, layout and [pipeline] gpus. all: every GPU of the machine "
+             "file"},
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
      .group = DL_TAKE_CORES, .sweep = ',',
      .help = "workers on cores are processes, which exchange by the cost file's [collective ...]s, "
@@ -110,6 +111,10 @@ static const dl_key rows[] = {
              "them in turn, by [sharing] of the costs. Default: worker w has GPU w"},
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
+    {"machine", "layout", OWN, .form = "AXIS=SIZE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
+     .help = "GPUs of a worker, which hold one replica of the model: pp=COUNT stages of its layers, "
+             "fsdp=COUNT ranks that share parameters, gradients and optimizer state; the first axis "
+             "is of neighbours. dp=COUNT, last: the workers. Default: each worker is one GPU"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
      .sweep = ',', .help = "host threads that issue the steps: one for all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
@@ -245,9 +250,9 @@ static const dl_key rows[] = {
      SCENARIO(input.cached_frac), .sweep = ',',
      .help = "of the samples that are in the host's memory and need not be read"},
 
-    {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .required = true, PIPELINE(stages),
+    {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .fallback = "1", PIPELINE(stages),
      .sweep = ',',
-     .help = "GPUs that the model's layers are split over; 1: not split"},
+     .help = "GPUs that the model's layers are split over; 1: not split. As pp in [machine] layout"},
     {"pipeline", "micro_batches", WHOLE(1, DL_MICRO_BATCHES_MAX), .fallback = "1",
      PIPELINE(micro_batches), .sweep = ',',
      .help = "of a worker's batch; 1: one stage works at a time. With stages = 1 as [sync] "

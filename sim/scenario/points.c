@@ -25,6 +25,13 @@ bool dl_point_is_split(const dl_point *point)
     return dl_point_ranks(point) > 1;
 }
 
+dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
+{
+    const bool within = scenario->pipeline != NULL && scenario->pipeline->shards > 1;
+    if (within) return DL_SHARDED_PARAMETERS;
+    return scenario->gpu != NULL ? scenario->gpu->sharded : DL_SHARDED_NONE;
+}
+
 int dl_point_ranks(const dl_point *point)
 {
     return (point->stages > 1 ? point->stages : 1) * (point->shards > 1 ? point->shards : 1);
@@ -627,6 +634,8 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
         if (scenario->batch_per_worker) point.batch *= point.workers;
         if (scenario->pipeline != NULL) {
             point.stages = scenario->pipeline->stages;
+            point.shards = scenario->pipeline->shards;
+            point.shards_first = scenario->pipeline->shards_first;
             point.micro_batches = scenario->pipeline->micro_batches;
         }
         status = add_options(scenario, ini, all, &point, err);

@@ -55,6 +55,8 @@ typedef struct dl_slow_worker {
 typedef struct dl_scenario_pipeline {
     dl_pipeline_options options;
     int stages, micro_batches;
+    int shards; /* ranks that share a stage's parameters; 1: none */
+    bool shards_first;
     dl_schedule schedule;
 } dl_scenario_pipeline;
 
@@ -152,6 +154,13 @@ void dl_scenario_free(dl_scenario *scenario);
 
 /* Whether the GPUs of a point exchange by collectives, without a server. */
 bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point);
+
+/* GPUs of a worker in the largest of these layouts, text as a file has it, and of all workers that it
+ * gives: as it is asked before the scenario is read, what is wrong with it counts as 1. */
+int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all);
+
+/* What is sharded: among the workers, or else among the GPUs of each. */
+dl_sharded dl_scenario_sharded(const dl_scenario *scenario);
 
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);

@@ -45,6 +45,21 @@ void dl_sweep_lists_free(dl_sweep_lists *lists);
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                 dl_error *err) DL_MUST_CHECK;
 
+/* What the layout says about the key sharded, or stages; NULL: nothing. */
+const char *dl_scenario_layout_says(const dl_ini *ini, const char *key);
+
+/* A list of numbers of the key's range and dimension; *values is the caller's to free, also after an
+ * error. */
+dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
+                                   size_t *count, dl_error *err) DL_MUST_CHECK;
+
+/* [machine] layout and [pipeline]: workers of several GPUs; then there may be fewer workers. */
+dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                                  dl_error *err) DL_MUST_CHECK;
+
+/* What is said of another program's word for a key that there is none for; NULL: nothing. */
+const char *dl_scenario_word_says(const char *word);
+
 /* Another program's word for a mode; NULL: no such word is known. */
 const dl_word *dl_mode_word(const char *given);
 

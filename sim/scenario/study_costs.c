@@ -32,7 +32,7 @@ dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_m
     status = dl_roofline_costs(
         costs, &architecture, gpu, arithmetic,
         scenario->optimizer > 0 ? (dl_optimizer_kind)(scenario->optimizer - 1) : usual,
-        scenario->gpu->sharded == DL_SHARDED_PARAMETERS, &inner);
+        dl_scenario_sharded(scenario) == DL_SHARDED_PARAMETERS, &inner);
     dl_architecture_free(&architecture);
     if (status == DL_OK) return DL_OK;
     return dl_error_set_at(err, status, m->path, 0, "[workload] arithmetic = %s: %s",

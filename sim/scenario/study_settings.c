@@ -32,7 +32,7 @@ bool dl_variant_accumulates_by_costs(const dl_variant *variant)
     const dl_gpu_options *gpu = scenario->gpu;
     return variant->costs.accumulate > 1 && !gives(scenario, "sync", "accumulate") &&
            !gives(scenario, "pipeline", "micro_batches") &&
-           (gpu == NULL || gpu->sharded != DL_SHARDED_PARAMETERS);
+           (gpu == NULL || dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS);
 }
 
 bool dl_variant_overlaps_by_costs(const dl_variant *variant)
@@ -46,7 +46,7 @@ bool dl_variant_assumes_overlap(const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     return dl_variant_overlaps_by_costs(variant) && scenario->costs_path == NULL &&
-           scenario->gpu->sharded != DL_SHARDED_PARAMETERS;
+           dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS;
 }
 
 /* Averages where the costs are of: with costs of averaging in host memory there, as dlprof train
@@ -96,7 +96,9 @@ static void take_sharded(dl_variant *variant)
 static void take_overlap(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
-    if (scenario->gpu != NULL && scenario->gpu->sharded == DL_SHARDED_PARAMETERS)
+    const bool gathers =
+        scenario->gpu != NULL && dl_scenario_sharded(scenario) == DL_SHARDED_PARAMETERS;
+    if (gathers && (scenario->gpu->sharded == DL_SHARDED_PARAMETERS || !gives_overlap(scenario)))
         scenario->gpu->overlap = true;
     bool goes = variant->costs.overlap && scenario->gpu != NULL && !gives_overlap(scenario);
     for (size_t p = 0; p < scenario->point_count; p++) {
@@ -190,12 +192,13 @@ static void take_dtypes(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
     dl_gpu_options *gpu = scenario->gpu;
-    if (gpu == NULL || gpu->sharded == DL_SHARDED_NONE) return;
+    const dl_sharded sharded = dl_scenario_sharded(scenario);
+    if (gpu == NULL || sharded == DL_SHARDED_NONE) return;
     const bool in_half = scenario->model != NULL && dl_scenario_arithmetic(scenario) >= DL_FP16;
     const bool gathers = gpu->param_dtype == DL_DTYPE_AUTO,
                sums = gpu->reduce_dtype == DL_DTYPE_AUTO;
     if (gathers) gpu->param_dtype = in_half ? DL_DTYPE_BF16 : DL_DTYPE_FP32;
-    const bool as_gathers = gpu->sharded == DL_SHARDED_PARAMETERS;
+    const bool as_gathers = sharded == DL_SHARDED_PARAMETERS;
     if (sums) gpu->reduce_dtype = as_gathers ? gpu->param_dtype : DL_DTYPE_FP32;
     if (gathers && in_half) {
         dl_assumption *a = dl_setting_assume(

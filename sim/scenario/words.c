@@ -14,7 +14,7 @@ static const char no_tensors[] = "tensor parallelism is not simulated";
 static const char no_context[] = "context and sequence parallelism are not simulated";
 static const char no_experts[] = "mixtures of experts and expert parallelism are not simulated";
 static const char no_recomputing[] = "activation checkpointing is not simulated";
-static const char split[] = "write --set pipeline.stages=COUNT, which splits the model";
+static const char split[] = "write --layout pp=COUNT, which splits the model";
 static const char micro_batch[] = "write --batch-per-worker, a GPU's samples of a step, and --set "
                                   "sync.accumulate=COUNT, its micro-batches";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
@@ -50,7 +50,10 @@ const dl_word dl_scenario_words[] = {
     {"micro_batch_size", NULL, micro_batch},
     {"seq_len", NULL, tokens},
     {"seq_length", NULL, tokens},
-    {"fsdp", NULL, "write --set exchange.sharded=parameters"},
+    {"fsdp", NULL,
+     "write --mode fsdp, where all workers share the parameters, or --layout "
+     "fsdp=COUNT, where those of a worker do"},
+    {"hsdp", NULL, "write --mode allreduce --layout fsdp=COUNT"},
     {"zero_stage", NULL, "write --set exchange.sharded=zero1, zero2 or zero3"},
     {"pp", NULL, split},
     {"pipeline_parallel", NULL, split},
@@ -79,6 +82,12 @@ const dl_word dl_scenario_words[] = {
     {"gradient_checkpointing", NULL, no_recomputing},
     {NULL, NULL, NULL},
 };
+
+const char *dl_scenario_word_says(const char *word)
+{
+    const dl_word *found = dl_word_find(dl_scenario_words, word);
+    return found != NULL ? found->says : NULL;
+}
 
 dl_status dl_scenario_option_word(const char *given, const char **option, dl_error *err)
 {

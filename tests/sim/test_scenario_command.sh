@@ -265,7 +265,7 @@ for same in "--batch 8 --precision bf16|--batch 8 --arithmetic bf16" "--global-b
         cmp theirs.csv ours.csv || fail "${same%|*}"
 done
 expect 2 "--tp: tensor parallelism is not simulated" "${words[@]}" --tp 8
-expect 2 "--pp: write --set pipeline.stages=COUNT" "${words[@]}" --pp=4
+expect 2 "--pp: write --layout pp=COUNT" "${words[@]}" --pp=4
 expect 2 "write --set sync.accumulate=VALUE: micro-batches" "${words[@]}" --gradient_accumulation_steps 4
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
 expect 2 "unknown mode 'tp'; tensor parallelism is not simulated" "${words[@]}" --batch 8 --mode tp

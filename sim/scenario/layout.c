@@ -1,0 +1,306 @@
+/* Workers of several GPUs: [machine] layout and [pipeline]. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/names.h"
+#include "common/units.h"
+#include "sim/scenario/scenario_internal.h"
+
+static int ranks_of(const dl_scenario_pipeline *p)
+{
+    return p->stages * p->shards;
+}
+
+/* --- [machine] layout ------------------------------------------------------------------------- */
+
+/* Axes from neighbours outwards: dp is the number of workers. */
+static const char *const axes[] = {"pp", "fsdp", "dp", NULL};
+typedef enum axis { AXIS_PP, AXIS_FSDP, AXIS_DP, AXES } axis;
+
+typedef struct layout {
+    int size[AXES]; /* 0: not given */
+    int order[AXES], count;
+} layout;
+
+/* An item "AXIS=SIZE". */
+static dl_status read_axis(layout *to, char *item, dl_error *err)
+{
+    char *size = strchr(item, '=');
+    int64_t number = 0;
+    int found = 0;
+    if (size == NULL) return dl_error_set(err, DL_ERR_PARSE, "'%s' is not AXIS=SIZE", item);
+    *size++ = '\0';
+    while (found < AXES && strcmp(axes[found], item) != 0)
+        found++;
+    const char *why = found == AXES ? dl_scenario_word_says(item) : NULL;
+    if (why != NULL) return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s: %s", item, why);
+    if (found == AXES) {
+        char hint[160];
+        dl_names_hint(hint, sizeof hint, item, axes, AXES);
+        return dl_error_set(err, DL_ERR_NAME, "unknown axis '%s'%s", item, hint);
+    }
+    if (to->size[found] > 0)
+        return dl_error_set(err, DL_ERR_DATA, "axis '%s' is given twice", item);
+    const int most = found == AXIS_PP ? DL_STAGES_MAX : DL_WORKERS_MAX;
+    dl_status status = dl_parse_int(size, 1, most, &number, err);
+    if (status != DL_OK) return status;
+    to->size[found] = (int)number;
+    to->order[to->count++] = found;
+    return DL_OK;
+}
+
+static dl_status read_axes(layout *to, const dl_ini *ini, const dl_ini_entry *entry, dl_error *err)
+{
+    char **items = NULL;
+    size_t count = 0;
+    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_error inner = {0};
+        status = read_axis(to, items[i], &inner);
+        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    }
+    dl_ini_free_list(items, count);
+    if (status == DL_OK && to->size[AXIS_DP] > 0 && to->order[to->count - 1] != AXIS_DP) {
+        return dl_ini_error(ini, entry, DL_ERR_UNSUPPORTED, err,
+                            "dp, the workers, comes last: the GPUs of a worker are neighbours");
+    }
+    return status;
+}
+
+/* As many workers as the layout says, or as the machine has GPUs for. */
+static dl_status take_workers(const dl_scenario *scenario, const layout *of, const dl_ini *ini,
+                              const dl_ini_entry *entry, dl_sweep_list *workers, dl_error *err)
+{
+    const int ranks = ranks_of(scenario->pipeline), gpus = dl_gpu_options_count(scenario->gpu);
+    if (of->size[AXIS_DP] > 0 && workers->entry != NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "dp = %d gives the workers, and [machine] workers is given too",
+                            of->size[AXIS_DP]);
+    }
+    if (dl_ini_find(ini, "pipeline", "gpus") != NULL) return DL_OK;
+    for (size_t i = 0; i < workers->count; i++) {
+        const bool is_all = workers->entry == NULL || workers->values[i] == DL_WORKERS_ALL;
+        if (is_all) workers->values[i] = gpus / ranks > 1 ? gpus / ranks : 1;
+        if (of->size[AXIS_DP] > 0) workers->values[i] = of->size[AXIS_DP];
+    }
+    return DL_OK;
+}
+
+static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                             dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "machine", "layout");
+    const dl_ini_entry *stages = dl_ini_find(ini, "pipeline", "stages");
+    dl_scenario_pipeline *p = scenario->pipeline;
+    layout of = {.count = 0};
+    p->shards = 1;
+    if (entry == NULL) return DL_OK;
+    if (stages != NULL) {
+        return dl_ini_error(ini, stages, DL_ERR_DATA, err,
+                            "[machine] layout is given too: only one of both");
+    }
+    dl_status status = read_axes(&of, ini, entry, err);
+    if (status != DL_OK) return status;
+    p->stages = of.size[AXIS_PP] > 0 ? of.size[AXIS_PP] : 1;
+    p->shards = of.size[AXIS_FSDP] > 0 ? of.size[AXIS_FSDP] : 1;
+    p->shards_first = of.order[0] == AXIS_FSDP;
+    return take_workers(scenario, &of, ini, entry, &lists->workers, err);
+}
+
+const char *dl_scenario_layout_says(const dl_ini *ini, const char *key)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "machine", "layout");
+    if (entry == NULL) return NULL;
+    if (strcmp(key, "sharded") == 0 && strstr(entry->value, "fsdp") != NULL) return "parameters";
+    return strcmp(key, "stages") == 0 ? "2" : NULL; /* some of a list may have them */
+}
+
+/* The sizes of a layout's axes, multiplied; with_dp: also by the number of workers. */
+static int64_t product(const char *text, size_t bytes, bool with_dp)
+{
+    int64_t gpus = 1;
+    for (const char *at = text; at < text + bytes;) {
+        const size_t left = (size_t)(text + bytes - at), item = strcspn(at, ",");
+        char *name = dl_strndup_trimmed(at, item < left ? item : left);
+        char *size = strchr(name, '=');
+        int64_t number = 0;
+        const bool is_dp = strncmp(name, "dp", 2) == 0;
+        if (size != NULL && dl_parse_int(size + 1, 1, DL_WORKERS_MAX, &number, NULL) == DL_OK &&
+            (with_dp || !is_dp) && gpus <= DL_WORKERS_MAX)
+            gpus *= number;
+        free(name);
+        at += (item < left ? item : left) + 1;
+    }
+    return gpus;
+}
+
+int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
+{
+    int64_t largest = 1;
+    *all = 1;
+    for (const char *at = layouts; *at != '\0';) {
+        const size_t bytes = strcspn(at, "|");
+        const int64_t each = product(at, bytes, false), whole = product(at, bytes, true);
+        if (each > largest) largest = each;
+        if (whole > *all) *all = whole;
+        at += bytes + (at[bytes] != '\0');
+    }
+    return largest;
+}
+
+/* --- [pipeline] ------------------------------------------------------------------------------- */
+
+/* split and cut_bytes_per_sample. */
+static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl_error *err)
+{
+    dl_pipeline_options *options = &pipeline->options;
+    const dl_ini_entry *split = dl_ini_find(ini, "pipeline", "split");
+    const dl_ini_entry *bytes = dl_ini_find(ini, "pipeline", "cut_bytes_per_sample");
+    const size_t cuts = (size_t)pipeline->stages - 1;
+    dl_status status = DL_OK;
+    if (split != NULL && strcmp(split->value, "balanced") != 0) {
+        status = dl_ini_split(ini, split, &options->cuts, &options->cut_count, err);
+        if (status == DL_OK && options->cut_count != cuts) {
+            status =
+                dl_ini_error(ini, split, DL_ERR_RANGE, err,
+                             "expected 'balanced' or the first layers of stages 1 to %zu", cuts);
+        }
+    }
+    if (status != DL_OK || bytes == NULL) return status;
+    status =
+        dl_scenario_read_numbers(ini, bytes, &options->cut_bytes, &options->cut_bytes_count, err);
+    if (status == DL_OK && options->cut_bytes_count > 1 && options->cut_bytes_count != cuts) {
+        status = dl_ini_error(ini, bytes, DL_ERR_RANGE, err,
+                              "expected one number, or one for each of the %zu cuts", cuts);
+    }
+    return status;
+}
+
+/* [pipeline] gpus in place of [machine] workers: as many workers as that makes, where it does. */
+static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *ini,
+                                    dl_sweep_lists *lists, dl_error *err)
+{
+    const dl_ini_entry *workers = dl_ini_find(ini, "machine", "workers");
+    if (dl_ini_find(ini, "pipeline", "gpus") == NULL) return DL_OK;
+    if (workers != NULL || dl_ini_find(ini, "machine", "placement") != NULL) {
+        return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "gpus"), DL_ERR_DATA, err,
+                            "[machine] %s is given too: only one of both",
+                            workers != NULL ? "workers" : "placement");
+    }
+    dl_sweep_list gpus = {0};
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "pipeline", "gpus");
+    dl_status status = dl_sweep_list_read(&gpus, ini, key, dl_sweep_number, NULL, err);
+    if (status != DL_OK) {
+        free(gpus.values);
+        return status;
+    }
+    const int ranks = ranks_of(scenario->pipeline);
+    size_t kept = 0;
+    for (size_t i = 0; i < gpus.count; i++) {
+        const int count = (int)gpus.values[i];
+        if (count % ranks == 0) gpus.values[kept++] = count / ranks;
+    }
+    free(lists->workers.values);
+    lists->workers = gpus;
+    lists->workers.count = kept;
+    if (kept > 0) return DL_OK;
+    return dl_ini_error(ini, gpus.entry, DL_ERR_RANGE, err,
+                        "workers of %d GPUs divide none of them", ranks);
+}
+
+static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
+                            const dl_sweep_lists *lists, dl_error *err)
+{
+    const int gpus = dl_gpu_options_count(scenario->gpu), ranks = ranks_of(scenario->pipeline);
+    for (size_t i = 0; i < lists->workers.count; i++) {
+        const int workers = (int)lists->workers.values[i];
+        if ((int64_t)workers * ranks <= gpus) continue;
+        const dl_ini_entry *entry = lists->workers.entry;
+        return dl_ini_error(ini, entry != NULL ? entry : dl_ini_find(ini, "machine", "layout"),
+                            DL_ERR_RANGE, err,
+                            "%d workers of %d GPUs each need %d GPUs, there are %d", workers, ranks,
+                            workers * ranks, gpus);
+    }
+    return DL_OK;
+}
+
+/* What means nothing where a worker is several GPUs, or is not simulated there: a key, and the value
+ * with which it may be given. */
+typedef struct refused_key {
+    const char *section, *key, *plain;
+    bool of_stages; /* only where there are stages */
+} refused_key;
+
+static const refused_key refused_keys[] = {
+    {"exchange", "bucket_bytes", "0", true},     {"sync", "accumulate", "1", true},
+    {"exchange", "staged", "beside", false},     {"exchange", "collectives", "gpus", false},
+    {"exchange", "fetch", "summed", false},      {"exchange", "tensors", "split", false},
+    {"exchange", "slice_bytes", "0", false},     {"exchange", "order", "ready", false},
+    {"exchange", "node_sum", "no", false},       {"sync", "interval_by_speed", "no", false},
+    {"machine", "reads", "nothing", false},      {"input", "made", "ahead", false},
+    {"input", "storage_bytes_per_s", "", false}, {"input", "shared_storage_bytes_per_s", "", false},
+};
+
+static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini,
+                            const dl_sweep_lists *lists, dl_error *err)
+{
+    const dl_ini_entry *compress = dl_ini_find(ini, "exchange", "compress");
+    for (size_t i = 0; i < sizeof refused_keys / sizeof *refused_keys; i++) {
+        const refused_key *refused = &refused_keys[i];
+        const dl_ini_entry *entry = dl_ini_find(ini, refused->section, refused->key);
+        if (entry == NULL || strcmp(entry->value, refused->plain) == 0) continue;
+        if (refused->of_stages && scenario->pipeline->stages == 1) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "this does not go with workers of several GPUs%s%s",
+                            refused->plain[0] != '\0' ? ", only with " : "", refused->plain);
+    }
+    for (size_t m = 0; m < lists->mode.count && compress != NULL; m++) {
+        const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
+        if (strcmp(compress->value, "none") == 0 || !dl_mode_reduces_gradients(mode)) continue;
+        return dl_ini_error(ini, compress, DL_ERR_DATA, err,
+                            "gradients of workers of several GPUs are reduced as they are: mode %s "
+                            "goes with compress = none",
+                            mode->name);
+    }
+    return DL_OK;
+}
+
+/* A GPU with the whole model does one micro-batch after another. */
+static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *ini,
+                            dl_sweep_lists *lists, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", "micro_batches");
+    dl_sweep_list *list = &lists->option[DL_SYNC_ACCUMULATE];
+    if (entry != NULL && list->entry != NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "[sync] accumulate is given too: only one of both");
+    }
+    if (entry != NULL) list->values[0] = pipeline->micro_batches;
+    return DL_OK;
+}
+
+dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                                  dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "machine", "layout");
+    for (size_t i = 0; i < ini->count && entry == NULL; i++) {
+        if (strcmp(ini->entries[i].section, "pipeline") == 0) entry = &ini->entries[i];
+    }
+    if (entry == NULL) return DL_OK;
+    if (scenario->gpu == NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "this needs a machine with GPUs: [machine] file");
+    }
+    dl_scenario_pipeline *p = scenario->pipeline = dl_calloc(1, sizeof *p, "layout");
+    dl_status status;
+    if ((status = dl_keys_read(&dl_scenario_keys, DL_OF_PIPELINE, ini, NULL, p, err)) ||
+        (status = read_layout(scenario, ini, lists, err)) ||
+        (p->stages > 1 && (status = read_cuts(p, ini, err))) ||
+        (status = read_pipeline_gpus(scenario, ini, lists, err)) ||
+        (status = check_gpus(scenario, ini, lists, err))) {
+        return status;
+    }
+    if (ranks_of(p) > 1 && (status = check_keys(scenario, ini, lists, err))) return status;
+    return p->stages > 1 ? DL_OK : accumulate(p, ini, lists, err);
+}

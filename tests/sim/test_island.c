@@ -1,0 +1,195 @@
+/* Workers of several GPUs: sharded ones beside workers that share the parameters among themselves, all
+ * modes over them, amounts and staleness by closed forms. */
+#include "tests/pipeline_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/sync/mode.h"
+
+static const char sharing[] = FIXTURE_PIPELINE_COSTS
+    "[average]\nlatency_ns = 0\nread_bytes_per_s = 2e9\nwrite_bytes_per_s = 1e9\n"
+    "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"
+    "[sync]\nbarrier_ns = 0\nlock_ns = 0\n[overlap]\nslowdown = 1.25\n"
+    "[gradients]\nready_1 = 0.3, 20000\nready_2 = 0.7, 60000\nready_3 = 0.9, 80000\n";
+
+/* `batch` samples of all workers together. */
+static dl_run_result run(const char *costs_text, const char *machine, int batch, const char *rest)
+{
+    char path[64];
+    snprintf(path, sizeof path, "island_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(costs_text);
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = 12\n[machine]\nfile = %s\n%s[workload]\ncosts = c\nbatch = %d\n%s",
+        path, machine, batch, rest);
+    unlink(path);
+    dl_run_result result = fixture_run(&costs, &scenario);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return result;
+}
+
+static void assert_same(const dl_run_result *a, const dl_run_result *b)
+{
+    assert_near(a->step_mean_s, b->step_mean_s, 1e-9);
+    assert_near(a->throughput_per_s, b->throughput_per_s, 1e-9);
+    assert_near(a->usage.traffic_bytes, b->usage.traffic_bytes, 1e-12);
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        assert_near(a->part_frac[p], b->part_frac[p], 1e-6);
+}
+
+/* n workers that shard the parameters among themselves, and one worker of n GPUs that does. */
+static void sharded_workers_are_one_sharded_worker(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "bucket_bytes = 0\n",
+        "bucket_bytes = 30000\n",
+        "bucket_bytes = 7000\nreshard_after_forward = no\n",
+        "param_dtype = bf16\nreduce_dtype = fp32\nbucket_bytes = 20000\n",
+        "",
+    };
+    static const char *const hosts[] = {"", "dispatch = single\n", "ahead = 0\n"};
+    for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
+        for (int accumulate = 1; accumulate <= 2; accumulate++) {
+            for (int h = 0; h < 3; h++) {
+                for (int gpus = 2; gpus <= 8; gpus *= 2) {
+                    char machine[128], rest[320];
+                    snprintf(machine, sizeof machine, "%sworkers = %d\n", hosts[h], gpus);
+                    snprintf(rest, sizeof rest,
+                             "[exchange]\nsharded = parameters\noverlap = yes\n%s[sync]\n"
+                             "mode = allreduce\naccumulate = %d\n",
+                             settings[s], accumulate);
+                    dl_run_result whole = run(sharing, machine, 16, rest);
+                    snprintf(machine, sizeof machine, "%slayout = fsdp=%d,dp=1\n", hosts[h], gpus);
+                    snprintf(rest, sizeof rest,
+                             "[exchange]\noverlap = yes\n%s[sync]\nmode = none\naccumulate = %d\n",
+                             settings[s], accumulate);
+                    dl_run_result one = run(sharing, machine, 16, rest);
+                    assert_same(&one, &whole);
+                    dl_run_result_free(&whole);
+                    dl_run_result_free(&one);
+                }
+            }
+        }
+    }
+}
+
+/* An axis of one GPU is none, and pp is [pipeline] stages. */
+static void a_layout_is_what_it_says(void **state)
+{
+    (void)state;
+    const char *reduced = "[sync]\nmode = allreduce\n";
+    dl_run_result plain = run(sharing, "workers = 4\n", 16, reduced);
+    dl_run_result one = run(sharing, "layout = pp=1,fsdp=1,dp=4\n", 16, reduced);
+    assert_same(&one, &plain);
+    assert_null(one.split);
+    dl_run_result_free(&one);
+    dl_run_result_free(&plain);
+    const char *micro = "[sync]\nmode = allreduce\n[pipeline]\nmicro_batches = 4\n";
+    dl_run_result stages =
+        run(sharing, "workers = 2\n", 16,
+            "[sync]\nmode = allreduce\n[pipeline]\nstages = 4\nmicro_batches = 4\n");
+    dl_run_result pp = run(sharing, "layout = pp=4\n", 16, micro);
+    assert_same(&pp, &stages);
+    assert_int_equal(pp.workers, 2);
+    dl_run_result_free(&stages);
+    dl_run_result_free(&pp);
+}
+
+/* All-gathers twice and a reduce-scatter: 3 (n - 1) of the parameters' bytes, 80 kB, a step; averages
+ * of two workers of n GPUs each 2 of them. */
+static void bytes_are_those_of_rings(void **state)
+{
+    (void)state;
+    dl_run_result one = run(sharing, "layout = fsdp=4,dp=1\n", 8,
+                            "[exchange]\noverlap = yes\n[sync]\nmode = none\n");
+    assert_near(one.usage.traffic_bytes, 12 * 3 * 3 * 80000.0, 1e-12);
+    assert_near(one.split->reduced_bytes, 3 * 3 * 80000.0, 1e-12);
+    dl_run_result_free(&one);
+    dl_run_result two = run(sharing, "layout = fsdp=4,dp=2\n", 16,
+                            "[exchange]\noverlap = yes\n[sync]\nmode = average\ninterval = 4\n"
+                            "where = allreduce\n");
+    assert_near(two.usage.traffic_bytes, 12 * 2 * 3 * 3 * 80000.0 + 3 * 2 * 80000.0, 1e-12);
+    dl_run_result_free(&two);
+    dl_run_result split =
+        run(sharing, "layout = pp=4,dp=2\n", 16,
+            "[pipeline]\nmicro_batches = 2\n[sync]\nmode = average\ninterval = 4\n"
+            "where = allreduce\n");
+    assert_near(split.usage.traffic_bytes, 12 * 2 * 3 * 2 * 8 * 1000.0 + 3 * 2 * 80000.0, 1e-12);
+    dl_run_result_free(&split);
+}
+
+/* Equal workers that push in turn: each gradient is n - 1 updates old. */
+static void staleness_is_that_of_the_workers(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"layout = pp=2,dp=4\n", "layout = fsdp=2,dp=4\n",
+                                          "layout = pp=2,fsdp=2,dp=2\n"};
+    static const int workers[] = {4, 4, 2};
+    for (int l = 0; l < 3; l++) {
+        dl_run_result r = run(sharing, layouts[l], 16, "[sync]\nmode = async\n");
+        double sum = 0, count = 0;
+        for (int b = 0; b < r.staleness_bins; b++) {
+            for (int w = 0; w < r.staleness_rows; w++) {
+                sum += b * (double)r.staleness[w * r.staleness_bins + b];
+                count += (double)r.staleness[w * r.staleness_bins + b];
+            }
+        }
+        assert_near(sum / count, workers[l] - 1, 0.1);
+        dl_run_result_free(&r);
+    }
+}
+
+/* Every mode over every layout: it ends, parts of the time add up, nothing is lost. */
+static void all_modes_go_with_all_layouts(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"pp=2,dp=4",   "pp=4,dp=2",        "fsdp=2,dp=4",
+                                          "fsdp=4,dp=2", "pp=2,fsdp=2,dp=2", "fsdp=2,pp=2,dp=2"};
+    static const char *const options[DL_SYNC_OPTIONS] = {
+        [DL_SYNC_INTERVAL] = "interval = 3\n", [DL_SYNC_N] = "n = 2\n", [DL_SYNC_K] = "k = 1\n"};
+    for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
+        for (int m = 0; m < DL_MODES; m++) {
+            const dl_mode *mode = dl_modes[m];
+            char machine[96], rest[320];
+            snprintf(machine, sizeof machine, "layout = %s\n", layouts[l]);
+            size_t used = (size_t)snprintf(
+                rest, sizeof rest,
+                "[exchange]\noverlap = yes\n[noise]\nkind = gamma\n"
+                "sigma = 0.3\n[pipeline]\n%s"
+                "micro_batches = 2\n[sync]\nmode = %s\n",
+                strstr(layouts[l], "pp") != NULL ? "schedule = 1f1b\n" : "", mode->name);
+            for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
+                if (options[o] != NULL && dl_mode_takes(mode, (dl_sync_option)o))
+                    used += (size_t)snprintf(rest + used, sizeof rest - used, "%s", options[o]);
+            }
+            if (strcmp(mode->name, "ssp") == 0)
+                snprintf(rest + used, sizeof rest - used, "bound = 1\n");
+            dl_run_result r = run(sharing, machine, 32, rest);
+            double sum = 0;
+            for (int p = 0; p < DL_PART_COUNT; p++) {
+                assert_true(r.part_frac[p] >= 0);
+                sum += r.part_frac[p];
+            }
+            assert_near(sum, 1, 1e-9);
+            assert_true(r.samples > 0 && r.step_mean_s > 0);
+            assert_true(r.split->bubble_frac <= r.part_frac[DL_PART_WAITING] + 1e-6);
+            for (int s = 0; s < r.split->stages; s++)
+                assert_true(r.split->busy_frac[s] > 0 && r.split->busy_frac[s] <= 1);
+            dl_run_result_free(&r);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sharded_workers_are_one_sharded_worker),
+        cmocka_unit_test(a_layout_is_what_it_says),
+        cmocka_unit_test(bytes_are_those_of_rings),
+        cmocka_unit_test(staleness_is_that_of_the_workers),
+        cmocka_unit_test(all_modes_go_with_all_layouts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
