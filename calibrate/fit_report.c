@@ -101,12 +101,13 @@ static void put_exchange_runs(dl_rows *to, const dl_costs *costs)
     dl_rows_end(to, 0);
 }
 
-static void print_value(FILE *out, const char *name, const dl_value *value, double scale,
-                        const char *unit)
+static void add_value(dl_rows *to, const char *name, const dl_value *value, bool is_rate)
 {
+    static const char times[] = "|cost=%-s |value=%gns |error=%gns |n=%lld |origin=%-s";
+    static const char rates[] = "|cost=%-s |value=%gB/s |error=%gB/s |n=%lld |origin=%-s";
     if (!value->known) return;
-    fprintf(out, "  %-12s %12.3f +- %9.3f %-5s n = %lld, %s\n", name, value->value * scale,
-            value->error * scale, unit, (long long)value->count, dl_origin_name(value->origin));
+    dl_rows_add(to, is_rate ? rates : times, name, value->value, value->error,
+                (long long)value->count, dl_origin_name(value->origin));
 }
 
 /* For people: a number that is given, a phase of one. */
@@ -144,9 +145,12 @@ static void print_line(const dl_comm_line *line, const char *formula, const dl_v
 {
     if (!latency->known) return;
     fprintf(out, "\n%s: %s\n", line->name, formula);
-    print_value(out, "latency", latency, 1e-3, "us");
-    print_value(out, write != NULL ? "read" : "bandwidth", read, 1e-9, "GB/s");
-    if (write != NULL) print_value(out, "write", write, 1e-9, "GB/s");
+    dl_rows to = {.out = out, .indent = 2};
+    dl_rows_begin(&to, NULL, NULL);
+    add_value(&to, "latency", latency, false);
+    add_value(&to, write != NULL ? "read" : "bandwidth", read, true);
+    if (write != NULL) add_value(&to, "write", write, true);
+    dl_rows_end(&to, 0);
     put_points(&(dl_rows){.out = out, .indent = 2}, line);
 }
 
@@ -169,15 +173,13 @@ static void put_memory(dl_rows *to, const dl_memory_fit *memory)
 
 static void print_sync(const dl_costs *costs, FILE *out)
 {
-    if (!costs->barrier_ns.known && !costs->wakeup_ns.known && !costs->lock_ns.known &&
-        !costs->slice_ns.known) {
-        return;
-    }
-    fprintf(out, "\nsync: medians\n");
-    print_value(out, "barrier", &costs->barrier_ns, 1e-3, "us");
-    print_value(out, "wakeup", &costs->wakeup_ns, 1e-3, "us");
-    print_value(out, "lock", &costs->lock_ns, 1e-3, "us");
-    print_value(out, "slice", &costs->slice_ns, 1e-3, "us");
+    dl_rows to = {.out = out, .indent = 2};
+    dl_rows_begin(&to, NULL, "sync: medians");
+    add_value(&to, "barrier", &costs->barrier_ns, false);
+    add_value(&to, "wakeup", &costs->wakeup_ns, false);
+    add_value(&to, "lock", &costs->lock_ns, false);
+    add_value(&to, "slice", &costs->slice_ns, false);
+    dl_rows_end(&to, 0);
 }
 
 static void put_sharing(dl_rows *to, const dl_calibration *all)
@@ -198,22 +200,21 @@ static void put_sharing(dl_rows *to, const dl_calibration *all)
     dl_rows_end(to, 0);
 }
 
+/* The rates as times of the model's vector. */
 static void print_shared(const dl_costs *costs, FILE *out)
 {
-    if (!costs->shared.push_bytes_per_s.known) return;
-    fprintf(out, "\nshared: us longer where another core's cache has the model's vector\n");
-    const struct {
-        const char *name;
-        const dl_value *rate;
-    } parts[] = {{"push", &costs->shared.push_bytes_per_s},
-                 {"average", &costs->shared.average_bytes_per_s},
-                 {"pull", &costs->shared.pull_bytes_per_s}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const double rate = parts[i].rate->value;
-        const double us = 1e6 * (double)costs->parameter_bytes / rate;
-        fprintf(out, "  %-12s %12.3f +- %9.3f us    n = %lld\n", parts[i].name, us,
-                us * parts[i].rate->error / rate, (long long)parts[i].rate->count);
+    const dl_value *rates[] = {&costs->shared.push_bytes_per_s, &costs->shared.average_bytes_per_s,
+                               &costs->shared.pull_bytes_per_s};
+    static const char *const names[] = {"push", "average", "pull"};
+    dl_rows to = {.out = out, .indent = 2};
+    dl_rows_begin(&to, NULL, "shared: longer where another core's cache has the model's vector");
+    for (size_t i = 0; i < DL_LENGTH(rates) && rates[0]->known; i++) {
+        dl_value time = *rates[i];
+        time.value = dl_s_to_ns((double)costs->parameter_bytes) / rates[i]->value;
+        time.error = time.value * rates[i]->error / rates[i]->value;
+        add_value(&to, names[i], &time, false);
     }
+    dl_rows_end(&to, 0);
 }
 
 static void print_messages(const dl_costs *costs, FILE *out)
@@ -266,8 +267,10 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_shared(costs, out);
     print_messages(costs, out);
     put_memory(&rows, &calibration->memory);
+    dl_rows_begin(&rows, NULL, NULL);
     if (calibration->memory.count > 0)
-        print_value(out, "total", &costs->memory_total_bytes_per_s, 1e-9, "GB/s");
+        add_value(&rows, "total", &costs->memory_total_bytes_per_s, true);
+    dl_rows_end(&rows, 0);
     print_sync(costs, out);
     put_sharing(&rows, calibration);
     dl_notes_print(&calibration->notes, "\nnotes\n", "  - ", out);

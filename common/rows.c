@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "common/columns.h"
 #include "common/members.h"
 #include "common/wrap.h"
 
@@ -34,6 +33,12 @@ static void add_csv(dl_rows *rows, const char *format, va_list *args)
     dl_csv_end_row(rows->csv);
 }
 
+static dl_datum cell_of(const void *row, const dl_column *column)
+{
+    const char *text = ((char *const *)row)[column->index];
+    return dl_datum_text(text[0] != '\0' ? text : NULL);
+}
+
 /* Whether people see the column. */
 static bool is_shown(const dl_member *member)
 {
@@ -43,19 +48,18 @@ static bool is_shown(const dl_member *member)
 static void add_text(dl_rows *rows, const char *format, va_list *args)
 {
     dl_member m;
-    va_list again;
-    size_t cells = rows->count * rows->columns;
-    va_copy(again, *args);
-    for (const char *at = format; rows->count == 0 && dl_member_next(&m, &at, &again);) {
+    const bool is_first = rows->count == 0;
+    size_t cells = rows->count++ * rows->columns;
+    while (dl_member_next(&m, &format, args)) {
         if (!is_shown(&m)) continue;
-        DL_APPEND(rows->lefts, rows->columns, "columns") = m.is_left;
-        DL_APPEND(rows->cells, cells, "cells") = dl_strdup(m.heading);
+        DL_APPEND(rows->cells, cells, "cells") = dl_member_text(&m);
+        if (!is_first) continue;
+        const dl_column head = {.heading = dl_strdup(m.heading),
+                                .form = m.is_left ? DL_FORM_TEXT : DL_FORM_PLAIN,
+                                .index = (int)rows->columns,
+                                .get = cell_of};
+        DL_APPEND(rows->heads, rows->columns, "columns") = head;
     }
-    va_end(again);
-    rows->count += rows->count == 0;
-    while (dl_member_next(&m, &format, args))
-        if (is_shown(&m)) DL_APPEND(rows->cells, cells, "cells") = dl_member_text(&m);
-    rows->count++;
 }
 
 void dl_rows_add(dl_rows *rows, const char *format, ...)
@@ -74,32 +78,19 @@ void dl_rows_add(dl_rows *rows, const char *format, ...)
     va_end(args);
 }
 
-static dl_datum cell_of(const void *row, const dl_column *column)
-{
-    const char *text = ((char *const *)row)[column->index];
-    return dl_datum_text(text[0] != '\0' ? text : NULL);
-}
-
 static void print(const dl_rows *rows, size_t most)
 {
-    const size_t count = rows->count - 1; /* without the headings */
-    dl_column *columns = dl_calloc(rows->columns, sizeof *columns, "columns");
-    for (size_t c = 0; c < rows->columns; c++)
-        columns[c] = (dl_column){.heading = rows->cells[c],
-                                 .form = rows->lefts[c] ? DL_FORM_TEXT : DL_FORM_PLAIN,
-                                 .index = (int)c,
-                                 .get = cell_of};
-    const dl_column_table table = {.list = columns,
+    const dl_column_table table = {.list = rows->heads,
                                    .column_count = rows->columns,
-                                   .rows = rows->cells + rows->columns,
-                                   .row_count = most > 0 && count > most ? most : count,
+                                   .rows = rows->cells,
+                                   .row_count = most > 0 && rows->count > most ? most : rows->count,
                                    .row_bytes = rows->columns * sizeof *rows->cells,
                                    .indent = rows->indent};
     if (rows->title != NULL)
         fprintf(rows->out, "\n%s%s", rows->title, rows->title[0] != '\0' ? "\n" : "");
     dl_columns_print(rows->out, &table, (size_t)dl_wrap_columns(rows->out));
-    if (count > table.row_count) fprintf(rows->out, "and %zu more\n", count - table.row_count);
-    free(columns);
+    if (rows->count > table.row_count)
+        fprintf(rows->out, "and %zu more\n", rows->count - table.row_count);
 }
 
 void dl_rows_end(dl_rows *rows, size_t most)
@@ -108,8 +99,10 @@ void dl_rows_end(dl_rows *rows, size_t most)
     if (rows->cells != NULL) print(rows, most);
     for (size_t i = 0; i < rows->count * rows->columns; i++)
         free(rows->cells[i]);
+    for (size_t c = 0; c < rows->columns; c++)
+        free((char *)(uintptr_t)rows->heads[c].heading);
     free(rows->cells);
-    free(rows->lefts);
+    free(rows->heads);
     *rows =
         (dl_rows){.out = rows->out, .json = rows->json, .csv = rows->csv, .indent = rows->indent};
 }

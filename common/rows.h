@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "common/csv.h"
+#include "common/columns.h"
 #include "common/json.h"
 #include "common/status.h"
 
@@ -23,8 +23,8 @@ typedef struct dl_rows {
     dl_csv_writer *csv;
     int indent; /* blanks before each line for people */
     const char *title;
-    char **cells; /* for people: [count * columns], the headings first */
-    bool *lefts;  /* [columns] those to the left */
+    char **cells;     /* for people: [count * columns] */
+    dl_column *heads; /* [columns] */
     size_t columns, count;
 } dl_rows;
 

@@ -333,12 +333,17 @@ static void print_head(const dl_summary *summary, FILE *out)
     }
 }
 
-/* "0" or "all", of its own. */
-static char *worker_label(const dl_summary *summary, size_t row)
+#define WORKER_BYTES 16
+
+/* "0" or "all", in text. */
+static const char *worker_label(char text[WORKER_BYTES], const dl_summary *summary, size_t row)
 {
-    if (row == summary->worker_count) return dl_strdup("all");
-    return dl_format("%" PRIu32, summary->workers[row].worker);
+    if (row == summary->worker_count) return "all";
+    snprintf(text, WORKER_BYTES, "%" PRIu32, summary->workers[row].worker);
+    return text;
 }
+
+#define WORKER(summary, row) worker_label((char[WORKER_BYTES]){0}, (summary), (row))
 
 /* For people: of 0, which does not apply or is not known, none. */
 static double known(double value)
@@ -353,25 +358,17 @@ static const dl_worker_summary *worker_row(const dl_summary *summary, size_t row
     return row == summary->worker_count && row > 1 ? &summary->total : NULL;
 }
 
-static int part_columns(dl_part part)
-{
-    int columns = (int)strlen(dl_part_name(part));
-    return columns > 8 ? columns : 8;
-}
-
 static void print_steps(const dl_summary *summary, FILE *out)
 {
     const dl_worker_summary *w;
     dl_rows to = {.out = out};
     dl_rows_begin(&to, NULL, "");
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
-        char *label = worker_label(summary, row);
         dl_rows_add(&to,
                     "|worker=%-s |steps=%zu |warm-up=%zu |mean=%gns |p50=%gns |p99=%gns |sd=%gns "
                     "|samples/s=%.1f",
-                    label, w->step_ns.count, w->warmup_count, w->step_ns.mean, w->step_ns.p50,
-                    w->step_ns.p99, w->step_ns.sd, w->samples_per_s);
-        free(label);
+                    WORKER(summary, row), w->step_ns.count, w->warmup_count, w->step_ns.mean,
+                    w->step_ns.p50, w->step_ns.p99, w->step_ns.sd, w->samples_per_s);
     }
     dl_rows_end(&to, 0);
 }
@@ -379,20 +376,18 @@ static void print_steps(const dl_summary *summary, FILE *out)
 static void print_parts(const dl_summary *summary, FILE *out)
 {
     const dl_worker_summary *w;
-    fprintf(out, "\n%% of the step\n%-7s", "worker");
-    for (int p = 0; p < DL_PART_COUNT; p++) {
-        fprintf(out, " %*s", part_columns((dl_part)p), dl_part_name((dl_part)p));
-    }
-    fputc('\n', out);
+    dl_rows to = {.out = out};
+    dl_rows_begin(&to, NULL, "% of the step");
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
-        char *label = worker_label(summary, row);
-        fprintf(out, "%-7s", label);
-        free(label);
-        for (int p = 0; p < DL_PART_COUNT; p++) {
-            fprintf(out, " %*.2f", part_columns((dl_part)p), 100 * w->part_frac[p]);
-        }
-        fputc('\n', out);
+        const double *frac = w->part_frac;
+        dl_rows_add(&to,
+                    "|worker=%-s |compute=%.2f%% |dispatch=%.2f%% |communication=%.2f%% "
+                    "|averaging=%.2f%% |waiting=%.2f%% |input=%.2f%% |slowdown=%.2f%%",
+                    WORKER(summary, row), frac[DL_PART_COMPUTE], frac[DL_PART_DISPATCH],
+                    frac[DL_PART_COMMUNICATION], frac[DL_PART_AVERAGING], frac[DL_PART_WAITING],
+                    frac[DL_PART_INPUT], frac[DL_PART_SLOWDOWN]);
     }
+    dl_rows_end(&to, 0);
 }
 
 static void put_operations(dl_rows *to, const dl_summary *summary)
@@ -436,13 +431,11 @@ static void print_staleness(const dl_summary *summary, FILE *out)
     dl_rows_begin(&to, NULL, "staleness (updates between a worker's read and its own update)");
     for (size_t row = 0; (w = worker_row(summary, row)) != NULL; row++) {
         const dl_staleness_summary *s = &w->staleness;
-        char *label = worker_label(summary, row);
         dl_rows_add(&to,
                     "|worker=%-s |updates=%" PRIu64 " |mean=%.3f |sd=%.3f |p50=%lld |p90=%lld "
                     "|max=%lld",
-                    label, s->count, s->mean, s->sd, (long long)s->p50, (long long)s->p90,
-                    (long long)s->max);
-        free(label);
+                    WORKER(summary, row), s->count, s->mean, s->sd, (long long)s->p50,
+                    (long long)s->p90, (long long)s->max);
     }
     dl_rows_end(&to, 0);
     uint64_t most = 0;
