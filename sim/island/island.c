@@ -33,6 +33,7 @@ typedef struct island {
     dl_noise *noise;                  /* [ranks] */
     double *factor;                   /* [ranks] of this step's noise */
     int64_t *free_ns;                 /* [ranks] end of what it has computed last */
+    int weight;                       /* ranks that one with tasks stands for */
     int64_t spent_ns[DL_SPENT_COUNT]; /* of this step so far, all ranks together */
     int64_t bubble_ns;
     bool works; /* at a step */
@@ -99,6 +100,18 @@ static int gpu_of(const dl_islands *is, int worker, int rank)
     return worker * is->ranks + rank;
 }
 
+/* Whether the rank does something itself, and none does it for it. */
+static bool has_tasks(const dl_islands *is, int rank)
+{
+    return !is->config.shape.folded || dl_split_shard(split_of(is), rank) == 0;
+}
+
+/* Ranks that come to a collective of a stage. */
+static int joiners(const dl_islands *is)
+{
+    return is->config.shape.folded ? 1 : split_of(is)->shards;
+}
+
 static int thread_of(const dl_islands *is, int worker, int rank)
 {
     return is->config.shape.single_thread ? 0 : gpu_of(is, worker, rank);
@@ -111,13 +124,13 @@ static int thread_of(const dl_islands *is, int worker, int rank)
 
 static void spend(island *i, dl_spent spent, int64_t ns)
 {
-    i->spent_ns[spent] += ns;
+    i->spent_ns[spent] += ns * i->weight;
 }
 
 static void idle(island *i, int64_t ns)
 {
     spend(i, DL_SPENT_WAITING, ns);
-    i->bubble_ns += ns;
+    i->bubble_ns += ns * i->weight;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -190,7 +203,8 @@ static void account(dl_islands *is, int worker, uint32_t task)
     }
     spend(i, DL_SPENT_COMPUTE, busy_ns);
     spend(i, DL_SPENT_DISPATCH, state->end_ns - worked_ns);
-    if (is_measured(is, worker)) is->busy_ns[dl_split_stage(split_of(is), rank)] += busy_ns;
+    if (is_measured(is, worker))
+        is->busy_ns[dl_split_stage(split_of(is), rank)] += busy_ns * i->weight;
     i->free_ns[rank] = state->end_ns;
 }
 
@@ -200,7 +214,7 @@ static void tell_team(dl_islands *is, int worker, int64_t end_ns)
     island *i = &is->islands[worker];
     int64_t *spent_ns = is->team->workers[worker].spent_ns;
     for (int r = 0; r < is->ranks; r++)
-        idle(i, end_ns - i->free_ns[r]);
+        if (has_tasks(is, r)) idle(i, end_ns - i->free_ns[r]);
     for (int s = 0; s < DL_SPENT_COUNT; s++) {
         if (s == DL_SPENT_COMPUTE) continue;
         const int64_t ns = i->spent_ns[s] / is->ranks;
@@ -274,7 +288,7 @@ static void cut(dl_team *team, int worker)
         dl_program_cut(&i->run);
         for (int c = 0; c < program_of(is, worker)->collective_count; c++) {
             collective *of = &i->collectives[c];
-            if (of->joined_count == split_of(is)->shards) continue;
+            if (of->joined_count == joiners(is)) continue;
             while (of->joined_count > 0)
                 dl_program_end(&i->run, of->joined[--of->joined_count]);
         }
@@ -393,7 +407,7 @@ static void join_collective(dl_islands *is, int worker, int number, uint32_t tas
     const int shards = split_of(is)->shards;
     collective *c = &is->islands[worker].collectives[number];
     c->joined[c->joined_count++] = task;
-    if (c->joined_count < shards) return;
+    if (c->joined_count < joiners(is)) return;
     c->arrived_ns = is->team->engine.now_ns;
     set_speed(is, worker, program_of(is, worker)->collectives[number].stage, 1 / is->slowdown);
     for (int f = 0; f < shards; f++)
@@ -403,6 +417,11 @@ static void join_collective(dl_islands *is, int worker, int number, uint32_t tas
 /* The rank has the gradients of one of its buckets, or of all (-1). */
 static void is_ready(dl_islands *is, int worker, int rank, int bucket)
 {
+    if (is->config.shape.folded) {
+        for (int f = 1; f < split_of(is)->shards && dl_split_shard(split_of(is), rank) == 0; f++)
+            is_ready(is, worker, dl_split_rank(split_of(is), dl_split_stage(split_of(is), rank), f),
+                     bucket);
+    }
     dl_gpus *plane = is->planes[rank];
     const int exchanged = dl_gpus_buckets(plane);
     const int count = bucket < 0 ? 1 : is->config.shape.exchanged, at = bucket < 0 ? 0 : bucket;
@@ -698,6 +717,7 @@ static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *er
     i->free_ns = dl_calloc(ranks, sizeof *i->free_ns, "ranks");
     i->collectives =
         dl_calloc((size_t)program->collective_count, sizeof *i->collectives, "collectives");
+    i->weight = is->config.shape.folded ? split_of(is)->shards : 1;
     for (int r = 0; r < is->ranks; r++) {
         i->factor[r] = 1;
         dl_noise_init(&i->noise[r], &is->noise, (uint32_t)gpu_of(is, worker, r));

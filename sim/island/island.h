@@ -68,6 +68,7 @@ typedef struct dl_island_shape {
     bool without_waits;        /* stages do not wait for each other */
     bool free_crossing;        /* crossings take no time */
     bool with_input;
+    bool folded; /* the shards of a stage do the same at the same time: the first does it for all */
     bool tells_ready;   /* DL_ISLAND_READY */
     double launch_ns;   /* of all forward and backward passes of the whole model */
     bool single_thread; /* launches all workers' passes, in turn */

@@ -321,8 +321,9 @@ void dl_island_program_make(dl_island_program *made, const dl_island_shape *shap
     }
     launch(&b, worker);
     for (int r = 0; r < ranks; r++)
-        add_rank(&b, r);
+        if (!shape->folded || dl_split_shard(&shape->split, r) == 0) add_rank(&b, r);
     for (int r = 0; r < ranks; r++) {
+        if (shape->folded && dl_split_shard(&shape->split, r) > 0) continue;
         add_crossing(&b, r, false);
         add_crossing(&b, r, true);
     }

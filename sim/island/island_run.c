@@ -229,6 +229,22 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
     w->per_worker_ns *= 1 + w->contention_frac * (each - 1);
 }
 
+/* Whether the shards of a whole model cannot drift apart: nothing varies, none is slower than its
+ * neighbours, and none waits for a batch of its own. */
+static bool may_fold(const dl_run_config *run, const dl_islands_config *config)
+{
+    const dl_split *split = &config->shape.split;
+    bool folds = split->stages == 1 && split->shards > 1 && !config->shape.with_input &&
+                 !config->shape.single_thread && run->scenario->noise == DL_NOISE_NONE &&
+                 run->way != DL_RUN_BY_EVENTS;
+    for (int w = 0; w < run->point->workers && folds; w++) {
+        const double *slow = &config->slow[w * split->shards];
+        for (int f = 1; f < split->shards; f++)
+            folds = folds && slow[f] == slow[0];
+    }
+    return folds;
+}
+
 static dl_islands_config config_of(const dl_run_config *run, const dl_costs *costs,
                                    const dl_gpus_config *exchange, dl_run_island *island)
 {
@@ -265,6 +281,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
         .overlaps = overlaps,
     };
     config.gpus.overlap = tells;
+    config.shape.folded = may_fold(run, &config);
     return config;
 }
 

@@ -13,7 +13,8 @@ static const char sharing[] = FIXTURE_PIPELINE_COSTS
     "[gradients]\nready_1 = 0.3, 20000\nready_2 = 0.7, 60000\nready_3 = 0.9, 80000\n";
 
 /* `batch` samples of all workers together. */
-static dl_run_result run(const char *costs_text, const char *machine, int batch, const char *rest)
+static dl_run_result run_so(dl_run_way way, const char *costs_text, const char *machine, int batch,
+                            const char *rest)
 {
     char path[64];
     snprintf(path, sizeof path, "island_%d.ini", (int)getpid());
@@ -23,10 +24,19 @@ static dl_run_result run(const char *costs_text, const char *machine, int batch,
         "[scenario]\nsteps = 12\n[machine]\nfile = %s\n%s[workload]\ncosts = c\nbatch = %d\n%s",
         path, machine, batch, rest);
     unlink(path);
-    dl_run_result result = fixture_run(&costs, &scenario);
+    dl_run_result result = {0};
+    dl_error err = {0};
+    const dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .way = way};
+    if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s: %s", rest, err.text);
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
     return result;
+}
+
+static dl_run_result run(const char *costs_text, const char *machine, int batch, const char *rest)
+{
+    return run_so(DL_RUN_FASTEST, costs_text, machine, batch, rest);
 }
 
 static void assert_same(const dl_run_result *a, const dl_run_result *b)
@@ -182,6 +192,38 @@ static void all_modes_go_with_all_layouts(void **state)
     }
 }
 
+/* Where shards cannot drift apart one of them stands for all: with the same outcome. */
+static void folded_shards_are_whole_ones(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {
+        "none",     "allreduce",        "average\ninterval = 3", "async", "easgd\ninterval = 2",
+        "softsync", "kbatchsync\nk = 1"};
+    unsigned seed = 7;
+    for (int i = 0; i < 120; i++) {
+        char machine[96], rest[320];
+        const int shards = 2 << (seed >> 8) % 3, workers = 8 / shards;
+        const char *mode = modes[(seed >> 16) % (workers > 1 ? 7 : 2)];
+        snprintf(machine, sizeof machine, "layout = fsdp=%d,dp=%d\nahead = %u\n", shards, workers,
+                 (seed >> 12) % 2);
+        snprintf(rest, sizeof rest,
+                 "[exchange]\noverlap = %s\nbucket_bytes = %u\nreshard_after_forward = %s\n"
+                 "[sync]\nmode = %s\naccumulate = %u\n%s",
+                 (seed >> 20) % 3 > 0 ? "yes" : "no", 5000 + (seed >> 7) % 60000,
+                 (seed >> 21) % 2 > 0 ? "yes" : "no", mode, 1 + (seed >> 22) % 2,
+                 (seed >> 23) % 2 > 0 && workers > 1 ? "[noise]\nslow = 1:1.3\n" : "");
+        dl_run_result folded = run(sharing, machine, 32, rest);
+        dl_run_result whole = run_so(DL_RUN_BY_EVENTS, sharing, machine, 32, rest);
+        assert_same(&folded, &whole);
+        assert_near(folded.split->bubble_frac, whole.split->bubble_frac, 1e-9);
+        assert_near(folded.split->busy_frac[0], whole.split->busy_frac[0], 1e-9);
+        assert_true(folded.events < whole.events);
+        dl_run_result_free(&folded);
+        dl_run_result_free(&whole);
+        seed = seed * 1103515245u + 12345u;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +232,7 @@ int main(void)
         cmocka_unit_test(bytes_are_those_of_rings),
         cmocka_unit_test(staleness_is_that_of_the_workers),
         cmocka_unit_test(all_modes_go_with_all_layouts),
+        cmocka_unit_test(folded_shards_are_whole_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
