@@ -608,7 +608,6 @@ static void make_plane(dl_islands *is, int rank)
     options->gpus = gpus;
     options->gpu_count = is->workers;
     options->own_buckets = false;
-    options->sharded = DL_SHARDED_NONE;
     options->bucket_bytes =
         config->overlaps ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
     if (rank > 0) options->machine.fabric.traffic_count = 0; /* of others, once */
@@ -619,8 +618,9 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
     const size_t ranks = (size_t)is->ranks;
     dl_status status = DL_OK;
     /* Gradients that shards have reduced go on as the type in which they were. */
-    const double sent =
-        is->config.overlaps ? dl_dtype_frac(is->config.gpus.options->reduce_dtype) : 1;
+    const dl_gpu_options *all = is->config.gpus.options;
+    const bool halves = is->config.overlaps && all->sharded == DL_SHARDED_NONE;
+    const double sent = halves ? dl_dtype_frac(all->reduce_dtype) : 1;
     is->planes = dl_calloc(ranks, sizeof(dl_gpus *), "GPUs");
     is->plane_gpus = dl_calloc(ranks, sizeof(int *), "GPUs");
     is->plane_workloads = dl_calloc(ranks, sizeof *is->plane_workloads, "GPUs");

@@ -14,6 +14,10 @@
  * (f, b) and nothing else, a step takes (m + s - 1)(f + b) in either schedule, the bubble is
  * (s - 1) / (m + s - 1).
  *
+ * Without a flush (pipedream, 2bw) a stage goes on with the next step's passes: simulated is the steady
+ * state, in which each stage has what it needs and a step takes as long as the slowest stage, or
+ * crossing, m (f + b) of equal stages. The first step, which fills the pipeline, is left out.
+ *
  * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of each
  * micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's while
  * this one's are used, and gradients reduce-scattered behind the backward pass of each bucket: FSDP. With

@@ -267,7 +267,8 @@ static void add_crossing(builder *b, int rank, bool forward)
             const uint32_t crossing =
                 add(b, rank, DL_ISLAND_SENDS + forward, DL_ISLAND_CROSSING, 0, 2 * rank + forward);
             b->made->pass[crossing] = (int)sent;
-            after(b, crossing, sent);
+            /* Without a flush what crosses is of another step's pass. */
+            if (dl_schedule_flushes(b->shape->schedule)) after(b, crossing, sent);
             sent = crossing;
         }
         if (b->shape->without_waits) continue;

@@ -57,7 +57,9 @@ static dl_gpu_content content_of(const dl_scenario *scenario, const dl_costs *co
     options.own_buckets = false;
     const double samples =
         dl_pipeline_in_flight(scenario->pipeline->schedule, split, stage) * split->samples;
-    return dl_gpu_own_content(&own, samples, &options, split->shards);
+    dl_gpu_content content = dl_gpu_own_content(&own, samples, &options, split->shards);
+    content.parameters *= dl_pipeline_versions(scenario->pipeline->schedule, split, stage);
+    return content;
 }
 
 dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
@@ -264,7 +266,8 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .buckets = island->buckets,
                   .exchanged = overlaps ? island->buckets[0].count : 0,
                   .keeps_parameters = scenario->gpu->keeps_parameters,
-                  .without_waits = options->without_bubble,
+                  .without_waits =
+                      options->without_bubble || !dl_schedule_flushes(scenario->pipeline->schedule),
                   .free_crossing = options->without_activations,
                   .with_input = dl_costs_have_input(costs),
                   .tells_ready = tells,

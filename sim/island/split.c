@@ -8,7 +8,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 
-const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b"};
+const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b", "pipedream", "2bw"};
 
 void dl_pipeline_options_free(dl_pipeline_options *options)
 {
@@ -358,11 +358,28 @@ dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs 
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
+bool dl_schedule_flushes(dl_schedule schedule)
+{
+    return schedule == DL_SCHEDULE_GPIPE || schedule == DL_SCHEDULE_1F1B;
+}
+
+int dl_pipeline_staleness(dl_schedule schedule, const dl_split *split, int stage)
+{
+    if (schedule == DL_SCHEDULE_PIPEDREAM) return split->stages - 1 - stage;
+    return schedule == DL_SCHEDULE_2BW ? 1 : 0;
+}
+
+int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage)
+{
+    return dl_pipeline_staleness(schedule, split, stage) + 1;
+}
+
 int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage)
 {
     const int left = split->stages - stage;
-    return schedule == DL_SCHEDULE_1F1B && left < split->micro_batches ? left
-                                                                       : split->micro_batches;
+    if (schedule == DL_SCHEDULE_GPIPE) return split->micro_batches;
+    return !dl_schedule_flushes(schedule) || left < split->micro_batches ? left
+                                                                         : split->micro_batches;
 }
 
 dl_gpu_content dl_pipeline_stage_content(const dl_costs *costs, const dl_split *split,
@@ -371,7 +388,7 @@ dl_gpu_content dl_pipeline_stage_content(const dl_costs *costs, const dl_split *
     const dl_stage *at = &stages[stage];
     const double samples = dl_pipeline_in_flight(schedule, split, stage) * split->samples;
     return (dl_gpu_content){
-        .parameters = at->parameter_bytes,
+        .parameters = at->parameter_bytes * dl_pipeline_versions(schedule, split, stage),
         .gradients = at->parameter_bytes,
         .optimizer = at->state_bytes,
         .activations = at->activation_bytes * samples,

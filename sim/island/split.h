@@ -33,10 +33,15 @@ typedef enum dl_schedule {
     DL_SCHEDULE_GPIPE, /* all forwards, then all backwards (Huang et al. 2019) */
     DL_SCHEDULE_1F1B,  /* one forward, one backward as soon as there is one (Narayanan et al. 2019,
                           with a flush at each step's end) */
+    DL_SCHEDULE_PIPEDREAM, /* without a flush: each stage updates behind each batch, and computes a
+                              batch backward with the weights of its forward pass (Narayanan et al.
+                              2019) */
+    DL_SCHEDULE_2BW, /* without a flush: all stages update behind the micro-batches of a step, to
+                              weights one update older than the newest (Narayanan et al. 2021) */
     DL_SCHEDULES
 } dl_schedule;
 
-/* "gpipe", "1f1b". */
+/* "gpipe", "1f1b", "pipedream", "2bw". */
 extern const char *const dl_schedule_names[DL_SCHEDULES + 1];
 
 /* What a scenario says about the split; the rest stands in its points. */
@@ -126,8 +131,16 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
 dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs *costs,
                              dl_origin others);
 
-/* Micro-batches whose activations a stage keeps at once: all of them, or (1f1b) at most as many as
- * there are stages from it on. */
+/* Whether a step ends with all of its passes done: else stages go on with the next one, and in the
+ * steady state nobody waits for another. */
+bool dl_schedule_flushes(dl_schedule schedule);
+
+/* Updates by which the weights of a stage's gradient are old, and versions of them that it keeps. */
+int dl_pipeline_staleness(dl_schedule schedule, const dl_split *split, int stage);
+int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage);
+
+/* Micro-batches whose activations a stage keeps at once: all of them; or at most as many as there are
+ * stages from it on; without a flush, as many as these. */
 int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage);
 
 /* What a stage needs of a GPU's memory, with the activations in flight. NaN if the costs do not say. */

@@ -780,7 +780,8 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
     dl_advice made = {.config = *config,
                       .name = dl_strdup(study->variants[0].scenario.name),
                       .path = dl_strdup(study->path),
-                      .on_gpus = study->variants[0].scenario.gpu != NULL,
+                      .on_gpus = study->variants[0].scenario.gpu != NULL &&
+                                 study->variants[0].scenario.pipeline == NULL,
                       .by_target = study->variants[0].scenario.target.count > 0,
                       .more = SIZE_MAX};
     dl_advice_search s = {

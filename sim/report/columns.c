@@ -216,6 +216,18 @@ static dl_datum stage_memory(const void *row, const dl_column *column)
     return dl_datum_owned_list(memory, stages);
 }
 
+static dl_datum stage_staleness(const void *row, const dl_column *column)
+{
+    const dl_result *r = row;
+    const dl_split split = dl_point_split(&r->row->point);
+    (void)column;
+    if (split.stages == 1) return dl_datum_none();
+    double *staleness = dl_calloc((size_t)split.stages, sizeof *staleness, "stages");
+    for (int s = 0; s < split.stages; s++)
+        staleness[s] = dl_pipeline_staleness(r->variant->scenario.pipeline->schedule, &split, s);
+    return dl_datum_owned_list(staleness, split.stages);
+}
+
 GETTER(gpus_of, dl_datum_count(dl_point_gpus(&r->row->point)))
 GETTER(stages_of, dl_datum_count(r->row->point.stages))
 GETTER(micro_batches_of, dl_point_is_split(&r->row->point)
@@ -428,6 +440,8 @@ static const dl_column columns[] = {
     BY(first_layers, SPLIT, "stage_first_layer", NULL, "one per stage, separated by `;`"),
     BY(stage_busy, SPLIT, "stage_busy_frac", NULL, NULL),
     BY(stage_memory, SPLIT, "stage_memory_bytes", "B", NULL),
+    BY(stage_staleness, SPLIT, "stage_staleness", NULL,
+       "updates by which the weights of each stage's gradient are old: 0 but without a flush"),
     BY(shards_of, SPLIT, "shards", NULL,
        "GPUs of a stage, or of the whole worker, that share its parameters ([machine] layout, fsdp)"),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,

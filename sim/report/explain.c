@@ -97,7 +97,7 @@ static size_t most_up_to(const labelled *l, const char *label, int limit)
 
 static const char *workers_text(const dl_row *row)
 {
-    const bool gpus = row->point.cores == DL_CORES_GPU;
+    const bool gpus = row->point.cores == DL_CORES_GPU && !dl_point_is_split(&row->point);
     if (row->point.workers == 1) return gpus ? "GPU" : "worker";
     return gpus ? "GPUs" : "workers";
 }

@@ -420,6 +420,8 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
                     dl_format_bytes(needs, sizeof needs, memory.needs_bytes),
                     dl_format_bytes(has, sizeof has, memory.has_bytes));
         }
+        const int staleness = dl_pipeline_staleness(variant->scenario.pipeline->schedule, &of, s);
+        if (staleness > 0) fprintf(out, "  staleness %d", staleness);
         fprintf(out, "\n");
     }
     free(layers);

@@ -258,7 +258,9 @@ static const dl_key rows[] = {
      .help = "of a worker's batch; 1: one stage works at a time. With stages = 1 as [sync] "
              "accumulate"},
     {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "gpipe", PIPELINE(schedule),
-     .sweep = ',', .only = "stages > 1", .help = "order of a stage's micro-batches"},
+     .sweep = ',', .only = "stages > 1",
+     .help = "order of a stage's micro-batches; without a flush at the step's end: pipedream (with "
+             "micro_batches = 1), 2bw (with as many as stages, or more)"},
     {"pipeline", "split", OWN, .form = "balanced, or names of layers", .fallback = "balanced",
      .group = DL_TAKE_GPUS, .sweep = '|', .only = "stages > 1",
      .help = "first layers of stages 1, 2, ...; balanced: by compute time"},

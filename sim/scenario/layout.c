@@ -280,6 +280,18 @@ static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *
     return DL_OK;
 }
 
+/* Schedules without a flush have micro-batches of their own. */
+static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini, dl_error *err)
+{
+    const bool is_pipedream = p->schedule == DL_SCHEDULE_PIPEDREAM && p->micro_batches > 1;
+    const bool is_2bw = p->schedule == DL_SCHEDULE_2BW && p->micro_batches < p->stages;
+    if (p->stages == 1 || !(is_pipedream || is_2bw)) return DL_OK;
+    return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "schedule"), DL_ERR_RANGE, err,
+                        is_2bw ? "this needs micro_batches of at least %d, the stages"
+                               : "this updates behind each batch: micro_batches = 1",
+                        p->stages);
+}
+
 dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                   dl_error *err)
 {
@@ -301,6 +313,7 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
         (status = check_gpus(scenario, ini, lists, err))) {
         return status;
     }
+    if ((status = check_schedule(p, ini, err)) != DL_OK) return status;
     if (ranks_of(p) > 1 && (status = check_keys(scenario, ini, lists, err))) return status;
     return p->stages > 1 ? DL_OK : accumulate(p, ini, lists, err);
 }

@@ -224,6 +224,41 @@ static void folded_shards_are_whole_ones(void **state)
     }
 }
 
+/* Layers a, b, c, d of 0.1 ms + 10 us a sample forward, twice that backward; 20 kB each. Stages {a},
+ * {b, c, d}: the longer one sets the pace. Memory: weights of each update that is on its way. */
+static void without_a_flush_nobody_waits(void **state)
+{
+    (void)state;
+    const char *free = "cut_bytes_per_sample = 0\nsplit = b\n";
+    char rest[200];
+    snprintf(rest, sizeof rest, "[pipeline]\nschedule = 2bw\nmicro_batches = 4\n%s", free);
+    dl_run_result r = run(FIXTURE_PIPELINE_COSTS, "layout = pp=2,dp=1\n", 8, rest);
+    assert_near(r.step_mean_s, 4 * 3 * 3 * 0.12e-3, 1e-9);
+    dl_run_result_free(&r);
+    r = run(FIXTURE_PIPELINE_COSTS, "layout = pp=4,dp=1\n", 2,
+            "[pipeline]\nschedule = pipedream\ncut_bytes_per_sample = 0\n");
+    assert_near(r.step_mean_s, 3 * 0.12e-3, 1e-9);
+    assert_near(r.split->bubble_frac, 0, 1e-9);
+    dl_run_result_free(&r);
+    const dl_split split = {.stages = 4, .shards = 1, .micro_batches = 8, .samples = 1};
+    const dl_stage stage = {.parameter_bytes = 10, .state_bytes = 20, .activation_bytes = 100};
+    const dl_stage stages[] = {stage, stage, stage, stage};
+    dl_costs costs = {0};
+    for (int s = 0; s < 4; s++) {
+        assert_int_equal(dl_pipeline_staleness(DL_SCHEDULE_PIPEDREAM, &split, s), 3 - s);
+        assert_int_equal(dl_pipeline_staleness(DL_SCHEDULE_2BW, &split, s), 1);
+        assert_int_equal(dl_pipeline_staleness(DL_SCHEDULE_1F1B, &split, s), 0);
+        const dl_gpu_content stashed =
+            dl_pipeline_stage_content(&costs, &split, DL_SCHEDULE_PIPEDREAM, stages, s);
+        assert_near(stashed.parameters, 10 * (4 - s), 1e-12);
+        assert_near(stashed.activations, 100 * (4 - s), 1e-12);
+        const dl_gpu_content twice =
+            dl_pipeline_stage_content(&costs, &split, DL_SCHEDULE_2BW, stages, s);
+        assert_near(twice.parameters, 20, 1e-12);
+        assert_near(twice.activations, 100 * (4 - s), 1e-12);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +268,7 @@ int main(void)
         cmocka_unit_test(staleness_is_that_of_the_workers),
         cmocka_unit_test(all_modes_go_with_all_layouts),
         cmocka_unit_test(folded_shards_are_whole_ones),
+        cmocka_unit_test(without_a_flush_nobody_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

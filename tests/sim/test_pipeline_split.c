@@ -161,6 +161,9 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", "[pipeline]\nstages = 1\nschedule = 1f1b\n", "stages > 1");
     refuse_scenario("workers = 1\n", TWO "micro_batches = 3\n", "evenly");
     refuse_scenario("workers = 1\n", TWO "schedule = 2f2b\n", "2f2b");
+    refuse_scenario("workers = 1\n", TWO "schedule = pipedream\nmicro_batches = 2\n",
+                    "micro_batches = 1");
+    refuse_scenario("workers = 1\n", TWO "schedule = 2bw\n", "at least 2");
     refuse_scenario("workers = 1\n", TWO "split = b, c\n", "first layers of stages 1 to 1");
     refuse_scenario("workers = 1\n", TWO "cut_bytes_per_sample = 1, 2\n", "each of the 1 cuts");
     refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only with 1");
