@@ -369,6 +369,17 @@ dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
         baseline.option[o] = dl_sync_options[o].fallback;
     if (costs->accumulate > 1 && batch % costs->accumulate == 0)
         baseline.option[DL_SYNC_ACCUMULATE] = (double)costs->accumulate;
+    if (dl_point_is_split(point)) {
+        const dl_gpu_memory memory = dl_run_memory(scenario, costs, &baseline);
+        if (memory.needs_bytes > memory.has_bytes) {
+            baseline.option[DL_SYNC_ACCUMULATE] = point->option[DL_SYNC_ACCUMULATE];
+            baseline.stages = point->stages;
+            baseline.micro_batches = point->micro_batches;
+            baseline.shards = point->shards;
+            baseline.shards_first = point->shards_first;
+            return baseline;
+        }
+    }
     if (costs->model_count == 0) return baseline;
     const dl_place place =
         dl_gpu_options_place(scenario->gpu, dl_fastest_gpu(scenario, costs, (double)batch));
@@ -391,7 +402,10 @@ static void list_points(part *p)
         const dl_point baseline =
             dl_sweep_baseline(scenario, p->costs, &scenario->points[i], &p->fastest[at]);
         size_t b = visible;
-        while (b < p->point_count && p->points[b].batch != baseline.batch)
+        while (b < p->point_count &&
+               (p->points[b].batch != baseline.batch ||
+                dl_point_ranks(&p->points[b]) != dl_point_ranks(&baseline) ||
+                p->points[b].option[DL_SYNC_ACCUMULATE] != baseline.option[DL_SYNC_ACCUMULATE]))
             b++;
         if (b == p->point_count) p->points[p->point_count++] = baseline;
         p->baseline[i] = b;
@@ -607,7 +621,9 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
     }
     const row_runs runs = runs_of(p, index), base_runs = runs_of(p, base);
     set_figures(row, &runs, p->fits[base] ? &base_runs : NULL, p->scenario->replicates > 1,
-                dl_point_worth(p->scenario, p->costs, &row->point));
+                dl_point_worth(p->scenario, p->costs, &row->point) /
+                    dl_point_ranks(&p->points[base]));
+    row->baseline_gpus = dl_point_ranks(&p->points[base]);
     if (p->fits[base])
         row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
                                     (double)p->points[base].batch);

@@ -22,7 +22,8 @@
  * throughput add up. A setting's alternative is no part of it.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
- * worker if the scenario gives that; it is simulated along (no slow worker, same noise).
+ * worker if the scenario gives that; it is simulated along (no slow worker, same noise). It is one GPU
+ * with the whole model or, where a worker is several GPUs and one has not memory enough, such a worker.
  *
  * A point that does not fit into its GPUs' memory is not run; nor is such a baseline, without which
  * there is no speedup.
@@ -57,6 +58,7 @@ typedef struct dl_row {
     double *worker_staleness; /* [workers] means, NULL where the mode has no distribution */
     dl_origin origin;         /* least trustworthy of the costs used */
     bool extrapolated;        /* the point, or its baseline */
+    int baseline_gpus;        /* GPUs that the baseline is */
     double left_out_s;        /* dl_traced_left_out_s */
     double trace_error_frac;  /* dl_traced_worst of the variant; NaN also with no_influences */
     bool contradicts_trace;   /* dl_traced_contradicts; false for one worker */

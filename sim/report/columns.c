@@ -354,7 +354,9 @@ static const dl_column columns[] = {
     ROW("speedup", NULL, speedup,
         "throughput over that of one worker without exchange, with the same total batch (the same "
         "batch per worker where the scenario gives `batch_per_worker`). On GPUs of several models "
-        "the one worker is on the fastest of them", DL_PLAIN("speedup", 2)),
+        "the one worker is on the fastest of them; with `[machine] layout` it is one GPU with the "
+        "whole model or, where that has not memory enough, one worker",
+        DL_PLAIN("speedup", 2)),
     ROW("speedup_low", NULL, speedup_low,
         "95 % interval of the ratio of runs with the same costs and noise, lower end"),
     ROW("speedup_high", NULL, speedup_high, "upper end"),

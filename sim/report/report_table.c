@@ -343,7 +343,10 @@ static void print_answer(FILE *out, const dl_results *results, const dl_result *
         free(high);
     }
     if (row->point.workers > 1 && row->speedup >= SPEEDUP_SHOWN)
-        fprintf(line, ", %.3g times one without exchange", row->speedup);
+        fprintf(line, ", %.3g times one %swithout exchange", row->speedup,
+                !dl_point_is_split(&row->point) ? ""
+                : row->baseline_gpus == 1       ? "GPU "
+                                                : "worker ");
     const char *bound_by = dl_result_bound(best, bound);
     fprintf(line, ". %s %.0f %% of a step", words[part], 100 * row->mean.part_frac[part]);
     if (part == DL_PART_COMMUNICATION || part == DL_PART_WAITING)
@@ -464,8 +467,8 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_row *slowest = NULL;
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
-        if (row->error == NULL && row->point.workers == 1 && row->speedup < ALONE_FRAC &&
-            row->point.mode->exchange != DL_EXCHANGES_NOTHING &&
+        if (row->error == NULL && row->point.workers == 1 && !dl_point_is_split(&row->point) &&
+            row->speedup < ALONE_FRAC && row->point.mode->exchange != DL_EXCHANGES_NOTHING &&
             (slowest == NULL || row->speedup < slowest->speedup)) {
             slowest = row;
         }
