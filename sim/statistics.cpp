@@ -41,6 +41,32 @@ double ratio(const double *a, const double *b, double x)
     return above / below;
 }
 
+/* What the sum of two numbers loses by rounding (Knuth, TAOCP 2, 4.2.2). */
+double lost(double a, double b, double sum)
+{
+    const double of_b = sum - a;
+    return (a - (sum - of_b)) + (b - of_b);
+}
+
+/* A sum of twice the precision (Ogita, Rump and Oishi, SIAM J. Sci. Comput. 26, 2005): so its last
+ * digit does not depend on what a processor has beyond double. */
+struct total {
+    double high = 0, low = 0;
+
+    void add(double number)
+    {
+        const double sum = high + number;
+        low += lost(high, number, sum);
+        high = sum;
+    }
+
+    double over(double n) const
+    {
+        const double quotient = high / n;
+        return quotient + (std::fma(-quotient, n, high) + low) / n;
+    }
+};
+
 } // namespace
 
 void dl_sort_doubles(double *values, size_t count)
@@ -53,25 +79,25 @@ void dl_select(double *values, size_t count, size_t place)
     std::nth_element(values, values + place, values + count, is_before<double>);
 }
 
-/* Running means, in long double (Welford, Technometrics 4, 1962). */
 double dl_mean(const double *values, size_t count)
 {
-    long double mean = 0;
+    total sum;
     for (size_t i = 0; i < count; i++)
-        mean += (values[i] - mean) / static_cast<long double>(i + 1);
-    return static_cast<double>(mean);
+        sum.add(values[i]);
+    return sum.over(static_cast<double>(count));
 }
 
 double dl_sd(const double *values, size_t count)
 {
-    const double mean = dl_mean(values, count);
-    long double square = 0; /* the mean of the squares of the differences */
+    const double mean = dl_mean(values, count), n = static_cast<double>(count);
+    total squares;
     for (size_t i = 0; i < count; i++) {
-        const long double difference = values[i] - mean;
-        square += (difference * difference - square) / static_cast<long double>(i + 1);
+        const double difference = values[i] - mean, rest = lost(values[i], -mean, difference);
+        const double square = difference * difference;
+        squares.add(square);
+        squares.low += std::fma(difference, difference, -square) + 2 * difference * rest;
     }
-    const double n = static_cast<double>(count);
-    return std::sqrt(static_cast<double>(square) * (n / (n - 1)));
+    return std::sqrt(squares.over(n) * (n / (n - 1)));
 }
 
 double dl_quantile(const double *sorted, size_t count, double share)
