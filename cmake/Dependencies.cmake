@@ -6,8 +6,16 @@ if(DL_ALLOW_MISSING)
 endif()
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
+# Emscripten has an own system root, beside which only these headers are taken.
+find_path(BOOST_INCLUDE_DIR boost/math/special_functions/beta.hpp PATHS /usr/include REQUIRED
+    NO_CMAKE_FIND_ROOT_PATH)                                           # libboost-dev
+if(EMSCRIPTEN)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
+    file(CREATE_LINK ${BOOST_INCLUDE_DIR}/boost ${CMAKE_BINARY_DIR}/include/boost SYMBOLIC)
+    set(BOOST_INCLUDE_DIR ${CMAKE_BINARY_DIR}/include)
+    return()
+endif()
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)           # librandom123-dev
-find_path(BOOST_INCLUDE_DIR boost/math/special_functions/beta.hpp REQUIRED)   # libboost-dev
 if(DL_SIMULATOR_ONLY)
     return()
 endif()

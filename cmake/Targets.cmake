@@ -24,7 +24,7 @@ if(DL_SANITIZE)
         -fsanitize=${DL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
         $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>) # -O1 knows no ranges of numbers; releases warn
     target_link_options(dl_options INTERFACE -fsanitize=${DL_SANITIZE})
-else()
+elseif(NOT EMSCRIPTEN)
     # Not beside the sanitizers, which check more and intercept the unchecked functions only.
     target_compile_options(dl_options INTERFACE
         $<$<COMPILE_LANGUAGE:C,CXX>:-fstack-protector-strong>

@@ -14,6 +14,8 @@
 
 #include "common/alloc.h"
 
+const clockid_t dl_system_thread_clock = CLOCK_THREAD_CPUTIME_ID;
+
 /* The process's affinity mask for up to *cpus cores, grown until the kernel is content (it refuses
  * masks smaller than its own); NULL if it never is. Release with CPU_FREE. */
 static cpu_set_t *read_affinity(int *cpus)

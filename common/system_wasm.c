@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stddef.h>
 
+const clockid_t dl_system_thread_clock = CLOCK_MONOTONIC;
+
 int dl_system_cores(int **cores)
 {
     *cores = NULL;

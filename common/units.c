@@ -12,6 +12,7 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
+#include "common/system.h"
 
 static int64_t read_clock(clockid_t id)
 {
@@ -28,7 +29,7 @@ int64_t dl_clock_ns(void)
 
 int64_t dl_clock_thread_cpu_ns(void)
 {
-    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+    return read_clock(dl_system_thread_clock);
 }
 
 dl_stopwatch dl_stopwatch_start(void)

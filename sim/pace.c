@@ -1,7 +1,6 @@
 #include "sim/pace.h"
 
 #include <math.h>
-#include <time.h>
 
 #include "common/progress.h"
 #include "common/units.h"
@@ -16,18 +15,11 @@ static const struct {
 
 #define LOOK_EVERY_NS (DL_NS_PER_S / 50)
 
-static int64_t thread_clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * DL_NS_PER_S + now.tv_nsec;
-}
-
 void dl_pace_init(dl_pace *pace, double limit_s, int ways, void (*say)(const char *text))
 {
     *pace = (dl_pace){.limit_s = limit_s,
                       .ways = ways,
-                      .clock_ns = thread_clock_ns,
+                      .clock_ns = dl_clock_thread_cpu_ns,
                       .say = say,
                       .estimate_s = (double)NAN};
     pthread_mutex_init(&pace->mutex, NULL);

@@ -13,7 +13,8 @@
 #include "sim/sync/syncer.h"
 
 #define LINE_BYTES 64
-_Static_assert(sizeof(dl_worker) == 3 * LINE_BYTES, "a worker has three lines of the cache");
+_Static_assert(sizeof(void *) < 8 || sizeof(dl_worker) == 3 * LINE_BYTES,
+               "a worker has three lines of the cache");
 
 const char *const dl_worker_state_names[DL_STATE_COUNT] = {"compute",   "update",   "push", "pull",
                                                            "average",   "barrier",  "lock", "wait",
