@@ -17,6 +17,7 @@
 #include "sim/report/advise.h"
 #include "sim/report/columns.h"
 #include "sim/report/index.h"
+#include "sim/report/live.h"
 #include "sim/report/notes.h"
 #include "sim/report/page.h"
 #include "sim/report/report.h"
@@ -608,7 +609,9 @@ static const dl_manual manual = {
         (const dl_manual_item[]){
             {"DLSCALE_SHARE",
              "Folder in place of the installation's share/dlscale: its scenarios/machines holds "
-             "the machines of --machine, its plots the scripts of the figures."},
+             "the machines of --machine, its plots the scripts of the figures, its page the "
+             "simulator "
+             "for pages."},
             {"TMPDIR", "Where figures are drawn; /tmp if it is not set."},
             {NULL, NULL}},
     .files =
@@ -632,9 +635,11 @@ static const dl_option own_options[] = {
                          "Seed (default: the scenario's).", .group = "Runs"),
     DL_OPTION_ROW_TEXT("output", 'o', settings, output, "FILE", "Results as CSV.",
                        .group = "Results"),
-    DL_OPTION_ROW_TEXT("html", 0, settings, html, "FILE",
-                       "One page for any browser: tables, figures (drawn by gnuplot), what takes "
-                       "the time, predicted beside measured."),
+    DL_OPTION_ROW_TEXT(
+        "html", 0, settings, html, "FILE",
+        "One page for any browser: tables, figures (drawn by gnuplot), what takes "
+        "the time, predicted beside measured, and controls that simulate other settings "
+        "in the page. Without a scenario: these controls alone."),
     DL_OPTION_ROW_TEXT("json", 0, settings, json, "FILE",
                        "Results and notes as JSON; - is standard output, without the table. "
                        "Replaces the CSV file unless --output or --html is given."),
@@ -808,7 +813,13 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
 {
     inputs in = {0};
     const bool first = set->cluster->rank == 0;
-    if (path == NULL && !dl_scenario_command_given(&set->command)) {
+    const bool nothing = path == NULL && !dl_scenario_command_given(&set->command);
+    if (nothing && set->html != NULL && !set->advise && set->solve == NULL) {
+        const dl_status status = first ? dl_live_write(set->html, err) : DL_OK;
+        if (status == DL_OK && first && !set->quiet) printf("page in %s\n", set->html);
+        return status;
+    }
+    if (nothing) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "nothing to simulate: give a SCENARIO, or --costs, --workload or "
                             "--samples-per-s (--help explains them)");

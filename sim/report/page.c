@@ -9,6 +9,7 @@
 #include "common/output.h"
 #include "sim/report/figures.h"
 #include "sim/report/html.h"
+#include "sim/report/live.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/timeline.h"
@@ -416,6 +417,7 @@ dl_status dl_page_write(const char *path, const char *results, const dl_explanat
     put_description(p.out, study->text);
     fputs("<h2>What takes the time, and what would help</h2>\n", p.out);
     dl_explanation_html(p.out, explanation);
+    dl_live_put(p.out, study, sweep);
     status = put_figures(&p, err);
     put_results(&p);
     put_comparison(&p, &errors);

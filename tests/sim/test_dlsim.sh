@@ -6,6 +6,7 @@ costs=$(cd "$(dirname "$0")" && pwd)/../golden/costs.ini
 tested=$dlsim
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 cp "$costs" costs.ini
 scenario() { # file, sync mode, costs
@@ -212,5 +213,15 @@ expect 1 "huge.ini: the lists make 1e+09 points, 1e+09 runs, about " huge.ini
 [ -e results.csv ] && { echo "FAIL: a sweep that was refused has results"; failures=$((failures + 1)); }
 echo 'stepps = 4' >>huge.ini
 expect 1 "unknown key 'stepps'" huge.ini
+
+# Pages without the simulator in them.
+DLSCALE_SHARE=$folder/share expect 1 "share/page/dlsim.core: is not there" --html empty.html
+mkdir -p share/page
+echo "dlscale-core 1 0.1.0 none" >share/page/dlsim.core
+echo "</script>" >share/page/live.js
+DLSCALE_SHARE=$folder/share expect 1 "is no core of a page" --html empty.html
+[ -e empty.html ] && fail "a page without what it needs"
+DLSCALE_SHARE=$folder/share expect 0 "page in page.html" good.ini --html page.html
+grep -q "This page has no controls" page.html || fail "no reason why a page has no controls"
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

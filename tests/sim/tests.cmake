@@ -106,6 +106,16 @@ add_executable(bench_network EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_ne
                ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 target_link_libraries(bench_network PRIVATE dl_options dl_sim)
 
+# The script of live pages.
+find_program(DL_NODE NAMES node nodejs)
+if(DL_NODE)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tests/live)
+    add_test(NAME test_live COMMAND ${DL_NODE} ${PROJECT_SOURCE_DIR}/tests/page/test_live.cjs
+                                    $<TARGET_FILE:dlsim>
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests/live)
+    set_tests_properties(test_live PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+endif()
+
 add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit)

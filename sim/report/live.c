@@ -1,0 +1,234 @@
+#include "sim/report/live.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/file.h"
+#include "common/install.h"
+#include "common/json.h"
+#include "common/options.h"
+#include "common/output.h"
+#include "sim/report/html.h"
+#include "sim/sync/mode.h"
+
+#define FILES_BYTES_MAX ((size_t)4 << 20) /* of a study's files in the page */
+
+/* The simulator, and the script that runs it. */
+typedef struct core {
+    char *text, *script;
+    const char *made;          /* "VERSION COMMIT" */
+    const char *glue, *binary; /* compressed, in base64 */
+} core;
+
+static bool is_base64(const char *text)
+{
+    return text[0] != '\0' &&
+           text[strspn(
+               text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")] == '\0';
+}
+
+static void core_free(core *c)
+{
+    free(c->text);
+    free(c->script);
+    *c = (core){0};
+}
+
+/* Reads the two files; DL_ERR_UNSUPPORTED where one is missing or is something else. */
+static dl_status core_read(core *c, dl_error *err)
+{
+    static const char magic[] = "dlscale-core 1 ";
+    char *path = dl_share_path("page/dlsim.core"), *script = dl_share_path("page/live.js");
+    size_t bytes = 0;
+    *c = (core){0};
+    dl_status status = DL_OK;
+    if (dl_file_read(path, &c->text, &bytes, NULL) != DL_OK ||
+        dl_file_read(script, &c->script, &bytes, NULL) != DL_OK) {
+        status = dl_error_set_at(err, DL_ERR_UNSUPPORTED, c->text == NULL ? path : script, 0,
+                                 "is not there: in the source's folder, ./check --page makes it");
+    } else {
+        char *rest = c->text;
+        char *head = strsep(&rest, "\n"), *glue = strsep(&rest, "\n"),
+             *binary = strsep(&rest, "\n");
+        if (strncmp(head, magic, strlen(magic)) != 0 || glue == NULL || binary == NULL ||
+            !is_base64(glue) || !is_base64(binary)) {
+            status = dl_error_set_at(err, DL_ERR_UNSUPPORTED, path, 0,
+                                     "is no core of a page: ./check --page makes it anew");
+        } else {
+            c->made = head + strlen(magic);
+            c->glue = glue;
+            c->binary = binary;
+        }
+    }
+    if (status != DL_OK) core_free(c);
+    free(path);
+    free(script);
+    return status;
+}
+
+/* --- data of a study -------------------------------------------------------------------------- */
+
+typedef struct file_list {
+    dl_json *to;
+    const char **paths; /* [count], borrowed */
+    size_t count, bytes;
+    char *shared; /* the folder of the machines that the simulator in the page has too */
+} file_list;
+
+/* Adds a file's text, once. */
+static void add_file(file_list *files, const char *path)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    if (path == NULL || strncmp(path, files->shared, strlen(files->shared)) == 0) return;
+    for (size_t i = 0; i < files->count; i++)
+        if (strcmp(files->paths[i], path) == 0) return;
+    if (access(path, R_OK) != 0 || dl_file_read(path, &text, &bytes, NULL) != DL_OK) return;
+    files->paths = dl_realloc(files->paths, files->count + 1, sizeof *files->paths, "paths");
+    files->paths[files->count++] = path;
+    files->bytes += bytes;
+    dl_json_text_item(files->to, path, text);
+    free(text);
+}
+
+/* The texts of all files that the scenarios name; their bytes. */
+static size_t put_files(dl_json *to, const dl_study *study)
+{
+    file_list files = {.to = to, .shared = dl_share_path("scenarios/machines")};
+    dl_json_begin(to, "files", '{');
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_scenario *scenario = &study->variants[v].scenario;
+        add_file(&files, scenario->costs_path);
+        add_file(&files, scenario->scale_path);
+        add_file(&files, scenario->measured_path);
+        if (scenario->gpu != NULL) add_file(&files, scenario->gpu->machine.path);
+        for (size_t f = 0; f < scenario->gpu_costs_count; f++)
+            add_file(&files, scenario->gpu_costs[f].path);
+    }
+    dl_json_end(to, '}');
+    free(files.paths);
+    free(files.shared);
+    return files.bytes;
+}
+
+static void put_points(dl_json *to, const dl_sweep *sweep)
+{
+    DL_JSON_LIST (to, "points", i, sweep->row_count) {
+        const dl_row *row = &sweep->rows[i];
+        dl_json_begin(to, NULL, '{');
+        dl_json_number_item(to, "workers", row->point.workers);
+        dl_json_number_item(to, "batch", (double)row->point.batch);
+        dl_json_text_item(to, "sync", row->point.mode->name);
+        if (dl_point_shows(&row->point, DL_SYNC_INTERVAL))
+            dl_json_number_item(to, "interval", row->point.option[DL_SYNC_INTERVAL]);
+        if (row->error == NULL)
+            dl_json_number_item(to, "throughput_per_s", row->mean.throughput_per_s);
+        dl_json_end(to, '}');
+    }
+}
+
+/* What the script is told; the bytes of the study's files. `study` NULL: there is none. */
+static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl_sweep *sweep)
+{
+    dl_json to = {.out = out};
+    size_t bytes = 0;
+    dl_json_begin(&to, NULL, '{');
+    dl_json_text_item(&to, "version", dl_version());
+    dl_json_text_item(&to, "core", c->made);
+    DL_JSON_LIST (&to, "modes", m, DL_MODES) {
+        dl_json_begin(&to, NULL, '{');
+        dl_json_text_item(&to, "name", dl_modes[m]->name);
+        dl_json_bool_item(&to, "interval", dl_mode_takes(dl_modes[m], DL_SYNC_INTERVAL));
+        dl_json_end(&to, '}');
+    }
+    if (study != NULL) {
+        const dl_scenario *first = &study->variants[0].scenario;
+        dl_json_text_item(&to, "scenario", study->path);
+        dl_json_text_item(&to, "text", study->text);
+        dl_json_bool_item(&to, "batch_per_worker", first->batch_per_worker);
+        dl_json_bool_item(&to, "gpus", first->gpu != NULL);
+        put_points(&to, sweep);
+        bytes = put_files(&to, study);
+    }
+    dl_json_end(&to, '}');
+    return bytes;
+}
+
+/* A text inside an element "script" that holds data: nothing in it ends the element. */
+static void put_inert(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '<') {
+            fputs("\\u003c", out);
+        } else {
+            fputc(*text, out);
+        }
+    }
+}
+
+static void put_live(FILE *out, const core *c, const char *data)
+{
+    fputs("<section id=\"live\"></section>\n"
+          "<noscript><p>The controls need JavaScript.</p></noscript>\n"
+          "<script type=\"application/json\" id=\"live-data\">",
+          out);
+    put_inert(out, data);
+    fprintf(out,
+            "</script>\n<script type=\"text/plain\" id=\"live-glue\">%s</script>\n"
+            "<script type=\"text/plain\" id=\"live-core\">%s</script>\n<script>\n%s</script>\n",
+            c->glue, c->binary, c->script);
+}
+
+void dl_live_put(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    core c;
+    dl_error why = {0};
+    fputs("<h2>Try other settings</h2>\n", out);
+    if (core_read(&c, &why) != DL_OK) {
+        dl_html(out,
+                "<p class=\"remarks\">This page has no controls, as the simulator that they run, "
+                "%s, %s.</p>\n",
+                why.file, why.text);
+        return;
+    }
+    char *data = NULL;
+    size_t length = 0;
+    FILE *text = dl_text_stream(&data, &length);
+    const size_t bytes = put_data(text, &c, study, sweep);
+    fclose(text);
+    if (bytes <= FILES_BYTES_MAX) {
+        put_live(out, &c, data);
+    } else {
+        dl_html(out,
+                "<p class=\"remarks\">This page has no controls: the files of the scenario have "
+                "%zu bytes, more than %zu.</p>\n",
+                bytes, FILES_BYTES_MAX);
+    }
+    free(data);
+    core_free(&c);
+}
+
+dl_status dl_live_write(const char *path, dl_error *err)
+{
+    core c;
+    dl_output output = {0};
+    dl_status status = core_read(&c, err);
+    if (status == DL_OK) status = dl_output_open(&output, path, err);
+    if (status == DL_OK) {
+        char *data = NULL;
+        size_t length = 0;
+        FILE *text = dl_text_stream(&data, &length);
+        put_data(text, &c, NULL, NULL);
+        fclose(text);
+        dl_html_begin(output.out, "dlscale: how fast, and how stale, with more GPUs?");
+        put_live(output.out, &c, data);
+        dl_html(output.out, "<p class=\"sources\">By dlsim %s.</p>\n", dl_version());
+        dl_html_end(output.out);
+        free(data);
+        status = dl_output_end(&output, DL_OK, err);
+    }
+    core_free(&c);
+    return status;
+}

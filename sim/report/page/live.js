@@ -1,0 +1,421 @@
+// The controls of a live page: the simulator, dlsim as WebAssembly, runs again with what they say.
+// Everything that is shown is put in as text.
+"use strict";
+(() => {
+const element = id => document.getElementById(id);
+const data = JSON.parse(element("live-data").textContent);
+const root = element("live");
+const isStudy = data.scenario !== undefined;
+
+function make(tag, attributes = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+        if (name === "on") for (const [event, run] of Object.entries(value)) made.addEventListener(event, run);
+        else if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+    }
+    made.append(...children);
+    return made;
+}
+
+function makeSvg(tag, attributes = {}, text) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
+}
+
+document.head.append(make("style", {}, `
+#live form { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: 0.6rem 1.2rem; margin: 0.8rem 0; }
+#live fieldset { border: 0; padding: 0; margin: 0; min-width: 0; display: contents; }
+#live label { display: block; font-size: 0.9rem; color: var(--soft); }
+#live input, #live select, #live button { font: inherit; color: var(--ink); background: var(--paper); border: 1px solid var(--line); border-radius: 4px; padding: 0.25rem 0.4rem; }
+#live input[type=range] { padding: 0; flex: 1; min-width: 0; }
+#live .pair { display: flex; gap: 0.5rem; align-items: center; }
+#live .pair input[type=number] { width: 6.5rem; }
+#live .wide { width: 100%; }
+#live .answer { font-size: 1.15rem; min-height: 3.4em; }
+#live .answer strong { font-size: 1.5rem; }
+#live .problem { color: var(--bad); white-space: pre-wrap; }
+#live .command .scroll { flex: 1; margin: 0; min-width: 0; }
+#live [hidden] { display: none; }
+#live td { white-space: nowrap; }
+#live .command { display: flex; gap: 0.5rem; align-items: flex-start; margin: 0.6rem 0; }
+#live .command code { flex: 1; background: var(--tint); border-radius: 4px; padding: 0.35rem 0.5rem; overflow-wrap: anywhere; font-size: 0.85rem; }
+#live svg { width: 100%; max-width: 44rem; height: auto; }
+#live svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+#live svg .axis { stroke: var(--line); }
+`));
+
+// --- numbers for people ---
+
+const digits = number => Number.isFinite(number) ? String(Number(number.toPrecision(4))) : "-";
+const percent = part => digits(Number((100 * part).toFixed(1))) + " %";
+function seconds(s) {
+    if (!Number.isFinite(s)) return "-";
+    for (const [unit, size] of [["s", 1], ["ms", 1e-3], ["us", 1e-6]]) if (s >= size) return digits(s / size) + " " + unit;
+    return digits(s * 1e9) + " ns";
+}
+const gigabytes = bytes => digits(bytes / 1e9) + " GB";
+
+// --- the simulator, in a worker, so that the page stays usable while it runs ---
+
+const workerText = `
+let factory, compiled;
+async function unpack(text) {
+    const packed = Uint8Array.from(atob(text), c => c.charCodeAt(0));
+    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+}
+async function run(args, files, folder) {
+    const out = [], error = [];
+    const core = await factory({
+        instantiateWasm(imports, use) { WebAssembly.instantiate(compiled, imports).then(use); return {}; },
+        print: line => out.push(line), printErr: line => error.push(line),
+        quit(status, thrown) { throw thrown; },
+        preRun: [m => {
+            m.ENV.DLSCALE_SHARE = "/share";
+            m.FS.mkdirTree(folder);
+            m.FS.chdir(folder);
+            for (const [name, text] of Object.entries(files)) {
+                const path = name.startsWith("/") ? name : folder + "/" + name;
+                m.FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
+                m.FS.writeFile(path, text);
+            }
+        }],
+    });
+    let status;
+    try {
+        status = core.callMain(args);
+    } catch (thrown) {
+        if (thrown.name !== "ExitStatus") throw thrown;
+        status = thrown.status;
+    }
+    return { status, out: out.join("\\n"), error: error.join("\\n") };
+}
+onmessage = async ({ data }) => {
+    try {
+        if (data.glue) {
+            const glue = new TextDecoder().decode(await unpack(data.glue));
+            factory = new Function(glue + "; return dlsim_core;")();
+            compiled = await WebAssembly.compile(await unpack(data.core));
+            postMessage({ number: data.number });
+        } else {
+            postMessage({ number: data.number, ...await run(data.args, data.files, data.folder) });
+        }
+    } catch (thrown) {
+        postMessage({ number: data.number, failed: String(thrown && thrown.stack || thrown) });
+    }
+};`;
+const worker = new Worker(URL.createObjectURL(new Blob([workerText], { type: "text/javascript" })));
+const waiting = new Map();
+let messages = 0;
+worker.onmessage = ({ data: answer }) => {
+    const { resolve, reject } = waiting.get(answer.number);
+    waiting.delete(answer.number);
+    answer.failed ? reject(new Error(answer.failed)) : resolve(answer);
+};
+worker.onerror = event => waiting.forEach(({ reject }) => reject(new Error(event.message)));
+function ask(message) {
+    return new Promise((resolve, reject) => {
+        waiting.set(++messages, { resolve, reject });
+        worker.postMessage({ ...message, number: messages });
+    });
+}
+
+// The scenario lies where its names of files, also those with "..", mean what they did.
+const folder = "/a/b/c/d/e/f/g/h";
+const scenarioName = !isStudy || data.scenario.startsWith("(") ? "scenario.ini" : data.scenario;
+const files = isStudy ? { ...data.files, [scenarioName]: data.text } : {};
+const always = ["--threads", "1", "--long", "--journal", "off", "--quiet"];
+async function rowsOf(args) {
+    const answer = await ask({ args: [...args, ...always, "--json", "-"], files, folder });
+    if (answer.status !== 0 && answer.status !== 3) throw new Error(answer.error || answer.out || "exit " + answer.status);
+    return JSON.parse(answer.out);
+}
+
+// --- controls ---
+
+const controls = {}; // by name: {value(), set(value), box}
+const listed = {};   // inputs' datalists
+function add(name, label, input, ...beside) {
+    input.id = "live-" + name;
+    const box = make("div", {}, make("label", { for: input.id }, label), beside.length > 0 ? make("div", { class: "pair" }, ...beside, input) : input);
+    controls[name] = { box, input, value: () => input.value.trim(), set: value => { input.value = value; input.dispatchEvent(new Event("sync")); } };
+    return box;
+}
+
+// A number with a slider beside it, in powers of two.
+function number(name, label, most, start) {
+    const input = make("input", { type: "number", min: 1, step: 1, value: start, on: { input: edited } });
+    const range = make("input", { type: "range", min: 0, max: Math.log2(most), step: 1, value: Math.log2(start), "aria-label": label + ", in powers of two",
+        on: { input() { input.value = 2 ** range.value; edited(); } } });
+    const follow = () => { if (input.value > 0) range.value = Math.log2(input.value); };
+    input.addEventListener("input", follow);
+    input.addEventListener("sync", follow);
+    return add(name, label, input, range);
+}
+
+function choice(name, label, values) {
+    return add(name, label, make("select", { class: "wide", on: { change: edited } }, ...values.map(value =>
+        make("option", { value: Array.isArray(value) ? value[0] : value }, Array.isArray(value) ? value[1] : value))));
+}
+
+function text(name, label, placeholder, words) {
+    const input = make("input", { type: "text", class: "wide", placeholder, autocomplete: "off", spellcheck: "false", on: { change: edited } });
+    if (words) {
+        listed[name] = make("datalist", { id: "live-list-" + name });
+        input.setAttribute("list", "live-list-" + name);
+    }
+    const box = add(name, label, input);
+    if (words) box.append(listed[name]);
+    return box;
+}
+
+const onGpus = !isStudy || data.gpus;
+const perWorker = !isStudy || data.batch_per_worker;
+// A study that has no file of its own: its text, for the command.
+function fromFile() {
+    if (!isStudy || !data.scenario.startsWith("(")) return [];
+    const scenario = make("pre", {}, data.text);
+    const box = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "scenario.ini" }, scenario);
+    return [make("details", {}, make("summary", {}, "scenario.ini of this command"),
+        make("div", { class: "command" }, box, copier("Copy", scenario)))];
+}
+
+const form = make("fieldset", { disabled: true },
+    ...(isStudy ? [] : [
+        choice("workload", "Network", [["", "own numbers"]]),
+        number("samples_per_s", "Samples a second of one GPU", 65536, 512),
+        text("parameters", "Parameters", "25.6M")]),
+    ...(onGpus ? [text("machine", isStudy ? "Machine, in place of the scenario's" : "Machine, or GPUs", isStudy ? "as it is" : "8xh100", true)] : []),
+    number("workers", "Workers", 1024, 8),
+    number("batch", perWorker ? "Batch of each worker" : "Batch of all workers", 65536, 32),
+    choice("mode", "How they exchange", data.modes.map(mode => mode.name)),
+    number("interval", "Steps between two averages", 4096, 16),
+    ...(onGpus ? [text("port", "Rate of a node's network port", "as it is; 10Gb/s"),
+        text("price", "Price of a node, USD an hour", "as it is")] : []));
+const status = make("p", { role: "status", "aria-live": "polite" }, "The simulator starts ...");
+const answer = make("p", { class: "answer" });
+const chart = make("div"), table = make("div");
+const command = make("code", { id: "live-command" });
+// A button that copies what source, an element, says; where the browser does not allow that it is selected.
+function copier(label, source) {
+    const button = make("button", { type: "button", on: { async click() {
+        try {
+            await navigator.clipboard.writeText(source.textContent);
+            button.textContent = "Copied";
+        } catch {
+            getSelection().selectAllChildren(source);
+            button.textContent = "Selected: press Ctrl-C";
+        }
+        setTimeout(() => { button.textContent = label; }, 2000);
+    } } }, label);
+    return button;
+}
+const notes = make("ul", { class: "remarks" });
+root.append(make("form", { on: { submit: event => event.preventDefault() } }, form), answer, status,
+    make("div", { class: "command" }, command, copier("Copy", command)), ...fromFile(), chart, table,
+    make("details", {}, make("summary", {}, "What this rests on"), notes));
+
+const takesInterval = () => data.modes.find(mode => mode.name === controls.mode.value()).interval;
+const optional = (name, option) => controls[name] && controls[name].value() ? [option(controls[name].value())].flat() : [];
+
+// Arguments of dlsim for what the controls say, with this list of workers.
+function settings(workers) {
+    return [
+        ...(isStudy ? [] : controls.workload.value() ? ["--workload", controls.workload.value()]
+            : ["--samples-per-s", controls.samples_per_s.value(), ...optional("parameters", value => ["--parameters", value])]),
+        ...optional("machine", value => ["--machine", value]),
+        "--workers", workers.join(","),
+        perWorker ? "--batch-per-worker" : "--batch", controls.batch.value(),
+        "--mode", controls.mode.value(),
+        ...(takesInterval() ? ["--interval", controls.interval.value()] : []),
+        ...optional("port", value => ["--set", "machine.port_bytes_per_s=" + value]),
+        ...optional("price", value => ["--set", "machine.price_usd_per_hour=" + value]),
+    ];
+}
+
+const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+// 1, 2, 4, ... up to the number of workers, and that.
+function workerCounts() {
+    const most = Math.max(1, Math.floor(Number(controls.workers.value()) || 1)), counts = [];
+    for (let n = 1; n < most; n *= 2) counts.push(n);
+    return [...counts, most];
+}
+
+// --- what is shown ---
+
+const fractions = { compute_frac: "compute", dispatch_frac: "launches", communication_frac: "communication",
+    averaging_frac: "averaging", waiting_frac: "waiting", input_frac: "input" };
+const nameOf = row => row.sync + (row.interval ? " every " + row.interval : "");
+
+function showAnswer(row) {
+    const part = Object.entries(fractions).filter(([key]) => row[key] >= 0.01)
+        .map(([key, name]) => name + " " + percent(row[key])).join(", ");
+    const staleness = row.staleness_mean > 0 ? ` Gradients are ${digits(row.staleness_mean)} updates old on average.` : "";
+    const interval = row.throughput_low_per_s ? ` (95 %: ${digits(row.throughput_low_per_s)} to ${digits(row.throughput_high_per_s)})` : "";
+    answer.replaceChildren(make("strong", {}, digits(row.throughput_per_s) + " samples/s"),
+        `${interval}, ${digits(row.speedup)} times one worker without exchange, with ${row.workers} worker${row.workers === 1 ? "" : "s"}, ${nameOf(row)}. ` +
+        `A step takes ${seconds(row.step_mean_s)}: ${part}.${staleness}` +
+        (row.memory_bytes > 0 ? ` Memory of a GPU: ${gigabytes(row.memory_bytes)}.` : "") +
+        (row.usd_per_hour > 0 ? ` ${digits(row.usd_per_hour)} USD an hour, ${digits(row.usd_per_hour / row.throughput_per_s / 3600 * 1e6)} for a million samples.` : ""));
+}
+
+const columns = [
+    ["workers", row => row.workers], ["exchange", nameOf, true], ["batch", row => row.batch], ["step", row => seconds(row.step_mean_s)],
+    ["samples/s", row => digits(row.throughput_per_s)],
+    ["95 %", row => row.throughput_low_per_s ? digits(row.throughput_low_per_s) + " to " + digits(row.throughput_high_per_s) : ""],
+    ["speedup", row => digits(row.speedup)], ["compute", row => percent(row.compute_frac)],
+    ["communication", row => percent(row.communication_frac)], ["staleness", row => row.staleness_mean > 0 ? digits(row.staleness_mean) : ""],
+    ["USD/h", row => row.usd_per_hour > 0 ? digits(row.usd_per_hour) : ""]];
+
+function showTable(rows, best) {
+    const shown = columns.filter(([, cell]) => rows.some(row => cell(row) !== ""));
+    const body = rows.map(row => make("tr", row === best ? { class: "best" } : {}, ...shown.map(([, cell, isText]) =>
+        make("td", isText ? {} : { class: "number" }, String(cell(row))))));
+    table.replaceChildren(make("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Points" }, make("table", {},
+        make("caption", {}, "Simulated in this page"),
+        make("thead", {}, make("tr", {}, ...shown.map(([heading, , isText]) => make("th", isText ? { scope: "col" } : { scope: "col", class: "number" }, heading)))),
+        make("tbody", {}, ...body))));
+}
+
+// Throughput over workers; the band is the 95 % interval, the thin line is proportional.
+function showChart(rows) {
+    const drawn = rows.filter(row => row.throughput_per_s > 0);
+    const counts = [...new Set(drawn.map(row => row.workers))].sort((a, b) => a - b);
+    if (counts.length < 2 || new Set(drawn.map(nameOf)).size > 1 || drawn.length > counts.length) return chart.replaceChildren();
+    const width = Math.min(704, Math.max(300, chart.clientWidth || 640)), height = 260, left = 56, right = 74, top = 12, bottom = 36;
+    const most = Math.max(...drawn.map(row => row.throughput_high_per_s || row.throughput_per_s));
+    const x = n => left + (width - left - right) * Math.log2(n / counts[0]) / Math.log2(counts.at(-1) / counts[0]);
+    const y = v => height - bottom - (height - top - bottom) * Math.min(1, v / most);
+    const path = (points, close) => points.map(([a, b], i) => (i ? "L" : "M") + a.toFixed(1) + " " + b.toFixed(1)).join("") + (close ? "Z" : "");
+    const last = drawn.at(-1), first = drawn[0];
+    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img",
+        "aria-label": `Samples a second with ${counts.join(", ")} workers: ${drawn.map(row => digits(row.throughput_per_s)).join(", ")}` });
+    for (const part of [0, 0.5, 1]) {
+        svg.append(makeSvg("line", { class: "axis", x1: left, x2: width - right, y1: y(part * most), y2: y(part * most) }),
+            makeSvg("text", { x: left - 6, y: y(part * most) + 4, "text-anchor": "end" }, digits(Number((part * most).toPrecision(2)))));
+    }
+    counts.forEach(n => svg.append(makeSvg("text", { x: x(n), y: height - bottom + 16, "text-anchor": "middle" }, String(n))));
+    svg.append(makeSvg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "workers"));
+    if (drawn.every(row => row.throughput_low_per_s)) {
+        svg.append(makeSvg("path", { fill: "var(--link)", "fill-opacity": 0.15, d: path([...drawn.map(row => [x(row.workers), y(row.throughput_high_per_s)]),
+            ...[...drawn].reverse().map(row => [x(row.workers), y(row.throughput_low_per_s)])], true) }));
+    }
+    const proportional = counts.map(n => [x(n), first.throughput_per_s * n / first.workers]).filter(([, v]) => v <= most).map(([a, v]) => [a, y(v)]);
+    svg.append(makeSvg("path", { fill: "none", stroke: "var(--soft)", "stroke-width": 0.8, "stroke-dasharray": "3 3", d: path(proportional) || "M0 0" }),
+        makeSvg("path", { fill: "none", stroke: "var(--link)", "stroke-width": 2.2, d: path(drawn.map(row => [x(row.workers), y(row.throughput_per_s)])) }));
+    for (const row of drawn) {
+        const dot = makeSvg("circle", { cx: x(row.workers), cy: y(row.throughput_per_s), r: 4, fill: "var(--link)" });
+        dot.append(makeSvg("title", {}, `${row.workers} workers: ${digits(row.throughput_per_s)} samples/s, speedup ${digits(row.speedup)}`));
+        svg.append(dot);
+    }
+    svg.append(makeSvg("text", { x: width - right + 8, y: y(last.throughput_per_s) + 4 }, "samples/s"));
+    chart.replaceChildren(svg);
+}
+
+function show(results, chosen) {
+    const rows = results.rows.filter(row => row.throughput_per_s > 0);
+    const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
+    if (best) showAnswer(best);
+    else answer.replaceChildren("No point fits into the memory of its GPUs.");
+    showTable(rows.slice(0, 200), best);
+    showChart(rows);
+    notes.replaceChildren(...results.notes.map(note => make("li", {}, note)),
+        ...(results.assumed || []).map(a => make("li", {}, `assumed [${a.section}] ${a.key} = ${a.value}${a.low !== undefined && a.low !== a.high ? ` (${digits(a.low)} to ${digits(a.high)})` : ""}: ${a.source}`)));
+}
+
+function say(message, isProblem) {
+    status.textContent = message;
+    status.className = isProblem ? "problem" : "";
+}
+
+// --- running ---
+
+let running = false, again = false, timer = 0;
+function edited() {
+    clearTimeout(timer);
+    timer = setTimeout(update, 120);
+}
+
+async function update() {
+    controls.interval.box.hidden = !takesInterval();
+    if (!isStudy) {
+        const own = controls.workload.value() === "";
+        controls.samples_per_s.box.hidden = controls.parameters.box.hidden = !own;
+    }
+    const counts = workerCounts();
+    command.textContent = ["dlsim", ...(isStudy && !data.scenario.startsWith("(") ? [data.scenario] : isStudy ? ["scenario.ini"] : []), ...settings(counts)].map(quoted).join(" ");
+    if (running) {
+        again = true;
+        return;
+    }
+    running = true;
+    const start = performance.now();
+    say("Simulating ...");
+    try {
+        const results = await rowsOf([...(isStudy ? [scenarioName] : []), ...settings(counts)]);
+        const most = results.rows.filter(row => row.workers === counts.at(-1) && row.throughput_per_s > 0);
+        show(results, most.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null));
+        say(`Simulated in ${seconds((performance.now() - start) / 1000)}.`);
+    } catch (error) {
+        say(error.message.replace(/^dlsim: (\(command line\): )?/, ""), true);
+    }
+    running = false;
+    if (again) {
+        again = false;
+        update();
+    }
+}
+
+// Whether the simulator in the page gives the numbers of the program that wrote the page.
+function difference(results) {
+    if (results.rows.length !== data.points.length) return `${results.rows.length} points here, ${data.points.length} in the results`;
+    for (let i = 0; i < data.points.length; i++) {
+        const here = results.rows[i].throughput_per_s, there = data.points[i].throughput_per_s;
+        if (!(here > 0) && !(there > 0)) continue;
+        if (!(Math.abs(here - there) <= 1e-9 * there)) return `point ${i + 1} is ${digits(here)} samples/s here, ${digits(there)} in the results`;
+    }
+    return "";
+}
+
+const MOST_COMPARED = 200;
+async function begin() {
+    await ask({ glue: element("live-glue").textContent, core: element("live-core").textContent });
+    const words = async option => (await ask({ args: ["--complete", option, ""], files: {}, folder })).out.split("\n").filter(Boolean);
+    if (listed.machine) listed.machine.append(...(await words("machine")).map(value => make("option", { value })));
+    if (!isStudy) {
+        const networks = await words("workload");
+        controls.workload.input.append(...networks.map(value => make("option", { value }, value)));
+        controls.workload.set("resnet50");
+        controls.machine.set("8xh100");
+        controls.parameters.set("25.6M");
+        controls.mode.set("allreduce");
+    } else {
+        const best = data.points.reduce((a, b) => !b.throughput_per_s || a && a.throughput_per_s >= b.throughput_per_s ? a : b, null) || data.points[0];
+        controls.workers.set(best.workers);
+        controls.batch.set(perWorker ? best.batch / best.workers : best.batch);
+        controls.mode.set(best.sync);
+        controls.interval.set(best.interval || 16);
+        controls.interval.box.hidden = !takesInterval();
+        if (data.points.length <= MOST_COMPARED) {
+            say(`Simulating the ${data.points.length} points of the results again ...`);
+            let results, why;
+            try {
+                results = await rowsOf([scenarioName]);
+                why = difference(results);
+            } catch (error) {
+                why = error.message;
+            }
+            if (why) return say(`The simulator in this page is of another version (${data.core}) than the results (${data.version}), so the controls are off: ${why}.`, true);
+            show(results);
+            say(`All ${data.points.length} points of the results are the same here.`);
+            command.textContent = ["dlsim", scenarioName].map(quoted).join(" ");
+            form.disabled = false;
+            return;
+        }
+    }
+    form.disabled = false;
+    await update();
+}
+begin().catch(error => say("The simulator does not run in this browser: " + error.message, true));
+})();

@@ -1,0 +1,60 @@
+// Live pages in Chromium, wide and narrow, light and dark: every control is moved, numbers are those of
+// the program, nothing is reported on the console, every control has a label, and nothing is wider than
+// the page.
+// Usage: node test_browser.cjs CHROMIUM DLSIM FOLDER    pages and pictures go to FOLDER
+const assert = require("assert");
+const fs = require("fs");
+const path = require("path");
+const { execFileSync } = require("child_process");
+const { start } = require("./browser.cjs");
+
+const [chromium, dlsim, folder] = process.argv.slice(2);
+const study = ["--workload", "resnet50", "--machine", "2xrtx3090@1gbe", "--workers", "1,2",
+    "--mode", "allreduce,average", "--set", "sync.interval=50", "--batch-per-worker", "32"];
+const status = `document.querySelector("#live [role=status]").textContent`;
+const shown = `document.querySelector("#live .answer strong").textContent`;
+// By command line, so that the page's own command is what is compared.
+const throughput = words => {
+    const rows = JSON.parse(execFileSync(dlsim, [...words, "--json", "-", "--quiet"], { cwd: folder })).rows;
+    return Number(rows.at(-1).throughput_per_s.toPrecision(4)) + " samples/s";
+};
+const changes = [["workers", 2], ["batch", 16], ["mode", "average"], ["interval", 8], ["machine", "4x8xa100@100gbe"], ["workers", 16],
+    ["port", "10Gb/s"], ["price", 12]];
+
+async function check(browser, name, options) {
+    const page = await browser.open("file://" + path.resolve(folder, name + ".html"), options);
+    const began = Date.now();
+    await page.until(`/^(Simulated in|All|The simulator (in|does))/.test(${status})`);
+    const ready_s = (Date.now() - began) / 1000;
+    assert.match(await page.evaluate(status), /^(Simulated in|All 4 points)/);
+    await page.screenshot(path.join(folder, `${name}_${options.width}_${options.dark ? "dark" : "light"}.png`));
+    const unlabelled = `[...document.querySelectorAll("#live input, #live select")].filter(e => !(e.labels && e.labels.length) && !e.ariaLabel).length`;
+    assert.equal(await page.evaluate(unlabelled), 0);
+    assert.ok(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the page");
+    let slowest_s = 0;
+    for (const [control, value] of changes) {
+        const from = Date.now();
+        await page.evaluate(`(e => { e.value = ${JSON.stringify(value)}; e.dispatchEvent(new Event("input")); e.dispatchEvent(new Event("change")); })(document.getElementById("live-${control}"))`);
+        await page.until(`document.getElementById("live-command").textContent.includes(${JSON.stringify(String(value))})`);
+        await new Promise(wake => setTimeout(wake, 150));
+        await page.until(`/^Simulated in/.test(${status})`);
+        slowest_s = Math.max(slowest_s, (Date.now() - from) / 1000);
+        const words = (await page.evaluate(`document.getElementById("live-command").textContent`)).split(" ").slice(1);
+        assert.equal(await page.evaluate(shown), throughput(words), words.join(" "));
+    }
+    assert.deepEqual(page.problems, []);
+    await page.screenshot(path.join(folder, `${name}_${options.width}_${options.dark ? "dark" : "light"}_moved.png`));
+    console.log(`${name}, ${options.width} px, ${options.dark ? "dark" : "light"}: ready after ${ready_s} s, ${changes.length} changes of at most ${slowest_s} s`);
+}
+
+async function main() {
+    fs.mkdirSync(folder, { recursive: true });
+    execFileSync(dlsim, ["--html", "empty.html", "--quiet"], { cwd: folder });
+    execFileSync(dlsim, [...study, "--save", "scenario.ini", "--html", "study.html", "--quiet"], { cwd: folder });
+    const browser = await start(chromium);
+    for (const name of ["empty", "study"])
+        for (const width of [1400, 400])
+            for (const dark of [false, true]) await check(browser, name, { width, height: 1700, dark });
+    await browser.close();
+}
+main().then(() => process.exit(0), error => { console.error(error); process.exit(1); });

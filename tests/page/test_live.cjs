@@ -1,0 +1,159 @@
+// A live page in Node.js: what comes from files is data in it, and its script, with the simulator in the
+// page, shows the program's numbers, and turns its controls off where these differ.
+// Usage: node test_live.cjs DLSIM, in a folder for its files; exit 77 without what it needs
+const assert = require("assert");
+const fs = require("fs");
+const vm = require("vm");
+const { execFileSync, spawnSync } = require("child_process");
+
+if (typeof DecompressionStream === "undefined" || !String.prototype.at) process.exit(77);
+const dlsim = process.argv[2];
+const nasty = "</script><script>alert(1)</script><!-- <b>\"'&";
+
+// Elements as far as the script uses them.
+class Element {
+    constructor(tag) {
+        Object.assign(this, { tag, children: [], attributes: {}, listeners: {}, hidden: false, disabled: false, text: "", own: undefined });
+    }
+    get textContent() { return this.text + this.children.map(child => typeof child === "string" ? child : child.textContent).join(""); }
+    set textContent(text) { this.children = []; this.text = String(text); }
+    get value() { return this.own ?? (this.tag === "select" ? this.children[0].attributes.value : ""); }
+    set value(value) { this.own = String(value); }
+    setAttribute(name, value) {
+        this.attributes[name] = String(value);
+        if (name === "value" && this.tag === "input") this.own = String(value);
+        if (name === "disabled") this.disabled = true;
+    }
+    append(...children) {
+        assert.ok(children.every(child => typeof child === "string" || child instanceof Element), "only text and elements are shown");
+        this.children.push(...children);
+    }
+    replaceChildren(...children) { this.text = ""; this.children = children; }
+    addEventListener(event, run) { (this.listeners[event] ||= []).push(run); }
+    dispatchEvent(event) { (this.listeners[event.type] || []).forEach(run => run(event)); }
+    find(test) {
+        for (const child of this.children) {
+            if (typeof child === "string") continue;
+            const found = test(child) ? child : child.find(test);
+            if (found) return found;
+        }
+        return null;
+    }
+}
+
+// A worker in a context of its own, which has no more than a browser's has.
+class Worker {
+    constructor(blob) {
+        const post = data => this.onmessage({ data });
+        this.context = blob.text().then(text => {
+            const globals = { atob, Blob, Response, DecompressionStream, TextDecoder, performance, console, setTimeout,
+                crypto, importScripts() {}, postMessage: post, location: { href: "" } };
+            globals.self = globals;
+            vm.runInContext(text, vm.createContext(globals));
+            return globals;
+        });
+    }
+    postMessage(data) { this.context.then(globals => globals.onmessage({ data })); }
+}
+
+// The page's script elements: [{type, id, text}].
+function scriptsOf(html) {
+    return [...html.matchAll(/<script([^>]*)>([\s\S]*?)<\/script>/gi)].map(([, attributes, text]) => ({
+        type: (/type="([^"]*)"/.exec(attributes) || [])[1], id: (/id="([^"]*)"/.exec(attributes) || [])[1], text }));
+}
+
+// Runs a page's script; {root, data}. change(data) is called before.
+function run(html, change = () => {}) {
+    const scripts = scriptsOf(html), byId = { live: new Element("section") };
+    const data = JSON.parse(scripts[0].text);
+    change(data);
+    for (const { id, text } of scripts.slice(0, 3)) {
+        byId[id] = new Element("script");
+        byId[id].textContent = id === "live-data" ? JSON.stringify(data) : text;
+    }
+    const document = { getElementById: id => byId[id], createElement: tag => new Element(tag),
+        createElementNS: (space, tag) => new Element(tag), head: new Element("head") };
+    vm.runInNewContext(scripts[3].text, { document, Worker, URL: { createObjectURL: blob => blob }, Blob, performance, setTimeout, clearTimeout, console,
+        Event: class { constructor(type) { this.type = type; } } });
+    return { root: byId.live, data };
+}
+
+async function until(what, test) {
+    for (let i = 0; i < 1200; i++) {
+        if (test()) return;
+        await new Promise(wake => setTimeout(wake, 50));
+    }
+    assert.fail("not within a minute: " + what());
+}
+const withRole = (root, role) => root.find(child => child.attributes.role === role);
+const status = root => withRole(root, "status").textContent;
+const control = (root, name) => root.find(child => child.attributes.id === "live-" + name || child.id === "live-" + name);
+const number = root => Number(root.find(child => child.tag === "strong")?.textContent.replace(" samples/s", ""));
+function set(root, name, value, event) {
+    control(root, name).value = value;
+    control(root, name).dispatchEvent({ type: event });
+}
+const ended = root => /^(Simulated in|All|The simulator (in|does))/.test(status(root));
+const throughput = args => JSON.parse(execFileSync(dlsim, [...args, "--json", "-", "--quiet"])).rows.at(-1).throughput_per_s;
+
+async function main() {
+    fs.writeFileSync("costs.ini", "[costs]\nschema = 1\nparameter_bytes = 4000000\nworkload = " + nasty + "\n" +
+        "[op a.forward]\nfixed_ns = 100000\nper_sample_ns = 210000\n[op a.update]\nfixed_ns = 300000\nper_sample_ns = 0\n" +
+        "[copy]\nlatency_ns = 200\nbandwidth_bytes_per_s = 8e9\n[average]\nlatency_ns = 500\nread_bytes_per_s = 1.2e10\nwrite_bytes_per_s = 1.2e10\n" +
+        "[update]\nlatency_ns = 500\nread_bytes_per_s = 1.2e10\nwrite_bytes_per_s = 4e9\n[memory]\ntotal_bytes_per_s = 2e10\n" +
+        "[sync]\nbarrier_ns = 300\nwakeup_ns = 30000\nlock_ns = 200\nslice_ns = 3e6\n[sharing]\ncopies_2 = 1.07\n");
+    fs.writeFileSync("scenario.ini", `; ${nasty}\n[scenario]\nname = ${nasty}\nsteps = 50\n[machine]\ncores = 16\nworkers = 1, 4\n` +
+        "[workload]\ncosts = costs.ini\nbatch = 64\n[sync]\nmode = allreduce, async\n");
+    const made = spawnSync(dlsim, ["scenario.ini", "--html", "page.html", "--quiet"], { encoding: "utf8" });
+    assert.equal(made.status, 0, made.stderr);
+    const html = fs.readFileSync("page.html", "utf8"), scripts = scriptsOf(html);
+    if (html.includes("This page has no controls")) {
+        console.log(/This page has no controls[^<]*/.exec(html)[0]);
+        process.exit(77);
+    }
+
+    // Four elements, and no other: data, two parts of the simulator, the script.
+    assert.deepEqual(scripts.map(script => script.type), ["application/json", "text/plain", "text/plain", undefined]);
+    assert.equal(html.match(/<script/gi).length, 4);
+    assert.ok(!html.includes("<script>alert"), "the name of a scenario is code");
+    const data = JSON.parse(scripts[0].text);
+    assert.equal(data.text, fs.readFileSync("scenario.ini", "utf8"));
+    assert.equal(data.files["costs.ini"], fs.readFileSync("costs.ini", "utf8"));
+
+    // Numbers of another version turn the controls off.
+    const other = run(html, changed => { changed.points[1].throughput_per_s *= 1 + 1e-6; });
+    await until(() => status(other.root), () => ended(other.root));
+    assert.match(status(other.root), /another version .* controls are off: point 2 is/);
+    assert.ok(other.root.find(child => child.tag === "fieldset").disabled);
+
+    const page = run(html);
+    await until(() => status(page.root), () => ended(page.root));
+    if (/another version/.test(status(page.root))) {
+        console.log(status(page.root) + " ./check --page renews it.");
+        return;
+    }
+    assert.equal(status(page.root), "All 4 points of the results are the same here.");
+    set(page.root, "mode", "average", "change");
+    set(page.root, "interval", "8", "input");
+    set(page.root, "workers", "8", "input");
+    await until(() => status(page.root), () => /^Simulated/.test(status(page.root)));
+    const expected = throughput(["scenario.ini", "--workers", "8", "--mode", "average", "--interval", "8"]);
+    assert.equal(number(page.root), Number(expected.toPrecision(4)));
+    assert.equal(control(page.root, "command").textContent, "dlsim scenario.ini --workers 1,2,4,8 --batch 64 --mode average --interval 8");
+    set(page.root, "workers", "0", "input");
+    set(page.root, "batch", "0", "input");
+    await until(() => status(page.root), () => /batch/.test(status(page.root)));
+
+    // Without a scenario: networks and machines by name, or own numbers.
+    execFileSync(dlsim, ["--html", "empty.html", "--quiet"]);
+    const empty = run(fs.readFileSync("empty.html", "utf8"));
+    await until(() => status(empty.root), () => ended(empty.root));
+    assert.equal(number(empty.root), Number(throughput(["--workload", "resnet50", "--machine", "8xh100", "--workers", "8",
+        "--batch-per-worker", "32", "--mode", "allreduce"]).toPrecision(4)));
+    set(empty.root, "workload", "", "change");
+    await until(() => status(empty.root), () => /--samples-per-s 512/.test(control(empty.root, "command").textContent) && /^Simulated/.test(status(empty.root)));
+    assert.equal(number(empty.root), Number(throughput(["--samples-per-s", "512", "--parameters", "25.6M", "--machine", "8xh100", "--workers", "8",
+        "--batch-per-worker", "32", "--mode", "allreduce"]).toPrecision(4)));
+    console.log("all of the page holds");
+}
+main().then(() => process.exit(0), error => { console.error(error); process.exit(1); });
