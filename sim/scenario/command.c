@@ -16,6 +16,7 @@
 #include "sim/costs/costs.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
+#include "sim/scenario/scenario_internal.h"
 #include "sim/workloads/architecture.h"
 
 static const char group_model[] = "Model and costs", group_machine[] = "Machine and workers",
@@ -239,6 +240,12 @@ static dl_status check_value(const char *option, const char *value, dl_error *er
 static dl_status put_option(char **text, const char *option, const char *section, const char *key,
                             const char *value, const char *folder, dl_error *err)
 {
+    const dl_mode_shorthand *both =
+        strcmp(option, "mode") == 0 ? dl_mode_shorthand_find(value) : NULL;
+    if (both != NULL) {
+        dl_ini_text_set(text, both->section, both->key, both->value);
+        value = both->mode;
+    }
     dl_status status = check_value(option, value, err);
     if (status != DL_OK) return status;
     if (!names_file(section, key)) {

@@ -60,6 +60,13 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
 /* What is said of another program's word for a key that there is none for; NULL: nothing. */
 const char *dl_scenario_word_says(const char *word);
 
+/* Another program's word for a mode with a key; NULL: it is none. */
+typedef struct dl_mode_shorthand {
+    const char *word, *mode, *section, *key, *value;
+} dl_mode_shorthand;
+
+const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
+
 /* Another program's word for a mode; NULL: no such word is known. */
 const dl_word *dl_mode_word(const char *given);
 

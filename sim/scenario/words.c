@@ -1,6 +1,8 @@
 /* Words of other frameworks and papers for keys of a scenario, their choices and the options that stand
  * for keys. A word that means just one thing here is taken; others are answered. Words for networks
  * are where these are (sim/workloads/). */
+#include <strings.h>
+
 #include "common/alloc.h"
 #include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
@@ -171,6 +173,27 @@ static const dl_word mode_words[] = {
     {"dist_async", "async", NULL},
     {NULL, NULL, NULL},
 };
+
+/* What a word for a mode stands for where it is a mode and a key: on the command line it is taken so. */
+static const dl_mode_shorthand shorthands[] = {
+    {"fsdp", "allreduce", "exchange", "sharded", "parameters"},
+    {"fsdp2", "allreduce", "exchange", "sharded", "parameters"},
+    {"full_shard", "allreduce", "exchange", "sharded", "parameters"},
+    {"zero3", "allreduce", "exchange", "sharded", "parameters"},
+    {"zero2", "allreduce", "exchange", "sharded", "gradients"},
+    {"zero1", "allreduce", "exchange", "sharded", "optimizer"},
+    {"zero", "allreduce", "exchange", "sharded", "optimizer"},
+    {"deepspeed", "allreduce", "exchange", "sharded", "optimizer"},
+    {"diloco", "average", "sync", "outer", "nesterov"},
+    {"dp", "ps", "sync", "where", "gpu:0"},
+};
+
+const dl_mode_shorthand *dl_mode_shorthand_find(const char *word)
+{
+    for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++)
+        if (strcasecmp(shorthands[i].word, word) == 0) return &shorthands[i];
+    return NULL;
+}
 
 const dl_word *dl_mode_word(const char *given)
 {

@@ -180,7 +180,11 @@ expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set e
 expect 2 "dlsim: unknown key 'overlp' in [exchange]; did you mean" "${one[@]}" --set exchange.overlp=yes
 expect 0 "allreduce" "${one[@]}" --mode DDP -o ddp.csv
 expect 0 "average" "${one[@]}" --mode local_sgd --interval 10 -o local.csv
-expect 2 "here it is called 'allreduce' with [exchange] sharded = 'parameters'" "${one[@]}" --mode FSDP
+expect 2 "here it is called 'allreduce' with [exchange] sharded = 'parameters'" "${one[@]}" --mode ps,FSDP
+expect 0 "allreduce" "${one[@]}" --mode FSDP --workers 4 -o fsdp.csv
+expect 0 "allreduce" "${one[@]}" --mode allreduce --set exchange.sharded=parameters --workers 4 -o sharded.csv
+cmp fsdp.csv sharded.csv || fail "--mode FSDP is not sharded = parameters"
+expect 0 "average, interval 10" "${one[@]}" --mode diloco --interval 10 -o diloco.csv
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlarg --batch 128
 expect 2 "--samples-per-s needs --machine NAME (dlsim --machines lists them), or --cores COUNT" \
     --samples-per-s 334 --parameters 25.6e6 --batch 32
