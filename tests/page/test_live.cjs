@@ -144,6 +144,18 @@ async function main() {
     set(page.root, "batch", "0", "input");
     await until(() => status(page.root), () => /batch/.test(status(page.root)));
 
+    // Of many points the fastest is simulated again.
+    fs.writeFileSync("many.ini", fs.readFileSync("scenario.ini", "utf8").replace("workers = 1, 4", "workers = 1, 2, 4, 8, 16")
+        .replace("batch = 64", "batch = " + [...Array(21).keys()].map(i => 64 + 16 * i).join(", ")));
+    execFileSync(dlsim, ["many.ini", "--html", "many.html", "--quiet"], { env: { ...process.env, PATH: "/" } }); // without gnuplot
+    const many = run(fs.readFileSync("many.html", "utf8"));
+    assert.equal(many.data.points.length, 210);
+    await until(() => status(many.root), () => ended(many.root));
+    assert.equal(number(many.root), Number(Math.max(...many.data.points.map(point => point.throughput_per_s)).toPrecision(4)));
+    const manyOther = run(fs.readFileSync("many.html", "utf8"), changed => changed.points.forEach(point => { point.throughput_per_s *= 2; }));
+    await until(() => status(manyOther.root), () => ended(manyOther.root));
+    assert.match(status(manyOther.root), /controls are off: the best point is not/);
+
     // Without a scenario: networks and machines by name, or own numbers.
     execFileSync(dlsim, ["--html", "empty.html", "--quiet"]);
     const empty = run(fs.readFileSync("empty.html", "utf8"));

@@ -367,13 +367,15 @@ async function update() {
     }
 }
 
-// Whether the simulator in the page gives the numbers of the program that wrote the page.
+// In which point the simulator in the page gives another number than the program that wrote the page; ""
+// where there is none.
+const isSame = (here, there) => Math.abs(here - there) <= 1e-9 * there;
 function difference(results) {
     if (results.rows.length !== data.points.length) return `${results.rows.length} points here, ${data.points.length} in the results`;
     for (let i = 0; i < data.points.length; i++) {
         const here = results.rows[i].throughput_per_s, there = data.points[i].throughput_per_s;
         if (!(here > 0) && !(there > 0)) continue;
-        if (!(Math.abs(here - there) <= 1e-9 * there)) return `point ${i + 1} is ${digits(here)} samples/s here, ${digits(there)} in the results`;
+        if (!isSame(here, there)) return `point ${i + 1} is ${digits(here)} samples/s here, ${digits(there)} in the results`;
     }
     return "";
 }
@@ -397,16 +399,18 @@ async function begin() {
         controls.mode.set(best.sync);
         controls.interval.set(best.interval || 16);
         controls.interval.box.hidden = !takesInterval();
-        if (data.points.length <= MOST_COMPARED) {
-            say(`Simulating the ${data.points.length} points of the results again ...`);
-            let results, why;
-            try {
-                results = await rowsOf([scenarioName]);
-                why = difference(results);
-            } catch (error) {
-                why = error.message;
-            }
-            if (why) return say(`The simulator in this page is of another version (${data.core}) than the results (${data.version}), so the controls are off: ${why}.`, true);
+        const isAll = data.points.length <= MOST_COMPARED;
+        let results, why;
+        say(isAll ? `Simulating the ${data.points.length} points of the results again ...` : "Simulating the best point of the results again ...");
+        try {
+            results = await rowsOf([scenarioName, ...(isAll ? [] : settings([best.workers]))]);
+            why = isAll ? difference(results) : results.rows.some(row => isSame(row.throughput_per_s, best.throughput_per_s)) ? ""
+                : `the best point is not ${digits(best.throughput_per_s)} samples/s here`;
+        } catch (error) {
+            why = error.message;
+        }
+        if (why) return say(`The simulator in this page is of another version (${data.core}) than the results (${data.version}), so the controls are off: ${why}.`, true);
+        if (isAll) {
             show(results);
             say(`All ${data.points.length} points of the results are the same here.`);
             command.textContent = ["dlsim", scenarioName].map(quoted).join(" ");
