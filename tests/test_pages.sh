@@ -173,7 +173,9 @@ has "the page" "^name = $shown" <errors.html
 has "the index" "<a href=\"./seeds/errors.html\">$shown</a>" <index.html
 has "the page" "contradictory; &lt;i&gt;why&quot; not in one line" <errors.html
 has "the page" "&lt;b&gt;&quot;bold&quot;, &amp; a .n" <errors.html
-cat index.html errors.html >both.html
+# Without the script of the simulator in the page, whose data test_live reads.
+cat index.html errors.html |
+    sed -e '/^<script type="[a-z/]*" id="live-/d' -e '/^<script>$/,/^<\/script>$/d' >both.html
 grep -n -i -e '<script' -e '" onclick' -e '<b>' -e '<i>why' both.html && fail "a page holds a name's HTML"
 for figure in 'speedup against' 'share of each part' 'three simulated steps'; do
     picture seeds/errors "$figure" >figure.svg

@@ -19,7 +19,7 @@ well_formed() { # page
     command -v xmllint >/dev/null || return 0
     # HTML 5's elements are unknown to it; all else counts.
     xmllint --html --noout --huge "$1" 2>messages
-    ! grep ' parser error ' messages | grep -v -E 'Tag (main|figure|figcaption|details|summary) invalid' ||
+    ! grep ' parser error ' messages | grep -v -E 'Tag (main|figure|figcaption|details|section|summary) invalid' ||
         fail "$1 is not well-formed"
 }
 well_formed "$page"
