@@ -424,7 +424,9 @@ static void is_ready(dl_islands *is, int worker, int rank, int bucket)
     }
     dl_gpus *plane = is->planes[rank];
     const int exchanged = dl_gpus_buckets(plane);
-    const int count = bucket < 0 ? 1 : is->config.shape.exchanged, at = bucket < 0 ? 0 : bucket;
+    const int at = bucket < 0 ? 0 : bucket;
+    const int count =
+        bucket < 0 ? 1 : is->config.shape.buckets[dl_split_stage(split_of(is), rank)].count;
     for (int b = at * exchanged / count; b < (at + 1) * exchanged / count; b++)
         dl_gpus_bucket_ready(plane, worker, b);
 }
@@ -504,12 +506,14 @@ static void init_dispatch(dl_islands *is)
     const bool single = config->shape.single_thread;
     const int threads = single ? 1 : is->workers * is->ranks;
     is->launch_ns = dl_calloc((size_t)threads, sizeof *is->launch_ns, "launches");
+    const int64_t steps = is->team->config.steps;
+    const int room = (int)(options->ahead < steps ? options->ahead : steps) + 3;
     is->launches = dl_calloc((size_t)threads, sizeof *is->launches, "launches");
     is->ended = dl_calloc((size_t)threads, sizeof *is->ended, "launches");
     for (int t = 0; t < threads; t++) {
-        is->launches[t].room = options->ahead + 3;
+        is->launches[t].room = room;
         is->launches[t].start_ns =
-            dl_calloc((size_t)options->ahead + 3, sizeof *is->launches->start_ns, "launches");
+            dl_calloc((size_t)room, sizeof *is->launches->start_ns, "launches");
         is->launch_ns[t] =
             single ? is->programs[0].thread_ns : is->programs[0].rank_ns[t % is->ranks];
     }

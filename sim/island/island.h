@@ -36,7 +36,7 @@
  * once per step, then pass by pass, one thread for all taking the GPUs in turn. Ranks of the first
  * stage have a batch each. Noise is drawn for each GPU and step; a slow worker is slow in all ranks.
  *
- * What it leaves out: labels sent to the last stage; launches of crossing copies and collectives;
+ * What it leaves out: work that differs by data; labels sent to the last stage; launches of crossing copies and collectives;
  * computing slowed by crossings, and by exchange between workers.
  */
 #ifndef DL_SIM_ISLAND_H
@@ -66,11 +66,10 @@ typedef struct dl_island_shape {
     dl_schedule schedule;
     const dl_stage *stages;    /* [split.stages] */
     const dl_buckets *buckets; /* [split.stages] of what is sharded; NULL: nothing is */
-    int exchanged;             /* buckets of the exchange between workers that overlaps; 0: all at
-                                  once */
-    bool keeps_parameters;     /* from the forward to the backward pass */
-    bool without_waits;        /* stages do not wait for each other */
-    bool free_crossing;        /* crossings take no time */
+    bool exchanges_buckets; /* the exchange between workers starts with each bucket, not at once */
+    bool keeps_parameters;  /* from the forward to the backward pass */
+    bool without_waits;     /* stages do not wait for each other */
+    bool free_crossing;     /* crossings take no time */
     bool with_input;
     bool folded; /* the shards of a stage do the same at the same time: the first does it for all */
     bool tells_ready;   /* DL_ISLAND_READY */
@@ -125,8 +124,8 @@ typedef struct dl_islands_config {
     const double *held_share; /* [stages] of the exchanged bytes that a stage has, all its shards */
     const double *slow;       /* [workers x ranks] factor on passes */
     const dl_noise_config *noise;
-    double input_ns, input_bytes, input_copy_ns, stored_bytes; /* of a rank's batch */
-    bool overlaps; /* exchange of gradients that are sharded */
+    double input_ns, input_bytes, input_copy_ns; /* of a rank's batch */
+    bool overlaps;                               /* exchange of gradients that are sharded */
 } dl_islands_config;
 
 typedef struct dl_islands dl_islands;

@@ -229,7 +229,7 @@ static void add_sharded_backward(builder *b, int rank, int k, double work_ns)
         segment[i] = add_segment(b, rank, false, k, buckets->share[i] * work_ns);
     if (buckets->share[count] > 0) add_segment(b, rank, false, k, buckets->share[count] * work_ns);
     communicate_back(b, rank, segment, before, alone && !shape->keeps_parameters, alone || is_last,
-                     shape->tells_ready && shape->exchanged > 0 && is_last);
+                     shape->tells_ready && shape->exchanges_buckets && is_last);
     free(segment);
 }
 
@@ -290,7 +290,7 @@ static void add_rank(builder *b, int rank)
         const uint32_t input = add(b, rank, DL_ISLAND_LOADS, DL_ISLAND_INPUT, 0, 0);
         after(b, b->passes.first[true][rank * shape->split.micro_batches], input);
     }
-    const bool overlaps = shape->exchanged > 0 && buckets_of(b, rank) != NULL;
+    const bool overlaps = shape->exchanges_buckets && buckets_of(b, rank) != NULL;
     const uint32_t last = b->segment[rank];
     if (shape->tells_ready && !overlaps) {
         tell_ready(b, rank, -1, last);

@@ -264,7 +264,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .schedule = scenario->pipeline->schedule,
                   .stages = island->stages,
                   .buckets = island->buckets,
-                  .exchanged = overlaps ? island->buckets[0].count : 0,
+                  .exchanges_buckets = overlaps,
                   .keeps_parameters = scenario->gpu->keeps_parameters,
                   .without_waits =
                       options->without_bubble || !dl_schedule_flushes(scenario->pipeline->schedule),
@@ -304,6 +304,8 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     island->workload.parameter_bytes = exchange->workload->parameter_bytes;
     island->workload.state_bytes = exchange->workload->state_bytes;
     island->slow = dl_run_slow_devices(scenario, exchange->options, costs, point);
+    for (int d = 0; d < point->workers * dl_split_ranks(&split) && run->without_slow; d++)
+        island->slow[d] = 1;
     slow_by_model(run, costs, island->slow);
     const double samples = split.stages > 1 ? split.samples : split.samples * split.micro_batches;
     const int gpus = split.stages > 1 ? dl_point_gpus(point) : 1;

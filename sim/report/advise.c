@@ -646,6 +646,13 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
                             "--advise searches numbers of workers from GPU 0 on: not with [%s] %s",
                             refused[i].section, refused[i].key);
     }
+    const dl_ini_entry *layout = dl_ini_find(&s->base, "machine", "layout");
+    int64_t all = 0;
+    if (layout != NULL && dl_scenario_layout_gpus(layout->value, &all) != all) {
+        return dl_error_set(
+            err, DL_ERR_USAGE,
+            "--advise searches numbers of workers: not with dp in [machine] layout");
+    }
     for (size_t k = 0; k < s->study->key_count; k++) {
         const dl_swept_key *key = &s->study->keys[k];
         if (dl_names_find(key->section, single, 2) < 0) continue;

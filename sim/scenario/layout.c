@@ -206,7 +206,7 @@ static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *i
     lists->workers.count = kept;
     if (kept > 0) return DL_OK;
     return dl_ini_error(ini, gpus.entry, DL_ERR_RANGE, err,
-                        "workers of %d GPUs divide none of them", ranks);
+                        "none of them is a multiple of a worker's %d GPUs", ranks);
 }
 
 static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
@@ -238,6 +238,7 @@ static const refused_key refused_keys[] = {
     {"exchange", "fetch", "summed", false},      {"exchange", "tensors", "split", false},
     {"exchange", "slice_bytes", "0", false},     {"exchange", "order", "ready", false},
     {"exchange", "node_sum", "no", false},       {"sync", "interval_by_speed", "no", false},
+    {"exchange", "slows", "transfers", false},   {"exchange", "buckets", "copies", false},
     {"machine", "reads", "nothing", false},      {"input", "made", "ahead", false},
     {"input", "storage_bytes_per_s", "", false}, {"input", "shared_storage_bytes_per_s", "", false},
 };
@@ -252,8 +253,19 @@ static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini,
         if (entry == NULL || strcmp(entry->value, refused->plain) == 0) continue;
         if (refused->of_stages && scenario->pipeline->stages == 1) continue;
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                            "this does not go with workers of several GPUs%s%s",
-                            refused->plain[0] != '\0' ? ", only with " : "", refused->plain);
+                            "this does not go with workers of several GPUs%s%s%s%s",
+                            refused->plain[0] != '\0' ? ", only " : "",
+                            refused->plain[0] != '\0' ? refused->key : "",
+                            refused->plain[0] != '\0' ? " = " : "", refused->plain);
+    }
+    const dl_ini_entry *overlap = dl_ini_find(ini, "exchange", "overlap");
+    for (size_t m = 0; m < lists->mode.count && overlap != NULL; m++) {
+        const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
+        if (strcmp(overlap->value, "no") == 0 || !dl_mode_serves_gradients(mode)) continue;
+        return dl_ini_error(ini, overlap, DL_ERR_DATA, err,
+                            "mode %s of workers of several GPUs pushes behind the backward pass: "
+                            "overlap = no",
+                            mode->name);
     }
     for (size_t m = 0; m < lists->mode.count && compress != NULL; m++) {
         const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
@@ -272,7 +284,8 @@ static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", "micro_batches");
     dl_sweep_list *list = &lists->option[DL_SYNC_ACCUMULATE];
-    if (entry != NULL && list->entry != NULL) {
+    const bool is_one = list->count == 1 && list->values[0] == 1;
+    if (entry != NULL && list->entry != NULL && !is_one) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "[sync] accumulate is given too: only one of both");
     }

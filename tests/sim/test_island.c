@@ -166,9 +166,10 @@ static void all_modes_go_with_all_layouts(void **state)
             snprintf(machine, sizeof machine, "layout = %s\n", layouts[l]);
             size_t used = (size_t)snprintf(
                 rest, sizeof rest,
-                "[exchange]\noverlap = yes\n[noise]\nkind = gamma\n"
+                "[exchange]\noverlap = %s\n[noise]\nkind = gamma\n"
                 "sigma = 0.3\n[pipeline]\n%s"
                 "micro_batches = 2\n[sync]\nmode = %s\n",
+                dl_mode_serves_gradients(mode) ? "no" : "yes",
                 strstr(layouts[l], "pp") != NULL ? "schedule = 1f1b\n" : "", mode->name);
             for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
                 if (options[o] != NULL && dl_mode_takes(mode, (dl_sync_option)o))

@@ -166,10 +166,13 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", TWO "schedule = 2bw\n", "at least 2");
     refuse_scenario("workers = 1\n", TWO "split = b, c\n", "first layers of stages 1 to 1");
     refuse_scenario("workers = 1\n", TWO "cut_bytes_per_sample = 1, 2\n", "each of the 1 cuts");
-    refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only with 1");
+    refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only accumulate = 1");
     refuse_scenario("workers = 1\n", TWO "[sync]\nmode = allreduce\n[exchange]\ncompress = fp16\n",
                     "compress = none");
-    refuse_scenario("workers = 1\n", TWO "[exchange]\ncollectives = hosts\n", "only with gpus");
+    refuse_scenario("workers = 1\n", TWO "[exchange]\ncollectives = hosts\n",
+                    "only collectives = gpus");
+    refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = ps\n",
+                    "pushes behind the backward pass");
     refuse_scenario("workers = 1\nlayout = pp=2\n", TWO, "only one of both");
     refuse_scenario("workers = 1\nlayout = dp=2\n", "", "workers is given too");
     refuse_scenario("layout = dp=2,pp=2\n", "", "dp, the workers, comes last");
@@ -180,7 +183,8 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("layout = pp=0\n", "", "0 is not in 1..64");
     refuse_scenario("layout = pp=4,dp=4\n", "", "need 16 GPUs, there are 8");
     refuse_scenario("workers = 1\n", TWO "gpus = 4\n", "only one of both");
-    refuse_scenario("", "[pipeline]\nstages = 4\ngpus = 2, 6\n", "divide none of them");
+    refuse_scenario("", "[pipeline]\nstages = 4\ngpus = 2, 6\n",
+                    "none of them is a multiple of a worker's 4 GPUs");
     dl_scenario scenario = {0};
     dl_error err = {0};
     const char *cores = "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 8\n" TWO;
