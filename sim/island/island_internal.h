@@ -1,0 +1,108 @@
+/* Workers of several GPUs, for their steps (island.c) and their making (island_make.c). A *plane* is the
+ * GPUs that are the same rank of all workers: they exchange with one another. */
+#ifndef DL_SIM_ISLAND_INTERNAL_H
+#define DL_SIM_ISLAND_INTERNAL_H
+
+#include "sim/island/island.h"
+#include "sim/platform/gpu_input.h"
+
+/* From a rank to the one of a stage before or after it. */
+typedef struct dl_island_way {
+    int class;
+    int64_t latency_ns;
+    double bytes;
+    int domain; /* that the bytes leave; -1: they stay */
+} dl_island_way;
+
+typedef struct dl_island_reduction {
+    dl_collective of;
+    double moved_bytes;
+    int64_t arrived_ns; /* at which the last rank did */
+    uint32_t *joined;   /* [shards] tasks */
+    int joined_count;
+} dl_island_reduction;
+
+typedef struct dl_island {
+    dl_program_run run;
+    dl_island_way *ways;              /* [ranks x 2]: back, forward */
+    dl_island_reduction *collectives; /* [collective_count of its program] */
+    dl_noise *noise;                  /* [ranks] */
+    double *factor;                   /* [ranks] of this step's noise */
+    int64_t *free_ns;                 /* [ranks] end of what it has computed last */
+    int weight;                       /* ranks that one with tasks stands for */
+    int64_t spent_ns[DL_SPENT_COUNT]; /* of this step so far, all ranks together */
+    int64_t bubble_ns;
+    bool works; /* at a step */
+    bool waits; /* for the rest of a step that was cut to drain */
+} dl_island;
+
+/* Steps of a host thread whose launch has started: when. */
+typedef struct dl_island_launches {
+    int64_t *start_ns; /* [room] of the step modulo room */
+    int room, started;
+} dl_island_launches;
+
+/* Of an agent, on all planes. */
+typedef struct dl_island_exchange {
+    int left;                    /* planes that it has not ended on */
+    int64_t since_ns, waited_ns; /* by all ranks that had exchanged before, up to since_ns */
+} dl_island_exchange;
+
+struct dl_islands {
+    dl_islands_config config;
+    dl_team *team;
+    dl_network network;
+    dl_island_program *programs; /* [program_count] of all workers, or of each */
+    int program_count, ranks, workers;
+    dl_island *islands; /* [workers] */
+    dl_gpus **planes;   /* [ranks] the GPUs that are rank r of a worker, for their exchange */
+    int **plane_gpus;   /* [ranks][workers] */
+    dl_workload *plane_workloads;
+    dl_gpu_options *plane_options;
+    dl_place *places;  /* [workers x ranks] */
+    dl_place *loading; /* [workers x shards] those that take batches */
+    bool *wants;       /* [workers x shards] they wait for one */
+    dl_input input;
+    dl_gpu_step batch;
+    dl_dispatch dispatch;
+    dl_island_launches *launches; /* [thread_count] */
+    double *launch_ns;            /* [thread_count] of a step */
+    int64_t *ended; /* [thread_count] steps that all workers of the thread have ended */
+    dl_noise_source noise;
+    dl_island_exchange *exchanging; /* [agents] */
+    double slowdown;                /* of computing beside the worker's own collectives, >= 1 */
+    double crossed_bytes, sharded_bytes;
+    double *sent_bytes;          /* [domains] by crossings and shards */
+    int64_t bubble_ns, *busy_ns; /* [stages] since the warm-up */
+};
+
+static inline dl_islands *dl_islands_of(const dl_team *team)
+{
+    return team->machine;
+}
+
+static inline const dl_island_program *dl_islands_program(const dl_islands *is, int worker)
+{
+    return &is->programs[is->program_count > 1 ? worker : 0];
+}
+
+static inline const dl_split *dl_islands_split(const dl_islands *is)
+{
+    return &is->config.shape.split;
+}
+
+static inline int dl_islands_gpu(const dl_islands *is, int worker, int rank)
+{
+    return worker * is->ranks + rank;
+}
+
+/* What the tasks of a worker's step do. */
+extern const dl_program_owner dl_islands_owner;
+
+/* Handlers, of `islands` and an agent that has exchanged on one more plane; of a dl_island and the number
+ * of its collective that has ended; of `islands` and a loader that has a batch. */
+void dl_islands_exchanged(void *islands, int agent);
+void dl_islands_reduced(void *island, int number);
+void dl_islands_came(void *islands, int loader);
+
+#endif

@@ -1,0 +1,301 @@
+/* Makes the workers of several GPUs: planes, ways between stages, collectives, loaders. */
+#include "sim/island/island_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* Vectors of a rank: what its stage has, over its shards. */
+static void make_plane(dl_islands *is, int rank)
+{
+    const dl_islands_config *config = &is->config;
+    const dl_split *split = &config->shape.split;
+    const double share = config->held_share[dl_split_stage(split, rank)] / split->shards;
+    dl_workload *workload = &is->plane_workloads[rank];
+    dl_gpu_options *options = &is->plane_options[rank];
+    int *gpus = is->plane_gpus[rank] = dl_calloc((size_t)is->workers, sizeof *gpus, "GPUs");
+    const dl_gpu_options *all = config->gpus.options;
+    const int count = dl_gpu_options_count(all);
+    *workload = *config->gpus.workload;
+    workload->parameter_bytes *= share;
+    workload->state_bytes *= share;
+    workload->gradients = NULL;
+    workload->gradient_count = 0;
+    for (int w = 0; w < is->workers; w++) {
+        const int gpu = dl_islands_gpu(is, w, rank) % count;
+        gpus[w] = all->gpus != NULL ? all->gpus[gpu] : gpu;
+    }
+    *options = *all;
+    options->gpus = gpus;
+    options->gpu_count = is->workers;
+    options->own_buckets = false;
+    options->bucket_bytes =
+        config->overlaps ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
+    if (rank > 0) options->machine.fabric.traffic_count = 0; /* of others, once */
+}
+
+static dl_status init_planes(dl_islands *is, dl_error *err)
+{
+    const size_t ranks = (size_t)is->ranks;
+    dl_status status = DL_OK;
+    /* Gradients that shards have reduced go on as the type in which they were. */
+    const dl_gpu_options *all = is->config.gpus.options;
+    const bool halves = is->config.overlaps && all->sharded == DL_SHARDED_NONE;
+    const double sent = halves ? dl_dtype_frac(all->reduce_dtype) : 1;
+    is->planes = dl_calloc(ranks, sizeof(dl_gpus *), "GPUs");
+    is->plane_gpus = dl_calloc(ranks, sizeof(int *), "GPUs");
+    is->plane_workloads = dl_calloc(ranks, sizeof *is->plane_workloads, "GPUs");
+    is->plane_options = dl_calloc(ranks, sizeof *is->plane_options, "GPUs");
+    for (int r = 0; r < is->ranks && status == DL_OK; r++) {
+        make_plane(is, r);
+        const double share = is->config.held_share[dl_split_stage(dl_islands_split(is), r)] /
+                             dl_islands_split(is)->shards;
+        dl_gpus_config config = is->config.gpus;
+        config.options = &is->plane_options[r];
+        config.workload = &is->plane_workloads[r];
+        config.content_bytes *= share * sent;
+        config.inside_bytes *= share;
+        config.with_input = false;
+        config.network = &is->network;
+        config.exchanged = dl_islands_exchanged;
+        config.user = is;
+        status = dl_gpus_create(&is->planes[r], &config, err);
+    }
+    return status;
+}
+
+static void init_ways(dl_islands *is, int worker)
+{
+    const dl_island_shape *shape = &is->config.shape;
+    const dl_split *split = &shape->split;
+    dl_island *i = &is->islands[worker];
+    const dl_machine *m = &is->config.gpus.options->machine;
+    i->ways = dl_calloc(2 * (size_t)is->ranks, sizeof *i->ways, "crossings");
+    for (int n = 0; n < 2 * is->ranks; n++) {
+        const int rank = n / 2, stage = dl_split_stage(split, rank);
+        const int to_stage = n % 2 == 1 ? stage + 1 : stage - 1;
+        if (to_stage < 0 || to_stage >= split->stages) continue;
+        const int to = dl_split_rank(split, to_stage, dl_split_shard(split, rank));
+        const dl_place a = is->places[dl_islands_gpu(is, worker, rank)],
+                       b = is->places[dl_islands_gpu(is, worker, to)];
+        const int domain = dl_machine_domain(m, a.node);
+        dl_route route;
+        dl_links_route_collective(&is->config.gpus.options->links, a, b, false, &route);
+        i->ways[n] = (dl_island_way){
+            .class = dl_network_route_class(&is->network, &route),
+            .latency_ns = dl_ns_ceil(route.latency_ns),
+            .bytes =
+                shape->stages[to_stage > stage ? stage : to_stage].crossing_bytes * split->samples,
+            .domain = domain != dl_machine_domain(m, b.node) ? domain : -1,
+        };
+    }
+}
+
+/* `held`: transfers of all of them so far. */
+static dl_status init_collective(dl_islands *is, int worker, int number, int *held, dl_error *err)
+{
+    const dl_gpu_options *options = is->config.gpus.options;
+    const dl_split *split = dl_islands_split(is);
+    const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[number];
+    dl_island_reduction *c = &is->islands[worker].collectives[number];
+    const dl_workload *workload = is->config.gpus.workload;
+    const size_t shards = (size_t)split->shards;
+    c->joined = dl_calloc(shards, sizeof *c->joined, "shards");
+    dl_place *ranks = dl_calloc(shards, sizeof *ranks, "shards");
+    for (int f = 0; f < split->shards; f++)
+        ranks[f] = is->places[dl_islands_gpu(is, worker, dl_split_rank(split, of->stage, f))];
+    const dl_dtype dtype = of->gathers ? options->param_dtype : options->reduce_dtype;
+    const bool any = strcmp(options->algorithm, "auto") == 0;
+    const dl_collective_config config = {
+        .kind = of->gathers ? DL_ALLGATHER : DL_REDUCE_SCATTER,
+        .algorithm = any ? options->algorithm : "ring",
+        .fidelity = options->fidelity,
+        .ranks = ranks,
+        .rank_count = split->shards,
+        .bytes = dl_dtype_frac(dtype) * is->config.shape.buckets[of->stage].bytes[of->bucket],
+        .chunk_bytes = DL_CHUNK_BYTES,
+        .message_ns = options->message_ns,
+        .measured = workload->collectives,
+        .measured_count = workload->collective_count,
+        .transfers_max = DL_TRANSFERS_HELD_MAX - *held,
+    };
+    dl_status status = dl_collective_init(&c->of, &is->network, &options->links, &config, err);
+    free(ranks);
+    if (status != DL_OK) return status;
+    *held += c->of.plan.transfer_count;
+    c->moved_bytes = dl_collective_sent_bytes(&c->of);
+    dl_collective_on_done(&c->of, dl_islands_reduced, &is->islands[worker], number);
+    return DL_OK;
+}
+
+static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *err)
+{
+    dl_island *i = &is->islands[worker];
+    const dl_island_program *program = dl_islands_program(is, worker);
+    const size_t ranks = (size_t)is->ranks;
+    i->noise = dl_calloc(ranks, sizeof *i->noise, "ranks");
+    i->factor = dl_calloc(ranks, sizeof *i->factor, "ranks");
+    i->free_ns = dl_calloc(ranks, sizeof *i->free_ns, "ranks");
+    i->collectives =
+        dl_calloc((size_t)program->collective_count, sizeof *i->collectives, "collectives");
+    i->weight = is->config.shape.folded ? dl_islands_split(is)->shards : 1;
+    for (int r = 0; r < is->ranks; r++) {
+        i->factor[r] = 1;
+        dl_noise_init(&i->noise[r], &is->noise, (uint32_t)dl_islands_gpu(is, worker, r));
+    }
+    dl_program_run_init(&i->run, &program->program, is->config.gpus.engine, &dl_islands_owner, is,
+                        worker);
+    init_ways(is, worker);
+    dl_status status = DL_OK;
+    for (int c = 0; c < program->collective_count && status == DL_OK; c++)
+        status = init_collective(is, worker, c, held, err);
+    return status;
+}
+
+static void init_input(dl_islands *is)
+{
+    const dl_islands_config *config = &is->config;
+    const dl_split *split = &config->shape.split;
+    if (!config->shape.with_input) return;
+    is->batch = (dl_gpu_step){.input_ns = config->input_ns,
+                              .input_bytes = config->input_bytes,
+                              .input_copy_ns = config->input_copy_ns};
+    const size_t loaders = (size_t)(is->workers * split->shards);
+    is->loading = dl_calloc(loaders, sizeof *is->loading, "GPUs");
+    is->wants = dl_calloc(loaders, sizeof *is->wants, "GPUs");
+    for (int w = 0; w < is->workers; w++)
+        for (int f = 0; f < split->shards; f++)
+            is->loading[w * split->shards + f] =
+                is->places[dl_islands_gpu(is, w, dl_split_rank(split, 0, f))];
+    dl_input_init(&is->input, &(dl_input_config){
+                                  .engine = config->gpus.engine,
+                                  .network = &is->network,
+                                  .options = config->gpus.options,
+                                  .places = is->loading,
+                                  .workers = is->workers * split->shards,
+                                  .seed = config->gpus.seed,
+                                  .replicate = config->gpus.replicate,
+                                  .steps = {.of = &is->batch},
+                                  .came = dl_islands_came,
+                                  .user = is,
+                              });
+}
+
+/* Slowdown of computing beside the worker's own collectives: that of the costs, or the node's if they
+ * are inside one and it is larger. */
+static double slowdown_of(const dl_islands *is)
+{
+    const dl_split *split = dl_islands_split(is);
+    const dl_machine *m = &is->config.gpus.options->machine;
+    const double of_costs = is->config.gpus.workload->overlap_slowdown;
+    const int node = is->places[0].node;
+    bool inside = dl_machine_node(m, node)->overlap_slowdown.known;
+    if (split->shards == 1) return 1;
+    for (int f = 1; f < split->shards && inside; f++)
+        inside = is->places[dl_split_rank(split, 0, f)].node == node;
+    return inside ? fmax(of_costs, dl_machine_node(m, node)->overlap_slowdown.value) : of_costs;
+}
+
+static dl_status init_all(dl_islands *is, dl_error *err)
+{
+    const dl_islands_config *config = &is->config;
+    int held = 0, flows = 1;
+    for (int p = 0; p < is->program_count; p++)
+        dl_island_program_make(&is->programs[p], &config->shape, p);
+    dl_status status = init_planes(is, err);
+    for (int w = 0; w < is->workers && status == DL_OK; w++)
+        status = init_island(is, w, &held, err);
+    if (status != DL_OK) return status;
+    init_input(is);
+    for (int r = 0; r < is->ranks; r++)
+        flows += dl_gpus_flows(is->planes[r]);
+    flows += held + 2 * is->workers * is->ranks + dl_input_most(&is->input);
+    dl_network_reserve(&is->network, flows);
+    is->slowdown = slowdown_of(is);
+    return dl_collective_check_run(config->gpus.options->fidelity, held,
+                                   config->gpus.exchanges * config->shape.split.micro_batches, err);
+}
+
+dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, dl_error *err)
+{
+    dl_islands *is = *made = dl_calloc(1, sizeof *is, "workers of several GPUs");
+    const dl_gpu_options *options = config->gpus.options;
+    const int workers = config->gpus.workers, ranks = dl_split_ranks(&config->shape.split);
+    is->config = *config;
+    is->workers = workers;
+    is->ranks = ranks;
+    is->program_count = config->shape.single_thread ? workers : 1;
+    is->programs = dl_calloc((size_t)is->program_count, sizeof *is->programs, "programs");
+    is->islands = dl_calloc((size_t)workers, sizeof *is->islands, "workers");
+    is->places = dl_calloc((size_t)(workers * ranks), sizeof *is->places, "GPUs");
+    is->exchanging = dl_calloc(2 * (size_t)workers, sizeof *is->exchanging, "exchanges");
+    is->busy_ns =
+        dl_calloc((size_t)config->shape.split.stages, sizeof *is->busy_ns, "times of stages");
+    is->sent_bytes = dl_calloc((size_t)dl_machine_domains(&options->machine),
+                               sizeof *is->sent_bytes, "bytes of sites");
+    for (int g = 0; g < workers * ranks; g++)
+        is->places[g] = dl_gpu_options_place(options, g);
+    dl_noise_source_init(&is->noise, config->noise, config->gpus.seed, config->gpus.replicate);
+    dl_network_init(&is->network, config->gpus.engine, 1);
+    is->network.is_uncontended = options->without_contention;
+    dl_network_add_links(&is->network, &options->links);
+    const dl_status status = init_all(is, err);
+    if (status != DL_OK) {
+        dl_islands_free(is);
+        *made = NULL;
+    }
+    return status;
+}
+
+static void free_island(const dl_islands *is, int worker)
+{
+    dl_island *i = &is->islands[worker];
+    for (int c = 0; i->collectives != NULL && c < dl_islands_program(is, worker)->collective_count;
+         c++) {
+        dl_collective_free(&i->collectives[c].of);
+        free(i->collectives[c].joined);
+    }
+    dl_program_run_free(&i->run);
+    free(i->ways);
+    free(i->collectives);
+    free(i->noise);
+    free(i->factor);
+    free(i->free_ns);
+}
+
+void dl_islands_free(dl_islands *is)
+{
+    if (is == NULL) return;
+    for (int w = 0; w < is->workers; w++)
+        free_island(is, w);
+    for (int p = 0; p < is->program_count; p++)
+        dl_island_program_free(&is->programs[p]);
+    for (int r = 0; r < is->ranks && is->planes != NULL; r++) {
+        dl_gpus_free(is->planes[r]);
+        free(is->plane_gpus[r]);
+    }
+    for (int t = 0; t < is->dispatch.thread_count; t++)
+        free(is->launches[t].start_ns);
+    dl_dispatch_free(&is->dispatch);
+    dl_input_free(&is->input);
+    dl_network_free(&is->network);
+    free(is->launches);
+    free(is->launch_ns);
+    free(is->ended);
+    free(is->planes);
+    free(is->plane_gpus);
+    free(is->plane_workloads);
+    free(is->plane_options);
+    free(is->programs);
+    free(is->islands);
+    free(is->places);
+    free(is->loading);
+    free(is->wants);
+    free(is->exchanging);
+    free(is->sent_bytes);
+    free(is->busy_ns);
+    free(is);
+}
