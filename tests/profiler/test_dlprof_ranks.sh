@@ -76,7 +76,7 @@ grep -q "^ranks       4, with 1 workers each, which exchange through MPI" many/1
 expect 0 "world_size       4" info many.rank3.dlt
 expect 0 "rank_exchange    mpi" info many.rank3.dlt
 expect 0 "workers          4" info many.rank3.dlt
-workers=$("$dlprof" info many.rank3.dlt | sed -n '/^worker  /,/^$/p' | sed -n 2p | cut -d' ' -f1)
+workers=$("$dlprof" info many.rank3.dlt | sed -n '/^worker /,/^$/p' | sed -n 2p | cut -d' ' -f1)
 [ "$workers" = 3 ] || complain "rank 3's worker is '$workers'"
 ! "$dlprof" info many.rank3.dlt | grep -q "have steps here" || complain "workers are missed"
 [ ! -e many.dlt ] || complain "a trace of no rank"
