@@ -22,7 +22,7 @@ typedef struct settings {
 
 /* --- ranks one by one ------------------------------------------------------------------------- */
 
-/* What a time misses the recorded one by. */
+/* The error of a time, as a part of the recorded one. */
 static double missed(double ns, const dl_prediction *s)
 {
     return ns / s->recorded_ns - 1;

@@ -36,7 +36,8 @@ typedef struct dl_member {
     char unit[8]; /* "%", "ns", "B", "B/s" or "" */
 } dl_member;
 
-/* Takes the next value of *format from *args, and moves *format behind it; false at its end. A text
+/* Reads the member that *format describes next, its value from *args, and advances *format; false at
+ * the end of the text. A text
  * that is not as above is a broken invariant. */
 bool dl_member_next(dl_member *member, const char **format, va_list *args);
 

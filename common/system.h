@@ -1,4 +1,4 @@
-/* What depends on the operating system: a source for each, of which CMake takes one. */
+/* Calls of the operating system: a source for each system, of which CMake takes one. */
 #ifndef DL_COMMON_SYSTEM_H
 #define DL_COMMON_SYSTEM_H
 

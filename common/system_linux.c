@@ -63,7 +63,7 @@ char *dl_system_program(void)
     char self[PATH_MAX];
     const ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
     if (bytes > 0) return dl_strndup(self, (size_t)bytes);
-    /* Of the auxiliary vector, which the kernel puts into the process's own memory. */
+    /* The auxiliary vector has it, which the kernel puts into the process's own memory. */
     const char *started = (const char *)getauxval(AT_EXECFN);
     if (started != NULL) return realpath(started, NULL);
     errno = ENOENT;

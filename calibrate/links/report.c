@@ -265,7 +265,7 @@ bool dl_link_same_test(const dl_link_rate *a, const dl_link_rate *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->path, b->path) == 0;
 }
 
-/* Of its own. */
+/* A rate, or a latency, with its unit; the caller frees it. */
 static char *rate_text(double value, bool is_latency)
 {
     return is_latency ? dl_strdup(DL_NS_TEXT(value)) : dl_format("%s/s", DL_BYTES_TEXT(value));

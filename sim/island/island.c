@@ -102,7 +102,7 @@ static void account(dl_islands *is, int worker, uint32_t task)
     const int64_t worked_ns = lane->worked_ns;
     int64_t busy_ns = worked_ns - state->start_ns;
     account_wait(is, worker, task, i->free_ns[rank]);
-    /* What collectives inside a node take of it counts as theirs. */
+    /* Time that collectives inside a node take from computing counts as communication. */
     if (is->slowdown > is->config.gpus.workload->overlap_slowdown) {
         const int64_t full_ns = dl_ns_ceil(program->program.tasks[task].work_ns * lane->factor);
         if (busy_ns > full_ns) {

@@ -25,7 +25,7 @@
  * backward pass, as PyTorch's schedules of pipelines have it.
  *
  * Gradients that all workers sum are exchanged as soon as a rank has them: with [exchange] overlap
- * bucket by bucket where they are sharded, else behind its last backward pass. The ranks of a worker
+ * bucket by bucket where they are sharded, else after its last backward pass. The ranks of a worker
  * end a step together, as where the norm of all gradients is clipped.
  *
  * Time of a GPU is computing, dispatch (the host has not launched what comes next), communication (a

@@ -42,7 +42,7 @@ typedef struct dl_island_launches {
     int room, started;
 } dl_island_launches;
 
-/* Of an agent, on all planes. */
+/* An agent's exchange on all planes. */
 typedef struct dl_island_exchange {
     int left;                    /* planes that it has not ended on */
     int64_t since_ns, waited_ns; /* by all ranks that had exchanged before, up to since_ns */
@@ -96,7 +96,7 @@ static inline int dl_islands_gpu(const dl_islands *is, int worker, int rank)
     return worker * is->ranks + rank;
 }
 
-/* What the tasks of a worker's step do. */
+/* Runs the tasks of a worker's step. */
 extern const dl_program_owner dl_islands_owner;
 
 /* Handlers, of `islands` and an agent that has exchanged on one more plane; of a dl_island and the number

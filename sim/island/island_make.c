@@ -184,21 +184,6 @@ static void init_input(dl_islands *is)
                               });
 }
 
-/* Slowdown of computing beside the worker's own collectives: that of the costs, or the node's if they
- * are inside one and it is larger. */
-static double slowdown_of(const dl_islands *is)
-{
-    const dl_split *split = dl_islands_split(is);
-    const dl_machine *m = &is->config.gpus.options->machine;
-    const double of_costs = is->config.gpus.workload->overlap_slowdown;
-    const int node = is->places[0].node;
-    bool inside = dl_machine_node(m, node)->overlap_slowdown.known;
-    if (split->shards == 1) return 1;
-    for (int f = 1; f < split->shards && inside; f++)
-        inside = is->places[dl_split_rank(split, 0, f)].node == node;
-    return inside ? fmax(of_costs, dl_machine_node(m, node)->overlap_slowdown.value) : of_costs;
-}
-
 static dl_status init_all(dl_islands *is, dl_error *err)
 {
     const dl_islands_config *config = &is->config;
@@ -214,7 +199,11 @@ static dl_status init_all(dl_islands *is, dl_error *err)
         flows += dl_gpus_flows(is->planes[r]);
     flows += held + 2 * is->workers * is->ranks + dl_input_most(&is->input);
     dl_network_reserve(&is->network, flows);
-    is->slowdown = slowdown_of(is);
+    const dl_split *split = &config->shape.split;
+    is->slowdown = 1;
+    if (split->shards > 1)
+        is->slowdown = dl_gpus_slowdown(config->gpus.options, config->gpus.workload, is->places,
+                                        split->shards, dl_split_rank(split, 0, 1));
     return dl_collective_check_run(config->gpus.options->fidelity, held,
                                    config->gpus.exchanges * config->shape.split.micro_batches, err);
 }

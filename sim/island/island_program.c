@@ -1,4 +1,4 @@
-/* What the ranks of a worker do in a step, as a program. */
+/* Builds the program of a step: the tasks of all ranks of a worker. */
 #include "sim/island/island.h"
 
 #include <stdlib.h>
@@ -254,7 +254,7 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int k)
     tasks[b->segment[rank]].issued_ns = dl_ns_ceil(b->issued_ns[launch]);
 }
 
-/* What the rank hands on to, or needs from, a stage of its neighbours. */
+/* Crossings from the rank to the next stage, or back to the one before. */
 static void add_crossing(builder *b, int rank, bool forward)
 {
     const dl_split *split = &b->shape->split;

@@ -37,8 +37,8 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
     return status;
 }
 
-/* What a rank of the stage needs: shards have a part of what the stage holds, and whole, of parameters
- * and gradients, what is at hand. */
+/* Memory that a rank of the stage needs. Shards hold a part of the stage, and whole only those parameters
+ * and gradients that are in use. */
 static dl_gpu_content content_of(const dl_scenario *scenario, const dl_costs *costs,
                                  const dl_split *split, const dl_stage *stages, int stage)
 {
@@ -198,7 +198,7 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     return status;
 }
 
-/* What is sharded, in buckets; of a whole model with gradients ready as the costs say. */
+/* Buckets of what is sharded; a whole model has its gradients ready as the costs say. */
 static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, dl_error *err)
 {
     const dl_split split = dl_point_split(run->point);

@@ -143,7 +143,7 @@ int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage)
  * stages from it on; without a flush, as many as these. */
 int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage);
 
-/* What a stage needs of a GPU's memory, with the activations in flight. NaN if the costs do not say. */
+/* Memory that a stage needs of a GPU, with the activations in flight. NaN if the costs do not say. */
 dl_gpu_content dl_pipeline_stage_content(const dl_costs *costs, const dl_split *split,
                                          dl_schedule schedule, const dl_stage *stages, int stage);
 

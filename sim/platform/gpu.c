@@ -50,18 +50,15 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.costs, k));
 }
 
-/* Slowdown of computing during collectives: that of the costs, or the machine's if larger and the
- * collective is inside a node. Collectives between nodes load GPUs and host memory less. */
-static double slowdown_of(const dl_gpus *gpus)
+double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
+                        const dl_place *places, int count, int stride)
 {
-    const int node = gpus->places[0].node;
-    const double of_costs = gpus->config.workload->overlap_slowdown;
-    const dl_quantity *own =
-        &dl_machine_node(&gpus->config.options->machine, node)->overlap_slowdown;
+    const int node = places[0].node;
+    const dl_quantity *own = &dl_machine_node(&options->machine, node)->overlap_slowdown;
     bool inside = own->known;
-    for (int w = 1; w < gpus->config.workers && inside; w++)
-        inside = gpus->places[w].node == node;
-    return inside ? fmax(of_costs, own->value) : of_costs;
+    for (int i = 1; i < count && inside; i++)
+        inside = places[i * stride].node == node;
+    return inside ? fmax(workload->overlap_slowdown, own->value) : workload->overlap_slowdown;
 }
 
 dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error *err)
@@ -88,7 +85,8 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     for (size_t w = 0; w < workers; w++) {
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
     }
-    gpus->slowdown = slowdown_of(gpus);
+    gpus->slowdown =
+        dl_gpus_slowdown(config->options, config->workload, gpus->places, config->workers, 1);
     gpus->slows =
         dl_gpus_reduce_gradients(gpus) && config->workers > 1 && (config->overlap || config->lags);
     init_sharing(gpus);

@@ -345,6 +345,12 @@ int dl_gpus_buckets(const dl_gpus *gpus);
 double dl_gpus_moved_bytes(const dl_gpus *gpus);
 const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 
+/* Slowdown of computing during collectives of the GPUs places[0], places[stride], ...: that of the
+ * costs, or the machine's if it is larger and they are inside a node. Collectives between nodes load GPUs
+ * and host memory less. */
+double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
+                        const dl_place *places, int count, int stride);
+
 /* The name of the number-th link that was added to the machine's for these GPUs; NULL: they are fewer,
  * and *number is less by as many. */
 const char *dl_gpus_link_name(const dl_gpus *gpus, int *number);

@@ -116,23 +116,18 @@ const char *dl_scenario_layout_says(const dl_ini *ini, const char *key)
     return strcmp(key, "stages") == 0 ? "2" : NULL; /* some of a list may have them */
 }
 
-/* The sizes of a layout's axes, multiplied; with_dp: also by the number of workers. */
-static int64_t product(const char *text, size_t bytes, bool with_dp)
+/* The axes of text[bytes], as far as they can be read. */
+static layout axes_of(const char *text, size_t bytes)
 {
-    int64_t gpus = 1;
+    layout of = {.count = 0};
     for (const char *at = text; at < text + bytes;) {
-        const size_t left = (size_t)(text + bytes - at), item = strcspn(at, ",");
-        char *name = dl_strndup_trimmed(at, item < left ? item : left);
-        char *size = strchr(name, '=');
-        int64_t number = 0;
-        const bool is_dp = strncmp(name, "dp", 2) == 0;
-        if (size != NULL && dl_parse_int(size + 1, 1, DL_WORKERS_MAX, &number, NULL) == DL_OK &&
-            (with_dp || !is_dp) && gpus <= DL_WORKERS_MAX)
-            gpus *= number;
-        free(name);
-        at += (item < left ? item : left) + 1;
+        const size_t left = (size_t)(text + bytes - at), comma = strcspn(at, ",");
+        char *item = dl_strndup_trimmed(at, comma < left ? comma : left);
+        (void)(read_axis(&of, item, NULL) == DL_OK);
+        free(item);
+        at += (comma < left ? comma : left) + 1;
     }
-    return gpus;
+    return of;
 }
 
 int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
@@ -141,7 +136,11 @@ int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
     *all = 1;
     for (const char *at = layouts; *at != '\0';) {
         const size_t bytes = strcspn(at, "|");
-        const int64_t each = product(at, bytes, false), whole = product(at, bytes, true);
+        const layout of = axes_of(at, bytes);
+        int64_t each = 1;
+        for (int axis_at = 0; axis_at < AXIS_DP; axis_at++)
+            each *= of.size[axis_at] > 0 ? of.size[axis_at] : 1;
+        const int64_t whole = each * (of.size[AXIS_DP] > 0 ? of.size[AXIS_DP] : 1);
         if (each > largest) largest = each;
         if (whole > *all) *all = whole;
         at += bytes + (at[bytes] != '\0');

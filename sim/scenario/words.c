@@ -137,21 +137,28 @@ const dl_word dl_sharded_words[] = {
 
 /* --- modes ----------------------------------------------------------------------------------- */
 
-#define SHARDED(state) NULL, CALLED("allreduce' with [exchange] sharded = '" state)
+/* Words that stand for a mode and a key: taken as both on the command line, where one stands alone. */
+#define MODES_WITH_KEY(ROW)                                             \
+    ROW("fsdp", "allreduce", "exchange", "sharded", "parameters")       \
+    ROW("fsdp2", "allreduce", "exchange", "sharded", "parameters")      \
+    ROW("full_shard", "allreduce", "exchange", "sharded", "parameters") \
+    ROW("zero", "allreduce", "exchange", "sharded", "optimizer")        \
+    ROW("zero1", "allreduce", "exchange", "sharded", "optimizer")       \
+    ROW("zero2", "allreduce", "exchange", "sharded", "gradients")       \
+    ROW("zero3", "allreduce", "exchange", "sharded", "parameters")      \
+    ROW("deepspeed", "allreduce", "exchange", "sharded", "optimizer")   \
+    ROW("diloco", "average", "sync", "outer", "nesterov")               \
+    ROW("dp", "ps", "sync", "where", "gpu:0")
+
+#define AS_SHORTHAND(word, mode, section, key, value) {word, mode, section, key, value},
+#define AS_WORD(word, mode, section, key, value) \
+    {word, NULL, CALLED(mode "' with [" section "] " key " = '" value)},
 
 static const dl_word mode_words[] = {
-    {"ddp", "allreduce", NULL},
+    MODES_WITH_KEY(AS_WORD){"ddp", "allreduce", NULL},
     {"distributeddataparallel", "allreduce", NULL},
-    {"fsdp", SHARDED("parameters")},
-    {"fsdp2", SHARDED("parameters")},
-    {"zero", SHARDED("optimizer")},
-    {"zero1", SHARDED("optimizer")},
-    {"zero2", SHARDED("gradients")},
-    {"zero3", SHARDED("parameters")},
-    {"full_shard", SHARDED("parameters")},
-    {"shard_grad_op", SHARDED("parameters' and reshard_after_forward = 'no")},
-    {"deepspeed", SHARDED("optimizer")},
-    {"dp", NULL, CALLED("ps' with [sync] where = 'gpu:0")},
+    {"shard_grad_op", NULL,
+     CALLED("allreduce' with [exchange] sharded = 'parameters' and reshard_after_forward = 'no")},
     {"horovod", "allreduce", NULL},
     {"nccl", "allreduce", NULL},
     {"sync", "allreduce", NULL},
@@ -161,7 +168,6 @@ static const dl_word mode_words[] = {
     {"downpour", "async", NULL},
     {"local_sgd", "average", NULL},
     {"localsgd", "average", NULL},
-    {"diloco", NULL, CALLED("average' with [sync] outer = 'nesterov")},
     {"fedavg", "average", NULL},
     {"parameter_server", "ps", NULL},
     {"kvstore", "ps", NULL},
@@ -174,19 +180,7 @@ static const dl_word mode_words[] = {
     {NULL, NULL, NULL},
 };
 
-/* What a word for a mode stands for where it is a mode and a key: on the command line it is taken so. */
-static const dl_mode_shorthand shorthands[] = {
-    {"fsdp", "allreduce", "exchange", "sharded", "parameters"},
-    {"fsdp2", "allreduce", "exchange", "sharded", "parameters"},
-    {"full_shard", "allreduce", "exchange", "sharded", "parameters"},
-    {"zero3", "allreduce", "exchange", "sharded", "parameters"},
-    {"zero2", "allreduce", "exchange", "sharded", "gradients"},
-    {"zero1", "allreduce", "exchange", "sharded", "optimizer"},
-    {"zero", "allreduce", "exchange", "sharded", "optimizer"},
-    {"deepspeed", "allreduce", "exchange", "sharded", "optimizer"},
-    {"diloco", "average", "sync", "outer", "nesterov"},
-    {"dp", "ps", "sync", "where", "gpu:0"},
-};
+static const dl_mode_shorthand shorthands[] = {MODES_WITH_KEY(AS_SHORTHAND)};
 
 const dl_mode_shorthand *dl_mode_shorthand_find(const char *word)
 {
