@@ -273,7 +273,8 @@ static void without_signs_the_lower_end_is_returned(void **state)
     double one = 1, nan = (double)NAN;
     assert_same(dl_find_root(without_root, &one, -2, 3, 1e-9, 50), -2);
     assert_same(dl_find_root(without_root, &nan, -2, 3, 1e-9, 50), -2);
-    assert_same(dl_find_root(nan_above_1, NULL, 0, 3, 1e-9, 50), 1.5); /* the function is NaN in the middle */
+    /* The function is NaN in the middle. */
+    assert_same(dl_find_root(nan_above_1, NULL, 0, 3, 1e-9, 50), 1.5);
 }
 
 int main(void)
