@@ -32,7 +32,7 @@ mkdir -p "$out"
 sed 's/^nodes  = 4$/nodes  = 16/' scenarios/machines/t4_4x4_ethernet.ini >"$out/t4_16x4.ini"
 
 compute="[op network.backward] fixed_ns, [op network.backward] per_sample_ns, spread.gpu_frac"
-network="network.bytes_per_s, network.pair_bytes_per_s, network.message_ns"
+network="network.bytes_per_s, network.pair_bytes_per_s, network.slice_ns"
 
 # rows WANT TABLE: see rows.awk; only $PLACEMENTS and $BATCHES.
 rows() {
@@ -101,7 +101,7 @@ report() {
     # One node, and 50 Gb/s as the data sheet has it, of which the pair of nodes takes nothing away.
     mkdir -p "$out/catalogue"
     sed -e 's/^bytes_per_s = .*/bytes_per_s = 6.25e9, catalogue/' -e '/^pair_bytes_per_s/d' \
-        -e "/^message_ns/d" -e "s/^latency_ns = .*/latency_ns = 50000, assumed/" "$pollux/costs/$name.ini" >"$out/catalogue/costs.ini"
+        -e "/^slice_ns/d" -e "s/^latency_ns = .*/latency_ns = 50000, assumed/" "$pollux/costs/$name.ini" >"$out/catalogue/costs.ini"
     sed -e "s#^costs .*#costs = costs.ini#" -e "s#^file .*#file = $PWD/scenarios/machines/t4_4x4_ethernet.ini#" \
         "$pollux/$name.ini" >"$out/catalogue/$name.ini"
     "$dlcal" table "$out/$name.node.csv" --near --scenario "$out/catalogue/$name.ini" \

@@ -94,7 +94,7 @@ static bool are_exact(const dl_fold *fold, const dl_route *routes, int *times)
     for (int r = 0; r < fold->lines; r++) {
         const dl_route *route = &routes[r];
         exact &= route->latency_ns == first->latency_ns && route->staged == first->staged &&
-                 route->leaves_node == first->leaves_node && route->message_ns == first->message_ns;
+                 route->leaves_node == first->leaves_node && route->slice_ns == first->slice_ns;
         for (int l = 0; l < route->count; l++) {
             const int in = stand_in(fold, route->links[l]);
             exact &= crossings(fold, route, in) == crossings(fold, first, in);

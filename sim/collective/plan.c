@@ -44,7 +44,7 @@ static double hop_ns(const dl_plan *plan, const dl_route *route)
     const dl_hop_costs *costs = &plan->costs;
     const double own_ns = route->leaves_node ? costs->network_hop_ns : costs->hop_ns;
     const double held_ns = route->leaves_node ? costs->network_held_ns : costs->held_ns;
-    return own_ns + fmax(0, route->latency_ns - held_ns) + route->message_ns + costs->message_ns;
+    return own_ns + fmax(0, route->latency_ns - held_ns) + route->slice_ns + costs->message_ns;
 }
 
 void dl_plan_route(const dl_plan *plan, dl_place from, dl_place to, dl_route *route)
@@ -165,11 +165,11 @@ double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to)
     return hop_ns(plan, &route);
 }
 
-double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to)
+double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to, double bytes)
 {
     dl_route route;
     dl_plan_route(plan, from, to, &route);
-    return plan->costs.message_ns + route.message_ns +
+    return plan->costs.message_ns + fmax(1, ceil(bytes / DL_SLICE_BYTES)) * route.slice_ns +
            (route.leaves_node ? plan->costs.network_message_ns : 0);
 }
 

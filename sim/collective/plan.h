@@ -127,9 +127,14 @@ void dl_plan_order(dl_plan *plan, int earlier, int later);
 /* Time of one hop between the places: latency of the way and the protocol's hop time. */
 double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 
-/* The part of dl_plan_hop_ns in which the sender can send nothing else: what messages cost the
- * host, and between nodes the network. */
-double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to);
+/* The most that NCCL's rings hand to the network at a time: ALLREDUCE_SLICESTEPS = 2 of the NCCL_STEPS = 8
+ * parts of a buffer of 4 MiB (src/include/collectives.h). */
+#define DL_SLICE_BYTES 1048576.0
+
+/* For how long a message of `bytes` keeps its sender from sending anything else, beside its bytes: what
+ * it costs the host, and between nodes the network, each slice of it; dl_plan_hop_ns has that of a
+ * message of one slice. */
+double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to, double bytes);
 
 /* The part of the links' rates that messages on the route reach. */
 double dl_plan_frac(const dl_plan *plan, const dl_route *route);

@@ -317,8 +317,8 @@ typedef struct edge {
 static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double piece,
                          const int *crossings)
 {
-    const double message_ns = dl_plan_message_ns(plan, from, to);
-    edge e = {.hop_ns = dl_plan_hop_ns(plan, from, to) - message_ns,
+    const double message_ns = dl_plan_message_ns(plan, from, to, piece);
+    edge e = {.hop_ns = dl_plan_hop_ns(plan, from, to) - dl_plan_message_ns(plan, from, to, 0),
               .alone_ns = message_ns + piece / dl_plan_rate(plan, from, to) * 1e9};
     dl_route route;
     dl_plan_route(plan, from, to, &route);
@@ -455,9 +455,10 @@ static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, i
                     hop = dl_plan_repeat(plan, own - 1);
                     t = dl_plan_repeat(plan, own);
                 } else {
-                    const double message_ns = dl_plan_message_ns(plan, from, to);
-                    hop = dl_plan_wait(plan, dl_plan_hop_ns(plan, from, to) - message_ns);
-                    t = dl_plan_add(plan, from, to, all->piece, 0, message_ns);
+                    hop = dl_plan_wait(plan, dl_plan_hop_ns(plan, from, to) -
+                                                 dl_plan_message_ns(plan, from, to, 0));
+                    t = dl_plan_add(plan, from, to, all->piece, 0,
+                                    dl_plan_message_ns(plan, from, to, all->piece));
                 }
                 dl_plan_order(plan, hop, t);
                 dl_plan_order(plan, own, t);

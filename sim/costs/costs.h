@@ -204,7 +204,7 @@ typedef struct dl_costs {
     } dispatch;
     dl_value overlap_slowdown;
     struct {
-        dl_value bytes_per_s, pair_bytes_per_s, latency_ns, message_ns;
+        dl_value bytes_per_s, pair_bytes_per_s, latency_ns, slice_ns;
     } network;
     dl_value message_host_ns;
     /* Standard deviation of the logarithm of the compute times of GPUs of one model; factor on the

@@ -176,8 +176,9 @@ static const dl_key rows[] = {
         "packets of a pair"),
     SINGLE("network", "latency_ns", WAITS, 0, network.latency_ns,
         "of a message between two nodes, beside their own links'"),
-    SINGLE("network", "message_ns", WAITS, 0, network.message_ns,
-        "of a message between two nodes, while which its sender sends no other: sockets"),
+    SINGLE("network", "slice_ns", WAITS, 0, network.slice_ns,
+        "of each slice (1 MiB at most) of a collective's message between two nodes, while which its "
+        "sender sends nothing else: sockets"),
     SINGLE("message", "host_ns", WAITS, 0, message_host_ns,
         "of a message of exchange anywhere, beside the links': staging, MPI"),
     SINGLE("spread", "gpu_frac", SHARE, 0, gpu_spread_frac,

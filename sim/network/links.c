@@ -263,7 +263,7 @@ void dl_links_limit_network(const dl_links *links, const dl_network_limits *limi
     for (int k = 0; k < m->kind_count; k++)
         limit_ports(&limited->kinds[k], limits);
     limited->site_capacity = limits->site_bytes_per_s;
-    if (!isnan(limits->message_ns)) limited->message_ns = limits->message_ns;
+    if (!isnan(limits->slice_ns)) limited->slice_ns = limits->slice_ns;
     if (isnan(limits->pair_bytes_per_s)) return;
     limited->pair_capacity = limits->pair_bytes_per_s;
     limited->pairs = limited->count;
@@ -653,7 +653,7 @@ static void cross_fabric(const dl_links *links, dl_route *route, dl_place from, 
 static void clear(dl_route *route)
 {
     route->count = 0;
-    route->latency_ns = route->message_ns = 0;
+    route->latency_ns = route->slice_ns = 0;
     route->staged = route->leaves_node = false;
 }
 
@@ -665,7 +665,7 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
         /* A NIC sends down the tree's edge towards itself, like a GPU. */
         const path in = path_in(links, to.node, route);
         route->leaves_node = true;
-        route->message_ns = links->message_ns;
+        route->slice_ns = links->slice_ns;
         route_out(&p, dl_links_nic(links, from), from);
         if (links->core >= 0) add_link_to(route, links->core);
         if (links->fabric >= 0) cross_fabric(links, route, from, to);

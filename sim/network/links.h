@@ -70,7 +70,7 @@ typedef struct dl_links {
     int fabric;                /* first link between switches; -1 likewise */
     int pairs;                 /* of nodes 0 and 1, then 0 and 2, ...; -1 likewise */
     double pair_capacity;      /* of both directions together */
-    double message_ns;         /* of the sender, for each message between nodes */
+    double slice_ns;           /* of the sender, for each slice that goes to another node */
     dl_node_links *kinds;      /* as in the machine */
     int *slots;                /* [nodes] of the fabric; NULL without one */
 } dl_links;
@@ -94,7 +94,7 @@ typedef struct dl_route {
     double latency_ns;                /* sum over the links */
     bool staged;                      /* through host memory, on a way from GPU to GPU */
     bool leaves_node;
-    double message_ns; /* that the sender of a message is busy with it beside its bytes */
+    double slice_ns; /* that the sender of a collective's slice is busy with it beside its bytes */
 } dl_route;
 
 /* `machine` must outlive the links. dl_links_free accepts a zeroed object. */
@@ -107,7 +107,7 @@ typedef struct dl_network_limits {
     double pair_bytes_per_s; /* between two nodes, both directions together; NAN: none */
     double latency_ns;       /* of both ports together */
     double site_bytes_per_s; /* of all ways between sites */
-    double message_ns;       /* see dl_links; NAN: none */
+    double slice_ns;         /* see dl_links; NAN: none */
 } dl_network_limits;
 
 /* Makes *limited the same links with other limits between nodes. It borrows all but its capacities

@@ -205,7 +205,7 @@ dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging
         from.kind == to.kind && from.node == to.node && from.index == to.index && staging < 0;
     return (dl_gpu_copy){
         .class = -1,
-        .latency_ns = dl_ns_ceil(route->latency_ns + route->message_ns + options->message_ns),
+        .latency_ns = dl_ns_ceil(route->latency_ns + options->message_ns),
         .holds = {holds ? dl_place_gpu_number(m, from) : -1,
                   holds ? dl_place_gpu_number(m, to) : -1},
         .domain = domain != dl_machine_domain(m, to.node) ? domain : -1,

@@ -197,7 +197,7 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
         .latency_ns = dl_value_or_nan(&costs->network.latency_ns),
         .site_bytes_per_s =
             options->site_bytes_per_s.known ? options->site_bytes_per_s.value : (double)NAN,
-        .message_ns = dl_value_or_nan(&costs->network.message_ns),
+        .slice_ns = dl_value_or_nan(&costs->network.slice_ns),
     };
     dl_links_limit_network(at->own_links.machine != NULL ? &at->own_links : &options->links,
                            &limits, &at->links);

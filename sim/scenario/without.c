@@ -143,13 +143,13 @@ static void lessen_copies(dl_scenario *scenario, dl_costs *costs, double factor)
                      &costs->copy.pageable_bytes_per_s, factor);
     if (factor == 0) {
         costs->network.bytes_per_s = costs->network.pair_bytes_per_s = costs->network.latency_ns =
-            costs->network.message_ns = (dl_value){0};
+            costs->network.slice_ns = (dl_value){0};
         costs->message_host_ns = (dl_value){0};
     } else {
         quicken(&costs->network.bytes_per_s, factor);
         quicken(&costs->network.pair_bytes_per_s, factor);
         lessen(&costs->network.latency_ns, factor);
-        lessen(&costs->network.message_ns, factor);
+        lessen(&costs->network.slice_ns, factor);
         lessen(&costs->message_host_ns, factor);
     }
     if (scenario->gpu != NULL) dl_gpu_options_scale_copies(scenario->gpu, factor);

@@ -63,9 +63,13 @@ static void network_of_the_costs_is_that_of_the_links(void **state)
     assert_near(step_ns("[network]\nlatency_ns = 300000\n", "placement = 22\n", 0),
                 ring_ns(4, 1e9, 300000 + EDGES_NS), 1e-4);
     /* Latencies of the hops of a piece's way, three of six between the nodes, pass while the wire is at
-     * other pieces; what a message costs its sender does not. */
-    assert_near(step_ns("[network]\nmessage_ns = 200000\n", "placement = 22\n", 0) - as_machine,
+     * other pieces; what the slices of a message cost its sender does not. */
+    assert_near(step_ns("[network]\nslice_ns = 200000\n", "placement = 22\n", 0) - as_machine,
                 6 * 200000, 1e-2);
+    /* Two rounds of 2 MB, in two slices each. */
+    assert_near(step_ns("[network]\nslice_ns = 200000\n", "placement = 11\n", 0) -
+                    step_ns("", "placement = 11\n", 0),
+                2 * 2 * 200000, 1e-2);
     /* Both directions of the one pair share it. */
     assert_near(step_ns("[network]\npair_bytes_per_s = 6e8\n", "placement = 22\n", 0),
                 ring_ns(4, 3e8, 10000 + EDGES_NS), 1e-4);
