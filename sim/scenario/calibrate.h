@@ -17,13 +17,6 @@
 
 #include "sim/scenario/scenario.h"
 
-/* Beyond this factor, either way, something else than the speed of computing is wrong. */
-#define DL_CALIBRATE_FACTOR_MAX 5.0
-
-/* Parses the key's text. DL_ERR_PARSE, DL_ERR_RANGE, DL_ERR_NAME (a unit). */
-dl_status dl_calibrate_parse(const char *text, dl_calibrate *calibrate,
-                             dl_error *err) DL_MUST_CHECK;
-
 /* Finds the factor for the scenario and its costs, before anything is assumed for these, and
  * completes *calibrate: factor, workers, batch. DL_ERR_RANGE where no factor within
  * DL_CALIBRATE_FACTOR_MAX gives the step, with what is then predicted; the errors of dl_run. */

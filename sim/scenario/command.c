@@ -140,6 +140,20 @@ const char *dl_scenario_option_of(const char *section, const char *key)
     return NULL;
 }
 
+dl_status dl_scenario_option_word(const char *given, const char **option, dl_error *err)
+{
+    const dl_word *word = dl_word_find(dl_scenario_words, given);
+    const dl_key *key = NULL;
+    if (word == NULL) return DL_OK;
+    if (word->here == NULL) return dl_error_set(err, DL_ERR_USAGE, "--%s: %s", given, word->says);
+    dl_status status = dl_keys_named(&dl_scenario_keys, word->here, &key, err);
+    DL_ASSERT(status == DL_OK, "no key %s", word->here);
+    *option = dl_scenario_option_of(key->section, key->name);
+    if (*option != NULL) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE, "--%s: write --set %s=VALUE: %s", given, word->here,
+                        key->help);
+}
+
 static const char *given(const dl_scenario_command *command, const char *option)
 {
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)

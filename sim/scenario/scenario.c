@@ -1,5 +1,4 @@
 #include "sim/scenario/scenario.h"
-#include "sim/scenario/calibrate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -268,27 +267,6 @@ static dl_status read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep
     return dl_sweep_list_read(&lists->cores, ini, cores, read_cores, NULL, err);
 }
 
-dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
-                                   size_t *count, dl_error *err)
-{
-    const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
-    char **items = NULL;
-    dl_status status = dl_ini_split(ini, entry, &items, count, err);
-    if (status != DL_OK) return status;
-    *values = dl_calloc(*count, sizeof **values, "numbers");
-    for (size_t i = 0; i < *count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        status = dl_amount_parse(items[i], key->dimension, &(*values)[i], &inner);
-        if (status != DL_OK) {
-            dl_ini_error(ini, entry, status, err, "%s", inner.text);
-        } else {
-            status = dl_key_check(key, (*values)[i], items[i], ini, entry, err);
-        }
-    }
-    dl_ini_free_list(items, *count);
-    return status;
-}
-
 /* --- the file ------------------------------------------------------------------------------- */
 
 static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_list *list,
@@ -311,12 +289,6 @@ static bool some_mode_takes(const dl_sweep_list *modes, dl_sync_option option)
         if (dl_mode_takes(dl_modes[(int)modes->values[m]], option)) return true;
     }
     return false;
-}
-
-const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini)
-{
-    const dl_ini_entry *listed = dl_ini_find(ini, "failures", "away");
-    return listed != NULL ? listed : dl_ini_find(ini, "failures", "worker_mtbf_s");
 }
 
 /* Keys of a syncer, and absences, mean nothing where no mode has them. */
@@ -450,12 +422,71 @@ static dl_status read_slow(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     return status;
 }
 
+#define STEP_MAX_NS 3.6e12 /* an hour */
+
+static dl_status check_factor(double factor, dl_error *err)
+{
+    const double most = DL_CALIBRATE_FACTOR_MAX;
+    if (factor >= 1 / most && factor <= most) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE,
+                        "a number without a unit is a factor, from %g to %g; a measured step has "
+                        "a unit, as 212ms",
+                        1 / most, most);
+}
+
+/* "212 ms". */
+static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
+{
+    const size_t number = strspn(text, "0123456789.eE+-");
+    if (number == 0 || text[number] == '\0') {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "expected a measured step, as 212ms, 212ms@8 (of 8 workers) or "
+                            "212ms@8x32 (with 32 samples each)");
+    }
+    const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, err);
+    if (status != DL_OK || (*step_ns > 0 && *step_ns <= STEP_MAX_NS)) return status;
+    return dl_error_set(err, DL_ERR_RANGE, "a step takes more than 0 s and %s at most",
+                        DL_NS_TEXT(STEP_MAX_NS));
+}
+
+/* "8" or "8x32", after the '@'. */
+static dl_status parse_calibrated_point(const char *text, dl_calibrate *calibrate, dl_error *err)
+{
+    const size_t bytes = strcspn(text, "x");
+    int64_t workers = 0;
+    char *number = dl_strndup_trimmed(text, bytes);
+    dl_status status = dl_parse_int(number, 1, DL_WORKERS_MAX, &workers, err);
+    free(number);
+    calibrate->workers = (int)workers;
+    if (status == DL_OK && text[bytes] == 'x')
+        status = dl_parse_int(text + bytes + 1, 1, INT32_MAX, &calibrate->samples, err);
+    return status;
+}
+
+static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_error *err)
+{
+    *calibrate = (dl_calibrate){0};
+    char *end = NULL;
+    const double factor = strtod(text, &end);
+    if (end != text && *end == '\0') {
+        calibrate->factor = factor;
+        return check_factor(factor, err);
+    }
+    const size_t bytes = strcspn(text, "@");
+    char *step = dl_strndup_trimmed(text, bytes);
+    dl_status status = parse_step(step, &calibrate->step_ns, err);
+    free(step);
+    if (status == DL_OK && text[bytes] == '@')
+        status = parse_calibrated_point(text + bytes + 1, calibrate, err);
+    return status;
+}
+
 static dl_status read_calibrate(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "workload", "calibrate");
     dl_error inner = {0};
     if (entry == NULL) return DL_OK;
-    const dl_status status = dl_calibrate_parse(entry->value, &scenario->calibrate, &inner);
+    const dl_status status = parse_calibrate(entry->value, &scenario->calibrate, &inner);
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 

@@ -81,6 +81,9 @@ typedef struct dl_scenario_input {
 typedef enum dl_scale { DL_SCALE_AUTO, DL_SCALE_NO } dl_scale;
 typedef enum dl_missing { DL_MISSING_ASSUME, DL_MISSING_REFUSE } dl_missing;
 
+/* Beyond this factor, either way, something else than the speed of computing is wrong. */
+#define DL_CALIBRATE_FACTOR_MAX 5.0
+
 /* A measured step, and the factor on compute that makes it the prediction
  * (sim/scenario/calibrate.h). */
 typedef struct dl_calibrate {

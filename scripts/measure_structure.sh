@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Measures the structure of the product's code: lines by folder, circles of sources that call one
+# another's public functions, and how many sources of sim/ name a setting of the exchange.
+#
+# Usage: scripts/measure_structure.sh [BUILD]     BUILD: a built folder (default build/release); nm
+set -euo pipefail
+cd "$(dirname "$0")/.."
+case "${1:-}" in
+    -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
+build=${1:-build/release}
+folders="common trace kernels profiler sim calibrate"
+[ -f "$build/sim/libdl_sim.a" ] || { echo "measure_structure.sh: $build is not built" >&2; exit 2; }
+
+echo "folder       sources   lines"
+for folder in $folders; do
+    find "$folder" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' \) -print0 |
+        xargs -0 wc -l | awk -v folder="$folder" '
+            $2 != "total" { sources++; lines += $1 }
+            END { printf "%-12s %7d %7d\n", folder, sources, lines }'
+done | awk '{ print; sources += $2; lines += $3 } END { printf "%-12s %7d %7d\n", "all", sources, lines }'
+
+# symbols: of each object whose source is still there "SOURCE d NAME", which it defines for others, and
+# "SOURCE u NAME", which it asks for.
+symbols() {
+    local folder object source
+    for folder in $folders; do
+        while read -r object; do
+            source=$folder/${object#*.dir/}
+            source=${source%.o}
+            [ -f "$source" ] || continue
+            nm --extern-only "$object" | awk -v source="$source" '
+                NF == 2 { print source, "u", $2 }
+                NF == 3 && $2 ~ /[TDRBC]/ { print source, "d", $3 }'
+        done < <(find "$build/$folder" -name '*.o' | sort)
+    done
+}
+
+# Circles are the strongly connected components of the graph of sources (Tarjan 1972).
+echo
+echo "circles of sources"
+symbols | awk '
+    $2 == "d" { of[$3] = $1 }
+    $2 == "u" { asks[$1] = asks[$1] " " $3 }
+    function visit(v,    i, n, names, w) {
+        number[v] = low[v] = ++count
+        stack[++top] = v
+        on[v] = 1
+        n = split(asks[v], names, " ")
+        for (i = 1; i <= n; i++) {
+            w = of[names[i]]
+            if (w == "" || w == v) continue
+            if (!(w in number)) {
+                visit(w)
+                if (low[w] < low[v]) low[v] = low[w]
+            } else if (on[w] && number[w] < low[v]) {
+                low[v] = number[w]
+            }
+        }
+        if (low[v] != number[v]) return
+        n = 0
+        circle = ""
+        do {
+            w = stack[top--]
+            on[w] = 0
+            circle = circle " " w
+            n++
+        } while (w != v)
+        if (n > 1) printf "%3d %s\n", n, circle
+    }
+    END { for (v in asks) if (!(v in number)) visit(v) }' | sort -k1,1nr -k2 |
+    awk '{ all++; if ($1 > 3) large++; print } END { printf "%d circles, %d of more than 3\n", all, large }'
+
+echo
+echo "sources of sim/ that name a setting"
+for name in overlap sharded bucket_bytes compression lag param_dtype fetch; do
+    printf '%-14s %3d\n' "$name" "$(grep -rlw --include='*.[ch]' "$name" sim | wc -l)"
+done
