@@ -120,10 +120,10 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
     if (scenario->model != NULL && memory->content.activations > memory->needs_bytes / 2 &&
         dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER) {
         advice =
-            "no smaller batch and no sharding fits: shorten the samples (NAME:sequence=COUNT), "
-            "split the model (--layout pp=COUNT), or take larger GPUs; activation checkpointing, "
-            "which "
-            "keeps less, is not simulated";
+            "no smaller batch and no sharding fits: compute activations again "
+            "(NAME:recompute=full), "
+            "shorten the samples (NAME:sequence=COUNT), split the model (--layout pp=COUNT), or "
+            "take larger GPUs";
     }
     char *text = dl_format("%s; %s%s", content != NULL ? content : "",
                            fits != NULL ? "what fits: " : advice, fits != NULL ? fits : "");

@@ -769,9 +769,9 @@ static int64_t tokens_of(const dl_variant *variant, double *model_flop)
         return 0;
     }
     const int64_t tokens = network.sequence;
-    *model_flop = 0;
+    *model_flop = 0; /* of all GPUs that divide the layers */
     for (size_t l = 0; l < network.layer_count; l++)
-        *model_flop += 3 * dl_pass_flop(&network.layers[l].forward);
+        *model_flop += 3 * network.tensor * dl_pass_flop(&network.layers[l].forward);
     dl_architecture_free(&network);
     return tokens;
 }

@@ -264,7 +264,7 @@ dl_status dl_architecture_make(dl_architecture *architecture, const char *text, 
     }
     free(name);
     if (status != DL_OK) return status;
-    dl_architecture made = {.name = dl_strdup(text), .class = kind->class};
+    dl_architecture made = {.name = dl_strdup(text), .class = kind->class, .tensor = 1};
     status = kind->build(&made, network, values, err);
     if (status == DL_OK) {
         *architecture = made;

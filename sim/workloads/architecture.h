@@ -8,6 +8,7 @@
  *   resnet50:image=160                           smaller images
  *   gpt2:sequence=512                            shorter sequences
  *   llama:layers=32,width=4096,heads=32,kv_heads=8,feed_forward=14336,vocabulary=128256
+ *   llama3_70b:tp=8,recompute=full               one of eight GPUs that divide each layer
  *
  * Counted are
  *
@@ -40,7 +41,7 @@
 
 #include "common/status.h"
 
-#define DL_PARTS_MAX 40
+#define DL_PARTS_MAX 48
 #define DL_TENSORS_MAX 24
 
 /* Products that fp8 means: of the linear layers of a transformer's blocks. */
@@ -87,15 +88,19 @@ typedef struct dl_architecture_layer {
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
     double kept_in_half;                 /* further ones, of 2 bytes, in fp16 only */
+    /* Whole stream of a sample that a collective of tensor parallelism carries, and all-reduces, or
+     * pairs of all-gather and reduce-scatter, of a pass; 0: none */
+    double tensor_numbers, tensor_forward, tensor_backward;
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 
 typedef struct dl_architecture {
     char *name; /* as it was asked for */
     dl_model_class class;
-    double input_numbers;          /* of one sample: 0 where they are indices of tokens */
-    int64_t sequence;              /* tokens of a sample; 0: a sample is an image */
-    bool unfused;                  /* counted operation by operation, where `fused` could be said */
+    double input_numbers; /* of one sample: 0 where they are indices of tokens */
+    int64_t sequence;     /* tokens of a sample; 0: a sample is an image */
+    int tensor;   /* GPUs that divide its layers, whose numbers are of one of them; 1: none do */
+    bool unfused; /* counted operation by operation, where `fused` could be said */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;
 } dl_architecture;

@@ -1,4 +1,5 @@
 /* Transformers: an embedding, equal blocks of attention and feed-forward, a head. */
+#include <math.h>
 #include <stdbool.h>
 
 #include "common/alloc.h"
@@ -8,6 +9,7 @@ enum {
     LAYERS,
     WIDTH,
     HEADS,
+    HEAD_WIDTH,
     KV_HEADS,
     FEED_FORWARD,
     SEQUENCE,
@@ -22,22 +24,28 @@ enum {
     TIED,
     FUSE,
     DROPOUT,
+    TENSOR,
+    SEQUENCE_PARALLEL,
+    RECOMPUTE,
     KEYS
 };
 enum { NO, YES };
 enum { DECODER, ENCODER };
 enum { FUSED, PLAIN };
 enum { LAYER_NORM, RMS_NORM };
+enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
 static const char *const attentions[] = {"fused", "plain", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
+static const char *const recomputed[] = {"none", "selective", "full", NULL};
 
 static const dl_network_key keys[KEYS] = {
     [LAYERS] = {"layers", NULL, 1, 1000, "blocks"},
     [WIDTH] = {"width", NULL, 1, 1 << 20, "of what goes from block to block"},
     [HEADS] = {"heads", NULL, 1, 1 << 16, "of the attention; divide the width"},
+    [HEAD_WIDTH] = {"head_width", NULL, 0, 1 << 16, "of a head; 0: width / heads"},
     [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16, "of keys and values; 0: as many as heads"},
     [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22, "width of the layer inside; 0: 4 width"},
     [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "tokens of a sample"},
@@ -58,13 +66,26 @@ static const dl_network_key keys[KEYS] = {
     [DROPOUT] = {"dropout", no_yes, 0, 0,
                  "dropout after attention and feed-forward, and on the scores of plain attention; "
                  "only with fused=no"},
+    [TENSOR] = {"tp", NULL, 1, 1 << 10,
+                "GPUs that divide heads, feed-forward and vocabulary (padded to 128 tp)"},
+    [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
+                           "with tp > 1 norms and sums are divided by tokens; no: all do all"},
+    [RECOMPUTE] = {"recompute", recomputed, 0, 0,
+                   "in the backward pass; selective: the core of attention; full: whole blocks, "
+                   "which keep their input only"},
 };
 
-/* All numbers are of one sample. */
+/* All numbers are of one sample, and of one of `tensor` GPUs that divide the layers as Megatron-LM
+ * does (Shoeybi et al. 2019; Korthikanti et al. 2022): the products before attention and activation
+ * by their outputs, those behind by their inputs, so that heads, `inside` and vocabulary are a
+ * part. What comes between, norms and sums, has `tokens` whole, or with sequence parallelism
+ * `own_tokens` of them. */
 typedef struct sizes {
-    double tokens, width, kv_width, inside, vocabulary, heads;
+    double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
     double norm_parameters;
-    bool bias, gated, causal, plain, rotary, rms, fused, dropout;
+    double tensor;
+    int recompute;
+    bool bias, gated, causal, plain, rotary, rms, fused, dropout, by_tokens;
 } sizes;
 
 /* Of a pass that only moves data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and
@@ -110,7 +131,7 @@ static int projections(const sizes *s)
  * models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml). */
 static void add_plain_norm(dl_architecture_layer *layer, const sizes *s, int k)
 {
-    const double n = s->tokens * s->width, forward = s->rms ? 7 : 2, backward = s->rms ? 23 : 5;
+    const double n = s->own_tokens * s->width, forward = s->rms ? 7 : 2, backward = s->rms ? 23 : 5;
     add_moves(&layer->forward, (moves){.wide = forward * n,
                                        .casts = k * n,
                                        .kernels = s->rms ? 6 : 1,
@@ -130,7 +151,7 @@ static void add_plain_norm(dl_architecture_layer *layer, const sizes *s, int k)
  * parameters'. */
 static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
 {
-    const double stream = s->tokens * s->width;
+    const double stream = s->own_tokens * s->width;
     if (s->fused) {
         add_wide(&layer->forward, 2 * stream, stream, s->norm_parameters);
         add_wide(&layer->backward, 5 * stream, stream, s->norm_parameters);
@@ -146,7 +167,7 @@ static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
 static double part_of(const sizes *s, double outputs, int matrices, int number)
 {
     if (matrices != 3) return outputs / matrices;
-    return number == 0 ? s->width : s->kv_width;
+    return number == 0 ? s->query_width : s->kv_width;
 }
 
 /* `rows` times a matrix of `inputs` to `outputs`, whose weights are `matrices` tensors; 0: another
@@ -191,7 +212,7 @@ static void add_linear(dl_architecture_layer *layer, const sizes *s, double inpu
 /* A block's output to the sum of all before, which gives both its gradient. */
 static void add_sum(dl_architecture_layer *layer, const sizes *s)
 {
-    const double stream = s->tokens * s->width;
+    const double stream = s->own_tokens * s->width;
     if (s->dropout) {
         const moves one = {.narrow = 2 * stream, .wide = stream / 4, .kernels = 1};
         add_moves(&layer->forward, one);
@@ -234,7 +255,7 @@ static void add_activation(dl_architecture_layer *layer, const sizes *s)
  * order of the product before (2) (modeling_llama.py, apply_rotary_pos_emb). */
 static void add_rotation(dl_architecture_layer *layer, const sizes *s)
 {
-    const double n = s->tokens * (s->width + s->kv_width);
+    const double n = s->tokens * (s->query_width + s->kv_width);
     if (s->fused) {
         add_elementwise(layer, 2 * n, 2 * n, 2);
         return;
@@ -259,7 +280,7 @@ static void add_rotation(dl_architecture_layer *layer, const sizes *s)
 static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
 {
     const double n = s->heads * s->tokens * s->tokens, dropout = s->dropout ? 2.25 : 0;
-    const double orders = 2 * s->tokens * (2 * s->width + 2 * s->kv_width);
+    const double orders = 2 * s->tokens * (2 * s->query_width + 2 * s->kv_width);
     add_moves(&layer->forward, (moves){.narrow = 3 * n + orders,
                                        .wide = (3 + dropout) * n,
                                        .casts = n,
@@ -275,12 +296,12 @@ static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
     layer->kept_in_half += s->dropout ? 0 : n;
 }
 
-/* Scores, their softmax, and the weighted sum of the values. */
+/* Scores, their softmax, and the weighted sum of the values; recomputed as a whole, or not at all. */
 static void add_attention(dl_architecture_layer *layer, const sizes *s)
 {
-    const double flop = 4 * s->tokens * s->tokens * s->width; /* of both products */
+    const double flop = 4 * s->tokens * s->tokens * s->query_width; /* of both products */
     const double scores = s->heads * s->tokens * s->tokens;
-    const double query = s->tokens * s->width, key = s->tokens * s->kv_width;
+    const double query = s->tokens * s->query_width, key = s->tokens * s->kv_width;
     if (!s->plain) {
         const double seen = s->causal ? flop / 2 : flop;
         dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1)->attention = true;
@@ -298,34 +319,72 @@ static void add_attention(dl_architecture_layer *layer, const sizes *s)
     dl_pass_add(&layer->backward, 2 * flop, 4 * (query + key + scores), 0, 4);
 }
 
+/* Forward parts [first, last) once more, at the start of the backward pass. */
+static void add_again(dl_architecture_layer *layer, int first, int last)
+{
+    for (int p = first; p < last; p++)
+        *dl_pass_add(&layer->backward, 0, 0, 0, 0) = layer->forward.parts[p];
+}
+
+static void keep_only(dl_architecture_layer *layer, double numbers, double wide, double half)
+{
+    layer->kept_numbers = numbers;
+    layer->kept_wide = wide;
+    layer->kept_in_half = half;
+}
+
+/* Pairs of an all-gather and a reduce-scatter, or all-reduces, of the stream: in front of a
+ * block's first products and behind its last ones, forward and backward. With sequence parallelism
+ * the inputs are gathered once more for the gradients of weights. */
+static void set_collectives(dl_architecture_layer *layer, const sizes *s, double forward,
+                            double backward)
+{
+    if (s->tensor == 1) return;
+    layer->tensor_numbers = s->tokens * s->width;
+    layer->tensor_forward = forward;
+    layer->tensor_backward = backward;
+}
+
 static void add_block(dl_architecture *architecture, const sizes *s, char *name)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, name);
-    const double stream = s->tokens * s->width, qkv = s->width + 2 * s->kv_width;
+    const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
     const int gates = s->gated ? 2 : 1;
     add_norm(layer, s, projections(s));
     add_linear(layer, s, s->width, qkv, projections(s));
     if (s->rotary) add_rotation(layer, s);
+    const int core = layer->forward.count;
+    const double numbers = layer->kept_numbers, wide = layer->kept_wide, half = layer->kept_in_half;
     add_attention(layer, s);
-    add_linear(layer, s, s->width, s->width, 1);
+    const int behind = layer->forward.count;
+    if (s->recompute == RECOMPUTE_SELECTIVE) keep_only(layer, numbers, wide, half);
+    add_linear(layer, s, s->query_width, s->width, 1);
     add_sum(layer, s);
     add_norm(layer, s, gates);
     add_linear(layer, s, s->width, s->inside * gates, gates);
     add_activation(layer, s);
     add_linear(layer, s, s->inside, s->width, 1);
     add_sum(layer, s);
-    layer->output_numbers = stream;
+    layer->output_numbers = s->tokens * s->width / s->tensor;
     /* Beside what these keep: queries, keys and values, what attention gives. */
-    layer->kept_numbers += stream + s->tokens * qkv;
+    layer->kept_numbers += s->tokens * (s->query_width + qkv);
+    const bool full = s->recompute == RECOMPUTE_FULL;
+    if (full) {
+        add_again(layer, 0, layer->forward.count);
+        keep_only(layer, stream, stream, 0);
+    } else if (s->recompute == RECOMPUTE_SELECTIVE) {
+        add_again(layer, core, behind);
+    }
+    set_collectives(layer, s, 2, 2 + (s->by_tokens ? 1 : 0) + (full ? 2 : 0));
 }
 
 static void add_embedding(dl_architecture *architecture, const sizes *s, const int64_t *values,
                           bool norm)
 {
-    const int64_t tables[] = {values[VOCABULARY], values[POSITIONS], values[SEGMENTS]};
-    const double rows = (double)(tables[0] + tables[1] + tables[2]);
+    const double tables[] = {s->vocabulary, (double)values[POSITIONS], (double)values[SEGMENTS]};
+    const double rows = tables[0] + tables[1] + tables[2];
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("embedding"));
-    const double stream = s->tokens * s->width;
+    const double stream = s->own_tokens * s->width;
     add_wide(&layer->forward, 2 * stream, 0, 0);
     add_wide(&layer->backward, 2 * stream, 0, rows * s->width);
     if (!s->rotary) {
@@ -339,8 +398,9 @@ static void add_embedding(dl_architecture *architecture, const sizes *s, const i
         layer->kept_wide += stream / 4;
     }
     for (int t = 0; t < 3; t++)
-        if (tables[t] > 0) dl_layer_add_tensors(layer, 1, (double)tables[t] * s->width);
-    layer->output_numbers = stream;
+        if (tables[t] > 0) dl_layer_add_tensors(layer, 1, tables[t] * s->width);
+    layer->output_numbers = s->tokens * s->width / s->tensor;
+    set_collectives(layer, s, s->by_tokens ? 0.5 : 1, s->by_tokens ? 0.5 : 0);
     if (norm) add_norm(layer, s, 1); /* its result is the first block's input */
 }
 
@@ -361,6 +421,7 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
     add_wide(&layer->forward, 3 * scores, scores, 0);
     add_wide(&layer->backward, 4 * scores, scores, 0);
     layer->output_numbers = scores;
+    set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);
     layer->kept_numbers += 4 * scores;
     layer->kept_wide += 3 * scores;
 }
@@ -375,16 +436,23 @@ static void add_pooler(dl_architecture *architecture, const sizes *s)
     layer->kept_numbers = 2 * s->width;
 }
 
-static dl_status check(const int64_t *values, int64_t kv_heads, dl_error *err)
+static dl_status not_divided(dl_error *err, const char *by, int64_t number, const char *what,
+                             int64_t all)
 {
-    if (values[WIDTH] % values[HEADS] != 0) {
-        return dl_error_set(err, DL_ERR_RANGE, "heads = %lld does not divide width = %lld",
-                            (long long)values[HEADS], (long long)values[WIDTH]);
-    }
-    if (values[HEADS] % kv_heads != 0) {
-        return dl_error_set(err, DL_ERR_RANGE, "kv_heads = %lld does not divide heads = %lld",
-                            (long long)kv_heads, (long long)values[HEADS]);
-    }
+    return dl_error_set(err, DL_ERR_RANGE, "%s = %lld does not divide %s = %lld", by,
+                        (long long)number, what, (long long)all);
+}
+
+static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, dl_error *err)
+{
+    const int64_t heads = values[HEADS], tensor = values[TENSOR];
+    if (values[HEAD_WIDTH] == 0 && values[WIDTH] % heads != 0)
+        return not_divided(err, "heads", heads, "width", values[WIDTH]);
+    if (heads % kv_heads != 0) return not_divided(err, "kv_heads", kv_heads, "heads", heads);
+    if (heads % tensor != 0) return not_divided(err, "tp", tensor, "heads", heads);
+    if (kv_heads % tensor != 0 && tensor % kv_heads != 0)
+        return not_divided(err, "tp", tensor, "kv_heads", kv_heads);
+    if (inside % tensor != 0) return not_divided(err, "tp", tensor, "feed_forward", inside);
     if (values[POSITIONS] > 0 && values[SEQUENCE] > values[POSITIONS]) {
         return dl_error_set(err, DL_ERR_RANGE, "sequence = %lld: only %lld positions are learned",
                             (long long)values[SEQUENCE], (long long)values[POSITIONS]);
@@ -392,23 +460,38 @@ static dl_status check(const int64_t *values, int64_t kv_heads, dl_error *err)
     return DL_OK;
 }
 
+/* Columns of the part of the vocabulary: of tp > 1, padded as Megatron-LM pads it. */
+static double part_of_vocabulary(int64_t vocabulary, int64_t tensor)
+{
+    const int64_t multiple = tensor > 1 ? 128 * tensor : 1;
+    return (double)((vocabulary + multiple - 1) / multiple * multiple / tensor);
+}
+
 static dl_status build(dl_architecture *architecture, const dl_named_network *network,
                        const int64_t *values, dl_error *err)
 {
     (void)network;
     const int64_t kv_heads = values[KV_HEADS] > 0 ? values[KV_HEADS] : values[HEADS];
+    const int64_t inside = values[FEED_FORWARD] > 0 ? values[FEED_FORWARD] : 4 * values[WIDTH];
     const bool encoder = values[KIND] == ENCODER;
-    dl_status status = check(values, kv_heads, err);
+    dl_status status = check(values, kv_heads, inside, err);
     if (status != DL_OK) return status;
-    const double width = (double)values[WIDTH];
+    const double width = (double)values[WIDTH], tensor = (double)values[TENSOR];
+    const double heads = (double)values[HEADS] / tensor;
+    const double head = values[HEAD_WIDTH] > 0 ? (double)values[HEAD_WIDTH] : width / values[HEADS];
+    const bool by_tokens = tensor > 1 && values[SEQUENCE_PARALLEL] == YES;
     const sizes s = {
         .tokens = (double)values[SEQUENCE],
+        .own_tokens = (double)values[SEQUENCE] / (by_tokens ? tensor : 1),
         .width = width,
-        .kv_width = width / (double)values[HEADS] * (double)kv_heads,
-        .inside = values[FEED_FORWARD] > 0 ? (double)values[FEED_FORWARD] : 4 * width,
-        .vocabulary = (double)values[VOCABULARY],
-        .heads = (double)values[HEADS],
+        .query_width = head * heads,
+        .kv_width = head * fmax(1, (double)kv_heads / tensor),
+        .inside = (double)inside / tensor,
+        .vocabulary = part_of_vocabulary(values[VOCABULARY], values[TENSOR]),
+        .heads = heads,
         .norm_parameters = values[NORM] == RMS_NORM ? width : 2 * width,
+        .tensor = tensor,
+        .recompute = (int)values[RECOMPUTE],
         .bias = values[BIAS] == YES,
         .gated = values[GATED] == YES,
         .causal = !encoder,
@@ -417,9 +500,11 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .rms = values[NORM] == RMS_NORM,
         .fused = values[FUSE] == YES,
         .dropout = values[FUSE] == NO && values[DROPOUT] == YES,
+        .by_tokens = by_tokens,
     };
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s.fused;
+    architecture->tensor = (int)values[TENSOR];
     add_embedding(architecture, &s, values, encoder);
     for (int64_t b = 1; b <= values[LAYERS]; b++)
         add_block(architecture, &s, dl_format("block%lld", (long long)b));
@@ -444,7 +529,9 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [KIND] = ENCODER,                    \
             [BIAS] = YES,                        \
             [TIED] = YES,                        \
-            [DROPOUT] = YES                      \
+            [DROPOUT] = YES,                     \
+            [TENSOR] = 1,                        \
+            [SEQUENCE_PARALLEL] = YES            \
         }                                        \
     }
 #define GPT2(title, deep, wide, count, text)     \
@@ -458,7 +545,9 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [POSITIONS] = 1024,                  \
             [BIAS] = YES,                        \
             [TIED] = YES,                        \
-            [DROPOUT] = YES                      \
+            [DROPOUT] = YES,                     \
+            [TENSOR] = 1,                        \
+            [SEQUENCE_PARALLEL] = YES            \
         }                                        \
     }
 #define LLAMA(title, deep, wide, count, kv, inner, length, vocabulary_, text) \
@@ -472,7 +561,9 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [SEQUENCE] = length,                                              \
             [VOCABULARY] = vocabulary_,                                       \
             [GATED] = YES,                                                    \
-            [NORM] = RMS_NORM                                                 \
+            [NORM] = RMS_NORM,                                                \
+            [TENSOR] = 1,                                                     \
+            [SEQUENCE_PARALLEL] = YES                                         \
         }                                                                     \
     }
 
@@ -492,7 +583,6 @@ static const dl_named_network networks[] = {
 };
 
 static const char no_experts[] = "mixtures of experts are not simulated";
-static const char no_recomputing[] = "activation checkpointing is not simulated";
 static const char vit_b[] =
     "write transformer:kind=encoder,sequence=197,positions=197,vocabulary=769";
 
@@ -517,6 +607,8 @@ static const dl_word key_words[] = {
     {"hidden_size", "width", NULL},
     {"num_attention_heads", "heads", NULL},
     {"num_key_value_heads", "kv_heads", NULL},
+    {"head_dim", "head_width", NULL},
+    {"tensor", "tp", NULL},
     {"intermediate_size", "feed_forward", NULL},
     {"seq_len", "sequence", NULL},
     {"seq_length", "sequence", NULL},
@@ -525,10 +617,9 @@ static const dl_word key_words[] = {
     {"experts", NULL, no_experts},
     {"num_experts", NULL, no_experts},
     {"num_local_experts", NULL, no_experts},
-    {"checkpoint", NULL, no_recomputing},
-    {"recompute", NULL, no_recomputing},
-    {"activation_checkpointing", NULL, no_recomputing},
-    {"gradient_checkpointing", NULL, no_recomputing},
+    {"checkpoint", "recompute", NULL},
+    {"activation_checkpointing", "recompute", NULL},
+    {"gradient_checkpointing", "recompute", NULL},
     {NULL, NULL, NULL},
 };
 

@@ -13,7 +13,7 @@ typedef struct dl_network_key {
     const char *help;
 } dl_network_key;
 
-#define DL_NETWORK_KEYS_MAX 20
+#define DL_NETWORK_KEYS_MAX 24
 
 /* A named network: a value for each of its kind's keys. */
 typedef struct dl_named_network {

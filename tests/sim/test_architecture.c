@@ -301,6 +301,83 @@ static void other_programs_words_mean_the_same(void **state)
     }
 }
 
+/* The block of above with two heads of width 2 on two GPUs: each has half of the four matrices, 64,
+ * and all of the norms, 16; half of all flop. With sequence parallelism it keeps of each norm 2 x 12
+ * numbers / 2, and half of queries, keys, values, attention's result (4 x 12 / 2), and of the
+ * activation (2 x 24 / 2); without it the whole 2 x 12 of both norms. Recomputing whole blocks
+ * repeats the forward pass and keeps half of the 12 numbers that come in. */
+static void a_block_on_two_gpus(void **state)
+{
+    static const char shape[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
+                                "vocabulary=5,positions=0,bias=no,fused=yes";
+    (void)state;
+    char *half_text = dl_format("%s,tp=2", shape);
+    char *all_text = dl_format("%s,tp=2,sequence_parallel=no", shape);
+    char *full_text = dl_format("%s,tp=2,recompute=full", shape);
+    char *whole_text = dl_format("%s,recompute=none", shape);
+    dl_architecture half = make(half_text), all = make(all_text), full = make(full_text);
+    dl_architecture whole = make(whole_text);
+    const dl_architecture_layer *block = &half.layers[1], *again = &full.layers[1];
+    const double flop = 768 + 72;
+    assert_int_equal(half.tensor, 2);
+    assert_int_equal(dl_layer_parameters(block), 64 + 16);
+    assert_true(near_scaled(dl_pass_flop(&block->forward), flop / 2, 0, 0));
+    assert_true(near_scaled(block->kept_numbers, 2 * 12 + 24 + 24, 0, 0));
+    assert_true(near_scaled(all.layers[1].kept_numbers, 2 * 24 + 24 + 24, 0, 0));
+    assert_true(near_scaled(block->output_numbers, 6, 0, 0));
+    assert_true(near_scaled(dl_pass_flop(&again->backward),
+                            dl_pass_flop(&block->backward) + flop / 2, 0, 0));
+    assert_true(near_scaled(again->kept_numbers, 6, 0, 0));
+    /* Words are padded to 256, of which each has 128. */
+    assert_int_equal(dl_layer_parameters(&half.layers[0]), 128 * 4);
+    assert_true(near_scaled(block->tensor_numbers, 12, 0, 0));
+    assert_true(near_scaled(block->tensor_forward, 2, 0, 0));
+    assert_true(near_scaled(block->tensor_backward, 3, 0, 0));
+    assert_true(near_scaled(again->tensor_backward, 5, 0, 0));
+    assert_true(near_scaled(all.layers[1].tensor_backward, 2, 0, 0));
+    assert_true(near_scaled(whole.layers[1].tensor_forward, 0, 0, 0));
+    dl_architecture_free(&half);
+    dl_architecture_free(&all);
+    dl_architecture_free(&full);
+    dl_architecture_free(&whole);
+    free(half_text);
+    free(all_text);
+    free(full_text);
+    free(whole_text);
+}
+
+/* Selectively, plain attention keeps no scores: of 2 heads over 3 words 2 x 18; its two products
+ * and what is between them come once more. */
+static void attention_is_recomputed(void **state)
+{
+    static const char none[] = "gpt2:layers=1,width=4,heads=2,sequence=3,vocabulary=5,fused=yes,"
+                               "attention=plain";
+    char *text = dl_format("%s,recompute=selective", none);
+    (void)state;
+    dl_architecture kept = make(none), again = make(text);
+    assert_true(near_scaled(kept.layers[1].kept_numbers - again.layers[1].kept_numbers, 36, 0, 0));
+    assert_true(near_scaled(dl_pass_flop(&again.layers[1].backward) -
+                                dl_pass_flop(&kept.layers[1].backward),
+                            4 * 3 * 3 * 4, 0, 0));
+    assert_int_equal(dl_architecture_kernels(&again, false, false) -
+                         dl_architecture_kernels(&kept, false, false),
+                     1 + 3 + 1);
+    dl_architecture_free(&kept);
+    dl_architecture_free(&again);
+    free(text);
+}
+
+/* Heads wider than width / heads, as Qwen3 has them: 2 of 8 make queries of 16 from 4, three
+ * matrices 4 x 16 and one of 16 x 4. */
+static void heads_have_a_width_of_their_own(void **state)
+{
+    (void)state;
+    dl_architecture wide = make("llama:layers=1,width=4,heads=2,head_width=8,feed_forward=8,"
+                                "sequence=3,vocabulary=5");
+    assert_int_equal(dl_layer_parameters(&wide.layers[1]), 4 * 64 + 3 * 32 + 2 * 4);
+    dl_architecture_free(&wide);
+}
+
 static void errors_name_what_is_near(void **state)
 {
     static const struct {
@@ -317,6 +394,9 @@ static void errors_name_what_is_near(void **state)
         {"gpt2:layers=0", DL_ERR_RANGE, "layers = 0: "},
         {"gpt2:layers=x", DL_ERR_PARSE, "layers = x: "},
         {"gpt2:heads=7", DL_ERR_RANGE, "heads = 7 does not divide width = 768"},
+        {"gpt2:tp=5", DL_ERR_RANGE, "tp = 5 does not divide heads = 12"},
+        {"llama3_8b:kv_heads=4,tp=16,feed_forward=14344", DL_ERR_RANGE,
+         "tp = 16 does not divide feed_forward = 14344"},
         {"gpt2:kv_heads=5", DL_ERR_RANGE, "kv_heads = 5 does not divide heads = 12"},
         {"gpt2:sequence=2048", DL_ERR_RANGE, "sequence = 2048: only 1024 positions"},
         {"resnet50:image=8", DL_ERR_RANGE, "image = 8: resnet50 needs 32 at least"},
@@ -339,6 +419,9 @@ int main(void)
         cmocka_unit_test(parameters_are_the_published_ones),
         cmocka_unit_test(tensors_are_counted),
         cmocka_unit_test(a_block_by_hand),
+        cmocka_unit_test(a_block_on_two_gpus),
+        cmocka_unit_test(attention_is_recomputed),
+        cmocka_unit_test(heads_have_a_width_of_their_own),
         cmocka_unit_test(llama_like_blocks),
         cmocka_unit_test(a_llama_block_as_pytorch_runs_it),
         cmocka_unit_test(a_bert_block_as_pytorch_runs_it),

@@ -114,14 +114,14 @@ expect 0 "1 point in" --workload gpt2_xl --machine dgx_a100 --workers 2 --batch-
 expect 0 "25557032        8.178" --workloads
 expect 0 "kv_heads       0 to 65536" --workloads
 expect 2 "no network is called 'resnt50'; did you mean 'resnet50'" "${run[@]}" --workload resnt50
-expect 3 "activation checkpointing" --workload llama3_8b --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
+expect 3 "compute activations again" --workload llama3_8b --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
     --set exchange.sharded=fsdp --steps 2
 expect 0 "1 point" --workload llama3_8b:sequence=2048 --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
     --set exchange.sharded=fsdp --steps 2
 expect 0 "llama3_70b            70553706496" --workloads
 expect 2 "no network is called 'mixtral'; mixtures of experts are not simulated" "${run[@]}" --workload mixtral
 expect 2 "no network is called 'vit_b_16'; write transformer:kind=encoder,sequence=197," "${run[@]}" --workload vit_b_16
-expect 2 "have no key 'recompute'; activation checkpointing is not simulated" "${run[@]}" --workload gpt2:recompute=full
+expect 2 "recompute = half: no such choice" "${run[@]}" --workload gpt2:recompute=half
 expect 2 "have no key 'layer'" "${run[@]}" --workload llama:layer=3
 
 # How transformers are taken to run is said, and can be changed.
