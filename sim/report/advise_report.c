@@ -13,6 +13,7 @@
 #include "common/wrap.h"
 #include "sim/report/advise.h"
 #include "sim/report/report.h"
+#include "sim/report/row_text.h"
 #include "sim/scenario/without.h"
 
 #define GAINS_SHOWN 2

@@ -1,4 +1,5 @@
 #include "sim/report/columns.h"
+#include "sim/report/row_text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "common/columns.h"
 #include "sim/report/measured.h"
-#include "sim/report/report.h"
+#include "sim/report/row_text.h"
 #include "sim/sweep.h"
 
 /* Result that the columns read. */

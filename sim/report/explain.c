@@ -1,4 +1,5 @@
 #include "sim/report/explain.h"
+#include "sim/report/row_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,6 @@
 #define SECONDS_PER_HOUR 3600.0
 #define DRAWN_WORKERS 8
 #define ENOUGH_FRAC 0.9
-#define SHOWN_FRAC 0.005  /* of a step: a part that is named */
 #define CHANGED_FRAC 0.03 /* of a step: a part that has changed */
 #define SPEEDUP_SHOWN 0.01
 #define GAIN_FRAC 0.01 /* a gain that is named */
@@ -102,34 +102,6 @@ static const char *workers_text(const dl_row *row)
     return gpus ? "GPUs" : "workers";
 }
 
-/* The parts by falling size. */
-static void sort_parts(const double *size, dl_part *order)
-{
-    for (int p = 0; p < DL_PART_COUNT; p++) {
-        int at = p;
-        for (; at > 0 && size[order[at - 1]] < size[p]; at--)
-            order[at] = order[at - 1];
-        order[at] = (dl_part)p;
-    }
-}
-
-dl_part dl_dominant_part(const dl_row *row)
-{
-    dl_part order[DL_PART_COUNT];
-    sort_parts(row->mean.part_frac, order);
-    return order[0];
-}
-
-void dl_parts_put(FILE *out, const dl_row *row, int first)
-{
-    dl_part order[DL_PART_COUNT];
-    sort_parts(row->mean.part_frac, order);
-    for (int p = first; p < DL_PART_COUNT && row->mean.part_frac[order[p]] >= SHOWN_FRAC; p++) {
-        fprintf(out, "%s%s %.0f %%", p == first ? "" : ", ", dl_part_names[order[p]],
-                100 * row->mean.part_frac[order[p]]);
-    }
-}
-
 static void put_change(FILE *out, double from_s, double to_s)
 {
     fprintf(out, "from %s to %s", DL_NS_TEXT(dl_s_to_ns(from_s)), DL_NS_TEXT(dl_s_to_ns(to_s)));
@@ -139,12 +111,12 @@ static void put_dominant(FILE *out, const dl_row *row, const char *label)
 {
     const double *frac = row->mean.part_frac;
     dl_part order[DL_PART_COUNT];
-    sort_parts(frac, order);
+    dl_parts_sort(frac, order);
     fprintf(out, "With %d %s (%s) a step takes %s. %s of it is %s: %.0f %%", row->point.workers,
             workers_text(row), label, DL_NS_TEXT(dl_s_to_ns(row->mean.step_mean_s)),
             frac[order[0]] > 0.5 ? "Most" : "The largest part", dl_part_names[order[0]],
             100 * frac[order[0]]);
-    if (frac[order[1]] >= SHOWN_FRAC) {
+    if (frac[order[1]] >= DL_PART_SHOWN_FRAC) {
         fputs("; then ", out);
         dl_parts_put(out, row, 1);
     }
@@ -158,7 +130,7 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
     dl_part order[DL_PART_COUNT];
     for (int p = 0; p < DL_PART_COUNT; p++)
         change[p] = fabs(to->mean.part_frac[p] * to_s - from->mean.part_frac[p] * from_s);
-    sort_parts(change, order);
+    dl_parts_sort(change, order);
     fprintf(out, "From %d to %d %s a worker's step goes ", from->point.workers, to->point.workers,
             workers_text(to));
     put_change(out, from_s, to_s);

@@ -35,13 +35,6 @@ const char *dl_gain_text(char *text, size_t bytes, double ratio);
  * for each. Not where a run has over five million events. */
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number);
 
-/* The part that most of a row's time goes to. */
-dl_part dl_dominant_part(const dl_row *row);
-
-/* "averaging 61 %, compute 28 %": the parts of a row's time from the first-th largest on (0: all), as
- * far as they are half a percent or more. */
-void dl_parts_put(FILE *out, const dl_row *row, int first);
-
 /* What is found. Rows are numbers of the sweep's; row_count: there is none. */
 typedef struct dl_explanation {
     const dl_study *study; /* borrowed, as sweep */

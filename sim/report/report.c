@@ -12,30 +12,11 @@
 #include "sim/report/columns.h"
 #include "sim/report/notes.h"
 #include "sim/report/report_assumed.h"
+#include "sim/report/row_text.h"
 #include "sim/scenario/without.h"
 
 /* Columns of the histogram, after those of the point. */
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
-
-char *dl_report_short_note(const dl_sweep *sweep)
-{
-    const dl_row *worst = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < sweep->row_count; i++) {
-        const dl_row *row = &sweep->rows[i];
-        if (row->error != NULL || !(row->mean.tail_frac > DL_REPORT_TAIL_FRAC)) continue;
-        if (worst == NULL || row->mean.tail_frac > worst->mean.tail_frac) worst = row;
-        count++;
-    }
-    if (worst == NULL) return NULL;
-    char text[DL_POINT_TEXT_BYTES];
-    return dl_format(
-        "%zu of %zu points ran too few steps for a throughput within %.0f %%: after the first "
-        "worker's last step others run on, for up to %.0f %% of the run (%s); raise [scenario] "
-        "steps",
-        count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC, 100 * worst->mean.tail_frac,
-        dl_point_text(text, sizeof text, &worst->point));
-}
 
 /* Settings are those of the first variant; a line names those that are swept. */
 static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *study,

@@ -56,36 +56,6 @@ dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_
                               dl_error *err) DL_MUST_CHECK;
 void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
-/* The largest dl_run_result.tail_frac that needs no note. */
-#define DL_REPORT_TAIL_FRAC 0.05
-
-/* Which points ran too few steps for their throughput to be a steady one; NULL if none did. Release
- * with free(). */
-char *dl_report_short_note(const dl_sweep *sweep);
-
-/* Predicted over measured throughput, minus 1; NaN without a measurement. */
-double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
-
-#define DL_REPORT_OPTIONS_BYTES 1024
-
-/* "where gpu:0, interval 10": what a row has of the swept keys beside cores, workers, batch and
- * mode; "" if nothing. In text[bytes]. */
-void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row);
-
-/* Marks of the row in tables: '*' if it is extrapolated, '+' if it leaves out collectives of the
- * trace that its costs come from, '!' if it contradicts that trace; "" for none. */
-#define DL_MARKS_BYTES 8
-const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row);
-
-/* "103.0 % each: REASON" if the row's efficiency is above 1, else NULL; the caller frees it. */
-char *dl_report_above(const dl_row *row);
-
-/* Adds the row's marks to those that are used. */
-void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row);
-
-/* Prints what the marks that are used mean, a line each between `before` and `after`. */
-void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after);
-
 /* What a user should know beside the figures, a line each: notes.h, the short note, defaults that
  * decided. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);

@@ -8,78 +8,14 @@
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/report/accuracy.h"
-#include "sim/report/explain.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
+#include "sim/report/row_text.h"
 #include "sim/report/views.h"
 
 #define SPLITS_SHOWN 6
 #define NOTES_SHOWN 6
-
-double dl_report_error_frac(const dl_row *row, const dl_measured *measured)
-{
-    return row->mean.throughput_per_s / measured->value[DL_MEASURE_PER_S] - 1;
-}
-
-void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row)
-{
-    const dl_variant *variant = &study->variants[row->variant];
-    char options[DL_POINT_TEXT_BYTES];
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t k = 0; k < study->key_count; k++) {
-        const char *value = dl_study_text(study, variant, &row->point, k);
-        if (value[0] == '\0' || used >= bytes) continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s %s", used > 0 ? ", " : "",
-                                 study->keys[k].column, value);
-    }
-    dl_point_options(options, sizeof options, &row->point);
-    if (options[0] == '\0' || used >= bytes) return;
-    snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", options);
-}
-
-/* The marks in their order, and what they mean. */
-static const struct {
-    char mark;
-    const char *meaning;
-} meanings[] = {{'*', "outside of what the costs were measured at"},
-                {'+', "leaves out collectives of the traced step: see the note"},
-                {'!', "the costs contradict the trace that they are from: see the note"}};
-_Static_assert(DL_LENGTH(meanings) < DL_MARKS_BYTES, "more marks than there is room for");
-
-const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row)
-{
-    const bool is[] = {row->extrapolated, !isnan(row->left_out_s), row->contradicts_trace};
-    size_t count = 0;
-    for (size_t m = 0; m < DL_LENGTH(meanings) && row->error == NULL; m++)
-        if (is[m]) text[count++] = meanings[m].mark;
-    text[count] = '\0';
-    return text;
-}
-
-char *dl_report_above(const dl_row *row)
-{
-    if (row->above == NULL) return NULL;
-    return dl_format("%.1f %% each: %s", 100 * row->efficiency, row->above);
-}
-
-void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after)
-{
-    for (size_t m = 0; m < DL_LENGTH(meanings); m++)
-        if (strchr(used, meanings[m].mark) != NULL)
-            fprintf(out, "%s%c %s%s\n", before, meanings[m].mark, meanings[m].meaning, after);
-}
-
-void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row)
-{
-    char own[DL_MARKS_BYTES];
-    for (const char *c = dl_report_marks(own, row); *c != '\0'; c++) {
-        if (strchr(used, *c) != NULL) continue;
-        used[strlen(used) + 1] = '\0';
-        used[strlen(used)] = *c;
-    }
-}
 
 /* --- tables ---------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 #include "sim/report/explain.h"
+#include "sim/report/row_text.h"
 
 #include <stdlib.h>
 
