@@ -10,6 +10,21 @@
 #include "sim/collective/collective.h"
 #include "sim/statistics.h"
 
+static void free_traces(dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->trace_count; i++) {
+        dl_cost_trace *trace = &costs->traces[i];
+        for (size_t c = 0; c < trace->collective_count; c++)
+            free(trace->collectives[c].name);
+        free(trace->collectives);
+        free(trace->file);
+    }
+    for (size_t i = 0; i < costs->note_count; i++)
+        free(costs->notes[i]);
+    free(costs->traces);
+    free(costs->notes);
+}
+
 void dl_costs_free(dl_costs *costs)
 {
     for (size_t i = 0; i < costs->op_count; i++)
@@ -33,7 +48,7 @@ void dl_costs_free(dl_costs *costs)
         free(costs->models[m].own);
         free(costs->models[m].factors);
     }
-    dl_costs_free_traces(costs);
+    free_traces(costs);
     free(costs->models);
     free(costs->ops);
     free(costs->layers);

@@ -51,8 +51,8 @@ static dl_status read_machine(dl_costs *costs, const dl_ini *ini, const dl_ini_e
     return DL_OK;
 }
 
-dl_status dl_costs_numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
-                                int64_t low, int64_t high, int64_t *number, dl_error *err)
+static dl_status numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
+                              int64_t low, int64_t high, int64_t *number, dl_error *err)
 {
     size_t length = strlen(prefix);
     dl_error inner = {0};
@@ -68,8 +68,7 @@ static dl_status read_sharing(dl_costs *costs, const dl_ini *ini, const dl_ini_e
                               dl_error *err)
 {
     int64_t copies = 0;
-    dl_status status =
-        dl_costs_numbered_key(ini, entry, "copies_", 1, DL_SHARING_MAX, &copies, err);
+    dl_status status = numbered_key(ini, entry, "copies_", 1, DL_SHARING_MAX, &copies, err);
     if (status != DL_OK) return status;
     return read_value(ini, entry, &costs->sharing[copies], err);
 }
@@ -82,8 +81,7 @@ static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini
     dl_linearity *table = costs->linearity;
     size_t count = costs->linearity_count;
     int64_t above = count > 0 ? table[count - 1].batch : 0;
-    dl_status status =
-        dl_costs_numbered_key(ini, entry, "batch_", above + 1, INT32_MAX, &batch, err);
+    dl_status status = numbered_key(ini, entry, "batch_", above + 1, INT32_MAX, &batch, err);
     if (status != DL_OK) return status;
     if (count == DL_LINEARITY_MAX) {
         return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "more than %d batch sizes",
@@ -206,7 +204,7 @@ static dl_status read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini
     const int64_t next = (int64_t)count + 1;
     int64_t number = 0;
     dl_gradients_ready ready = {0};
-    dl_status status = dl_costs_numbered_key(ini, entry, "ready_", next, next, &number, err);
+    dl_status status = numbered_key(ini, entry, "ready_", next, next, &number, err);
     if (status == DL_OK) status = parse_ready(ini, entry, &ready, err);
     if (status != DL_OK) return status;
     if (count > 0 && (ready.share < costs->gradients[count - 1].share ||
@@ -513,7 +511,7 @@ static dl_status read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_
 {
     int64_t number;
     const int64_t next = (int64_t)costs->exchange_run_count + 1;
-    dl_status status = dl_costs_numbered_key(ini, entry, "run_", next, next, &number, err);
+    dl_status status = numbered_key(ini, entry, "run_", next, next, &number, err);
     dl_noise_series factors = {0};
     if (status == DL_OK) status = append_factors(&factors, ini, entry, err);
     if (status == DL_OK && factors.count != 3 && factors.count != 4) {
@@ -587,8 +585,7 @@ static dl_status finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err)
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-dl_status dl_costs_read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry,
-                             dl_error *err)
+static dl_status read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry, dl_error *err)
 {
     const dl_key *key = dl_keys_find(&dl_cost_keys, entry->section, entry->key);
     dl_value *value = (dl_value *)(void *)((char *)part + key->offset);
@@ -612,7 +609,7 @@ static dl_status read_op(dl_costs *costs, const dl_ini *ini, const dl_ini_entry 
         costs->ops[i] = (dl_op_cost){.name = dl_strdup(name)};
         costs->op_count++;
     }
-    return dl_costs_read_into(&costs->ops[i], ini, entry, err);
+    return read_into(&costs->ops[i], ini, entry, err);
 }
 
 static void drop_empty(char **text)
@@ -638,12 +635,97 @@ static dl_status read_head(dl_costs *costs, const dl_ini *ini, dl_error *err)
     return status;
 }
 
+/* --- [trace NUMBER] and [notes] --- */
+
+static dl_status parse_traced_collective(const dl_ini *ini, const dl_ini_entry *entry,
+                                         dl_traced_collective *c, dl_error *err)
+{
+    char **items = NULL;
+    size_t count = 0;
+    dl_error inner = {0};
+    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
+    if (status != DL_OK) return status;
+    if (count != 5) {
+        status = dl_ini_error(ini, entry, DL_ERR_PARSE, err,
+                              "expected a name, calls, bytes, ns and ranks of a step");
+    } else if ((status = dl_parse_double(items[1], 0, 1e9, &c->calls, &inner)) ||
+               (status = dl_parse_double(items[2], 0, 1e18, &c->bytes, &inner)) ||
+               (status = dl_parse_double(items[3], 0, 3.6e12, &c->ns, &inner)) ||
+               (status = dl_parse_int(items[4], 0, 1000000, &c->ranks, &inner))) {
+        dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    } else {
+        c->name = dl_strdup(items[0]);
+    }
+    dl_ini_free_list(items, count);
+    return status;
+}
+
+static dl_status read_traced_collective(dl_cost_trace *trace, const dl_ini *ini,
+                                        const dl_ini_entry *entry, dl_error *err)
+{
+    const int64_t next = (int64_t)trace->collective_count + 1;
+    int64_t number = 0;
+    dl_traced_collective collective = {0};
+    dl_status status = numbered_key(ini, entry, "collective_", next, next, &number, err);
+    if (status == DL_OK) status = parse_traced_collective(ini, entry, &collective, err);
+    if (status != DL_OK) return status;
+    DL_APPEND(trace->collectives, trace->collective_count, "traced collectives") = collective;
+    return DL_OK;
+}
+
+/* The last trace, or a new one where the section has its number. */
+static dl_status find_trace(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                            dl_cost_trace **trace, dl_error *err)
+{
+    int64_t number = 0;
+    dl_error inner = {0};
+    const int64_t count = (int64_t)costs->trace_count;
+    if (dl_parse_int(entry->section + strlen("trace "), count > 0 ? count : 1, count + 1, &number,
+                     &inner) != DL_OK) {
+        return dl_ini_error(ini, entry, DL_ERR_NAME, err,
+                            "the sections of traces are called [trace 1], [trace 2], ... in turn");
+    }
+    if (number > count) {
+        dl_cost_trace *made = &DL_APPEND(costs->traces, costs->trace_count, "traces");
+        *made = (dl_cost_trace){.rank = -1};
+        const dl_status status =
+            dl_keys_read(&dl_cost_keys, DL_COST_TRACE, ini, entry->section, made, err);
+        if (status != DL_OK) return status;
+    }
+    *trace = &costs->traces[costs->trace_count - 1];
+    return DL_OK;
+}
+
+static dl_status read_trace(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                            dl_error *err)
+{
+    dl_cost_trace *trace = NULL;
+    const dl_key *key = dl_keys_find(&dl_cost_keys, entry->section, entry->key);
+    const dl_status status = find_trace(costs, ini, entry, &trace, err);
+    if (status != DL_OK) return status;
+    if (key->owner == DL_COST_SERIES) return read_traced_collective(trace, ini, entry, err);
+    return key->type == DL_KEY_OWN ? read_into(trace, ini, entry, err) : DL_OK;
+}
+
+static dl_status read_note(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
+                           dl_error *err)
+{
+    const int64_t next = (int64_t)costs->note_count + 1;
+    int64_t number = 0;
+    const dl_status status = numbered_key(ini, entry, "note_", next, next, &number, err);
+    if (status != DL_OK) return status;
+    DL_APPEND(costs->notes, costs->note_count, "notes") = dl_strdup(entry->value);
+    return DL_OK;
+}
+
+/* --- sections --- */
+
 static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                             noise_reading *noise, dl_error *err)
 {
     if (strncmp(entry->section, "op ", 3) == 0) return read_op(costs, ini, entry, err);
     if (strncmp(entry->section, "layer ", 6) == 0) {
-        return dl_costs_read_into(layer_of(costs, entry), ini, entry, err);
+        return read_into(layer_of(costs, entry), ini, entry, err);
     }
     if (strcmp(entry->section, "sharing") == 0) return read_sharing(costs, ini, entry, err);
     if (strcmp(entry->section, "linearity") == 0) return read_linearity(costs, ini, entry, err);
@@ -658,8 +740,8 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
         return read_collective(costs, ini, entry, err);
     }
     if (strncmp(entry->section, "trace ", strlen("trace ")) == 0)
-        return dl_costs_read_trace(costs, ini, entry, err);
-    if (strcmp(entry->section, "notes") == 0) return dl_costs_read_note(costs, ini, entry, err);
+        return read_trace(costs, ini, entry, err);
+    if (strcmp(entry->section, "notes") == 0) return read_note(costs, ini, entry, err);
     if (strcmp(entry->section, "gradients") == 0) {
         return read_gradients(costs, ini, entry, err);
     }
@@ -668,7 +750,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
         return read_noise(costs, ini, entry, noise, err);
     }
     const dl_key *key = dl_keys_find(&dl_cost_keys, entry->section, entry->key);
-    return key->owner == DL_COST_SINGLE ? dl_costs_read_into(costs, ini, entry, err) : DL_OK;
+    return key->owner == DL_COST_SINGLE ? read_into(costs, ini, entry, err) : DL_OK;
 }
 
 /* An operation that takes less than no time where it was measured is a slip of the pen. */

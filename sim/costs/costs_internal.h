@@ -26,23 +26,4 @@ const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key);
  * text[bytes]; returns text. */
 const char *dl_costs_section_text(char *text, size_t bytes, const dl_collective_cost *cost);
 
-/* The number that ends a key, as 3 of ready_3; DL_ERR_NAME if it is none of low to high. */
-dl_status dl_costs_numbered_key(const dl_ini *ini, const dl_ini_entry *entry, const char *prefix,
-                                int64_t low, int64_t high, int64_t *number,
-                                dl_error *err) DL_MUST_CHECK;
-
-/* Reads the entry as a value into the part of the costs that its row says. */
-dl_status dl_costs_read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry,
-                             dl_error *err) DL_MUST_CHECK;
-
-/* [trace NUMBER] and [notes] (costs_trace.c). */
-dl_status dl_costs_read_trace(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
-                              dl_error *err) DL_MUST_CHECK;
-dl_status dl_costs_read_note(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
-                             dl_error *err) DL_MUST_CHECK;
-/* Writes "key = VALUE", or nothing if the value is not known. */
-void dl_costs_write_line(FILE *out, const char *key, const dl_value *value);
-void dl_costs_write_traces(FILE *out, const dl_costs *costs);
-void dl_costs_free_traces(dl_costs *costs);
-
 #endif

@@ -11,7 +11,7 @@
 #define NOISE_PER_LINE 12
 #define TEXT_BYTES 180
 
-void dl_costs_write_line(FILE *out, const char *key, const dl_value *value)
+static void write_line(FILE *out, const char *key, const dl_value *value)
 {
     if (!value->known) return;
     fprintf(out, "%s = ", key);
@@ -160,7 +160,53 @@ static void write_machine(FILE *out, const dl_costs *costs)
         if (!value->value.known || value->of_machine > 0) continue;
         if (strcmp(section, value->section) != 0) fprintf(out, "\n[machine %s]\n", value->section);
         section = value->section;
-        dl_costs_write_line(out, value->key->name, &value->value);
+        write_line(out, value->key->name, &value->value);
+    }
+}
+
+/* A name or note as one line that reads back: a ';' after a blank would start a comment, and a ','
+ * separates the items of a list. */
+static void write_text(FILE *out, const char *text, bool in_list)
+{
+    char last = '\0';
+    for (const char *c = text; *c != '\0'; last = *c++) {
+        const bool breaks = (unsigned char)*c < ' ' || (in_list && *c == ',');
+        const bool comments = *c == ';' && (last == ' ' || last == '\0');
+        fputc(breaks ? ' ' : comments ? ',' : *c, out);
+    }
+}
+
+static void write_trace(FILE *out, const dl_cost_trace *trace, size_t number)
+{
+    fprintf(out, "\n[trace %zu]\n", number);
+    if (trace->file != NULL) {
+        fputs("file = ", out);
+        write_text(out, trace->file, false);
+        fputc('\n', out);
+    }
+    if (trace->ranks > 0) fprintf(out, "ranks = %lld\n", (long long)trace->ranks);
+    if (trace->rank >= 0) fprintf(out, "rank = %lld\n", (long long)trace->rank);
+    fprintf(out, "batch = %lld\n", (long long)trace->batch);
+    if (trace->allreduces) fputs("allreduces = yes\n", out);
+    write_line(out, "step_ns", &trace->step_ns);
+    write_line(out, "recording_ns", &trace->recording_ns);
+    for (size_t i = 0; i < trace->collective_count; i++) {
+        const dl_traced_collective *c = &trace->collectives[i];
+        fprintf(out, "collective_%zu = ", i + 1);
+        write_text(out, c->name, true);
+        fprintf(out, ", %.9g, %.12g, %.12g, %lld\n", c->calls, c->bytes, c->ns,
+                (long long)c->ranks);
+    }
+}
+
+static void write_traces(FILE *out, const dl_costs *costs)
+{
+    for (size_t i = 0; i < costs->trace_count; i++)
+        write_trace(out, &costs->traces[i], i + 1);
+    for (size_t i = 0; i < costs->note_count; i++) {
+        fprintf(out, "%snote_%zu = ", i == 0 ? "\n[notes]\n" : "", i + 1);
+        write_text(out, costs->notes[i], false);
+        fputc('\n', out);
     }
 }
 
@@ -170,18 +216,17 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
     write_head(out, costs);
     for (size_t i = 0; i < costs->op_count; i++) {
         fprintf(out, "\n[op %s]\n", costs->ops[i].name);
-        dl_costs_write_line(out, "fixed_ns", &costs->ops[i].fixed_ns);
-        dl_costs_write_line(out, "per_sample_ns", &costs->ops[i].per_sample_ns);
-        dl_costs_write_line(out, "flop_per_sample", &costs->ops[i].flop_per_sample);
-        dl_costs_write_line(out, "bytes_per_sample", &costs->ops[i].bytes_per_sample);
+        write_line(out, "fixed_ns", &costs->ops[i].fixed_ns);
+        write_line(out, "per_sample_ns", &costs->ops[i].per_sample_ns);
+        write_line(out, "flop_per_sample", &costs->ops[i].flop_per_sample);
+        write_line(out, "bytes_per_sample", &costs->ops[i].bytes_per_sample);
     }
     for (size_t i = 0; i < costs->layer_count; i++) {
         const dl_layer_cost *layer = &costs->layers[i];
         fprintf(out, "\n[layer %s]\n", layer->name);
-        dl_costs_write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
-        dl_costs_write_line(out, "parameter_bytes", &layer->parameter_bytes);
-        dl_costs_write_line(out, "activation_bytes_per_sample",
-                            &layer->activation_bytes_per_sample);
+        write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
+        write_line(out, "parameter_bytes", &layer->parameter_bytes);
+        write_line(out, "activation_bytes_per_sample", &layer->activation_bytes_per_sample);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_keys.count; i++) {
@@ -190,7 +235,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         if (value == NULL || !value->known) continue;
         if (strcmp(section, key->section) != 0) fprintf(out, "\n[%s]\n", key->section);
         section = key->section;
-        dl_costs_write_line(out, key->name, value);
+        write_line(out, key->name, value);
     }
     write_machine(out, costs);
     bool shared = false;
@@ -199,13 +244,13 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         if (costs->sharing[k].known && !shared) fprintf(out, "\n[sharing]\n");
         shared = shared || costs->sharing[k].known;
         snprintf(key, sizeof key, "copies_%d", k);
-        dl_costs_write_line(out, key, &costs->sharing[k]);
+        write_line(out, key, &costs->sharing[k]);
     }
     if (costs->linearity_count > 0) fprintf(out, "\n[linearity]\n");
     for (size_t i = 0; i < costs->linearity_count; i++) {
         char key[32];
         snprintf(key, sizeof key, "batch_%lld", (long long)costs->linearity[i].batch);
-        dl_costs_write_line(out, key, &costs->linearity[i].factor);
+        write_line(out, key, &costs->linearity[i].factor);
     }
     write_work(out, costs);
     write_gradients(out, costs);
@@ -213,7 +258,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
     write_exchange_runs(out, costs);
     for (size_t i = 0; i < costs->noise_count; i++)
         write_noise(out, &costs->noise[i]);
-    dl_costs_write_traces(out, costs);
+    write_traces(out, costs);
 }
 
 static dl_status check_text(const char *path, const char *text, dl_error *err)
