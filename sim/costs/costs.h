@@ -36,6 +36,10 @@ typedef struct dl_layer_cost {
     dl_value output_bytes_per_sample; /* handed to the next layer, and its gradient back */
     dl_value parameter_bytes;
     dl_value activation_bytes_per_sample; /* kept for the backward pass */
+    /* Of layers that tensor_ranks GPUs divide: the whole activation that a collective among them
+     * carries, and all-reduces of it, or pairs of all-gather and reduce-scatter, of a pass; unknown:
+     * none */
+    dl_value tensor_bytes_per_sample, tensor_collectives_forward, tensor_collectives_backward;
 } dl_layer_cost;
 
 #define DL_SHARING_MAX 64
@@ -167,10 +171,13 @@ typedef struct dl_costs {
     int64_t batch_min, batch_max, cores;             /* 0: not given */
     bool keeps_parameters; /* sharded ones, gathered once, until the backward pass has ended */
     dl_sharded sharded;    /* by the program that they are of */
-    int64_t accumulate;    /* micro-batches of the program's step; costs are those of one of them;
+    int64_t
+        tensor_ranks;   /* GPUs that divide each layer (tensor parallelism): costs are those of one
+                              of them; below 2: none do */
+    int64_t accumulate; /* micro-batches of the program's step; costs are those of one of them;
                            below 2: it accumulates nothing */
-    bool overlap;          /* the program that they are of exchanges during its backward pass */
-    bool waits;            /* it makes a batch, launches its step and waits for its end, in turn */
+    bool overlap;       /* the program that they are of exchanges during its backward pass */
+    bool waits;         /* it makes a batch, launches its step and waits for its end, in turn */
     dl_op_cost *ops;
     size_t op_count;
     dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file gives */

@@ -80,6 +80,9 @@ static const dl_key rows[] = {
          "micro-batches whose gradients the program accumulates in a step; batches and times are "
          "those of one of them, but updates and [dispatch] external_ns: dlsim takes as many, unless "
          "[sync] accumulate says otherwise"),
+    HEAD("tensor_ranks", COUNTS(1024), tensor_ranks,
+         "GPUs that divide each layer (tensor parallelism): times, parameters and activations are "
+         "those of one of them, and tp in [machine] layout must be as many"),
     HEAD("cores", COUNTS(1024), cores, "of the machine that was measured"),
     {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
          "the program exchanges gradients during its backward pass: so does dlsim on GPUs, unless "
@@ -107,6 +110,13 @@ static const dl_key rows[] = {
     LAYER("parameter_bytes", SIZES, parameter_bytes, "of the layer"),
     LAYER("activation_bytes_per_sample", SIZES, activation_bytes_per_sample,
         "kept for the backward pass, in place of its share of [gpu_memory]'s"),
+    LAYER("tensor_bytes_per_sample", SIZES, tensor_bytes_per_sample,
+        "with tensor_ranks: the whole activation that a collective among them carries"),
+    LAYER("tensor_collectives_forward", VECTORS, tensor_collectives_forward,
+        "with tensor_ranks: all-reduces of it in a forward pass, or pairs of all-gather and "
+        "reduce-scatter, which carry as much"),
+    LAYER("tensor_collectives_backward", VECTORS, tensor_collectives_backward,
+        "and in a backward pass"),
     SINGLE("copy", "latency_ns", INTERCEPT, DL_NEED_COPY, copy.latency_ns,
         "of a copy on the worker's own core"),
     SINGLE("copy", "bandwidth_bytes_per_s", RATES, DL_NEED_COPY, copy.bandwidth_bytes_per_s,

@@ -46,6 +46,7 @@ static void write_head(FILE *out, const dl_costs *costs)
         {"batch_min", costs->batch_min, 1},
         {"batch_max", costs->batch_max, 1},
         {"accumulate", costs->accumulate, 2},
+        {"tensor_ranks", costs->tensor_ranks, 2},
         {"cores", costs->cores, 1},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -227,6 +228,9 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
         write_line(out, "parameter_bytes", &layer->parameter_bytes);
         write_line(out, "activation_bytes_per_sample", &layer->activation_bytes_per_sample);
+        write_line(out, "tensor_bytes_per_sample", &layer->tensor_bytes_per_sample);
+        write_line(out, "tensor_collectives_forward", &layer->tensor_collectives_forward);
+        write_line(out, "tensor_collectives_backward", &layer->tensor_collectives_backward);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_keys.count; i++) {

@@ -358,6 +358,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .op_count = 2 * layers + 2,
         .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),
         .layer_count = layers,
+        .tensor_ranks = architecture->tensor,
         .dispatch.kernels =
             (double)dl_architecture_kernels(architecture, in_half(&roofline), in_eight(&roofline)),
         .gpu_memory = {assumed(kept_bytes(&roofline, dl_architecture_kept_numbers(architecture),
@@ -378,6 +379,11 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
             .activation_bytes_per_sample = assumed(
                 kept_bytes(&roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half)),
         };
+        if (!(layer->tensor_numbers > 0)) continue;
+        costs->layers[l].tensor_bytes_per_sample =
+            assumed(layer->tensor_numbers * roofline.bytes_per_number);
+        costs->layers[l].tensor_collectives_forward = assumed(layer->tensor_forward);
+        costs->layers[l].tensor_collectives_backward = assumed(layer->tensor_backward);
     }
     costs->ops[2 * layers] = (dl_op_cost){
         .name = dl_strdup("network.update"),

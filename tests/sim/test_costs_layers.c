@@ -14,10 +14,13 @@
 static void layers_are_read_and_written(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(HEAD OPERATIONS
-                                   "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
-                                   "parameter_bytes = 1000, catalogue\n[layer "
-                                   "pool]\nparameter_bytes = 0\nactivation_bytes_per_sample = 7\n");
+    dl_costs costs = fixture_costs(
+        HEAD "tensor_ranks = 4\n" OPERATIONS "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
+             "parameter_bytes = 1000, catalogue\n[layer "
+             "pool]\nparameter_bytes = 0\nactivation_bytes_per_sample = 7\n"
+             "tensor_bytes_per_sample = 90\n"
+             "tensor_collectives_forward = 2\n"
+             "tensor_collectives_backward = 3\n");
     char path[64];
     snprintf(path, sizeof path, "costs_layers_%d.ini", (int)getpid());
     dl_error err = {0};
@@ -32,6 +35,11 @@ static void layers_are_read_and_written(void **state)
     assert_true(back.layers[1].parameter_bytes.known);
     assert_true(back.layers[1].activation_bytes_per_sample.value == 7);
     assert_false(back.layers[1].output_bytes_per_sample.known);
+    assert_int_equal(back.tensor_ranks, 4);
+    assert_true(back.layers[1].tensor_bytes_per_sample.value == 90);
+    assert_true(back.layers[1].tensor_collectives_forward.value == 2);
+    assert_true(back.layers[1].tensor_collectives_backward.value == 3);
+    assert_false(back.layers[0].tensor_bytes_per_sample.known);
     dl_costs_free(&costs);
     dl_costs_free(&back);
 }
