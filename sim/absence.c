@@ -1,6 +1,7 @@
 #include "sim/absence.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/random.h"
@@ -24,12 +25,12 @@ typedef struct dl_absentee {
     int64_t cut_ns;   /* for which it computed steps that were cut */
 } dl_absentee;
 
-dl_absentee *dl_absentees_new(int workers)
+static void init(dl_team *team)
 {
-    dl_absentee *all = dl_calloc((size_t)workers, sizeof *all, "absences of workers");
+    const int workers = team->config.workers;
+    team->absentees = dl_calloc((size_t)workers, sizeof *team->absentees, "absences of workers");
     for (int w = 0; w < workers; w++)
-        all[w] = (dl_absentee){.change = NONE, .since_ns = NONE};
-    return all;
+        team->absentees[w] = (dl_absentee){.change = NONE, .since_ns = NONE};
 }
 
 /* What fails at once with the worker. */
@@ -109,26 +110,39 @@ static void on_return(void *user, int worker)
     dl_team_resume(team, worker);
 }
 
-void dl_absences_start(dl_team *team)
+static void start(dl_team *team)
 {
-    for (int w = 0; team->absentees != NULL && w < team->config.workers; w++)
+    for (int w = 0; w < team->config.workers; w++)
         plan(team, w);
 }
 
-void dl_absences_close(dl_team *team)
+static void close_all(dl_team *team)
 {
-    for (int w = 0; team->absentees != NULL && w < team->config.workers; w++) {
+    for (int w = 0; w < team->config.workers; w++) {
         int *change = &team->absentees[w].change;
         if (*change != NONE) dl_engine_cancel(&team->engine, *change);
         *change = NONE;
     }
 }
 
-void dl_absence_end_warm_up(dl_team *team, int worker)
+static void warmed_up(dl_team *team, int worker)
 {
-    if (team->absentees != NULL)
-        team->absentees[worker].away_ns = team->absentees[worker].cut_ns = 0;
+    team->absentees[worker].away_ns = team->absentees[worker].cut_ns = 0;
 }
+
+static void free_all(dl_team *team)
+{
+    free(team->absentees);
+}
+
+const dl_team_companion dl_absences_companion = {
+    .events_a_worker = 1,
+    .init = init,
+    .start = start,
+    .warmed_up = warmed_up,
+    .close = close_all,
+    .free = free_all,
+};
 
 bool dl_absence_is_due(const dl_team *team, int worker)
 {

@@ -44,19 +44,12 @@ static inline bool dl_absences_given(const dl_absences *absences)
     return absences->count > 0 || absences->mtbf_s > 0;
 }
 
-/* Where the workers of a run are in their absences. */
-struct dl_absentee *dl_absentees_new(int workers);
-
-/* The run starts; nothing of what is still planned takes place any more. */
-void dl_absences_start(struct dl_team *team);
-void dl_absences_close(struct dl_team *team);
+/* Of teams with absences: has the workers' absences come and end. */
+extern const struct dl_team_companion dl_absences_companion;
 
 /* Whether the worker's absence has come, and the mode has not let it go yet: then what it was at
  * has been cut short, or ends as it would have. */
 bool dl_absence_is_due(const struct dl_team *team, int worker);
-
-/* The worker's warm-up has ended: from now on its absences count. */
-void dl_absence_end_warm_up(struct dl_team *team, int worker);
 
 /* The mode lets the worker go, which has started nothing: it pauses until its return, which calls
  * its advance, or for good. */

@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/shares.h"
+#include "sim/sync/members.h"
 
 /* Name of the stream that draws the costs, above all workers' numbers. */
 #define COST_STREAM (1u << 20)
@@ -655,8 +656,13 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     double reduce_ns, reduce_late_ns;
     dl_run_reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns,
                      &reduce_ns, &reduce_late_ns);
+    const bool elastic = dl_absences_given(&absences);
     return (dl_team_config){
         .platform = platform_of(scenario, point),
+        .companions = {elastic ? &dl_absences_companion : NULL, syncer != NULL
+                                                                    ? &dl_syncer_companion
+                                                                : elastic ? &dl_members_companion
+                                                                          : NULL},
         .machine = gpus->islands != NULL ? (void *)gpus->islands : gpus->single,
         .costs = in->costs,
         .workload = &in->workload,

@@ -8,9 +8,7 @@
 #include "common/status.h"
 #include "common/units.h"
 #include "sim/platform/platform.h"
-#include "sim/sync/members.h"
 #include "sim/sync/mode.h"
-#include "sim/sync/syncer.h"
 
 #define LINE_BYTES 64
 _Static_assert(sizeof(void *) < 8 || sizeof(dl_worker) == 3 * LINE_BYTES,
@@ -59,6 +57,15 @@ static void set_intervals(dl_team *team)
     }
 }
 
+/* Calls the function of each companion that has it. */
+#define COMPANIONS_DO(team, function, arguments)                                                 \
+    do {                                                                                         \
+        for (int c = 0; c < DL_TEAM_COMPANIONS_MAX; c++) {                                       \
+            const dl_team_companion *companion = (team)->config.companions[c];                   \
+            if (companion != NULL && companion->function != NULL) companion->function arguments; \
+        }                                                                                        \
+    } while (0)
+
 void dl_team_init(dl_team *team, const dl_team_config *config)
 {
     const int agents = config->workers * (config->comm_threads ? 2 : 1);
@@ -73,11 +80,11 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         .spinning = agents <= config->cores,
         .lock_owner = -1,
         .least_clock_count = config->workers,
+        .present = config->workers,
     };
     char *block = team->workers_block;
     team->workers = (dl_worker *)(void *)(block + (LINE_BYTES - (uintptr_t)block % LINE_BYTES));
     dl_ask_for_huge_pages(block, count * sizeof *team->workers);
-    if (team->config.platform == NULL) team->config.platform = &dl_platform_cpu;
     if (team->config.platform->ran_ns != NULL)
         team->on_core = dl_calloc(count, sizeof *team->on_core, "workers on cores");
     if (config->keeps_logs) {
@@ -85,14 +92,13 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         team->step_ns = dl_calloc(steps, sizeof *team->step_ns, "step times");
         team->staleness = dl_calloc(steps, sizeof *team->staleness, "staleness");
     }
-    /* Pending at most: the release of each, and what the platform and the syncer have. */
-    const int of_platform = team->config.platform->init(team);
-    const bool is_elastic = dl_absences_given(&config->absences);
-    const bool has_members = config->syncer == NULL && is_elastic;
-    const int of_syncer = config->syncer != NULL ? DL_SYNCER_EVENTS + 2 * config->workers
-                          : has_members          ? config->workers
-                                                 : 0;
-    dl_engine_init(&team->engine, agents + of_platform + of_syncer);
+    /* Pending at most: the release of each, and what the platform and the companions have. */
+    int events = agents + team->config.platform->init(team);
+    for (int c = 0; c < DL_TEAM_COMPANIONS_MAX; c++)
+        if (config->companions[c] != NULL)
+            events += config->companions[c]->events +
+                      config->companions[c]->events_a_worker * config->workers;
+    dl_engine_init(&team->engine, events);
     dl_engine_add_state(&team->engine,
                         (dl_engine_state){(const char *)team->workers, sizeof *team->workers,
                                           2 * LINE_BYTES, 0, agents});
@@ -100,9 +106,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
     for (int w = 0; w < config->workers; w++)
         init_worker(team, w);
     set_intervals(team);
-    if (config->syncer != NULL) team->syncer = dl_syncer_new(config->syncer, team);
-    if (has_members) team->members = dl_members_new(team);
-    if (is_elastic) team->absentees = dl_absentees_new(config->workers);
+    COMPANIONS_DO(team, init, (team));
     for (int comm = config->workers; comm < agents; comm++)
         team->workers[comm].noise_factor = 1;
 }
@@ -122,9 +126,7 @@ void dl_team_free(dl_team *team)
     free(team->staleness);
     free(team->on_core);
     free_tallies(&team->tallies);
-    dl_syncer_free(team->syncer);
-    dl_members_free(team->members);
-    free(team->absentees);
+    COMPANIONS_DO(team, free, (team));
     free(team->workers_block);
     free(team->arrived);
     free(team->queue);
@@ -234,8 +236,8 @@ void dl_team_barrier(dl_team *team, int worker)
     team->arrived[team->arrived_count++] = worker;
     team->late_ns = team->arrived_count > 1 ? team->engine.now_ns - team->arrived_ns : 0;
     team->arrived_ns = team->engine.now_ns;
-    if (team->arrived_count < dl_members_present(team)) return;
-    bool last_goes_on = !team->spinning || dl_members_present(team) == 1;
+    if (team->arrived_count < team->present) return;
+    bool last_goes_on = !team->spinning || team->present == 1;
     int released = team->arrived_count - (last_goes_on ? 1 : 0);
     team->arrived_count = 0;
     for (int i = 0; i < released; i++) {
@@ -246,7 +248,7 @@ void dl_team_barrier(dl_team *team, int worker)
 
 void dl_team_release_barrier(dl_team *team)
 {
-    if (team->arrived_count == 0 || team->arrived_count < dl_members_present(team)) return;
+    if (team->arrived_count == 0 || team->arrived_count < team->present) return;
     const int released = team->arrived_count;
     team->arrived_count = 0;
     for (int i = 0; i < released; i++)
@@ -592,7 +594,7 @@ static void end_warm_up(dl_team *team, int worker)
     memset(w->spent_ns, 0, sizeof w->spent_ns);
     if (team->on_core != NULL) team->on_core[worker].queue_ns = 0;
     w->dropped = 0;
-    dl_absence_end_warm_up(team, worker);
+    COMPANIONS_DO(team, warmed_up, (team, worker));
     w->measured_since_ns = team->engine.now_ns;
     w->warm_up_steps = w->steps_done;
 }
@@ -603,8 +605,7 @@ static void stop_if_done(dl_team *team, bool at_once)
     if (team->stopping || (!at_once && team->done < team->config.workers)) return;
     team->stopping = true;
     dl_team_wake(team);
-    if (team->syncer != NULL) dl_syncer_close(team);
-    dl_absences_close(team);
+    COMPANIONS_DO(team, close, (team));
 }
 
 void dl_team_pause(dl_team *team, int worker)
@@ -687,8 +688,7 @@ void dl_team_run(dl_team *team)
     if (platform->start != NULL) platform->start(team);
     for (int w = 0; w < team->config.workers; w++)
         start_step(team, w);
-    dl_absences_start(team);
-    if (team->syncer != NULL) dl_syncer_start(team);
+    COMPANIONS_DO(team, start, (team));
     dl_engine_run(&team->engine);
     if (platform->ended != NULL) platform->ended(team);
     if (team->engine.too_long || team->engine.stopped) return;
@@ -698,7 +698,7 @@ void dl_team_run(dl_team *team)
               team->arrived_count, team->lock_owner);
     for (int w = 0; w < team->config.workers; w++)
         leave_over(team, w);
-    if (team->syncer != NULL) dl_syncer_end(team);
+    COMPANIONS_DO(team, ended, (team));
 }
 
 /* --- exchange -------------------------------------------------------------------------------- */

@@ -135,6 +135,20 @@ dl_spent dl_spent_of(dl_worker_state state);
 /* Whether a worker that waits may go on. What has become true must stay so. */
 typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 
+/* What goes on in a run beside its workers' steps: absences, averages that workers come to and leave, a
+ * syncer. Functions may be NULL. */
+typedef struct dl_team_companion {
+    int events, events_a_worker;                  /* pending at most */
+    void (*init)(dl_team *team);                  /* the team has its workers */
+    void (*start)(dl_team *team);                 /* all workers have started their first step */
+    void (*warmed_up)(dl_team *team, int worker); /* the worker's time counts from now on */
+    void (*close)(dl_team *team); /* the run stops: nothing that is planned takes place any more */
+    void (*ended)(dl_team *team); /* the engine has handled all events */
+    void (*free)(dl_team *team);
+} dl_team_companion;
+
+#define DL_TEAM_COMPANIONS_MAX 2
+
 /* Watches a run; any function may be NULL. */
 typedef struct dl_team_observer {
     void *user;
@@ -169,7 +183,8 @@ typedef struct dl_loading {
 } dl_loading;
 
 typedef struct dl_team_config {
-    const struct dl_platform *platform; /* sim/platform/platform.h; NULL = CPU */
+    const struct dl_platform *platform;                          /* sim/platform/platform.h */
+    const dl_team_companion *companions[DL_TEAM_COMPANIONS_MAX]; /* NULL = none */
     void *machine;               /* what the platform needs, borrowed until free; CPU: NULL */
     const dl_costs *costs;       /* the run's own; read by init only */
     const dl_workload *workload; /* borrowed until free */
@@ -290,6 +305,7 @@ struct dl_team {
     struct dl_absentee *absentees; /* [workers] NULL: nobody is ever absent */
     dl_noise_source noise;
     dl_team_tallies tallies; /* without keeps_logs */
+    int present;             /* workers that take part in averages */
     dl_worker *workers;      /* [agents]: the workers, then their communication threads */
     void *workers_block;     /* that they lie in, in lines of the cache */
     dl_on_core *on_core;     /* [agents] NULL: nobody waits for a core */

@@ -195,7 +195,7 @@ static dl_work push_work(const dl_workload *workload, const dl_exchange *exchang
 static dl_work average_work(const dl_team *team, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *workload = team->config.workload;
-    const dl_work mean = dl_byte_work(&workload->average, bytes, dl_members_present(team));
+    const dl_work mean = dl_byte_work(&workload->average, bytes, team->present);
     if (workload->compression.kind == DL_COMPRESS_NONE || !exchange->as_learned) return mean;
     return dl_work_add(mean, dl_learned_work(workload, bytes, !team->config.outer_update));
 }
@@ -263,7 +263,7 @@ static double shared_ns(const dl_team *team, int agent, const dl_exchange *excha
 static void exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     const dl_workload *workload = team->config.workload;
-    const int present = dl_members_present(team);
+    const int present = team->present;
     const int slices = exchange.slices <= 0        ? 1
                        : exchange.slices > present ? present
                                                    : exchange.slices;

@@ -60,7 +60,7 @@ bool dl_gpus_serve_gradients(const dl_gpus *gpus)
 
 int dl_gpus_present(const dl_gpus *gpus)
 {
-    return gpus->team != NULL ? dl_members_present(gpus->team) : gpus->config.workers;
+    return gpus->team != NULL ? gpus->team->present : gpus->config.workers;
 }
 
 static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gradients)

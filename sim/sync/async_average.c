@@ -55,8 +55,9 @@ double dl_syncer_weight(const dl_syncer_config *config, int64_t staleness)
     return pow(1 + (double)staleness, -config->weight_power);
 }
 
-dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team)
+static void init(dl_team *team)
 {
+    const dl_syncer_config *config = team->config.syncer;
     dl_syncer *s = dl_calloc(1, sizeof *s, "syncer");
     const size_t workers = (size_t)team->config.workers;
     int64_t uploads = 0;
@@ -74,12 +75,12 @@ dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team)
     };
     for (size_t w = 0; w < workers; w++)
         s->learners[w].timer = NOT_YET;
-    return s;
+    team->syncer = s;
 }
 
-void dl_syncer_free(dl_syncer *syncer)
+static void free_all(dl_team *team)
 {
-    if (syncer == NULL) return;
+    dl_syncer *syncer = team->syncer;
     free(syncer->learners);
     free(syncer->chosen);
     free(syncer->merge_ns);
@@ -285,7 +286,7 @@ static void cancel(dl_team *team, int *event)
 }
 
 /* What is still planned would only make the run longer. */
-void dl_syncer_close(dl_team *team)
+static void close_all(dl_team *team)
 {
     dl_syncer *s = team->syncer;
     cancel(team, &s->look);
@@ -294,12 +295,7 @@ void dl_syncer_close(dl_team *team)
     if (!s->merging) look_after(team, s->grace_ns);
 }
 
-void dl_syncer_start(dl_team *team)
-{
-    look(team);
-}
-
-void dl_syncer_end(dl_team *team)
+static void count_unmerged(dl_team *team)
 {
     dl_syncer *s = team->syncer;
     for (int w = 0; w < team->config.workers; w++) {
@@ -309,6 +305,16 @@ void dl_syncer_end(dl_team *team)
         team->workers[w].contributions = l->useful;
     }
 }
+
+const dl_team_companion dl_syncer_companion = {
+    .events = 2,
+    .events_a_worker = 2,
+    .init = init,
+    .start = look,
+    .close = close_all,
+    .ended = count_unmerged,
+    .free = free_all,
+};
 
 /* --- learners ------------------------------------------------------------------------------- */
 

@@ -14,13 +14,12 @@ typedef struct dl_members {
     bool *reduces;    /* [workers] is in a step whose gradients its site has not reduced yet */
     int64_t *joined;  /* [workers] steps that it had done when it joined last */
     int64_t *ahead;   /* [workers] by which its position is more than its steps */
-    int present;
-    int averaging;  /* that have come to an average, or are in it */
-    int holding;    /* that hold */
-    int64_t rounds; /* of communication threads, that one has started */
+    int averaging;    /* that have come to an average, or are in it */
+    int holding;      /* that hold */
+    int64_t rounds;   /* of communication threads, that one has started */
 } dl_members;
 
-dl_members *dl_members_new(const dl_team *team)
+static void init(dl_team *team)
 {
     const int workers = team->config.workers;
     dl_members *m = dl_calloc(1, sizeof *m, "members");
@@ -28,16 +27,15 @@ dl_members *dl_members_new(const dl_team *team)
                       .holds = dl_calloc((size_t)workers, sizeof *m->holds, "members"),
                       .reduces = dl_calloc((size_t)workers, sizeof *m->reduces, "members"),
                       .joined = dl_calloc((size_t)workers, sizeof *m->joined, "members"),
-                      .ahead = dl_calloc((size_t)workers, sizeof *m->ahead, "members"),
-                      .present = workers};
+                      .ahead = dl_calloc((size_t)workers, sizeof *m->ahead, "members")};
     for (int w = 0; w < workers; w++)
         m->takes_part[w] = true;
-    return m;
+    team->members = m;
 }
 
-void dl_members_free(dl_members *members)
+static void free_all(dl_team *team)
 {
-    if (members == NULL) return;
+    dl_members *members = team->members;
     free(members->takes_part);
     free(members->holds);
     free(members->reduces);
@@ -45,6 +43,8 @@ void dl_members_free(dl_members *members)
     free(members->ahead);
     free(members);
 }
+
+const dl_team_companion dl_members_companion = {.init = init, .free = free_all};
 
 int64_t dl_members_due(const dl_team *team, int worker, int64_t steps)
 {
@@ -62,11 +62,6 @@ int64_t dl_members_position(const dl_team *team, int worker)
 {
     const int64_t ahead = team->members != NULL ? team->members->ahead[worker] : 0;
     return team->workers[worker].steps_done + ahead;
-}
-
-int dl_members_present(const dl_team *team)
-{
-    return team->members != NULL ? team->members->present : team->config.workers;
 }
 
 bool dl_members_has(const dl_team *team, int worker)
@@ -101,7 +96,7 @@ static void set_part(dl_team *team, int worker, bool takes_part)
 {
     dl_members *m = team->members;
     m->takes_part[worker] = takes_part;
-    m->present += takes_part ? 1 : -1;
+    team->present += takes_part ? 1 : -1;
     if (team->config.platform->members_changed != NULL) {
         team->config.platform->members_changed(team, worker);
     }
@@ -210,8 +205,8 @@ static int64_t position_to_join(const dl_team *team, int worker)
         if (!m->takes_part[w] || (is_back && !is_of_site(team, w, worker))) continue;
         if (position < least) least = position;
     }
-    if (is_back || (m->present > 0 && !team->config.comm_threads)) return least;
-    if (m->present > 0) return least_of(least, due_step(team, worker, m->rounds + 1) - 1);
+    if (is_back || (team->present > 0 && !team->config.comm_threads)) return least;
+    if (team->present > 0) return least_of(least, due_step(team, worker, m->rounds + 1) - 1);
     return team->config.comm_threads ? due_step(team, worker, m->rounds) : 0;
 }
 
@@ -271,7 +266,7 @@ bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average)
         team->members->holding += !team->members->holds[worker];
         team->members->holds[worker] = true;
         dl_team_wait(team, worker, nobody_averages);
-    } else if (stage == BACK && team->members->present > 0) {
+    } else if (stage == BACK && team->present > 0) {
         w->stage = FETCHED;
         release(team, worker);
         dl_team_exchange(team, worker,

@@ -25,8 +25,8 @@
 
 #include "sim/team.h"
 
-struct dl_members *dl_members_new(const dl_team *team);
-void dl_members_free(struct dl_members *members); /* NULL is fine */
+/* Of teams whose workers come and go, beside dl_absences_companion. */
+extern const dl_team_companion dl_members_companion;
 
 /* Called first in each advance of a worker, at `stage`: true if the worker is coming or going, and
  * what it does next has been started. `in_average`: it has come to one, or is in it. */
@@ -50,8 +50,7 @@ int64_t dl_members_position(const dl_team *team, int worker);
  * fragment each. */
 int64_t dl_members_due(const dl_team *team, int worker, int64_t steps);
 
-/* Workers that take part, all without [failures]; whether one does; how many before it do. */
-int dl_members_present(const dl_team *team);
+/* Whether the worker takes part, as all do without [failures]; how many before it do. */
 bool dl_members_has(const dl_team *team, int worker);
 int dl_members_rank(const dl_team *team, int worker);
 

@@ -90,20 +90,11 @@ typedef enum dl_syncer_event {
     DL_SYNCER_REBASE
 } dl_syncer_event;
 
-/* Pending at most, besides two for each worker. */
-#define DL_SYNCER_EVENTS 2
-
 /* Of an upload that is that many versions stale. */
 double dl_syncer_weight(const dl_syncer_config *config, int64_t staleness);
 
-/* For teams. `config` is borrowed; the team has its workers. dl_syncer_free accepts NULL. */
-struct dl_syncer *dl_syncer_new(const dl_syncer_config *config, const dl_team *team);
-void dl_syncer_free(struct dl_syncer *syncer);
-
-/* The run starts; no learner starts a step any more; it has ended. */
-void dl_syncer_start(dl_team *team);
-void dl_syncer_close(dl_team *team);
-void dl_syncer_end(dl_team *team);
+/* Of teams with a syncer. */
+extern const dl_team_companion dl_syncer_companion;
 
 /* The platform has done the merge that it was asked for. */
 void dl_syncer_merged(dl_team *team);

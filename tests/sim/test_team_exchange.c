@@ -3,6 +3,7 @@
  * a byte written; update 1 and 1. */
 #include "tests/sim_fixture.h"
 
+#include "sim/platform/platform.h"
 #include "sim/team.h"
 
 enum { WORKERS = 4 };
@@ -27,7 +28,8 @@ static void run(void (*what)(dl_team *, int), int64_t took[WORKERS])
     const dl_noise_config noise = {.kind = DL_NOISE_NONE};
     dl_team team;
     start = what;
-    dl_team_init(&team, &(dl_team_config){.costs = &costs,
+    dl_team_init(&team, &(dl_team_config){.platform = &dl_platform_cpu,
+                                          .costs = &costs,
                                           .workload = &workload,
                                           .cores = WORKERS,
                                           .workers = WORKERS,
