@@ -12,6 +12,7 @@
 /* --- setting up ------------------------------------------------------------------------------ */
 
 static void on_input(void *user, int worker);
+static const dl_gpu_listener listener;
 
 static double slowed(const void *user, int worker)
 {
@@ -68,6 +69,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     dl_gpus *gpus = *made = dl_calloc(1, sizeof *gpus, "GPUs");
     *gpus = (dl_gpus){
         .config = *config,
+        .listener = &listener,
         .workers = dl_alloc_aligned(workers * sizeof *gpus->workers, "GPUs"),
         .places = dl_calloc(workers, sizeof *gpus->places, "GPUs"),
     };
@@ -141,6 +143,7 @@ void dl_gpus_free(dl_gpus *gpus)
 /* --- a step on its GPU ----------------------------------------------------------------------- */
 
 static void on_segment_done(void *user, int worker);
+static void change_speed_of_all(dl_gpus *gpus);
 
 static void schedule_end(dl_gpus *gpus, int worker)
 {
@@ -162,18 +165,6 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
     return (r->running || throughout) && gpus->slows ? 1 / gpus->slowdown : 1;
 }
 
-double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu)
-{
-    if (!gpus->shared || gpu.kind != DL_PLACE_GPU) return 1;
-    const int number = dl_place_gpu_number(&gpus->config.options->machine, gpu);
-    const int most = gpus->config.workers;
-    int others = gpus->computing[number];
-    if (worker >= 0 && gpus->workers[worker].phase == DL_GPU_COMPUTES &&
-        dl_gpus_number(gpus, worker) == number)
-        others--;
-    return 1 / gpus->share[others < most ? others + 1 : most];
-}
-
 /* The worker starts to compute, or has ended it; then those it shares its GPU with change their
  * speed. Its own end must not be scheduled meanwhile. */
 static void set_computing(dl_gpus *gpus, int worker, bool computes)
@@ -182,7 +173,7 @@ static void set_computing(dl_gpus *gpus, int worker, bool computes)
     w->phase = DL_GPU_IDLE;
     if (gpus->shared) {
         gpus->computing[dl_gpus_number(gpus, worker)] += computes ? 1 : -1;
-        dl_gpus_change_speed(gpus);
+        change_speed_of_all(gpus);
     }
     if (computes) w->phase = DL_GPU_COMPUTES;
 }
@@ -280,7 +271,7 @@ static void start_segment(dl_gpus *gpus, int worker)
     schedule_end(gpus, worker);
 }
 
-void dl_gpus_parameters_came(dl_gpus *gpus, int worker)
+static void parameters_came(dl_gpus *gpus, int worker)
 {
     const dl_gpu_worker *w = &gpus->workers[worker];
     if (w->phase != DL_GPU_WAITS_FOR_PARAMETERS || !has_parameters(gpus, worker, w->segment))
@@ -327,20 +318,19 @@ static void change_speed(dl_gpus *gpus, int worker)
     schedule_end(gpus, worker);
 }
 
-void dl_gpus_change_speed(dl_gpus *gpus)
+static void change_speed_of_all(dl_gpus *gpus)
 {
     if (!gpus->slows && !gpus->shared) return;
     for (int worker = 0; worker < gpus->config.workers; worker++)
         change_speed(gpus, worker);
 }
 
-void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change)
+static void speed_changed(dl_gpus *gpus, int worker)
 {
-    if (copy.holds[0] < 0) return;
-    for (int i = 0; i < 2; i++) {
-        const int gpu = copy.holds[i];
-        gpus->held[gpu].copies += change;
-        if (gpus->held[gpu].worker >= 0) change_speed(gpus, gpus->held[gpu].worker);
+    if (worker >= 0) {
+        change_speed(gpus, worker);
+    } else {
+        change_speed_of_all(gpus);
     }
 }
 
@@ -477,7 +467,7 @@ static void compute(dl_team *team, int worker)
     }
 }
 
-void dl_gpus_start_steps(dl_gpus *gpus)
+static void start_steps(dl_gpus *gpus)
 {
     for (int worker = 0; worker < gpus->config.workers; worker++) {
         gpus->workers[worker].phase = DL_GPU_IDLE;
@@ -485,6 +475,8 @@ void dl_gpus_start_steps(dl_gpus *gpus)
         start_step(gpus, worker);
     }
 }
+
+static const dl_gpu_listener listener = {speed_changed, parameters_came, start_steps};
 
 static void on_done(void *user, int worker)
 {

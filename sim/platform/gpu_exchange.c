@@ -1,8 +1,7 @@
-/* Exchange between GPUs and servers as flows: what copies and sums go over. */
+/* Exchange between GPUs and servers as flows: what a team asks for. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,224 +9,6 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/sync/members.h"
-
-/* --- links and classes of flows ------------------------------------------------------------- */
-
-int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
-{
-    if (!isfinite(bytes_per_s)) return -1;
-    const size_t i = (size_t)gpus->own_links++;
-    gpus->own_names = dl_grow(gpus->own_names, i, sizeof *gpus->own_names, "link names");
-    va_list args;
-    va_start(args, format);
-    vsnprintf(gpus->own_names[i], sizeof gpus->own_names[i], format, args);
-    va_end(args);
-    return dl_network_add_link(gpus->network, bytes_per_s);
-}
-
-static void add_to_route(dl_route *route, int link)
-{
-    if (link < 0) return;
-    route->links[route->count] = link;
-    route->uses[route->count++] = 1;
-}
-
-static int memory_link(const dl_links *links, dl_place host)
-{
-    return host.node * links->per_node + dl_links_node(links, host.node)->memory[host.index];
-}
-
-/* What a server does with a byte of its slice: reads and writes, at a cost. An optimizer that
- * passes over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes);
- * so does an outer one, which else makes the difference and the momentum in one pass and the
- * parameters in another. */
-typedef struct serving {
-    const char *name;
-    const dl_byte_cost *cost;
-    int reads, writes;
-} serving;
-
-bool dl_gpus_reduce_gradients(const dl_gpus *gpus)
-{
-    return gpus->config.exchange == DL_EXCHANGES_GRADIENTS && gpus->config.collective;
-}
-
-bool dl_gpus_serve_gradients(const dl_gpus *gpus)
-{
-    return gpus->config.exchange == DL_EXCHANGES_GRADIENTS && !gpus->config.collective &&
-           !gpus->config.lags;
-}
-
-int dl_gpus_present(const dl_gpus *gpus)
-{
-    return gpus->team != NULL ? gpus->team->present : gpus->config.workers;
-}
-
-static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gradients)
-{
-    const dl_workload *w = gpus->config.workload;
-    const int workers = dl_gpus_present(gpus);
-    const int reads = w->optimizer_reads, writes = w->optimizer_writes;
-    switch (kind) {
-    case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
-    case DL_SUM: return (serving){"update thread", &w->update, gpus->senders + reads, 1 + writes};
-    case DL_OUTER_UPDATE:
-        return (serving){"filter thread", &w->average, reads > 0 ? reads : 3 + 2,
-                         writes > 0 ? writes : 1 + 1};
-    case DL_APPLY:
-        return (serving){"update of gradients", &w->update, (int)gradients + reads, 1 + writes};
-    case DL_ADD: return (serving){"adding thread", &w->update, gradients > 0 ? 2 : 1, 1};
-    case DL_UPDATE:
-        return (serving){"update of a sum", &w->update, reads > 0 ? reads : 1,
-                         writes > 0 ? writes : 1};
-    case DL_BLEND:
-    case DL_BLEND_OWN:
-    case DL_PUSH:
-    case DL_REDUCE_INSIDE:
-    case DL_GATHER:
-    case DL_FETCH:
-    case DL_PULL: break;
-    }
-    return (serving){"blending thread", &w->average, 2, 1};
-}
-
-/* Bytes read and written a second by a thread that has no other limit. */
-static double thread_rate(const serving *s)
-{
-    double ns = s->reads * s->cost->read_ns_per_byte + s->writes * s->cost->write_ns_per_byte;
-    return ns > 0 ? (s->reads + s->writes) / ns * 1e9 : (double)INFINITY;
-}
-
-/* Of flows over two links; -1 = none. */
-static int class_over(dl_gpus *gpus, int first, int second)
-{
-    dl_route route = {0};
-    add_to_route(&route, first);
-    add_to_route(&route, second);
-    return dl_network_route_class(gpus->network, &route);
-}
-
-/* Of flows over the memory of a GPU, which is a separate link: made when it is asked for first, as
- * most runs never do. */
-static int memory_class(dl_gpus *gpus, dl_place gpu)
-{
-    const dl_machine *m = &gpus->config.options->machine;
-    int *number = &gpus->memory_class[dl_place_gpu_number(m, gpu)];
-    if (*number > 0) return *number - 1;
-    const double rate = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes_per_s.value;
-    const int link =
-        dl_gpus_add_own_link(gpus, rate, "memory of node%d gpu%d", gpu.node, gpu.index);
-    *number = class_over(gpus, link, -1) + 1;
-    return *number - 1;
-}
-
-/* Of what a thread of a server in host memory goes over: the memory and, in place of a cap, a link
- * of its own; or the memory of the server's GPU. Made when it is asked for first, too. */
-static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int shard)
-{
-    const int shards = gpus->config.options->shards;
-    int *number =
-        &gpus->serving_class[((int)kind * gpus->serving_threads + index) * shards + shard];
-    const dl_place place = gpus->servers[shard];
-    if (place.kind == DL_PLACE_GPU) return memory_class(gpus, place);
-    if (*number > 0) return *number - 1;
-    const serving s = serving_of(gpus, kind, index + 1);
-    const int cap =
-        dl_gpus_add_own_link(gpus, thread_rate(&s), "%s %d of shard %d", s.name, index, shard);
-    *number = class_over(gpus, memory_link(&gpus->config.options->links, place), cap) + 1;
-    return *number - 1;
-}
-
-void dl_gpus_add_storage(dl_gpus *gpus)
-{
-    const dl_gpu_options *options = gpus->config.options;
-    const dl_quantity *own = &options->storage_bytes_per_s;
-    const dl_quantity *shared = &options->shared_storage_bytes_per_s;
-    if (!own->known && !shared->known) return;
-    gpus->storage = dl_calloc((size_t)options->machine.nodes, sizeof *gpus->storage, "storage");
-    const int server =
-        shared->known ? dl_gpus_add_own_link(gpus, shared->value, "shared storage") : -1;
-    for (int n = 0; n < options->machine.nodes; n++) {
-        const int link =
-            own->known ? dl_gpus_add_own_link(gpus, own->value, "storage of node%d", n) : -1;
-        gpus->storage[n] = class_over(gpus, link, server);
-    }
-}
-
-/* What limits the copies that the driver makes through host memory from one GPU; -1: nothing. */
-static int driver_link(dl_gpus *gpus, dl_place gpu)
-{
-    const dl_machine *m = &gpus->config.options->machine;
-    const dl_quantity *rate = &dl_machine_node(m, gpu.node)->staged_bytes_per_s;
-    if (!rate->known) return -1;
-    int *number = &gpus->staging[dl_place_gpu_number(m, gpu)];
-    if (*number == 0) {
-        const int link = dl_gpus_add_own_link(gpus, rate->value, "staged copies of node%d gpu%d",
-                                              gpu.node, gpu.index);
-        *number = link + 1;
-    }
-    return *number - 1;
-}
-
-/* What one operation of an exchange on a GPU takes beside itself where a worker's thread launches
- * it and waits for its end, in turn: the launch, and what the thread is late by, as at the end of a
- * step; longer beside workers (other than `worker`; -1: any) that compute there, as their own
- * operations are. */
-static double launched_ns(const dl_gpus *gpus, int worker, dl_place gpu)
-{
-    const dl_workload *w = gpus->config.workload;
-    if (!gpus->config.options->in_turn) return 0;
-    return (w->launch_ns + w->dispatch_ns) * dl_gpus_slowed_by_others(gpus, worker, gpu);
-}
-
-/* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
- * is made twice, by the host thread to or from pinned memory (a read and a write more), and by the
- * GPU. */
-dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging, dl_route *route)
-{
-    const dl_gpu_options *options = gpus->config.options;
-    const dl_links *links = &options->links;
-    const dl_place host = from.kind == DL_PLACE_HOST ? from : to;
-    dl_links_route(links, from, to, route);
-    const bool is_staged = route->staged && !route->leaves_node && host.kind == DL_PLACE_GPU;
-    const bool holds = is_staged && gpus->held != NULL;
-    if (is_staged) add_to_route(route, driver_link(gpus, from));
-    if (staging >= 0 && host.kind == DL_PLACE_HOST) {
-        const int memory = memory_link(links, host);
-        for (int l = 0; l < route->count; l++) {
-            if (route->links[l] == memory) route->uses[l] = (unsigned char)(route->uses[l] + 2);
-        }
-        add_to_route(route, staging);
-    }
-    const dl_machine *m = links->machine;
-    const int domain = dl_machine_domain(m, from.node);
-    const bool is_local =
-        from.kind == to.kind && from.node == to.node && from.index == to.index && staging < 0;
-    return (dl_gpu_copy){
-        .class = -1,
-        .latency_ns = dl_ns_ceil(route->latency_ns + options->message_ns),
-        .holds = {holds ? dl_place_gpu_number(m, from) : -1,
-                  holds ? dl_place_gpu_number(m, to) : -1},
-        .domain = domain != dl_machine_domain(m, to.node) ? domain : -1,
-        .is_remote = !is_local,
-    };
-}
-
-dl_gpu_copy dl_gpus_copy_of(dl_gpus *gpus, dl_place from, dl_place to, int staging)
-{
-    dl_route route;
-    dl_gpu_copy copy = dl_gpus_route(gpus, from, to, staging, &route);
-    copy.class = dl_network_route_class(gpus->network, &route);
-    return copy;
-}
-
-int dl_gpus_add_copy(dl_gpus *gpus, dl_gpu_copy copy)
-{
-    const size_t i = gpus->copy_count++;
-    gpus->copies = dl_grow(gpus->copies, i, sizeof *gpus->copies, "copies");
-    gpus->copies[i] = copy;
-    return (int)i;
-}
 
 static void add_copies(dl_gpus *gpus, int worker)
 {
@@ -264,31 +45,9 @@ static void add_servers(dl_gpus *gpus)
 
 /* --- copies and sums ------------------------------------------------------------------------ */
 
-void dl_gpus_exchanged(dl_gpus *gpus, int worker)
-{
-    const bool fetched = gpus->workers[worker].fetches;
-    gpus->workers[worker].fetches = false;
-    dl_gpus_ended(gpus, fetched ? worker : dl_team_exchanger(gpus->team, worker));
-}
-
-void dl_gpus_ended(dl_gpus *gpus, int agent)
-{
-    if (gpus->config.exchanged != NULL) {
-        gpus->config.exchanged(gpus->config.user, agent);
-    } else {
-        dl_team_done(gpus->team, agent);
-    }
-}
-
 static void exchanged(void *user, int worker)
 {
     dl_gpus_exchanged(user, worker);
-}
-
-void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index)
-{
-    dl_network_start(gpus->network, memory_class(gpus, gpus->places[worker]), traffic_bytes, 0,
-                     done, gpus, index);
 }
 
 static void touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done)
@@ -318,7 +77,7 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     const int shards = options->shards;
     const dl_gpu_copy *copies = push ? dl_gpus_pushes(gpus, worker) : dl_gpus_pulls(gpus, worker);
     const int64_t launched =
-        options->in_turn ? dl_ns_ceil(launched_ns(gpus, worker, gpus->places[worker])) : 0;
+        options->in_turn ? dl_ns_ceil(dl_gpus_launched_ns(gpus, worker, gpus->places[worker])) : 0;
     int count = 0;
     *(push ? &gpus->workers[worker].pushes : &gpus->workers[worker].pulls) += 1;
     for (int s = 0; s < shards; s++) {
@@ -335,22 +94,6 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     return count;
 }
 
-void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
-                   dl_event_fn done, int index)
-{
-    const serving s = serving_of(gpus, exchange->kind, exchange->gradients);
-    const int pieces = exchange->with_state || exchange->kind == DL_OUTER_UPDATE ? 2 : 1;
-    const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
-    const double latency_ns =
-        on_host ? pieces * s.cost->latency_ns : launched_ns(gpus, -1, gpus->servers[0]);
-    const double traffic = (double)(s.reads + s.writes) * bytes;
-    /* The first gradient is copied: a read and a write, at the rate of an update's. */
-    const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
-    const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
-    dl_network_start(gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
-                     done, gpus, index);
-}
-
 /* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns how many
  * flows these are. */
 static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange, int index,
@@ -364,11 +107,6 @@ static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange,
         count++;
     }
     return count;
-}
-
-int dl_gpus_serving_slices(const dl_gpus *gpus)
-{
-    return gpus->servers[0].kind == DL_PLACE_GPU ? 1 : gpus->config.server_threads;
 }
 
 /* The server's part of an exchange of `bytes` in slices, of which each worker starts its share. */
@@ -438,13 +176,6 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
     dl_network_start(gpus->network, copy.class, bytes, copy.latency_ns, exchanged, gpus, worker);
 }
 
-/* What a worker does in its own memory. */
-static void serve_itself(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
-{
-    const serving s = serving_of(gpus, exchange->kind, 0);
-    touch(gpus, worker, (double)(s.reads + s.writes) * bytes, exchanged);
-}
-
 /* The server's threads are the host's, however many slices there are. More gradients than workers
  * cost what as many as workers do. After a collective, every GPU makes the outer update for
  * itself. */
@@ -474,11 +205,11 @@ void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
         break;
     case DL_OUTER_UPDATE:
         if (gpus->config.collective) {
-            serve_itself(gpus, worker, &exchange, bytes);
+            dl_gpus_serve_itself(gpus, worker, exchange.kind, bytes, exchanged);
             return;
         }
         break;
-    case DL_BLEND_OWN: serve_itself(gpus, worker, &exchange, bytes); return;
+    case DL_BLEND_OWN: dl_gpus_serve_itself(gpus, worker, exchange.kind, bytes, exchanged); return;
     case DL_ADD:
     case DL_UPDATE:
     case DL_APPLY:

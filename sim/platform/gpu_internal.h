@@ -116,8 +116,17 @@ typedef struct dl_inside {
 /* What other jobs send (gpu_traffic.c). */
 typedef struct dl_gpu_traffic dl_gpu_traffic;
 
+/* What exchange tells the steps (gpu.c). */
+typedef struct dl_gpu_listener {
+    /* What the worker computes may have another speed; -1: what all do. */
+    void (*speed_changed)(dl_gpus *gpus, int worker);
+    void (*parameters_came)(dl_gpus *gpus, int worker); /* some that its step may wait for */
+    void (*start_steps)(dl_gpus *gpus); /* all collectives before the workers' steps have ended */
+} dl_gpu_listener;
+
 struct dl_gpus {
     dl_gpus_config config;
+    const dl_gpu_listener *listener;
     dl_team *team;       /* since its init */
     dl_network *network; /* the config's, or its own */
     dl_dispatch dispatch;
@@ -237,7 +246,7 @@ void dl_reduction_gather(dl_gpus *gpus, int worker);
 
 /* Sharded parameters are used twice a step, bucket by bucket: from the last bucket to the first in
  * the forward pass, back in the backward pass. Whether those of use 0 .. 2 buckets - 1 are there;
- * where they have come, dl_gpus_parameters_came is called for all workers. One more worker starts a
+ * where they have come, the listener is told for all workers. One more worker starts a
  * use, or the step (-1): those of the next one may be gathered. */
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
@@ -273,6 +282,16 @@ void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);
 /* Makes gpus->storage, where the scenario gives its rate; with all other links. */
 void dl_gpus_add_storage(dl_gpus *gpus);
 
+/* What one operation of an exchange on a GPU takes beside itself where a worker's thread launches
+ * it and waits for its end, in turn: the launch, and what the thread is late by, as at the end of a
+ * step; longer beside workers (other than `worker`; -1: any) that compute there, as their own
+ * operations are. */
+double dl_gpus_launched_ns(const dl_gpus *gpus, int worker, dl_place gpu);
+
+/* What the worker does in its own memory; then done(gpus, worker). */
+void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, double bytes,
+                          dl_event_fn done);
+
 /* Threads of a shard, each with a slice of what it serves; a GPU does it all at once. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);
 
@@ -297,9 +316,8 @@ void dl_server_push(dl_gpus *gpus, int worker);
 void dl_server_pull(dl_gpus *gpus, int worker);
 
 /* Whether the worker has the bucket's parameters for its step at hand; when that may have changed,
- * dl_gpus_parameters_came is called. */
+ * the listener is told. */
 bool dl_server_has(const dl_gpus *gpus, int worker, int bucket);
-void dl_gpus_parameters_came(dl_gpus *gpus, int worker);
 
 /* As the platform's (gpu_direct.c). */
 bool dl_gpus_run_directly(dl_team *team);
@@ -320,13 +338,7 @@ static inline bool dl_gpus_reads_forward(const dl_gpus *gpus)
  * gpus->reduction.ended_ns. An event's handler. */
 void dl_gpus_reduce_all(void *gpus, int unused);
 
-/* All collectives before a step have ended: the workers start what they wait to compute. */
-void dl_gpus_start_steps(dl_gpus *gpus);
-
 /* The worker has come to the first collective before its step. */
 void dl_reduction_before(dl_gpus *gpus, int worker);
-
-/* Sets the speed of all that computes: a collective has started or ended, or a worker's part. */
-void dl_gpus_change_speed(dl_gpus *gpus);
 
 #endif

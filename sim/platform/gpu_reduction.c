@@ -103,7 +103,7 @@ static void end_pass(dl_gpus *gpus)
     end_collectives(gpus, 0, gpus->reduction.count);
     gpus->reduction.passes++;
     for (int w = 0; w < gpus->config.workers; w++)
-        dl_gpus_parameters_came(gpus, w);
+        gpus->listener->parameters_came(gpus, w);
 }
 
 static void end_round(dl_gpus *gpus, int first, int end)
@@ -207,7 +207,7 @@ static void on_collective_done(void *user, int unused)
     show_collective(gpus);
     r->running = false;
     r->next = (place + 1) % r->count;
-    dl_gpus_change_speed(gpus);
+    gpus->listener->speed_changed(gpus, -1);
     if (r->next == 0 && r->passes + 1 < gpus->config.passes) {
         end_pass(gpus);
         return;
@@ -220,7 +220,7 @@ static void on_collective_done(void *user, int unused)
     if (is_sum(gpus, place)) return;
     r->gathered++;
     for (int w = 0; w < gpus->config.workers; w++)
-        dl_gpus_parameters_came(gpus, w);
+        gpus->listener->parameters_came(gpus, w);
 }
 
 static void start_next(void *user, int unused)
@@ -240,7 +240,7 @@ static void try_next(dl_gpus *gpus)
     if (r->stale) make_collectives_again(gpus);
     r->running = true;
     r->started_ns = gpus->config.engine->now_ns;
-    dl_gpus_change_speed(gpus);
+    gpus->listener->speed_changed(gpus, -1);
     if (r->first_use_ns > 0) {
         dl_engine_after(gpus->config.engine, r->first_use_ns, start_next, gpus, 0);
         r->first_use_ns = 0;
@@ -477,7 +477,7 @@ static void on_before_done(void *user, int unused)
     if (r->calls_left > 0) {
         start_before(gpus);
     } else {
-        dl_gpus_start_steps(gpus);
+        gpus->listener->start_steps(gpus);
     }
 }
 

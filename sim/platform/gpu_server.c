@@ -194,7 +194,7 @@ static void bucket_came(dl_gpus *gpus, int worker, int bucket)
     s->has[worker * s->buckets + bucket]++;
     s->came[worker]++;
     if (!gpus->workers[worker].in_exchange) {
-        dl_gpus_parameters_came(gpus, worker);
+        gpus->listener->parameters_came(gpus, worker);
     } else if (gpus->config.options->fetch == DL_FETCH_AFTER ||
                gpus->config.options->fetch == DL_FETCH_NEXT_STEP) {
         if (s->came[worker] != gpus->workers[worker].rounds * s->buckets) return;
