@@ -45,6 +45,14 @@ static const char style[] =
     "tr.fitted { color: var(--soft); }\n"
     "tr.contradiction, tr.error { font-style: italic; }\n"
     "tr.best th, tr.best td { font-weight: 700; }\n"
+    ".answer { font-size: 1.15rem; font-weight: 500; }\n"
+    "th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; "
+    "text-align: inherit; cursor: pointer; }\n"
+    "th[aria-sort=ascending] button::after { content: \" \\25B4\"; }\n"
+    "th[aria-sort=descending] button::after { content: \" \\25BE\"; }\n"
+    ".rows { display: block; font-size: 0.85rem; color: var(--soft); }\n"
+    ".rows input { font: inherit; color: var(--ink); background: var(--paper); border: 1px solid "
+    "var(--line); border-radius: 4px; padding: 0.15rem 0.4rem; margin-left: 0.4rem; }\n"
     "pre { margin: 0; padding: 0.6rem; font: 0.8rem/1.4 ui-monospace, monospace; }\n"
     ".figures { columns: 21rem; column-gap: 1rem; margin: 1rem 0; }\n"
     "figure { margin: 0 0 1rem; break-inside: avoid; border: 1px solid var(--line); border-radius: "
@@ -57,6 +65,58 @@ static const char style[] =
     "@media print { body { max-width: none; padding: 0; font-size: 10pt; } table { font-size: 8pt; "
     "} "
     "figure, tr { break-inside: avoid; } pre { white-space: pre-wrap; } }\n";
+
+/* Tables of several rows are sorted by a click on a heading, once more the other way; those of many
+ * have a field that leaves the rows with all its words. */
+static const char script[] =
+    "<script>\n"
+    "'use strict';\n"
+    "for (const table of document.querySelectorAll('main table')) {\n"
+    "  const body = table.tBodies[0], rows = body ? [...body.rows] : [];\n"
+    "  if (rows.length < 4) continue;\n"
+    "  const units = { ns: 1e-9, us: 1e-6, ms: 1e-3, min: 60, h: 3600, kB: 1e3, MB: 1e6, GB: 1e9, "
+    "TB: 1e12 };\n"
+    "  const text = (row, i) => row.cells[i] ? row.cells[i].textContent : '';\n"
+    "  const number = t => { const m = /^([-+]?[\\d.]+(?:e[-+]?\\d+)?)\\s*([A-Za-z]*)/.exec(t);\n"
+    "    return m ? Number(m[1]) * (units[m[2]] || 1) : NaN; };\n"
+    "  [...table.tHead.rows[0].cells].forEach((head, i) => {\n"
+    "    if (head.tagName !== 'TH') return;\n"
+    "    const button = document.createElement('button');\n"
+    "    button.type = 'button';\n"
+    "    button.append(...head.childNodes);\n"
+    "    head.append(button);\n"
+    "    button.addEventListener('click', () => {\n"
+    "      const first = head.classList.contains('number') ? 'descending' : 'ascending';\n"
+    "      const other = first === 'ascending' ? 'descending' : 'ascending';\n"
+    "      const order = head.getAttribute('aria-sort') === first ? other : first;\n"
+    "      for (const h of head.parentNode.cells) h.removeAttribute('aria-sort');\n"
+    "      head.setAttribute('aria-sort', order);\n"
+    "      const sign = order === 'ascending' ? 1 : -1, last = order === 'ascending' ? Infinity : "
+    "-Infinity;\n"
+    "      const value = row => { const v = number(text(row, i)); return Number.isNaN(v) ? last : "
+    "v; "
+    "};\n"
+    "      rows.sort((a, b) => sign * (head.classList.contains('number') ? value(a) - value(b) || "
+    "0\n"
+    "        : text(a, i).localeCompare(text(b, i), undefined, { numeric: true })));\n"
+    "      body.append(...rows);\n"
+    "    });\n"
+    "  });\n"
+    "  if (rows.length < 12) continue;\n"
+    "  const label = document.createElement('label'), field = document.createElement('input');\n"
+    "  label.className = 'rows';\n"
+    "  field.type = 'search';\n"
+    "  label.append('Rows with', field);\n"
+    "  table.closest('.scroll').before(label);\n"
+    "  field.addEventListener('input', () => {\n"
+    "    const words = field.value.toLowerCase().split(/\\s+/);\n"
+    "    for (const row of rows) {\n"
+    "      const all = [...row.cells].map(cell => cell.textContent).join(' ').toLowerCase();\n"
+    "      row.hidden = !words.every(word => all.includes(word));\n"
+    "    }\n"
+    "  });\n"
+    "}\n"
+    "</script>\n";
 
 static void write_text(FILE *out, const char *text)
 {
@@ -138,7 +198,9 @@ void dl_html_begin(FILE *out, const char *title)
 
 void dl_html_end(FILE *out)
 {
-    fputs("</main>\n</body>\n</html>\n", out);
+    fputs("</main>\n", out);
+    fputs(script, out);
+    fputs("</body>\n</html>\n", out);
 }
 
 void dl_html_base64(FILE *out, const char *text, size_t bytes)

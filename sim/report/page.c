@@ -77,6 +77,13 @@ static void put_verdict(FILE *out, const dl_errors *errors)
     fputs("</p>\n", out);
 }
 
+static void put_answer(const page *p)
+{
+    char *answer = dl_report_answer(&p->results);
+    if (answer != NULL) dl_html(p->out, "<p class=\"answer\">%s</p>\n", answer);
+    free(answer);
+}
+
 /* The comment at the head of the scenario: its first paragraph, and the others by a click. */
 static void put_description(FILE *out, const char *text)
 {
@@ -414,6 +421,7 @@ dl_status dl_page_write(const char *path, const char *results, const dl_explanat
     const dl_errors errors = dl_errors_of(sweep, measured);
     dl_results_make(&p.results, study, sweep, measured, false);
     dl_html_begin(p.out, title);
+    put_answer(&p);
     put_verdict(p.out, &errors);
     put_description(p.out, study->text);
     fputs("<h2>What takes the time, and what would help</h2>\n", p.out);

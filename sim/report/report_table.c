@@ -238,9 +238,7 @@ static void put_trace(FILE *line, const dl_row *row)
 
 #define SPEEDUP_SHOWN 0.01 /* a scenario that is nearly all exchange has none */
 
-/* "Fastest: 4 GPUs, average, interval 100: 167 samples/s (95 %: 125 to 223), 3.86 times one without
- * exchange. Communication takes 97 % of a step, over node0 port0 up." */
-static void print_answer(FILE *out, const dl_results *results, const dl_result *best)
+char *dl_report_answer(const dl_results *results)
 {
     static const dl_column rate = {.form = DL_FORM_RATE};
     static const char *const words[DL_PART_COUNT] = {
@@ -251,6 +249,8 @@ static void print_answer(FILE *out, const dl_results *results, const dl_result *
         [DL_PART_WAITING] = "Waiting takes",
         [DL_PART_INPUT] = "Waiting for input takes",
     };
+    const dl_result *best = dl_results_best(results);
+    if (best == NULL) return NULL;
     const dl_row *row = best->row;
     const dl_part part = dl_dominant_part(row);
     char bound[DL_BOUND_TEXT_BYTES], *text = NULL, *per_s = NULL;
@@ -290,8 +290,7 @@ static void print_answer(FILE *out, const dl_results *results, const dl_result *
     fputs(".", line);
     put_trace(line, row);
     fclose(line);
-    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
-    free(text);
+    return text;
 }
 
 static void print_rows(FILE *out, const dl_results *results)
@@ -299,7 +298,9 @@ static void print_rows(FILE *out, const dl_results *results)
     view v = {.folds = true};
     char *left_out = NULL;
     const dl_result *best = dl_results_best(results);
-    if (best != NULL) print_answer(out, results, best);
+    char *answer = dl_report_answer(results);
+    if (answer != NULL) dl_wrap(out, answer, 0, 2, dl_wrap_columns(out));
+    free(answer);
     view_begin(&v, results, &dl_view_points);
     if (v.common != NULL) {
         char *line =

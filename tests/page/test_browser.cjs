@@ -42,6 +42,17 @@ async function check(browser, name, options) {
         const words = (await page.evaluate(`document.getElementById("live-command").textContent`)).split(" ").slice(1);
         assert.equal(await page.evaluate(shown), throughput(words), words.join(" "));
     }
+    if (name === "study") {
+        const table = `[...document.querySelectorAll("main > .scroll table")].find(t => /^Predicted/.test(t.caption.textContent))`;
+        const column = `[...${table}.tHead.rows[0].cells].findIndex(c => c.textContent === "samples/s")`;
+        const sorted = async () => (await page.evaluate(`[...${table}.tBodies[0].rows].map(r => r.cells[${column}].textContent).join(" ")`)).split(" ").map(Number);
+        const before = await sorted();
+        for (const order of [(a, b) => b - a, (a, b) => a - b]) {
+            await page.evaluate(`${table}.tHead.rows[0].cells[${column}].querySelector("button").click()`);
+            assert.deepEqual(await sorted(), [...before].sort(order));
+        }
+        assert.match(await page.evaluate(`document.querySelector("main > .answer").textContent`), /^Fastest: 2 GPUs/);
+    }
     assert.deepEqual(page.problems, []);
     await page.screenshot(path.join(folder, `${name}_${options.width}_${options.dark ? "dark" : "light"}_moved.png`));
     console.log(`${name}, ${options.width} px, ${options.dark ? "dark" : "light"}: ready after ${ready_s} s, ${changes.length} changes of at most ${slowest_s} s`);

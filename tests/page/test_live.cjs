@@ -112,9 +112,9 @@ async function main() {
         process.exit(77);
     }
 
-    // Four elements, and no other: data, two parts of the simulator, the script.
-    assert.deepEqual(scripts.map(script => script.type), ["application/json", "text/plain", "text/plain", undefined]);
-    assert.equal(html.match(/<script/gi).length, 4);
+    // Five elements, and no other: data, two parts of the simulator, its script, that of the tables.
+    assert.deepEqual(scripts.map(script => script.type), ["application/json", "text/plain", "text/plain", undefined, undefined]);
+    assert.equal(html.match(/<script/gi).length, 5);
     assert.ok(!html.includes("<script>alert"), "the name of a scenario is code");
     const data = JSON.parse(scripts[0].text);
     assert.equal(data.text, fs.readFileSync("scenario.ini", "utf8"));
