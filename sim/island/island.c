@@ -23,7 +23,7 @@ static int joiners(const dl_islands *is)
 
 static int thread_of(const dl_islands *is, int worker, int rank)
 {
-    return is->config.shape.single_thread ? 0 : dl_islands_gpu(is, worker, rank);
+    return is->config.shape.single_thread ? 0 : worker * is->ranks + rank;
 }
 
 /* --- accounting ------------------------------------------------------------------------------- */
@@ -102,6 +102,11 @@ static void account(dl_islands *is, int worker, uint32_t task)
     const int64_t worked_ns = lane->worked_ns;
     int64_t busy_ns = worked_ns - state->start_ns;
     account_wait(is, worker, task, i->free_ns[rank]);
+    i->free_ns[rank] = state->end_ns;
+    if (program->program.tasks[task].kind == DL_ISLAND_TENSOR) {
+        spend(i, DL_SPENT_COPIES, state->end_ns - state->start_ns);
+        return;
+    }
     /* Time that collectives inside a node take from computing counts as communication. */
     if (is->slowdown > is->config.gpus.workload->overlap_slowdown) {
         const int64_t full_ns = dl_ns_ceil(program->program.tasks[task].work_ns * lane->factor);
@@ -114,7 +119,6 @@ static void account(dl_islands *is, int worker, uint32_t task)
     spend(i, DL_SPENT_DISPATCH, state->end_ns - worked_ns);
     if (is_measured(is, worker))
         is->busy_ns[dl_split_stage(dl_islands_split(is), rank)] += busy_ns * i->weight;
-    i->free_ns[rank] = state->end_ns;
 }
 
 /* Moves of what the team holds for computing what the ranks, together, did else. */
@@ -144,6 +148,21 @@ static void begin_rank(dl_islands *is, int worker, int rank)
                               l->start_ns[step % l->room]);
 }
 
+/* Of the rank's slowest GPU, with this step's noise. */
+static double draw_factor(dl_islands *is, int worker, int rank)
+{
+    dl_island *i = &is->islands[worker];
+    double most = 0;
+    i->factor[rank] = 0;
+    for (int part = 0; part < dl_islands_split(is)->tensor; part++) {
+        const int gpu = dl_islands_gpu(is, worker, rank, part);
+        const double noise = dl_noise_next(&is->noise, &i->noise[gpu - worker * is->gpus]);
+        i->factor[rank] = fmax(i->factor[rank], noise);
+        most = fmax(most, (is->config.slow != NULL ? is->config.slow[gpu] : 1) * noise);
+    }
+    return most;
+}
+
 static void begin_step(dl_islands *is, int worker)
 {
     dl_island *i = &is->islands[worker];
@@ -155,11 +174,8 @@ static void begin_step(dl_islands *is, int worker)
     dl_program_start(&i->run);
     for (int r = 0; r < is->ranks; r++) {
         dl_lane_state *lanes = &i->run.lanes[dl_island_lane(r, 0)];
-        const double *slow = is->config.slow;
-        i->factor[r] = dl_noise_next(&is->noise, &i->noise[r]);
         i->free_ns[r] = is->team->engine.now_ns;
-        lanes[DL_ISLAND_COMPUTES].factor =
-            (slow != NULL ? slow[dl_islands_gpu(is, worker, r)] : 1) * i->factor[r];
+        lanes[DL_ISLAND_COMPUTES].factor = draw_factor(is, worker, r);
         lanes[DL_ISLAND_UPDATES].factor = with_update ? i->factor[r] : 0;
     }
     for (int r = 0; r < is->ranks; r++) {
@@ -253,13 +269,19 @@ static void task_has_ended(void *user, int worker, uint32_t task)
     const dl_island_program *program = dl_islands_program(is, worker);
     const dl_task *of = &program->program.tasks[task];
     const dl_team_observer *observer = is->team->config.observer;
-    if (of->kind > DL_ISLAND_UPDATE) return;
+    if (of->kind > DL_ISLAND_TENSOR) return;
     account(is, worker, task);
-    if (of->kind == DL_ISLAND_UPDATE || observer == NULL || observer->pass == NULL) return;
+    if (of->kind == DL_ISLAND_TENSOR) {
+        const dl_island_tensor *whole = &is->config.shape.tensors[of->slot];
+        is->tensor_bytes +=
+            whole->sent_bytes * of->work_ns / whole->ns * is->islands[worker].weight;
+    }
+    if (of->kind >= DL_ISLAND_UPDATE || observer == NULL || observer->pass == NULL) return;
     const dl_island *i = &is->islands[worker];
-    observer->pass(observer->user, dl_islands_gpu(is, worker, program->rank[task]),
-                   of->kind == DL_ISLAND_FORWARD, program->pass[task], i->run.tasks[task].start_ns,
-                   i->run.lanes[of->lane].worked_ns);
+    for (int part = 0; part < dl_islands_split(is)->tensor; part++)
+        observer->pass(observer->user, dl_islands_gpu(is, worker, program->rank[task], part),
+                       of->kind == DL_ISLAND_FORWARD, program->pass[task],
+                       i->run.tasks[task].start_ns, i->run.lanes[of->lane].worked_ns);
 }
 
 static void note_sent(dl_islands *is, const dl_collective *of)
@@ -273,9 +295,13 @@ static void on_crossed(void *user, int task)
 {
     dl_program_run *run = user;
     dl_islands *is = run->user;
-    const dl_island_way *w = &is->islands[run->index].ways[run->program->tasks[task].slot];
-    is->crossed_bytes += w->bytes;
-    if (w->domain >= 0) is->sent_bytes[w->domain] += w->bytes;
+    const int tensor = dl_islands_split(is)->tensor;
+    dl_island_way *ways = &is->islands[run->index].ways[run->program->tasks[task].slot * tensor];
+    if (--ways->left > 0) return;
+    for (int part = 0; part < tensor; part++) {
+        is->crossed_bytes += ways[part].bytes;
+        if (ways[part].domain >= 0) is->sent_bytes[ways[part].domain] += ways[part].bytes;
+    }
     dl_program_end(run, (uint32_t)task);
 }
 
@@ -297,12 +323,14 @@ void dl_islands_reduced(void *user, int number)
     dl_island_reduction *c = &i->collectives[number];
     const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[number];
     const dl_team_observer *observer = is->team->config.observer;
+    if (--c->left > 0) return;
     is->sharded_bytes += c->moved_bytes;
-    note_sent(is, &c->of);
+    for (int part = 0; part < dl_islands_split(is)->tensor; part++)
+        note_sent(is, &c->of[part]);
     set_speed(is, worker, of->stage, 1);
     if (observer != NULL && observer->collective != NULL && worker == 0 && of->stage == 0) {
-        observer->collective(observer->user, dl_collective_kind_names[c->of.config.kind],
-                             of->bucket, c->of.config.bytes, c->arrived_ns,
+        observer->collective(observer->user, dl_collective_kind_names[c->of->config.kind],
+                             of->bucket, c->of->config.bytes, c->arrived_ns,
                              is->team->engine.now_ns);
     }
     const int joined = c->joined_count;
@@ -313,15 +341,17 @@ void dl_islands_reduced(void *user, int number)
 
 static void join_collective(dl_islands *is, int worker, int number, uint32_t task)
 {
-    const int shards = dl_islands_split(is)->shards;
+    const dl_split *split = dl_islands_split(is);
     dl_island_reduction *c = &is->islands[worker].collectives[number];
     c->joined[c->joined_count++] = task;
     if (c->joined_count < joiners(is)) return;
     c->arrived_ns = is->team->engine.now_ns;
     set_speed(is, worker, dl_islands_program(is, worker)->collectives[number].stage,
               1 / is->slowdown);
-    for (int f = 0; f < shards; f++)
-        dl_collective_arrive(&c->of);
+    c->left = split->tensor;
+    for (int part = 0; part < split->tensor; part++)
+        for (int f = 0; f < split->shards; f++)
+            dl_collective_arrive(&c->of[part]);
 }
 
 /* The rank has the gradients of one of its buckets, or of all (-1). */
@@ -336,13 +366,15 @@ static void is_ready(dl_islands *is, int worker, int rank, int bucket)
                 dl_split_rank(dl_islands_split(is), dl_split_stage(dl_islands_split(is), rank), f),
                 bucket);
     }
-    dl_gpus *plane = is->planes[rank];
-    const int exchanged = dl_gpus_buckets(plane);
+    const dl_split *split = dl_islands_split(is);
     const int at = bucket < 0 ? 0 : bucket;
-    const int count =
-        bucket < 0 ? 1 : is->config.shape.buckets[dl_split_stage(dl_islands_split(is), rank)].count;
-    for (int b = at * exchanged / count; b < (at + 1) * exchanged / count; b++)
-        dl_gpus_bucket_ready(plane, worker, b);
+    const int count = bucket < 0 ? 1 : is->config.shape.buckets[dl_split_stage(split, rank)].count;
+    for (int part = 0; part < split->tensor; part++) {
+        dl_gpus *plane = is->planes[dl_split_gpu(split, rank, part)];
+        const int exchanged = dl_gpus_buckets(plane);
+        for (int b = at * exchanged / count; b < (at + 1) * exchanged / count; b++)
+            dl_gpus_bucket_ready(plane, worker, b);
+    }
 }
 
 static int loader_of(const dl_islands *is, int worker, int rank)
@@ -378,9 +410,12 @@ static void start_task(void *user, int worker, uint32_t task)
     switch (of->kind) {
     case DL_ISLAND_INPUT: take_batch(is, worker, program->rank[task]); return;
     case DL_ISLAND_CROSSING: {
-        const dl_island_way *w = &i->ways[of->slot];
-        dl_network_start(&is->network, w->class, w->bytes, w->latency_ns, on_crossed, &i->run,
-                         (int)task);
+        const int tensor = dl_islands_split(is)->tensor;
+        dl_island_way *ways = &i->ways[of->slot * tensor];
+        ways->left = tensor;
+        for (int part = 0; part < tensor; part++)
+            dl_network_start(&is->network, ways[part].class, ways[part].bytes,
+                             ways[part].latency_ns, on_crossed, &i->run, (int)task);
         return;
     }
     case DL_ISLAND_GATHER:
@@ -463,17 +498,17 @@ static void step_ended(dl_team *team, int worker)
 
 /* --- exchange between workers ------------------------------------------------------------------ */
 
-/* Ranks that have exchanged before the last one of their worker wait for it. */
+/* GPUs that have exchanged before the last one of their worker wait for it. */
 void dl_islands_exchanged(void *user, int agent)
 {
     dl_islands *is = user;
     const int64_t now_ns = is->team->engine.now_ns;
     dl_island_exchange *at = &is->exchanging[agent];
-    if (at->left < is->ranks) at->waited_ns += (now_ns - at->since_ns) * (is->ranks - at->left);
+    if (at->left < is->gpus) at->waited_ns += (now_ns - at->since_ns) * (is->gpus - at->left);
     at->since_ns = now_ns;
     if (--at->left > 0) return;
     dl_worker *w = &is->team->workers[agent];
-    const int64_t waited_ns = at->waited_ns / is->ranks;
+    const int64_t waited_ns = at->waited_ns / is->gpus;
     w->spent_ns[dl_spent_of((dl_worker_state)w->state)] -= waited_ns;
     w->spent_ns[DL_SPENT_WAITING] += waited_ns;
     if (agent < is->workers && is_measured(is, agent)) is->bubble_ns += waited_ns * is->ranks;
@@ -483,16 +518,16 @@ void dl_islands_exchanged(void *user, int agent)
 static void exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     dl_islands *is = dl_islands_of(team);
-    is->exchanging[agent] = (dl_island_exchange){.left = is->ranks};
-    for (int r = 0; r < is->ranks; r++)
-        dl_gpus_exchange(is->planes[r], agent, exchange);
+    is->exchanging[agent] = (dl_island_exchange){.left = is->gpus};
+    for (int g = 0; g < is->gpus; g++)
+        dl_gpus_exchange(is->planes[g], agent, exchange);
 }
 
 static void members_changed(dl_team *team, int worker)
 {
     dl_islands *is = dl_islands_of(team);
-    for (int r = 0; r < is->ranks; r++)
-        dl_gpus_members_changed(is->planes[r], worker);
+    for (int g = 0; g < is->gpus; g++)
+        dl_gpus_members_changed(is->planes[g], worker);
 }
 
 static int domain(const dl_team *team, int worker)
@@ -507,8 +542,8 @@ static int init(dl_team *team)
     team->machine = team->config.machine;
     dl_islands *is = dl_islands_of(team);
     is->team = team;
-    for (int r = 0; r < is->ranks; r++)
-        dl_gpus_join(is->planes[r], team);
+    for (int g = 0; g < is->gpus; g++)
+        dl_gpus_join(is->planes[g], team);
     init_dispatch(is);
     int tasks = 0;
     for (int w = 0; w < is->workers; w++)
@@ -552,10 +587,10 @@ void dl_islands_measure(const dl_team *team, dl_islands_figures *figures)
     for (int s = 0; s < split->stages; s++)
         figures->busy_frac[s] = (double)is->busy_ns[s] / (span_ns * split->shards);
     figures->crossed_bytes = is->crossed_bytes;
-    figures->sharded_bytes = is->sharded_bytes;
+    figures->sharded_bytes = is->sharded_bytes + is->tensor_bytes;
     figures->exchanged_bytes = 0;
-    for (int r = 0; r < is->ranks; r++)
-        figures->exchanged_bytes += dl_gpus_moved_bytes(is->planes[r]);
+    for (int g = 0; g < is->gpus; g++)
+        figures->exchanged_bytes += dl_gpus_moved_bytes(is->planes[g]);
 }
 
 static void measure(const dl_team *team, dl_usage *usage)
@@ -580,15 +615,15 @@ static void measure(const dl_team *team, dl_usage *usage)
     }
     int link = dl_usage_note_links(usage, &is->network, &options->links, dl_ns_to_s(span_ns));
     const char *own = NULL;
-    for (int r = 0; link >= 0 && own == NULL && r < is->ranks; r++)
+    for (int r = 0; link >= 0 && own == NULL && r < is->gpus; r++)
         own = dl_gpus_link_name(is->planes[r], &link);
     if (own != NULL) snprintf(usage->link, sizeof usage->link, "%s", own);
     dl_usage_note(usage, usage->link, usage->link_frac);
     usage->traffic_bytes = figures.crossed_bytes + figures.sharded_bytes + figures.exchanged_bytes;
     for (int d = 0; d < dl_machine_domains(&options->machine); d++) {
         double sent_bytes = is->sent_bytes[d];
-        for (int r = 0; r < is->ranks; r++)
-            sent_bytes += dl_gpus_sent_bytes(is->planes[r])[d];
+        for (int g = 0; g < is->gpus; g++)
+            sent_bytes += dl_gpus_sent_bytes(is->planes[g])[d];
         usage->sent_bytes = fmax(usage->sent_bytes, sent_bytes);
     }
 }

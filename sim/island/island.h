@@ -24,6 +24,11 @@
  * stages they are gathered in the first forward pass of a step and kept, and reduced in the last
  * backward pass, as PyTorch's schedules of pipelines have it.
  *
+ * Layers that several GPUs divide: a rank is these GPUs (tp), which gather and reduce activations in each
+ * layer and so keep step with the slowest of them. What a pass's collectives take is found before the
+ * run, on links that all ranks of the same nodes use at the same time for theirs, and added to each part
+ * of the pass. The GPUs with the same part of the layers exchange parameters, gradients and activations.
+ *
  * Gradients that all workers sum are exchanged as soon as a rank has them: with [exchange] overlap
  * bucket by bucket where they are sharded, else after its last backward pass. The ranks of a worker
  * end a step together, as where the norm of all gradients is clipped.
@@ -54,6 +59,7 @@ typedef enum dl_island_task {
     DL_ISLAND_FORWARD,
     DL_ISLAND_BACKWARD,
     DL_ISLAND_UPDATE,
+    DL_ISLAND_TENSOR,   /* collectives of the rank's own GPUs, in the pass of the next task */
     DL_ISLAND_INPUT,    /* owned: waits for the rank's batch */
     DL_ISLAND_CROSSING, /* owned; slot: the way, rank x 2 + (1: forward) */
     DL_ISLAND_GATHER,   /* owned, as the next; slot: collective */
@@ -61,11 +67,17 @@ typedef enum dl_island_task {
     DL_ISLAND_READY /* owned, takes no time: the rank has the gradients of bucket `slot` */
 } dl_island_task;
 
+/* Collectives among the GPUs of a rank in a pass. */
+typedef struct dl_island_tensor {
+    double ns, sent_bytes; /* by all of them */
+} dl_island_tensor;
+
 typedef struct dl_island_shape {
     dl_split split;
     dl_schedule schedule;
-    const dl_stage *stages;    /* [split.stages] */
-    const dl_buckets *buckets; /* [split.stages] of what is sharded; NULL: nothing is */
+    const dl_stage *stages;          /* [split.stages] */
+    const dl_buckets *buckets;       /* [split.stages] of what is sharded; NULL: nothing is */
+    const dl_island_tensor *tensors; /* [ranks x 2]: back, forward; NULL: layers are not divided */
     bool exchanges_buckets; /* the exchange between workers starts with each bucket, not at once */
     bool keeps_parameters;  /* from the forward to the backward pass */
     bool without_waits;     /* stages do not wait for each other */
@@ -116,13 +128,22 @@ static inline uint32_t dl_island_lane(int rank, int lane)
 void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker);
 void dl_island_program_free(dl_island_program *made);
 
+/* --- collectives within layers (island_tensor.c) ------------------------------------------------ */
+
+/* Those of each rank's passes, [ranks x 2], in the worker in which they take longest; the caller's to
+ * free; NULL where layers are not divided. Errors as dl_collective_init. */
+dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
+                                  const dl_costs *costs, const dl_split *split,
+                                  const dl_stage *stages, int workers, dl_island_tensor **made,
+                                  dl_error *err) DL_MUST_CHECK;
+
 /* --- the platform (island.c) ------------------------------------------------------------------ */
 
 typedef struct dl_islands_config {
     dl_island_shape shape;    /* its arrays are borrowed until free, as all pointers here */
     dl_gpus_config gpus;      /* of the exchange between workers, but for what it is of */
     const double *held_share; /* [stages] of the exchanged bytes that a stage has, all its shards */
-    const double *slow;       /* [workers x ranks] factor on passes */
+    const double *slow;       /* [GPUs] factor on passes */
     const dl_noise_config *noise;
     double input_ns, input_bytes, input_copy_ns; /* of a rank's batch */
     bool overlaps;                               /* exchange of gradients that are sharded */

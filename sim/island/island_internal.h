@@ -1,5 +1,5 @@
 /* Workers of several GPUs, for their steps (island.c) and their making (island_make.c). A *plane* is the
- * GPUs that are the same rank of all workers: they exchange with one another. */
+ * GPUs that have the same number in all workers: they exchange with one another. */
 #ifndef DL_SIM_ISLAND_INTERNAL_H
 #define DL_SIM_ISLAND_INTERNAL_H
 
@@ -12,11 +12,13 @@ typedef struct dl_island_way {
     int64_t latency_ns;
     double bytes;
     int domain; /* that the bytes leave; -1: they stay */
+    int left;   /* of the first GPU's: flows of all GPUs of the rank that have not ended */
 } dl_island_way;
 
 typedef struct dl_island_reduction {
-    dl_collective of;
-    double moved_bytes;
+    dl_collective *of;  /* [tensor] of the GPUs with the same part of the layers */
+    int left;           /* of these that have not ended */
+    double moved_bytes; /* by all */
     int64_t arrived_ns; /* at which the last rank did */
     uint32_t *joined;   /* [shards] tasks */
     int joined_count;
@@ -24,10 +26,10 @@ typedef struct dl_island_reduction {
 
 typedef struct dl_island {
     dl_program_run run;
-    dl_island_way *ways;              /* [ranks x 2]: back, forward */
+    dl_island_way *ways;              /* [ranks x 2 (back, forward) x tensor] */
     dl_island_reduction *collectives; /* [collective_count of its program] */
-    dl_noise *noise;                  /* [ranks] */
-    double *factor;                   /* [ranks] of this step's noise */
+    dl_noise *noise;                  /* [GPUs] */
+    double *factor;                   /* [ranks] of this step's noise, of the slowest GPU */
     int64_t *free_ns;                 /* [ranks] end of what it has computed last */
     int weight;                       /* ranks that one with tasks stands for */
     int64_t spent_ns[DL_SPENT_COUNT]; /* of this step so far, all ranks together */
@@ -53,13 +55,14 @@ struct dl_islands {
     dl_team *team;
     dl_network network;
     dl_island_program *programs; /* [program_count] of all workers, or of each */
-    int program_count, ranks, workers;
+    int program_count, workers;
+    int ranks, gpus;    /* of a worker */
     dl_island *islands; /* [workers] */
-    dl_gpus **planes;   /* [ranks] the GPUs that are rank r of a worker, for their exchange */
-    int **plane_gpus;   /* [ranks][workers] */
+    dl_gpus **planes;   /* [gpus] those with one number in all workers, for their exchange */
+    int **plane_gpus;   /* [gpus][workers] */
     dl_workload *plane_workloads;
     dl_gpu_options *plane_options;
-    dl_place *places;  /* [workers x ranks] */
+    dl_place *places;  /* [workers x gpus] */
     dl_place *loading; /* [workers x shards] those that take batches */
     bool *wants;       /* [workers x shards] they wait for one */
     dl_input input;
@@ -72,6 +75,7 @@ struct dl_islands {
     dl_island_exchange *exchanging; /* [agents] */
     double slowdown;                /* of computing beside the worker's own collectives, >= 1 */
     double crossed_bytes, sharded_bytes;
+    double tensor_bytes;         /* by GPUs that divide layers */
     double *sent_bytes;          /* [domains] by crossings and shards */
     int64_t bubble_ns, *busy_ns; /* [stages] since the warm-up */
 };
@@ -91,9 +95,9 @@ static inline const dl_split *dl_islands_split(const dl_islands *is)
     return &is->config.shape.split;
 }
 
-static inline int dl_islands_gpu(const dl_islands *is, int worker, int rank)
+static inline int dl_islands_gpu(const dl_islands *is, int worker, int rank, int part)
 {
-    return worker * is->ranks + rank;
+    return worker * is->gpus + dl_split_gpu(dl_islands_split(is), rank, part);
 }
 
 /* Runs the tasks of a worker's step. */

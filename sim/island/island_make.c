@@ -8,15 +8,22 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Vectors of a rank: what its stage has, over its shards. */
-static void make_plane(dl_islands *is, int rank)
+/* Share of the vectors that a GPU has: what its stage has, over its shards. */
+static double share_of(const dl_islands *is, int number)
+{
+    const dl_split *split = dl_islands_split(is);
+    const int stage = dl_split_stage(split, dl_split_rank_of(split, number));
+    return is->config.held_share[stage] / split->shards;
+}
+
+static void make_plane(dl_islands *is, int number)
 {
     const dl_islands_config *config = &is->config;
     const dl_split *split = &config->shape.split;
-    const double share = config->held_share[dl_split_stage(split, rank)] / split->shards;
-    dl_workload *workload = &is->plane_workloads[rank];
-    dl_gpu_options *options = &is->plane_options[rank];
-    int *gpus = is->plane_gpus[rank] = dl_calloc((size_t)is->workers, sizeof *gpus, "GPUs");
+    const double share = share_of(is, number);
+    dl_workload *workload = &is->plane_workloads[number];
+    dl_gpu_options *options = &is->plane_options[number];
+    int *gpus = is->plane_gpus[number] = dl_calloc((size_t)is->workers, sizeof *gpus, "GPUs");
     const dl_gpu_options *all = config->gpus.options;
     const int count = dl_gpu_options_count(all);
     *workload = *config->gpus.workload;
@@ -25,7 +32,7 @@ static void make_plane(dl_islands *is, int rank)
     workload->gradients = NULL;
     workload->gradient_count = 0;
     for (int w = 0; w < is->workers; w++) {
-        const int gpu = dl_islands_gpu(is, w, rank) % count;
+        const int gpu = (w * is->gpus + number) % count;
         gpus[w] = all->gpus != NULL ? all->gpus[gpu] : gpu;
     }
     *options = *all;
@@ -34,35 +41,34 @@ static void make_plane(dl_islands *is, int rank)
     options->own_buckets = false;
     options->bucket_bytes =
         config->overlaps ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
-    if (rank > 0) options->machine.fabric.traffic_count = 0; /* of others, once */
+    if (number > 0) options->machine.fabric.traffic_count = 0; /* of others, once */
 }
 
 static dl_status init_planes(dl_islands *is, dl_error *err)
 {
-    const size_t ranks = (size_t)is->ranks;
+    const size_t gpus = (size_t)is->gpus;
     dl_status status = DL_OK;
     /* Gradients that shards have reduced go on as the type in which they were. */
     const dl_gpu_options *all = is->config.gpus.options;
     const bool halves = is->config.overlaps && all->sharded == DL_SHARDED_NONE;
     const double sent = halves ? dl_dtype_frac(all->reduce_dtype) : 1;
-    is->planes = dl_calloc(ranks, sizeof(dl_gpus *), "GPUs");
-    is->plane_gpus = dl_calloc(ranks, sizeof(int *), "GPUs");
-    is->plane_workloads = dl_calloc(ranks, sizeof *is->plane_workloads, "GPUs");
-    is->plane_options = dl_calloc(ranks, sizeof *is->plane_options, "GPUs");
-    for (int r = 0; r < is->ranks && status == DL_OK; r++) {
-        make_plane(is, r);
-        const double share = is->config.held_share[dl_split_stage(dl_islands_split(is), r)] /
-                             dl_islands_split(is)->shards;
+    is->planes = dl_calloc(gpus, sizeof(dl_gpus *), "GPUs");
+    is->plane_gpus = dl_calloc(gpus, sizeof(int *), "GPUs");
+    is->plane_workloads = dl_calloc(gpus, sizeof *is->plane_workloads, "GPUs");
+    is->plane_options = dl_calloc(gpus, sizeof *is->plane_options, "GPUs");
+    for (int g = 0; g < is->gpus && status == DL_OK; g++) {
+        make_plane(is, g);
+        const double share = share_of(is, g);
         dl_gpus_config config = is->config.gpus;
-        config.options = &is->plane_options[r];
-        config.workload = &is->plane_workloads[r];
+        config.options = &is->plane_options[g];
+        config.workload = &is->plane_workloads[g];
         config.content_bytes *= share * sent;
         config.inside_bytes *= share;
         config.with_input = false;
         config.network = &is->network;
         config.exchanged = dl_islands_exchanged;
         config.user = is;
-        status = dl_gpus_create(&is->planes[r], &config, err);
+        status = dl_gpus_create(&is->planes[g], &config, err);
     }
     return status;
 }
@@ -73,14 +79,15 @@ static void init_ways(dl_islands *is, int worker)
     const dl_split *split = &shape->split;
     dl_island *i = &is->islands[worker];
     const dl_machine *m = &is->config.gpus.options->machine;
-    i->ways = dl_calloc(2 * (size_t)is->ranks, sizeof *i->ways, "crossings");
-    for (int n = 0; n < 2 * is->ranks; n++) {
-        const int rank = n / 2, stage = dl_split_stage(split, rank);
-        const int to_stage = n % 2 == 1 ? stage + 1 : stage - 1;
+    i->ways = dl_calloc(2 * (size_t)is->gpus, sizeof *i->ways, "crossings");
+    for (int n = 0; n < 2 * is->gpus; n++) {
+        const int part = n % split->tensor, rank = n / split->tensor / 2;
+        const bool forward = n / split->tensor % 2 == 1;
+        const int stage = dl_split_stage(split, rank), to_stage = forward ? stage + 1 : stage - 1;
         if (to_stage < 0 || to_stage >= split->stages) continue;
         const int to = dl_split_rank(split, to_stage, dl_split_shard(split, rank));
-        const dl_place a = is->places[dl_islands_gpu(is, worker, rank)],
-                       b = is->places[dl_islands_gpu(is, worker, to)];
+        const dl_place a = is->places[dl_islands_gpu(is, worker, rank, part)],
+                       b = is->places[dl_islands_gpu(is, worker, to, part)];
         const int domain = dl_machine_domain(m, a.node);
         dl_route route;
         dl_links_route_collective(&is->config.gpus.options->links, a, b, false, &route);
@@ -94,19 +101,18 @@ static void init_ways(dl_islands *is, int worker)
     }
 }
 
-/* `held`: transfers of all of them so far. */
-static dl_status init_collective(dl_islands *is, int worker, int number, int *held, dl_error *err)
+/* Of the GPUs with part `part` of the stage's layers. */
+static dl_status init_part(dl_islands *is, int worker, int number, int part, int *held,
+                           dl_error *err)
 {
     const dl_gpu_options *options = is->config.gpus.options;
     const dl_split *split = dl_islands_split(is);
     const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[number];
     dl_island_reduction *c = &is->islands[worker].collectives[number];
     const dl_workload *workload = is->config.gpus.workload;
-    const size_t shards = (size_t)split->shards;
-    c->joined = dl_calloc(shards, sizeof *c->joined, "shards");
-    dl_place *ranks = dl_calloc(shards, sizeof *ranks, "shards");
+    dl_place *ranks = dl_calloc((size_t)split->shards, sizeof *ranks, "shards");
     for (int f = 0; f < split->shards; f++)
-        ranks[f] = is->places[dl_islands_gpu(is, worker, dl_split_rank(split, of->stage, f))];
+        ranks[f] = is->places[dl_islands_gpu(is, worker, dl_split_rank(split, of->stage, f), part)];
     const dl_dtype dtype = of->gathers ? options->param_dtype : options->reduce_dtype;
     const bool any = strcmp(options->algorithm, "auto") == 0;
     const dl_collective_config config = {
@@ -122,13 +128,27 @@ static dl_status init_collective(dl_islands *is, int worker, int number, int *he
         .measured_count = workload->collective_count,
         .transfers_max = DL_TRANSFERS_HELD_MAX - *held,
     };
-    dl_status status = dl_collective_init(&c->of, &is->network, &options->links, &config, err);
+    dl_status status =
+        dl_collective_init(&c->of[part], &is->network, &options->links, &config, err);
     free(ranks);
     if (status != DL_OK) return status;
-    *held += c->of.plan.transfer_count;
-    c->moved_bytes = dl_collective_sent_bytes(&c->of);
-    dl_collective_on_done(&c->of, dl_islands_reduced, &is->islands[worker], number);
+    *held += c->of[part].plan.transfer_count;
+    c->moved_bytes += dl_collective_sent_bytes(&c->of[part]);
+    dl_collective_on_done(&c->of[part], dl_islands_reduced, &is->islands[worker], number);
     return DL_OK;
+}
+
+/* `held`: transfers of all of them so far. */
+static dl_status init_collective(dl_islands *is, int worker, int number, int *held, dl_error *err)
+{
+    const dl_split *split = dl_islands_split(is);
+    dl_island_reduction *c = &is->islands[worker].collectives[number];
+    c->joined = dl_calloc((size_t)split->shards, sizeof *c->joined, "shards");
+    c->of = dl_calloc((size_t)split->tensor, sizeof *c->of, "collectives");
+    dl_status status = DL_OK;
+    for (int part = 0; part < split->tensor && status == DL_OK; part++)
+        status = init_part(is, worker, number, part, held, err);
+    return status;
 }
 
 static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *err)
@@ -136,16 +156,16 @@ static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *er
     dl_island *i = &is->islands[worker];
     const dl_island_program *program = dl_islands_program(is, worker);
     const size_t ranks = (size_t)is->ranks;
-    i->noise = dl_calloc(ranks, sizeof *i->noise, "ranks");
+    i->noise = dl_calloc((size_t)is->gpus, sizeof *i->noise, "GPUs");
     i->factor = dl_calloc(ranks, sizeof *i->factor, "ranks");
     i->free_ns = dl_calloc(ranks, sizeof *i->free_ns, "ranks");
     i->collectives =
         dl_calloc((size_t)program->collective_count, sizeof *i->collectives, "collectives");
     i->weight = is->config.shape.folded ? dl_islands_split(is)->shards : 1;
-    for (int r = 0; r < is->ranks; r++) {
+    for (int r = 0; r < is->ranks; r++)
         i->factor[r] = 1;
-        dl_noise_init(&i->noise[r], &is->noise, (uint32_t)dl_islands_gpu(is, worker, r));
-    }
+    for (int g = 0; g < is->gpus; g++)
+        dl_noise_init(&i->noise[g], &is->noise, (uint32_t)(worker * is->gpus + g));
     dl_program_run_init(&i->run, &program->program, is->config.gpus.engine, &dl_islands_owner, is,
                         worker);
     init_ways(is, worker);
@@ -169,7 +189,7 @@ static void init_input(dl_islands *is)
     for (int w = 0; w < is->workers; w++)
         for (int f = 0; f < split->shards; f++)
             is->loading[w * split->shards + f] =
-                is->places[dl_islands_gpu(is, w, dl_split_rank(split, 0, f))];
+                is->places[dl_islands_gpu(is, w, dl_split_rank(split, 0, f), 0)];
     dl_input_init(&is->input, &(dl_input_config){
                                   .engine = config->gpus.engine,
                                   .network = &is->network,
@@ -195,15 +215,16 @@ static dl_status init_all(dl_islands *is, dl_error *err)
         status = init_island(is, w, &held, err);
     if (status != DL_OK) return status;
     init_input(is);
-    for (int r = 0; r < is->ranks; r++)
-        flows += dl_gpus_flows(is->planes[r]);
-    flows += held + 2 * is->workers * is->ranks + dl_input_most(&is->input);
+    for (int g = 0; g < is->gpus; g++)
+        flows += dl_gpus_flows(is->planes[g]);
+    flows += held + 2 * is->workers * is->gpus + dl_input_most(&is->input);
     dl_network_reserve(&is->network, flows);
     const dl_split *split = &config->shape.split;
     is->slowdown = 1;
     if (split->shards > 1)
-        is->slowdown = dl_gpus_slowdown(config->gpus.options, config->gpus.workload, is->places,
-                                        split->shards, dl_split_rank(split, 0, 1));
+        is->slowdown =
+            dl_gpus_slowdown(config->gpus.options, config->gpus.workload, is->places, split->shards,
+                             dl_split_gpu(split, dl_split_rank(split, 0, 1), 0));
     return dl_collective_check_run(config->gpus.options->fidelity, held,
                                    config->gpus.exchanges * config->shape.split.micro_batches, err);
 }
@@ -212,20 +233,21 @@ dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, 
 {
     dl_islands *is = *made = dl_calloc(1, sizeof *is, "workers of several GPUs");
     const dl_gpu_options *options = config->gpus.options;
-    const int workers = config->gpus.workers, ranks = dl_split_ranks(&config->shape.split);
+    const int workers = config->gpus.workers, gpus = dl_split_gpus(&config->shape.split);
     is->config = *config;
     is->workers = workers;
-    is->ranks = ranks;
+    is->ranks = dl_split_ranks(&config->shape.split);
+    is->gpus = gpus;
     is->program_count = config->shape.single_thread ? workers : 1;
     is->programs = dl_calloc((size_t)is->program_count, sizeof *is->programs, "programs");
     is->islands = dl_calloc((size_t)workers, sizeof *is->islands, "workers");
-    is->places = dl_calloc((size_t)(workers * ranks), sizeof *is->places, "GPUs");
+    is->places = dl_calloc((size_t)(workers * gpus), sizeof *is->places, "GPUs");
     is->exchanging = dl_calloc(2 * (size_t)workers, sizeof *is->exchanging, "exchanges");
     is->busy_ns =
         dl_calloc((size_t)config->shape.split.stages, sizeof *is->busy_ns, "times of stages");
     is->sent_bytes = dl_calloc((size_t)dl_machine_domains(&options->machine),
                                sizeof *is->sent_bytes, "bytes of sites");
-    for (int g = 0; g < workers * ranks; g++)
+    for (int g = 0; g < workers * gpus; g++)
         is->places[g] = dl_gpu_options_place(options, g);
     dl_noise_source_init(&is->noise, config->noise, config->gpus.seed, config->gpus.replicate);
     dl_network_init(&is->network, config->gpus.engine, 1);
@@ -244,8 +266,11 @@ static void free_island(const dl_islands *is, int worker)
     dl_island *i = &is->islands[worker];
     for (int c = 0; i->collectives != NULL && c < dl_islands_program(is, worker)->collective_count;
          c++) {
-        dl_collective_free(&i->collectives[c].of);
-        free(i->collectives[c].joined);
+        dl_island_reduction *of = &i->collectives[c];
+        for (int part = 0; part < dl_islands_split(is)->tensor && of->of != NULL; part++)
+            dl_collective_free(&of->of[part]);
+        free(of->of);
+        free(of->joined);
     }
     dl_program_run_free(&i->run);
     free(i->ways);
@@ -262,9 +287,9 @@ void dl_islands_free(dl_islands *is)
         free_island(is, w);
     for (int p = 0; p < is->program_count; p++)
         dl_island_program_free(&is->programs[p]);
-    for (int r = 0; r < is->ranks && is->planes != NULL; r++) {
-        dl_gpus_free(is->planes[r]);
-        free(is->plane_gpus[r]);
+    for (int g = 0; g < is->gpus && is->planes != NULL; g++) {
+        dl_gpus_free(is->planes[g]);
+        free(is->plane_gpus[g]);
     }
     for (int t = 0; t < is->dispatch.thread_count; t++)
         free(is->launches[t].start_ns);

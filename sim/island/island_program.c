@@ -55,7 +55,8 @@ static uint32_t add(builder *b, int rank, int lane, dl_island_task kind, double 
                                                      .kind = (uint8_t)kind,
                                                      .work_ns = work_ns,
                                                      .slot = slot,
-                                                     .is_owned = kind > DL_ISLAND_UPDATE});
+                                                     .is_steady = kind == DL_ISLAND_TENSOR,
+                                                     .is_owned = kind > DL_ISLAND_TENSOR});
 }
 
 static void after(builder *b, uint32_t to, uint32_t from)
@@ -69,7 +70,7 @@ static double launch_ns(const dl_island_shape *shape, int rank, int pass)
 {
     const int number = dl_split_stage(&shape->split, rank);
     const dl_stage *stage = &shape->stages[number];
-    return shape->launch_ns *
+    return shape->launch_ns * (shape->single_thread ? shape->split.tensor : 1) *
            (is_forward(shape, number, pass) ? stage->launch_forward : stage->launch_backward);
 }
 
@@ -152,14 +153,24 @@ static int collective_of(builder *b, int rank, int bucket, bool gathers)
     return made->collective_count - 1;
 }
 
+/* A segment starts with its collectives, if it has any. */
+static uint32_t first_of(const builder *b, uint32_t segment)
+{
+    const dl_task *tasks = b->made->program.tasks;
+    const bool has = segment > 0 && tasks[segment - 1].kind == DL_ISLAND_TENSOR &&
+                     tasks[segment - 1].lane == tasks[segment].lane;
+    return has ? segment - 1 : segment;
+}
+
 /* The parameters of `segment` are gathered once `before` has started. */
 static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t segment)
 {
     const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_GATHER, 0,
                               collective_of(b, rank, bucket, true));
-    dl_program_add_edge(&b->made->program,
-                        &(dl_task_edge){.from = before, .to = task, .from_start = true});
-    after(b, segment, task);
+    dl_program_add_edge(
+        &b->made->program,
+        &(dl_task_edge){.from = first_of(b, before), .to = task, .from_start = true});
+    after(b, first_of(b, segment), task);
 }
 
 static void tell_ready(builder *b, int rank, int bucket, uint32_t behind)
@@ -192,8 +203,18 @@ static void communicate_back(builder *b, int rank, const uint32_t *segment, uint
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-static uint32_t add_segment(builder *b, int rank, bool forward, int micro_batch, double work_ns)
+/* A part of a pass, which starts with the collectives of its layers. */
+static uint32_t add_segment(builder *b, int rank, bool forward, int micro_batch, double share,
+                            double pass_ns)
 {
+    const dl_island_tensor *tensors = b->shape->tensors;
+    const double tensor_ns = tensors != NULL ? share * tensors[2 * rank + forward].ns : 0;
+    if (tensor_ns > 0) {
+        const uint32_t first =
+            add(b, rank, DL_ISLAND_COMPUTES, DL_ISLAND_TENSOR, tensor_ns, 2 * rank + forward);
+        b->made->pass[first] = micro_batch;
+    }
+    const double work_ns = share * pass_ns;
     const uint32_t task = add(b, rank, DL_ISLAND_COMPUTES,
                               forward ? DL_ISLAND_FORWARD : DL_ISLAND_BACKWARD, work_ns, 0);
     b->made->pass[task] = micro_batch;
@@ -208,10 +229,10 @@ static void add_sharded_forward(builder *b, int rank, int k, double work_ns)
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
     const bool gathers = b->shape->split.stages == 1 || k == 0;
-    uint32_t before = add_segment(b, rank, true, k, buckets->share[count] * work_ns);
-    after(b, before, b->scattered[rank]); /* of the pass before */
+    uint32_t before = add_segment(b, rank, true, k, buckets->share[count], work_ns);
+    after(b, first_of(b, before), b->scattered[rank]); /* of the pass before */
     for (int i = count - 1; i >= 0; i--) {
-        const uint32_t segment = add_segment(b, rank, true, k, buckets->share[i] * work_ns);
+        const uint32_t segment = add_segment(b, rank, true, k, buckets->share[i], work_ns);
         if (gathers) gather(b, rank, i, before, segment);
         before = segment;
     }
@@ -226,8 +247,8 @@ static void add_sharded_backward(builder *b, int rank, int k, double work_ns)
     const uint32_t before = b->segment[rank];
     uint32_t *segment = dl_calloc((size_t)count, sizeof *segment, "segments");
     for (int i = 0; i < count; i++)
-        segment[i] = add_segment(b, rank, false, k, buckets->share[i] * work_ns);
-    if (buckets->share[count] > 0) add_segment(b, rank, false, k, buckets->share[count] * work_ns);
+        segment[i] = add_segment(b, rank, false, k, buckets->share[i], work_ns);
+    if (buckets->share[count] > 0) add_segment(b, rank, false, k, buckets->share[count], work_ns);
     communicate_back(b, rank, segment, before, alone && !shape->keeps_parameters, alone || is_last,
                      shape->tells_ready && shape->exchanges_buckets && is_last);
     free(segment);
@@ -239,7 +260,7 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int k)
     const double work_ns = forward ? stage->forward_ns : stage->backward_ns;
     const size_t before = b->made->program.task_count;
     if (buckets_of(b, rank) == NULL) {
-        add_segment(b, rank, forward, k, work_ns);
+        add_segment(b, rank, forward, k, 1, work_ns);
     } else if (forward) {
         add_sharded_forward(b, rank, k, work_ns);
     } else {

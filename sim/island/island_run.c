@@ -67,7 +67,6 @@ dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *c
 {
     dl_stage stages[DL_STAGES_MAX];
     const dl_split split = dl_point_split(point);
-    const int ranks = dl_split_ranks(&split);
     if (split.stages > 1 && find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK)
         return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     const dl_gpu_content content = content_of(scenario, costs, &split, stages, stage);
@@ -75,10 +74,11 @@ dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *c
     for (int w = 0; w < point->workers; w++)
         own[w] = content;
     const dl_gpu_memory memory = dl_gpu_options_memory(
-        scenario->gpu, &(dl_gpu_point){.first = dl_split_rank(&split, stage, 0),
-                                       .stride = ranks,
-                                       .workers = point->workers,
-                                       .own = own});
+        scenario->gpu,
+        &(dl_gpu_point){.first = dl_split_gpu(&split, dl_split_rank(&split, stage, 0), 0),
+                        .stride = dl_split_gpus(&split),
+                        .workers = point->workers,
+                        .own = own});
     free(own);
     return memory;
 }
@@ -120,6 +120,7 @@ struct dl_run_island {
     double held_share[DL_STAGES_MAX];
     dl_buckets *buckets; /* [stages]; NULL: nothing is sharded */
     int stage_count;
+    dl_island_tensor *tensors;
     dl_workload workload;
     double *slow;
     dl_noise_config noise;
@@ -221,7 +222,7 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
 {
     const dl_split split = dl_point_split(run->point);
     const int each = run->scenario->gpu->dispatch == DL_DISPATCH_SINGLE
-                         ? run->point->workers * dl_split_ranks(&split)
+                         ? run->point->workers * dl_split_gpus(&split)
                          : 1;
     dl_workload *w = &island->workload;
     dl_workload_init(w, costs, split.samples);
@@ -236,13 +237,14 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
 static bool may_fold(const dl_run_config *run, const dl_islands_config *config)
 {
     const dl_split *split = &config->shape.split;
+    const int gpus = dl_split_gpus(split);
     bool folds = split->stages == 1 && split->shards > 1 && !config->shape.with_input &&
                  !config->shape.single_thread && run->scenario->noise == DL_NOISE_NONE &&
                  run->way != DL_RUN_BY_EVENTS;
     for (int w = 0; w < run->point->workers && folds; w++) {
-        const double *slow = &config->slow[w * split->shards];
-        for (int f = 1; f < split->shards; f++)
-            folds = folds && slow[f] == slow[0];
+        const double *slow = &config->slow[w * gpus];
+        for (int g = 1; g < gpus; g++)
+            folds = folds && slow[g] == slow[0];
     }
     return folds;
 }
@@ -264,6 +266,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .schedule = scenario->pipeline->schedule,
                   .stages = island->stages,
                   .buckets = island->buckets,
+                  .tensors = island->tensors,
                   .exchanges_buckets = overlaps,
                   .keeps_parameters = scenario->gpu->keeps_parameters,
                   .without_waits =
@@ -300,11 +303,14 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     take_workload(run, costs, island);
     dl_status status = take_stages(run, costs, island, err);
     if (status == DL_OK) status = take_buckets(run, island, err);
+    if (status == DL_OK)
+        status = dl_island_price_tensors(exchange->options, &island->workload, costs, &split,
+                                         island->stages, point->workers, &island->tensors, err);
     if (status != DL_OK) return status;
     island->workload.parameter_bytes = exchange->workload->parameter_bytes;
     island->workload.state_bytes = exchange->workload->state_bytes;
     island->slow = dl_run_slow_devices(scenario, exchange->options, costs, point);
-    for (int d = 0; d < point->workers * dl_split_ranks(&split) && run->without_slow; d++)
+    for (int d = 0; d < point->workers * dl_split_gpus(&split) && run->without_slow; d++)
         island->slow[d] = 1;
     slow_by_model(run, costs, island->slow);
     const double samples = split.stages > 1 ? split.samples : split.samples * split.micro_batches;
@@ -323,6 +329,7 @@ void dl_run_free_island(dl_run_island *island)
     for (int s = 0; s < island->stage_count && island->buckets != NULL; s++)
         dl_buckets_free(&island->buckets[s]);
     free(island->buckets);
+    free(island->tensors);
     free(island->slow);
     free(island);
 }

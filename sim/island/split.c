@@ -49,6 +49,9 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->output_bytes = costs->layers[c].output_bytes_per_sample;
         layer->parameter_bytes = costs->layers[c].parameter_bytes;
         layer->activation_bytes = costs->layers[c].activation_bytes_per_sample;
+        layer->tensor_bytes = costs->layers[c].tensor_bytes_per_sample.value;
+        layer->tensor_calls[0] = costs->layers[c].tensor_collectives_backward.value;
+        layer->tensor_calls[1] = costs->layers[c].tensor_collectives_forward.value;
     }
     return model->count++;
 }
@@ -89,6 +92,32 @@ static double op_ns(const dl_costs *costs, int op, double batch)
     if (op < 0) return 0;
     return (costs->ops[op].fixed_ns.value + costs->ops[op].per_sample_ns.value * batch) *
            dl_costs_linearity(costs, batch);
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+/* GPUs from one to the next along an axis. */
+static int stride_of(const dl_split *split, dl_axis axis)
+{
+    const int sizes[DL_AXES] = {
+        [DL_AXIS_TP] = split->tensor, [DL_AXIS_PP] = split->stages, [DL_AXIS_FSDP] = split->shards};
+    int stride = 1;
+    for (int a = 0; split->axes[a] != axis; a++)
+        stride *= sizes[split->axes[a]];
+    return stride;
+}
+
+int dl_split_gpu(const dl_split *split, int rank, int part)
+{
+    return dl_split_stage(split, rank) * stride_of(split, DL_AXIS_PP) +
+           dl_split_shard(split, rank) * stride_of(split, DL_AXIS_FSDP) +
+           part * stride_of(split, DL_AXIS_TP);
+}
+
+int dl_split_rank_of(const dl_split *split, int gpu)
+{
+    return dl_split_rank(split, gpu / stride_of(split, DL_AXIS_PP) % split->stages,
+                         gpu / stride_of(split, DL_AXIS_FSDP) % split->shards);
 }
 
 /* --- cuts ------------------------------------------------------------------------------------ */

@@ -19,8 +19,10 @@
  * `balanced` cuts so that the longest stage's forward and backward are as short as can be (exact,
  * dynamic programming); `split = NAME, ...` names the first layer of each stage but the first.
  *
- * What it leaves out: connections that skip over a cut (make one layer of what they span), layers
- * split in themselves (tensor parallelism), activations that are computed twice to save memory.
+ * Tensor parallelism: costs with tensor_ranks = t are those of one of t GPUs that divide each layer.
+ * In each pass of a layer they gather and reduce activations, and compute nothing meanwhile.
+ *
+ * What it leaves out: connections that skip over a cut (make one layer of what they span).
  */
 #ifndef DL_SIM_ISLAND_SPLIT_H
 #define DL_SIM_ISLAND_SPLIT_H
@@ -73,6 +75,7 @@ typedef struct dl_model_layer {
     char *name;
     int forward, backward, update; /* operations, -1 = none */
     dl_value output_bytes, parameter_bytes, activation_bytes;
+    double tensor_bytes, tensor_calls[2]; /* a sample; of a backward, forward pass */
 } dl_model_layer;
 
 typedef struct dl_model_layers {
@@ -83,13 +86,18 @@ typedef struct dl_model_layers {
 void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs);
 void dl_model_layers_free(dl_model_layers *model);
 
-/* A split as a point has it. */
+/* Axes of a worker's GPUs: those that divide each layer, stages, those that shard a stage. */
+typedef enum dl_axis { DL_AXIS_TP, DL_AXIS_PP, DL_AXIS_FSDP, DL_AXES } dl_axis;
+
+/* A split as a point has it. A *rank* is the GPUs that have the same stage and shard: one, or `tensor` of
+ * them, which divide its layers and do the same at the same time. */
 typedef struct dl_split {
-    int stages;        /* >= 1 */
-    int shards;        /* ranks of a stage, >= 1 */
-    bool shards_first; /* these are neighbours, not the stages */
-    int micro_batches; /* of a step, >= 1 */
-    double samples;    /* of a micro-batch of a rank */
+    int stages;            /* >= 1 */
+    int shards;            /* ranks of a stage, >= 1 */
+    int tensor;            /* GPUs of a rank, >= 1 */
+    dl_axis axes[DL_AXES]; /* from neighbours outwards */
+    int micro_batches;     /* of a step, >= 1 */
+    double samples;        /* of a micro-batch of a rank */
 } dl_split;
 
 static inline int dl_split_ranks(const dl_split *split)
@@ -97,20 +105,38 @@ static inline int dl_split_ranks(const dl_split *split)
     return split->stages * split->shards;
 }
 
+static inline int dl_split_gpus(const dl_split *split)
+{
+    return dl_split_ranks(split) * split->tensor;
+}
+
+/* Whether the shards of a stage are nearer to each other than the stages of a shard. */
+static inline bool dl_split_shards_first(const dl_split *split)
+{
+    return split->axes[0] == DL_AXIS_FSDP ||
+           (split->axes[0] == DL_AXIS_TP && split->axes[1] == DL_AXIS_FSDP);
+}
+
 static inline int dl_split_rank(const dl_split *split, int stage, int shard)
 {
-    return split->shards_first ? stage * split->shards + shard : shard * split->stages + stage;
+    return dl_split_shards_first(split) ? stage * split->shards + shard
+                                        : shard * split->stages + stage;
 }
 
 static inline int dl_split_stage(const dl_split *split, int rank)
 {
-    return split->shards_first ? rank / split->shards : rank % split->stages;
+    return dl_split_shards_first(split) ? rank / split->shards : rank % split->stages;
 }
 
 static inline int dl_split_shard(const dl_split *split, int rank)
 {
-    return split->shards_first ? rank % split->shards : rank / split->stages;
+    return dl_split_shards_first(split) ? rank % split->shards : rank / split->stages;
 }
+
+/* Number in the worker of the GPU of a rank that has part `part` of its layers; and of a GPU its
+ * rank. */
+int dl_split_gpu(const dl_split *split, int rank, int part);
+int dl_split_rank_of(const dl_split *split, int gpu);
 
 /* Writes the first layer of each stage, and after them the number of layers, to
  * first[stages + 1]. DL_ERR_RANGE: fewer layers than stages, or an explicit split into another

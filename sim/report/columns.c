@@ -240,6 +240,9 @@ GETTER(schedule_of, dl_datum_text(dl_point_is_split(&r->row->point)
 GETTER(shards_of, dl_point_is_split(&r->row->point)
                       ? dl_datum_count(dl_point_split(&r->row->point).shards)
                       : dl_datum_none())
+GETTER(tensor_of, dl_point_is_split(&r->row->point)
+                      ? dl_datum_count(dl_point_split(&r->row->point).tensor)
+                      : dl_datum_none())
 GETTER(stage_busy, split_of(r) != NULL ? dl_datum_list(split_of(r)->busy_frac, split_of(r)->stages)
                                        : dl_datum_none())
 
@@ -356,7 +359,7 @@ static const dl_column columns[] = {
         "throughput over that of one worker without exchange, with the same total batch (the same "
         "batch per worker where the scenario gives `batch_per_worker`). On GPUs of several models "
         "the one worker is on the fastest of them; with `[machine] layout` it is one GPU with the "
-        "whole model or, where that has not memory enough, one worker",
+        "whole model or, where that has not memory enough or layers are divided (tp), one worker",
         DL_PLAIN("speedup", 2)),
     ROW("speedup_low", NULL, speedup_low,
         "95 % interval of the ratio of runs with the same costs and noise, lower end"),
@@ -447,6 +450,7 @@ static const dl_column columns[] = {
        "updates by which the weights of each stage's gradient are old: 0 but without a flush"),
     BY(shards_of, SPLIT, "shards", NULL,
        "GPUs of a stage, or of the whole worker, that share its parameters ([machine] layout, fsdp)"),
+    BY(tensor_of, SPLIT, "tensor", NULL, "GPUs that divide each layer ([machine] layout, tp)"),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,
        "of the workers' time, that in local steps: computing, its launches and input; the rest is "
        "exchange, also inside a site, and waiting", DL_PERCENT("local steps %", 1)),

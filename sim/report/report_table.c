@@ -326,7 +326,7 @@ static void print_rows(FILE *out, const dl_results *results)
     view_end(&v);
 }
 
-/* "2 stages, 8 micro-batches, 1f1b, each stage on 4 GPUs". */
+/* "2 stages, 8 micro-batches, 1f1b, each sharded over 4 GPUs, layers divided over 2". */
 static void print_layout(FILE *out, const dl_variant *variant, const dl_split *of)
 {
     if (of->stages > 1) {
@@ -335,6 +335,7 @@ static void print_layout(FILE *out, const dl_variant *variant, const dl_split *o
     }
     if (of->shards > 1)
         fprintf(out, ", %s sharded over %d GPUs", of->stages > 1 ? "each" : "a worker", of->shards);
+    if (of->tensor > 1) fprintf(out, ", layers divided over %d GPUs", of->tensor);
 }
 
 static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row)

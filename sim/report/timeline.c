@@ -91,12 +91,12 @@ static void name_tracks(dl_chrome_trace *trace, const dl_point *point)
 static void name_gpus(dl_chrome_trace *trace, const dl_point *point)
 {
     const dl_split split = dl_point_split(point);
-    const int ranks = dl_split_ranks(&split);
+    const int gpus = dl_split_gpus(&split);
     char text[96];
     dl_chrome_trace_process(trace, GPUS_PID, "GPUs");
-    for (int g = 0; g < point->workers * ranks; g++) {
-        const int rank = g % ranks;
-        size_t used = (size_t)snprintf(text, sizeof text, "worker %d", g / ranks);
+    for (int g = 0; g < point->workers * gpus; g++) {
+        const int rank = dl_split_rank_of(&split, g % gpus);
+        size_t used = (size_t)snprintf(text, sizeof text, "worker %d", g / gpus);
         if (split.stages > 1)
             used += (size_t)snprintf(text + used, sizeof text - used, " stage %d",
                                      dl_split_stage(&split, rank));

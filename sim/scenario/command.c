@@ -40,8 +40,10 @@ static const struct {
     {"workers", "machine", "workers", "LIST", group_machine,
      "Numbers of workers; all: every GPU of the machine."},
     {"layout", "machine", "layout", "LAYOUT", group_machine,
-     "GPUs of a worker: pp=COUNT stages of the model's layers, fsdp=COUNT ranks that share its "
-     "parameters, neighbours first, then dp=COUNT workers; several with | between them."},
+     "GPUs of a worker: tp=COUNT that divide each layer, pp=COUNT stages of layers, fsdp=COUNT "
+     "ranks "
+     "that share parameters, neighbours first, then dp=COUNT workers; several with | between "
+     "them."},
     {"micro-batches", "pipeline", "micro_batches", "LIST", group_model,
      "Micro-batches of a worker's batch, through the stages or one after another."},
     {"costs", "workload", "costs", "FILES", group_model, "Cost files, which dlcal writes."},

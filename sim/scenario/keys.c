@@ -112,9 +112,10 @@ static const dl_key rows[] = {
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
     {"machine", "layout", OWN, .form = "AXIS=SIZE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of a worker, which hold one replica of the model: pp=COUNT stages of its layers, "
-             "fsdp=COUNT ranks that share parameters, gradients and optimizer state; the first axis "
-             "is of neighbours. dp=COUNT, last: the workers. Default: each worker is one GPU"},
+     .help = "GPUs of a worker, which hold one replica of the model: tp=COUNT that divide each layer, "
+             "pp=COUNT stages of its layers, fsdp=COUNT ranks that share parameters, gradients and "
+             "optimizer state; the first axis is of neighbours. dp=COUNT, last: the workers. "
+             "Default: each worker is one GPU"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
      .sweep = ',', .help = "host threads that issue the steps: one for all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',

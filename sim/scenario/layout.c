@@ -9,14 +9,15 @@
 
 static int ranks_of(const dl_scenario_pipeline *p)
 {
-    return p->stages * p->shards;
+    return p->stages * p->shards * p->tensor;
 }
 
 /* --- [machine] layout ------------------------------------------------------------------------- */
 
 /* Axes from neighbours outwards: dp is the number of workers. */
-static const char *const axes[] = {"pp", "fsdp", "dp", NULL};
-typedef enum axis { AXIS_PP, AXIS_FSDP, AXIS_DP, AXES } axis;
+static const char *const axes[] = {
+    [DL_AXIS_TP] = "tp", [DL_AXIS_PP] = "pp", [DL_AXIS_FSDP] = "fsdp", "dp", NULL};
+enum { AXIS_DP = DL_AXES, AXES };
 
 typedef struct layout {
     int size[AXES]; /* 0: not given */
@@ -42,7 +43,7 @@ static dl_status read_axis(layout *to, char *item, dl_error *err)
     }
     if (to->size[found] > 0)
         return dl_error_set(err, DL_ERR_DATA, "axis '%s' is given twice", item);
-    const int most = found == AXIS_PP ? DL_STAGES_MAX : DL_WORKERS_MAX;
+    const int most = found == DL_AXIS_PP ? DL_STAGES_MAX : DL_WORKERS_MAX;
     dl_status status = dl_parse_int(size, 1, most, &number, err);
     if (status != DL_OK) return status;
     to->size[found] = (int)number;
@@ -87,6 +88,16 @@ static dl_status take_workers(const dl_scenario *scenario, const layout *of, con
     return DL_OK;
 }
 
+/* As they are given; those that are not have one GPU, and come last. */
+static void order_axes(dl_scenario_pipeline *p, const layout *of)
+{
+    int count = 0;
+    for (int i = 0; i < of->count; i++)
+        if (of->order[i] != AXIS_DP) p->axes[count++] = (dl_axis)of->order[i];
+    for (int a = 0; a < DL_AXES; a++)
+        if (of->size[a] == 0) p->axes[count++] = (dl_axis)a;
+}
+
 static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                              dl_error *err)
 {
@@ -94,7 +105,9 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     const dl_ini_entry *stages = dl_ini_find(ini, "pipeline", "stages");
     dl_scenario_pipeline *p = scenario->pipeline;
     layout of = {.count = 0};
-    p->shards = 1;
+    p->shards = p->tensor = 1;
+    for (int a = 0; a < DL_AXES; a++)
+        p->axes[a] = (dl_axis)a;
     if (entry == NULL) return DL_OK;
     if (stages != NULL) {
         return dl_ini_error(ini, stages, DL_ERR_DATA, err,
@@ -102,9 +115,10 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     }
     dl_status status = read_axes(&of, ini, entry, err);
     if (status != DL_OK) return status;
-    p->stages = of.size[AXIS_PP] > 0 ? of.size[AXIS_PP] : 1;
-    p->shards = of.size[AXIS_FSDP] > 0 ? of.size[AXIS_FSDP] : 1;
-    p->shards_first = of.order[0] == AXIS_FSDP;
+    p->stages = of.size[DL_AXIS_PP] > 0 ? of.size[DL_AXIS_PP] : 1;
+    p->shards = of.size[DL_AXIS_FSDP] > 0 ? of.size[DL_AXIS_FSDP] : 1;
+    p->tensor = of.size[DL_AXIS_TP] > 0 ? of.size[DL_AXIS_TP] : 1;
+    order_axes(p, &of);
     return take_workers(scenario, &of, ini, entry, &lists->workers, err);
 }
 

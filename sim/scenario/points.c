@@ -34,7 +34,8 @@ dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
 
 int dl_point_ranks(const dl_point *point)
 {
-    return (point->stages > 1 ? point->stages : 1) * (point->shards > 1 ? point->shards : 1);
+    return (point->stages > 1 ? point->stages : 1) * (point->shards > 1 ? point->shards : 1) *
+           (point->tensor > 1 ? point->tensor : 1);
 }
 
 int dl_point_gpus(const dl_point *point)
@@ -55,13 +56,17 @@ dl_split dl_point_split(const dl_point *point)
     const int micro_batches =
         stages > 1 ? point->micro_batches : (int)point->option[DL_SYNC_ACCUMULATE];
     const int shards = point->shards > 1 ? point->shards : 1;
-    return (dl_split){
+    dl_split split = {
         .stages = stages,
         .shards = shards,
-        .shards_first = point->shards_first,
+        .tensor = point->tensor > 1 ? point->tensor : 1,
+        .axes = {DL_AXIS_TP, DL_AXIS_PP, DL_AXIS_FSDP},
         .micro_batches = micro_batches,
         .samples = (double)(point->batch / point->workers / shards / micro_batches),
     };
+    for (int a = 0; a < DL_AXES && point->axes != NULL; a++)
+        split.axes[a] = point->axes[a];
+    return split;
 }
 
 bool dl_point_shows(const dl_point *point, int option)
@@ -662,7 +667,8 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
         if (scenario->pipeline != NULL) {
             point.stages = scenario->pipeline->stages;
             point.shards = scenario->pipeline->shards;
-            point.shards_first = scenario->pipeline->shards_first;
+            point.tensor = scenario->pipeline->tensor;
+            point.axes = scenario->pipeline->axes;
             point.micro_batches = scenario->pipeline->micro_batches;
         }
         status = add_options(scenario, ini, all, &point, err);

@@ -35,7 +35,8 @@ typedef struct dl_point {
     double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
     int stages, micro_batches;    /* of a split model; stages <= 1: it is not split */
     int shards;                   /* ranks that share a stage; <= 1: it is not sharded */
-    bool shards_first;            /* neighbours share a stage */
+    int tensor;                   /* GPUs that divide each layer; <= 1: it is not divided */
+    const dl_axis *axes;          /* [DL_AXES] of a split model, borrowed */
 } dl_point;
 
 /* What workers on cores are: threads with one memory, or processes. */
@@ -55,8 +56,9 @@ typedef struct dl_slow_worker {
 typedef struct dl_scenario_pipeline {
     dl_pipeline_options options;
     int stages, micro_batches;
-    int shards; /* ranks that share a stage's parameters; 1: none */
-    bool shards_first;
+    int shards;            /* ranks that share a stage's parameters; 1: none */
+    int tensor;            /* GPUs that divide each layer; 1: none */
+    dl_axis axes[DL_AXES]; /* from neighbours outwards */
     dl_schedule schedule;
 } dl_scenario_pipeline;
 

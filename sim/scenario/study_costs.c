@@ -18,12 +18,24 @@ dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario)
     return dl_arithmetic_usual(&scenario->gpu->machine, dl_architecture_class(scenario->model));
 }
 
+/* The model with the tp of the layout, unless it has one itself. */
+static char *divided_model(const dl_scenario *scenario)
+{
+    const char *keys = strchr(scenario->model, ':');
+    const int tensor = scenario->pipeline != NULL ? scenario->pipeline->tensor : 1;
+    if (tensor == 1 || (keys != NULL && (strstr(keys, ",tp=") || strstr(keys, ":tp="))))
+        return dl_strdup(scenario->model);
+    return dl_format("%s%stp=%d", scenario->model, keys != NULL ? "," : ":", tensor);
+}
+
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
                                      dl_costs *costs, dl_error *err)
 {
     const dl_machine *m = &scenario->gpu->machine;
     dl_architecture architecture = {0};
-    dl_status status = dl_architecture_make(&architecture, scenario->model, err);
+    char *model = divided_model(scenario);
+    dl_status status = dl_architecture_make(&architecture, model, err);
+    free(model);
     if (status != DL_OK) return status;
     const dl_optimizer_kind usual =
         architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
@@ -91,10 +103,32 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     return DL_OK;
 }
 
+/* Costs of layers say of how many GPUs that divide them they are one: times of whole layers cannot be
+ * divided. */
+static dl_status check_tensors(const dl_variant *variant, dl_error *err)
+{
+    const dl_costs *costs = &variant->costs;
+    const dl_scenario_pipeline *pipeline = variant->scenario.pipeline;
+    const int has = costs->tensor_ranks > 1 ? (int)costs->tensor_ranks : 1;
+    const int wanted = pipeline != NULL ? pipeline->tensor : 1;
+    if (has == wanted) return DL_OK;
+    if (has > 1) {
+        return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
+                               "these are costs of one of %d GPUs that divide each layer: tp=%d "
+                               "in [machine] layout (--layout tp=%d)",
+                               has, has, has);
+    }
+    return dl_error_set_at(
+        err, DL_ERR_DATA, costs->path, 0,
+        "tp = %d divides each layer, but these are costs of whole layers, whose times cannot be "
+        "divided: take --workload NAME, or costs of one of %d GPUs with [costs] tensor_ranks = %d",
+        wanted, wanted, wanted);
+}
+
 /* Whether the model can be split as the variant's points want it. */
 static dl_status check_split(const dl_variant *variant, dl_error *err)
 {
-    dl_status status = DL_OK;
+    dl_status status = check_tensors(variant, err);
     for (size_t p = 0; p < variant->scenario.point_count && status == DL_OK; p++) {
         const dl_point *point = &variant->scenario.points[p];
         if (!dl_point_is_split(point)) continue;

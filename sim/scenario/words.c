@@ -12,7 +12,7 @@
 
 #define CALLED(name) "here it is called '" name "'"
 
-static const char no_tensors[] = "tensor parallelism is not simulated";
+static const char tensors[] = "write --layout tp=COUNT, GPUs that divide each layer";
 static const char no_context[] = "context and sequence parallelism are not simulated";
 static const char no_experts[] = "mixtures of experts and expert parallelism are not simulated";
 static const char no_recomputing[] = "activation checkpointing is not simulated";
@@ -61,11 +61,11 @@ const dl_word dl_scenario_words[] = {
     {"pipeline_parallel", NULL, split},
     {"pipeline_parallel_size", NULL, split},
     {"pipeline_model_parallel_size", NULL, split},
-    {"tp", NULL, no_tensors},
-    {"tensor", NULL, no_tensors},
-    {"tensor_parallel", NULL, no_tensors},
-    {"tensor_parallel_size", NULL, no_tensors},
-    {"tensor_model_parallel_size", NULL, no_tensors},
+    {"tp", NULL, tensors},
+    {"tensor", NULL, tensors},
+    {"tensor_parallel", NULL, tensors},
+    {"tensor_parallel_size", NULL, tensors},
+    {"tensor_model_parallel_size", NULL, tensors},
     {"cp", NULL, no_context},
     {"sp", NULL, no_context},
     {"context_parallel", NULL, no_context},

@@ -268,14 +268,14 @@ for same in "--batch 8 --precision bf16|--batch 8 --arithmetic bf16" "--global-b
     "$tested" -q "${words[@]}" ${same%|*} -o theirs.csv && "$tested" -q "${words[@]}" ${same#*|} -o ours.csv &&
         cmp theirs.csv ours.csv || fail "${same%|*}"
 done
-expect 2 "--tp: tensor parallelism is not simulated" "${words[@]}" --tp 8
+expect 2 "--tp: write --layout tp=COUNT" "${words[@]}" --tp 8
 expect 2 "--pp: write --layout pp=COUNT" "${words[@]}" --pp=4
 expect 2 "write --set sync.accumulate=VALUE: micro-batches" "${words[@]}" --gradient_accumulation_steps 4
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
-expect 2 "unknown mode 'tp'; tensor parallelism is not simulated" "${words[@]}" --batch 8 --mode tp
-expect 2 "unknown section [tensor]; tensor parallelism is not" "${words[@]}" --batch 8 --set tensor.size=8
+expect 2 "unknown mode 'tp'; write --layout tp=COUNT" "${words[@]}" --batch 8 --mode tp
+expect 2 "unknown section [tensor]; write --layout tp=COUNT" "${words[@]}" --batch 8 --set tensor.size=8
 expect 2 "unknown key 'recompute' in [workload]; activation checkpointing" "${words[@]}" --batch 8 --set workload.recompute=full
-expect 2 "no key is called 'tensor_parallel'; tensor" "${words[@]}" --batch 8 --set tensor_parallel=8
+expect 2 "no key is called 'tensor_parallel'; write --layout tp" "${words[@]}" --batch 8 --set tensor_parallel=8
 expect 2 "no key is called 'grad_accum'; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set grad_accum=4
 expect 2 "several sections have 'file'; give SECTION.KEY, as " "${words[@]}" --batch 8 --set file=x
 expect 0 "In all" "${words[@]}" --batch 64 --set accumulate=2,4 --set overlap=no

@@ -1,0 +1,216 @@
+/* Collectives of the GPUs that divide layers (tensor parallelism): priced before the run, as a pass of a
+ * layer waits for them and nothing else of its GPUs goes on meanwhile. */
+#include "sim/island/island.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+
+/* Ranks of workers whose GPUs are on the same nodes, the one that is priced first: they have collectives
+ * at the same time. */
+typedef struct neighbours {
+    dl_place *places; /* [count x size] */
+    int count, size;
+} neighbours;
+
+typedef struct price {
+    int *likeness; /* [likeness_count] see likeness_of */
+    int likeness_count;
+    double bytes;
+    double ns, sent_bytes; /* of one of the ranks, its GPUs together */
+} price;
+
+typedef struct pricing {
+    const dl_gpu_options *options;
+    const dl_workload *workload;
+    const dl_split *split;
+    const dl_place *places; /* [workers x GPUs of a worker], rank by rank */
+    int ranks;              /* of all workers */
+    price *prices;          /* [price_count] found so far */
+    int price_count;
+} pricing;
+
+static void note_end(void *user, int index)
+{
+    (void)index;
+    dl_engine *engine = ((void **)user)[0];
+    int64_t *end_ns = ((void **)user)[1];
+    *end_ns = engine->now_ns;
+}
+
+/* One collective of all neighbours at once on idle links: until that of the first one has ended. */
+static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_kind kind, price *to,
+                         dl_error *err)
+{
+    const dl_gpu_options *options = p->options;
+    const bool any = strcmp(options->algorithm, "auto") == 0;
+    dl_engine engine;
+    dl_network network;
+    int64_t end_ns = 0;
+    int flows = 1;
+    dl_status status = DL_OK;
+    dl_collective *all = dl_calloc((size_t)of->count, sizeof *all, "collectives");
+    dl_network_init(&network, &engine, 1);
+    dl_network_add_links(&network, &options->links);
+    for (int g = 0; g < of->count && status == DL_OK; g++) {
+        const dl_collective_config config = {
+            .kind = kind,
+            .algorithm = any ? options->algorithm : "ring",
+            .fidelity = options->fidelity,
+            .ranks = &of->places[g * of->size],
+            .rank_count = of->size,
+            .bytes = to->bytes,
+            .chunk_bytes = DL_CHUNK_BYTES,
+            .message_ns = options->message_ns,
+            .measured = p->workload->collectives,
+            .measured_count = p->workload->collective_count,
+            .transfers_max = DL_TRANSFERS_HELD_MAX - flows,
+        };
+        status = dl_collective_init(&all[g], &network, &options->links, &config, err);
+        flows += all[g].plan.transfer_count;
+    }
+    if (status == DL_OK) {
+        void *user[] = {&engine, &end_ns};
+        dl_network_reserve(&network, flows);
+        dl_engine_init(&engine, 2 * (flows + of->count) + 2);
+        dl_collective_on_done(&all[0], note_end, user, 0);
+        for (int g = 0; g < of->count; g++)
+            for (int r = 0; r < of->size; r++)
+                dl_collective_arrive(&all[g]);
+        dl_engine_run(&engine);
+        dl_engine_free(&engine);
+        to->ns += (double)end_ns;
+        to->sent_bytes += dl_collective_sent_bytes(&all[0]);
+    }
+    for (int g = 0; g < of->count; g++)
+        dl_collective_free(&all[g]);
+    free(all);
+    dl_network_free(&network);
+    return status;
+}
+
+static bool shares_nodes(const dl_place *a, const dl_place *b, int size)
+{
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < size; j++)
+            if (a[i].node == b[j].node) return true;
+    return false;
+}
+
+static neighbours neighbours_of(const pricing *p, int rank)
+{
+    neighbours of = {.size = p->split->tensor};
+    const size_t bytes = (size_t)of.size * sizeof *of.places;
+    const dl_place *own = &p->places[rank * of.size];
+    of.places = dl_calloc((size_t)p->ranks, bytes, "neighbours");
+    memcpy(of.places, own, bytes);
+    of.count = 1;
+    for (int r = 0; r < p->ranks; r++) {
+        const dl_place *other = &p->places[r * of.size];
+        if (r == rank || !shares_nodes(own, other, of.size)) continue;
+        memcpy(&of.places[of.size * of.count++], other, bytes);
+    }
+    return of;
+}
+
+/* What their time depends on: nodes in the order in which they come, kinds of these, GPUs in them. */
+static int *likeness_of(const pricing *p, const neighbours *of, int *count)
+{
+    const int places = of->count * of->size;
+    int *nodes = dl_calloc((size_t)places, sizeof *nodes, "nodes"), known = 0;
+    int *likeness = dl_calloc(3 * (size_t)places, sizeof *likeness, "places");
+    for (int i = 0; i < places; i++) {
+        int n = 0;
+        while (n < known && nodes[n] != of->places[i].node)
+            n++;
+        if (n == known) nodes[known++] = of->places[i].node;
+        likeness[3 * i] = n;
+        likeness[3 * i + 1] = dl_machine_kind(&p->options->machine, of->places[i].node);
+        likeness[3 * i + 2] = of->places[i].index;
+    }
+    free(nodes);
+    *count = 3 * places;
+    return likeness;
+}
+
+/* An all-gather and a reduce-scatter of `bytes`, or an all-reduce, which takes as long on a ring. */
+static dl_status pair_of(pricing *p, int rank, double bytes, const price **found, dl_error *err)
+{
+    neighbours of = neighbours_of(p, rank);
+    price made = {.bytes = bytes};
+    made.likeness = likeness_of(p, &of, &made.likeness_count);
+    const size_t size = (size_t)made.likeness_count * sizeof *made.likeness;
+    dl_status status = DL_OK;
+    *found = NULL;
+    for (int i = 0; i < p->price_count && *found == NULL; i++) {
+        const price *known = &p->prices[i];
+        const bool alike = known->bytes == bytes && known->likeness_count == made.likeness_count;
+        if (alike && memcmp(known->likeness, made.likeness, size) == 0) *found = known;
+    }
+    if (*found == NULL) {
+        status = time_of(p, &of, DL_ALLGATHER, &made, err);
+        if (status == DL_OK) status = time_of(p, &of, DL_REDUCE_SCATTER, &made, err);
+        DL_APPEND(p->prices, p->price_count, "prices") = made;
+        *found = &p->prices[p->price_count - 1];
+    } else {
+        free(made.likeness);
+    }
+    free(of.places);
+    return status;
+}
+
+static dl_status price_rank(pricing *p, const dl_model_layers *model, const dl_stage *stage,
+                            int worker, int rank, dl_island_tensor *to, dl_error *err)
+{
+    dl_island_tensor sum[2] = {{0}};
+    const int number = worker * dl_split_ranks(p->split) + rank;
+    const int end = p->split->stages > 1 ? stage->first + stage->count : model->count;
+    for (int l = stage->first; l < end; l++) {
+        const dl_model_layer *layer = &model->layers[l];
+        const double bytes = layer->tensor_bytes * p->split->samples;
+        if (layer->tensor_calls[0] + layer->tensor_calls[1] == 0) continue;
+        const price *pair;
+        dl_status status = pair_of(p, number, bytes, &pair, err);
+        if (status != DL_OK) return status;
+        for (int i = 0; i < 2; i++) {
+            sum[i].ns += layer->tensor_calls[i] * pair->ns;
+            sum[i].sent_bytes += layer->tensor_calls[i] * pair->sent_bytes;
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        if (sum[i].ns > to[i].ns) to[i] = sum[i];
+    return DL_OK;
+}
+
+dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
+                                  const dl_costs *costs, const dl_split *split,
+                                  const dl_stage *stages, int workers, dl_island_tensor **made,
+                                  dl_error *err)
+{
+    const int ranks = dl_split_ranks(split), gpus = dl_split_gpus(split);
+    *made = NULL;
+    if (split->tensor == 1) return DL_OK;
+    dl_place *places = dl_calloc((size_t)(workers * gpus), sizeof *places, "GPUs");
+    for (int g = 0; g < workers * gpus; g++) {
+        const int rank = g % gpus / split->tensor;
+        places[g] = dl_gpu_options_place(options, g / gpus * gpus +
+                                                      dl_split_gpu(split, rank, g % split->tensor));
+    }
+    pricing p = {options, workload, split, places, workers * ranks, NULL, 0};
+    dl_model_layers model;
+    dl_model_layers_init(&model, costs);
+    dl_island_tensor *to = *made = dl_calloc(2 * (size_t)ranks, sizeof *to, "collectives");
+    dl_status status = DL_OK;
+    for (int w = 0; w < workers; w++)
+        for (int r = 0; r < ranks && status == DL_OK; r++)
+            status =
+                price_rank(&p, &model, &stages[dl_split_stage(split, r)], w, r, &to[2 * r], err);
+    for (int i = 0; i < p.price_count; i++)
+        free(p.prices[i].likeness);
+    free(p.prices);
+    free(places);
+    dl_model_layers_free(&model);
+    return status;
+}

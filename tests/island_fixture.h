@@ -1,0 +1,50 @@
+/* Runs of workers of several GPUs on the machine of tests/gpu_fixture.h. */
+#ifndef DL_TESTS_ISLAND_FIXTURE_H
+#define DL_TESTS_ISLAND_FIXTURE_H
+
+#include "tests/pipeline_fixture.h"
+
+static const char sharing[] = FIXTURE_PIPELINE_COSTS
+    "[average]\nlatency_ns = 0\nread_bytes_per_s = 2e9\nwrite_bytes_per_s = 1e9\n"
+    "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"
+    "[sync]\nbarrier_ns = 0\nlock_ns = 0\n[overlap]\nslowdown = 1.25\n"
+    "[gradients]\nready_1 = 0.3, 20000\nready_2 = 0.7, 60000\nready_3 = 0.9, 80000\n";
+
+/* `batch` samples of all workers together. */
+static inline dl_run_result run_so(dl_run_way way, const char *costs_text, const char *machine,
+                                   int batch, const char *rest)
+{
+    char path[64];
+    snprintf(path, sizeof path, "island_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(costs_text);
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = 12\n[machine]\nfile = %s\n%s[workload]\ncosts = c\nbatch = %d\n%s",
+        path, machine, batch, rest);
+    unlink(path);
+    dl_run_result result = {0};
+    dl_error err = {0};
+    const dl_run_config config = {
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .way = way};
+    if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s: %s", rest, err.text);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return result;
+}
+
+static inline dl_run_result run(const char *costs_text, const char *machine, int batch,
+                                const char *rest)
+{
+    return run_so(DL_RUN_FASTEST, costs_text, machine, batch, rest);
+}
+
+static inline void assert_same(const dl_run_result *a, const dl_run_result *b)
+{
+    assert_near(a->step_mean_s, b->step_mean_s, 1e-9);
+    assert_near(a->throughput_per_s, b->throughput_per_s, 1e-9);
+    assert_near(a->usage.traffic_bytes, b->usage.traffic_bytes, 1e-12);
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        assert_near(a->part_frac[p], b->part_frac[p], 1e-6);
+}
+
+#endif

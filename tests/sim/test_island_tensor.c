@@ -1,0 +1,194 @@
+/* Workers whose layers several GPUs divide: times and bytes by closed forms. */
+#include "tests/island_fixture.h"
+
+#include <stdlib.h>
+
+#include "sim/scenario/study.h"
+#include "sim/sync/mode.h"
+
+/* A layer of 0.1 ms + 10 us a sample forward and twice that backward, which hands on 1 kB a sample, with
+ * collectives of `bytes` a sample, so many in each pass. */
+#define LAYER(name, bytes, forward, backward)                          \
+    FIXTURE_LAYER(name)                                                \
+    "tensor_bytes_per_sample = " bytes "\ntensor_collectives_forward " \
+    "= " forward "\ntensor_collectives_backward = " backward "\n"
+#define DIVIDED(ranks, layers)                                                     \
+    "[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 40000\n"          \
+    "tensor_ranks = " ranks "\n[gpu_memory]\nactivation_bytes_per_sample "         \
+    "= 7000\nworkspace_bytes = 1000\n" layers FIXTURE_FREE_DISPATCH                \
+    "[average]\nlatency_ns = 0\nread_bytes_per_s = 2e9\nwrite_bytes_per_s = 1e9\n" \
+    "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"  \
+    "[sync]\nbarrier_ns = 0\nlock_ns = 0\n[overlap]\nslowdown = 1.25\n"
+#define LAYERS                     \
+    LAYER("a", "100000", "1", "1") \
+    LAYER("b", "40000", "2", "3") LAYER("c", "40000", "2", "5") LAYER("d", "0", "0", "0")
+
+/* Each layer's passes and then its collectives, one after another, on idle links. */
+static double by_layers_s(int gpus, double samples)
+{
+    static const struct {
+        double bytes;
+        int calls;
+    } layers[] = {{100000, 2}, {40000, 5}, {40000, 7}, {0, 0}};
+    char path[64];
+    snprintf(path, sizeof path, "tensor_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_scenario s = fixture_scenario("[machine]\nfile = %s\nworkers = 1\n[workload]\ncosts = c\n"
+                                     "batch = 1\n",
+                                     path);
+    unlink(path);
+    dl_place places[8];
+    double sum_ns = 0;
+    dl_error err = {0};
+    for (int g = 0; g < gpus; g++)
+        places[g] = dl_gpu_options_place(s.gpu, g);
+    for (int l = 0; l < 4; l++) {
+        sum_ns += 3 * (1e5 + 1e4 * samples);
+        for (int kind = 0; kind < 2 && layers[l].calls > 0; kind++) {
+            double ns;
+            const dl_collective_config config = {
+                .kind = kind == 0 ? DL_ALLGATHER : DL_REDUCE_SCATTER,
+                .algorithm = "auto",
+                .ranks = places,
+                .rank_count = gpus,
+                .bytes = layers[l].bytes * samples,
+                .chunk_bytes = DL_CHUNK_BYTES,
+            };
+            assert_int_equal(dl_collective_idle_ns(&s.gpu->links, &config, &ns, &err), DL_OK);
+            sum_ns += layers[l].calls * ns;
+        }
+    }
+    dl_scenario_free(&s);
+    return sum_ns * 1e-9;
+}
+
+/* A pass's collectives as a whole are those of its layers one after another; the rest of the step, and
+ * the same in stages of one micro-batch, where stages wait for each other. */
+static void passes_take_what_their_layers_do(void **state)
+{
+    (void)state;
+    for (int samples = 1; samples <= 4; samples *= 2) {
+        dl_run_result four =
+            run(DIVIDED("4", LAYERS), "layout = tp=4,dp=1\n", samples, "[sync]\nmode = none\n");
+        assert_near(four.step_mean_s, by_layers_s(4, samples), 1e-6);
+        dl_run_result_free(&four);
+        dl_run_result two =
+            run(DIVIDED("2", LAYERS), "layout = tp=2,dp=1\n", samples, "[sync]\nmode = none\n");
+        const double step_s = by_layers_s(2, samples);
+        assert_near(two.step_mean_s, step_s, 1e-6);
+        dl_run_result_free(&two);
+        dl_run_result staged = run(DIVIDED("2", LAYERS), "layout = tp=2,pp=2,dp=1\n", samples,
+                                   "[pipeline]\ncut_bytes_per_sample = 0\n[sync]\nmode = none\n");
+        assert_near(staged.step_mean_s, step_s, 2e-3); /* latencies of two crossings */
+        dl_run_result_free(&staged);
+    }
+}
+
+/* Rings over n GPUs: each pair moves 2 (n - 1) times the activation. */
+static void bytes_are_those_of_rings(void **state)
+{
+    (void)state;
+    const double pairs = 2 * 100000.0 + 5 * 40000.0 + 7 * 40000.0;
+    dl_run_result r = run(DIVIDED("4", LAYERS), "layout = tp=4,dp=1\n", 2, "[sync]\nmode = none\n");
+    assert_near(r.usage.traffic_bytes, 12 * 2 * pairs * 2 * 3, 1e-9);
+    assert_near(r.part_frac[DL_PART_COMMUNICATION] * r.step_mean_s, r.step_mean_s - 4 * 3 * 1.2e-4,
+                1e-6);
+    dl_run_result_free(&r);
+    /* Each of four GPUs all-reduces its 80 kB with its peer of the other worker: 2 of them. */
+    dl_run_result two =
+        run(DIVIDED("4", LAYERS), "layout = tp=4,dp=2\n", 2, "[sync]\nmode = allreduce\n");
+    assert_near(two.usage.traffic_bytes, 12 * (2 * pairs * 2 * 3 + 4 * 2 * 80000.0), 1e-9);
+    dl_run_result_free(&two);
+    /* Shards gather twice and reduce once, 3 (n - 1), each of the two parts of the layers. */
+    dl_run_result shards = run(DIVIDED("2", LAYERS), "layout = tp=2,fsdp=4,dp=1\n", 4,
+                               "[sync]\nmode = none\n[exchange]\noverlap = yes\n");
+    assert_near(shards.usage.traffic_bytes, 12 * (4 * pairs * 2 * 1 + 2 * 3 * 3 * 80000.0), 1e-9);
+    dl_run_result_free(&shards);
+}
+
+/* GPUs 0, 1 below one switch: a ring has its links to itself, S / 2 bytes a way. GPUs 0, 2 and 1, 3: two
+ * rings cross between the switches at once. */
+static void groups_share_the_links(void **state)
+{
+    (void)state;
+    const char *costs = DIVIDED("2", LAYER("a", "1e6", "2", "2") FIXTURE_LAYER("b")
+                                         FIXTURE_LAYER("c") FIXTURE_LAYER("d"));
+    const char *none = "[sync]\nmode = none\n[exchange]\nbucket_bytes = 0\n";
+    dl_run_result near = run(costs, "layout = tp=2,fsdp=2,dp=1\n", 2, none);
+    dl_run_result far = run(costs, "layout = fsdp=2,tp=2,dp=1\n", 2, none);
+    const double both_s = 4 * 2 * 1e6 / 1e10; /* S / B, in place of half of it */
+    const double copies = near.part_frac[DL_PART_COMMUNICATION], others = 0.05e-3;
+    assert_near(copies * near.step_mean_s, both_s / 2 + others, 0.1);
+    assert_true(far.step_mean_s - near.step_mean_s > 0.9 * both_s / 2);
+    assert_true(far.step_mean_s - near.step_mean_s < 1.1 * both_s / 2);
+    dl_run_result_free(&near);
+    dl_run_result_free(&far);
+}
+
+/* The GPUs of an NVSwitch are all as near to each other; an axis of one GPU is none. */
+static void axes_in_any_order(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"tp=2,pp=2,fsdp=2", "pp=2,tp=2,fsdp=2",
+                                          "fsdp=2,pp=2,tp=2", "fsdp=2,tp=2,pp=2",
+                                          "tp=2,fsdp=2,pp=2", "pp=2,fsdp=2,tp=2"};
+    dl_costs costs = fixture_costs(DIVIDED("2", LAYERS));
+    double first_s = 0;
+    for (int l = 0; l < 6; l++) {
+        dl_scenario s = fixture_scenario(
+            "[scenario]\nsteps = 8\n[machine]\nfile = dgx_h100\nlayout = %s,dp=1\n[workload]\n"
+            "costs = c\nbatch = 16\n[pipeline]\nmicro_batches = 4\nschedule = 1f1b\n[sync]\n"
+            "mode = none\n",
+            layouts[l]);
+        dl_run_result r = fixture_run(&costs, &s);
+        if (l == 0) first_s = r.step_mean_s;
+        assert_near(r.step_mean_s, first_s, 1e-9);
+        dl_run_result_free(&r);
+        dl_scenario_free(&s);
+    }
+    dl_costs_free(&costs);
+    dl_run_result with =
+        run(sharing, "layout = tp=1,fsdp=4,dp=2\n", 16, "[sync]\nmode = average\n");
+    dl_run_result without = run(sharing, "layout = fsdp=4,dp=2\n", 16, "[sync]\nmode = average\n");
+    assert_same(&with, &without);
+    dl_run_result_free(&with);
+    dl_run_result_free(&without);
+}
+
+static void refuse(const char *costs, const char *layout, const char *part)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "tensor_costs_%d.ini", (int)getpid());
+    fixture_write(path, costs);
+    snprintf(text, sizeof text,
+             "[machine]\nfile = dgx_h100\n%s[workload]\ncosts = %s\nbatch = 16\n", layout, path);
+    dl_study study = {0};
+    dl_error err = {0};
+    dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
+    if (status == DL_OK) status = dl_study_read_costs(&study, &err);
+    unlink(path);
+    assert_int_equal(status, DL_ERR_DATA);
+    assert_contains(err.text, part);
+    dl_study_free(&study);
+}
+
+/* Times of whole layers are not those of parts, nor the other way round. */
+static void whole_layers_are_not_divided(void **state)
+{
+    (void)state;
+    refuse(sharing, "layout = tp=2\n", "[costs] tensor_ranks = 2");
+    refuse(DIVIDED("4", LAYERS), "layout = tp=2\n", "--layout tp=4");
+    refuse(DIVIDED("4", LAYERS), "workers = 2\n", "--layout tp=4");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes_take_what_their_layers_do),
+        cmocka_unit_test(bytes_are_those_of_rings),
+        cmocka_unit_test(groups_share_the_links),
+        cmocka_unit_test(axes_in_any_order),
+        cmocka_unit_test(whole_layers_are_not_divided),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
