@@ -297,6 +297,20 @@ static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded
                             : "; what is exchanged has [exchange] param_dtype and reduce_dtype"));
 }
 
+/* ", ..." where the estimate is of kernels that were measured one by one; the caller frees it. */
+static char *sustained_of(const dl_variant *variant, const dl_efficiency *efficiency)
+{
+    const double measured = variant->calibrated.factor;
+    if (!(efficiency->sustained > 1)) return dl_strdup("");
+    if (measured > 0 && variant->is_calibrated_gpu) {
+        return dl_format(", which the measured step makes %.3g times as long",
+                         efficiency->sustained * measured);
+    }
+    return dl_format(", %.3g times as long as kernels one by one (1 to 1.6 in published steps; "
+                     "--calibrate STEP gives it)",
+                     efficiency->sustained);
+}
+
 static void add_estimate(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -311,16 +325,18 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     const dl_status status = dl_architecture_make(&network, scenario->model, &error);
     DL_ASSERT(status == DL_OK, "%s", error.text);
     char *interval = interval_of(variant, exp(2 * costs->compute_spread_frac.value));
+    char *sustained = sustained_of(variant, efficiency);
     add(list,
         dl_format("times of %s are estimated from %.3g of the %s flop rate and %.3g of the memory "
-                  "rate of %s%s%s",
+                  "rate of %s%s%s%s",
                   costs->workload, efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
-                  efficiency->memory_frac, gpu->name, interval,
+                  efficiency->memory_frac, gpu->name, sustained, interval,
                   network.unfused
                       ? "; norms, rotation, gates and scores are assumed to run operation by "
                         "operation, as in plain PyTorch: fused=yes if compiled or fused"
                       : ""));
     free(interval);
+    free(sustained);
     add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario));
     dl_architecture_free(&network);
 }

@@ -44,6 +44,9 @@
 #define DL_PARTS_MAX 48
 #define DL_TENSORS_MAX 24
 
+/* Below it a product's rate is not that of large ones (docs/method.md). */
+#define DL_NARROW 1000
+
 /* Products that fp8 means: of the linear layers of a transformer's blocks. */
 typedef struct dl_eight_bits {
     double made; /* numbers converted to 8 bits before, each in both orders; 0: not in fp8 */
@@ -57,10 +60,11 @@ typedef struct dl_layer_part {
     int kernels, kernels_in_half; /* the latter besides, in fp16 only */
     bool small_windows;           /* convolutions with 3x3 windows at every pixel */
     bool attention;               /* fused: products, softmax and mask in one kernel */
-    double wide, casts;           /* of the numbers; other ones */
-    double turned;   /* further numbers, on tensor cores only: to another order in memory */
-    double in_half;  /* further numbers, in fp16 only */
-    int odd_columns; /* of a product, where they may be any number: 50257; else 0 */
+    bool narrow;        /* a product with less than DL_NARROW rows or columns of weights */
+    double wide, casts; /* of the numbers; other ones */
+    double turned;      /* further numbers, on tensor cores only: to another order in memory */
+    double in_half;     /* further numbers, in fp16 only */
+    int odd_columns;    /* of a product, where they may be any number: 50257; else 0 */
     dl_eight_bits eight;
 } dl_layer_part;
 

@@ -19,21 +19,59 @@ const char *const dl_optimizer_kind_names[] = {"sgd", "momentum", "adam", NULL};
 static const int state_numbers[] = {0, 1, 2};
 static const int moved_numbers[] = {3, 5, 7};
 
-/* tests/sim/fit_workloads.c */
+/* Of programs: tests/sim/fit_workloads.c. */
+#define FITTED(arithmetic, memory, sd, count)                   \
+    {                                                           \
+        arithmetic, memory, sd, count, DL_ROOFLINE_KERNEL_NS, 1 \
+    }
+
 static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_FP16 + 1] = {
-    [DL_MODEL_CONVOLUTION] = {{0.52, 0.56, 0.20, 24},
-                              {0.98, 0.60, 0.13, 8},
-                              {0.87, 0.50, 0.19, 10}},
-    [DL_MODEL_TRANSFORMER] = {{0.68, 0.56, 0.15, 4},
-                              {0.87, 0.46, 0.11, 16},
-                              {0.94, 0.54, 0.14, 20}},
+    [DL_MODEL_CONVOLUTION] = {FITTED(0.52, 0.56, 0.20, 24), FITTED(0.98, 0.60, 0.13, 8),
+                              FITTED(0.87, 0.50, 0.19, 10)},
+    [DL_MODEL_TRANSFORMER] = {FITTED(0.68, 0.56, 0.15, 4), FITTED(0.87, 0.46, 0.11, 16),
+                              FITTED(0.98, 0.44, 0.13, 12)},
 };
-static const dl_efficiency kepler = {0.19, 0.98, 0.67, 13};
+static const dl_efficiency kepler = FITTED(0.19, 0.98, 0.67, 13);
 /* Convolutions in fp32 on Volta and Turing: their caches are larger than earlier ones, and their
  * peak does not count units twice, as later ones do. */
-static const dl_efficiency volta = {0.77, 0.63, 0.12, 16};
-/* Transformers in fp8: as in fp16, whose log_sd is 0.14, widened by ln(0.78 / 0.6) / 2. */
-static const dl_efficiency in_fp8 = {0.94, 0.54, 0.19, 0};
+static const dl_efficiency volta = FITTED(0.77, 0.63, 0.12, 16);
+/* Transformers in fp8: as in fp16, whose log_sd is 0.13, widened by ln(0.78 / 0.6) / 2. */
+static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
+
+/* Transformers in 16 bits and fp8 where kernels were measured one by one: what scripts/fit_products.py
+ * fits to tables of their times by shape, forward (backward ones were measured with gradients of
+ * zero, which take less power). A100 and GH200: DebarghaG/estimate-train-time at 1ac4d5e; B200:
+ * MooreThreads/SimuMax at 4dcaae5. Of memory: layer norm, GELU, sums and softmax of the same tables,
+ * 0.5 to 1.1 of the data sheet's on an A100 (40 GB), 0.56 to 0.95 on a GH200. */
+typedef enum board { A100, H100, H200, B200, BOARDS } board;
+
+static const dl_efficiency by_kernels[BOARDS] = {
+    [A100] = {0.82, 0.85, 0.17, 0, 20e3, DL_SUSTAINED_A100},
+    [H100] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H100},
+    [H200] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H200},
+    [B200] = {0.49, 0.80, 0.15, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+};
+static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
+    [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
+    [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
+    [B200] = {0.49, 0.80, 0.20, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+};
+
+static const dl_efficiency *measured_kernels(const char *gpu, bool eight_bits)
+{
+    static const struct {
+        const char *start; /* of the GPU's name */
+        board of;
+    } names[] = {
+        {"a100", A100},  {"a800", A100}, {"h100", H100}, {"h800", H100},  {"h200", H200},
+        {"gh200", H200}, {"b200", B200}, {"b300", B200}, {"gb200", B200}, {"gb300", B200},
+    };
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        if (strncasecmp(gpu, names[n].start, strlen(names[n].start)) != 0) continue;
+        return eight_bits ? &by_kernels_in_fp8[names[n].of] : &by_kernels[names[n].of];
+    }
+    return NULL;
+}
 
 /* Tesla K20, K20X, K20m, K40, K80. */
 static bool is_kepler(const char *gpu)
@@ -82,6 +120,10 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
                                       dl_arithmetic arithmetic)
 {
     if (is_kepler(gpu)) return &kepler;
+    if (class == DL_MODEL_TRANSFORMER && arithmetic >= DL_FP16) {
+        const dl_efficiency *measured = measured_kernels(gpu, arithmetic == DL_FP8);
+        if (measured != NULL) return measured;
+    }
     if (arithmetic == DL_FP8) return &in_fp8;
     if (class == DL_MODEL_CONVOLUTION && arithmetic == DL_FP32 && is_volta(gpu)) return &volta;
     return &efficiencies[class][arithmetic == DL_BF16 ? DL_FP16 : arithmetic];
@@ -127,14 +169,16 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
     const dl_quantity *rate = dl_gpu_model_flop_per_s(gpu, in_eight ? DL_BF16 : arithmetic);
     const dl_quantity *eight = dl_gpu_model_flop_per_s(gpu, DL_FP8);
     if (!rate->known || (in_eight && !eight->known)) return refuse_rate(gpu, arithmetic, err);
+    const double longer = efficiency->sustained;
     *roofline = (dl_roofline){
-        .flop_per_s = rate->value * efficiency->arithmetic_frac,
-        .fp8_flop_per_s = in_eight ? eight->value * efficiency->arithmetic_frac : 0,
-        .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac,
+        .flop_per_s = rate->value * efficiency->arithmetic_frac / longer,
+        .fp8_flop_per_s = in_eight ? eight->value * efficiency->arithmetic_frac / longer : 0,
+        .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac / longer,
         .tensor_cores = arithmetic != DL_FP32,
         .bytes_per_number = halves ? 2 : 4,
         .bytes_per_weight = halves ? DL_ROOFLINE_CAST_WEIGHT : 4,
-        .kernel_ns = DL_ROOFLINE_KERNEL_NS,
+        .kernel_ns = DL_ROOFLINE_KERNEL_NS * longer,
+        .product_ns = efficiency->product_ns * longer,
     };
     roofline->odd_flop_per_s = roofline->flop_per_s;
     if (arithmetic != DL_FP32 && gpu->fp16_flop_per_s.known) {
@@ -142,7 +186,7 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
             fmin(roofline->flop_per_s, gpu->fp16_flop_per_s.value * odd_part(gpu->name));
     }
     roofline->attention_flop_per_s =
-        halves ? fmin(roofline->flop_per_s, rate->value * attention_part(gpu->name))
+        halves ? fmin(roofline->flop_per_s, rate->value * attention_part(gpu->name) / longer)
                : roofline->flop_per_s;
     roofline->small_windows_flop_per_s =
         roofline->flop_per_s * (arithmetic == DL_FP32 ? DL_ROOFLINE_WINOGRAD : 1);
@@ -213,11 +257,14 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
     dl_pass_time time = {0, 0};
     for (int p = 0; p < pass->count; p++) {
         const dl_layer_part *part = &pass->parts[p];
-        const int kernels = part->kernels + (in_half(roofline) ? part->kernels_in_half : 0) +
-                            (in_eight(roofline) ? part->eight.kernels : 0);
+        const bool product = part->flop > 0 && !part->attention;
+        const int others = (product ? 0 : part->kernels) +
+                           (in_half(roofline) ? part->kernels_in_half : 0) +
+                           (in_eight(roofline) ? part->eight.kernels : 0);
         time.per_sample_ns += part_ns(roofline, part);
-        time.fixed_ns +=
-            part->weights * roofline->bytes_per_weight * byte_ns + kernels * roofline->kernel_ns;
+        time.fixed_ns += part->weights * roofline->bytes_per_weight * byte_ns +
+                         others * roofline->kernel_ns +
+                         (product ? part->kernels * roofline->product_ns : 0);
     }
     return time;
 }
@@ -306,29 +353,31 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
     free(ready);
 }
 
-static double attention_ns(const dl_roofline *roofline, const dl_layer_pass *pass)
-{
-    double sum = 0;
-    for (int p = 0; p < pass->count; p++)
-        if (pass->parts[p].attention) sum += part_ns(roofline, &pass->parts[p]);
-    return sum;
-}
+/* Of a product with few columns: off by 11 to 27 % where most of those that its numbers were fitted
+ * to are larger (GH200). */
+#define NARROW_LOG_SD 0.2
 
-/* Spread of the fit combined with that of fused attention in 16 bits, by its share of a sample's
- * time. */
+/* Spread of the fit combined with those of fused attention in 16 bits and of narrow products, by
+ * their share of a sample's time. */
 static double spread_of(const dl_architecture *architecture, const dl_roofline *roofline,
                         const dl_efficiency *efficiency)
 {
-    double all = 0, attention = 0;
+    double all = 0, attention = 0, narrow = 0;
     for (size_t l = 0; l < architecture->layer_count && in_half(roofline); l++) {
         const dl_architecture_layer *layer = &architecture->layers[l];
-        all += dl_roofline_pass(roofline, &layer->forward).per_sample_ns +
-               dl_roofline_pass(roofline, &layer->backward).per_sample_ns;
-        attention +=
-            attention_ns(roofline, &layer->forward) + attention_ns(roofline, &layer->backward);
+        for (int p = 0; p < layer->forward.count + layer->backward.count; p++) {
+            const int b = p - layer->forward.count;
+            const dl_layer_part *part =
+                b < 0 ? &layer->forward.parts[p] : &layer->backward.parts[b];
+            const double ns = part_ns(roofline, part);
+            all += ns;
+            attention += part->attention ? ns : 0;
+            narrow += part->narrow && efficiency->sustained > 1 ? ns : 0;
+        }
     }
-    const double share = all > 0 ? attention / all : 0;
-    return hypot(efficiency->log_sd, share * ATTENTION_LOG_SD);
+    if (all == 0) return efficiency->log_sd;
+    return hypot(hypot(efficiency->log_sd, attention / all * ATTENTION_LOG_SD),
+                 narrow / all * NARROW_LOG_SD);
 }
 
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,

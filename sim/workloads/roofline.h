@@ -34,6 +34,15 @@
 
 /* Start and end of a kernel and the gap to the next one: assumed. */
 #define DL_ROOFLINE_KERNEL_NS 5000
+/* A training step of transformers over the sum of its kernels' times, one by one: power, clocks,
+ * gaps, and the rest of the program. Medians of published steps of 1.3 to 13 billion parameters:
+ * InternEvo 1.13 and llm-foundry 1.14 on A100; nanotron 1.36 and llm-foundry 1.40 on H100; of our
+ * seven steps on an H200 (scenarios/workloads/measured.csv) 1.22. B200: assumed as H200. A measured
+ * step gives it (--calibrate); without one 1.0 to 1.6 are found. */
+#define DL_SUSTAINED_A100 1.15
+#define DL_SUSTAINED_H100 1.4
+#define DL_SUSTAINED_H200 1.22
+#define DL_SUSTAINED_B200 1.2
 /* Multiplications of a 3x3 window over those with Winograd's algorithm. */
 #define DL_ROOFLINE_WINOGRAD 2.25
 /* In fp16 a weight has 4 bytes: one of 2 is made of it for the forward pass, which reads that (8
@@ -61,6 +70,8 @@ typedef struct dl_efficiency {
     double arithmetic_frac, memory_frac; /* of the data sheet's rates */
     double log_sd;                       /* of predicted over measured rates, as above */
     int rows;                            /* that were fitted */
+    double product_ns; /* of a matrix product or convolution, beside its roofline */
+    double sustained;  /* all times over those of kernels that were measured one by one, >= 1 */
 } dl_efficiency;
 
 /* `gpu`: name of its model, "k80". */
@@ -69,7 +80,7 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
 
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
-    double flop_per_s, bytes_per_s, bytes_per_number, bytes_per_weight, kernel_ns;
+    double flop_per_s, bytes_per_s, bytes_per_number, bytes_per_weight, kernel_ns, product_ns;
     double fp8_flop_per_s; /* of dl_eight_bits; 0: not in fp8 */
     bool tensor_cores;
     double odd_flop_per_s;           /* of products whose rows are no multiple of 16 bytes */

@@ -111,6 +111,17 @@ static void add_wide(dl_layer_pass *pass, double numbers, double casts, double w
     part->casts = casts;
 }
 
+/* Of the stream from block to block, its sums and norms: wide under autocast; programs with kernels
+ * of their own (fused) keep parameters and stream in 16 bits. */
+static void add_stream(dl_layer_pass *pass, const sizes *s, double numbers, double casts,
+                       double weights)
+{
+    dl_layer_part *part = dl_pass_add(pass, 0, numbers, weights, 1);
+    if (s->fused) return;
+    part->wide = numbers;
+    part->casts = casts;
+}
+
 /* Products that read the result of a block's norm, or of the one before it. */
 static int projections(const sizes *s)
 {
@@ -153,10 +164,9 @@ static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
 {
     const double stream = s->own_tokens * s->width;
     if (s->fused) {
-        add_wide(&layer->forward, 2 * stream, stream, s->norm_parameters);
-        add_wide(&layer->backward, 5 * stream, stream, s->norm_parameters);
+        add_stream(&layer->forward, s, 2 * stream, stream, s->norm_parameters);
+        add_stream(&layer->backward, s, 5 * stream, stream, s->norm_parameters);
         layer->kept_numbers += 2 * stream;
-        layer->kept_wide += stream;
     } else {
         add_plain_norm(layer, s, readers);
     }
@@ -183,6 +193,7 @@ static void add_product(dl_architecture_layer *layer, const sizes *s, double row
     dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
     dl_layer_part *backward =
         dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2 * products);
+    forward->narrow = backward->narrow = fmin(inputs, outputs) < DL_NARROW;
     if (!s->fused) {
         forward->kernels_in_half = backward->kernels_in_half = products * (1 + s->bias);
     }
@@ -220,8 +231,8 @@ static void add_sum(dl_architecture_layer *layer, const sizes *s)
         layer->kept_numbers += stream / 4;
         layer->kept_wide += stream / 4;
     }
-    dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = 2 * stream;
-    add_wide(&layer->backward, 3 * stream, stream, 0);
+    dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = s->fused ? 0 : 2 * stream;
+    add_stream(&layer->backward, s, 3 * stream, stream, 0);
     if (!s->fused) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
 }
 
@@ -345,6 +356,13 @@ static void set_collectives(dl_architecture_layer *layer, const sizes *s, double
     layer->tensor_backward = backward;
 }
 
+/* Programs with kernels of their own keep sums of gradients in 32 bits, to which each micro-batch
+ * adds its own, tensor by tensor; the bytes count as those of weights. */
+static void add_to_sums(dl_architecture_layer *layer, const sizes *s)
+{
+    if (s->fused) layer->backward.parts[0].kernels += layer->tensor_count;
+}
+
 static void add_block(dl_architecture *architecture, const sizes *s, char *name)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, name);
@@ -368,10 +386,11 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     layer->output_numbers = s->tokens * s->width / s->tensor;
     /* Beside what these keep: queries, keys and values, what attention gives. */
     layer->kept_numbers += s->tokens * (s->query_width + qkv);
+    add_to_sums(layer, s);
     const bool full = s->recompute == RECOMPUTE_FULL;
     if (full) {
         add_again(layer, 0, layer->forward.count);
-        keep_only(layer, stream, stream, 0);
+        keep_only(layer, stream, s->fused ? 0 : stream, 0);
     } else if (s->recompute == RECOMPUTE_SELECTIVE) {
         add_again(layer, core, behind);
     }
@@ -385,11 +404,11 @@ static void add_embedding(dl_architecture *architecture, const sizes *s, const i
     const double rows = tables[0] + tables[1] + tables[2];
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("embedding"));
     const double stream = s->own_tokens * s->width;
-    add_wide(&layer->forward, 2 * stream, 0, 0);
-    add_wide(&layer->backward, 2 * stream, 0, rows * s->width);
+    add_stream(&layer->forward, s, 2 * stream, 0, 0);
+    add_stream(&layer->backward, s, 2 * stream, 0, rows * s->width);
     if (!s->rotary) {
-        add_wide(&layer->forward, 3 * stream, 0, 0);
-        add_wide(&layer->backward, stream, 0, 0);
+        add_stream(&layer->forward, s, 3 * stream, 0, 0);
+        add_stream(&layer->backward, s, stream, 0, 0);
     }
     if (s->dropout) {
         add_wide(&layer->forward, 2.25 * stream, 0, 0);
@@ -421,6 +440,7 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
     add_wide(&layer->forward, 3 * scores, scores, 0);
     add_wide(&layer->backward, 4 * scores, scores, 0);
     layer->output_numbers = scores;
+    add_to_sums(layer, s);
     set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);
     layer->kept_numbers += 4 * scores;
     layer->kept_wide += 3 * scores;
