@@ -12,6 +12,9 @@ foreach(module absence failures time_to_target island island_tensor pipeline pip
         solve)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
+foreach(module rollout)
+    dl_add_test(test_${module} model LINK dl_sim)
+endforeach()
 # The network is compared with max-min fair shares worked out the plain way.
 dl_add_test(test_maxmin unit LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 dl_add_test(test_network model LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)

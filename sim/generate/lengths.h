@@ -1,0 +1,37 @@
+/* Lengths of answers, in tokens: log-normal with a cap, part of whose spread all answers of a group
+ * share, or a list. */
+#ifndef DL_SIM_LENGTHS_H
+#define DL_SIM_LENGTHS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/random.h"
+
+typedef struct dl_lengths {
+    double mean;       /* of what is generated, cut off at the cap; < cap */
+    double cv;         /* standard deviation over mean, before the cap; 0: all alike */
+    double cap;        /* INFINITY: none */
+    double group_frac; /* of the variance of the logarithm: what a group has in common, 0 to 1 */
+    const double
+        *list; /* [count] taken in turn by group and answer, times mean / list_mean; NULL */
+    size_t count;
+} dl_lengths;
+
+/* The distribution with `scale` times the mean: mu and sigma of the logarithm such that values, cut
+ * off at the cap, have that mean (at most 0.999 of the cap). */
+typedef struct dl_lengths_scaled {
+    double scale, mu, sigma;
+} dl_lengths_scaled;
+
+dl_lengths_scaled dl_lengths_scale(const dl_lengths *lengths, double scale);
+
+/* Draws the lengths of group `number`'s answers[count], whole tokens of at least 1. Depends on
+ * nothing but its arguments. */
+void dl_lengths_draw(const dl_lengths *lengths, const dl_lengths_scaled *at, uint64_t seed,
+                     uint32_t replicate, int64_t number, double *answers, int count);
+
+/* sigma of a log-normal of this coefficient of variation. */
+double dl_lengths_sigma(double cv);
+
+#endif

@@ -1,0 +1,146 @@
+/* One run of reinforcement learning whose answers are generated beside the trainer: replicas of a
+ * generator, a queue of complete groups, one trainer, copies of the weights from it to the
+ * replicas.
+ *
+ * A group is the n answers to one prompt, which count together. A replica has up to in_flight_max
+ * requests in flight; each gets 1 / t(c) tokens a second while c of them are (dl_decode). So all
+ * requests of a replica advance alike: a virtual clock per replica counts tokens, and the only
+ * events are ends of answers. The trainer takes `prompts` complete groups, makes one update, and
+ * after each copy_every updates copies the weights; what an update makes possible (the next groups)
+ * begins when its copy, if it has one, is over. Times are seconds in double precision, so that sums
+ * of a few of them are exact to 1e-12.
+ *
+ * The age of a group, in updates: those that the trainer has made when the group is taken, less
+ * those in the weights that the replica had when the group's first token was begun; by newest
+ * token: when its last one ended.
+ *
+ * Laws that hold exactly (tests/sim/test_rollout.c): tokens generated = used + discarded + left;
+ * ages of all groups sum to the groups begun and not yet consumed, summed over the ends of updates;
+ * DL_RULE_AHEAD with copy_every = 1 and nothing discarded: mean age = bound. */
+#ifndef DL_SIM_ROLLOUT_H
+#define DL_SIM_ROLLOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/generate/lengths.h"
+
+/* Which groups may begin; B = prompts, U = copy_every. */
+typedef enum dl_rule {
+    DL_RULE_AHEAD,     /* begun, less discarded, < (updates + bound + 1) B */
+    DL_RULE_WINDOW,    /* begun since the last copy, and then outstanding, < (1 + bound) U B */
+    DL_RULE_INSTALLED, /* as ahead, counted from the update that was copied last */
+    DL_RULE_WORKERS    /* while fewer than `workers` groups are in flight */
+} dl_rule;
+
+/* Seconds a token of one request while c requests are in flight on a replica: a + b c, or
+ * interpolated between points (count > 0), linear, beyond the last one along the last two. */
+typedef struct dl_decode {
+    double a_s, b_s;
+    const double *requests, *token_s; /* [count] ascending requests; borrowed */
+    int count;
+} dl_decode;
+
+double dl_decode_token_s(const dl_decode *decode, double requests);
+
+/* All times >= 0. */
+typedef struct dl_rollout_config {
+    int replicas;
+    int in_flight_max; /* requests of a replica; the others wait for a place */
+    dl_decode decode;
+    double prefill_token_s; /* a token of context that a replica computes again after a copy */
+    dl_lengths lengths;
+    double prompt_tokens;   /* of each answer: the trainer computes them too */
+    int answers;            /* of a group */
+    double tool_s, tool_cv; /* wait of a group after its last token, log-normal; cv 0: constant */
+    double growth_frac;     /* of the mean length in 100 updates */
+
+    int prompts;    /* groups of an update */
+    int copy_every; /* updates */
+    dl_rule rule;
+    double bound;
+    int64_t workers; /* groups in flight at most; 0: no limit */
+    int64_t buffer;  /* complete groups in the queue at most, for DL_RULE_WORKERS; 0: no limit */
+    double age_max;  /* older groups are discarded when the trainer looks for a batch; INFINITY */
+    bool requeues;   /* the prompt of a discarded group is answered again, before new ones */
+    bool oldest_first;
+    bool barrier; /* the trainer starts once all groups until the next copy are complete */
+
+    double train_fixed_s, train_token_s; /* of an update; a token of answers and prompts */
+    double copy_s;                       /* of the trainer; generation stands still for the last */
+    double pause_s;                      /* seconds of it, <= copy_s */
+    bool drains;     /* requests in flight end before a copy; else they go on with new weights */
+    bool by_replica; /* replicas are copied to one after another, in equal parts of copy_s */
+    double validation_s;
+    int64_t validation_every; /* updates; 0: none */
+    bool validation_stops_generators, validation_stops_trainer;
+
+    int64_t updates, warmup; /* counted, and before them */
+    uint64_t seed;
+    uint32_t replicate;
+} dl_rollout_config;
+
+/* What the trainer or a replica does; for the observer. */
+typedef enum dl_rollout_state {
+    DL_ROLLOUT_WORKING, /* an update; answering */
+    DL_ROLLOUT_WAITING, /* for complete groups; for what may begin */
+    DL_ROLLOUT_DRAINING,
+    DL_ROLLOUT_COPYING, /* of a replica: standing still for it */
+    DL_ROLLOUT_VALIDATING,
+    DL_ROLLOUT_STATES
+} dl_rollout_state;
+
+extern const char *const dl_rollout_state_names[DL_ROLLOUT_STATES];
+
+#define DL_ROLLOUT_TRAINER (-1)
+
+typedef struct dl_rollout_observer {
+    /* `who`: a replica, or DL_ROLLOUT_TRAINER, was in that state from start_s to end_s. */
+    void (*state)(void *user, int who, dl_rollout_state state, double start_s, double end_s);
+    /* An update is over: complete groups in the queue, groups in flight, mean age of its batch. */
+    void (*update)(void *user, int64_t update, double now_s, int64_t queued, int64_t in_flight,
+                   double age);
+    void *user;
+} dl_rollout_observer;
+
+/* Of groups, and their tokens, in the whole run. */
+typedef struct dl_rollout_count {
+    double begun, used, discarded, left; /* left: complete, or (of tokens) what was made so far */
+} dl_rollout_count;
+
+/* Figures of the counted updates, but for the two ledgers, which are of the whole run. Plain
+ * numbers only, so that results may be averaged, and copied as bytes. */
+typedef struct dl_rollout_result {
+    double span_s, update_s;
+    double trainer_frac[DL_ROLLOUT_STATES];   /* of the span; sum 1 */
+    double generator_frac[DL_ROLLOUT_STATES]; /* of the replicas' time; sum 1 */
+    double at_max_frac;                       /* of it, with in_flight_max requests */
+    double requests_mean;                     /* in flight on a replica */
+    double in_flight_mean, queue_mean;        /* groups */
+    double group_s, queue_s;                  /* mean time of a group in flight, in the queue */
+    double groups_per_s, taken_per_s;         /* completed; used or discarded */
+    double tokens_per_s, useful_tokens_per_s; /* generated; of used groups */
+    double batch_tokens;                      /* that the trainer computes in an update */
+    double samples;                           /* answers used */
+    double age_mean, newest_age_mean, discarded_age_mean; /* the last is NaN where none is */
+    double age_p95, age_max, newest_age_max;
+    double
+        outstanding_mean; /* groups begun and not consumed at the ends of updates, over prompts */
+    double length_mean;   /* of answers of used groups */
+    dl_rollout_count tokens, groups;
+    double age_sum, left_age_sum, outstanding_sum; /* law 3, of the whole run */
+    double events;
+} dl_rollout_result;
+
+typedef struct dl_rollout_ages {
+    int64_t *counts; /* [bins] used groups by age, of counted updates; the caller's to free */
+    int bins;
+    double *update_s; /* [updates] durations of the counted updates; likewise */
+} dl_rollout_ages;
+
+/* Runs. False where no update can ever be made: at the bound the trainer waits for groups that may
+ * not begin; then *result says nothing and *ages is empty. `observer` may be NULL. */
+bool dl_rollout_run(const dl_rollout_config *config, const dl_rollout_observer *observer,
+                    dl_rollout_result *result, dl_rollout_ages *ages);
+
+#endif
