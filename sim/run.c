@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/generate/generate.h"
 #include "sim/shares.h"
 #include "sim/sync/members.h"
 
@@ -137,6 +138,7 @@ static const dl_platform *platform_of(const dl_scenario *scenario, const dl_poin
 
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
+    if (dl_scenario_trains_by_keys(scenario)) return 0;
     unsigned needs = scenario->gpu != NULL
                          ? gpu_needs(scenario, point)
                          : dl_mode_needs(point->mode, agents(point), threads(scenario, point),
@@ -198,6 +200,7 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     bool beyond = false;
+    if (dl_scenario_trains_by_keys(scenario)) return false;
     dl_run_share *shares = shares_of(scenario, costs, point);
     for (int w = 0; w < point->workers; w++) {
         const dl_costs *own = dl_costs_of_model(costs, shares[w].model);
@@ -271,6 +274,7 @@ double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *g
 
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
 {
+    if (scenario->generators != NULL) return true; /* lengths are drawn */
     if (scenario->noise != DL_NOISE_NONE || scenario->absences.mtbf_s > 0) return true;
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
@@ -774,7 +778,9 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
         dl_costs_draw_processes(&costs, config->point->workers);
     if (dl_run_is_of_processes(config->scenario))
         dl_costs_draw_other_ranks(&costs, config->point->workers);
-    const dl_status status = run_whole(config, &costs, result, err);
+    const dl_status status = config->scenario->generators != NULL
+                                 ? dl_generate_run(config, &costs, NULL, result, err)
+                                 : run_whole(config, &costs, result, err);
     dl_costs_draw_free(&costs);
     return status;
 }

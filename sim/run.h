@@ -59,6 +59,7 @@ typedef struct dl_run_config {
     bool by_spread;     /* that factor is of the GPUs whose compute may be most slow; others have as
                            much of it as of their spread_log (dl_model_costs) */
     bool without_slow;  /* the baseline: its worker is none of the slow ones */
+    bool on_policy;     /* the baseline with generators: both sides on all GPUs in turn */
     int64_t steady_after; /* > 0: the run ends once steps repeat, not before this many; no noise */
     int64_t log_steps;    /* of all workers, kept one by one at most; 0: DL_LOG_STEPS */
     dl_run_way way;
@@ -128,6 +129,7 @@ typedef struct dl_run_result {
     dl_split_result *split;         /* NULL: the model is not split */
     dl_averaging_result *averaging; /* NULL: the mode has no interval */
     dl_syncer_result *syncer;       /* NULL: there is none */
+    dl_rollout_result *rollout;     /* NULL: there are no generators */
 } dl_run_result;
 
 /* Whether replicates of the scenario differ at the same costs. */

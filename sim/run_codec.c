@@ -11,7 +11,7 @@ typedef struct block {
     size_t bytes;
 } block;
 
-enum { BLOCKS = 7 };
+enum { BLOCKS = 8 };
 
 static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
 {
@@ -25,6 +25,7 @@ static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
     blocks[4] = (block){(void **)&r->worker_stale_sum, workers * sizeof *r->worker_stale_sum};
     blocks[5] = (block){(void **)&r->worker_stale_count, workers * sizeof *r->worker_stale_count};
     blocks[6] = (block){(void **)&r->averaging, sizeof *r->averaging};
+    blocks[7] = (block){(void **)&r->rollout, sizeof *r->rollout};
 }
 
 void dl_run_result_free(dl_run_result *result)

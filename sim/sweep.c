@@ -114,6 +114,16 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
     return median;
 }
 
+/* Figures are plain numbers: counts and means over the runs alike. */
+static void add_rollout(dl_run_result *mean, const dl_rollout_result *run, double share)
+{
+    if (mean->rollout == NULL) mean->rollout = dl_calloc(1, sizeof *run, "figures of generators");
+    double *sum = (double *)(void *)mean->rollout;
+    const double *added = (const double *)(const void *)run;
+    for (size_t i = 0; i < sizeof *run / sizeof *sum; i++)
+        sum[i] += share * added[i];
+}
+
 static void add_split(dl_run_result *mean, const dl_split_result *run, double share)
 {
     if (mean->split == NULL) mean->split = dl_calloc(1, sizeof *mean->split, "figures of stages");
@@ -183,6 +193,7 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     if (run->split != NULL) add_split(mean, run->split, share);
     if (run->averaging != NULL) add_averaging(mean, run->averaging, share);
     if (run->syncer != NULL) add_syncer(mean, run->syncer, share);
+    if (run->rollout != NULL) add_rollout(mean, run->rollout, share);
 }
 
 /* The throughput of a run, or its ratio to that of the baseline's run with the same costs and
@@ -320,7 +331,9 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
     row->staleness_mean = kind == DL_MODE_STALENESS_ZERO || lag > 0 ? lag : (double)NAN;
     row->staleness_sd = row->staleness_p50 = row->staleness_p90 = row->staleness_p99 =
         row->staleness_max = row->staleness_mean;
-    if (kind == DL_MODE_STALENESS_SOME && row->mean.staleness_bins > 0) set_staleness(row);
+    if (row->mean.rollout != NULL ||
+        (kind == DL_MODE_STALENESS_SOME && row->mean.staleness_bins > 0))
+        set_staleness(row);
 }
 
 /* --- running -------------------------------------------------------------------------------- */
@@ -360,6 +373,7 @@ typedef struct job {
 dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int *gpu)
 {
+    if (scenario->generators != NULL) return *point; /* on policy */
     int64_t batch = scenario->batch_per_worker ? point->batch / point->workers : point->batch;
     dl_point baseline = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
                          .workers = 1,
@@ -404,7 +418,7 @@ static void list_points(part *p)
             dl_sweep_baseline(scenario, p->costs, &scenario->points[i], &p->fastest[at]);
         size_t b = visible;
         while (b < p->point_count &&
-               (p->points[b].batch != baseline.batch ||
+               (p->points[b].batch != baseline.batch || p->points[b].mode != baseline.mode ||
                 dl_point_ranks(&p->points[b]) != dl_point_ranks(&baseline) ||
                 p->points[b].option[DL_SYNC_ACCUMULATE] != baseline.option[DL_SYNC_ACCUMULATE]))
             b++;
@@ -511,6 +525,7 @@ static dl_status run_one(part *p, int64_t run, const dl_run_watch *watch, dl_err
         .replicate = (uint32_t)(draw < 0 ? run % each : draw),
         .draw = draw < 0 ? 0 : (uint32_t)draw + 1,
         .without_slow = point >= p->visible,
+        .on_policy = point >= p->visible,
         .by_spread = true,
         .compute_log = draw >= 0 && p->compute_draws != NULL ? p->compute_draws[draw] : 0,
         .watch = watch,
@@ -625,7 +640,9 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
                 dl_point_worth(p->scenario, p->costs, &row->point) /
                     dl_point_ranks(&p->points[base]));
     row->baseline_gpus = dl_point_ranks(&p->points[base]);
-    if (p->fits[base])
+    if (p->scenario->generators != NULL) { /* the baseline has the same GPUs */
+        row->efficiency = (double)NAN;
+    } else if (p->fits[base])
         row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
                                     (double)p->points[base].batch);
 }

@@ -26,7 +26,8 @@ typedef enum group {
     SYNCER,
     FAILURES,
     ABSENCES,
-    TARGET,   /* [target] */
+    TARGET, /* [target] */
+    GENERATORS,
     TOKENS,   /* [workload] model of samples that are sequences of tokens */
     TRACED,   /* costs with [trace NUMBER] */
     FITTED,   /* rows that are marked as fitted or contradictory */
@@ -46,6 +47,8 @@ static const char *const group_titles[GROUPS] = {
     [FAILURES] = "With `[failures]`; empty in rows with a syncer",
     [ABSENCES] = "With `[failures] away` or `worker_mtbf_s`",
     [TARGET] = "With `[target] samples`; empty where a row's factor is not known",
+    [GENERATORS] =
+        "With `[generators]`: a step is an update, and a worker's parts are the trainer's",
     [TOKENS] = "With a `[workload] model` that is a transformer",
     [TRACED] =
         "Where a cost file has `[trace NUMBER]`; the own point of a trace counts as a fitted "
@@ -678,6 +681,7 @@ const dl_column *dl_result_column(const char *heading)
 {
     const dl_column *column = find(point_columns, DL_LENGTH(point_columns), heading);
     if (column == NULL) column = find(columns, DL_LENGTH(columns), heading);
+    if (column == NULL) column = find(dl_generator_columns, dl_generator_column_count, heading);
     if (column == NULL) column = find(people, DL_LENGTH(people), heading);
     DL_ASSERT(column != NULL, "no column '%s'", heading);
     return column;
@@ -718,6 +722,7 @@ static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_swee
     for (size_t v = 0; v < study->variant_count; v++) {
         has[FAILURES] |= dl_failures_given(&study->variants[v].scenario.failures);
         has[TARGET] |= study->variants[v].scenario.target.samples > 0;
+        has[GENERATORS] |= study->variants[v].scenario.generators != NULL;
         has[ABSENCES] |= dl_absences_given(&study->variants[v].scenario.absences);
         has[TRACED] |= study->variants[v].costs.trace_count > 0;
     }
@@ -813,6 +818,8 @@ void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep 
     add_keys(results, study);
     for (size_t c = 0; c < DL_LENGTH(columns); c++)
         if (has[columns[c].group]) add_column(results, &columns[c]);
+    for (size_t c = 0; c < dl_generator_column_count && has[GENERATORS]; c++)
+        if (dl_generator_columns[c].name != NULL) add_column(results, &dl_generator_columns[c]);
 }
 
 void dl_results_free(dl_results *results)
@@ -829,7 +836,7 @@ void dl_results_free(dl_results *results)
 static void put_reference(FILE *out, const dl_column *rows, size_t count, int chosen)
 {
     for (size_t c = 0; c < count; c++) {
-        if (rows[c].group != chosen) continue;
+        if (rows[c].group != chosen || rows[c].name == NULL) continue;
         fprintf(out, "| `%s` |", rows[c].name);
         fprintf(out, " %s |", rows[c].unit != NULL ? rows[c].unit : "");
         fprintf(out, " %s |\n", rows[c].help != NULL ? rows[c].help : "likewise");
@@ -852,5 +859,8 @@ void dl_columns_reference(FILE *out)
         fprintf(out, "\n## %s\n\n| column | unit | |\n|---|---|---|\n", group_titles[g]);
         if (g == ALL) put_reference(out, point_columns, DL_LENGTH(point_columns), g);
         put_reference(out, columns, DL_LENGTH(columns), g);
+        if (g == GENERATORS)
+            put_reference(out, dl_generator_columns, dl_generator_column_count,
+                          DL_COLUMNS_OF_GENERATORS);
     }
 }

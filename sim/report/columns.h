@@ -23,6 +23,16 @@ typedef struct dl_result {
 /* The column with this heading for people, which must be one. */
 const dl_column *dl_result_column(const char *heading);
 
+/* Columns of rows with [generators] (generator_columns.c), which columns.c adds to its own. */
+#define DL_COLUMNS_OF_GENERATORS 0
+extern const dl_column dl_generator_columns[];
+extern const size_t dl_generator_column_count;
+
+/* Of a row with generators: what its updates wait for, as column bound_side; and "16 GPUs generate, 48 train,
+ * bound 1: 62.1 s an update, ...", which the caller frees. */
+const char *dl_generators_bound(const dl_row *row);
+char *dl_generators_answer(const dl_result *best, bool among_several);
+
 #define DL_BOUND_TEXT_BYTES 64
 
 /* The bound of a row that ran: the part that takes most of its time, or the link, resource or stage

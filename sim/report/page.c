@@ -238,7 +238,7 @@ static void put_results(const page *p)
     fputs("<h2>Results</h2>\n", p->out);
     if (closed)
         dl_html(p->out, "<details><summary>All %zu points</summary>\n", p->sweep->row_count);
-    dl_view_html(p->out, caption, &p->results, &dl_view_points);
+    dl_view_html(p->out, caption, &p->results, dl_view_main(&p->results));
     if (closed) fputs("</details>\n", p->out);
     dl_report_marks_explain(p->out, marks, "<p class=\"remarks\">", "</p>");
     for (size_t i = 0; i < DL_VIEWS_FURTHER; i++)

@@ -252,6 +252,7 @@ char *dl_report_answer(const dl_results *results)
     const dl_result *best = dl_results_best(results);
     if (best == NULL) return NULL;
     const dl_row *row = best->row;
+    if (row->mean.rollout != NULL) return dl_generators_answer(best, results->count > 1);
     const dl_part part = dl_dominant_part(row);
     char bound[DL_BOUND_TEXT_BYTES], *text = NULL, *per_s = NULL;
     size_t bytes = 0;
@@ -301,7 +302,7 @@ static void print_rows(FILE *out, const dl_results *results)
     char *answer = dl_report_answer(results);
     if (answer != NULL) dl_wrap(out, answer, 0, 2, dl_wrap_columns(out));
     free(answer);
-    view_begin(&v, results, &dl_view_points);
+    view_begin(&v, results, dl_view_main(results));
     if (v.common != NULL) {
         char *line =
             dl_format("%s: %s.", results->count > 1 ? "In all rows" : "Settings", v.common);
@@ -312,7 +313,8 @@ static void print_rows(FILE *out, const dl_results *results)
     v.table.remark = dl_result_remark;
     v.table.chosen = results->count > 1 ? best : NULL;
     while (v.table.failed_from < v.table.column_count &&
-           strcmp(v.columns[v.table.failed_from]->heading, "step") != 0) {
+           strcmp(v.columns[v.table.failed_from]->heading, "step") != 0 &&
+           strcmp(v.columns[v.table.failed_from]->heading, "update") != 0) {
         v.table.failed_from++;
     }
     view_fit(&v, (size_t)dl_wrap_columns(out), &left_out);

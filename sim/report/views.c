@@ -78,6 +78,26 @@ static const dl_view_column points[] = {{"workers", 0, 0},
                                         {"measured staleness", 3, 0},
                                         {"row", DL_VIEW_PAGE_ONLY, 0},
                                         {"runs", DL_VIEW_PAGE_ONLY, 1.5}};
+static const dl_view_column generators[] = {{"trainer GPUs", 2, 0},
+                                            {"gen. GPUs", 2, 0},
+                                            {"options", 0, 0},
+                                            {"update", 0, 0},
+                                            {"95 % interval", DL_VIEW_PAGE_ONLY, 0},
+                                            {"answers/h", 3, 0},
+                                            {"speedup", 1, 0},
+                                            {"trains %", 7, 0},
+                                            {"copies %", 6, 0.0005},
+                                            {"waits %", 0, 0},
+                                            {"gen. idle %", 0, 0},
+                                            {"requests", 8, 0},
+                                            {"queue", 9, 0},
+                                            {"discarded %", 2, 1e-9},
+                                            {"age", 0, 0},
+                                            {"age p95", 4, 0},
+                                            {"age max", 5, 0},
+                                            {"bound side", 1, 0},
+                                            {"USD/update", 1, 0},
+                                            {"tokens/s", 9, 0}};
 static const dl_view_column outer[] = {
     {"workers", 0, 0},    {"sync", 2, 0},          {"options", 0, 0},
     {"outer step", 0, 0}, {"p95", 3, 0},           {"exchange", 0, 0},
@@ -106,6 +126,15 @@ static const dl_view_column staleness[] = {
     }
 
 const dl_view dl_view_points = VIEW("Points", NULL, points);
+static const dl_view of_generators = VIEW("Generators beside a trainer", NULL, generators);
+
+const dl_view *dl_view_main(const dl_results *results)
+{
+    const bool generates =
+        results->count > 0 && results->results[0].variant->scenario.generators != NULL;
+    return generates ? &of_generators : &dl_view_points;
+}
+
 const dl_view dl_views_further[DL_VIEWS_FURTHER] = {
     VIEW("from one average to the next", averages_between_sites, outer),
     VIEW("uploads to the syncer; those applied by staleness 0, 1, ...", merges, syncer),
@@ -209,10 +238,12 @@ void dl_view_html(FILE *out, const char *caption, const dl_results *all, const d
                              .row_class = class_of};
     for (size_t c = 0; c < view->count; c++) {
         if (!dl_view_shows(&some, &view->columns[c])) continue;
-        if (strcmp(view->columns[c].heading, "step") == 0) table.failed_from = table.column_count;
+        if (strcmp(view->columns[c].heading, "step") == 0 ||
+            strcmp(view->columns[c].heading, "update") == 0)
+            table.failed_from = table.column_count;
         columns[table.column_count++] = dl_result_column(view->columns[c].heading);
     }
-    if (view == &dl_view_points && some.count > 1) table.chosen = dl_results_best(&some);
+    if (view == dl_view_main(all) && some.count > 1) table.chosen = dl_results_best(&some);
     if (some.count > 0) dl_html_table(out, caption, &table);
     free(columns);
     free(some.results);

@@ -18,6 +18,8 @@
 #define FABRIC(member) GPU(machine.fabric.member)
 #define PIPELINE(member) \
     .owner = DL_OF_PIPELINE, .offset = offsetof(dl_scenario_pipeline, member), .group = DL_TAKE_GPUS
+#define GENERATORS(member) \
+    .owner = DL_OF_GENERATORS, .offset = offsetof(dl_generators, member), .sweep = ','
 #define SYNCER(member) \
     SCENARIO(syncer.member), .group = DL_TAKE_OPTION(DL_SYNC_SYNCER), .sweep = ','
 #define ABSENCES(member) \
@@ -26,6 +28,7 @@
 #define OWN .type = DL_KEY_OWN, .owner = DL_OF_NOBODY
 #define WHOLE(l, h) .type = DL_KEY_INT, .low = l, .high = h
 #define WHOLE64(l, h) .type = DL_KEY_INT64, .low = l, .high = h
+#define REAL(l, h) .type = DL_KEY_REAL, .low = l, .high = h
 #define CHOICE(names) .type = DL_KEY_CHOICE, .choices = names
 #define FLAG .type = DL_KEY_FLAG
 #define EITHER(names) .type = DL_KEY_FLAG, .choices = names
@@ -47,6 +50,11 @@ static const char *const scales[] = {"auto", "no", NULL};
 static const char *const shares[] = {"equal", "speed", NULL};
 static const char *const processes[] = {"auto", "no", "yes", NULL};
 static const char *const arithmetics[] = {"auto", "fp32", "tf32", "fp16", "bf16", "fp8", NULL};
+static const char *const places[] = {"apart", "colocated", NULL};
+static const char *const takings[] = {"completion", "oldest", NULL};
+static const char *const copyings[] = {"at_once", "in_turn", NULL};
+static const char *const partials[] = {"yes", "no", NULL};
+static const char *const stops[] = {"trainer", "generators", "both", NULL};
 static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \
@@ -439,6 +447,113 @@ static const dl_key rows[] = {
      .only = "kind = lognormal, gamma", .help = "coefficient of variation; required there"},
     {"noise", "slow", OWN, .form = "worker:factor, ...", .low = 1e-6, .high = 1e6, .sweep = '|',
      .help = "factors on forward and backward"},
+
+    {"generators", "gpus", GENERATORS(gpus), WHOLE(1, DL_WORKERS_MAX), .column = "gpus_of_both",
+     .help = "of trainer and generators together; default: all of the machine file"},
+    {"generators", "generator_gpus", GENERATORS(generator_gpus), WHOLE(1, DL_WORKERS_MAX),
+     .help = "of them, those that generate; the others train. Required unless place = colocated"},
+    {"generators", "replica_gpus", GENERATORS(replica_gpus), WHOLE(1, DL_WORKERS_MAX),
+     .fallback = "1", .help = "GPUs of a replica of the generator"},
+    {"generators", "place", GENERATORS(colocated), EITHER(places), .fallback = "apart",
+     .help = "apart: trainer and generators each have their GPUs; colocated: they take turns on all of them, "
+             "on policy"},
+    {"generators", "prompts", GENERATORS(prompts), WHOLE(1, 10000000), .required = true,
+     .help = "groups of answers that an update takes"},
+    {"generators", "answers", GENERATORS(answers), WHOLE(1, 100000), .fallback = "8",
+     .help = "to a prompt, which count together: a group"},
+    {"generators", "copy_every", GENERATORS(copy_every), WHOLE(1, 1000000), .fallback = "1",
+     .help = "updates from one copy of the weights to the next"},
+    {"generators", "rule", GENERATORS(rule), CHOICE(dl_rule_names), .fallback = "ahead",
+     .help = "which groups may begin. ahead: begun, less discarded, < (updates + bound + 1) x "
+             "prompts; installed: the same, counted from the update copied last; window: begun since "
+             "the last copy, and outstanding at it, < (1 + bound) x copy_every x prompts; workers: "
+             "in_flight groups at a time"},
+    {"generators", "bound", GENERATORS(bound), REAL(0, 1e6), .fallback = "1",
+     .column = "staleness_bound",
+     .help = "on staleness, in updates (in windows for rule = window)"},
+    {"generators", "in_flight", GENERATORS(in_flight), WHOLE64(1, 1e9),
+     .help = "groups at most, of all replicas; default: no limit but the rule's"},
+    {"generators", "in_flight_of_replica", GENERATORS(in_flight_of_replica), WHOLE64(1, 1e9),
+     .help = "groups at most, times the replicas (verl: 16)"},
+    {"generators", "buffer", GENERATORS(buffer), WHOLE64(1, 1e9), .only = "rule = workers",
+     .help = "complete groups with which no more begin; default: no limit"},
+    {"generators", "age_max", GENERATORS(age_max), REAL(0, 1e6),
+     .help = "groups older than this, in updates, are discarded when the trainer looks for a batch; "
+             "default: none is, and the rule makes generators wait"},
+    {"generators", "requeue", GENERATORS(requeue), FLAG, .fallback = "no",
+     .help = "prompts of discarded groups are answered again, before new ones"},
+    {"generators", "order", GENERATORS(oldest_first), EITHER(takings), .fallback = "completion",
+     .help = "of the groups that the trainer takes: as they were completed, or as they were begun"},
+    {"generators", "length_mean", GENERATORS(length_mean), REAL(1, 1e9),
+     .help = "tokens of an answer, cut off at length_cap; this or lengths is required"},
+    {"generators", "length_cv", GENERATORS(length_cv), REAL(0, 10), .fallback = "0.8",
+     .help = "standard deviation over mean, before the cap; log-normal"},
+    {"generators", "length_cap", GENERATORS(length_cap), REAL(1, 1e9),
+     .help = "most tokens of an answer; default: no cap"},
+    {"generators", "group_share", GENERATORS(group_share), REAL(0, 1), .fallback = "0.5",
+     .help = "of the variance of the logarithm of lengths, what answers to one prompt have in "
+             "common"},
+    {"generators", "lengths", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY, .form = "file", .sweep = ',',
+     .help = "CSV file with a column tokens: lengths that groups take in turn, in place of "
+             "length_mean"},
+    {"generators", "growth", GENERATORS(growth), REAL(-1, 100), .fallback = "0",
+     .help = "of the mean length in 100 updates, as a fraction of the first"},
+    {"generators", "prompt_tokens", GENERATORS(prompt_tokens), REAL(0, 1e9), .fallback = "100",
+     .help = "of a prompt, which the trainer computes with each answer"},
+    {"generators", "token_s", GENERATORS(token_s), REAL(1e-12, 1e6),
+     .help = "a of a replica's curve: with c requests in flight each gets 1 / (a + b c) tokens a "
+             "second. What reading the weights, and latency, take"},
+    {"generators", "request_token_s", GENERATORS(request_token_s), REAL(0, 1e6), .fallback = "0",
+     .help = "b of that: what a request's own cache and arithmetic take"},
+    {"generators", "rates", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY,
+     .form = "REQUESTS:TOKENS, ...", .sweep = '|',
+     .help = "in place of token_s: tokens a second of a replica by its requests in flight"},
+    {"generators", "requests_max", GENERATORS(requests_max), WHOLE(1, 10000000), .fallback = "256",
+     .help = "requests in flight on a replica at most, by the memory of its cache; others wait"},
+    {"generators", "train_fixed_s", GENERATORS(train_fixed_s), REAL(0, 1e9), .fallback = "0",
+     .help = "seconds of an update, whatever its tokens and GPUs"},
+    {"generators", "train_token_gpu_s", GENERATORS(train_token_gpu_s), REAL(0, 1e6),
+     .help = "GPU seconds of an update for each of its tokens, which the trainer's GPUs share"},
+    {"generators", "log_probs", GENERATORS(log_probs), CHOICE(dl_log_probs_names),
+     .fallback = "never",
+     .help = "when the trainer computes log-probabilities again"},
+    {"generators", "log_prob_frac", GENERATORS(log_prob_frac), REAL(0, 100), .fallback = "0.3333",
+     .help = "what that adds to a token of an update: a forward pass is a third of it"},
+    {"generators", "copy_s", GENERATORS(copy_s), REAL(0, 1e9),
+     .help = "seconds of a copy of the weights, in which the trainer does nothing else. Default: "
+             "copy_bytes / copy_bytes_per_s, else 0"},
+    {"generators", "copy_bytes", GENERATORS(copy_bytes), REAL(0, 1e15),
+     .dimension = DL_DIMENSION_BYTES, .help = "of the weights"},
+    {"generators", "copy_bytes_per_s", GENERATORS(copy_bytes_per_s), REAL(1, 1e15),
+     .dimension = DL_DIMENSION_BYTES_PER_S, .help = "at which they are copied"},
+    {"generators", "pause_s", GENERATORS(pause_s), REAL(0, 1e9),
+     .help = "for which a replica stands still, at the end of its copy. Default: copy_s, 0 with copies = "
+             "in_turn"},
+    {"generators", "copies", GENERATORS(in_turn), EITHER(copyings), .fallback = "at_once",
+     .help = "to all replicas together, or to one after another in equal parts of copy_s"},
+    {"generators", "partial", GENERATORS(drains), EITHER(partials), .fallback = "yes",
+     .help = "partial rollouts: answers in flight go on with the new weights; no: they end before the "
+             "copy"},
+    {"generators", "prefill_token_s", GENERATORS(prefill_token_s), REAL(0, 1e6), .fallback = "0",
+     .help = "for which a replica stands still after a copy, for each token of what it has in "
+             "flight, whose cache it makes again"},
+    {"generators", "switch_s", GENERATORS(switch_s), REAL(0, 1e9), .fallback = "0",
+     .help = "for both changes of sides of a colocated step: waking, resharding"},
+    {"generators", "tool_s", GENERATORS(tool_s), REAL(0, 1e9), .fallback = "0",
+     .help = "mean wait of a group for tools or rewards, after its answers, on no replica"},
+    {"generators", "tool_cv", GENERATORS(tool_cv), REAL(0, 10), .fallback = "1",
+     .help = "its standard deviation over mean; log-normal; 0: all alike"},
+    {"generators", "validation_s", GENERATORS(validation_s), REAL(0, 1e9), .fallback = "0",
+     .help = "seconds of a validation"},
+    {"generators", "validation_every", GENERATORS(validation_every), WHOLE64(1, 1e9),
+     .help = "updates; default: there is none"},
+    {"generators", "validation_stops", GENERATORS(validation_stops), CHOICE(stops),
+     .fallback = "both", .help = "who waits for it"},
+    {"generators", "micro_batch", GENERATORS(micro_batch), WHOLE(1, 100000), .fallback = "1",
+     .help = "samples of a worker's pass, where the trainer is the scenario's own step: packed "
+             "sequences of the model's length"},
+    {"generators", "usd_per_gpu_hour", GENERATORS(usd_per_gpu_hour), REAL(0, 1e6),
+     .help = "price of one of gpus"},
 
     {"measured", "file", OWN, .form = "file", .help = "measured rows to compare with"},
 };

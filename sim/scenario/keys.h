@@ -11,10 +11,11 @@
 
 /* What keeps a key's value. */
 enum {
-    DL_OF_SCENARIO, /* dl_scenario */
-    DL_OF_GPU,      /* dl_gpu_options */
-    DL_OF_PIPELINE, /* dl_scenario_pipeline */
-    DL_OF_NOBODY    /* read by separate code */
+    DL_OF_SCENARIO,   /* dl_scenario */
+    DL_OF_GPU,        /* dl_gpu_options */
+    DL_OF_PIPELINE,   /* dl_scenario_pipeline */
+    DL_OF_GENERATORS, /* dl_generators */
+    DL_OF_NOBODY      /* read by separate code */
 };
 
 /* Who takes a key, in its group; and the option of [sync] that it is. */

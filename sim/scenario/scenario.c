@@ -253,9 +253,11 @@ static dl_status read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep
 {
     const dl_ini_entry *file = dl_ini_find(ini, "machine", "file");
     static const double one = 1; /* until the placement is read */
-    const bool placed = file != NULL && (dl_ini_find(ini, "machine", "placement") != NULL ||
-                                         dl_ini_find(ini, "machine", "layout") != NULL ||
-                                         dl_ini_find(ini, "pipeline", "gpus") != NULL);
+    const bool generates = dl_ini_section_line(ini, "generators") > 0;
+    const bool placed =
+        generates || (file != NULL && (dl_ini_find(ini, "machine", "placement") != NULL ||
+                                       dl_ini_find(ini, "machine", "layout") != NULL ||
+                                       dl_ini_find(ini, "pipeline", "gpus") != NULL));
     const dl_key *workers = dl_keys_find(&dl_scenario_keys, "machine", "workers");
     const dl_key *cores = dl_keys_find(&dl_scenario_keys, "machine", "cores");
     dl_status status =
@@ -264,7 +266,7 @@ static dl_status read_machine(dl_scenario *scenario, const dl_ini *ini, dl_sweep
     if (file != NULL) return read_gpu_machine(scenario, ini, file, lists, err);
     status = resolve_workers(NULL, ini, &lists->workers, err);
     if (status != DL_OK) return status;
-    return dl_sweep_list_read(&lists->cores, ini, cores, read_cores, NULL, err);
+    return dl_sweep_list_read(&lists->cores, ini, cores, read_cores, generates ? &one : NULL, err);
 }
 
 /* --- the file ------------------------------------------------------------------------------- */
@@ -280,7 +282,14 @@ static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
     scenario->batch_per_worker = each != NULL;
     const dl_key *key =
         dl_keys_find(&dl_scenario_keys, "workload", each != NULL ? "batch_per_worker" : "batch");
-    return dl_sweep_list_read(list, ini, key, dl_sweep_number, NULL, err);
+    const dl_generators *generators = scenario->generators;
+    if (generators == NULL) return dl_sweep_list_read(list, ini, key, dl_sweep_number, NULL, err);
+    if (total != NULL || each != NULL) {
+        return dl_ini_error(ini, total != NULL ? total : each, DL_ERR_DATA, err,
+                            "[generators] prompts times answers is the batch");
+    }
+    const double answers = (double)generators->prompts * generators->answers;
+    return dl_sweep_list_read(list, ini, key, dl_sweep_number, &answers, err);
 }
 
 static bool some_mode_takes(const dl_sweep_list *modes, dl_sync_option option)
@@ -310,14 +319,81 @@ static dl_status check_syncer(const dl_ini *ini, const dl_sweep_list *modes, dl_
     return DL_OK;
 }
 
+/* Tokens of a sample of the trainer's step: a packed sequence as long as the model's, or an answer with
+ * its prompt where samples have no length. */
+static double sample_tokens(const dl_scenario *scenario)
+{
+    const dl_generators *g = scenario->generators;
+    dl_architecture network = {0};
+    double tokens = g->length_mean + g->prompt_tokens;
+    if (scenario->model == NULL || dl_architecture_make(&network, scenario->model, NULL) != DL_OK)
+        return tokens;
+    if (network.sequence > 0) tokens = (double)network.sequence;
+    dl_architecture_free(&network);
+    return tokens;
+}
+
+/* With [generators] the points are the trainer's: its GPUs, and as many micro-batches as an update's
+ * tokens fill. */
+static dl_status take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
+                              dl_error *err)
+{
+    dl_generators *g = scenario->generators;
+    if (g == NULL) return DL_OK;
+    if (dl_scenario_trains_by_keys(scenario)) {
+        if (scenario->gpu == NULL || scenario->model != NULL) return DL_OK;
+        /* The machine says no more than how many GPUs there are. */
+        dl_gpu_options_free(scenario->gpu);
+        free(scenario->gpu);
+        scenario->gpu = NULL;
+        all->cores.values[0] = 1;
+        return DL_OK;
+    }
+    if (all->workers.entry != NULL) {
+        return dl_ini_error(ini, all->workers.entry, DL_ERR_DATA, err,
+                            "[generators] says which GPUs train");
+    }
+    dl_scenario_pipeline *split = scenario->pipeline;
+    const int shards = split != NULL && split->shards > 1 ? split->shards : 1;
+    const int ranks = split != NULL ? shards * split->stages : 1;
+    const int gpus = dl_generators_trainer_gpus(g);
+    if (gpus % ranks != 0 || g->gpus % ranks != 0) {
+        return dl_error_set_at(
+            err, DL_ERR_RANGE, ini->path, dl_ini_section_line(ini, "generators"),
+            "[generators]: %d trainer GPUs of %d are no multiple of a worker's %d", gpus, g->gpus,
+            ranks);
+    }
+    g->sample_tokens = sample_tokens(scenario);
+    const double samples =
+        (double)g->prompts * g->answers * (g->length_mean + g->prompt_tokens) / g->sample_tokens;
+    const double of_worker = samples * ranks / gpus;
+    const double micro_batches = fmax(1, ceil(of_worker / (shards * g->micro_batch)));
+    if (all->mode.entry == NULL)
+        all->mode.values[0] = dl_names_find("allreduce", dl_mode_names, DL_MODES);
+    all->workers.values[0] = (double)gpus / ranks;
+    all->batch.values[0] = micro_batches * gpus / ranks * shards * g->micro_batch;
+    if (ranks > 1) {
+        split->micro_batches = (int)micro_batches;
+    } else {
+        all->option[DL_SYNC_ACCUMULATE].values[0] = micro_batches;
+    }
+    return DL_OK;
+}
+
 static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
                             dl_error *err)
 {
     dl_status status = read_machine(scenario, ini, all, err);
+    if (status == DL_OK) {
+        const dl_gpu_options *gpu = scenario->gpu;
+        status = dl_generators_read(&scenario->generators, ini,
+                                    gpu != NULL ? dl_gpu_options_count(gpu) : 0, err);
+    }
     if (status == DL_OK) status = read_batch(scenario, ini, &all->batch, err);
     if (status == DL_OK) status = dl_scenario_read_sync(scenario, ini, all, err);
     if (status == DL_OK) status = check_syncer(ini, &all->mode, err);
-    return status == DL_OK ? dl_scenario_read_layout(scenario, ini, all, err) : status;
+    if (status == DL_OK) status = dl_scenario_read_layout(scenario, ini, all, err);
+    return status == DL_OK ? take_trainer(scenario, ini, all, err) : status;
 }
 
 /* "GPU:FILE". */
@@ -610,6 +686,12 @@ static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 
+/* Whether [generators] says how long an update takes, so that no costs are needed. */
+static bool trains_by_keys(const dl_ini *ini)
+{
+    return dl_ini_find(ini, "generators", "train_token_gpu_s") != NULL;
+}
+
 static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL, *model = NULL;
@@ -623,8 +705,9 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     if ((status = dl_ini_get_string(ini, "scenario", "name", ini->path, &name, err)) ||
         (status = dl_ini_get_string(ini, "workload", "model", "", &model, err)) ||
         (status = check_model(ini, model, err)) ||
-        (status = dl_ini_get_string(ini, "workload", "costs",
-                                    model[0] != '\0' || number != NULL ? "" : NULL, &costs, err)) ||
+        (status = dl_ini_get_string(
+             ini, "workload", "costs",
+             model[0] != '\0' || number != NULL || trains_by_keys(ini) ? "" : NULL, &costs, err)) ||
         (status = dl_ini_get_string(ini, "workload", "scale_compute", "", &scale, err)) ||
         (status = dl_ini_get_string(ini, "measured", "file", "", &measured, err))) {
         return status;
@@ -765,9 +848,15 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->points);
     if (scenario->gpu != NULL) dl_gpu_options_free(scenario->gpu);
     free(scenario->gpu);
+    dl_generators_free(scenario->generators);
     if (scenario->pipeline != NULL) dl_pipeline_options_free(&scenario->pipeline->options);
     free(scenario->pipeline);
     *scenario = (dl_scenario){0};
+}
+
+bool dl_scenario_trains_by_keys(const dl_scenario *scenario)
+{
+    return scenario->generators != NULL && !isnan(scenario->generators->train_token_gpu_s);
 }
 
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow)

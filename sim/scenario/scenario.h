@@ -12,6 +12,7 @@
 #include "common/status.h"
 #include "sim/absence.h"
 #include "sim/failures.h"
+#include "sim/generate/generators.h"
 #include "sim/island/split.h"
 #include "sim/noise.h"
 #include "sim/sync/mode.h"
@@ -19,7 +20,7 @@
 #include "sim/target.h"
 
 #define DL_WORKERS_MAX 10000000 /* about 1.5 KB of memory each */
-#define DL_SCENARIO_KEYS_MAX 144
+#define DL_SCENARIO_KEYS_MAX 192
 #define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)
 #define DL_CORES_GPU 0 /* workers are GPUs */
@@ -134,8 +135,9 @@ typedef struct dl_scenario {
     double sigma;
     dl_slow_worker *slow; /* [slow_count] */
     size_t slow_count;
-    dl_gpu_options *gpu;              /* NULL: workers are threads on cores */
-    dl_scenario_pipeline *pipeline;   /* NULL: models are not split */
+    dl_gpu_options *gpu;            /* NULL: workers are threads on cores */
+    dl_scenario_pipeline *pipeline; /* NULL: models are not split */
+    dl_generators *generators;      /* NULL: samples are there; else the points are the trainer's */
     bool given[DL_SCENARIO_KEYS_MAX]; /* by the file: rows of dl_scenario_keys */
     dl_point *points; /* [point_count], in the order cores, workers, batch, mode, options */
     size_t point_count;
@@ -156,6 +158,9 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores,
                                          dl_error *err) DL_MUST_CHECK;
 
 void dl_scenario_free(dl_scenario *scenario);
+
+/* Whether [generators] says how long an update takes: then there is no other workload. */
+bool dl_scenario_trains_by_keys(const dl_scenario *scenario);
 
 /* Whether the GPUs of a point exchange by collectives, without a server. */
 bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point);

@@ -97,6 +97,11 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     if (scenario->model != NULL)
         return dl_scenario_estimate_costs(scenario, dl_scenario_first_gpu(scenario), costs, err);
     if (scenario->costs_path != NULL) return dl_costs_read(costs, scenario->costs_path, err);
+    if (scenario->samples_per_s ==
+        0) { /* [generators] says what an update takes: no run needs them */
+        dl_costs_of_throughput(costs, 1, NULL, 0);
+        return DL_OK;
+    }
     const char *device = scenario->device;
     if (device != NULL && device[0] == '\0') device = NULL;
     dl_costs_of_throughput(costs, scenario->samples_per_s, device, baseline_batch(scenario));
@@ -258,6 +263,7 @@ void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, cons
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
+    if (dl_scenario_trains_by_keys(scenario)) return;
     dl_variant_assume_settings(variant);
     dl_scenario_assume_costs(scenario, &variant->costs, NULL, &variant->assumed);
     if (scenario->gpu != NULL)

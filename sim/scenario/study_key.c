@@ -42,6 +42,7 @@ dl_status dl_scenario_add_files(uint64_t *hash, const dl_scenario *scenario, dl_
         scenario->costs_path,
         scenario->scale_path,
         scenario->measured_path,
+        scenario->generators != NULL ? scenario->generators->lengths_path : NULL,
     };
     dl_status status =
         scenario->gpu != NULL ? add_machine(hash, &scenario->gpu->machine, err) : DL_OK;

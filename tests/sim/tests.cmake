@@ -12,7 +12,7 @@ foreach(module absence failures time_to_target island island_tensor pipeline pip
         solve)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
-foreach(module rollout)
+foreach(module rollout generators)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
 # The network is compared with max-min fair shares worked out the plain way.

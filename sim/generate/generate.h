@@ -1,0 +1,19 @@
+/* A run of a scenario with [generators]: the trainer's seconds, by its keys or by simulating the
+ * scenario's own step, the rollout, and both as the result of a run like any other. */
+#ifndef DL_SIM_GENERATE_H
+#define DL_SIM_GENERATE_H
+
+#include "sim/run.h"
+
+/* Runs, with the costs of the draw. DL_ERR_DATA if no update can be made; the errors of dl_run.
+ * `observer` may be NULL. */
+dl_status dl_generate_run(const dl_run_config *config, const dl_costs *costs,
+                          const dl_rollout_observer *observer, dl_run_result *result,
+                          dl_error *err) DL_MUST_CHECK;
+
+/* Seconds of an update of the trainer on `gpus` GPUs: *fixed_s, and *token_s for each of its
+ * tokens. */
+dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs, int gpus,
+                              double *fixed_s, double *token_s, dl_error *err) DL_MUST_CHECK;
+
+#endif

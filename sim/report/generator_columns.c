@@ -1,0 +1,163 @@
+/* Columns of rows with [generators], and how a sentence says them. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "sim/report/columns.h"
+
+#define SECONDS_PER_HOUR 3600.0
+#define BUSY_FRAC 0.98 /* of its time: a side that is busy for more waits for nothing */
+
+static const dl_rollout_result *rollout_of(const void *row)
+{
+    return ((const dl_result *)row)->row->mean.rollout;
+}
+
+static dl_datum member(const void *row, const dl_column *column)
+{
+    const char *rollout = (const char *)rollout_of(row);
+    if (rollout == NULL) return dl_datum_none();
+    return dl_datum_number(*(const double *)(const void *)(rollout + column->offset));
+}
+
+#define GETTER(name, value)                                          \
+    static dl_datum name(const void *row, const dl_column *column)   \
+    {                                                                \
+        const dl_rollout_result *r = rollout_of(row);                \
+        (void)column;                                                \
+        return r != NULL ? dl_datum_number(value) : dl_datum_none(); \
+    }
+#define KEYS (((const dl_result *)row)->variant->scenario.generators)
+
+static double over(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+GETTER(trainer_gpus, dl_generators_trainer_gpus(KEYS))
+GETTER(generator_gpus, KEYS->generator_gpus)
+GETTER(on_policy_s, r->update_s *((const dl_result *)row)->row->speedup)
+GETTER(trainer_busy, 1 - r->trainer_frac[DL_ROLLOUT_WAITING] - r->trainer_frac[DL_ROLLOUT_DRAINING])
+GETTER(trainer_waits, r->trainer_frac[DL_ROLLOUT_WAITING] + r->trainer_frac[DL_ROLLOUT_DRAINING])
+GETTER(generators_idle,
+       r->generator_frac[DL_ROLLOUT_WAITING] + r->generator_frac[DL_ROLLOUT_DRAINING])
+GETTER(discarded, over(r->tokens.discarded, r->tokens.used + r->tokens.discarded))
+GETTER(samples_per_hour, r->samples / r->span_s * SECONDS_PER_HOUR)
+GETTER(useful_per_hour, r->useful_tokens_per_s *SECONDS_PER_HOUR)
+GETTER(usd_of_update, KEYS->usd_per_gpu_hour * KEYS->gpus * r->update_s / SECONDS_PER_HOUR)
+GETTER(discarded_age, r->groups.discarded > 0 ? r->discarded_age_mean : (double)NAN)
+
+const char *dl_generators_bound(const dl_row *row)
+{
+    const dl_rollout_result *r = row->mean.rollout;
+    const double *trainer = r->trainer_frac;
+    const double waits = trainer[DL_ROLLOUT_WAITING] + trainer[DL_ROLLOUT_DRAINING];
+    if (waits > 1 - BUSY_FRAC)
+        return r->generator_frac[DL_ROLLOUT_WAITING] > waits / 2 ? "rule" : "generators";
+    return trainer[DL_ROLLOUT_COPYING] > trainer[DL_ROLLOUT_WORKING] ? "copies" : "trainer";
+}
+
+static dl_datum bound_of(const void *row, const dl_column *column)
+{
+    (void)column;
+    if (rollout_of(row) == NULL) return dl_datum_none();
+    return dl_datum_text(dl_generators_bound(((const dl_result *)row)->row));
+}
+
+#define AT(name_, unit_, member_, ...)                                                     \
+    {                                                                                      \
+        .name = (name_), .unit = (unit_), .group = DL_COLUMNS_OF_GENERATORS,               \
+        .offset = offsetof(dl_rollout_result, member_), .get = member, .help = __VA_ARGS__ \
+    }
+#define BY(get_, name_, unit_, ...)                                                         \
+    {                                                                                       \
+        .name = (name_), .unit = (unit_), .group = DL_COLUMNS_OF_GENERATORS, .get = (get_), \
+        .help = __VA_ARGS__                                                                 \
+    }
+
+/* clang-format off */
+const dl_column dl_generator_columns[] = {
+    BY(trainer_gpus, "trainer_gpus", NULL, "GPUs that train", DL_PLAIN("trainer GPUs", 0)),
+    BY(generator_gpus, "generator_gpus_used", NULL, "GPUs that generate", DL_PLAIN("gen. GPUs", 0)),
+    AT("update_s", "s", update_s, "time of an update: the counted span over its updates", DL_TIME("update")),
+    BY(on_policy_s, "on_policy_update_s", "s",
+       "the same on policy: all GPUs generate, then train, in turn; `speedup` is over this", DL_TIME("on policy")),
+    BY(samples_per_hour, "samples_per_hour", "answers/h", "that updates used", DL_RATE("answers/h")),
+    BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h", "generated, that updates used", DL_RATE("useful tokens/h")),
+    AT("generated_tokens_per_s", "tokens/s", tokens_per_s, "of all replicas", DL_RATE("tokens/s")),
+    BY(usd_of_update, "usd_per_update", "USD", "price of `gpus` in an update, with `usd_per_gpu_hour`", DL_PLAIN("USD/update", 3)),
+    BY(bound_of, "bound_side", NULL,
+       "what an update waits for: `trainer` or `copies`, which are busy all the time; `generators`, for "
+       "which the trainer waits; `rule`: generators wait too, at least half as long", DL_WORD("bound side")),
+    BY(trainer_busy, "trainer_busy_frac", NULL, "of the trainer's time, all but waiting and draining"),
+    AT("trainer_working_frac", NULL, trainer_frac[DL_ROLLOUT_WORKING], "in updates; the five add up to 1", DL_PERCENT("trains %", 1)),
+    AT("trainer_waiting_frac", NULL, trainer_frac[DL_ROLLOUT_WAITING], "waiting for complete groups"),
+    AT("trainer_draining_frac", NULL, trainer_frac[DL_ROLLOUT_DRAINING], "waiting for answers that end before a copy"),
+    AT("trainer_copying_frac", NULL, trainer_frac[DL_ROLLOUT_COPYING], "in copies of the weights, or changes of sides", DL_PERCENT("copies %", 1)),
+    AT("trainer_validating_frac", NULL, trainer_frac[DL_ROLLOUT_VALIDATING], "in validation"),
+    BY(trainer_waits, NULL, NULL, NULL, DL_PERCENT("waits %", 1)),
+    AT("generators_working_frac", NULL, generator_frac[DL_ROLLOUT_WORKING],
+       "of the replicas' time, with requests in flight; the five add up to 1"),
+    AT("generators_idle_frac", NULL, generator_frac[DL_ROLLOUT_WAITING], "with nothing that may begin"),
+    AT("generators_draining_frac", NULL, generator_frac[DL_ROLLOUT_DRAINING], "with nothing in flight, while others end before a copy"),
+    AT("generators_copying_frac", NULL, generator_frac[DL_ROLLOUT_COPYING], "standing still for a copy", DL_PERCENT("gen. copy %", 1)),
+    AT("generators_validating_frac", NULL, generator_frac[DL_ROLLOUT_VALIDATING], "in validation"),
+    BY(generators_idle, NULL, NULL, NULL, DL_PERCENT("gen. idle %", 1)),
+    AT("requests_mean", NULL, requests_mean, "in flight on a replica", DL_PLAIN("requests", 1)),
+    AT("requests_at_max_frac", NULL, at_max_frac, "of the replicas' time, with `requests_max` in flight", DL_PERCENT("at max %", 1)),
+    AT("in_flight_mean", "groups", in_flight_mean, "begun, or admitted and waiting for a place, and not complete", DL_PLAIN("in flight", 1)),
+    AT("queue_mean", "groups", queue_mean, "complete, waiting for the trainer", DL_PLAIN("queue", 1)),
+    AT("group_s", "s", group_s, "mean time of a group from admission to completion"),
+    AT("queue_s", "s", queue_s, "mean time of a complete group until the trainer takes or discards it"),
+    AT("length_mean_used", "tokens", length_mean, "of answers that updates used"),
+    AT("batch_tokens", "tokens", batch_tokens, "that the trainer computes in an update, prompts too"),
+    AT("tokens_begun", "tokens", tokens.begun, "generated in the whole run: the sum of the next three"),
+    AT("tokens_used", "tokens", tokens.used, "in updates"),
+    AT("tokens_discarded", "tokens", tokens.discarded, "of groups older than `age_max`"),
+    AT("tokens_left", "tokens", tokens.left, "complete or in flight at the end"),
+    BY(discarded, "tokens_discarded_frac", NULL, "of those used and discarded", DL_PERCENT("discarded %", 1)),
+    AT("groups_begun", NULL, groups.begun, "likewise, groups"),
+    AT("groups_used", NULL, groups.used, NULL),
+    AT("groups_discarded", NULL, groups.discarded, NULL),
+    AT("groups_left", NULL, groups.left, NULL),
+    AT("age_mean", "updates", age_mean,
+       "of a group that an update used: updates made when it was taken, less those in the weights "
+       "that began its first token. `staleness` is the same", DL_PLAIN("age", 2)),
+    AT("age_p95", "updates", age_p95, "95 % quantile", DL_PLAIN("age p95", 0)),
+    AT("age_max_used", "updates", age_max, "largest", DL_PLAIN("age max", 0)),
+    AT("newest_age_mean", "updates", newest_age_mean, "the same by the group's newest token", DL_PLAIN("newest", 2)),
+    AT("newest_age_max", "updates", newest_age_max, NULL),
+    BY(discarded_age, "discarded_age_mean", "updates", "of groups that were discarded"),
+    AT("outstanding_mean", NULL, outstanding_mean,
+       "groups begun and not yet taken at the ends of updates, over `prompts`: with a copy at each "
+       "update the mean age of all groups"),
+};
+/* clang-format on */
+const size_t dl_generator_column_count = DL_LENGTH(dl_generator_columns);
+
+char *dl_generators_answer(const dl_result *best, bool among_several)
+{
+    static const dl_column seconds = {.form = DL_FORM_TIME}, rate = {.form = DL_FORM_RATE};
+    const dl_row *row = best->row;
+    const dl_rollout_result *r = row->mean.rollout;
+    const dl_generators *g = best->variant->scenario.generators;
+    char options[DL_REPORT_OPTIONS_BYTES];
+    dl_report_options(options, sizeof options, best->study, row);
+    char *update = dl_column_number_text(&seconds, r->update_s);
+    char *answers = dl_column_number_text(&rate, r->samples / r->span_s * SECONDS_PER_HOUR);
+    char *who = g->colocated ? dl_format("%d GPUs in turn", g->gpus)
+                             : dl_format("%d GPUs generate, %d train", g->generator_gpus,
+                                         dl_generators_trainer_gpus(g));
+    const double waits = r->trainer_frac[DL_ROLLOUT_WAITING] + r->trainer_frac[DL_ROLLOUT_DRAINING];
+    char *text = dl_format(
+        "%s%s%s%s: %s an update, %s answers an hour, %.3g times on policy. The trainer waits for "
+        "%.0f %% of the time, generators for %.0f %%; bound by %s. Age %.2f updates on average, at "
+        "most %.0f.",
+        among_several ? "Fastest: " : "", who, options[0] != '\0' ? ", " : "", options, update,
+        answers, row->speedup, 100 * waits, 100 * r->generator_frac[DL_ROLLOUT_WAITING],
+        dl_generators_bound(row), r->age_mean, r->age_max);
+    free(update);
+    free(answers);
+    free(who);
+    return text;
+}

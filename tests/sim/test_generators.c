@@ -1,0 +1,148 @@
+/* [generators] of a scenario: what is refused, and that rows are those of the rollout. */
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "sim/generate/generate.h"
+#include "sim/sweep.h"
+#include "tests/near.h"
+#include "tests/refused.h"
+
+#define EXACT 1e-9
+
+#define USUAL                                                                 \
+    "[scenario]\nsteps = 20\nwarmup = 5\n"                                    \
+    "[generators]\ngpus = 8\ngenerator_gpus = 2\nprompts = 16\nanswers = 4\n" \
+    "length_mean = 300\nlength_cap = 1000\ntoken_s = 0.01\nrequest_token_s = 0.0002\n"
+
+/* With a trainer whose update takes 1 s, and 6e-4 s for each token on one GPU. */
+#define KEYS USUAL "train_fixed_s = 1\ntrain_token_gpu_s = 0.0006\ncopy_s = 0.5\n"
+
+static dl_status read_study(const char *text, dl_error *err)
+{
+    dl_study study = {0};
+    dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), err);
+    if (status == DL_OK) status = dl_study_read_costs(&study, err);
+    dl_study_free(&study);
+    return status;
+}
+
+static void settings_that_cannot_run_are_refused(void **state)
+{
+    (void)state;
+    static const refused_text cases[] = {
+        {USUAL "train_token_gpu_s = 1e-6\nboud = 3\n", DL_ERR_NAME, 14, "bound"},
+        {"[scenario]\n[generators]\nprompts = 4\ngpus = 8\nlength_mean = 9\ntoken_s = 1\n"
+         "train_token_gpu_s = 1\n",
+         DL_ERR_DATA, 2, "generator_gpus is missing"},
+        {KEYS "generator_gpus = 8\n", DL_ERR_PARSE, 16, "generator_gpus"},
+        {KEYS "replica_gpus = 3\n", DL_ERR_RANGE, 16, "replicas cannot divide"},
+        {KEYS "rule = installed\ncopy_every = 3\n", DL_ERR_RANGE, 4, "copy_every - 1 at least"},
+        {KEYS "rule = ahead\ncopy_every = 3\nage_max = 1\n", DL_ERR_RANGE, 18,
+         "copy_every - 1 at least"},
+        {KEYS "rule = workers\n", DL_ERR_DATA, 4, "in_flight is missing"},
+        {KEYS "rule = workers\nin_flight = 9\nbuffer = 3\n", DL_ERR_RANGE, 18, "fewer complete"},
+        {KEYS "pause_s = 0.6\n", DL_ERR_RANGE, 16, "longer than the copy"},
+        {KEYS "copy_bytes = 1GB\n", DL_ERR_RANGE, 15, "only one of both"},
+        {KEYS "requeue = yes\n", DL_ERR_RANGE, 16, "nothing is discarded"},
+        {KEYS "rates = 1:9, 1:10\n", DL_ERR_DATA, 16, "token_s is given too"},
+        {KEYS "[workload]\nbatch = 4\n", DL_ERR_DATA, 17, "prompts times answers"},
+        {USUAL, DL_ERR_DATA, 0, "costs"},
+    };
+    assert_all_refused(cases, "s.ini", read_study);
+}
+
+static void run_rows(const char *text, dl_study *study, dl_sweep *sweep)
+{
+    dl_error err = {0};
+    const dl_sweep_config config = {.threads = 2, .no_influences = true};
+    *study = (dl_study){0};
+    if (dl_study_read_text(study, "s.ini", text, strlen(text), &err) != DL_OK ||
+        dl_study_read_costs(study, &err) != DL_OK ||
+        dl_sweep_run(sweep, study, &config, &err) != DL_OK)
+        fail_msg("%s", err.text);
+}
+
+/* The trainer has 6 GPUs, on policy all 8, whose replicas generate beside none of it. */
+static void rows_are_those_of_the_rollout(void **state)
+{
+    (void)state;
+    dl_study study;
+    dl_sweep sweep;
+    run_rows(KEYS "bound = 0, 2\n", &study, &sweep);
+    assert_int_equal(sweep.row_count, 2);
+    for (int i = 0; i < 2; i++) {
+        const dl_row *row = &sweep.rows[i];
+        const dl_generators *g = study.variants[i].scenario.generators;
+        dl_rollout_config c = dl_generators_rollout(g, false, 1, 0.0006 / 6);
+        assert_int_equal(c.replicas, 2);
+        assert_true(c.bound == (i == 0 ? 0 : 2) && c.pause_s == 0.5);
+        c.updates = 20;
+        c.warmup = 5;
+        c.seed = 1;
+        dl_rollout_result r;
+        dl_rollout_ages ages;
+        assert_true(dl_rollout_run(&c, NULL, &r, &ages));
+        assert_true(row->mean.step_mean_s == r.update_s);
+        assert_true(row->staleness_mean == r.age_mean);
+        free(ages.counts);
+        free(ages.update_s);
+        dl_rollout_config on_policy = dl_generators_rollout(g, true, 1, 0.0006 / 8);
+        on_policy.updates = 20;
+        on_policy.warmup = 5;
+        on_policy.seed = 1;
+        assert_int_equal(on_policy.replicas, 8);
+        assert_true(dl_rollout_run(&on_policy, NULL, &r, &ages));
+        free(ages.counts);
+        free(ages.update_s);
+        assert_true(near_scaled(row->speedup, r.update_s / row->mean.step_mean_s, 1, EXACT));
+    }
+    dl_sweep_free(&sweep);
+    dl_study_free(&study);
+}
+
+/* Where the trainer is the scenario's own step, it is what a run without generators takes: 6 GPUs
+ * with 64 x 4 x 400 / 1024 packed samples, in micro-batches of 8, and per token what as many more
+ * add. */
+static void the_trainer_is_the_scenarios_own_step(void **state)
+{
+    (void)state;
+    dl_study study;
+    dl_sweep sweep;
+    run_rows("[scenario]\nsteps = 4\nwarmup = 2\n[machine]\nfile = 8xh100\n"
+             "[workload]\nmodel = gpt2\n"
+             "[generators]\ngenerator_gpus = 2\nprompts = 64\nanswers = 4\nlength_mean = 300\n"
+             "micro_batch = 8\ntoken_s = 0.002\nbound = 4\n",
+             &study, &sweep);
+    const dl_variant *variant = &study.variants[0];
+    const dl_point *point = &variant->scenario.points[0];
+    assert_int_equal(point->workers, 6);
+    assert_string_equal(point->mode->name, "allreduce");
+    assert_int_equal((int)point->option[DL_SYNC_ACCUMULATE], 3); /* 100 samples: 16.7 a GPU */
+    assert_int_equal(point->batch, 6 * 3 * 8);
+    dl_scenario scenario = variant->scenario;
+    scenario.generators = NULL;
+    dl_run_config config = {.scenario = &scenario, .costs = &variant->costs, .point = point};
+    dl_run_result result = {0};
+    assert_int_equal(dl_run(&config, &result, NULL), DL_OK);
+    double fixed_s, token_s;
+    config.scenario = &variant->scenario;
+    assert_int_equal(dl_generate_trainer(&config, &variant->costs, 6, &fixed_s, &token_s, NULL),
+                     DL_OK);
+    assert_true(near_scaled(fixed_s + token_s * 144 * 1024, result.step_mean_s, 1e-9, 1e-6));
+    assert_true(fixed_s > 0 && token_s > 0);
+    dl_run_result_free(&result);
+    dl_sweep_free(&sweep);
+    dl_study_free(&study);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_that_cannot_run_are_refused),
+        cmocka_unit_test(rows_are_those_of_the_rollout),
+        cmocka_unit_test(the_trainer_is_the_scenarios_own_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
