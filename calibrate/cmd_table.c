@@ -13,14 +13,21 @@
 #include "sim/scenario/command.h"
 
 typedef struct settings {
-    const char *scenario, *output, *json, *rows, *costs, *predict, *use;
+    dl_text_list scenarios, outputs, rows, costs, predict; /* for each scenario, in this order */
+    const char *json, *share, *use;
     bool near;
     int64_t threads;
     int journal;
     dl_scenario_command command;
-    char *name, *text; /* of the scenario with what the command line says */
     dl_cluster *cluster;
 } settings;
+
+/* A scenario of the fit and what goes with it. */
+typedef struct pair {
+    const char *scenario, *output, *rows, *predict; /* borrowed; NULL: not given */
+    char *name, *text; /* of the scenario with what the command line says */
+    char *table;
+} pair;
 
 typedef struct shown {
     dl_progress progress;
@@ -43,100 +50,182 @@ static void show(void *user, const char *what, int64_t done, int64_t count)
     dl_progress_show(&s->progress, done, count);
 }
 
-/* The search may take long, so that what the scenario names is found out before. `table` NULL: the
- * scenario's own, which is set, as text of its own. */
-static dl_status check_inputs(settings *set, const char *given, char **table, dl_error *err)
+/* The item of a list that goes with scenario `index` of `count`; NULL if none is given. */
+static dl_status item_of(const dl_text_list *list, const char *what, size_t index, size_t count,
+                         const char **item, dl_error *err)
 {
-    const dl_file_role outputs[] = {
-        {"--output", set->output}, {"--json", set->json}, {"--rows", set->rows}};
+    *item = list->count > 0 && index < list->count ? list->items[index] : NULL;
+    if (list->count == 0 || list->count == count) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE, "%s is given %zu times for %zu scenario%s", what,
+                        list->count, count, count > 1 ? "s" : "");
+}
+
+/* What the command line says of scenario `index`. `tables` are the arguments. */
+static dl_status take_pair(const settings *set, const dl_text_list *tables, size_t index,
+                           size_t count, pair *to, dl_table_part_config *part, dl_error *err)
+{
+    const char *table;
+    const dl_text_list one = {set->costs.items, set->costs.count == 1 ? 0 : set->costs.count};
+    dl_status status = item_of(&set->scenarios, "--scenario", index, count, &to->scenario, err);
+    if (status == DL_OK) status = item_of(tables, "TABLE", index, count, &table, err);
+    if (status == DL_OK) {
+        status = item_of(&set->outputs, "--output", index, count, &to->output, err);
+    }
+    if (status == DL_OK) status = item_of(&set->rows, "--rows", index, count, &to->rows, err);
+    if (status == DL_OK) {
+        status = item_of(&set->predict, "--predict", index, count, &to->predict, err);
+    }
+    if (status == DL_OK) status = item_of(&one, "--fit", index, count, &part->names, err);
+    if (status != DL_OK) return status;
+    if (set->costs.count == 1) part->names = set->costs.items[0];
+    to->table = table != NULL ? dl_strdup(table) : NULL;
+    if (to->output == NULL && count == 1) to->output = "costs.ini";
+    if (to->output != NULL) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE, "--output is needed for each of %zu scenarios", count);
+}
+
+/* The search may take long, so that what the scenario names is found out before. Without a table it
+ * is the scenario's own. */
+static dl_status check_inputs(const settings *set, pair *of, dl_error *err)
+{
+    const bool first = set->cluster->rank == 0; /* which writes the outputs */
+    const dl_file_role outputs[] = {{"--output", first ? of->output : NULL},
+                                    {"--json", first ? set->json : NULL},
+                                    {"--rows", first ? of->rows : NULL}};
     dl_scenario scenario = {0};
-    dl_status status = dl_scenario_text(&set->command, set->scenario, &set->text, &set->name, err);
-    if (status == DL_OK) status = dl_table_scenario_read(&scenario, set->name, set->text, err);
-    if (status != DL_OK) return dl_scenario_command_error(set->scenario, err);
-    const char *path = given != NULL ? given : scenario.measured_path;
+    dl_status status = dl_scenario_text(&set->command, of->scenario, &of->text, &of->name, err);
+    if (status == DL_OK) status = dl_table_scenario_read(&scenario, of->name, of->text, err);
+    if (status != DL_OK) return dl_scenario_command_error(of->scenario, err);
+    if (of->table == NULL && scenario.measured_path != NULL) {
+        of->table = dl_strdup(scenario.measured_path);
+    }
     const dl_file_role inputs[] = {
-        {"the table", path},
-        {"the table of --predict", set->predict},
-        {"the scenario", set->scenario},
+        {"the table", of->table},
+        {"the table of --predict", of->predict},
+        {"the scenario", of->scenario},
         {"the scenario's cost file", scenario.costs_path},
         {"the scenario's machine file", scenario.gpu != NULL ? scenario.gpu->machine.path : NULL},
         {"the machine file of scale_compute", scenario.scale_path},
     };
     status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, inputs,
                               sizeof inputs / sizeof *inputs, err);
-    if (status == DL_OK && path == NULL) {
+    if (status == DL_OK && of->table == NULL) {
         status = dl_error_set(err, DL_ERR_USAGE,
                               "missing argument TABLE: the scenario has no [measured] file either");
     }
-    if (status == DL_OK) *table = dl_strdup(path);
     dl_scenario_free(&scenario);
     return status;
 }
 
-/* Report, cost file and the rest, of a fit on rank 0. */
+/* No two scenarios write the same file, or over what another one reads. */
+static dl_status check_pairs(const settings *set, const pair *pairs, size_t count, dl_error *err)
+{
+    dl_file_role outputs[1 + 2 * DL_TABLE_PARTS_MAX] = {{"--json", set->json}};
+    dl_file_role inputs[3 * DL_TABLE_PARTS_MAX];
+    size_t output_count = 1, input_count = 0;
+    if (set->cluster->rank > 0 || count == 1) return DL_OK;
+    for (size_t p = 0; p < count; p++) {
+        outputs[output_count++] = (dl_file_role){"--output", pairs[p].output};
+        outputs[output_count++] = (dl_file_role){"--rows", pairs[p].rows};
+        inputs[input_count++] = (dl_file_role){"a scenario", pairs[p].scenario};
+        inputs[input_count++] = (dl_file_role){"a table", pairs[p].table};
+        inputs[input_count++] = (dl_file_role){"a table of --predict", pairs[p].predict};
+    }
+    return dl_outputs_check(outputs, output_count, inputs, input_count, err);
+}
+
+/* Report, cost files and the rest, of a fit on rank 0. */
 static dl_status write_all(const dl_table_fit *fit, const dl_table_fit_config *config,
-                           const settings *set, dl_error *err)
+                           const settings *set, const pair *pairs, dl_error *err)
 {
     dl_table_report_print(fit, stdout);
-    dl_status status = dl_table_fit_write(fit, set->output, err);
+    dl_status status = DL_OK;
+    for (size_t p = 0; p < fit->part_count && status == DL_OK; p++) {
+        status = dl_table_fit_write(fit, p, pairs[p].output, err);
+        if (status == DL_OK && pairs[p].rows != NULL) {
+            status = dl_table_report_rows_write(&fit->parts[p], pairs[p].rows, err);
+        }
+    }
     if (status == DL_OK && set->json != NULL) {
         status = dl_table_report_json_write(fit, set->json, err);
     }
-    if (status == DL_OK && set->rows != NULL) {
-        status = dl_table_report_rows_write(fit, set->rows, err);
-    }
-    dl_table_evaluation evaluation = {0};
-    if (status == DL_OK && set->predict != NULL) {
-        status = dl_table_evaluate(&evaluation, fit, config, set->predict, err);
+    for (size_t p = 0; p < fit->part_count && status == DL_OK; p++) {
+        if (pairs[p].predict == NULL) continue;
+        dl_table_evaluation evaluation = {0};
+        status = dl_table_evaluate(&evaluation, fit, config, p, pairs[p].predict, err);
         if (status == DL_OK) dl_table_evaluation_print(&evaluation, stdout);
+        dl_table_evaluation_free(&evaluation);
     }
-    dl_table_evaluation_free(&evaluation);
     status = dl_outputs_end(status, err);
-    if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
+    for (size_t p = 0; p < fit->part_count && status == DL_OK; p++)
+        printf("%scosts written to %s\n", p == 0 ? "\n" : "", pairs[p].output);
     return status;
 }
 
-static dl_status fit_table(const dl_text_list *paths, void *user, dl_error *err)
+/* Fits, and writes the results. */
+static dl_status fit_pairs(const settings *set, const pair *pairs, dl_table_fit_config *config,
+                           dl_error *err)
 {
-    settings *set = user;
-    const bool first = set->cluster->rank == 0;
-    if (!first) set->output = set->json = set->rows = NULL; /* rank 0 writes them */
-    if (set->scenario == NULL && !dl_scenario_command_given(&set->command)) {
+    dl_table_fit fit = {0};
+    shown progress = {.fit = &fit};
+    config->progress = show;
+    config->user = &progress;
+    dl_status status = dl_table_fit_run(&fit, config, err);
+    if (status != DL_OK && set->scenarios.count == 0) status = dl_scenario_command_error(NULL, err);
+    dl_progress_end(&progress.progress);
+    dl_journal_say_aside(fit.journal, "dlcal table");
+    if (status == DL_OK && set->cluster->rank == 0) {
+        status = write_all(&fit, config, set, pairs, err);
+    }
+    if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_table_fit_end_journal(&fit);
+    dl_table_fit_free(&fit);
+    return status;
+}
+
+static dl_status fit_table(const dl_text_list *tables, void *user, dl_error *err)
+{
+    const settings *set = user;
+    if (set->scenarios.count == 0 && !dl_scenario_command_given(&set->command)) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--scenario FILE is needed, or --costs and other options in its place");
     }
-    dl_table_fit fit = {0};
-    shown progress = {.fit = &fit};
-    char *table = NULL;
+    const size_t count = set->scenarios.count > 0 ? set->scenarios.count : 1;
+    if (count > DL_TABLE_PARTS_MAX) {
+        return dl_error_set(err, DL_ERR_USAGE, "more than %d scenarios", DL_TABLE_PARTS_MAX);
+    }
+    pair pairs[DL_TABLE_PARTS_MAX] = {0};
+    dl_table_part_config parts[DL_TABLE_PARTS_MAX] = {0};
     char *journal = NULL;
-    dl_status status = check_inputs(set, paths->count > 0 ? paths->items[0] : NULL, &table, err);
+    dl_status status = DL_OK;
+    for (size_t p = 0; p < count && status == DL_OK; p++) {
+        status = take_pair(set, tables, p, count, &pairs[p], &parts[p], err);
+        if (status == DL_OK) status = check_inputs(set, &pairs[p], err);
+        parts[p].scenario_path = pairs[p].name;
+        parts[p].scenario_text = pairs[p].text;
+        parts[p].table_path = pairs[p].table;
+    }
+    if (status == DL_OK) status = check_pairs(set, pairs, count, err);
     if (status == DL_OK) {
-        status = dl_journal_beside(&journal, set->output, (dl_journal_mode)set->journal, err);
+        status = dl_journal_beside(&journal, set->cluster->rank == 0 ? pairs->output : NULL,
+                                   (dl_journal_mode)set->journal, err);
     }
     status = dl_cluster_agree(set->cluster, status, err);
-    const dl_table_fit_config config = {.scenario_path = set->name,
-                                        .scenario_text = set->text,
-                                        .table_path = table,
-                                        .use = set->use,
-                                        .names = set->costs,
-                                        .near = set->near,
-                                        .threads = set->threads > 0 ? (int)set->threads
-                                                                    : set->cluster->cpu_count,
-                                        .cluster = set->cluster,
-                                        .journal = journal,
-                                        .progress = show,
-                                        .user = &progress};
-    if (status == DL_OK) status = dl_table_fit_run(&fit, &config, err);
-    if (status != DL_OK && set->scenario == NULL) status = dl_scenario_command_error(NULL, err);
-    dl_progress_end(&progress.progress);
-    dl_journal_say_aside(fit.journal, "dlcal table");
-    if (status == DL_OK && first) status = write_all(&fit, &config, set, err);
-    if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_table_fit_end_journal(&fit);
-    dl_table_fit_free(&fit);
-    free(table);
+    dl_table_fit_config config = {.parts = parts,
+                                  .part_count = count,
+                                  .share = set->share,
+                                  .use = set->use,
+                                  .near = set->near,
+                                  .threads = set->threads > 0 ? (int)set->threads
+                                                              : set->cluster->cpu_count,
+                                  .cluster = set->cluster,
+                                  .journal = journal};
+    if (status == DL_OK) status = fit_pairs(set, pairs, &config, err);
+    for (size_t p = 0; p < count; p++) {
+        free(pairs[p].table);
+        free(pairs[p].name);
+        free(pairs[p].text);
+    }
     free(journal);
-    free(set->name);
-    free(set->text);
     return status;
 }
 
@@ -144,25 +233,34 @@ int dl_calibrate_table(int argc, char **argv)
 {
     dl_cluster cluster;
     dl_error error = {0};
-    settings set = {.output = "costs.ini", .cluster = &cluster};
+    settings set = {.cluster = &cluster};
     const dl_option own[] = {
-        DL_OPT_TEXT("scenario", 's', &set.scenario, "FILE",
+        DL_OPT_LIST("scenario", 's', &set.scenarios, "FILE",
                     "Scenario that the rows were measured in; its cost file gives what is known. "
-                    "Options of dlsim stand for its keys, in place of it or over it."),
-        DL_OPT_TEXT("fit", 0, &set.costs, "KEY,KEY...",
-                    "Costs to fit, as section.key or key, also of the machine file, as "
-                    "link.nvlink2.bytes_per_s (default: those that the cost file lacks)."),
+                    "Options of dlsim stand for its keys, in place of it or over it. Several: each "
+                    "with a TABLE and an --output of its own, in the same order."),
+        DL_OPT_LIST(
+            "fit", 0, &set.costs, "KEY,KEY...",
+            "Costs to fit, as section.key or key, also of the machine file, as "
+            "link.nvlink2.bytes_per_s (default: those that the cost file lacks). Of several "
+            "scenarios: those that each has of its own; once for all, or for each."),
+        DL_OPT_TEXT("share", 0, &set.share, "KEY,KEY...",
+                    "Costs to fit that have one value in all scenarios, such as a cluster's "
+                    "network.bytes_per_s."),
         DL_OPT_TEXT("use", 0, &set.use, "USE",
                     "Only rows with this in the column use, such as fitted."),
         DL_OPT_FLAG("near", 0, &set.near,
                     "Search only from the cost file's values, not everywhere."),
-        DL_OPT_TEXT("predict", 0, &set.predict, "FILE",
+        DL_OPT_LIST("predict", 0, &set.predict, "FILE",
                     "Also predict the rows of this table, beside simpler models, and print the "
-                    "errors."),
-        DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write."),
+                    "errors. Of several scenarios: for each."),
+        DL_OPT_LIST("output", 'o', &set.outputs, "FILE",
+                    "Cost file to write (default: costs.ini)."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
-        DL_OPT_TEXT("rows", 0, &set.rows, "FILE",
-                    "Also write the rows with their errors, in the fit and left out of it (CSV)."),
+        DL_OPT_LIST(
+            "rows", 0, &set.rows, "FILE",
+            "Also write the rows with their errors, in the fit and left out of it (CSV). Of "
+            "several scenarios: for each."),
         DL_OPT_INT(
             "threads", 0, &set.threads, 0, 1024, "COUNT",
             "Threads that simulate (default: one per core); the result does not depend on it."),
@@ -175,7 +273,7 @@ int dl_calibrate_table(int argc, char **argv)
     dl_scenario_options(options + DL_LENGTH(own), &set.command);
     const dl_command command = {
         .program = argv[0],
-        .positional = "[TABLE]",
+        .positional = "[TABLE...]",
         .summary = "Fit costs of a scenario to a table of measured throughputs or step times "
                    "(CSV, columns as for dlsim's [measured]), through the simulator without noise. "
                    "Print errors, residuals, what the rows do not determine, and how well each "
@@ -183,11 +281,14 @@ int dl_calibrate_table(int argc, char **argv)
                    "[measured] file.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
-        .positional_max = 1,
+        .positional_max = DL_TABLE_PARTS_MAX,
         .complete = dl_scenario_complete,
         .word = dl_scenario_option_word};
     dl_status status = dl_cluster_start(&cluster, &error);
     if (status == DL_OK) status = dl_command_run(&command, argc, argv, fit_table, &set, &error);
-    dl_text_list_free(&set.command.set);
+    dl_text_list *const lists[] = {&set.command.set, &set.scenarios, &set.outputs,
+                                   &set.rows,        &set.costs,     &set.predict};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        dl_text_list_free(lists[i]);
     return dl_cluster_end(&cluster, status, &error, argv[0]);
 }

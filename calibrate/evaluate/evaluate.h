@@ -78,10 +78,10 @@ typedef struct dl_table_evaluation {
     size_t fitted_rows;
 } dl_table_evaluation;
 
-/* Predicts the rows of the table at `path`, which the fit of `config` has not seen. Errors as
- * dl_table_fit_run. */
+/* Predicts the rows of the table at `path`, which the fit of `config` has not seen, in the scenario of
+ * `part`, whose rows the simpler models are fitted to. Errors as dl_table_fit_run. */
 dl_status dl_table_evaluate(dl_table_evaluation *evaluation, const dl_table_fit *fit,
-                            const dl_table_fit_config *config, const char *path,
+                            const dl_table_fit_config *config, size_t part, const char *path,
                             dl_error *err) DL_MUST_CHECK;
 void dl_table_evaluation_free(dl_table_evaluation *evaluation);
 void dl_table_evaluation_print(const dl_table_evaluation *evaluation, FILE *out);

@@ -173,8 +173,8 @@ void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size
     gsl_qrng_free(sobol);
 }
 
-static dl_status read_all(dl_table_evaluation *j, const dl_table_fit *fit,
-                          const dl_table_fit_config *config, const char *path, dl_error *err)
+static dl_status read_all(dl_table_evaluation *j, const dl_table_part *fit,
+                          const dl_table_part_config *config, const char *path, dl_error *err)
 {
     dl_status status;
     if ((status = dl_table_scenario_read(&j->scenario, config->scenario_path, config->scenario_text,
@@ -191,7 +191,7 @@ static dl_status read_all(dl_table_evaluation *j, const dl_table_fit *fit,
     return DL_OK;
 }
 
-static dl_status simulate(dl_table_evaluation *j, const dl_table_fit *fit, int threads,
+static dl_status simulate(dl_table_evaluation *j, const dl_table_part *fit, int threads,
                           dl_error *err)
 {
     const size_t points = j->scenario.point_count;
@@ -216,7 +216,7 @@ static dl_status simulate(dl_table_evaluation *j, const dl_table_fit *fit, int t
     return status;
 }
 
-static void predict_simply(dl_table_evaluation *j, const dl_table_fit *fit)
+static void predict_simply(dl_table_evaluation *j, const dl_table_part *fit)
 {
     dl_table_shape *fitted =
         dl_calloc(fit->rows.used > 0 ? fit->rows.used : 1, sizeof *fitted, "fitted rows");
@@ -265,12 +265,14 @@ static void summarise(dl_table_evaluation *j, dl_table_method method)
 }
 
 dl_status dl_table_evaluate(dl_table_evaluation *evaluation, const dl_table_fit *fit,
-                            const dl_table_fit_config *config, const char *path, dl_error *err)
+                            const dl_table_fit_config *config, size_t part, const char *path,
+                            dl_error *err)
 {
-    dl_status status = read_all(evaluation, fit, config, path, err);
-    if (status == DL_OK) status = simulate(evaluation, fit, config->threads, err);
+    const dl_table_part *of = &fit->parts[part];
+    dl_status status = read_all(evaluation, of, &config->parts[part], path, err);
+    if (status == DL_OK) status = simulate(evaluation, of, config->threads, err);
     if (status != DL_OK) return status;
-    predict_simply(evaluation, fit);
+    predict_simply(evaluation, of);
     for (int m = 0; m < DL_TABLE_METHODS; m++)
         summarise(evaluation, (dl_table_method)m);
     return DL_OK;

@@ -162,39 +162,52 @@ static double link_rate(const dl_scenario *scenario)
     return m->classes[dl_machine_node(m, 0)->gpus[0].link].bytes_per_s.value;
 }
 
-static dl_status add(dl_table_costs *list, const candidates *all, size_t index,
-                     const dl_scenario *scenario, dl_error *err)
+/* The costs of one part while they are listed: the shared ones first. */
+typedef struct listing {
+    dl_table_part *part;
+    size_t number;
+    candidates all;
+    dl_table_costs costs;
+} listing;
+
+static dl_status add(listing *to, size_t index, bool shared, dl_error *err)
 {
-    const candidate *c = &all->items[index];
+    const candidate *c = &to->all.items[index];
+    dl_table_costs *list = &to->costs;
     for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i].value != c->value) continue;
+        if (list->items[i].value[to->number] != c->value) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--fit: '%s' is given twice", c->name);
     }
     if (list->count == DL_TABLE_COSTS_MAX) {
         return dl_error_set(err, DL_ERR_USAGE, "more than %d costs to fit", DL_TABLE_COSTS_MAX);
     }
-    dl_table_cost cost = {
-        .name = full_name(c->name), .value = c->value, .low = c->key->low, .high = c->key->high};
+    dl_table_cost cost = {.name = full_name(c->name),
+                          .part = to->number,
+                          .shared = shared,
+                          .low = c->key->low,
+                          .high = c->key->high};
+    cost.value[to->number] = c->value;
     if (c->value->known && c->value->value > 0) cost.was = c->value->value;
     if (c->machine_value > 0) cost.was = c->machine_value;
     cost.was_known = cost.was > 0;
     const bool of_machine = strncmp(c->name, MACHINE, strlen(MACHINE)) == 0;
     if (of_machine && !cost.was_known && c->key->dimension == DL_DIMENSION_BYTES_PER_S) {
-        cost.start = link_rate(scenario);
+        cost.start = link_rate(&to->part->scenario);
     }
     list->items[list->count++] = cost;
     return DL_OK;
 }
 
-static dl_status add_named(dl_table_costs *list, const candidates *all, const char *name,
-                           const dl_scenario *scenario, dl_error *err)
+static dl_status add_named(listing *to, const char *name, bool shared, dl_error *err)
 {
+    const candidates *all = &to->all;
+    const char *option = shared ? "--share" : "--fit";
     int matches = 0;
     const size_t index = find(all, name, &matches);
-    if (matches == 1) return add(list, all, index, scenario, err);
+    if (matches == 1) return add(to, index, shared, err);
     if (matches > 1) {
-        return dl_error_set(err, DL_ERR_USAGE, "--fit: several sections have '%s': say section.%s",
-                            name, name);
+        return dl_error_set(err, DL_ERR_USAGE, "%s: several sections have '%s': say section.%s",
+                            option, name, name);
     }
     char **names = dl_calloc(all->count, sizeof *names, "names of costs");
     for (size_t i = 0; i < all->count; i++) {
@@ -205,12 +218,23 @@ static dl_status add_named(dl_table_costs *list, const candidates *all, const ch
     }
     const int nearest = dl_names_nearest(name, (const char *const *)names, all->count);
     const dl_status status =
-        dl_error_set(err, DL_ERR_USAGE, "--fit: no cost '%s'%s%s%s", name,
+        dl_error_set(err, DL_ERR_USAGE, "%s: no cost '%s'%s%s%s", option, name,
                      nearest >= 0 ? "; did you mean '" : "", nearest >= 0 ? names[nearest] : "",
                      nearest >= 0 ? "'?" : "");
     for (size_t i = 0; i < all->count; i++)
         free(names[i]);
     free(names);
+    return status;
+}
+
+static dl_status add_list(listing *to, const char *names, bool shared, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (const char *rest = names; rest != NULL && status == DL_OK;) {
+        char *name = next_name(&rest);
+        status = add_named(to, name, shared, err);
+        free(name);
+    }
     return status;
 }
 
@@ -255,20 +279,19 @@ static dl_status lacks(const dl_costs *costs, const char *name, const char *why,
 }
 
 /* Of the missing costs: those are added that are not in the list, or are an error if `complete`. */
-static dl_status add_missing(dl_table_costs *list, const candidates *all, const char *missing,
-                             bool complete, const dl_scenario *scenario, const dl_costs *costs,
-                             dl_error *err)
+static dl_status add_missing(listing *to, const char *missing, bool complete, dl_error *err)
 {
+    const dl_costs *costs = &to->part->costs;
     dl_status status = DL_OK;
     for (const char *rest = missing; rest != NULL && status == DL_OK;) {
         char *name = next_name(&rest);
         int matches = 0;
-        const size_t index = find(all, name, &matches);
+        const size_t index = find(&to->all, name, &matches);
         if (matches != 1) {
             status = lacks(costs, name, "no table of throughputs determines", err);
-        } else if (!listed(list, name)) {
+        } else if (!listed(&to->costs, name)) {
             status = complete ? lacks(costs, name, "is not to be fitted", err)
-                              : add(list, all, index, scenario, err);
+                              : add(to, index, false, err);
         }
         free(name);
     }
@@ -292,7 +315,7 @@ static void join_passes(dl_table_costs *list)
                 const char *other = list->items[j].name;
                 if (j > i && strncmp(other, backward, strlen(backward)) == 0 &&
                     strcmp(other + strlen(backward), key) == 0) {
-                    cost.rest = list->items[j].value;
+                    cost.rest[cost.part] = list->items[j].value[cost.part];
                 }
             }
             char *joined = dl_format("[op network.*] %s", key);
@@ -314,73 +337,103 @@ static void scale(dl_value *value, double factor)
 
 void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
 {
-    *cost->value = *value;
-    if (cost->rest == NULL) return;
-    *cost->rest = *value;
-    scale(cost->value, DL_TABLE_FORWARD_FRAC);
-    scale(cost->rest, 1 - DL_TABLE_FORWARD_FRAC);
-}
-
-dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
-                                 dl_error *err)
-{
-    const bool without_operations = costs->op_count == 0;
-    if (without_operations) {
-        add_operation(costs, "network.forward");
-        add_operation(costs, "network.backward");
+    for (size_t p = cost->part; p < DL_TABLE_PARTS_MAX; p++) {
+        if (cost->value[p] == NULL) continue;
+        *cost->value[p] = *value;
+        if (cost->rest[p] == NULL) continue;
+        *cost->rest[p] = *value;
+        scale(cost->value[p], DL_TABLE_FORWARD_FRAC);
+        scale(cost->rest[p], 1 - DL_TABLE_FORWARD_FRAC);
     }
-    char *missing = dl_sweep_missing(scenario, costs);
-    if (missing == NULL) {
-        return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
-                               "lacks no cost; --fit names those that are to be fitted");
-    }
-    candidates all = list_candidates(costs, scenario);
-    const dl_status status = add_missing(list, &all, missing, false, scenario, costs, err);
-    if (without_operations) join_passes(list);
-    free_candidates(&all);
-    free(missing);
-    return status;
 }
 
 /* Puts dlsim's defaults in for what the points need, the file lacks, and the list does not have. */
-static void assume(const dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
-                   dl_notes *notes)
+static void assume(listing *to)
 {
     dl_value own[DL_TABLE_COSTS_MAX];
     dl_assumptions made = {0};
+    const dl_table_costs *list = &to->costs;
     for (size_t i = 0; i < list->count; i++)
-        own[i] = *list->items[i].value;
-    dl_scenario_assume_costs(scenario, costs, NULL, &made);
+        own[i] = *list->items[i].value[to->number];
+    dl_scenario_assume_costs(&to->part->scenario, &to->part->costs, NULL, &made);
     for (size_t i = 0; i < list->count; i++)
-        *list->items[i].value = own[i];
+        *list->items[i].value[to->number] = own[i];
     for (size_t i = 0; i < made.count; i++) {
         const dl_assumption *a = &made.items[i];
         char text[64], *name = dl_format("%s.%s", a->key->section, a->key->name);
         if (!listed(list, name))
-            dl_notes_add(notes, "assumed [%s] %s = %s, as dlsim does: %s", a->key->section,
-                         a->key->name,
+            dl_notes_add(&to->part->notes, "assumed [%s] %s = %s, as dlsim does: %s",
+                         a->key->section, a->key->name,
                          dl_amount_text(text, sizeof text, a->value, a->key->dimension), a->source);
         free(name);
     }
     dl_assumptions_free(&made);
 }
 
-dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl_scenario *scenario,
-                               dl_costs *costs, dl_notes *notes, dl_error *err)
+/* The costs that the part's points need and its cost file lacks. */
+static dl_status list_missing(listing *to, const char *share, dl_error *err)
 {
-    add_named_operations(costs, names);
-    candidates all = list_candidates(costs, scenario);
-    dl_status status = DL_OK;
-    for (const char *rest = names; rest != NULL && status == DL_OK;) {
-        char *name = next_name(&rest);
-        status = add_named(list, &all, name, scenario, err);
-        free(name);
+    dl_costs *costs = &to->part->costs;
+    const bool without_operations = costs->op_count == 0;
+    if (without_operations) {
+        add_operation(costs, "network.forward");
+        add_operation(costs, "network.backward");
     }
-    if (status == DL_OK) assume(list, scenario, costs, notes);
-    char *missing = dl_sweep_missing(scenario, costs);
-    if (status == DL_OK) status = add_missing(list, &all, missing, true, scenario, costs, err);
+    char *missing = dl_sweep_missing(&to->part->scenario, costs);
+    if (missing == NULL && share == NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
+                               "lacks no cost; --fit names those that are to be fitted");
+    }
+    to->all = list_candidates(costs, &to->part->scenario);
+    dl_status status = add_list(to, share, true, err);
+    if (status == DL_OK) status = add_missing(to, missing, false, err);
+    if (without_operations) join_passes(&to->costs);
     free(missing);
-    free_candidates(&all);
+    return status;
+}
+
+static dl_status list_named(listing *to, const char *share, const char *names, dl_error *err)
+{
+    dl_costs *costs = &to->part->costs;
+    add_named_operations(costs, share);
+    add_named_operations(costs, names);
+    to->all = list_candidates(costs, &to->part->scenario);
+    dl_status status = add_list(to, share, true, err);
+    if (status == DL_OK) status = add_list(to, names, false, err);
+    if (status == DL_OK) assume(to);
+    char *missing = dl_sweep_missing(&to->part->scenario, costs);
+    if (status == DL_OK) status = add_missing(to, missing, true, err);
+    free(missing);
+    return status;
+}
+
+/* Appends the part's own costs, and joins its shared ones to those that the first part has added. */
+static dl_status merge(dl_table_costs *list, listing *from, dl_error *err)
+{
+    const size_t part = from->number;
+    for (size_t i = 0; i < from->costs.count; i++) {
+        dl_table_cost *cost = &from->costs.items[i];
+        if (cost->shared && part > 0) {
+            list->items[i].value[part] = cost->value[part];
+        } else if (list->count < DL_TABLE_COSTS_MAX) {
+            list->items[list->count++] = *cost;
+            cost->name = NULL;
+        } else {
+            return dl_error_set(err, DL_ERR_USAGE, "more than %d costs to fit", DL_TABLE_COSTS_MAX);
+        }
+    }
+    return DL_OK;
+}
+
+dl_status dl_table_costs_add(dl_table_costs *list, dl_table_part *part, size_t number,
+                             const char *share, const char *names, dl_error *err)
+{
+    listing own = {.part = part, .number = number};
+    dl_status status =
+        names != NULL ? list_named(&own, share, names, err) : list_missing(&own, share, err);
+    if (status == DL_OK) status = merge(list, &own, err);
+    free_candidates(&own.all);
+    dl_table_costs_free(&own.costs);
     return status;
 }
 

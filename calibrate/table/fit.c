@@ -26,14 +26,16 @@
 #define ROUNDS 20
 #define SETTLED 0.01
 
-double dl_table_sigma(const dl_table_model *model)
+double dl_table_sigma(const dl_table_model *model, size_t part)
 {
-    const size_t n = dl_table_model_rows(model), p = dl_table_model_costs(model);
-    double *size = dl_calloc(n, sizeof *size, "absolute residuals");
-    size_t count = 0;
-    for (size_t i = 0; i < model->rows->count; i++) {
-        if (model->use[i]) size[count++] = fabs(dl_table_model_residual(model, i));
+    double *size = dl_calloc(model->row_count, sizeof *size, "absolute residuals");
+    size_t n = 0, p = 0;
+    for (size_t i = 0; i < model->row_count; i++) {
+        if (!model->use[i] || model->rows[i].part != part) continue;
+        size[n++] = fabs(dl_table_model_residual(model, i));
     }
+    for (size_t j = 0; j < model->unknown->count; j++)
+        p += model->active[j] && model->unknown->items[j].value[part] != NULL;
     gsl_sort(size, 1, n);
     /* A fit of p costs can make p - 1 residuals small beside the one that it always can. */
     const size_t skipped = p > 1 && p <= n ? p - 1 : 0;
@@ -55,16 +57,30 @@ static double weight_bisquare(double r, double sigma)
     return fabs(u) < 1 ? pow(1 - u * u, 2) : 0;
 }
 
-/* Weighs the rows by their residuals at x; returns the largest change of a weight. */
+/* Of a row in the fit, without the scale of its part. */
+static double row_weight(const dl_table_model *model, size_t row)
+{
+    return model->weight[row] / pow(model->scale[model->rows[row].part], 2);
+}
+
+/* Weighs the parts and their rows by the residuals at x; returns the largest change of a weight. */
 static double weigh(dl_table_model *model, double (*weight)(double r, double sigma))
 {
-    const double sigma = dl_table_sigma(model);
-    double change = 0;
-    for (size_t i = 0; i < model->rows->count; i++) {
+    double sigma[DL_TABLE_PARTS_MAX], least = (double)INFINITY, change = 0;
+    for (size_t p = 0; p < model->part_count; p++) {
+        sigma[p] = dl_table_sigma(model, p);
+        least = fmin(least, sigma[p]);
+    }
+    for (size_t i = 0; i < model->row_count; i++) {
         if (!model->use[i]) continue;
-        const double w = weight(dl_table_model_residual(model, i), sigma);
-        change = fmax(change, fabs(w - model->weight[i]));
-        model->weight[i] = w;
+        const double scale = least / sigma[model->rows[i].part];
+        const double w = weight(scale * dl_table_model_residual(model, i), least);
+        change = fmax(change, fabs(w - row_weight(model, i)));
+        model->weight[i] = scale * scale * w;
+    }
+    for (size_t p = 0; p < model->part_count; p++) {
+        change = fmax(change, fabs(least / sigma[p] - model->scale[p]));
+        model->scale[p] = least / sigma[p];
     }
     return change;
 }
@@ -85,9 +101,7 @@ static dl_status iterate(dl_table_model *model, double *x, double (*weight)(doub
  * already. With fewer rows than DL_TABLE_ROWS_A_COST a cost nothing changes. */
 static dl_status table_reweigh(dl_table_model *model, double *x)
 {
-    if (dl_table_model_rows(model) < DL_TABLE_ROWS_A_COST * dl_table_model_costs(model)) {
-        return DL_OK;
-    }
+    if (!dl_table_model_has_rows(model, DL_TABLE_ROWS_A_COST)) return DL_OK;
     const dl_status status = iterate(model, x, weight_absolute);
     return status == DL_OK ? iterate(model, x, weight_bisquare) : status;
 }
@@ -115,7 +129,7 @@ static dl_status linearise(linear *l, dl_table_model *model, const double *x)
     if (status == DL_OK) dl_table_model_weighted(model, l->jacobian);
     if (status == DL_OK) status = dl_table_model_set(model, x);
     if (status != DL_OK) return status;
-    for (size_t i = 0, at = 0; i < model->rows->count; i++) {
+    for (size_t i = 0, at = 0; i < model->row_count; i++) {
         if (!model->use[i]) continue;
         l->row[at] = i;
         gsl_vector_set(l->r, at++, sqrt(model->weight[i]) * dl_table_model_residual(model, i));
@@ -141,7 +155,7 @@ static bool step_without(const linear *l, const dl_table_model *model, size_t po
     gsl_matrix_memcpy(normal, l->normal);
     gsl_vector_memcpy(step, l->gradient);
     for (size_t k = 0; k < l->n; k++) {
-        if (model->rows->rows[l->row[k]].at != point) continue;
+        if (model->rows[l->row[k]].point != point) continue;
         gsl_vector_view row = gsl_matrix_row(l->jacobian, k);
         gsl_blas_dsyr(CblasLower, -1, &row.vector, normal);
         gsl_blas_daxpy(-gsl_vector_get(l->r, k), &row.vector, step);
@@ -163,7 +177,14 @@ static double moved(const linear *l, const dl_table_model *model, size_t k, cons
     return weight > 0 ? change / sqrt(weight) : 0; /* without weight it moved nothing */
 }
 
-/* Puts left_out_frac into fit->residuals, from one step of Gauss and Newton from x, the end of the
+static dl_table_residual *residual_of(const dl_table_fit *fit, const dl_table_model *model,
+                                      size_t row)
+{
+    const dl_table_part *part = &fit->parts[model->rows[row].part];
+    return &part->residuals[model->rows[row].row - part->rows.rows];
+}
+
+/* Puts left_out_frac into the residuals, from one step of Gauss and Newton from x, the end of the
  * search, without each point's rows; NaN where the other rows do not determine the costs. Fails as
  * dl_table_model_set. */
 static dl_status table_leave_out_linear(dl_table_fit *fit, dl_table_model *model, const double *x)
@@ -173,10 +194,9 @@ static dl_status table_leave_out_linear(dl_table_fit *fit, dl_table_model *model
     gsl_matrix *normal = gsl_matrix_alloc(l.p, l.p);
     gsl_vector *step = gsl_vector_alloc(l.p);
     for (size_t k = 0; k < l.n && status == DL_OK; k++) {
-        dl_table_residual *residual = &fit->residuals[l.row[k]];
-        if (!step_without(&l, model, model->rows->rows[l.row[k]].at, normal, step)) continue;
+        if (!step_without(&l, model, model->rows[l.row[k]].point, normal, step)) continue;
         const double r = dl_table_model_residual(model, l.row[k]) - moved(&l, model, k, step);
-        residual->left_out_frac = expm1(-r);
+        residual_of(fit, model, l.row[k])->left_out_frac = expm1(-r);
     }
     gsl_matrix_free(normal);
     gsl_vector_free(step);
@@ -277,9 +297,21 @@ static void forget_errors(dl_table_fit *fit)
 static double sum_of_weights(const dl_table_model *model)
 {
     double sum = 0;
-    for (size_t i = 0; i < model->rows->count; i++)
-        sum += model->use[i] ? model->weight[i] : 0;
+    for (size_t i = 0; i < model->row_count; i++)
+        sum += model->use[i] ? row_weight(model, i) : 0;
     return sum;
+}
+
+/* Root mean square of dr/dx over the rows of the cost's parts, from the length of its column. */
+static double effect_of(const dl_table_model *model, size_t cost, double length)
+{
+    double rows = 0;
+    for (size_t i = 0; i < model->row_count; i++) {
+        const size_t part = model->rows[i].part;
+        if (!model->use[i] || model->unknown->items[cost].value[part] == NULL) continue;
+        rows += model->scale[part] * model->scale[part];
+    }
+    return length / sqrt(rows);
 }
 
 /* Values, errors and bounds at x, the end of the search. */
@@ -301,7 +333,7 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
             dl_table_estimate *e = &fit->estimates[index[j]];
             fit->singular_values[j] = gsl_vector_get(a.s, j);
             e->determined = true;
-            e->effect = a.length[j] / sqrt((double)a.n);
+            e->effect = effect_of(model, index[j], a.length[j]);
             e->value = exp(x[index[j]]);
             e->error = e->value * sqrt(variance) * dl_collinearity_error(&a, j);
         }
@@ -328,20 +360,29 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
 static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
 {
     const double nan = (double)NAN;
-    double squares = 0;
-    fit->sigma_frac = dl_table_sigma(model);
-    for (size_t i = 0; i < fit->rows.count; i++) {
-        dl_table_residual *residual = &fit->residuals[i];
+    double squares[DL_TABLE_PARTS_MAX] = {0}, all = 0;
+    for (size_t p = 0; p < fit->part_count; p++)
+        fit->parts[p].quality.sigma_frac = dl_table_sigma(model, p);
+    for (size_t i = 0; i < model->row_count; i++) {
+        const dl_table_row *row = model->rows[i].row;
+        const size_t part = model->rows[i].part;
+        dl_table_residual *residual = residual_of(fit, model, i);
         *residual = (dl_table_residual){nan, nan, nan, nan, false};
-        if (fit->rows.rows[i].failed) continue;
+        if (row->failed) continue;
         const double r = dl_table_model_residual(model, i);
-        residual->fitted_per_s = fit->rows.rows[i].throughput_per_s * exp(-r);
+        residual->fitted_per_s = row->throughput_per_s * exp(-r);
         residual->error_frac = expm1(-r);
-        residual->weight = model->weight[i];
-        residual->unexplained = fabs(r) > DL_TABLE_OUTLIER * fit->sigma_frac;
-        squares += r * r;
+        residual->weight = row_weight(model, i);
+        residual->unexplained = fabs(r) > DL_TABLE_OUTLIER * fit->parts[part].quality.sigma_frac;
+        squares[part] += r * r;
+        all += r * r;
     }
-    fit->rms_frac = sqrt(squares / (double)fit->rows.used);
+    for (size_t p = 0; p < fit->part_count; p++) {
+        dl_table_quality *quality = &fit->parts[p].quality;
+        quality->rms_frac = sqrt(squares[p] / (double)quality->used);
+    }
+    fit->quality.rms_frac = sqrt(all / (double)fit->quality.used);
+    fit->quality.sigma_frac = fit->part_count == 1 ? fit->parts->quality.sigma_frac : nan;
 }
 
 /* Whether the rows that count determine as many combinations of the active costs as all rows do, by
@@ -349,10 +390,12 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
 static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
 {
     dl_collinearity a;
+    size_t index[DL_TABLE_COSTS_MAX];
+    list_active(model, index);
     analyse(model, &a);
     bool determined = dl_collinearity_rank(&a) >= fit->rank;
     for (size_t j = 0; j < a.p; j++)
-        determined &= a.length[j] / sqrt((double)a.n) >= DL_TABLE_NO_EFFECT;
+        determined &= effect_of(model, index[j], a.length[j]) >= DL_TABLE_NO_EFFECT;
     dl_collinearity_free(&a);
     return determined;
 }
@@ -362,49 +405,67 @@ static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x,
 {
     double moved[DL_TABLE_COSTS_MAX];
     memcpy(moved, x, fit->unknown.count * sizeof *moved);
-    for (size_t i = 0; i < fit->rows.count; i++)
-        model->use[i] = !fit->rows.rows[i].failed && fit->rows.rows[i].at != point;
+    for (size_t i = 0; i < model->row_count; i++)
+        model->use[i] = !model->rows[i].row->failed && model->rows[i].point != point;
     const size_t n = dl_table_model_rows(model);
     bool fitted = n > 0 && n >= dl_table_model_costs(model);
     if (fitted) fitted = isfinite(dl_table_model_descend(model, moved));
     if (fitted) fitted = all_determined(fit, model);
-    for (size_t i = 0; i < fit->rows.count; i++)
-        model->use[i] = !fit->rows.rows[i].failed;
+    for (size_t i = 0; i < model->row_count; i++)
+        model->use[i] = !model->rows[i].row->failed;
     if (!fitted || dl_table_model_set(model, moved) != DL_OK) return;
-    for (size_t i = 0; i < fit->rows.count; i++) {
-        if (fit->rows.rows[i].failed || fit->rows.rows[i].at != point) continue;
-        fit->residuals[i].left_out_frac = expm1(-dl_table_model_residual(model, i));
+    for (size_t i = 0; i < model->row_count; i++) {
+        if (!model->use[i] || model->rows[i].point != point) continue;
+        residual_of(fit, model, i)->left_out_frac = expm1(-dl_table_model_residual(model, i));
     }
+}
+
+/* What was left out of the parts begin..end - 1. */
+static void sum_left_out(const dl_table_fit *fit, size_t begin, size_t end,
+                         dl_table_quality *quality)
+{
+    double sum = 0, most = 0;
+    for (size_t p = begin; p < end; p++) {
+        for (size_t i = 0; i < fit->parts[p].rows.count; i++) {
+            const double off = fabs(fit->parts[p].residuals[i].left_out_frac);
+            if (isnan(off)) continue;
+            sum += off;
+            most = fmax(most, off);
+            quality->left_out_count++;
+        }
+    }
+    const bool any = quality->left_out_count > 0;
+    quality->left_out_mean_frac = any ? sum / (double)quality->left_out_count : (double)NAN;
+    quality->left_out_max_frac = any ? most : (double)NAN;
 }
 
 static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
     const size_t costs = dl_table_model_costs(model);
-    if (costs > 0 && dl_table_model_rows(model) >= DL_TABLE_ROWS_LINEAR * costs &&
-        fit->rank == costs) {
+    const size_t points = model->first_point[model->part_count];
+    if (costs > 0 && dl_table_model_has_rows(model, DL_TABLE_ROWS_LINEAR) && fit->rank == costs) {
         const dl_status status = table_leave_out_linear(fit, model, x);
         if (status != DL_OK) return status;
     } else {
-        for (size_t p = 0; p < fit->scenario.point_count; p++) {
+        for (size_t p = 0; p < points; p++) {
             /* The same for each point, and known from the estimate. */
             const dl_status status = dl_table_model_differentiate(model, x, true);
             if (status != DL_OK) return status;
-            dl_table_show(model, "of %lld points left out", p, fit->scenario.point_count);
+            dl_table_show(model, "of %lld points left out", p, points);
             leave_out(fit, model, x, p);
         }
     }
-    double sum = 0, most = 0;
-    for (size_t i = 0; i < fit->rows.count; i++) {
-        const double off = fabs(fit->residuals[i].left_out_frac);
-        if (isnan(off)) continue;
-        sum += off;
-        most = fmax(most, off);
-        fit->left_out_count++;
-    }
-    const bool any = fit->left_out_count > 0;
-    fit->left_out_mean_frac = any ? sum / (double)fit->left_out_count : (double)NAN;
-    fit->left_out_max_frac = any ? most : (double)NAN;
+    for (size_t p = 0; p < fit->part_count; p++)
+        sum_left_out(fit, p, p + 1, &fit->parts[p].quality);
+    sum_left_out(fit, 0, fit->part_count, &fit->quality);
     return model->status;
+}
+
+/* Rows that a cost was fitted to. */
+static int64_t rows_of(const dl_table_fit *fit, size_t cost)
+{
+    const dl_table_cost *item = &fit->unknown.items[cost];
+    return (int64_t)(item->shared ? fit->quality.used : fit->parts[item->part].quality.used);
 }
 
 /* What the rows say of a cost that they do not determine: a time from 0, or the least that its key
@@ -422,7 +483,7 @@ static dl_value bounded_value(const dl_table_fit *fit, const dl_table_model *mod
         .value = e->at_most ? least : most,
         .low = e->at_most ? least : e->bound,
         .high = e->at_most ? e->bound : most,
-        .count = (int64_t)fit->rows.used,
+        .count = rows_of(fit, j),
         .origin = DL_ORIGIN_FITTED,
     };
 }
@@ -439,7 +500,7 @@ static void set_values(dl_table_fit *fit, const dl_table_model *model)
             .known = true,
             .value = e->value,
             .error = isnan(e->error) ? 0 : e->error,
-            .count = (int64_t)fit->rows.used,
+            .count = rows_of(fit, j),
             .origin = split_known ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED,
         };
         dl_table_cost_set(&fit->unknown.items[j], e->determined ? &value : &bounded);
@@ -447,12 +508,12 @@ static void set_values(dl_table_fit *fit, const dl_table_model *model)
 }
 
 /* Range of the workers' batches, unless the cost file says what was measured. */
-static void set_batches(dl_table_fit *fit)
+static void set_batches(dl_table_part *part)
 {
-    dl_costs *costs = &fit->costs;
+    dl_costs *costs = &part->costs;
     if (costs->batch_min > 0 || costs->batch_max > 0) return;
-    for (size_t p = 0; p < fit->scenario.point_count; p++) {
-        const dl_point *point = &fit->scenario.points[p];
+    for (size_t p = 0; p < part->scenario.point_count; p++) {
+        const dl_point *point = &part->scenario.points[p];
         const int64_t batch =
             point->batch / point->workers / (int64_t)point->option[DL_SYNC_ACCUMULATE];
         if (costs->batch_min == 0 || batch < costs->batch_min) costs->batch_min = batch;
@@ -460,25 +521,41 @@ static void set_batches(dl_table_fit *fit)
     }
 }
 
+static dl_status check_rows(const dl_table_part *part, size_t rows, size_t costs, dl_error *err)
+{
+    if (rows >= costs) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, part->rows.path, 0,
+                           "%zu rows cannot determine %zu costs; --fit names those that they can",
+                           rows, costs);
+}
+
+/* Whether each part's rows are enough for its own costs, and all rows for all. */
+static dl_status check_all_rows(const dl_table_fit *fit, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (size_t p = 0; p < fit->part_count && status == DL_OK; p++) {
+        size_t own = 0;
+        for (size_t j = 0; j < fit->unknown.count; j++)
+            own += fit->unknown.items[j].part == p && !fit->unknown.items[j].shared;
+        status = check_rows(&fit->parts[p], fit->parts[p].quality.used, own, err);
+    }
+    return status == DL_OK ? check_rows(fit->parts, fit->quality.used, fit->unknown.count, err)
+                           : status;
+}
+
 static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
 {
-    if (fit->rows.used < fit->unknown.count) {
-        return dl_error_set_at(
-            err, DL_ERR_DATA, fit->rows.path, 0,
-            "%zu rows cannot determine %zu costs; --fit names those that they can", fit->rows.used,
-            fit->unknown.count);
-    }
-    fit->residuals = dl_calloc(fit->rows.count, sizeof *fit->residuals, "residuals");
+    dl_status status = check_all_rows(fit, err);
+    if (status != DL_OK) return status;
     double x[DL_TABLE_COSTS_MAX];
     dl_table_model model = {0};
-    dl_table_model_init(&model, &fit->scenario, &fit->costs, &fit->rows, &fit->unknown,
-                        config->threads);
+    dl_table_model_init(&model, fit->parts, fit->part_count, &fit->unknown, config->threads);
     model.cluster = config->cluster;
     model.journal = fit->journal;
     model.next = &fit->journal_next;
     model.config = config;
     dl_table_model_search(&model, config->near, x);
-    dl_status status = model.status;
+    status = model.status;
     if (status == DL_OK) status = table_reweigh(&model, x);
     if (status == DL_OK) status = drop_needless(&model, x);
     if (status == DL_OK) status = estimate(fit, &model, x);
@@ -491,15 +568,16 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     if (status == DL_OK) set_values(fit, &model);
     dl_table_model_free(&model);
     if (status != DL_OK) return status;
-    set_batches(fit);
+    for (size_t p = 0; p < fit->part_count; p++)
+        set_batches(&fit->parts[p]);
     dl_table_notes_add(fit);
     return DL_OK;
 }
 
-static dl_status read_all(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
+static dl_status read_part(dl_table_part *part, const dl_table_part_config *config, const char *use,
+                           dl_error *err)
 {
-    dl_scenario *scenario = &fit->scenario;
-    const char *names = config->names;
+    dl_scenario *scenario = &part->scenario;
     dl_status status;
     if ((status =
              dl_table_scenario_read(scenario, config->scenario_path, config->scenario_text, err)) ||
@@ -507,14 +585,31 @@ static dl_status read_all(dl_table_fit *fit, const dl_table_fit_config *config, 
          (status = dl_error_set_at(err, DL_ERR_DATA, config->scenario_path, 0,
                                    "[workload] costs is missing: costs are fitted in a cost "
                                    "file (dlsim --save-costs writes one)"))) ||
-        (status = dl_costs_read(&fit->costs, scenario->costs_path, err)) ||
-        (status = dl_scenario_set_measured_cores(scenario, fit->costs.cores, err)) ||
-        (status = dl_table_rows_read(&fit->rows, config->table_path, config->use, scenario, err))) {
+        (status = dl_costs_read(&part->costs, scenario->costs_path, err)) ||
+        (status = dl_scenario_set_measured_cores(scenario, part->costs.cores, err)) ||
+        (status = dl_table_rows_read(&part->rows, config->table_path, use, scenario, err))) {
         return status;
     }
-    return names != NULL
-               ? dl_table_costs_named(&fit->unknown, names, scenario, &fit->costs, &fit->notes, err)
-               : dl_table_costs_missing(&fit->unknown, scenario, &fit->costs, err);
+    part->residuals = dl_calloc(part->rows.count, sizeof *part->residuals, "residuals");
+    part->quality.used = part->rows.used;
+    return DL_OK;
+}
+
+static dl_status read_all(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
+{
+    dl_status status = DL_OK;
+    fit->parts = dl_calloc(config->part_count, sizeof *fit->parts, "scenarios and tables");
+    fit->part_count = config->part_count;
+    for (size_t p = 0; p < config->part_count && status == DL_OK; p++) {
+        dl_table_part *part = &fit->parts[p];
+        status = read_part(part, &config->parts[p], config->use, err);
+        if (status == DL_OK) {
+            status = dl_table_costs_add(&fit->unknown, part, p, config->share,
+                                        config->parts[p].names, err);
+        }
+        fit->quality.used += part->quality.used;
+    }
+    return status;
 }
 
 static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
@@ -527,20 +622,29 @@ static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
     return status;
 }
 
+static void add_text(uint64_t *hash, const char *text)
+{
+    if (text == NULL) text = "";
+    *hash = dl_hash_bytes(*hash, text, strlen(text) + 1);
+}
+
 dl_status dl_table_fit_key(const dl_table_fit *fit, const dl_table_fit_config *config,
                            uint64_t *key, dl_error *err)
 {
-    const char *const options[] = {config->names, config->use, config->near ? "near" : NULL};
+    const char *const options[] = {config->share, config->use, config->near ? "near" : NULL};
     uint64_t hash = DL_HASH_START;
-    const char *scenario = config->scenario_text;
-    if (scenario != NULL) hash = dl_hash_bytes(hash, scenario, strlen(scenario));
-    dl_status status = scenario == NULL ? add_file(&hash, config->scenario_path, err) : DL_OK;
-    if (status == DL_OK) status = add_file(&hash, config->table_path, err);
-    if (status == DL_OK) status = dl_scenario_add_files(&hash, &fit->scenario, err);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        const char *text = options[i] != NULL ? options[i] : "";
-        hash = dl_hash_bytes(hash, text, strlen(text) + 1);
+    dl_status status = DL_OK;
+    for (size_t p = 0; p < config->part_count && status == DL_OK; p++) {
+        const dl_table_part_config *part = &config->parts[p];
+        const char *text = part->scenario_text;
+        if (text != NULL) hash = dl_hash_bytes(hash, text, strlen(text));
+        if (text == NULL) status = add_file(&hash, part->scenario_path, err);
+        if (status == DL_OK) status = add_file(&hash, part->table_path, err);
+        if (status == DL_OK) status = dl_scenario_add_files(&hash, &fit->parts[p].scenario, err);
+        add_text(&hash, part->names);
     }
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        add_text(&hash, options[i]);
     *key = hash;
     return status;
 }
@@ -588,13 +692,17 @@ void dl_table_fit_end_journal(dl_table_fit *fit)
 
 void dl_table_fit_free(dl_table_fit *fit)
 {
+    for (size_t p = 0; p < fit->part_count; p++) {
+        dl_table_rows_free(&fit->parts[p].rows);
+        dl_costs_free(&fit->parts[p].costs);
+        dl_scenario_free(&fit->parts[p].scenario);
+        dl_notes_free(&fit->parts[p].notes);
+        free(fit->parts[p].residuals);
+    }
+    free(fit->parts);
     dl_table_costs_free(&fit->unknown);
-    dl_table_rows_free(&fit->rows);
-    dl_costs_free(&fit->costs);
-    dl_scenario_free(&fit->scenario);
     dl_notes_free(&fit->notes);
     dl_journal_end(fit->journal, false);
     free(fit->proposal.name);
-    free(fit->residuals);
     *fit = (dl_table_fit){0};
 }

@@ -173,7 +173,8 @@ static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool pe
 /* Where to look for a cost of which nothing is known: a part of the step. */
 static double guess(const dl_table_model *model, const dl_table_cost *cost)
 {
-    const dl_table_rows *rows = model->rows;
+    const dl_table_rows *rows = &model->parts[cost->part].rows;
+    const int64_t parameter_bytes = model->parts[cost->part].costs.parameter_bytes;
     if (cost->was_known) return cost->was;
     if (cost->start > 0) return cost->start;
     if (dl_ends_with(cost->name, "_frac")) return 0.05;
@@ -181,8 +182,8 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
     if (dl_ends_with(cost->name, "per_worker_ns")) return median_step_ns(rows, false, true) / 2;
     const double step_ns = median_step_ns(rows, false, false);
     if (dl_ends_with(cost->name, "_ns")) return step_ns / 4;
-    if (dl_table_is_rate(cost) && model->costs->parameter_bytes > 0) {
-        return (double)model->costs->parameter_bytes / dl_ns_to_s(step_ns / 10);
+    if (dl_table_is_rate(cost) && parameter_bytes > 0) {
+        return (double)parameter_bytes / dl_ns_to_s(step_ns / 10);
     }
     if (dl_table_is_rate(cost)) return 1e9;                          /* a slow link */
     return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* a small picture; a factor */
@@ -249,30 +250,51 @@ static void free_memory(memory *m)
     free(m->slot);
     free(m->keys);
     free(m->values);
-    free(m);
 }
 
-void dl_table_model_init(dl_table_model *model, const dl_scenario *scenario, dl_costs *costs,
-                         const dl_table_rows *rows, const dl_table_costs *unknown, int threads)
+static bool is_of(const dl_table_cost *cost, size_t part)
 {
-    *model = (dl_table_model){.scenario = scenario,
-                              .costs = costs,
-                              .rows = rows,
+    return cost->value[part] != NULL;
+}
+
+static void add_part(dl_table_model *model, size_t number)
+{
+    const dl_table_part *part = &model->parts[number];
+    memory *m = &model->memory[number];
+    m->points = part->scenario.point_count;
+    m->width = 1;
+    for (size_t j = 0; j < model->unknown->count; j++)
+        m->width += is_of(&model->unknown->items[j], number);
+    model->scale[number] = 1;
+    model->first_point[number + 1] = model->first_point[number] + m->points;
+    for (size_t i = 0; i < part->rows.count; i++) {
+        const dl_table_row *row = &part->rows.rows[i];
+        DL_APPEND(model->rows, model->row_count, "rows") =
+            (dl_table_model_row){row, number, model->first_point[number] + row->at};
+    }
+}
+
+void dl_table_model_init(dl_table_model *model, dl_table_part *parts, size_t part_count,
+                         const dl_table_costs *unknown, int threads)
+{
+    *model = (dl_table_model){.parts = parts,
+                              .part_count = part_count,
                               .unknown = unknown,
                               .threads = threads,
                               .fitted = unknown->count,
                               .steps = DL_TABLE_STEPS,
                               .status = DL_OK};
-    model->wanted = dl_calloc(scenario->point_count, sizeof *model->wanted, "points to simulate");
-    model->use = dl_calloc(rows->count, sizeof *model->use, "rows that count");
-    model->weight = dl_calloc(rows->count, sizeof *model->weight, "weights of rows");
-    model->per_s = dl_calloc(scenario->point_count, sizeof *model->per_s, "throughputs");
-    model->memory = dl_calloc(1, sizeof *model->memory, "what was simulated");
-    model->memory->width = unknown->count + 1;
-    model->memory->points = scenario->point_count;
-    model->jacobian = gsl_matrix_calloc(rows->count, unknown->count);
-    for (size_t i = 0; i < rows->count; i++) {
-        model->use[i] = !rows->rows[i].failed;
+    model->memory = dl_calloc(part_count, sizeof *model->memory, "what was simulated");
+    for (size_t p = 0; p < part_count; p++)
+        add_part(model, p);
+    const size_t points = model->first_point[part_count], rows = model->row_count;
+    model->wanted = dl_calloc(points, sizeof *model->wanted, "points to simulate");
+    model->use = dl_calloc(rows, sizeof *model->use, "rows that count");
+    model->weight = dl_calloc(rows, sizeof *model->weight, "weights of rows");
+    model->per_s = dl_calloc(points, sizeof *model->per_s, "throughputs");
+    model->jacobian = gsl_matrix_calloc(rows, unknown->count);
+    for (size_t i = 0; i < rows; i++) {
+        model->use[i] = !model->rows[i].row->failed;
         model->weight[i] = 1;
     }
     for (size_t j = 0; j < unknown->count; j++) {
@@ -287,7 +309,10 @@ void dl_table_model_free(dl_table_model *model)
     free(model->weight);
     free(model->wanted);
     free(model->per_s);
-    free_memory(model->memory);
+    for (size_t p = 0; p < model->part_count; p++)
+        free_memory(&model->memory[p]);
+    free(model->memory);
+    free(model->rows);
     gsl_matrix_free(model->jacobian);
     *model = (dl_table_model){0};
 }
@@ -302,7 +327,7 @@ void dl_table_show(const dl_table_model *model, const char *what, size_t done, s
 size_t dl_table_model_rows(const dl_table_model *model)
 {
     size_t count = 0;
-    for (size_t i = 0; i < model->rows->count; i++)
+    for (size_t i = 0; i < model->row_count; i++)
         count += model->use[i];
     return count;
 }
@@ -313,6 +338,21 @@ size_t dl_table_model_costs(const dl_table_model *model)
     for (size_t j = 0; j < model->unknown->count; j++)
         count += model->active[j];
     return count;
+}
+
+bool dl_table_model_has_rows(const dl_table_model *model, size_t rows)
+{
+    size_t needed[DL_TABLE_PARTS_MAX] = {0}, count[DL_TABLE_PARTS_MAX] = {0};
+    for (size_t j = 0; j < model->unknown->count; j++) {
+        const dl_table_cost *cost = &model->unknown->items[j];
+        if (model->active[j] && !cost->shared) needed[cost->part] += rows;
+    }
+    for (size_t i = 0; i < model->row_count; i++)
+        count[model->rows[i].part] += model->use[i];
+    bool enough = dl_table_model_rows(model) >= rows * dl_table_model_costs(model);
+    for (size_t p = 0; p < model->part_count; p++)
+        enough &= count[p] >= needed[p];
+    return enough;
 }
 
 double dl_table_model_low(const dl_table_model *model, size_t cost)
@@ -331,49 +371,69 @@ double dl_table_model_least(const dl_table_model *model, size_t cost)
                                                           : dl_table_model_low(model, cost);
 }
 
-/* Sets the costs; what was simulated is kept by their values and the steps, into key. */
-static void set_costs(dl_table_model *model, const double *x, double *key)
+static double limited(const dl_table_model *model, const double *x, size_t cost)
 {
-    for (size_t j = 0; j < model->unknown->count; j++) {
-        const double low = dl_table_model_low(model, j), high = dl_table_model_high(model, j);
-        const dl_value value = {.known = true, .value = exp(fmin(fmax(x[j], low), high))};
-        dl_table_cost_set(&model->unknown->items[j], &value);
-        key[j] = value.value;
-    }
-    key[model->unknown->count] = (double)model->steps;
+    return exp(
+        fmin(fmax(x[cost], dl_table_model_low(model, cost)), dl_table_model_high(model, cost)));
 }
 
-/* Simulates the wanted points that were not at these costs. */
-static dl_status simulate_new(dl_table_model *model, const double *key)
+/* What a part was simulated at: the values of its costs and the steps, into key. */
+static void set_key(const dl_table_model *model, size_t part, const double *x, double *key)
 {
-    const size_t points = model->scenario->point_count;
-    const double *known = recall(model->memory, key);
+    size_t at = 0;
+    for (size_t j = 0; j < model->unknown->count; j++) {
+        if (is_of(&model->unknown->items[j], part)) key[at++] = limited(model, x, j);
+    }
+    key[at] = (double)model->steps;
+}
+
+size_t dl_table_points_most(const dl_table_part *parts, size_t count)
+{
+    size_t most = 0;
+    for (size_t p = 0; p < count; p++) {
+        if (parts[p].scenario.point_count > most) most = parts[p].scenario.point_count;
+    }
+    return most;
+}
+
+/* Simulates the part's wanted points that were not at these costs. */
+static dl_status simulate_new(dl_table_model *model, size_t part, const double *x)
+{
+    memory *m = &model->memory[part];
+    double key[DL_TABLE_COSTS_MAX + 1];
+    set_key(model, part, x, key);
+    bool *wanted = &model->wanted[model->first_point[part]];
+    double *per_s = &model->per_s[model->first_point[part]];
+    const double *known = recall(m, key);
     bool any = false;
-    for (size_t p = 0; p < points; p++) {
-        if (!model->wanted[p]) continue;
+    for (size_t p = 0; p < m->points; p++) {
+        if (!wanted[p]) continue;
         if (known != NULL && !isnan(known[p])) {
-            model->per_s[p] = known[p];
-            model->wanted[p] = false;
+            per_s[p] = known[p];
+            wanted[p] = false;
         }
-        any |= model->wanted[p];
-        model->runs += model->wanted[p];
+        any |= wanted[p];
+        model->runs += wanted[p];
     }
     if (!any) return DL_OK;
-    const dl_table_simulation simulation = {.scenario = model->scenario,
-                                            .costs = model->costs,
-                                            .wanted = model->wanted,
-                                            .steps = model->steps,
-                                            .threads = model->threads,
-                                            .cluster = model->cluster,
-                                            .sought = model->unknown,
-                                            .fitted = model->fitted,
-                                            .key = hash(key, model->memory->width),
-                                            .journal = model->journal,
-                                            .next = model->next};
-    const dl_status status = dl_table_simulate(&simulation, model->per_s, &model->error);
-    double *kept = recall(model->memory, key);
-    for (size_t p = 0; p < points && kept != NULL && status == DL_OK; p++) {
-        if (model->wanted[p]) kept[p] = model->per_s[p];
+    const dl_table_simulation simulation = {
+        .scenario = &model->parts[part].scenario,
+        .costs = &model->parts[part].costs,
+        .wanted = wanted,
+        .steps = model->steps,
+        .threads = model->threads,
+        .cluster = model->cluster,
+        .part = part,
+        .points_most = dl_table_points_most(model->parts, model->part_count),
+        .sought = model->unknown,
+        .fitted = model->fitted,
+        .key = hash(key, m->width),
+        .journal = model->journal,
+        .next = model->next};
+    const dl_status status = dl_table_simulate(&simulation, per_s, &model->error);
+    double *kept = recall(m, key);
+    for (size_t p = 0; p < m->points && kept != NULL && status == DL_OK; p++) {
+        if (wanted[p]) kept[p] = per_s[p];
     }
     return status;
 }
@@ -381,20 +441,25 @@ static dl_status simulate_new(dl_table_model *model, const double *key)
 dl_status dl_table_model_set(dl_table_model *model, const double *x)
 {
     if (model->status != DL_OK) return model->status;
-    double key[DL_TABLE_COSTS_MAX + 1];
-    set_costs(model, x, key);
-    memset(model->wanted, 0, model->scenario->point_count * sizeof *model->wanted);
-    for (size_t i = 0; i < model->rows->count; i++) {
-        if (model->use[i]) model->wanted[model->rows->rows[i].at] = true;
+    for (size_t j = 0; j < model->unknown->count; j++) {
+        const dl_value value = {.known = true, .value = limited(model, x, j)};
+        dl_table_cost_set(&model->unknown->items[j], &value);
     }
-    return model->status = simulate_new(model, key);
+    memset(model->wanted, 0, model->first_point[model->part_count] * sizeof *model->wanted);
+    for (size_t i = 0; i < model->row_count; i++) {
+        if (model->use[i]) model->wanted[model->rows[i].point] = true;
+    }
+    for (size_t p = 0; p < model->part_count && model->status == DL_OK; p++)
+        model->status = simulate_new(model, p, x);
+    return model->status;
 }
 
 double dl_table_model_residual(const dl_table_model *model, size_t row)
 {
-    const dl_table_row *r = &model->rows->rows[row];
+    const dl_table_row *r = model->rows[row].row;
     /* The simulated batch may be a little larger than the real one; the step's time is the same. */
-    const double simulated_per_s = model->per_s[r->at] * (double)r->batch / (double)r->point.batch;
+    const double simulated_per_s =
+        model->per_s[model->rows[row].point] * (double)r->batch / (double)r->point.batch;
     return log(r->throughput_per_s / simulated_per_s);
 }
 
@@ -402,7 +467,7 @@ double dl_table_model_squares(dl_table_model *model, const double *x)
 {
     if (dl_table_model_set(model, x) != DL_OK) return (double)INFINITY;
     double squares = 0;
-    for (size_t i = 0; i < model->rows->count; i++) {
+    for (size_t i = 0; i < model->row_count; i++) {
         if (!model->use[i]) continue;
         squares += model->weight[i] * pow(dl_table_model_residual(model, i), 2);
     }
@@ -417,7 +482,7 @@ static dl_status residuals_beside(dl_table_model *model, const double *x, size_t
     memcpy(moved, x, model->unknown->count * sizeof *moved);
     moved[cost] = at;
     const dl_status status = dl_table_model_set(model, moved);
-    for (size_t i = 0; i < model->rows->count && status == DL_OK; i++) {
+    for (size_t i = 0; i < model->row_count && status == DL_OK; i++) {
         if (model->use[i]) r[i] = dl_table_model_residual(model, i);
     }
     return status;
@@ -425,7 +490,7 @@ static dl_status residuals_beside(dl_table_model *model, const double *x, size_t
 
 dl_status dl_table_model_differentiate(dl_table_model *model, const double *x, bool both_sides)
 {
-    const size_t rows = model->rows->count;
+    const size_t rows = model->row_count;
     double *up = dl_calloc(rows, sizeof *up, "residuals");
     double *down = dl_calloc(rows, sizeof *down, "residuals");
     for (size_t j = 0; j < model->unknown->count && model->status == DL_OK; j++) {
@@ -453,7 +518,7 @@ dl_status dl_table_model_differentiate(dl_table_model *model, const double *x, b
 void dl_table_model_weighted(const dl_table_model *model, gsl_matrix *jacobian)
 {
     size_t row = 0;
-    for (size_t i = 0; i < model->rows->count; i++) {
+    for (size_t i = 0; i < model->row_count; i++) {
         if (!model->use[i]) continue;
         size_t column = 0;
         for (size_t j = 0; j < model->unknown->count; j++) {

@@ -12,11 +12,12 @@ static const char *const shared[] = {"root_bytes_per_s", "memory_bytes_per_s"};
 /* The number in the costs, if it is not fitted already. */
 static dl_machine_value *find_value(const dl_table_model *model, const char *key)
 {
-    for (size_t i = 0; i < model->costs->machine_value_count; i++) {
-        dl_machine_value *value = &model->costs->machine_values[i];
+    dl_costs *costs = &model->parts->costs;
+    for (size_t i = 0; i < costs->machine_value_count; i++) {
+        dl_machine_value *value = &costs->machine_values[i];
         if (strcmp(value->section, "host") != 0 || strcmp(value->key->name, key) != 0) continue;
         for (size_t j = 0; j < model->unknown->count; j++)
-            if (model->unknown->items[j].value == &value->value) return NULL;
+            if (model->unknown->items[j].value[0] == &value->value) return NULL;
         return value;
     }
     return NULL;
@@ -29,12 +30,12 @@ static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_m
     *list = *from->unknown;
     if (extra != NULL) {
         list->items[list->count++] = (dl_table_cost){.name = (char *)extra->key->name,
-                                                     .value = &extra->value,
+                                                     .value = {&extra->value},
                                                      .start = guess,
                                                      .low = extra->key->low,
                                                      .high = extra->key->high};
     }
-    dl_table_model_init(model, from->scenario, from->costs, from->rows, list, from->threads);
+    dl_table_model_init(model, from->parts, from->part_count, list, from->threads);
     memcpy(model->guess, from->guess, from->unknown->count * sizeof *model->guess);
     memcpy(model->active, from->active, from->unknown->count * sizeof *model->active);
     model->cluster = from->cluster;
@@ -48,7 +49,7 @@ static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_m
 static double fit_with(dl_table_model *from, const double *x, dl_machine_value *extra,
                        double *value)
 {
-    const dl_machine *m = &from->scenario->gpu->machine;
+    const dl_machine *m = &from->parts->scenario.gpu->machine;
     const double link = m->classes[dl_machine_node(m, 0)->gpus[0].link].bytes_per_s.value;
     dl_table_costs list;
     dl_table_model model = {0};
@@ -78,11 +79,13 @@ static double fit_with(dl_table_model *from, const double *x, dl_machine_value *
     return sqrt(squares / n);
 }
 
-/* Whether a row has several GPUs on a node. */
+/* Whether a row of the only part has several GPUs on a node. */
 static bool shares_nodes(const dl_table_model *model)
 {
-    const dl_scenario *scenario = model->scenario;
-    if (scenario->gpu == NULL || model->unknown->count == DL_TABLE_COSTS_MAX) return false;
+    const dl_scenario *scenario = &model->parts->scenario;
+    if (model->part_count > 1 || scenario->gpu == NULL ||
+        model->unknown->count == DL_TABLE_COSTS_MAX)
+        return false;
     for (size_t p = 0; p < scenario->point_count; p++)
         if (scenario->points[p].workers > 1)
             return dl_machine_most_gpus(&scenario->gpu->machine) > 1;

@@ -12,11 +12,11 @@
 /* What rank 0 says; `wanted` of each point follows. */
 typedef struct request {
     int64_t ends; /* 1: there is nothing more to simulate */
-    int64_t steps;
+    int64_t part, steps;
     uint64_t key;
     int64_t
         extra; /* of costs->machine_values: the cost beyond those of the fit; -1: there is none */
-    dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1];
+    dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1]; /* of the part's */
 } request;
 
 static bool has_ranks(const dl_cluster *cluster)
@@ -24,30 +24,34 @@ static bool has_ranks(const dl_cluster *cluster)
     return cluster != NULL && cluster->size > 1 && !cluster->failed;
 }
 
-static size_t message_bytes(const dl_scenario *scenario)
+/* Of every request: with room for the points of the largest part. */
+static size_t message_bytes(size_t points)
 {
-    return sizeof(request) + scenario->point_count * sizeof(bool);
+    return sizeof(request) + points * sizeof(bool);
 }
 
 dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *err)
 {
     if (!has_ranks(simulation->cluster) || simulation->cluster->rank > 0) return DL_OK;
     const dl_table_costs *sought = simulation->sought;
-    const size_t bytes = message_bytes(simulation->scenario);
+    const size_t part = simulation->part, bytes = message_bytes(simulation->points_most);
     unsigned char *message = dl_calloc(bytes, 1, "message");
-    request asked = {.steps = simulation->steps, .key = simulation->key, .extra = -1};
+    request asked = {
+        .part = (int64_t)part, .steps = simulation->steps, .key = simulation->key, .extra = -1};
     for (size_t j = 0; j < sought->count; j++) {
         const dl_table_cost *item = &sought->items[j];
-        asked.value[j] = *item->value;
-        if (item->rest != NULL) asked.rest[j] = *item->rest;
+        if (item->value[part] == NULL) continue;
+        asked.value[j] = *item->value[part];
+        if (item->rest[part] != NULL) asked.rest[j] = *item->rest[part];
         for (size_t m = 0; m < simulation->costs->machine_value_count; m++) {
             const bool is_extra = j >= simulation->fitted &&
-                                  item->value == &simulation->costs->machine_values[m].value;
+                                  item->value[part] == &simulation->costs->machine_values[m].value;
             if (is_extra) asked.extra = (int64_t)m;
         }
     }
     memcpy(message, &asked, sizeof asked);
-    memcpy(message + sizeof asked, simulation->wanted, bytes - sizeof asked);
+    memcpy(message + sizeof asked, simulation->wanted,
+           simulation->scenario->point_count * sizeof *simulation->wanted);
     const dl_status status = simulation->cluster->calls->broadcast(message, bytes, err);
     free(message);
     return status;
@@ -56,7 +60,7 @@ dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *er
 void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster)
 {
     if (!has_ranks(cluster)) return;
-    const size_t bytes = message_bytes(&fit->scenario);
+    const size_t bytes = message_bytes(dl_table_points_most(fit->parts, fit->part_count));
     unsigned char *message = dl_calloc(bytes, 1, "message");
     const request asked = {.ends = 1};
     memcpy(message, &asked, sizeof asked);
@@ -68,15 +72,19 @@ void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster)
 static void simulate(dl_table_fit *fit, const request *asked, dl_table_simulation *simulation,
                      double *per_s)
 {
-    dl_machine_value *extra = asked->extra >= 0 ? &fit->costs.machine_values[asked->extra] : NULL;
+    const size_t part = (size_t)asked->part;
+    dl_costs *costs = &fit->parts[part].costs;
+    dl_machine_value *extra = asked->extra >= 0 ? &costs->machine_values[asked->extra] : NULL;
     const dl_value before = extra != NULL ? extra->value : (dl_value){0};
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_cost *item = &fit->unknown.items[j];
-        *item->value = asked->value[j];
-        if (item->rest != NULL) *item->rest = asked->rest[j];
+        if (item->value[part] != NULL) *item->value[part] = asked->value[j];
+        if (item->rest[part] != NULL) *item->rest[part] = asked->rest[j];
     }
     if (extra != NULL) extra->value = asked->value[fit->unknown.count];
     dl_error ignored = {0};
+    simulation->scenario = &fit->parts[part].scenario;
+    simulation->costs = costs;
     simulation->steps = asked->steps;
     simulation->key = asked->key;
     const dl_status status = dl_table_simulate(simulation, per_s, &ignored);
@@ -87,17 +95,13 @@ static void simulate(dl_table_fit *fit, const request *asked, dl_table_simulatio
 dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *config, dl_error *err)
 {
     dl_cluster *cluster = config->cluster;
-    const size_t bytes = message_bytes(&fit->scenario), points = fit->scenario.point_count;
+    const size_t points = dl_table_points_most(fit->parts, fit->part_count);
+    const size_t bytes = message_bytes(points);
     unsigned char *message = dl_calloc(bytes, 1, "message");
     bool *wanted = dl_calloc(points, sizeof *wanted, "points to simulate");
     double *per_s = dl_calloc(points, sizeof *per_s, "throughputs");
-    dl_table_simulation simulation = {.scenario = &fit->scenario,
-                                      .costs = &fit->costs,
-                                      .sought = &fit->unknown,
-                                      .fitted = fit->unknown.count,
-                                      .wanted = wanted,
-                                      .threads = config->threads,
-                                      .cluster = cluster};
+    dl_table_simulation simulation = {
+        .wanted = wanted, .threads = config->threads, .cluster = cluster};
     request asked = {.ends = 0};
     dl_status status = DL_OK;
     while (!cluster->failed) {

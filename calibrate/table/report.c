@@ -34,34 +34,77 @@ static const char *table_value_text(char text[DL_TABLE_VALUE_BYTES], const char 
     return text;
 }
 
+/* A scenario's name where there are several. */
+static const char *label(const dl_table_fit *fit, size_t part)
+{
+    return fit->part_count > 1 ? dl_base_name(fit->parts[part].scenario.path) : "";
+}
+
+/* Adds a note on a part to all, after its name. */
+static void name_note(dl_table_fit *fit, size_t part, const char *text)
+{
+    const char *name = label(fit, part);
+    dl_notes_add(&fit->notes, "%s%s%s", name, name[0] != '\0' ? ": " : "", text);
+}
+
+/* Adds a note on a part, to its own ones and, after its name, to all. */
+static void DL_PRINTF(3, 4) add_note(dl_table_fit *fit, size_t part, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = dl_vformat(format, args);
+    va_end(args);
+    dl_notes_add(&fit->parts[part].notes, "%s", text);
+    name_note(fit, part, text);
+    free(text);
+}
+
+/* Adds a note on all parts. */
+static void note_all(dl_table_fit *fit, char *text)
+{
+    for (size_t p = 0; p < fit->part_count; p++)
+        dl_notes_add(&fit->parts[p].notes, "%s", text);
+    dl_notes_add(&fit->notes, "%s", text);
+    free(text);
+}
+
 static void note_cost(dl_table_fit *fit, size_t j)
 {
     const dl_table_estimate *e = &fit->estimates[j];
-    const char *name = fit->unknown.items[j].name;
-    char bound[DL_TABLE_VALUE_BYTES];
+    const dl_table_cost *cost = &fit->unknown.items[j];
+    const char *name = cost->name;
+    char bound[DL_TABLE_VALUE_BYTES], *text = NULL;
     if (!e->determined && isnan(e->bound)) {
-        dl_notes_add(&fit->notes, "%s: no row depends on it; left out of the cost file", name);
+        text = dl_format("%s: no row depends on it; left out of the cost file", name);
     } else if (!e->determined) {
-        dl_notes_add(&fit->notes,
-                     "%s: not determined, the rows only say %s %s; the cost file has these bounds",
-                     name, e->at_most ? "at most" : "at least",
-                     table_value_text(bound, name, e->bound));
+        text = dl_format(
+            "%s: not determined, the rows only say %s %s; the cost file has these bounds", name,
+            e->at_most ? "at most" : "at least", table_value_text(bound, name, e->bound));
     } else if (e->confused == 0 && e->error > VAGUE_FRAC * e->value) {
-        dl_notes_add(&fit->notes, "%s: hardly determined, its standard error is %.0f %%", name,
-                     100 * e->error / e->value);
+        text = dl_format("%s: hardly determined, its standard error is %.0f %%", name,
+                         100 * e->error / e->value);
+    }
+    if (text == NULL) return;
+    if (cost->shared) {
+        note_all(fit, text);
+    } else {
+        add_note(fit, cost->part, "%s", text);
+        free(text);
     }
 }
 
 /* Of costs that are the sum of two passes. */
 static void note_passes(dl_table_fit *fit)
 {
-    bool joined = false;
-    for (size_t j = 0; j < fit->unknown.count; j++)
-        joined |= fit->unknown.items[j].rest != NULL;
-    if (!joined) return;
-    dl_notes_add(&fit->notes,
+    for (size_t p = 0; p < fit->part_count; p++) {
+        bool joined = false;
+        for (size_t j = 0; j < fit->unknown.count; j++)
+            joined |= fit->unknown.items[j].rest[p] != NULL;
+        if (!joined) continue;
+        add_note(fit, p,
                  "[op network.*] is the sum of [op network.forward] and [op network.backward], of "
                  "which a third is taken for the forward pass: assumed");
+    }
 }
 
 /* "A, B and C cannot be distinguished": one note per group. */
@@ -72,49 +115,53 @@ static void note_groups(dl_table_fit *fit)
         bool further = false;
         for (size_t j = 0; j < fit->unknown.count; j++) {
             const int own = fit->estimates[j].confused;
-            if (own == group) dl_join(&members, ", ", fit->unknown.items[j].name);
+            const dl_table_cost *cost = &fit->unknown.items[j];
             further |= own > group;
+            if (own != group) continue;
+            const char *of = cost->shared ? "" : label(fit, cost->part);
+            char *name = dl_format("%s%s%s", of, of[0] != '\0' ? " " : "", cost->name);
+            dl_join(&members, ", ", name);
+            free(name);
         }
         if (members != NULL) {
-            dl_notes_add(&fit->notes,
-                         "%s: the rows do not distinguish them (condition number %.0f); only "
-                         "together do they mean something",
-                         members, fit->condition);
+            note_all(fit, dl_format("%s: the rows do not distinguish them (condition number %.0f); "
+                                    "only together do they mean something",
+                                    members, fit->condition));
         }
         free(members);
         if (!further) return;
     }
 }
 
-static void note_row(dl_table_fit *fit, size_t i)
+static void note_row(dl_table_fit *fit, size_t p, size_t i)
 {
-    const dl_table_row *row = &fit->rows.rows[i];
+    const dl_table_part *part = &fit->parts[p];
+    const dl_table_row *row = &part->rows.rows[i];
     char point[DL_POINT_TEXT_BYTES];
     dl_point_text(point, sizeof point, &row->point);
     if (row->failed) {
-        dl_notes_add(&fit->notes, "line %d (%s): an error in the source, not used", row->line,
-                     point);
-    } else if (fit->residuals[i].unexplained) {
-        dl_notes_add(&fit->notes,
-                     "line %d (%s): %+.1f %% off, more than %.0f robust sigmas (%.1f %% each); its "
-                     "weight is %.2f",
-                     row->line, point, 100 * fit->residuals[i].error_frac, DL_TABLE_OUTLIER,
-                     100 * fit->sigma_frac, fit->residuals[i].weight);
+        add_note(fit, p, "line %d (%s): an error in the source, not used", row->line, point);
+    } else if (part->residuals[i].unexplained) {
+        add_note(fit, p,
+                 "line %d (%s): %+.1f %% off, more than %.0f robust sigmas (%.1f %% each); its "
+                 "weight is %.2f",
+                 row->line, point, 100 * part->residuals[i].error_frac, DL_TABLE_OUTLIER,
+                 100 * part->quality.sigma_frac, part->residuals[i].weight);
     }
 }
 
 /* Rows of which the workers cannot share the batch. */
-static void note_shares(dl_table_fit *fit)
+static void note_shares(dl_table_fit *fit, size_t p)
 {
+    const dl_table_rows *rows = &fit->parts[p].rows;
     size_t count = 0;
-    for (size_t i = 0; i < fit->rows.count; i++)
-        count +=
-            !fit->rows.rows[i].failed && fit->rows.rows[i].batch != fit->rows.rows[i].point.batch;
+    for (size_t i = 0; i < rows->count; i++)
+        count += !rows->rows[i].failed && rows->rows[i].batch != rows->rows[i].point.batch;
     if (count == 0) return;
-    dl_notes_add(&fit->notes,
-                 "%zu row%s with a batch that the workers cannot share evenly: simulated with the "
-                 "largest share for all",
-                 count, count > 1 ? "s" : "");
+    add_note(fit, p,
+             "%zu row%s with a batch that the workers cannot share evenly: simulated with the "
+             "largest share for all",
+             count, count > 1 ? "s" : "");
 }
 
 static void note_proposal(dl_table_fit *fit)
@@ -122,31 +169,37 @@ static void note_proposal(dl_table_fit *fit)
     const dl_table_proposal *p = &fit->proposal;
     char value[DL_TABLE_VALUE_BYTES];
     if (p->name == NULL) return;
-    dl_notes_add(&fit->notes,
-                 "steps grow with the GPUs of a node: with %s of about %s the rows would be off by "
-                 "%.1f %% (root mean square), not by %.1f %%; add %s to --fit",
-                 p->name, table_value_text(value, p->name, p->value), 100 * p->rms_frac,
-                 100 * p->rms_without_frac, strrchr(p->name, ' ') + 1);
+    add_note(fit, 0,
+             "steps grow with the GPUs of a node: with %s of about %s the rows would be off by "
+             "%.1f %% (root mean square), not by %.1f %%; add %s to --fit",
+             p->name, table_value_text(value, p->name, p->value), 100 * p->rms_frac,
+             100 * p->rms_without_frac, strrchr(p->name, ' ') + 1);
 }
 
 void dl_table_notes_add(dl_table_fit *fit)
 {
+    for (size_t p = 0; p < fit->part_count; p++) {
+        for (size_t i = 0; i < fit->parts[p].notes.count; i++)
+            name_note(fit, p, fit->parts[p].notes.lines[i]);
+    }
     for (size_t j = 0; j < fit->unknown.count; j++)
         note_cost(fit, j);
     note_groups(fit);
     note_passes(fit);
     note_proposal(fit);
-    if (fit->rows.used == fit->determined) {
-        dl_notes_add(&fit->notes, "as many rows as costs: nothing shows how well they are known");
+    if (fit->quality.used == fit->determined) {
+        note_all(fit, dl_format("as many rows as costs: nothing shows how well they are known"));
     }
-    for (size_t i = 0; i < fit->rows.count; i++)
-        note_row(fit, i);
-    note_shares(fit);
-    if (fit->left_out_count < fit->rows.used) {
-        dl_notes_add(&fit->notes,
-                     "%zu of %zu rows cannot be left out: without them the others do not determine "
-                     "all costs",
-                     fit->rows.used - fit->left_out_count, fit->rows.used);
+    for (size_t p = 0; p < fit->part_count; p++) {
+        const dl_table_quality *quality = &fit->parts[p].quality;
+        for (size_t i = 0; i < fit->parts[p].rows.count; i++)
+            note_row(fit, p, i);
+        note_shares(fit, p);
+        if (quality->left_out_count == quality->used) continue;
+        add_note(fit, p,
+                 "%zu of %zu rows cannot be left out: without them the others do not determine "
+                 "all costs",
+                 quality->used - quality->left_out_count, quality->used);
     }
 }
 
@@ -162,21 +215,41 @@ static void add_sources(dl_notes *from, const dl_table_rows *rows)
     }
 }
 
-dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path, dl_error *err)
+/* "beside b.csv, c.csv: [network] bytes_per_s, ..." */
+static void add_shared(dl_notes *from, const dl_table_fit *fit, size_t part)
+{
+    char *tables = NULL, *costs = NULL;
+    for (size_t p = 0; p < fit->part_count; p++) {
+        if (p != part) dl_join(&tables, ", ", dl_base_name(fit->parts[p].rows.path));
+    }
+    for (size_t j = 0; j < fit->unknown.count; j++) {
+        if (fit->unknown.items[j].shared) dl_join(&costs, ", ", fit->unknown.items[j].name);
+    }
+    if (tables != NULL && costs != NULL) {
+        dl_notes_add(from, "  and, with it and %s together, %s", tables, costs);
+    }
+    free(tables);
+    free(costs);
+}
+
+dl_status dl_table_fit_write(const dl_table_fit *fit, size_t part, const char *path, dl_error *err)
 {
     char date[DL_DATE_BYTES];
     dl_notes from = {0};
-    const dl_table_rows *rows = &fit->rows;
+    const dl_table_part *of = &fit->parts[part];
+    const dl_table_rows *rows = &of->rows;
     dl_notes_add(&from, "dlcal %s, %s: fitted through the simulator to", dl_version(),
                  dl_date_text(date));
     dl_notes_add(&from, "  %zu rows of %s, lines %d to %d, scenario %s", rows->used,
                  dl_base_name(rows->path), rows->rows[0].line, rows->rows[rows->count - 1].line,
-                 dl_base_name(fit->scenario.path));
+                 dl_base_name(of->scenario.path));
+    add_shared(&from, fit, part);
     add_sources(&from, rows);
     dl_notes_add(&from,
                  "Residuals: root mean square %.1f %%; left out: mean %.1f %%, largest %.1f %%",
-                 100 * fit->rms_frac, 100 * fit->left_out_mean_frac, 100 * fit->left_out_max_frac);
-    const dl_status status = dl_cost_file_write(&fit->costs, path, &from, &fit->notes, err);
+                 100 * of->quality.rms_frac, 100 * of->quality.left_out_mean_frac,
+                 100 * of->quality.left_out_max_frac);
+    const dl_status status = dl_cost_file_write(&of->costs, path, &from, &of->notes, err);
     dl_notes_free(&from);
     return status;
 }
@@ -185,27 +258,42 @@ dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path, dl_error
     "name|cost=%-s determined|=%hhd value|=%g |value=%s error|=%g |error %%=%.1f%% " bound \
     "|=%g effect=%.3f confused_group|=%d"
 
-static void put_costs(const dl_table_fit *fit, dl_rows *to)
+/* Those of a part, or the shared ones where `part` is part_count; of a single part all. */
+static void put_costs(const dl_table_fit *fit, size_t part, const char *title, dl_rows *to)
 {
-    dl_rows_begin(to, "costs",
-                  "costs; error: standard error; effect: change of the step's time over that of\n"
-                  "the cost, root mean square over the rows");
+    dl_rows_begin(to, "costs", title);
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
-        const char *name = fit->unknown.items[j].name;
+        const dl_table_cost *cost = &fit->unknown.items[j];
         char value[DL_TABLE_VALUE_BYTES];
-        dl_rows_add(to, e->at_most ? COST("at_most") : COST("at_least"), name, e->determined,
+        if (fit->part_count > 1 && part != (cost->shared ? fit->part_count : cost->part)) continue;
+        dl_rows_add(to, e->at_most ? COST("at_most") : COST("at_least"), cost->name, e->determined,
                     e->value,
-                    e->determined ? table_value_text(value, name, e->value) : "not determined",
+                    e->determined ? table_value_text(value, cost->name, e->value)
+                                  : "not determined",
                     e->error, e->error / e->value, e->bound, e->effect, e->confused);
     }
     dl_rows_end(to, 0);
 }
 
+#define COSTS_LEGEND                                                                 \
+    "costs; error: standard error; effect: change of the step's time over that of\n" \
+    "the cost, root mean square over the rows"
+
 static void print_costs(const dl_table_fit *fit, FILE *out)
 {
-    put_costs(fit, &(dl_rows){.out = out, .indent = 2});
-    for (size_t j = 0; j < fit->unknown.count; j++) {
+    dl_rows to = {.out = out, .indent = 2};
+    if (fit->part_count == 1) {
+        put_costs(fit, 0, COSTS_LEGEND, &to);
+    } else {
+        put_costs(fit, fit->part_count, "shared " COSTS_LEGEND, &to);
+    }
+    for (size_t p = 0; p < fit->part_count && fit->part_count > 1; p++) {
+        char *title = dl_format("costs of %s", label(fit, p));
+        put_costs(fit, p, title, &(dl_rows){.out = out, .indent = 2});
+        free(title);
+    }
+    for (size_t j = 0; j < fit->unknown.count && fit->part_count == 1; j++) {
         const dl_table_cost *cost = &fit->unknown.items[j];
         const dl_table_estimate *e = &fit->estimates[j];
         if (!e->determined || !cost->was_known) continue;
@@ -217,13 +305,12 @@ static void print_costs(const dl_table_fit *fit, FILE *out)
             fit->condition, DL_COLLINEARITY_CONDITION);
 }
 
-static void put_rows(const dl_table_fit *fit, dl_rows *to)
+static void put_rows(const dl_table_part *part, const char *title, dl_rows *to)
 {
-    dl_rows_begin(to, "rows",
-                  "rows; off: fitted over measured - 1; out: the same without the row's point");
-    for (size_t i = 0; i < fit->rows.count; i++) {
-        const dl_table_row *row = &fit->rows.rows[i];
-        const dl_table_residual *residual = &fit->residuals[i];
+    dl_rows_begin(to, "rows", title);
+    for (size_t i = 0; i < part->rows.count; i++) {
+        const dl_table_row *row = &part->rows.rows[i];
+        const dl_table_residual *residual = &part->residuals[i];
         char options[DL_POINT_TEXT_BYTES];
         dl_rows_add(to,
                     "line=%d workers=%d batch=%lld sync=%-s options=%-s failed|=%hhd "
@@ -241,41 +328,87 @@ static void put_rows(const dl_table_fit *fit, dl_rows *to)
     dl_rows_end(to, 0);
 }
 
-static void print_rows(const dl_table_fit *fit, FILE *out)
+static void print_left_out(const dl_table_quality *quality, FILE *out)
 {
-    put_rows(fit, &(dl_rows){.out = out});
-    fprintf(out, "root mean square %.2f %%, robust sigma %.2f %%; * beyond %.0f of these\n",
-            100 * fit->rms_frac, 100 * fit->sigma_frac, DL_TABLE_OUTLIER);
-    if (fit->left_out_count > 0) {
+    if (quality->left_out_count > 0) {
         fprintf(out, "leave-one-out error over %zu rows: mean %.2f %%, largest %.2f %%\n",
-                fit->left_out_count, 100 * fit->left_out_mean_frac, 100 * fit->left_out_max_frac);
+                quality->left_out_count, 100 * quality->left_out_mean_frac,
+                100 * quality->left_out_max_frac);
     } else {
         fprintf(out, "leave-one-out error: none, every row is needed\n");
     }
 }
 
+static void print_rows(const dl_table_fit *fit, size_t part, FILE *out)
+{
+    const dl_table_quality *quality = &fit->parts[part].quality;
+    const char *name = label(fit, part);
+    char *title = dl_format("rows%s%s; off: fitted over measured - 1; out: the same without the "
+                            "row's point",
+                            name[0] != '\0' ? " of " : "", name);
+    put_rows(&fit->parts[part], title, &(dl_rows){.out = out});
+    free(title);
+    fprintf(out, "root mean square %.2f %%, robust sigma %.2f %%; * beyond %.0f of these\n",
+            100 * quality->rms_frac, 100 * quality->sigma_frac, DL_TABLE_OUTLIER);
+    print_left_out(quality, out);
+}
+
 void dl_table_report_print(const dl_table_fit *fit, FILE *out)
 {
-    fprintf(out, "dlcal %s: %zu costs from %zu rows of %.32s\n", dl_version(), fit->unknown.count,
-            fit->rows.used, dl_base_name(fit->rows.path));
+    const bool several = fit->part_count > 1;
+    fprintf(out, "dlcal %s: %zu costs from %zu rows of ", dl_version(), fit->unknown.count,
+            fit->quality.used);
+    if (several) fprintf(out, "%zu tables\n", fit->part_count);
+    if (!several) fprintf(out, "%.32s\n", dl_base_name(fit->parts->rows.path));
     print_costs(fit, out);
-    print_rows(fit, out);
+    for (size_t p = 0; p < fit->part_count; p++)
+        print_rows(fit, p, out);
+    if (several) {
+        fprintf(out, "\nall rows: root mean square %.2f %%, ", 100 * fit->quality.rms_frac);
+        print_left_out(&fit->quality, out);
+    }
     dl_notes_print(&fit->notes, "\nnotes\n", "  - ", out);
+}
+
+static void write_quality(dl_json *to, const dl_table_quality *quality)
+{
+    dl_json_members(to, "rms_frac=%g sigma_frac=%g", quality->rms_frac, quality->sigma_frac);
+    dl_json_object(to, "leave_one_out", "rows=%g mean_frac=%g max_frac=%g",
+                   (double)quality->left_out_count, quality->left_out_mean_frac,
+                   quality->left_out_max_frac);
+}
+
+static void write_names(dl_json *to, const dl_table_part *part)
+{
+    dl_json_members(to, "table=%s scenario=%s", dl_base_name(part->rows.path),
+                    dl_base_name(part->scenario.path));
+}
+
+/* Of several: what each has of its own. */
+static void write_parts(dl_json *to, const dl_table_fit *fit)
+{
+    DL_JSON_LIST (to, "tables", p, fit->part_count) {
+        dl_json_begin(to, NULL, '{');
+        write_names(to, &fit->parts[p]);
+        put_costs(fit, p, NULL, &(dl_rows){.json = to});
+        put_rows(&fit->parts[p], NULL, &(dl_rows){.json = to});
+        write_quality(to, &fit->parts[p].quality);
+        dl_json_end(to, '}');
+    }
 }
 
 static void write_members(dl_json *to, const void *report)
 {
     const dl_table_fit *fit = report;
-    dl_json_members(to, "table=%s scenario=%s", dl_base_name(fit->rows.path),
-                    dl_base_name(fit->scenario.path));
-    put_costs(fit, &(dl_rows){.json = to});
+    const bool several = fit->part_count > 1;
+    if (!several) write_names(to, fit->parts);
+    put_costs(fit, fit->part_count, NULL, &(dl_rows){.json = to});
     dl_json_number_item(to, "condition", fit->determined > 0 ? fit->condition : (double)NAN);
     DL_JSON_LIST (to, "singular_values", k, fit->determined)
         dl_json_number_item(to, NULL, fit->singular_values[k]);
-    put_rows(fit, &(dl_rows){.json = to});
-    dl_json_members(to, "rms_frac=%g sigma_frac=%g", fit->rms_frac, fit->sigma_frac);
-    dl_json_object(to, "leave_one_out", "rows=%g mean_frac=%g max_frac=%g",
-                   (double)fit->left_out_count, fit->left_out_mean_frac, fit->left_out_max_frac);
+    if (several) write_parts(to, fit);
+    if (!several) put_rows(fit->parts, NULL, &(dl_rows){.json = to});
+    write_quality(to, &fit->quality);
     dl_json_number_item(to, "runs", (double)fit->runs);
 }
 
@@ -284,16 +417,16 @@ dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path, 
     return dl_json_report_write(path, write_members, fit, &fit->notes, err);
 }
 
-dl_status dl_table_report_rows_write(const dl_table_fit *fit, const char *path, dl_error *err)
+dl_status dl_table_report_rows_write(const dl_table_part *part, const char *path, dl_error *err)
 {
     dl_output output = {0};
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     dl_csv_writer csv = {.out = output.out};
     dl_rows to = {.csv = &csv};
-    for (size_t i = 0; i < fit->rows.count; i++) {
-        const dl_table_row *row = &fit->rows.rows[i];
-        const dl_table_residual *residual = &fit->residuals[i];
+    for (size_t i = 0; i < part->rows.count; i++) {
+        const dl_table_row *row = &part->rows.rows[i];
+        const dl_table_residual *residual = &part->residuals[i];
         if (row->failed) continue;
         dl_rows_add(&to,
                     "line=%d workers=%d batch=%lld sync=%s measured_per_s=%g fitted_per_s=%g "

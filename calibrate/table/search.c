@@ -41,7 +41,7 @@ typedef struct descent {
     bool coarse;
     size_t p, index[DL_TABLE_COSTS_MAX]; /* the active costs */
     double x[DL_TABLE_COSTS_MAX], trial[DL_TABLE_COSTS_MAX];
-    double *r, *trial_r; /* [rows->count] of those that count */
+    double *r, *trial_r; /* [row_count] of those that count */
     double squares;
     double damping, scale[DL_TABLE_COSTS_MAX];
     double d[DL_TABLE_COSTS_MAX];
@@ -55,7 +55,7 @@ static double look(const descent *down, const double *x, double *r)
     dl_table_model *model = down->model;
     double squares = 0;
     if (dl_table_model_set(model, x) != DL_OK) return (double)INFINITY;
-    for (size_t i = 0; i < model->rows->count; i++) {
+    for (size_t i = 0; i < model->row_count; i++) {
         if (!model->use[i]) continue;
         r[i] = dl_table_model_residual(model, i);
         squares += model->weight[i] * r[i] * r[i];
@@ -86,7 +86,7 @@ static void linear_problem(descent *down, gsl_matrix *normal, gsl_vector *d)
     const dl_table_model *model = down->model;
     gsl_matrix_set_zero(normal);
     gsl_vector_set_zero(d);
-    for (size_t i = 0; i < model->rows->count; i++) {
+    for (size_t i = 0; i < model->row_count; i++) {
         if (!model->use[i]) continue;
         const double *row = gsl_matrix_const_ptr(model->jacobian, i, 0);
         for (size_t a = 0; a < down->p; a++) {
@@ -131,7 +131,7 @@ static bool propose(descent *down)
     }
     gsl_matrix_free(normal);
     gsl_vector_free(d);
-    for (size_t i = 0; i < model->rows->count; i++) {
+    for (size_t i = 0; i < model->row_count; i++) {
         if (!model->use[i]) continue;
         double r = down->r[i];
         for (size_t k = 0; k < down->p; k++)
@@ -157,7 +157,7 @@ static void correct(descent *down)
     double length = 0;
     for (size_t k = 0; k < down->p; k++)
         length += down->d[k] * down->d[k];
-    for (size_t i = 0; i < model->rows->count && length > 0; i++) {
+    for (size_t i = 0; i < model->row_count && length > 0; i++) {
         if (!model->use[i]) continue;
         double off = down->trial_r[i] - down->r[i];
         for (size_t k = 0; k < down->p; k++)
@@ -191,7 +191,7 @@ static bool step(descent *down)
     correct(down);
     memcpy(down->x, down->trial, model->unknown->count * sizeof *down->x);
     memcpy(model->jacobian_x, down->x, sizeof down->x);
-    memcpy(down->r, down->trial_r, model->rows->count * sizeof *down->r);
+    memcpy(down->r, down->trial_r, model->row_count * sizeof *down->r);
     down->squares = squares;
     if (got < 0.25) down->damping = fmax(4 * down->damping, 1e-4);
     if (got > 0.75) down->damping /= 8;
@@ -220,7 +220,7 @@ static bool is_known_end(const descent *down, const ends *known)
 static double descend(dl_table_model *model, double *x, bool coarse, const ends *known)
 {
     descent down = {.model = model, .coarse = coarse, .damping = 1e-6};
-    const size_t rows = model->rows->count;
+    const size_t rows = model->row_count;
     for (size_t j = 0; j < model->unknown->count; j++) {
         if (model->active[j]) down.index[down.p++] = j;
     }

@@ -1,6 +1,8 @@
-/* Fits unknown costs of a scenario to a table of measured throughputs, through the simulator.
+/* Fits unknown costs of a scenario to a table of measured throughputs, through the simulator; or of
+ * several scenarios, each to a table of its own, that share some of the costs: of one cluster, say,
+ * the network's. A scenario and its table are a part of the fit, and one pair is the fit of one part.
  *
- * Letters: n rows, p costs. With x = ln(cost), so that costs stay positive, the sum of squares over
+ * Letters: n rows, p costs, of all parts together. With x = ln(cost), so that costs stay positive, the sum of squares over
  * the rows of
  *
  *   r = ln(measured throughput / simulated throughput)
@@ -23,8 +25,16 @@
  * changes: first by 1 / |r|, then by Tukey's bisquare, (1 - (r / 4.685 sigma)^2)^2 (Holland &
  * Welsch 1977, Communications in Statistics A6, 813). w are the weights; 1 with fewer rows.
  *
- *   sigma        robust spread of the rows: 1.4826 times the median of |r| without the p - 1 least;
- *                at least DL_TABLE_SIGMA_MIN. Rows beyond DL_TABLE_OUTLIER sigma are named.
+ * Each part has a sigma of its own, and all that is said of r here holds of r times the least sigma
+ * over the part's: a shared cost then has the least variance that the rows allow (weighted least
+ * squares with estimated variances; Carroll & Ruppert 1988, Transformation and Weighting in
+ * Regression, chapter 2), and a row is judged beside those of its own table. With one sigma for all,
+ * a shared cost would follow the table that scatters most, and no row of the others would ever be
+ * an outlier.
+ *
+ *   sigma        robust spread of a part's rows: 1.4826 times the median of |r| without the p - 1
+ *                least, p of its own and the shared costs; at least DL_TABLE_SIGMA_MIN. Rows beyond
+ *                DL_TABLE_OUTLIER sigma are named.
  *   error        of x, from s^2 (J'WJ)^-1 with s^2 = sum of w r^2 / (sum of w - p), J = dr/dx; that
  *                of the cost is this times the cost. Not known with n = p.
  *   determined   no: without the cost, the others as they are, the sum of squares is no larger
@@ -112,12 +122,16 @@ void dl_table_rows_free(dl_table_rows *rows);
  * that a user names. */
 
 #define DL_TABLE_COSTS_MAX 16
+#define DL_TABLE_PARTS_MAX 16
 
 typedef struct dl_table_cost {
-    char *name;      /* "[dispatch] serial_ns" */
-    dl_value *value; /* in the costs */
-    dl_value *rest;  /* NULL, or of the backward pass; then `value` is of the forward pass */
-    bool was_known;  /* before; the search then starts there: */
+    char *name;                          /* "[dispatch] serial_ns" */
+    dl_value *value[DL_TABLE_PARTS_MAX]; /* in the costs of each part that it is of, else NULL */
+    dl_value *rest[DL_TABLE_PARTS_MAX];  /* NULL, or of the backward pass; then `value` is of the
+                                            forward pass */
+    size_t part;                         /* the first that it is of; and whether all have it: */
+    bool shared;
+    bool was_known; /* before, in that part; the search then starts there: */
     double was;
     double start;     /* where it starts else; 0: a part of the step */
     double low, high; /* that its key may have */
@@ -133,25 +147,30 @@ typedef struct dl_table_costs {
  * twice as often, for the gradients of inputs and of weights. */
 #define DL_TABLE_FORWARD_FRAC (1.0 / 3)
 
-/* Lists the costs that the scenario's points need and `costs` lack. If they have no operation, [op
- * network.forward] and [op network.backward] are added to `costs`, and listed as one: "[op
- * network.*] fixed_ns" is the sum, split by DL_TABLE_FORWARD_FRAC. `costs` must stay where they
- * are as long as the list is used. DL_ERR_DATA: none is missing, or one that no table gives
- * (parameter_bytes, noise). */
-dl_status dl_table_costs_missing(dl_table_costs *list, const dl_scenario *scenario, dl_costs *costs,
-                                 dl_error *err) DL_MUST_CHECK;
+typedef struct dl_table_part dl_table_part;
 
-/* Lists those of "serial_ns, [op a.forward] fixed_ns, update.latency_ns, link.nvlink2.bytes_per_s,
+/* Adds the costs of part `number`: the shared ones of `share` (may be NULL), which the first part adds
+ * and the others join, then those of `names`.
+ *
+ * Names are "serial_ns, [op a.forward] fixed_ns, update.latency_ns, link.nvlink2.bytes_per_s,
  * root_bytes_per_s": [section] key, section.key, or a key that only one section has, of the cost
  * file or of the scenario's machine file, in whose place the cost file then gives the number
  * ([machine link nvlink2]). An operation that is not there yet is added.
- * What the points need besides and the file lacks is assumed as dlsim does, with a note for each.
- * DL_ERR_USAGE: an unknown, ambiguous or repeated name; more than DL_TABLE_COSTS_MAX. DL_ERR_DATA:
- * the points need another one that is missing, and has no default. */
-dl_status dl_table_costs_named(dl_table_costs *list, const char *names, const dl_scenario *scenario,
-                               dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+ * What the points need besides and the file lacks is assumed as dlsim does, with a note of the part
+ * for each.
+ *
+ * `names` NULL: those that the points need and the part's costs lack. If they have no operation, [op
+ * network.forward] and [op network.backward] are added to the costs, and listed as one: "[op
+ * network.*] fixed_ns" is the sum, split by DL_TABLE_FORWARD_FRAC.
+ *
+ * The part must stay where it is as long as the list is used. DL_ERR_USAGE: an unknown, ambiguous or
+ * repeated name; more than DL_TABLE_COSTS_MAX. DL_ERR_DATA: the points need another one that is
+ * missing and has no default; without any names, none is missing, or one that no table gives
+ * (parameter_bytes, noise). */
+dl_status dl_table_costs_add(dl_table_costs *list, dl_table_part *part, size_t number,
+                             const char *share, const char *names, dl_error *err) DL_MUST_CHECK;
 
-/* Puts the value of one of the list into the costs. */
+/* Puts the value of one of the list into the costs of all parts that it is of. */
 void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value);
 void dl_table_costs_free(dl_table_costs *list);
 
@@ -199,40 +218,59 @@ typedef struct dl_table_residual {
     bool unexplained;     /* beyond DL_TABLE_OUTLIER sigma */
 } dl_table_residual;
 
-/* A fit and what it is of. Owns everything; zero before use, release with dl_table_fit_free. Must
- * not be copied or moved once the costs are listed. */
-typedef struct dl_table_fit {
+/* How well rows are fitted. */
+typedef struct dl_table_quality {
+    size_t used;                                  /* rows that have not failed */
+    double rms_frac;                              /* root mean square of r */
+    double sigma_frac;                            /* of a part; NaN of several */
+    double left_out_mean_frac, left_out_max_frac; /* of absolute values; NaN if there are none */
+    size_t left_out_count;                        /* rows that they are of */
+} dl_table_quality;
+
+/* A scenario and the table that was measured in it. */
+struct dl_table_part {
     dl_scenario scenario; /* its points are those of the rows, without noise */
     dl_costs costs;       /* with the fitted values; what is not determined has its bounds */
     dl_table_rows rows;
-    dl_table_costs unknown;
-    dl_table_estimate estimates[DL_TABLE_COSTS_MAX];
     dl_table_residual *residuals; /* [rows.count] */
-    double rms_frac;              /* root mean square of r */
-    double sigma_frac;
+    dl_table_quality quality;
+    dl_notes notes; /* for its cost file */
+};
+
+/* A fit and what it is of. Owns everything; zero before use, release with dl_table_fit_free. */
+typedef struct dl_table_fit {
+    dl_table_part *parts; /* [part_count] */
+    size_t part_count;
+    dl_table_costs unknown; /* the shared ones first, then each part's own */
+    dl_table_estimate estimates[DL_TABLE_COSTS_MAX];
+    dl_table_quality quality;                   /* of all rows */
     double condition;                           /* of the costs that are determined */
     double singular_values[DL_TABLE_COSTS_MAX]; /* of J, columns of length 1, descending */
     size_t determined;                          /* costs */
-    size_t rank; /* combinations of them that the rows determine; less than these: see condition */
-    double left_out_mean_frac, left_out_max_frac; /* of absolute values; NaN if there are none */
-    size_t left_out_count;                        /* rows that they are of */
-    int64_t runs;                                 /* of a point that were simulated */
-    dl_table_proposal proposal;
-    dl_notes notes;
-    dl_journal *journal; /* to be ended when the results are safe; or NULL */
+    size_t rank;  /* combinations of them that the rows determine; less than these: see condition */
+    int64_t runs; /* of a point that were simulated */
+    dl_table_proposal proposal; /* of a fit of one part */
+    dl_notes notes;             /* all, those of one of several parts after its scenario's name */
+    dl_journal *journal;        /* to be ended when the results are safe; or NULL */
     int64_t journal_next;
 } dl_table_fit;
 
 /* How far a fit is: `done` of `count` of what `what` names, as "of %lld searches". */
 typedef void (*dl_table_progress_fn)(void *user, const char *what, int64_t done, int64_t count);
 
-typedef struct dl_table_fit_config {
+typedef struct dl_table_part_config {
     const char *scenario_path, *table_path;
     const char *scenario_text; /* in place of the file's, which the path then only names; or NULL */
-    const char *use;           /* of the rows to take (dl_table_rows_read); NULL: all */
-    const char *names; /* of the costs (dl_table_costs_named); NULL: all that the cost file lacks */
-    bool near;         /* one search, from the cost file's values on, in place of many */
-    int threads;       /* >= 1; the result does not depend on them */
+    const char *names; /* of the part's own costs (dl_table_costs_add); NULL: all that it lacks */
+} dl_table_part_config;
+
+typedef struct dl_table_fit_config {
+    const dl_table_part_config *parts; /* [part_count], 1..DL_TABLE_PARTS_MAX */
+    size_t part_count;
+    const char *share;   /* names of the shared costs (dl_table_costs_add); NULL: none */
+    const char *use;     /* of the rows to take (dl_table_rows_read); NULL: all */
+    bool near;           /* one search, from the cost file's values on, in place of many */
+    int threads;         /* >= 1; the result does not depend on them */
     dl_cluster *cluster; /* the ranks that simulate; NULL: this process alone */
     const char *journal; /* file of what was simulated, from which a fit goes on; NULL: none. Of
                             rank 0 */
@@ -240,23 +278,23 @@ typedef struct dl_table_fit_config {
     void *user;
 } dl_table_fit_config;
 
-/* Reads the scenario, its cost file and the table, and fits; all ranks call it, only rank 0 has the
- * result. DL_ERR_DATA if there are fewer rows
- * than costs, and the errors of what it reads and runs, and of the journal. On failure the fit is
- * only good for dl_table_fit_end_journal and dl_table_fit_free. */
+/* Reads the scenarios, their cost files and the tables, and fits; all ranks call it, only rank 0 has
+ * the result. DL_ERR_DATA if there are fewer rows than costs, and the errors of what it reads and
+ * runs, and of the journal. On failure the fit is only good for dl_table_fit_end_journal and
+ * dl_table_fit_free. */
 dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
                            dl_error *err) DL_MUST_CHECK;
 
-/* Writes the cost file, with where the values come from (table, lines, sources, scenario) and all
- * notes as its first lines. */
-dl_status dl_table_fit_write(const dl_table_fit *fit, const char *path,
+/* Writes a part's cost file, with where the values come from (table, lines, sources, scenario) and
+ * all notes on it as its first lines. */
+dl_status dl_table_fit_write(const dl_table_fit *fit, size_t part, const char *path,
                              dl_error *err) DL_MUST_CHECK;
 /* The results are safe: the journal is removed. */
 void dl_table_fit_end_journal(dl_table_fit *fit);
 void dl_table_fit_free(dl_table_fit *fit);
 
-/* Fills fit->notes from its other members: costs that the rows do not determine or cannot
- * distinguish, rows that it does not explain, runs that failed. */
+/* Fills the notes from the other members: costs that the rows do not determine or cannot
+ * distinguish, rows that the fit does not explain, runs that failed. */
 void dl_table_notes_add(dl_table_fit *fit);
 
 /* For people, at most 80 columns wide: costs with errors, every row with its residual and how far
@@ -268,10 +306,10 @@ void dl_table_report_print(const dl_table_fit *fit, FILE *out);
 dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 
-/* The rows as CSV: line (in the table), workers, batch, sync, measured_per_s, fitted_per_s,
+/* A part's rows as CSV: line (in the table), workers, batch, sync, measured_per_s, fitted_per_s,
  * error_frac, left_out_error_frac; for dlsim --left-out. Errors of dl_output_open and
  * dl_output_close. */
-dl_status dl_table_report_rows_write(const dl_table_fit *fit, const char *path,
+dl_status dl_table_report_rows_write(const dl_table_part *part, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 
 #endif

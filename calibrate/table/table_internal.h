@@ -1,4 +1,4 @@
-/* What the simulator says of a table's rows, as a function of the costs that are sought, and the
+/* What the simulator says of the tables' rows, as a function of the costs that are sought, and the
  * search for the costs at which it says what was measured. See calibrate/table/table.h for symbols.
  */
 #ifndef DL_CALIBRATE_TABLE_TABLE_INTERNAL_H
@@ -13,20 +13,31 @@
 #include "sim/costs/costs.h"
 #include "sim/scenario/scenario.h"
 
+/* A row of all parts. */
+typedef struct dl_table_model_row {
+    const dl_table_row *row;
+    size_t part;
+    size_t point; /* of all parts' points; not of a failed row */
+} dl_table_model_row;
+
 /* Zero before dl_table_model_init, release with dl_table_model_free. */
 typedef struct dl_table_model {
-    const dl_scenario *scenario; /* borrowed, as the next three */
-    dl_costs *costs;             /* the sought ones change with every evaluation */
-    const dl_table_rows *rows;
+    dl_table_part
+        *parts; /* borrowed, as the next two; the sought costs change with every evaluation */
+    size_t part_count;
     const dl_table_costs *unknown;
-    double guess[DL_TABLE_COSTS_MAX]; /* > 0 */
-    bool active[DL_TABLE_COSTS_MAX];  /* costs that a search changes; all at first */
-    bool *use;                        /* [rows->count] rows that count; all but failed ones */
-    double *weight;                   /* [rows->count] of r^2 in the sum, 0..1; 1 at first */
+    dl_table_model_row *rows; /* [row_count] of the parts, one after another */
+    size_t row_count;
+    size_t first_point[DL_TABLE_PARTS_MAX + 1]; /* of a part; behind the last: all points */
+    double guess[DL_TABLE_COSTS_MAX];           /* > 0 */
+    bool active[DL_TABLE_COSTS_MAX];            /* costs that a search changes; all at first */
+    bool *use;      /* [row_count] rows that count; all but failed ones */
+    double *weight; /* [row_count] of r^2 in the sum, scale^2 included, 0..1; 1 at first */
+    double scale[DL_TABLE_PARTS_MAX]; /* of r: the least sigma over the part's; 1 at first */
     bool *wanted;                     /* [points] of such rows */
     double *per_s;                    /* [points] at the costs set last */
-    struct dl_table_memory *memory;   /* of what was simulated */
-    gsl_matrix *jacobian;             /* [rows->count x unknown->count] of the search: dr/dx at */
+    struct dl_table_memory *memory;   /* [part_count] of what was simulated */
+    gsl_matrix *jacobian;             /* [row_count x unknown->count] of the search: dr/dx at */
     double jacobian_x[DL_TABLE_COSTS_MAX];
     bool jacobian_known;
     int threads;
@@ -42,11 +53,15 @@ typedef struct dl_table_model {
 } dl_table_model;
 
 /* Guesses each cost's size: its known value, else a part of the rows' median step. */
-void dl_table_model_init(dl_table_model *model, const dl_scenario *scenario, dl_costs *costs,
-                         const dl_table_rows *rows, const dl_table_costs *unknown, int threads);
+void dl_table_model_init(dl_table_model *model, dl_table_part *parts, size_t part_count,
+                         const dl_table_costs *unknown, int threads);
 void dl_table_model_free(dl_table_model *model);
 size_t dl_table_model_rows(const dl_table_model *model);  /* that count */
 size_t dl_table_model_costs(const dl_table_model *model); /* that are active */
+
+/* Whether there are `rows` rows that count for each active cost: of all parts, and in each part for
+ * its own. */
+bool dl_table_model_has_rows(const dl_table_model *model, size_t rows);
 
 /* Limits of x of a cost: DL_TABLE_RANGE around its guess, and what its key may have. */
 double dl_table_model_low(const dl_table_model *model, size_t cost);
@@ -92,8 +107,10 @@ typedef struct dl_table_simulation {
     int64_t steps;                /* least N, see below */
     int threads;                  /* >= 1; the result does not depend on them */
     dl_cluster *cluster;          /* the ranks that share the points; NULL: this process alone */
+    size_t part, points_most;     /* of the fit; the most points of a part; with ranks only, as the
+                                     next two */
     const dl_table_costs *sought; /* costs in which those of other ranks may differ, of which the */
-    size_t fitted;                /* the first ones, in their lists too; with ranks only */
+    size_t fitted;                /* first ones are in their lists too */
     uint64_t key;                 /* of these costs and steps, which must be those of a journal's
                                      record */
     dl_journal *journal;          /* NULL: none */
@@ -107,6 +124,9 @@ typedef struct dl_table_simulation {
  * first point that does), or as dl_jobs_run. */
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s,
                             dl_error *err) DL_MUST_CHECK;
+
+/* The most points of one of the parts. */
+size_t dl_table_points_most(const dl_table_part *parts, size_t count);
 
 /* calibrate/table/ranks.c. Before the fit, on all ranks: `status`, or DL_ERR_DATA where they have
  * read different files. *key is for a journal. */
@@ -133,7 +153,7 @@ dl_status dl_table_propose(dl_table_proposal *proposal, dl_table_model *model, c
 /* Shows how far the fit is, where the configuration wants that. */
 void dl_table_show(const dl_table_model *model, const char *what, size_t done, size_t count);
 
-/* Robust standard deviation of r of the rows that count, at the costs set last. */
-double dl_table_sigma(const dl_table_model *model);
+/* Robust standard deviation of r of a part's rows that count, at the costs set last. */
+double dl_table_sigma(const dl_table_model *model, size_t part);
 
 #endif

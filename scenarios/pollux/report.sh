@@ -5,15 +5,18 @@
 # report.txt. Takes some minutes. The tables lie in $DL_DATA/scaling/pollux (default ./data);
 # without them it says so and does nothing.
 #
-# Usage: scenarios/pollux/report.sh [NAME...]     needs bin/dlcal and bin/dlsim in build/release (or
-#                                                 $DLCAL, $DLSIM); NAME: imagenet, bert, cifar10, or yolov3, too
+# Usage: scenarios/pollux/report.sh [--joint] [NAME...]
+# needs bin/dlcal and bin/dlsim in build/release (or $DLCAL, $DLSIM); NAME: imagenet, bert, cifar10, or yolov3,
+# too. --joint: one fit to all of them, in which the network's costs are the same
 # $BUILD: folder for results; $PLACEMENTS: a regular expression of placements, to take only some;
 # $BATCHES: one of batches of a GPU; $MOST: fit the rows of at most that many GPUs, and predict the others
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 case "${1:-}" in
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
+joint=
+[ "${1:-}" != --joint ] || { joint=yes; shift; }
 dlcal=${DLCAL:-build/release/bin/dlcal}
 dlsim=${DLSIM:-build/release/bin/dlsim}
 data=${DL_DATA:-data}/scaling/pollux
@@ -31,7 +34,6 @@ mkdir -p "$out"
 # Beyond the machine file's four nodes: the same ones, sixteen of them.
 sed 's/^nodes  = 4$/nodes  = 16/' scenarios/machines/t4_4x4_ethernet.ini >"$out/t4_16x4.ini"
 
-compute="[op network.backward] fixed_ns, [op network.backward] per_sample_ns, spread.gpu_frac"
 network="network.bytes_per_s, network.pair_bytes_per_s, network.slice_ns"
 
 # rows WANT TABLE: see rows.awk; only $PLACEMENTS and $BATCHES.
@@ -40,11 +42,19 @@ rows() {
         awk -F, -v only="${PLACEMENTS:-.}" 'NR == 1 || $1 ~ only'
 }
 
+# compute NAME: the costs of a model itself.
+compute() {
+    local spread=gpu_frac
+    ! grep -q '^work_frac' "$pollux/costs/$1.ini" || spread=work_frac
+    echo "[op network.backward] fixed_ns, [op network.backward] per_sample_ns, spread.$spread"
+}
+
 # absolute FILE: from the root of a path that may be.
 absolute() { case "$1" in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
 
 # predict NAME COSTS MACHINE ROWS: dlsim over the rows' placements, as many at a time as a line of a
-# scenario holds; prints "rows median mean max" of |predicted step / measured step - 1| in %.
+# scenario holds; prints "rows median mean max" of |predicted step / measured step - 1| in %. What is
+# between these bars, and the placement, of each row: ROWS without .csv, and .errors.
 predict() {
     local part=0 list files=() all
     all=$out/$(basename "$4" .csv)
@@ -80,9 +90,9 @@ predict() {
         /^#/ { next }
         /^cores,/ || /^workers,/ || /,workers,/ { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["measured_per_s"] != "" {
-            off = $at["measured_per_s"] / $at["throughput_per_s"] - 1
-            print off < 0 ? -100 * off : 100 * off
-        }' "${files[@]}" | sort -g | awk '
+            print 100 * ($at["measured_per_s"] / $at["throughput_per_s"] - 1), $at["placement"]
+        }' "${files[@]}" >"$all.errors"
+    awk '{ print $1 < 0 ? -$1 : $1 }' "$all.errors" | sort -g | awk '
         { off[NR] = $1; sum += $1 }
         END {
             if (NR == 0) exit 1
@@ -90,43 +100,96 @@ predict() {
         }'
 }
 
-report() {
-    local name=$1 compute=$compute
-    ! grep -q '^work_frac' "$pollux/costs/$name.ini" || compute=${compute/gpu_frac/work_frac}
-    rows equal "$data/$name-placements.csv" >"$out/$name.fitted.csv"
-    rows node "$data/$name-placements.csv" >"$out/$name.node.csv"
-    rows other "$data/$name-placements.csv" >"$out/$name.other.csv"
-    "$dlcal" table "$out/$name.fitted.csv" --near --scenario "$pollux/$name.ini" \
-        --fit "$compute, $network" --predict "$out/$name.other.csv" -o "$out/$name.ini" >"$out/$name.txt"
-    # One node, and 50 Gb/s as the data sheet has it, of which the pair of nodes takes nothing away.
+# signs ROWS: mean signed error of the rows that predict left there, by nodes and by the most GPUs of a node.
+signs() {
+    awk '
+        $2 != "" {
+            most = 0
+            for (k = 1; k <= length($2); k++) if (substr($2, k, 1) > most) most = substr($2, k, 1)
+            nodes = length($2)
+            sum[nodes, most] += $1; count[nodes, most]++
+            is_nodes[nodes] = is_most[most] = 1
+        }
+        function cell(nodes, most) {
+            if (count[nodes, most] == 0) return sprintf("%8s", "-")
+            return sprintf("%+8.1f", sum[nodes, most] / count[nodes, most])
+        }
+        END {
+            printf "    signed, by nodes    GPUs a node:"
+            for (m = 1; m <= 4; m++) if (m in is_most) printf "%8d", m
+            print ""
+            for (n = 1; n <= 16; n++) {
+                if (!(n in is_nodes)) continue
+                printf "    %28d    ", n
+                for (m = 1; m <= 4; m++) if (m in is_most) printf "%s", cell(n, m)
+                print ""
+            }
+        }' "${1%.csv}.errors"
+}
+
+# prediction TEXT ROWS: what dlcal printed of them, beside simpler models.
+prediction() {
+    awk -v of="prediction of $2;" '
+        /^prediction of/ { inside = index($0, of) == 1; next }
+        inside && /^  [^ ]/ { sub(/  [0-9]+$/, ""); print }' "$1"
+}
+
+# fit_node NAME: one node, and 50 Gb/s as the data sheet has it, of which the pair of nodes takes nothing away.
+fit_node() {
     mkdir -p "$out/catalogue"
     sed -e 's/^bytes_per_s = .*/bytes_per_s = 6.25e9, catalogue/' -e '/^pair_bytes_per_s/d' \
-        -e "/^slice_ns/d" -e "s/^latency_ns = .*/latency_ns = 50000, assumed/" "$pollux/costs/$name.ini" >"$out/catalogue/costs.ini"
+        -e "/^slice_ns/d" -e "s/^latency_ns = .*/latency_ns = 50000, assumed/" "$pollux/costs/$1.ini" >"$out/catalogue/costs.ini"
     sed -e "s#^costs .*#costs = costs.ini#" -e "s#^file .*#file = $PWD/scenarios/machines/t4_4x4_ethernet.ini#" \
-        "$pollux/$name.ini" >"$out/catalogue/$name.ini"
-    "$dlcal" table "$out/$name.node.csv" --near --scenario "$out/catalogue/$name.ini" \
-        --fit "$compute" --predict "$out/$name.other.csv" -o "$out/$name.node.ini" >"$out/$name.node.txt"
+        "$pollux/$1.ini" >"$out/catalogue/$1.ini"
+    "$dlcal" table "$out/$1.node.csv" --near --scenario "$out/catalogue/$1.ini" \
+        --fit "$(compute "$1")" --predict "$out/$1.other.csv" -o "$out/$1.node.ini" >"$out/$1.node.txt"
+}
 
+# report_fit TEXT: costs, how well they fit, and the notes.
+report_fit() {
+    awk '/^(shared )?costs; error/, /^condition/' "$1" | sed -n '3,$p'
+    grep -E '^(all rows: )?(root mean square .*(robust|leave)|leave-one-out)' "$1"
+    awk '/^notes/ { inside = 1 } /^prediction of/ { inside = 0 } inside' "$1"
+}
+
+report() {
+    local name=$1 text=$2 errors
+    fit_node "$name"
     sed -n 's/^name  = /\n/p' "$pollux/$name.ini"
-    awk '/^costs; error/, /^condition/' "$out/$name.txt" | sed -n '3,$p'
-    grep -E '^(root mean square .*robust|leave-one-out)' "$out/$name.txt"
-    awk '/^notes/ { inside = 1 } /^prediction of/ { inside = 0 } inside' "$out/$name.txt"
+    [ -n "$joint" ] || report_fit "$text"
     printf 'rows that were not fitted                rows median [%%]   mean [%%]    max [%%]\n'
-    local errors
     errors=$(predict "$name" "$out/$name.ini" scenarios/machines/t4_4x4_ethernet.ini "$out/$name.other.csv")
     printf '  dlsim                          %s\n' "$errors"
-    awk '/^prediction of/ { inside = 1; next } inside && /^  [^ ]/ { sub(/  [0-9]+$/, ""); print }' "$out/$name.txt" |
+    prediction "$text" "$out/$name.other.csv" |
         sed 's/^  simulator, costs as above   /  the same by dlcal           /'
     awk '/^  simulator, costs as above/ { sub(/  [0-9]+$/, ""); print }' "$out/$name.node.txt" |
         sed 's/^  simulator, costs as above   /  fit on a node, 50 Gb\/s       /'
+    signs "$out/$name.other.csv"
     if [ -f "$data/$name-scalability.csv" ] && [ -z "${PLACEMENTS:-}" ]; then
         rows more "$data/$name-scalability.csv" >"$out/$name.more.csv"
         errors=$(predict "$name" "$out/$name.ini" "$out/t4_16x4.ini" "$out/$name.more.csv")
         printf '  dlsim, 6 to 16 nodes           %s\n' "$errors"
+        signs "$out/$name.more.csv"
     fi
 }
 
-for name; do report "$name"; done >"$out/report.txt"
+pairs=()
+for name; do
+    rows equal "$data/$name-placements.csv" >"$out/$name.fitted.csv"
+    rows node "$data/$name-placements.csv" >"$out/$name.node.csv"
+    rows other "$data/$name-placements.csv" >"$out/$name.other.csv"
+    pair=("$out/$name.fitted.csv" --scenario "$pollux/$name.ini" --predict "$out/$name.other.csv" -o "$out/$name.ini")
+    if [ -n "$joint" ]; then
+        pairs+=("${pair[@]}" --fit "$(compute "$name")")
+    else
+        "$dlcal" table "${pair[@]}" --near --fit "$(compute "$name"), $network" >"$out/$name.txt"
+    fi
+done
+[ -z "$joint" ] || "$dlcal" table "${pairs[@]}" --near --share "$network" >"$out/joint.txt"
+{
+    [ -z "$joint" ] || report_fit "$out/joint.txt"
+    for name; do if [ -n "$joint" ]; then report "$name" "$out/joint.txt"; else report "$name" "$out/$name.txt"; fi; done
+} >"$out/report.txt"
 cat "$out/report.txt"
 echo
 echo "tables, costs and this text: $out"

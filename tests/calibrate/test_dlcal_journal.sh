@@ -108,4 +108,15 @@ fi
 
 expect 2 "journal" "${fit[@]}" --journal no
 
+# A fit of two scenarios that share a cost goes on too; keep takes the first one's files.
+sed 's/batch = 96, 192, 384/batch = 96, 384/' scenario.ini >second.ini
+fit=(table table.csv small.csv -s scenario.ini -s second.ini -o fitted.ini -o second.out.ini --rows rows.csv --rows second.csv
+    --json report.json --share dispatch.serial_ns)
+rm -rf whole
+"$dlcal" "${fit[@]}" --journal off >report.txt || fail "the fit of two does not run"
+cp report.txt two.txt
+keep whole
+kill_at 1 "$dlcal" "${fit[@]}" --threads 1
+resume two "$dlcal"
+
 [ "$failures" -eq 0 ]

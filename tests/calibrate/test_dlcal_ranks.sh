@@ -52,6 +52,22 @@ threads=1 to=two fit mpirun -n 2 "$dlcal"
 threads=1 to=four fit mpirun -n 4 "$dlcal"
 for ranks in two four; do diff -r one $ranks || fail "$ranks ranks: another fit"; done
 
+# Two scenarios that share a cost: the same fit on ranks.
+sed 's/batch = 24, 96/batch = 48, 96/' scenario.ini >second.ini
+sed '2,$s/,24,/,48,/' table.csv >second.csv
+both() { # command...: as fit, of both
+    "$@" table table.csv second.csv -s scenario.ini -s second.ini --share dispatch.serial_ns --near --threads 1 -o first.ini \
+        -o second.out.ini --json report.json >report.txt 2>errors.txt || fail "$*: $(cat errors.txt)"
+    mkdir -p "$to"
+    sed -i '1s/, [-0-9T:]*Z:/:/' first.ini second.out.ini
+    mv first.ini second.out.ini report.json report.txt "$to" || fail "$*: files are missing"
+}
+to=both_one both "$dlcal"
+grep -q '5 costs from 16 rows of 2 tables' both_one/report.txt || fail "both: $(cat both_one/report.txt)"
+[ "$(grep -h '^serial_ns' both_one/*.ini | sort -u | wc -l)" -eq 1 ] || fail "serial_ns differs"
+to=both_three both mpirun -n 3 "$dlcal"
+diff -r both_one both_three || fail "three ranks: another fit of both"
+
 # What fails is said once.
 expect 2 "--scenario FILE is needed" -n 2 "$dlcal" table table.csv
 expect 1 "nowhere.csv" -n 2 "$dlcal" table nowhere.csv -s scenario.ini -o x.ini

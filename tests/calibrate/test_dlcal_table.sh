@@ -114,4 +114,30 @@ awk -F, '/^#/ { next }
       if ($at["measured_use"] == "unseen") unseen++ }
     END { exit rows != 8 || bad || none != 1 || unseen != 1 }' left.csv || { echo "FAIL: left.csv"; failures=$((failures + 1)); }
 expect 0 "of the cost file's" table -s marked.ini --fit dispatch.serial_ns -o x.ini
+
+# Two scenarios, of which the second one's table is half as fast in all but the cost that they share.
+cp costs.ini kept.ini
+echo "$known" >costs.ini
+sed 's/costs.ini/slow.ini/' scenario.ini >slow_s.ini
+cp costs.ini slow.ini
+awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; print; next }
+    { n = $at["workers"]; b = $at["batch"]; gpu = 2e-3 + 60e-6 * b / n; host = 0.4e-3 + 0.5e-3 * n
+      $at["throughput_per_s"] = b / (gpu > host ? gpu : host); print }' table.csv >slow.csv
+two=(-s scenario.ini -s slow_s.ini table.csv slow.csv --share dispatch.per_worker_ns)
+expect 0 "costs of slow_s.ini" table "${two[@]}" -o a.ini -o b.ini --rows a.csv --rows b.csv --predict table.csv --predict slow.csv \
+    --json both.json
+grep -qE '^per_worker_ns = (499|500)[0-9]{3}' a.ini || fail "shared: $(grep per_worker a.ini)"
+[ "$(grep -h '^per_worker_ns' a.ini b.ini | sort -u | wc -l)" -eq 1 ] || fail "the shared cost differs"
+[ "$(grep -h '^serial_ns' a.ini b.ini | sort -u | wc -l)" -eq 2 ] || fail "the scenarios' own costs are the same"
+grep -q '"tables":\[{"table":"table.csv","scenario":"scenario.ini","costs":\[' both.json || fail "both.json"
+head -n 1 a.csv | cmp - <(head -n 1 rows.csv) || fail "other columns of --rows"
+documented both.json
+expect 2 "--output is needed for each of 2 scenarios" table "${two[@]}"
+expect 2 "--output is given 1 times for 2 scenarios" table "${two[@]}" -o a.ini
+expect 2 "TABLE is given 1 times for 2 scenarios" table -s scenario.ini -s slow_s.ini table.csv -o a.ini -o b.ini
+expect 2 "--rows is given 1 times for 2 scenarios" table "${two[@]}" -o a.ini -o b.ini --rows a.csv
+expect 2 "--output is the same file as --output: a.ini" table "${two[@]}" -o a.ini -o a.ini
+expect 2 "would overwrite" table "${two[@]}" -o a.ini -o slow.csv
+expect 2 "TABLE is given 2 times for 1 scenario" table -s scenario.ini table.csv slow.csv -o a.ini
+cp kept.ini costs.ini
 exit $((failures > 0))

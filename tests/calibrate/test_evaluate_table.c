@@ -75,11 +75,9 @@ static const char *const others[] = {"12", "31", "24", "43"};
 
 static void fit(dl_table_fit *fit, dl_table_fit_config *config)
 {
-    *config = (dl_table_fit_config){.scenario_path = "judge.ini",
-                                    .table_path = "judge_fitted.csv",
-                                    .names = KEYS,
-                                    .near = true,
-                                    .threads = 2};
+    static const dl_table_part_config part = {
+        .scenario_path = "judge.ini", .table_path = "judge_fitted.csv", .names = KEYS};
+    *config = (dl_table_fit_config){.parts = &part, .part_count = 1, .near = true, .threads = 2};
     *fit = (dl_table_fit){0};
     dl_error err = {0};
     if (dl_table_fit_run(fit, config, &err) != DL_OK) fail_msg("%s", err.text);
@@ -101,7 +99,7 @@ static void other_placements_are_predicted(void **state)
     assert_near(f.estimates[1].value, 3e8, 1e-3);
     dl_table_evaluation j = {0};
     dl_error err = {0};
-    assert_int_equal(dl_table_evaluate(&j, &f, &config, "judge_others.csv", &err), DL_OK);
+    assert_int_equal(dl_table_evaluate(&j, &f, &config, 0, "judge_others.csv", &err), DL_OK);
     for (int m = 0; m < DL_TABLE_METHODS; m++)
         assert_int_equal(j.errors[m].rows, 20);
     assert_int_equal(j.fitted_rows, 35);
@@ -111,7 +109,7 @@ static void other_placements_are_predicted(void **state)
         assert_true(j.errors[m].max_frac >= j.errors[m].mean_frac);
     }
     dl_table_evaluation_free(&j);
-    assert_int_equal(dl_table_evaluate(&j, &f, &config, "judge_none.csv", &err), DL_ERR_IO);
+    assert_int_equal(dl_table_evaluate(&j, &f, &config, 0, "judge_none.csv", &err), DL_ERR_IO);
     dl_table_evaluation_free(&j);
     dl_table_fit_free(&f);
 }
@@ -149,9 +147,9 @@ static void rows_are_left_out_by_one_step(void **state)
     dl_table_fit f;
     dl_table_fit_config config;
     fit(&f, &config);
-    assert_int_equal(f.left_out_count, 35);
+    assert_int_equal(f.quality.left_out_count, 35);
     for (size_t i = 0; i < 35; i++) {
-        const dl_table_residual *r = &f.residuals[i];
+        const dl_table_residual *r = &f.parts->residuals[i];
         /* Away from the fit, never towards it, and not by much. */
         assert_true(fabs(r->left_out_frac) >= fabs(r->error_frac) - 1e-4);
         assert_near(r->left_out_frac + 1, r->error_frac + 1, 0.02);

@@ -80,10 +80,9 @@ static void run_on(dl_table_fit *fit, const char *table, const char *names, int 
 {
     *fit = (dl_table_fit){0};
     dl_error err = {0};
-    const dl_table_fit_config config = {.scenario_path = "table_scenario.ini",
-                                        .table_path = table,
-                                        .names = names,
-                                        .threads = threads};
+    const dl_table_part_config part = {
+        .scenario_path = "table_scenario.ini", .table_path = table, .names = names};
+    const dl_table_fit_config config = {.parts = &part, .part_count = 1, .threads = threads};
     if (dl_table_fit_run(fit, &config, &err) != DL_OK) {
         fail_msg("line %d: %s", err.line, err.text);
     }
@@ -99,10 +98,9 @@ static void fails(const char *table_text, const char *names, dl_status code, con
     fixture_write("table_bad.csv", table_text);
     dl_table_fit fit = {0};
     dl_error err = {0};
-    const dl_table_fit_config config = {.scenario_path = "table_scenario.ini",
-                                        .table_path = "table_bad.csv",
-                                        .names = names,
-                                        .threads = 1};
+    const dl_table_part_config of = {
+        .scenario_path = "table_scenario.ini", .table_path = "table_bad.csv", .names = names};
+    const dl_table_fit_config config = {.parts = &of, .part_count = 1, .threads = 1};
     assert_int_equal(dl_table_fit_run(&fit, &config, &err), code);
     assert_contains(err.text, part);
     dl_table_fit_free(&fit);
@@ -130,14 +128,16 @@ static void test_costs_are_recovered(void **state)
         assert_true(fit.estimates[j].determined);
         assert_true(fabs(fit.estimates[j].value / true_values[j] - 1) < 5e-3);
     }
-    assert_true(fit.rms_frac < 1e-4);
-    assert_int_equal(fit.left_out_count, 9);
-    assert_true(fit.left_out_max_frac < 1e-2);
-    assert_int_equal(fit.costs.op_count, 2);
-    assert_true(fabs(fit.costs.ops[1].fixed_ns.value / fit.costs.ops[0].fixed_ns.value - 2) < 1e-9);
+    assert_true(fit.quality.rms_frac < 1e-4);
+    assert_int_equal(fit.quality.left_out_count, 9);
+    assert_true(fit.quality.left_out_max_frac < 1e-2);
+    assert_int_equal(fit.parts->costs.op_count, 2);
+    assert_true(
+        fabs(fit.parts->costs.ops[1].fixed_ns.value / fit.parts->costs.ops[0].fixed_ns.value - 2) <
+        1e-9);
     assert_true(has_note(&fit, "a third is taken for the forward pass: assumed"));
-    assert_int_equal(fit.costs.batch_min, 2);
-    assert_int_equal(fit.costs.batch_max, 128);
+    assert_int_equal(fit.parts->costs.batch_min, 2);
+    assert_int_equal(fit.parts->costs.batch_max, 128);
     dl_table_fit_free(&fit);
 }
 
@@ -150,7 +150,7 @@ static void test_few_runs_are_needed(void **state)
     write_scenario(KNOWN);
     dl_table_fit fit;
     run(&fit, "table_runs.csv", NULL);
-    assert_int_equal(fit.rows.used, 9);
+    assert_int_equal(fit.parts->rows.used, 9);
     assert_in_range(fit.runs, 500, 8000);
     dl_table_fit_free(&fit);
 }
@@ -170,10 +170,10 @@ static void test_noise_gives_errors(void **state)
         assert_true(e->error < 0.5 * e->value);
     }
     assert_true(fit.estimates[1].error < 0.05 * fit.estimates[1].value);
-    assert_true(fit.rms_frac > 0.003 && fit.rms_frac < 0.04);
+    assert_true(fit.quality.rms_frac > 0.003 && fit.quality.rms_frac < 0.04);
     assert_null(fit.proposal.name); /* nothing is exchanged */
-    assert_true(fit.left_out_mean_frac > 0.003 && fit.left_out_mean_frac < 0.1);
-    assert_true(fit.left_out_max_frac >= fit.left_out_mean_frac);
+    assert_true(fit.quality.left_out_mean_frac > 0.003 && fit.quality.left_out_mean_frac < 0.1);
+    assert_true(fit.quality.left_out_max_frac >= fit.quality.left_out_mean_frac);
     dl_table_fit_free(&fit);
 }
 
@@ -199,7 +199,7 @@ static void test_undetermined_is_left_out(void **state)
     assert_int_equal(fit.determined, 2);
     assert_true(has_note(&fit, "[dispatch] serial_ns: not determined, the rows only say at most"));
     dl_error err = {0};
-    assert_int_equal(dl_table_fit_write(&fit, "table_out.ini", &err), DL_OK);
+    assert_int_equal(dl_table_fit_write(&fit, 0, "table_out.ini", &err), DL_OK);
     char *text = NULL;
     size_t bytes = 0;
     assert_int_equal(dl_file_read("table_out.ini", &text, &bytes, &err), DL_OK);
@@ -258,7 +258,7 @@ static void test_confused_costs_are_named(void **state)
     assert_int_equal(fit.estimates[1].confused, 1);
     assert_true(fit.condition > 1e3);
     assert_true(has_note(&fit, "do not distinguish them"));
-    assert_int_equal(fit.left_out_count, 0);
+    assert_int_equal(fit.quality.left_out_count, 0);
     assert_true(has_note(&fit, "3 of 3 rows cannot be left out"));
     dl_table_fit_free(&fit);
 }
@@ -324,11 +324,11 @@ static void test_machine_numbers_are_fitted(void **state)
     assert_string_equal(fit.unknown.items[1].name, "[machine host] root_bytes_per_s");
     assert_true(fit.unknown.items[0].was_known && fit.unknown.items[0].was == 10e9);
     assert_false(fit.unknown.items[1].was_known);
-    assert_true(fit.rms_frac < 1e-4);
+    assert_true(fit.quality.rms_frac < 1e-4);
     assert_true(fabs(fit.estimates[0].value / 7e9 - 1) < 5e-3);
     assert_true(fabs(fit.estimates[1].value / 9e9 - 1) < 5e-3);
     dl_error err = {0};
-    assert_int_equal(dl_table_fit_write(&fit, "table_costs.ini", &err), DL_OK);
+    assert_int_equal(dl_table_fit_write(&fit, 0, "table_costs.ini", &err), DL_OK);
     dl_table_fit_free(&fit);
     make_table_of("table_machine_again.csv", 0, "");
     char *made = NULL, *again = NULL;
@@ -387,15 +387,15 @@ static void test_rows_are_judged(void **state)
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
     dl_table_fit fit;
     run(&fit, "table_odd.csv", "op network.forward.fixed_ns, per_worker_ns");
-    assert_int_equal(fit.rows.count, 12);
-    assert_int_equal(fit.rows.used, 11);
-    assert_true(fit.residuals[9].unexplained);
+    assert_int_equal(fit.parts->rows.count, 12);
+    assert_int_equal(fit.parts->rows.used, 11);
+    assert_true(fit.parts->residuals[9].unexplained);
     assert_true(has_note(&fit, "line 11 (workers 1, batch 64, none): "));
-    assert_true(fit.rows.rows[10].failed);
-    assert_true(isnan(fit.residuals[10].fitted_per_s));
+    assert_true(fit.parts->rows.rows[10].failed);
+    assert_true(isnan(fit.parts->residuals[10].fitted_per_s));
     assert_true(has_note(&fit, "line 12 (workers 3, batch 129, none): an error in the source"));
-    assert_int_equal(fit.rows.rows[11].point.batch, 66);
-    assert_int_equal(fit.rows.rows[11].batch, 64);
+    assert_int_equal(fit.parts->rows.rows[11].point.batch, 66);
+    assert_int_equal(fit.parts->rows.rows[11].batch, 64);
     assert_true(has_note(&fit, "1 row with a batch that the workers cannot share evenly"));
     dl_table_fit_free(&fit);
 }
@@ -472,7 +472,7 @@ static void what_is_not_fitted_is_assumed(void **state)
     fixture_write("table_two.csv", "workers,batch,step_s\n1,64,1\n1,32,0.6\n");
     write_scenario(KNOWN TRUE_OP);
     run(&fit, "table_two.csv", "serial_ns");
-    assert_true(fit.costs.dispatch.per_worker_ns.known);
+    assert_true(fit.parts->costs.dispatch.per_worker_ns.known);
     assert_true(has_note(&fit, "assumed [dispatch] per_worker_ns = "));
     dl_table_fit_free(&fit);
     unlink("table_two.csv");
@@ -488,22 +488,27 @@ static void sigma_leaves_out_what_the_costs_make_small(void **state)
     bool use[ROWS];
     double per_s[ROWS];
     for (int i = 0; i < ROWS; i++) {
-        made[i] = (dl_table_row){.at = (size_t)i,
-                                 .point = {.batch = 8},
+        made[i] = (dl_table_row){.point = {.batch = 8},
                                  .batch = 8,
                                  .throughput_per_s =
                                      100 * exp(i % 2 == 0 ? 0.1 * (i + 1) : -0.1 * (i + 1))};
         use[i] = true;
         per_s[i] = 100;
     }
-    const dl_table_rows rows = {.rows = made, .count = ROWS};
+    dl_table_model_row rows[ROWS];
+    for (size_t i = 0; i < ROWS; i++)
+        rows[i] = (dl_table_model_row){.row = &made[i], .point = i};
     const double medians[] = {0.3, 0.3, 0.35, 0.4, 0.45, 0.5, 0.3};
     for (size_t costs = 0; costs < sizeof medians / sizeof *medians; costs++) {
-        const dl_table_costs unknown = {.count = costs};
-        dl_table_model model = {.rows = &rows, .unknown = &unknown, .use = use, .per_s = per_s};
-        for (size_t j = 0; j < costs; j++)
+        dl_value values[ROWS + 1];
+        dl_table_costs unknown = {.count = costs};
+        dl_table_model model = {
+            .rows = rows, .row_count = ROWS, .unknown = &unknown, .use = use, .per_s = per_s};
+        for (size_t j = 0; j < costs; j++) {
+            unknown.items[j].value[0] = &values[j];
             model.active[j] = true;
-        assert_true(fabs(dl_table_sigma(&model) - 1.4826 * medians[costs]) < 1e-12);
+        }
+        assert_true(fabs(dl_table_sigma(&model, 0) - 1.4826 * medians[costs]) < 1e-12);
     }
 }
 

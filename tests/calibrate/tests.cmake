@@ -45,6 +45,7 @@ dl_add_fuzzer(fuzz_table INPUTS 3000 LINK dl_calibrate)
 dl_add_test(test_collinearity model LINK dl_calibrate)
 dl_add_test(test_table_fit model LINK dl_calibrate)
 dl_add_test(test_evaluate_table model LINK dl_calibrate)
+dl_add_test(test_table_parts model LINK dl_calibrate)
 set_property(TEST test_table_fit APPEND PROPERTY LABELS threads)
 add_test(NAME test_dlcal_table COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_table.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
