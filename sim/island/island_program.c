@@ -1,6 +1,7 @@
 /* Builds the program of a step: the tasks of all ranks of a worker. */
 #include "sim/island/island.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,18 +136,17 @@ static void launch(builder *b, int worker)
 
 /* --- shards ----------------------------------------------------------------------------------- */
 
-/* Buckets that are alike have one collective: all are but the last, or none. */
+/* Buckets of as many bytes, but for rounding, have one collective: a rank has one at a time. */
 static int collective_of(builder *b, int rank, int bucket, bool gathers)
 {
     dl_island_program *made = b->made;
     const dl_buckets *buckets = buckets_of(b, rank);
-    const bool is_last = bucket == buckets->count - 1;
-    const dl_island_collective wanted = {dl_split_stage(&b->shape->split, rank),
-                                         buckets->differ || is_last ? bucket : 0, gathers};
+    const double bytes = buckets->bytes[bucket];
+    const dl_island_collective wanted = {dl_split_stage(&b->shape->split, rank), bucket, gathers};
     for (int c = 0; c < made->collective_count; c++) {
         const dl_island_collective *has = &made->collectives[c];
-        if (has->stage == wanted.stage && has->bucket == wanted.bucket &&
-            has->gathers == wanted.gathers)
+        if (has->stage == wanted.stage && has->gathers == wanted.gathers &&
+            fabs(buckets->bytes[has->bucket] - bytes) <= 1e-9 * bytes)
             return c;
     }
     DL_APPEND(made->collectives, made->collective_count, "collectives") = wanted;
