@@ -377,28 +377,43 @@ static void is_ready(dl_islands *is, int worker, int rank, int bucket)
     }
 }
 
-static int loader_of(const dl_islands *is, int worker, int rank)
+static int loader_of(const dl_islands *is, int worker, int shard)
 {
-    return worker * dl_islands_split(is)->shards + dl_split_shard(dl_islands_split(is), rank);
+    return worker * dl_islands_split(is)->shards + shard;
 }
 
-static void take_batch(dl_islands *is, int worker, int rank)
+/* Whether the loader has the batch of this step. */
+static bool takes(dl_islands *is, int worker, int shard)
 {
-    dl_island *i = &is->islands[worker];
-    const uint32_t task = i->run.program->lanes[dl_island_lane(rank, DL_ISLAND_LOADS)].first;
-    const int64_t step = is->team->workers[worker].steps_done;
-    const int loader = loader_of(is, worker, rank);
-    is->wants[loader] = !dl_input_take(&is->input, loader, step);
-    if (!is->wants[loader]) dl_program_end(&i->run, task);
+    const int loader = loader_of(is, worker, shard);
+    const bool has = dl_input_take(&is->input, loader, is->team->workers[worker].steps_done);
+    is->wants[loader] = !has;
+    return has;
+}
+
+/* The rank's batch; those of all shards where it stands for them. */
+static void take_batch(dl_islands *is, int worker, int rank, uint32_t task)
+{
+    const int shard = dl_split_shard(dl_islands_split(is), rank);
+    const int end = is->config.shape.folded ? dl_islands_split(is)->shards : shard + 1;
+    bool all = true;
+    for (int f = shard; f < end; f++)
+        all = takes(is, worker, f) && all;
+    if (all) dl_program_end(&is->islands[worker].run, task);
 }
 
 void dl_islands_came(void *user, int loader)
 {
     dl_islands *is = user;
     const dl_split *split = dl_islands_split(is);
-    const int worker = loader / split->shards;
-    const int rank = dl_split_rank(split, 0, loader % split->shards);
-    if (is->wants[loader]) take_batch(is, worker, rank);
+    const int worker = loader / split->shards, shard = loader % split->shards;
+    if (!is->wants[loader] || !takes(is, worker, shard)) return;
+    const bool folded = is->config.shape.folded;
+    for (int f = 0; folded && f < split->shards; f++)
+        if (is->wants[loader_of(is, worker, f)]) return;
+    dl_island *i = &is->islands[worker];
+    const int rank = dl_split_rank(split, 0, folded ? 0 : shard);
+    dl_program_end(&i->run, i->run.program->lanes[dl_island_lane(rank, DL_ISLAND_LOADS)].first);
 }
 
 static void start_task(void *user, int worker, uint32_t task)
@@ -408,7 +423,7 @@ static void start_task(void *user, int worker, uint32_t task)
     const dl_island_program *program = dl_islands_program(is, worker);
     const dl_task *of = &program->program.tasks[task];
     switch (of->kind) {
-    case DL_ISLAND_INPUT: take_batch(is, worker, program->rank[task]); return;
+    case DL_ISLAND_INPUT: take_batch(is, worker, program->rank[task], task); return;
     case DL_ISLAND_CROSSING: {
         const int tensor = dl_islands_split(is)->tensor;
         dl_island_way *ways = &i->ways[of->slot * tensor];

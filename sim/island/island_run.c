@@ -233,12 +233,12 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
 }
 
 /* Whether the shards of a whole model cannot drift apart: nothing varies, none is slower than its
- * neighbours, and none waits for a batch of its own. */
+ * neighbours, and none waits for a batch that is being made. */
 static bool may_fold(const dl_run_config *run, const dl_islands_config *config)
 {
     const dl_split *split = &config->shape.split;
     const int gpus = dl_split_gpus(split);
-    bool folds = split->stages == 1 && split->shards > 1 && !config->shape.with_input &&
+    bool folds = split->stages == 1 && split->shards > 1 && !(config->input_ns > 0) &&
                  !config->shape.single_thread && run->scenario->noise == DL_NOISE_NONE &&
                  run->way != DL_RUN_BY_EVENTS;
     for (int w = 0; w < run->point->workers && folds; w++) {

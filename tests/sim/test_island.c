@@ -166,14 +166,17 @@ static void folded_shards_are_whole_ones(void **state)
         const char *mode = modes[(seed >> 16) % (workers > 1 ? 7 : 2)];
         snprintf(machine, sizeof machine, "layout = fsdp=%d,dp=%d\nahead = %u\n", shards, workers,
                  (seed >> 12) % 2);
+        char costs[4096];
+        snprintf(costs, sizeof costs, "%s%s", sharing,
+                 (seed >> 25) % 2 > 0 ? "[input]\nbytes_per_sample = 3000\n" : "");
         snprintf(rest, sizeof rest,
                  "[exchange]\noverlap = %s\nbucket_bytes = %u\nreshard_after_forward = %s\n"
                  "[sync]\nmode = %s\naccumulate = %u\n%s",
                  (seed >> 20) % 3 > 0 ? "yes" : "no", 5000 + (seed >> 7) % 60000,
                  (seed >> 21) % 2 > 0 ? "yes" : "no", mode, 1 + (seed >> 22) % 2,
                  (seed >> 23) % 2 > 0 && workers > 1 ? "[noise]\nslow = 1:1.3\n" : "");
-        dl_run_result folded = run(sharing, machine, 32, rest);
-        dl_run_result whole = run_so(DL_RUN_BY_EVENTS, sharing, machine, 32, rest);
+        dl_run_result folded = run(costs, machine, 32, rest);
+        dl_run_result whole = run_so(DL_RUN_BY_EVENTS, costs, machine, 32, rest);
         assert_same(&folded, &whole);
         assert_near(folded.split->bubble_frac, whole.split->bubble_frac, 1e-9);
         assert_near(folded.split->busy_frac[0], whole.split->busy_frac[0], 1e-9);
