@@ -92,8 +92,9 @@ static void write_local(schedule *s, int64_t now_ns, int worker, int64_t step)
     write_row(s, now_ns, "local", -1, worker, -1, batch_of(s, worker, step));
 }
 
-static void on_contribute(void *user, int worker, int64_t step, int64_t read)
+static void on_contribute(void *user, int worker, int64_t step, int64_t read, int64_t now_ns)
 {
+    (void)now_ns;
     schedule *s = user;
     if (s->pending_count == s->pending_capacity) {
         s->pending_capacity = 2 * s->pending_capacity + 16;

@@ -460,7 +460,8 @@ void dl_team_contribute(dl_team *team, int worker)
     advance_clock(team, worker, w->steps_done + 1);
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->contribute != NULL) {
-        observer->contribute(observer->user, worker, w->steps_done, w->read_version);
+        observer->contribute(observer->user, worker, w->steps_done, w->read_version,
+                             team->engine.now_ns);
     }
 }
 

@@ -157,7 +157,7 @@ typedef struct dl_team_observer {
                  int staleness); /* DL_NO_STALENESS_YET: the mode has none */
     /* dl_team_contribute of the worker's step, with parameters of version `read`; dl_team_update to
      * `version`. */
-    void (*contribute)(void *user, int worker, int64_t step, int64_t read);
+    void (*contribute)(void *user, int worker, int64_t step, int64_t read, int64_t now_ns);
     void (*update)(void *user, int64_t version, int64_t now_ns);
     /* A collective of the workers' GPUs, by dl_collective_kind_names, and which one of the step. */
     void (*collective)(void *user, const char *kind, int place, double bytes, int64_t start_ns,

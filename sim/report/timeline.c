@@ -12,15 +12,36 @@
 #define WORKERS_PID 1
 #define NETWORK_PID 2
 #define GPUS_PID 3 /* of workers of several */
+#define SERVER_PID 4
 
 /* About 2 MB, which browsers open at once. */
 #define EVENTS_MAX 18000
 
+/* A gradient that no update has in it yet. */
+typedef struct gradient {
+    int worker;
+    int64_t given_ns;
+} gradient;
+
 typedef struct timeline {
     dl_chrome_trace trace;
     int64_t steps; /* of the worker that has ended most */
+    uint64_t flows;
+    gradient *pending; /* [pending_count] */
+    size_t pending_count;
+    dl_split split;     /* of workers of several GPUs */
+    int64_t *passed_ns; /* [GPUs x micro-batches x 2] end of the backward, of the forward pass */
     bool is_full, has_collectives;
 } timeline;
+
+/* An arrow from a time at the end of a slice to the start of another one, or its end. */
+static void add_flow(timeline *t, int from_pid, int from, int64_t from_ns, int to_pid, int to,
+                     int64_t to_ns, const char *name)
+{
+    const uint64_t id = ++t->flows;
+    dl_chrome_trace_flow(&t->trace, from_pid, from, id, 1, name, from_ns);
+    dl_chrome_trace_flow(&t->trace, to_pid, to, id, 0, name, to_ns);
+}
 
 static void on_state(void *user, int worker, dl_worker_state state, int64_t start_ns,
                      int64_t end_ns)
@@ -45,9 +66,32 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     t->is_full = t->trace.events >= EVENTS_MAX;
 }
 
+static void on_contribute(void *user, int worker, int64_t step, int64_t read, int64_t now_ns)
+{
+    (void)step;
+    (void)read;
+    timeline *t = user;
+    DL_APPEND(t->pending, t->pending_count, "gradients") = (gradient){worker, now_ns};
+}
+
+/* On the server's track, from the first gradient that an update has in it; an arrow from each. */
+static void put_gradients(timeline *t, int64_t now_ns)
+{
+    const dl_chrome_arg args[] = {{.key = "gradients", .number = (double)t->pending_count}};
+    if (t->pending_count == 0) return;
+    const int64_t since_ns = t->pending[0].given_ns;
+    dl_chrome_trace_slice(&t->trace, SERVER_PID, 0, "server", "update", since_ns,
+                          now_ns > since_ns ? now_ns - since_ns : 1, args, 1);
+    for (size_t i = 0; i < t->pending_count; i++)
+        add_flow(t, WORKERS_PID, t->pending[i].worker, t->pending[i].given_ns, SERVER_PID, 0,
+                 t->pending[i].given_ns, "gradient");
+    t->pending_count = 0;
+}
+
 static void on_update(void *user, int64_t version, int64_t now_ns)
 {
     timeline *t = user;
+    put_gradients(t, now_ns);
     dl_chrome_trace_counter(&t->trace, WORKERS_PID, "updates", now_ns, (double)version);
 }
 
@@ -66,6 +110,27 @@ static void on_collective(void *user, const char *kind, int bucket, double bytes
     dl_chrome_trace_counter(&t->trace, NETWORK_PID, "GB/s", end_ns, 0);
 }
 
+/* An arrow from the pass of the stage before, or after, whose output this one had; without a flush that is
+ * another step's. */
+static void follow_crossing(timeline *t, int gpu, bool forward, int micro_batch, int64_t start_ns,
+                            int64_t end_ns)
+{
+    const int ranks = dl_split_ranks(&t->split), rank = gpu % ranks;
+    const int stage = dl_split_stage(&t->split, rank), from_stage = forward ? stage - 1 : stage + 1;
+    if (t->split.stages == 1) return;
+    int64_t *own_ns = &t->passed_ns[2 * (gpu * t->split.micro_batches + micro_batch) + forward];
+    const int64_t before_ns = *own_ns;
+    *own_ns = end_ns;
+    if (from_stage < 0 || from_stage >= t->split.stages) return;
+    const int from =
+        gpu - rank + dl_split_rank(&t->split, from_stage, dl_split_shard(&t->split, rank));
+    const int64_t passed_ns =
+        t->passed_ns[2 * (from * t->split.micro_batches + micro_batch) + forward];
+    if (passed_ns > before_ns && passed_ns <= start_ns) /* a pass may have several parts */
+        add_flow(t, GPUS_PID, from, passed_ns - 1, GPUS_PID, gpu, start_ns,
+                 forward ? "activations" : "gradients");
+}
+
 static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
                     int64_t end_ns)
 {
@@ -73,6 +138,7 @@ static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t 
     const dl_chrome_arg args[] = {{.key = "micro-batch", .number = micro_batch}};
     dl_chrome_trace_slice(&t->trace, GPUS_PID, gpu, "pass", forward ? "forward" : "backward",
                           start_ns, end_ns - start_ns, args, 1);
+    follow_crossing(t, gpu, forward, micro_batch, start_ns, end_ns);
 }
 
 static void name_tracks(dl_chrome_trace *trace, const dl_point *point)
@@ -118,6 +184,10 @@ static void name_processes(timeline *t, const dl_scenario *scenario, const dl_po
     }
     dl_chrome_trace_process(&t->trace, WORKERS_PID, text);
     if (dl_point_is_split(point)) name_gpus(&t->trace, point);
+    if (t->pending != NULL) {
+        dl_chrome_trace_process(&t->trace, SERVER_PID, "server");
+        dl_chrome_trace_thread(&t->trace, SERVER_PID, 0, "updates");
+    }
     if (!t->has_collectives) return;
     dl_chrome_trace_process(&t->trace, NETWORK_PID, "network");
     dl_chrome_trace_thread(&t->trace, NETWORK_PID, 0, "collectives");
@@ -126,19 +196,24 @@ static void name_processes(timeline *t, const dl_scenario *scenario, const dl_po
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err)
 {
-    timeline t = {.steps = 0};
+    timeline t = {.split = dl_point_split(point)};
     dl_status status = dl_chrome_trace_open(&t.trace, path, err);
     if (status != DL_OK) return status;
+    const size_t passes = (size_t)(dl_point_gpus(point) * 2 * t.split.micro_batches);
+    t.passed_ns = dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t.passed_ns, "passes");
     name_tracks(&t.trace, point);
     const dl_team_observer observer = {.user = &t,
                                        .state = on_state,
                                        .step = on_step,
+                                       .contribute = on_contribute,
                                        .update = on_update,
                                        .collective = on_collective,
                                        .pass = on_pass,
                                        .is_enough = &t.is_full};
     status = dl_run_observe(scenario, costs, point, &observer, err);
     name_processes(&t, scenario, point);
+    free(t.pending);
+    free(t.passed_ns);
     return dl_chrome_trace_end(&t.trace, status, err);
 }
 

@@ -1,6 +1,8 @@
 /* One simulated run as Chrome-trace JSON: a track for each worker with its activities and, above
- * them, its steps; one for the collectives of the workers' GPUs; counters of staleness, of updates,
- * and of the bytes that collectives reduce or gather in a second. */
+ * them, its steps; one for the collectives of the workers' GPUs; one for a server's updates, with an arrow
+ * from each worker's gradient that an update has in it; of workers of several GPUs one for the passes of
+ * each GPU, with an arrow from each stage's pass to that of the next; counters of staleness, of
+ * updates, and of the bytes that collectives reduce or gather in a second. */
 #ifndef DL_SIM_TIMELINE_H
 #define DL_SIM_TIMELINE_H
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "common/file.h"
+#include "sim/report/timeline.h"
 #include "sim/scenario/without.h"
 
 #define REDUCED "[sync]\nmode = allreduce\n"
@@ -211,6 +213,28 @@ static void passes_are_shown(void **state)
     pipeline_close(&c);
 }
 
+/* In each of the 20 steps both micro-batches cross forward and back. */
+static void crossings_are_arrows(void **state)
+{
+    (void)state;
+    pipeline_case c = pipeline_open(FIXTURE_PIPELINE_COSTS, "workers = 1\n",
+                                    "stages = 2\nmicro_batches = 2\nschedule = 1f1b\n", "");
+    char *text = NULL;
+    size_t bytes = 0;
+    int arrows[2] = {0};
+    assert_int_equal(dl_timeline_write("pipeline_timeline.json", &c.scenario, &c.costs,
+                                       &c.scenario.points[0], NULL),
+                     DL_OK);
+    assert_int_equal(dl_file_read("pipeline_timeline.json", &text, &bytes, NULL), DL_OK);
+    remove("pipeline_timeline.json");
+    for (const char *at = text; (at = strstr(at, "{\"ph\":\"f\",\"name\":\"")) != NULL; at++)
+        arrows[strncmp(at + 18, "gradients", 9) == 0]++;
+    assert_int_equal(arrows[0], 40);
+    assert_int_equal(arrows[1], 40);
+    free(text);
+    pipeline_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +247,7 @@ int main(void)
         cmocka_unit_test(it_is_monotone),
         cmocka_unit_test(what_is_switched_off_takes_no_time),
         cmocka_unit_test(passes_are_shown),
+        cmocka_unit_test(crossings_are_arrows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,10 @@ static void every_step_and_activity_is_there(void **state)
     assert_contains(text, "worker 1");
     assert_contains(text, "\"dur\":1000.000");
     assert_contains(text, "\"staleness\":1");
+    /* Each gradient has an arrow to the update of its own. */
+    assert_int_equal(count_of(text, "\"name\":\"update\",\"cat\":\"server\""), 6);
+    assert_int_equal(count_of(text, "{\"ph\":\"s\""), 6);
+    assert_int_equal(count_of(text, "{\"ph\":\"f\""), 6);
     free(text);
     dl_error err = {0};
     assert_int_equal(dl_timeline_write("/dev/full", &s, &costs, &s.points[0], &err), DL_ERR_IO);
