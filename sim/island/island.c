@@ -21,6 +21,14 @@ static int joiners(const dl_islands *is)
     return is->config.shape.folded ? 1 : dl_islands_split(is)->shards;
 }
 
+/* Shards that the rank does something for, itself the first. */
+static int shards_of(const dl_islands *is, int rank)
+{
+    return is->config.shape.folded && dl_split_shard(dl_islands_split(is), rank) == 0
+               ? dl_islands_split(is)->shards
+               : 1;
+}
+
 static int thread_of(const dl_islands *is, int worker, int rank)
 {
     return is->config.shape.single_thread ? 0 : worker * is->ranks + rank;
@@ -291,18 +299,44 @@ static void note_sent(dl_islands *is, const dl_collective *of)
         is->sent_bytes[d] += of->plan.sent_bytes[d];
 }
 
+/* Flows of a crossing, and the way of one of them. */
+static int flows_of(const dl_islands *is, int slot)
+{
+    return shards_of(is, slot / 2) * dl_islands_split(is)->tensor;
+}
+
+static dl_island_way *way_of(const dl_islands *is, dl_island *i, int slot, int flow)
+{
+    const dl_split *split = dl_islands_split(is);
+    const int rank = slot / 2, shard = dl_split_shard(split, rank) + flow / split->tensor;
+    const int from = dl_split_rank(split, dl_split_stage(split, rank), shard);
+    return &i->ways[(2 * from + slot % 2) * split->tensor + flow % split->tensor];
+}
+
 static void on_crossed(void *user, int task)
 {
     dl_program_run *run = user;
     dl_islands *is = run->user;
-    const int tensor = dl_islands_split(is)->tensor;
-    dl_island_way *ways = &is->islands[run->index].ways[run->program->tasks[task].slot * tensor];
-    if (--ways->left > 0) return;
-    for (int part = 0; part < tensor; part++) {
-        is->crossed_bytes += ways[part].bytes;
-        if (ways[part].domain >= 0) is->sent_bytes[ways[part].domain] += ways[part].bytes;
+    const int slot = run->program->tasks[task].slot;
+    dl_island *i = &is->islands[run->index];
+    if (--way_of(is, i, slot, 0)->left > 0) return;
+    for (int n = 0; n < flows_of(is, slot); n++) {
+        const dl_island_way *way = way_of(is, i, slot, n);
+        is->crossed_bytes += way->bytes;
+        if (way->domain >= 0) is->sent_bytes[way->domain] += way->bytes;
     }
     dl_program_end(run, (uint32_t)task);
+}
+
+static void start_crossing(dl_islands *is, int worker, uint32_t task, int slot)
+{
+    dl_island *i = &is->islands[worker];
+    const int flows = way_of(is, i, slot, 0)->left = flows_of(is, slot);
+    for (int n = 0; n < flows; n++) {
+        const dl_island_way *way = way_of(is, i, slot, n);
+        dl_network_start(&is->network, way->class, way->bytes, way->latency_ns, on_crossed, &i->run,
+                         (int)task);
+    }
 }
 
 /* The GPUs of a stage compute more slowly while they gather or reduce. */
@@ -357,20 +391,13 @@ static void join_collective(dl_islands *is, int worker, int number, uint32_t tas
 /* The rank has the gradients of one of its buckets, or of all (-1). */
 static void is_ready(dl_islands *is, int worker, int rank, int bucket)
 {
-    if (is->config.shape.folded) {
-        for (int f = 1;
-             f < dl_islands_split(is)->shards && dl_split_shard(dl_islands_split(is), rank) == 0;
-             f++)
-            is_ready(
-                is, worker,
-                dl_split_rank(dl_islands_split(is), dl_split_stage(dl_islands_split(is), rank), f),
-                bucket);
-    }
     const dl_split *split = dl_islands_split(is);
     const int at = bucket < 0 ? 0 : bucket;
     const int count = bucket < 0 ? 1 : is->config.shape.buckets[dl_split_stage(split, rank)].count;
-    for (int part = 0; part < split->tensor; part++) {
-        dl_gpus *plane = is->planes[dl_split_gpu(split, rank, part)];
+    const int stage = dl_split_stage(split, rank), shard = dl_split_shard(split, rank);
+    for (int n = 0; n < shards_of(is, rank) * split->tensor; n++) {
+        const int other = dl_split_rank(split, stage, shard + n / split->tensor);
+        dl_gpus *plane = is->planes[dl_split_gpu(split, other, n % split->tensor)];
         const int exchanged = dl_gpus_buckets(plane);
         for (int b = at * exchanged / count; b < (at + 1) * exchanged / count; b++)
             dl_gpus_bucket_ready(plane, worker, b);
@@ -395,7 +422,7 @@ static bool takes(dl_islands *is, int worker, int shard)
 static void take_batch(dl_islands *is, int worker, int rank, uint32_t task)
 {
     const int shard = dl_split_shard(dl_islands_split(is), rank);
-    const int end = is->config.shape.folded ? dl_islands_split(is)->shards : shard + 1;
+    const int end = shard + shards_of(is, rank);
     bool all = true;
     for (int f = shard; f < end; f++)
         all = takes(is, worker, f) && all;
@@ -424,15 +451,7 @@ static void start_task(void *user, int worker, uint32_t task)
     const dl_task *of = &program->program.tasks[task];
     switch (of->kind) {
     case DL_ISLAND_INPUT: take_batch(is, worker, program->rank[task], task); return;
-    case DL_ISLAND_CROSSING: {
-        const int tensor = dl_islands_split(is)->tensor;
-        dl_island_way *ways = &i->ways[of->slot * tensor];
-        ways->left = tensor;
-        for (int part = 0; part < tensor; part++)
-            dl_network_start(&is->network, ways[part].class, ways[part].bytes,
-                             ways[part].latency_ns, on_crossed, &i->run, (int)task);
-        return;
-    }
+    case DL_ISLAND_CROSSING: start_crossing(is, worker, task, of->slot); return;
     case DL_ISLAND_GATHER:
     case DL_ISLAND_SCATTER: join_collective(is, worker, of->slot, task); return;
     default: break;

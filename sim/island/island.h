@@ -156,6 +156,11 @@ dl_status dl_islands_create(dl_islands **islands, const dl_islands_config *confi
                             dl_error *err) DL_MUST_CHECK;
 void dl_islands_free(dl_islands *islands);
 
+/* Whether the shards of each stage do the same at the same time, as far as the machine and what the
+ * shape holds go: none is slower, waits for a batch that is being made, or has other ways to the next
+ * stage (island_fold.c). */
+bool dl_island_shards_are_alike(const dl_islands_config *config);
+
 /* After the run: of all GPUs' time the part that they wait for other ranks of their worker, and of a
  * stage's that they compute, [stages]; bytes that crossed between stages, that shards gathered and
  * reduced, that workers exchanged. */

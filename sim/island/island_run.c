@@ -232,23 +232,6 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
     w->per_worker_ns *= 1 + w->contention_frac * (each - 1);
 }
 
-/* Whether the shards of a whole model cannot drift apart: nothing varies, none is slower than its
- * neighbours, and none waits for a batch that is being made. */
-static bool may_fold(const dl_run_config *run, const dl_islands_config *config)
-{
-    const dl_split *split = &config->shape.split;
-    const int gpus = dl_split_gpus(split);
-    bool folds = split->stages == 1 && split->shards > 1 && !(config->input_ns > 0) &&
-                 !config->shape.single_thread && run->scenario->noise == DL_NOISE_NONE &&
-                 run->way != DL_RUN_BY_EVENTS;
-    for (int w = 0; w < run->point->workers && folds; w++) {
-        const double *slow = &config->slow[w * gpus];
-        for (int g = 1; g < gpus; g++)
-            folds = folds && slow[g] == slow[0];
-    }
-    return folds;
-}
-
 static dl_islands_config config_of(const dl_run_config *run, const dl_costs *costs,
                                    const dl_gpus_config *exchange, dl_run_island *island)
 {
@@ -287,7 +270,8 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
         .overlaps = overlaps,
     };
     config.gpus.overlap = tells;
-    config.shape.folded = may_fold(run, &config);
+    config.shape.folded = scenario->noise == DL_NOISE_NONE && run->way != DL_RUN_BY_EVENTS &&
+                          dl_island_shards_are_alike(&config);
     return config;
 }
 

@@ -187,6 +187,51 @@ static void folded_shards_are_whole_ones(void **state)
     }
 }
 
+/* Likewise with stages, on machines where the ways of all shards to the next stage are alike. */
+static void folded_shards_of_stages_are_whole_ones(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"fsdp=2,pp=2", "pp=2,fsdp=2",      "pp=4,fsdp=2",
+                                          "fsdp=4,pp=2", "tp=2,fsdp=2,pp=2", "pp=2,fsdp=4",
+                                          "fsdp=2,pp=4", "tp=2,pp=2,fsdp=2"};
+    static const char *const modes[] = {"none", "allreduce", "average\ninterval = 3", "async"};
+    dl_costs costs = fixture_costs(sharing);
+    unsigned seed = 11;
+    int folds = 0;
+    for (int i = 0; i < 160; i++) {
+        const int nodes = 1 + (int)((seed >> 9) % 2);
+        const int micro_batches = 1 << (seed >> 12) % 3;
+        dl_scenario s = fixture_scenario(
+            "[scenario]\nsteps = 8\n[machine]\nfile = %dxdgx_h100\nlayout = %s\n[workload]\n"
+            "costs = c\nbatch_per_worker = 16\n[pipeline]\nmicro_batches = %d\nschedule = %s\n"
+            "[exchange]\noverlap = %s\n[sync]\nmode = %s\n%s",
+            nodes, layouts[(seed >> 16) % 8], micro_batches,
+            (seed >> 14) % 2 > 0 ? "1f1b" : "gpipe", (seed >> 19) % 2 > 0 ? "yes" : "no",
+            modes[(seed >> 20) % 4], (seed >> 23) % 4 == 0 ? "[noise]\nslow = 0:1.2\n" : "");
+        dl_run_result results[2];
+        dl_error err = {0};
+        for (int way = 0; way < 2; way++) {
+            const dl_run_config config = {.scenario = &s,
+                                          .costs = &costs,
+                                          .point = &s.points[0],
+                                          .way = way == 0 ? DL_RUN_FASTEST : DL_RUN_BY_EVENTS};
+            results[way] = (dl_run_result){0};
+            if (dl_run(&config, &results[way], &err) != DL_OK) fail_msg("%s", err.text);
+        }
+        assert_same(&results[0], &results[1]);
+        assert_near(results[0].split->bubble_frac, results[1].split->bubble_frac, 1e-9);
+        for (int p = 0; p < results[0].split->stages; p++)
+            assert_near(results[0].split->busy_frac[p], results[1].split->busy_frac[p], 1e-9);
+        folds += results[0].events < results[1].events;
+        dl_run_result_free(&results[0]);
+        dl_run_result_free(&results[1]);
+        dl_scenario_free(&s);
+        seed = seed * 1103515245u + 12345u;
+    }
+    assert_true(folds > 80);
+    dl_costs_free(&costs);
+}
+
 /* Layers a, b, c, d of 0.1 ms + 10 us a sample forward, twice that backward; 20 kB each. Stages {a},
  * {b, c, d}: the longer one sets the pace. Memory: weights of each update that is on its way. */
 static void without_a_flush_nobody_waits(void **state)
@@ -231,6 +276,7 @@ int main(void)
         cmocka_unit_test(staleness_is_that_of_the_workers),
         cmocka_unit_test(all_modes_go_with_all_layouts),
         cmocka_unit_test(folded_shards_are_whole_ones),
+        cmocka_unit_test(folded_shards_of_stages_are_whole_ones),
         cmocka_unit_test(without_a_flush_nobody_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
