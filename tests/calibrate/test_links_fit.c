@@ -116,9 +116,41 @@ static void errors_grow_with_the_scatter(void **state)
         assert_int_equal(dl_link_fit_run(&fit, points, 20, &err), DL_OK);
         assert_int_equal(fit.regime_count, 1);
         error[w] = fit.regimes[0].ns_per_byte.error / fit.noise_frac;
+        /* At 524 MB all but the slope is nothing: the curve's error is the slope's times the bytes. */
+        const dl_link_vertex *last = &fit.vertices[fit.vertex_count - 1];
+        assert_true(last->bytes == points[19].bytes);
+        assert_true(fabs(last->error_ns / (fit.regimes[0].ns_per_byte.error * last->bytes) - 1) <
+                    0.01);
         dl_link_fit_free(&fit);
     }
     assert_true(error[1] > 1.05 * error[0]);
+}
+
+/* Times that lie on a line exactly are still taken to repeat within DL_LINK_REPEAT_FRAC. With
+ * w = 1 / (that part of the time)^2 and sums S over the sizes x, the variance of the slope is
+ * S(w) / (S(w) S(w x^2) - S(w x)^2), that of the latency S(w x^2) / (the same). */
+static void errors_are_no_less_than_those_of_repeats(void **state)
+{
+    (void)state;
+    dl_link_point points[12];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    double s = 0, sx = 0, sxx = 0;
+    for (size_t i = 0; i < 12; i++) {
+        const double bytes = 1000 * pow(2, (double)i), time_ns = one_line_ns(bytes);
+        const double w = pow(DL_LINK_REPEAT_FRAC * time_ns, -2);
+        points[i] = (dl_link_point){bytes, time_ns, 0, 1, (int)i + 1, 0};
+        s += w;
+        sx += w * bytes;
+        sxx += w * bytes * bytes;
+    }
+    assert_int_equal(dl_link_fit_run(&fit, points, 12, &err), DL_OK);
+    assert_int_equal(fit.regime_count, 1);
+    assert_true(fit.noise_frac == DL_LINK_REPEAT_FRAC);
+    const double determinant = s * sxx - sx * sx;
+    assert_true(fabs(fit.regimes[0].ns_per_byte.error / sqrt(s / determinant) - 1) < 1e-3);
+    assert_true(fabs(fit.regimes[0].latency_ns.error / sqrt(sxx / determinant) - 1) < 1e-3);
+    dl_link_fit_free(&fit);
 }
 
 static double below_zero_ns(double bytes)
@@ -137,6 +169,28 @@ static void no_latency_is_negative(void **state)
     assert_int_equal(dl_link_fit_run(&fit, points, 12, &err), DL_OK);
     assert_true(fit.regimes[0].latency_ns.value == 0);
     assert_true(fit.regimes[0].ns_per_byte.value > 0.7 && fit.regimes[0].ns_per_byte.value < 1);
+    dl_link_fit_free(&fit);
+}
+
+/* Up to 50 kB all sizes take 30 us, beyond that 1 ns a byte less 20 us. */
+static double knee_ns(double bytes)
+{
+    return fmax(30e3, bytes - 20e3);
+}
+
+/* A later line's latency is where it would meet the axis, which it does not reach. */
+static void a_later_line_may_begin_below_zero(void **state)
+{
+    (void)state;
+    dl_link_point points[16];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    sample(points, 16, knee_ns);
+    assert_int_equal(dl_link_fit_run(&fit, points, 16, &err), DL_OK);
+    assert_int_equal(fit.regime_count, 2);
+    assert_true(fabs(fit.regimes[1].latency_ns.value + 20e3) < 3 * fit.regimes[1].latency_ns.error);
+    assert_true(fit.regimes[1].latency_ns.error < 2e3);
+    assert_true(fabs(dl_link_fit_time_ns(&fit, 64e3) / 44e3 - 1) < 0.02);
     dl_link_fit_free(&fit);
 }
 
@@ -253,7 +307,9 @@ int main(void)
         cmocka_unit_test(two_protocols_are_two_regimes),
         cmocka_unit_test(one_line_is_one_regime_and_a_wrong_point_is_named),
         cmocka_unit_test(errors_grow_with_the_scatter),
+        cmocka_unit_test(errors_are_no_less_than_those_of_repeats),
         cmocka_unit_test(no_latency_is_negative),
+        cmocka_unit_test(a_later_line_may_begin_below_zero),
         cmocka_unit_test(what_sizes_do_not_tell_is_said),
         cmocka_unit_test(a_time_above_that_of_the_next_size_is_named),
         cmocka_unit_test(coarse_times_do_not_bend_the_line),
