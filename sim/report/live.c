@@ -113,6 +113,9 @@ static size_t put_files(dl_json *to, const dl_study *study)
     return files.bytes;
 }
 
+/* Keys of [sync] that have a control. */
+static const dl_sync_option shown_options[] = {DL_SYNC_INTERVAL, DL_SYNC_BOUND, DL_SYNC_K};
+
 static void put_points(dl_json *to, const dl_sweep *sweep)
 {
     DL_JSON_LIST (to, "points", i, sweep->row_count) {
@@ -121,8 +124,10 @@ static void put_points(dl_json *to, const dl_sweep *sweep)
         dl_json_number_item(to, "workers", row->point.workers);
         dl_json_number_item(to, "batch", (double)row->point.batch);
         dl_json_text_item(to, "sync", row->point.mode->name);
-        if (dl_point_shows(&row->point, DL_SYNC_INTERVAL))
-            dl_json_number_item(to, "interval", row->point.option[DL_SYNC_INTERVAL]);
+        for (size_t o = 0; o < DL_LENGTH(shown_options); o++)
+            if (dl_point_shows(&row->point, shown_options[o]))
+                dl_json_number_item(to, dl_sync_options[shown_options[o]].name,
+                                    row->point.option[shown_options[o]]);
         if (row->error == NULL)
             dl_json_number_item(to, "throughput_per_s", row->mean.throughput_per_s);
         dl_json_end(to, '}');
@@ -140,7 +145,9 @@ static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl
     DL_JSON_LIST (&to, "modes", m, DL_MODES) {
         dl_json_begin(&to, NULL, '{');
         dl_json_text_item(&to, "name", dl_modes[m]->name);
-        dl_json_bool_item(&to, "interval", dl_mode_takes(dl_modes[m], DL_SYNC_INTERVAL));
+        for (size_t o = 0; o < DL_LENGTH(shown_options); o++)
+            dl_json_bool_item(&to, dl_sync_options[shown_options[o]].name,
+                              dl_mode_takes(dl_modes[m], shown_options[o]));
         dl_json_end(&to, '}');
     }
     if (study != NULL) {

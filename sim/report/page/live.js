@@ -191,7 +191,9 @@ const form = make("fieldset", { disabled: true },
     number("batch", perWorker ? "Batch of each worker" : "Batch of all workers", 65536, 32),
     choice("mode", "How they exchange", data.modes.map(mode => mode.name)),
     number("interval", "Steps between two averages", 4096, 16),
-    ...(onGpus ? [text("port", "Rate of a node's network port", "as it is; 10Gb/s"),
+    text("bound", "Bound on staleness", "none"),
+    text("k", "Gradients of an update", "2"),
+    ...(onGpus ? [text("layout", "GPUs of a worker", isStudy ? "as it is; pp=2,fsdp=4" : "one; pp=2,fsdp=4"), text("port", "Rate of a node's network port", "as it is; 10Gb/s"),
         text("price", "Price of a node, USD an hour", "as it is")] : []));
 const status = make("p", { role: "status", "aria-live": "polite" }, "The simulator starts ...");
 const answer = make("p", { class: "answer" });
@@ -216,7 +218,9 @@ root.append(make("form", { on: { submit: event => event.preventDefault() } }, fo
     make("div", { class: "command" }, command, copier("Copy", command)), ...fromFile(), chart, table,
     make("details", {}, make("summary", {}, "What this rests on"), notes));
 
-const takesInterval = () => data.modes.find(mode => mode.name === controls.mode.value()).interval;
+const ofModes = ["interval", "bound", "k"];
+const takes = name => data.modes.find(mode => mode.name === controls.mode.value())[name];
+const hideOthers = () => ofModes.forEach(name => { controls[name].box.hidden = !takes(name); });
 const optional = (name, option) => controls[name] && controls[name].value() ? [option(controls[name].value())].flat() : [];
 
 // Arguments of dlsim for what the controls say, with this list of workers.
@@ -228,17 +232,20 @@ function settings(workers) {
         "--workers", workers.join(","),
         perWorker ? "--batch-per-worker" : "--batch", controls.batch.value(),
         "--mode", controls.mode.value(),
-        ...(takesInterval() ? ["--interval", controls.interval.value()] : []),
+        ...(takes("interval") ? ["--interval", controls.interval.value()] : []),
+        ...["bound", "k"].filter(takes).flatMap(name => optional(name, value => ["--set", `sync.${name}=${value}`])),
+        ...optional("layout", value => ["--layout", value]),
         ...optional("port", value => ["--set", "machine.port_bytes_per_s=" + value]),
         ...optional("price", value => ["--set", "machine.price_usd_per_hour=" + value]),
     ];
 }
 
 const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
-// 1, 2, 4, ... up to the number of workers, and that.
+// 1, 2, 4, ... up to the number of workers, and that; of modes with k gradients of an update those from k on.
 function workerCounts() {
     const most = Math.max(1, Math.floor(Number(controls.workers.value()) || 1)), counts = [];
-    for (let n = 1; n < most; n *= 2) counts.push(n);
+    const least = takes("k") ? Number(controls.k.value()) || 1 : 1;
+    for (let n = 1; n < most; n *= 2) if (n >= least) counts.push(n);
     return [...counts, most];
 }
 
@@ -338,7 +345,7 @@ function edited() {
 }
 
 async function update() {
-    controls.interval.box.hidden = !takesInterval();
+    hideOthers();
     if (!isStudy) {
         const own = controls.workload.value() === "";
         controls.samples_per_s.box.hidden = controls.parameters.box.hidden = !own;
@@ -398,7 +405,8 @@ async function begin() {
         controls.batch.set(perWorker ? best.batch / best.workers : best.batch);
         controls.mode.set(best.sync);
         controls.interval.set(best.interval || 16);
-        controls.interval.box.hidden = !takesInterval();
+        for (const name of ["bound", "k"]) if (best[name] !== undefined) controls[name].set(best[name]);
+        hideOthers();
         const isAll = data.points.length <= MOST_COMPARED;
         let results, why;
         say(isAll ? `Simulating the ${data.points.length} points of the results again ...` : "Simulating the best point of the results again ...");
