@@ -34,7 +34,7 @@ mkdir -p "$out"
 # Beyond the machine file's four nodes: the same ones, sixteen of them.
 sed 's/^nodes  = 4$/nodes  = 16/' scenarios/machines/t4_4x4_ethernet.ini >"$out/t4_16x4.ini"
 
-network="network.bytes_per_s, network.pair_bytes_per_s, network.slice_ns"
+network="network.pair_bytes_per_s, network.slice_ns"
 
 # rows WANT TABLE: see rows.awk; only $PLACEMENTS and $BATCHES.
 rows() {
