@@ -51,6 +51,9 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * off), which launch up to three times as many operations as are counted. A factor of 3 either way
  * holds all of these. */
 #define DL_LAUNCH_NS 30000
+/* Where each is a kernel for several operations, which a program in Python launches: the geometric
+ * mean of the latter three. */
+#define DL_LAUNCH_FUSED_NS 62000
 
 /* One value that was assumed. */
 typedef struct dl_assumption {

@@ -208,6 +208,7 @@ typedef struct dl_costs {
         dl_value external_ns; /* per step, waits for what a trace does not show; unknown: 0 */
         dl_value launch_ns;   /* of one operation; unknown: 0 */
         double kernels;       /* of a step, where they were counted; else 0; no file keeps them */
+        bool few;             /* a kernel for what plain PyTorch runs as several */
     } dispatch;
     dl_value overlap_slowdown;
     struct {

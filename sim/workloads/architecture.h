@@ -103,8 +103,9 @@ typedef struct dl_architecture {
     dl_model_class class;
     double input_numbers; /* of one sample: 0 where they are indices of tokens */
     int64_t sequence;     /* tokens of a sample; 0: a sample is an image */
-    int tensor;   /* GPUs that divide its layers, whose numbers are of one of them; 1: none do */
-    bool unfused; /* counted operation by operation, where `fused` could be said */
+    int tensor; /* GPUs that divide its layers, whose numbers are of one of them; 1: none do */
+    int tensor_calls; /* collectives of one of tensor_forward: an all-reduce, or the pair; 0: none */
+    bool unfused;     /* counted operation by operation, where `fused` could be said */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;
 } dl_architecture;

@@ -304,6 +304,9 @@ static dl_value assumed(double value)
     return (dl_value){.known = true, .value = value, .origin = DL_ORIGIN_ASSUMED};
 }
 
+/* The host joins streams before and behind a collective. */
+#define LAUNCHES_OF_COLLECTIVE 2
+
 /* Copied to the GPU: pixels as float, tokens as 8-byte indices with as many of what follows. */
 static double input_bytes(const dl_architecture *architecture)
 {
@@ -410,6 +413,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .tensor_ranks = architecture->tensor,
         .dispatch.kernels =
             (double)dl_architecture_kernels(architecture, in_half(&roofline), in_eight(&roofline)),
+        .dispatch.few = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused,
         .gpu_memory = {assumed(kept_bytes(&roofline, dl_architecture_kept_numbers(architecture),
                                           dl_architecture_kept_wide(architecture),
                                           dl_architecture_kept_in_half(architecture))),
@@ -429,6 +433,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                 kept_bytes(&roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half)),
         };
         if (!(layer->tensor_numbers > 0)) continue;
+        costs->dispatch.kernels += LAUNCHES_OF_COLLECTIVE * architecture->tensor_calls *
+                                   (layer->tensor_forward + layer->tensor_backward);
         costs->layers[l].tensor_bytes_per_sample =
             assumed(layer->tensor_numbers * roofline.bytes_per_number);
         costs->layers[l].tensor_collectives_forward = assumed(layer->tensor_forward);

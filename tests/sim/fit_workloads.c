@@ -114,8 +114,10 @@ static double predict(const row *r, const rates *all, const dl_architecture *arc
         &roofline, (double)dl_architecture_parameters(architecture), optimizer);
     const double gpu_ns = dl_roofline_step_ns(&roofline, architecture, optimizer, r->batch) -
                           update_ns * (1 - 1 / r->micro_batches);
-    const double host_ns = dl_architecture_kernels(architecture, r->arithmetic == DL_FP16, false) *
-                           (double)DL_LAUNCH_NS;
+    const double host_ns =
+        dl_architecture_kernels(architecture, r->arithmetic == DL_FP16, false) *
+        (r->class == DL_MODEL_TRANSFORMER && !architecture->unfused ? (double)DL_LAUNCH_FUSED_NS
+                                                                    : (double)DL_LAUNCH_NS);
     return r->batch * 1e9 / fmax(gpu_ns, host_ns);
 }
 

@@ -333,6 +333,8 @@ static void a_block_on_two_gpus(void **state)
     assert_true(near_scaled(block->tensor_numbers, 12, 0, 0));
     assert_true(near_scaled(block->tensor_forward, 2, 0, 0));
     assert_true(near_scaled(block->tensor_backward, 3, 0, 0));
+    assert_int_equal(half.tensor_calls, 2);
+    assert_int_equal(all.tensor_calls, 1);
     assert_true(near_scaled(again->tensor_backward, 5, 0, 0));
     assert_true(near_scaled(all.layers[1].tensor_backward, 2, 0, 0));
     assert_true(near_scaled(whole.layers[1].tensor_forward, 0, 0, 0));

@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+"""Compares predictions of transformers on many GPUs (dlsim --workload, --layout) with published
+steps: nothing fitted, then with one sustained factor for each set and GPU from its *own* smallest
+rows, judged on the others, and with that of the *other* sets on the same GPU. Prints a line for each
+set and its kinds of layouts: rows, mean, median and largest error of the tokens a second, bias, rows
+inside the 95 % interval; of memory where it was measured.
+
+Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
+  SET         vtrain, simumax, internevo, megatron, mlperf, torchtitan, nanotron, foundry, bridge
+  --csv FILE  a line for each row
+  --rows      print each row too
+  --every N   take each Nth row of a set only
+  --jobs N    simulate N at once (default 2)
+$DL_DATA: folder with llm/*.csv (default ./data); $DLSIM: the program (default build/release/bin/dlsim)
+
+What the tables do not say is assumed: norms, rotation and gates in one kernel each (fused=yes),
+attention fused but in Megatron-LM of 2020 to 2022, 1F1B, all-reduces and sharding as the program's
+name says. GPUs have eight times their memory, so that rows run that do not fit by the estimate; these
+are counted.
+"""
+import argparse
+import collections
+import concurrent.futures
+import csv
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DATA = os.path.join(os.environ.get("DL_DATA", "data"), "llm")
+DLSIM = os.environ.get("DLSIM", f"{ROOT}/build/release/bin/dlsim")
+MEMORY_TIMES = 8
+
+Row = collections.namedtuple("Row", "set name kind gpu gpus tokens small gigabytes options")
+
+
+def table(name):
+    path = f"{DATA}/{name}"
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def number(text):
+    return float(text) if text else 0.0
+
+
+def kind_of(nodes, tp=1, pp=1, sharded=""):
+    axes = [name for name, size in (("tp", tp), ("pp", pp)) if size > 1] or ["dp"]
+    return f"{nodes} node{'s' if nodes > 1 else ''}, {' '.join(axes)}{' ' + sharded if sharded else ''}"
+
+
+def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sharded="none", more=()):
+    """Of a step of `batch` samples by `dp` replicas, in `accumulate` micro-batches."""
+    given = ["--workload", network, "--machine", machine, "--arithmetic", arithmetic,
+             "--mode", "allreduce", "--batch", str(batch), "--set", f"exchange.sharded={sharded}",
+             "--set", "scenario.steps=6", *more]
+    if tp * pp == 1:
+        return given + ["--workers", str(dp), "--set", f"sync.accumulate={accumulate}"]
+    axes = f"tp={tp},pp={pp},dp={dp}" if tp > 1 else f"pp={pp},dp={dp}"
+    return given + ["--layout", axes, "--micro-batches", str(accumulate),
+                    "--set", "pipeline.schedule=1f1b"]
+
+
+def vtrain():
+    """Megatron-LM on one node of A100."""
+    for r in table("vtrain_single.csv"):
+        tp, dp, pp = (int(r[f"{axis} parallelism"]) for axis in ("tensor", "data", "pipeline"))
+        batch, micro = int(r["global batch"]), int(r["micro batch"])
+        tokens = int(r["sequence length"])
+        network = (f"gpt2:layers={r['# layers']},width={r['hidden size']},heads={r['attention heads']},"
+                   f"sequence={tokens},positions={tokens},vocabulary=51200,fused=yes,attention=plain,"
+                   "sequence_parallel=no")
+        per_s = tokens * batch * 1000 / float(r["iteration time (ms)"]) / int(r["GPUs"])
+        kind = f"width {r['hidden size']}, " + ("1 sequence" if micro == 1 else "2 to 8 sequences")
+        yield Row("vtrain", f"{r['# layers']}x{r['hidden size']} tp{tp} pp{pp} dp{dp} mbs{micro} of {batch}",
+                  f"{kind_of(1, tp, pp)}, {kind}", "a100", int(r["GPUs"]), per_s, False, 0,
+                  options(network, "8xa100_80gb", "fp16", dp, batch, batch // (dp * micro), tp, pp))
+
+
+def simumax():
+    """Megatron on 8 B200; loss in one kernel."""
+    for r in table("simumax_b200_one_step.csv"):
+        tp, pp, dp = int(r["tp"]), int(r["pp"]), int(r["dp"])
+        accumulate, tokens = int(r["micro_batches"]), int(r["sequence"])
+        per_s = tokens * dp * accumulate * 1000 / float(r["measured_ms"]) / 8
+        yield Row("simumax", r["case"], kind_of(1, tp, pp), "b200", 8, per_s, True,
+                  float(r["measured_alloc_GiB"]) * 1.073741824,
+                  options(f"llama3_70b:layers={r['layers']},sequence={tokens},fused=yes", "8xb200", "bf16",
+                          dp, dp * accumulate, accumulate, tp, pp, "optimizer"))
+
+
+def internevo():
+    """InternLM of 7 billion parameters; four ports of 100 Gb/s a node."""
+    for r in table("internevo_8_32.csv"):
+        tp, gpus, tokens = int(r["tp"]), int(r["gpus"]), int(r["sequence"])
+        accumulate = int(r["micro_batches"])
+        batch = gpus // tp * int(r["micro_batch"]) * accumulate
+        network = (f"llama:sequence={tokens},vocabulary=103168,fused=yes,sequence_parallel=no"
+                   + (",recompute=full" if r["checkpoint"] == "1" else ""))
+        yield Row("internevo", f"7B tp{tp} zero1 {r['zero1']} packed {r['packed']} recompute {r['checkpoint']}",
+                  kind_of(gpus // 8, tp, 1, "recomputed" if r["checkpoint"] == "1" else ""), "a100", gpus,
+                  float(r["tok_per_s_per_gpu"]), gpus == 8, 0,
+                  options(network, f"{gpus // 8}x8xa100_80gb@4x100ib", "bf16", gpus // tp, batch, accumulate,
+                          tp, 1, "optimizer"))
+
+
+def megatron():
+    """Sequence parallelism and selective recomputation, or full recomputation without them."""
+    shapes = {"megatron-22B": (48, 6144, 64, 4), "gpt3-175B": (96, 12288, 96, 1),
+              "turing-530B": (105, 20480, 128, 1), "megatron-1T": (128, 25600, 160, 1)}
+    for r in table("megatron_seqpar.csv"):
+        layers, width, heads, micro = shapes[r["model"]]
+        tp, pp, gpus, batch = int(r["tp"]), int(r["pp"]), int(r["gpus"]), int(r["batch"])
+        dp = gpus // (tp * pp)
+        how = "recompute=full,sequence_parallel=no" if r["recompute"] == "full" else "recompute=selective"
+        network = (f"gpt2:layers={layers},width={width},heads={heads},sequence=2048,positions=2048,"
+                   f"vocabulary=51200,fused=yes,attention=plain,{how}")
+        machine = ("" if gpus == 8 else f"{gpus // 8}x") + "8xa100_80gb@8x200ib"
+        yield Row("megatron", f"{r['model']} {r['recompute']}", kind_of(gpus // 8, tp, pp), "a100", gpus,
+                  2048 * batch / float(r["step_s"]) / gpus, False, 0,
+                  options(network, machine, "fp16", dp, batch, batch // (dp * micro), tp, pp))
+
+
+def mlperf():
+    """Llama 3.1 8B in fp8 on nodes of eight GPUs, a micro-batch a step."""
+    for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
+        gpu = re.search(r"[HB]\d00|GB\d00", r["gpu"].replace("Ultra GPU (", "").replace("GPU (", ""))
+        if r["benchmark"] != "llama31_8b" or (r["tp"] or "1") != "1":
+            continue
+        name = re.search(r"(GB300|GB200|B300|B200|H200|H100)", r["gpu"])[1].lower()
+        gpus, batch, each = int(r["gpus"]), int(r["global_batch"]), int(r["gpus_per_node"])
+        if batch < gpus or gpu is None:
+            continue
+        nodes = gpus // each
+        machine = f"{gpus}x{name}" if nodes == 1 or name[0] == "g" else f"{nodes}x{each}x{name}@8x400ib"
+        yield Row("mlperf", f"8B {r['org']} {name}", kind_of(nodes), name, gpus,
+                  8192 * batch / float(r["step_s_median"]) / gpus, False, 0,
+                  options("llama3_8b:sequence=8192,fused=yes", machine, "fp8", gpus, batch,
+                          max(1, int(number(r["grad_accum"]))), 1, 1, "optimizer"))
+
+
+def torchtitan():
+    """Llama 3.1 8B, FSDP on 8 H100, activations in part recomputed."""
+    for r in table("torchtitan_8.csv"):
+        found = re.search(r"Techniques=(.*); TPS/GPU=([\d,]+); Memory\(GiB\)=([\d.]+)", r["row"])
+        how = found[1]
+        network = "llama3_8b:sequence=8192,recompute=selective" + (",fused=yes" if "compile" in how else "")
+        yield Row("torchtitan", how, kind_of(1, 1, 1, "sharded"), "h100", 8,
+                  float(found[2].replace(",", "")), False, float(found[3]) * 1.073741824,
+                  options(network, "8xh100", "fp8" if "Float8" in how else "bf16", 8, 16, 1, 1, 1,
+                          "parameters"))
+
+
+def nanotron():
+    """The ultrascale playbook's rows: models by the head of the table; EC2's p5."""
+    for r in table("ultrascale_1_2nodes.csv"):
+        if r["ok"] != "1":
+            continue
+        tp, pp, dp, nodes = int(r["tp"]), int(r["pp"]), int(r["dp"]), int(r["nodes"])
+        accumulate, micro = int(r["grad_accum"]), int(r["mbs"])
+        shape = {"1.34": "layers=16,width=2048,heads=32,feed_forward=8192,tied=yes",
+                 "3.57": "layers=28,width=3072,heads=24,feed_forward=8192,tied=yes",
+                 "8.86": "layers=32,width=4096,heads=32,feed_forward=14336",
+                 "80.0": "layers=80,width=8192,heads=64,feed_forward=28672"}.get(r["params_B"])
+        if shape is None:
+            shape = "layers=80,width=8192,heads=64,feed_forward=28672"
+        yield Row("nanotron", f"{r['params_B']}B tp{tp} pp{pp} dp{dp} mbs{micro}x{accumulate} zero{r['zero']}",
+                  kind_of(nodes, tp, pp), "h100", nodes * 8, float(r["tok_per_s_per_gpu"]), nodes == 1,
+                  float(r["gpu_mem_GB"]),
+                  options(f"llama:{shape},sequence=4096,vocabulary=131072,fused=yes",
+                          f"{nodes}xp5.48xlarge" if nodes > 1 else "p5.48xlarge", "bf16", dp,
+                          dp * micro * accumulate, accumulate, tp, pp,
+                          "optimizer" if r["zero"] == "1" else "none"))
+
+
+def foundry():
+    """MPT by llm-foundry: learned positions, no biases; FSDP."""
+    shapes = {"125m": (768, 12, 12), "350m": (1024, 16, 24), "760m": (1536, 12, 24), "1b": (2048, 16, 24),
+              "3b": (2560, 20, 32), "7b": (4096, 32, 32), "13b": (5120, 40, 40), "30b": (7168, 56, 48)}
+    for r in table("foundry_to16.csv"):
+        if r["Sharding Strategy"] != "FULL_SHARD" or r["Model"] not in shapes:
+            continue
+        width, heads, layers = shapes[r["Model"]]
+        tokens, gpus, gpu = int(r["SeqLen (T)"]), int(r["# GPUs"]), r["GPU"]
+        accumulate, full = int(r["GradAccum"]), r["Activation Checkpointing"] == "True"
+        network = (f"transformer:width={width},heads={heads},layers={layers},sequence={tokens},"
+                   f"positions={tokens},vocabulary=50368,bias=no,fused=yes" + (",recompute=full" if full else ""))
+        box = "8x" + ("a100" if gpu == "a100_40gb" else gpu)
+        machine = (f"{gpus // 8}x" if gpus > 8 else "") + box + ("@8x400ib" if gpu[0] == "h" else "@8x200ib")
+        narrow = width < 2500
+        yield Row("foundry", f"{r['Model']} {tokens} {gpu} {r['Precision']} {r['MicroBatchSize']}x{accumulate}"
+                  + (" recompute" if full else ""),
+                  f"{'narrow' if narrow else '3b and more'}{', recomputed' if full else ''}", gpu[:4], gpus,
+                  float(r["Throughput (T/s/GPU)"]), False, 0,
+                  options(network, machine, "fp8" if "fp8" in r["Precision"] else "bf16", gpus,
+                          gpus * int(r["MicroBatchSize"]) * accumulate, accumulate, 1, 1, "parameters"))
+
+
+def bridge():
+    """Llama 3 8B of Megatron-Bridge on eight GPUs."""
+    for r in table("bridge_to16.csv"):
+        if r["model"] != "LLAMA3_8B" or r["tp"] != "1" or not r["kind"].startswith("Pre"):
+            continue
+        gpu, gpus = r["system"].removeprefix("DGX-").lower(), int(r["gpus"])
+        batch, micro, tokens = int(r["gbs"]), int(r["mbs"]), int(r["sequence"])
+        rates = re.findall(r"\d+", r["tok_per_s_per_gpu"])
+        yield Row("bridge", f"8B {r['release']} {gpu} {r['precision']}", kind_of(1), gpu, gpus,
+                  float(rates[0]), False, 0,
+                  options(f"llama3_8b:sequence={tokens},fused=yes", f"{gpus}x{gpu}",
+                          "bf16" if "BF16" in r["precision"] else "fp8", gpus, batch, batch // (micro * gpus),
+                          1, 1, "parameters" if number(r["fsdp"]) > 1 else "optimizer"))
+
+
+SETS = (vtrain, simumax, internevo, megatron, mlperf, torchtitan, nanotron, foundry, bridge)
+
+
+def large_memory(folder):
+    """A copy of the machines whose GPUs have more memory, for DLSCALE_SHARE; gigabytes by name."""
+    machines = f"{folder}/scenarios/machines"
+    shutil.copytree(f"{ROOT}/scenarios", f"{folder}/scenarios")
+    lines = open(f"{machines}/gpus.csv", encoding="utf-8").read().splitlines()
+    heading = next(line for line in lines if not line.startswith("#"))
+    at = heading.split(",").index("memory")
+    with open(f"{machines}/gpus.csv", "w", encoding="utf-8") as out:
+        for line in lines:
+            if not line.startswith("#") and line != heading:
+                cells = line.split(",")
+                found = re.match(r"([\d.]+)(.*)", cells[at])
+                cells[at] = f"{MEMORY_TIMES * float(found[1]):g}{found[2]}"
+                line = ",".join(cells)
+            print(line, file=out)
+
+
+def simulate(row, factor, folder, number_of):
+    """Tokens a second of a GPU, low, high, and the memory that it needs in GB; None: refused."""
+    out = f"{folder}/{number_of}.csv"
+    more = ["--calibrate", f"{factor:.6g}"] if factor else []
+    done = subprocess.run([DLSIM, "-q", *row.options, *more, "-o", out], capture_output=True, text=True,
+                          env={**os.environ, "DLSCALE_SHARE": folder}, check=False)
+    if done.returncode != 0:
+        return (done.stdout + done.stderr).strip().splitlines()[0]
+    with open(out, encoding="utf-8") as file:
+        cells = next(csv.DictReader(line for line in file if not line.startswith("#")))
+    os.remove(out)
+    sequence = float(cells["tokens_per_s"]) / float(cells["throughput_per_s"]) / row.gpus
+    low = number(cells["throughput_low_per_s"]) or number(cells["throughput_per_s"])
+    high = number(cells["throughput_high_per_s"]) or number(cells["throughput_per_s"])
+    return (float(cells["throughput_per_s"]) * sequence, low * sequence, high * sequence,
+            number(cells.get("memory_bytes", "")) / 1e9)
+
+
+def run(rows, factors, folder, jobs):
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda i: simulate(rows[i], factors[i], folder, i), range(len(rows))))
+
+
+def line(name, pairs, inside=None):
+    errors = [p / m - 1 for p, m in pairs]
+    sizes = [abs(e) for e in errors]
+    text = (f"{name:52} {len(pairs):4} {100 * statistics.mean(sizes):6.1f} {100 * statistics.median(sizes):6.1f}"
+            f" {100 * max(sizes):6.1f} {100 * statistics.mean(errors):+6.1f}")
+    print(text + (f" {100 * sum(inside) / len(inside):6.0f}" if inside else ""))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--csv")
+    parser.add_argument("--rows", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("sets", nargs="*")
+    given = parser.parse_args()
+    if not os.path.isdir(DATA):
+        sys.exit(f"judge_layouts.py: no {DATA}; DL_DATA names the folder of llm/")
+    unknown = set(given.sets) - {of.__name__ for of in SETS}
+    if unknown:
+        sys.exit(f"judge_layouts.py: no set '{unknown.pop()}'; sets are {', '.join(of.__name__ for of in SETS)}")
+    rows = [row for of in SETS if not given.sets or of.__name__ in given.sets for row in list(of())[::given.every]]
+    with tempfile.TemporaryDirectory() as folder:
+        large_memory(folder)
+        plain = run(rows, [0] * len(rows), folder, given.jobs)
+        refused = [(r, p) for r, p in zip(rows, plain) if isinstance(p, str)]
+        kept = [(r, p) for r, p in zip(rows, plain) if not isinstance(p, str)]
+        rows, plain = [r for r, _ in kept], [p for _, p in kept]
+        own, others = {}, {}
+        by = collections.defaultdict(list)
+        for r, p in kept:
+            by[r.set, r.gpu].append((r, p[0] / r.tokens))
+        for (name, gpu), of in by.items():
+            small = [ratio for r, ratio in of if r.small]
+            own[name, gpu] = statistics.median(small) if small else 0
+        for name, gpu in by:
+            rest = [statistics.median(x for _, x in of) for key, of in by.items()
+                    if key[1] == gpu and key[0] != name]
+            others[name, gpu] = statistics.median(rest) if rest else 0
+        scaled = {}
+        for title, factor in (("own", own), ("others", others)):
+            of = [factor[r.set, r.gpu] if not (title == "own" and r.small) else 0 for r in rows]
+            some = [i for i, f in enumerate(of) if f]
+            done = run([rows[i] for i in some], [of[i] for i in some], folder, given.jobs)
+            scaled[title] = dict(zip(some, done))
+    print(f"{'set, kind':52} {'rows':>4} {'mean %':>6} {'median':>6} {'max %':>6} {'bias %':>6} {'in 95 %':>6}")
+    for name in dict.fromkeys(r.set for r in rows):
+        mine = [i for i, r in enumerate(rows) if r.set == name]
+        inside = lambda of: [plain[i][1] <= rows[i].tokens <= plain[i][2] for i in of]
+        line(f"{name}, nothing fitted", [(plain[i][0], rows[i].tokens) for i in mine], inside(mine))
+        for kind in sorted({(rows[i].gpu, rows[i].kind) for i in mine}):
+            of = [i for i in mine if (rows[i].gpu, rows[i].kind) == kind]
+            line(f"   {kind[0]} {kind[1]}", [(plain[i][0], rows[i].tokens) for i in of], inside(of))
+        for title in scaled:
+            of = [i for i in mine if i in scaled[title] and not isinstance(scaled[title][i], str)]
+            used = sorted({f"{(own if title == 'own' else others)[name, rows[i].gpu]:.2f}" for i in of})
+            if of:
+                line(f"  factor of {'its smallest rows' if title == 'own' else 'other sets'} ({', '.join(used)})",
+                     [(scaled[title][i][0], rows[i].tokens) for i in of])
+        weighed = [i for i in mine if rows[i].gigabytes]
+        if weighed:
+            line("  memory", [(plain[i][3], rows[i].gigabytes) for i in weighed])
+    for r, why in refused[:5]:
+        print(f"refused: {r.set} {r.name}: {why}")
+    if refused:
+        print(f"{len(refused)} rows refused")
+    if given.rows or given.csv:
+        out = open(given.csv, "w", encoding="utf-8") if given.csv else None
+        for i, r in enumerate(rows):
+            cells = [r.set, r.name, r.kind, r.gpu, r.gpus, *(f"{x:.5g}" for x in (r.tokens, *plain[i])),
+                     f"{r.gigabytes:g}", f"{100 * (plain[i][0] / r.tokens - 1):+.1f}"]
+            if out:
+                csv.writer(out).writerow(cells)
+            if given.rows:
+                print("  ".join(map(str, cells)))
+
+
+if __name__ == "__main__":
+    main()
