@@ -538,11 +538,12 @@ void dl_islands_exchanged(void *user, int agent)
     dl_islands *is = user;
     const int64_t now_ns = is->team->engine.now_ns;
     dl_island_exchange *at = &is->exchanging[agent];
-    if (at->left < is->gpus) at->waited_ns += (now_ns - at->since_ns) * (is->gpus - at->left);
+    if (at->left < is->plane_count)
+        at->waited_ns += (now_ns - at->since_ns) * (is->plane_count - at->left);
     at->since_ns = now_ns;
     if (--at->left > 0) return;
     dl_worker *w = &is->team->workers[agent];
-    const int64_t waited_ns = at->waited_ns / is->gpus;
+    const int64_t waited_ns = at->waited_ns / is->plane_count;
     w->spent_ns[dl_spent_of((dl_worker_state)w->state)] -= waited_ns;
     w->spent_ns[DL_SPENT_WAITING] += waited_ns;
     if (agent < is->workers && is_measured(is, agent)) is->bubble_ns += waited_ns * is->ranks;
@@ -552,15 +553,15 @@ void dl_islands_exchanged(void *user, int agent)
 static void exchange(dl_team *team, int agent, dl_exchange exchange)
 {
     dl_islands *is = dl_islands_of(team);
-    is->exchanging[agent] = (dl_island_exchange){.left = is->gpus};
-    for (int g = 0; g < is->gpus; g++)
+    is->exchanging[agent] = (dl_island_exchange){.left = is->plane_count};
+    for (int g = 0; g < is->plane_count; g++)
         dl_gpus_exchange(is->planes[g], agent, exchange);
 }
 
 static void members_changed(dl_team *team, int worker)
 {
     dl_islands *is = dl_islands_of(team);
-    for (int g = 0; g < is->gpus; g++)
+    for (int g = 0; g < is->plane_count; g++)
         dl_gpus_members_changed(is->planes[g], worker);
 }
 
@@ -576,7 +577,7 @@ static int init(dl_team *team)
     team->machine = team->config.machine;
     dl_islands *is = dl_islands_of(team);
     is->team = team;
-    for (int g = 0; g < is->gpus; g++)
+    for (int g = 0; g < is->plane_count; g++)
         dl_gpus_join(is->planes[g], team);
     init_dispatch(is);
     int tasks = 0;
@@ -623,7 +624,7 @@ void dl_islands_measure(const dl_team *team, dl_islands_figures *figures)
     figures->crossed_bytes = is->crossed_bytes;
     figures->sharded_bytes = is->sharded_bytes + is->tensor_bytes;
     figures->exchanged_bytes = 0;
-    for (int g = 0; g < is->gpus; g++)
+    for (int g = 0; g < is->plane_count; g++)
         figures->exchanged_bytes += dl_gpus_moved_bytes(is->planes[g]);
 }
 
@@ -649,14 +650,14 @@ static void measure(const dl_team *team, dl_usage *usage)
     }
     int link = dl_usage_note_links(usage, &is->network, &options->links, dl_ns_to_s(span_ns));
     const char *own = NULL;
-    for (int r = 0; link >= 0 && own == NULL && r < is->gpus; r++)
+    for (int r = 0; link >= 0 && own == NULL && r < is->plane_count; r++)
         own = dl_gpus_link_name(is->planes[r], &link);
     if (own != NULL) snprintf(usage->link, sizeof usage->link, "%s", own);
     dl_usage_note(usage, usage->link, usage->link_frac);
     usage->traffic_bytes = figures.crossed_bytes + figures.sharded_bytes + figures.exchanged_bytes;
     for (int d = 0; d < dl_machine_domains(&options->machine); d++) {
         double sent_bytes = is->sent_bytes[d];
-        for (int g = 0; g < is->gpus; g++)
+        for (int g = 0; g < is->plane_count; g++)
             sent_bytes += dl_gpus_sent_bytes(is->planes[g])[d];
         usage->sent_bytes = fmax(usage->sent_bytes, sent_bytes);
     }

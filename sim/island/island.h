@@ -147,6 +147,7 @@ typedef struct dl_islands_config {
     const dl_noise_config *noise;
     double input_ns, input_bytes, input_copy_ns; /* of a rank's batch */
     bool overlaps;                               /* exchange of gradients that are sharded */
+    bool exchanges; /* workers do, or one with a server: else one plane stands for all */
 } dl_islands_config;
 
 typedef struct dl_islands dl_islands;

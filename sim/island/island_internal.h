@@ -58,8 +58,9 @@ struct dl_islands {
     int program_count, workers;
     int ranks, gpus;    /* of a worker */
     dl_island *islands; /* [workers] */
-    dl_gpus **planes;   /* [gpus] those with one number in all workers, for their exchange */
-    int **plane_gpus;   /* [gpus][workers] */
+    dl_gpus **planes;   /* [plane_count] those with one number in all workers, for their exchange */
+    int plane_count;
+    int **plane_gpus; /* [plane_count][workers] */
     dl_workload *plane_workloads;
     dl_gpu_options *plane_options;
     dl_place *places;  /* [workers x gpus] */

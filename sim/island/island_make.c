@@ -46,7 +46,7 @@ static void make_plane(dl_islands *is, int number)
 
 static dl_status init_planes(dl_islands *is, dl_error *err)
 {
-    const size_t gpus = (size_t)is->gpus;
+    const size_t gpus = (size_t)is->plane_count;
     dl_status status = DL_OK;
     /* Gradients that shards have reduced go on as the type in which they were. */
     const dl_gpu_options *all = is->config.gpus.options;
@@ -56,7 +56,7 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
     is->plane_gpus = dl_calloc(gpus, sizeof(int *), "GPUs");
     is->plane_workloads = dl_calloc(gpus, sizeof *is->plane_workloads, "GPUs");
     is->plane_options = dl_calloc(gpus, sizeof *is->plane_options, "GPUs");
-    for (int g = 0; g < is->gpus && status == DL_OK; g++) {
+    for (int g = 0; g < is->plane_count && status == DL_OK; g++) {
         make_plane(is, g);
         const double share = share_of(is, g);
         dl_gpus_config config = is->config.gpus;
@@ -215,7 +215,7 @@ static dl_status init_all(dl_islands *is, dl_error *err)
         status = init_island(is, w, &held, err);
     if (status != DL_OK) return status;
     init_input(is);
-    for (int g = 0; g < is->gpus; g++)
+    for (int g = 0; g < is->plane_count; g++)
         flows += dl_gpus_flows(is->planes[g]);
     flows += held + 2 * is->workers * is->gpus + dl_input_most(&is->input);
     dl_network_reserve(&is->network, flows);
@@ -238,6 +238,7 @@ dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, 
     is->workers = workers;
     is->ranks = dl_split_ranks(&config->shape.split);
     is->gpus = gpus;
+    is->plane_count = config->exchanges ? gpus : 1;
     is->program_count = config->shape.single_thread ? workers : 1;
     is->programs = dl_calloc((size_t)is->program_count, sizeof *is->programs, "programs");
     is->islands = dl_calloc((size_t)workers, sizeof *is->islands, "workers");
@@ -287,7 +288,7 @@ void dl_islands_free(dl_islands *is)
         free_island(is, w);
     for (int p = 0; p < is->program_count; p++)
         dl_island_program_free(&is->programs[p]);
-    for (int g = 0; g < is->gpus && is->planes != NULL; g++) {
+    for (int g = 0; g < is->plane_count && is->planes != NULL; g++) {
         dl_gpus_free(is->planes[g]);
         free(is->plane_gpus[g]);
     }

@@ -268,6 +268,8 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
         .input_bytes = costs->input_bytes_per_sample.value * batch,
         .input_copy_ns = costs->input_copy_ns.known ? costs->input_copy_ns.value : 0,
         .overlaps = overlaps,
+        .exchanges = point->mode->needs & DL_NEED_PARAMETERS &&
+                     (point->workers > 1 || !dl_scenario_is_collective(scenario, point)),
     };
     config.gpus.overlap = tells;
     config.shape.folded = scenario->noise == DL_NOISE_NONE && run->way != DL_RUN_BY_EVENTS &&

@@ -28,6 +28,8 @@ typedef struct pricing {
     const dl_split *split;
     const dl_place *places; /* [workers x GPUs of a worker], rank by rank */
     int ranks;              /* of all workers */
+    int *of_node, *next;    /* [nodes], [GPUs]: list of a node's places; -1: its end */
+    int *seen, search;      /* [ranks] the search in which it was found last */
     price *prices;          /* [price_count] found so far */
     int price_count;
 } pricing;
@@ -91,27 +93,42 @@ static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_k
     return status;
 }
 
-static bool shares_nodes(const dl_place *a, const dl_place *b, int size)
+static void list_nodes(pricing *p)
 {
-    for (int i = 0; i < size; i++)
-        for (int j = 0; j < size; j++)
-            if (a[i].node == b[j].node) return true;
-    return false;
+    const int gpus = p->ranks * p->split->tensor, nodes = p->options->machine.nodes;
+    p->of_node = dl_calloc((size_t)nodes, sizeof *p->of_node, "nodes");
+    p->next = dl_calloc((size_t)gpus, sizeof *p->next, "GPUs");
+    p->seen = dl_calloc((size_t)p->ranks, sizeof *p->seen, "ranks");
+    for (int n = 0; n < nodes; n++)
+        p->of_node[n] = -1;
+    for (int g = gpus - 1; g >= 0; g--) {
+        int *first = &p->of_node[p->places[g].node];
+        p->next[g] = *first;
+        *first = g;
+    }
 }
 
-static neighbours neighbours_of(const pricing *p, int rank)
+static void add_neighbour(pricing *p, neighbours *of, int *room, int other)
+{
+    if (p->seen[other] == p->search) return;
+    p->seen[other] = p->search;
+    const size_t size = (size_t)of->size * sizeof *of->places;
+    if (of->count == *room) {
+        *room = 2 * *room + 8;
+        of->places = dl_realloc(of->places, (size_t)*room, size, "neighbours");
+    }
+    memcpy(&of->places[of->size * of->count++], &p->places[other * of->size], size);
+}
+
+static neighbours neighbours_of(pricing *p, int rank)
 {
     neighbours of = {.size = p->split->tensor};
-    const size_t bytes = (size_t)of.size * sizeof *of.places;
-    const dl_place *own = &p->places[rank * of.size];
-    of.places = dl_calloc((size_t)p->ranks, bytes, "neighbours");
-    memcpy(of.places, own, bytes);
-    of.count = 1;
-    for (int r = 0; r < p->ranks; r++) {
-        const dl_place *other = &p->places[r * of.size];
-        if (r == rank || !shares_nodes(own, other, of.size)) continue;
-        memcpy(&of.places[of.size * of.count++], other, bytes);
-    }
+    int room = 0;
+    p->search++;
+    add_neighbour(p, &of, &room, rank);
+    for (int i = 0; i < of.size; i++)
+        for (int g = p->of_node[p->places[rank * of.size + i].node]; g >= 0; g = p->next[g])
+            add_neighbour(p, &of, &room, g / of.size);
     return of;
 }
 
@@ -165,14 +182,15 @@ static dl_status price_rank(pricing *p, const dl_model_layers *model, const dl_s
                             int worker, int rank, dl_island_tensor *to, dl_error *err)
 {
     dl_island_tensor sum[2] = {{0}};
+    const price *pair = NULL; /* of the layer before: most layers are alike */
     const int number = worker * dl_split_ranks(p->split) + rank;
     const int end = p->split->stages > 1 ? stage->first + stage->count : model->count;
     for (int l = stage->first; l < end; l++) {
         const dl_model_layer *layer = &model->layers[l];
         const double bytes = layer->tensor_bytes * p->split->samples;
         if (layer->tensor_calls[0] + layer->tensor_calls[1] == 0) continue;
-        const price *pair;
-        dl_status status = pair_of(p, number, bytes, &pair, err);
+        dl_status status = DL_OK;
+        if (pair == NULL || pair->bytes != bytes) status = pair_of(p, number, bytes, &pair, err);
         if (status != DL_OK) return status;
         for (int i = 0; i < 2; i++) {
             sum[i].ns += layer->tensor_calls[i] * pair->ns;
@@ -198,7 +216,12 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
         places[g] = dl_gpu_options_place(options, g / gpus * gpus +
                                                       dl_split_gpu(split, rank, g % split->tensor));
     }
-    pricing p = {options, workload, split, places, workers * ranks, NULL, 0};
+    pricing p = {.options = options,
+                 .workload = workload,
+                 .split = split,
+                 .places = places,
+                 .ranks = workers * ranks};
+    list_nodes(&p);
     dl_model_layers model;
     dl_model_layers_init(&model, costs);
     dl_island_tensor *to = *made = dl_calloc(2 * (size_t)ranks, sizeof *to, "collectives");
@@ -210,6 +233,9 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
     for (int i = 0; i < p.price_count; i++)
         free(p.prices[i].likeness);
     free(p.prices);
+    free(p.of_node);
+    free(p.next);
+    free(p.seen);
     free(places);
     dl_model_layers_free(&model);
     return status;
