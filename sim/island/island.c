@@ -299,10 +299,15 @@ static void note_sent(dl_islands *is, const dl_collective *of)
         is->sent_bytes[d] += of->plan.sent_bytes[d];
 }
 
-/* Flows of a crossing, and the way of one of them. */
+/* Flows of a crossing, those of them that are simulated, and the way of one. */
 static int flows_of(const dl_islands *is, int slot)
 {
     return shards_of(is, slot / 2) * dl_islands_split(is)->tensor;
+}
+
+static int simulated_of(const dl_islands *is, int slot)
+{
+    return is->config.shape.lone_crossings ? dl_islands_split(is)->tensor : flows_of(is, slot);
 }
 
 static dl_island_way *way_of(const dl_islands *is, dl_island *i, int slot, int flow)
@@ -331,7 +336,7 @@ static void on_crossed(void *user, int task)
 static void start_crossing(dl_islands *is, int worker, uint32_t task, int slot)
 {
     dl_island *i = &is->islands[worker];
-    const int flows = way_of(is, i, slot, 0)->left = flows_of(is, slot);
+    const int flows = way_of(is, i, slot, 0)->left = simulated_of(is, slot);
     for (int n = 0; n < flows; n++) {
         const dl_island_way *way = way_of(is, i, slot, n);
         dl_network_start(&is->network, way->class, way->bytes, way->latency_ns, on_crossed, &i->run,

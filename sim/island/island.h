@@ -84,10 +84,11 @@ typedef struct dl_island_shape {
     bool free_crossing;     /* crossings take no time */
     bool with_input;
     bool folded; /* the shards of a stage do the same at the same time: the first does it for all */
-    bool tells_ready;   /* DL_ISLAND_READY */
-    double launch_ns;   /* of all forward and backward passes of the whole model */
-    bool single_thread; /* launches all workers' passes, in turn */
-    int workers;        /* that it does it for, each with the same program */
+    bool lone_crossings; /* folded, and only those of the first shard are simulated */
+    bool tells_ready;    /* DL_ISLAND_READY */
+    double launch_ns;    /* of all forward and backward passes of the whole model */
+    bool single_thread;  /* launches all workers' passes, in turn */
+    int workers;         /* that it does it for, each with the same program */
 } dl_island_shape;
 
 /* A collective of ranks of a worker: all shards of a stage. */
@@ -159,8 +160,8 @@ void dl_islands_free(dl_islands *islands);
 
 /* Whether the shards of each stage do the same at the same time, as far as the machine and what the
  * shape holds go: none is slower, waits for a batch that is being made, or has other ways to the next
- * stage (island_fold.c). */
-bool dl_island_shards_are_alike(const dl_islands_config *config);
+ * stage (island_fold.c). *lone: the crossings of two shards never share a link. */
+bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 
 /* After the run: of all GPUs' time the part that they wait for other ranks of their worker, and of a
  * stage's that they compute, [stages]; bytes that crossed between stages, that shards gathered and

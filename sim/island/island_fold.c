@@ -19,6 +19,8 @@ typedef struct crossing {
     const dl_islands_config *config;
     dl_route *routes; /* [shards x tensor] */
     int *users;       /* [links] of these routes */
+    int *owner;       /* [links] the shard of all workers whose crossings use it, + 1; 0: none */
+    bool lone;        /* no two shards use the same link, as far as was seen */
 } crossing;
 
 static void find_routes(crossing *c, int worker, int stage)
@@ -33,8 +35,13 @@ static void find_routes(crossing *c, int worker, int stage)
         const int to = dl_split_gpu(split, dl_split_rank(split, stage + 1, shard), part);
         dl_links_route_collective(&options->links, dl_gpu_options_place(options, first + from),
                                   dl_gpu_options_place(options, first + to), false, &c->routes[n]);
-        for (int l = 0; l < c->routes[n].count; l++)
+        for (int l = 0; l < c->routes[n].count; l++) {
+            int *owner = &c->owner[c->routes[n].links[l]];
+            const int own = worker * split->shards + shard + 1;
             c->users[c->routes[n].links[l]]++;
+            c->lone = c->lone && (*owner == 0 || *owner == own);
+            *owner = own;
+        }
     }
 }
 
@@ -51,13 +58,15 @@ static bool is_like(const crossing *c, const dl_route *a, const dl_route *b)
     return true;
 }
 
-static bool cross_alike(const dl_islands_config *config)
+static bool cross_alike(const dl_islands_config *config, bool *lone)
 {
     const dl_split *split = &config->shape.split;
     const int count = split->shards * split->tensor;
-    crossing c = {.config = config};
+    crossing c = {.config = config, .lone = true};
+    const size_t links = (size_t)config->gpus.options->links.count;
     c.routes = dl_calloc((size_t)count, sizeof *c.routes, "ways");
-    c.users = dl_calloc((size_t)config->gpus.options->links.count, sizeof *c.users, "links");
+    c.users = dl_calloc(links, sizeof *c.users, "links");
+    c.owner = dl_calloc(links, sizeof *c.owner, "links");
     bool alike = true;
     for (int w = 0; w < config->gpus.workers; w++) {
         for (int s = 0; s + 1 < split->stages && alike; s++) {
@@ -68,11 +77,14 @@ static bool cross_alike(const dl_islands_config *config)
     }
     free(c.routes);
     free(c.users);
+    free(c.owner);
+    *lone = c.lone;
     return alike;
 }
 
-bool dl_island_shards_are_alike(const dl_islands_config *config)
+bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
 {
+    *lone = false;
     return config->shape.split.shards > 1 && !(config->input_ns > 0) &&
-           !config->shape.single_thread && are_as_fast(config) && cross_alike(config);
+           !config->shape.single_thread && are_as_fast(config) && cross_alike(config, lone);
 }

@@ -273,7 +273,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     };
     config.gpus.overlap = tells;
     config.shape.folded = scenario->noise == DL_NOISE_NONE && run->way != DL_RUN_BY_EVENTS &&
-                          dl_island_shards_are_alike(&config);
+                          dl_island_shards_are_alike(&config, &config.shape.lone_crossings);
     return config;
 }
 
