@@ -55,6 +55,7 @@ static const char *const takings[] = {"completion", "oldest", NULL};
 static const char *const copyings[] = {"at_once", "in_turn", NULL};
 static const char *const partials[] = {"yes", "no", NULL};
 static const char *const stops[] = {"trainer", "generators", "both", NULL};
+const char *const dl_recompute_names[] = {"auto", "none", "selective", "full", NULL};
 static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \
@@ -266,6 +267,10 @@ static const dl_key rows[] = {
      PIPELINE(micro_batches), .sweep = ',',
      .help = "of a worker's batch; 1: one stage works at a time. With stages = 1 as [sync] "
              "accumulate"},
+    {"pipeline", "micro_batch", WHOLE(0, INT32_MAX), .fallback = "0", PIPELINE(micro_batch),
+     .sweep = ',',
+     .help = "samples of a rank's micro-batch, in place of micro_batches, which are then as many as "
+             "the batch has; 0: as micro_batches says"},
     {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "gpipe", PIPELINE(schedule),
      .sweep = ',', .only = "stages > 1",
      .help = "order of a stage's micro-batches; without a flush at the step's end: pipedream (with "
@@ -299,6 +304,11 @@ static const dl_key rows[] = {
              "exchanged are fp32 in all"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
      .sweep = ',', .only = "model", .help = "auto: momentum for images, adam for transformers"},
+    {"workload", "recompute", CHOICE(dl_recompute_names), .fallback = "auto", SCENARIO(recompute),
+     .sweep = ',', .only = "model",
+     .help = "activations of a transformer that are computed again in the backward pass: none; "
+             "selective, the core of attention; full, all but the inputs of blocks; auto: as the "
+             "model's own key recompute says, none without it"},
     {"workload", "samples_per_s", .type = DL_KEY_REAL, .low = 1e-6, .high = 1e9,
      SCENARIO(samples_per_s), .sweep = ',',
      .help = "throughput of one worker, in place of a cost file: a third of its step is taken to "

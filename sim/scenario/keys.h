@@ -57,4 +57,7 @@ void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes);
 dl_status dl_keys_reference(FILE *out, const char *section, bool markdown,
                             dl_error *err) DL_MUST_CHECK;
 
+/* [workload] recompute: "auto", as the model's own text says, "none", "selective", "full". */
+extern const char *const dl_recompute_names[];
+
 #endif

@@ -295,20 +295,27 @@ static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini,
 static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *ini,
                             dl_sweep_lists *lists, dl_error *err)
 {
-    const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", "micro_batches");
+    const char *key = pipeline->micro_batch > 0 ? "micro_batch" : "micro_batches";
+    const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", key);
     dl_sweep_list *list = &lists->option[DL_SYNC_ACCUMULATE];
     const bool is_one = list->count == 1 && list->values[0] == 1;
     if (entry != NULL && list->entry != NULL && !is_one) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "[sync] accumulate is given too: only one of both");
     }
-    if (entry != NULL) list->values[0] = pipeline->micro_batches;
+    if (entry != NULL && pipeline->micro_batch == 0) list->values[0] = pipeline->micro_batches;
     return DL_OK;
 }
 
 /* Schedules without a flush have micro-batches of their own. */
 static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini, dl_error *err)
 {
+    const dl_ini_entry *count = dl_ini_find(ini, "pipeline", "micro_batches");
+    if (p->micro_batch > 0 && (count != NULL || !dl_schedule_flushes(p->schedule))) {
+        return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "micro_batch"), DL_ERR_DATA, err,
+                            count != NULL ? "micro_batches is given too: only one of both"
+                                          : "not with a schedule without a flush: micro_batches");
+    }
     const bool is_pipedream = p->schedule == DL_SCHEDULE_PIPEDREAM && p->micro_batches > 1;
     const bool is_2bw = p->schedule == DL_SCHEDULE_2BW && p->micro_batches < p->stages;
     if (p->stages == 1 || !(is_pipedream || is_2bw)) return DL_OK;

@@ -426,6 +426,13 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                                   (point->stages > 1 ? point->micro_batches : 1) *
                                   (point->shards > 1 ? point->shards : 1);
     const bool by_speed = scenario->shares == DL_SHARES_SPEED;
+    const int micro_batch = scenario->pipeline != NULL ? scenario->pipeline->micro_batch : 0;
+    if (micro_batch > 0 && point->batch != micro_batches * micro_batch) {
+        return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "micro_batch"), DL_ERR_RANGE, err,
+                            "the batch is not made of micro-batches of as many samples on each "
+                            "rank, %d of them or less (point: %s)",
+                            DL_MICRO_BATCHES_MAX, text);
+    }
     if (by_speed && dl_point_is_split(point)) {
         return dl_error_set_at(
             err, DL_ERR_DATA, ini->path, 0,
@@ -608,6 +615,19 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
 }
 
 /* Every combination of the options that the mode takes. */
+/* As many micro-batches as the point's batch has of the given samples; 1 where these do not divide it,
+ * which check_batch finds. */
+static void count_micro_batches(const dl_scenario *scenario, dl_point *point)
+{
+    const dl_scenario_pipeline *pipeline = scenario->pipeline;
+    if (pipeline == NULL || pipeline->micro_batch == 0) return;
+    const int shards = point->shards > 1 ? point->shards : 1;
+    const int64_t count = point->batch / point->workers / shards / pipeline->micro_batch;
+    if (count < 1 || count > DL_MICRO_BATCHES_MAX) return;
+    point->micro_batches = (int)count;
+    if (point->stages <= 1) point->option[DL_SYNC_ACCUMULATE] = (double)count;
+}
+
 static dl_status add_options(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
                              dl_point *point, dl_error *err)
 {
@@ -625,6 +645,7 @@ static dl_status add_options(dl_scenario *scenario, const dl_ini *ini, const dl_
                 taken ? list->values[rest % list->count] : dl_sync_options[o].fallback;
             if (taken) rest /= list->count;
         }
+        count_micro_batches(scenario, point);
         status = add_point(scenario, ini, lists, point, err);
     }
     return status;

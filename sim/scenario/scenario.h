@@ -57,6 +57,7 @@ typedef struct dl_slow_worker {
 typedef struct dl_scenario_pipeline {
     dl_pipeline_options options;
     int stages, micro_batches;
+    int micro_batch;       /* samples of each rank's, in place of micro_batches; 0: not given */
     int shards;            /* ranks that share a stage's parameters; 1: none */
     int tensor;            /* GPUs that divide each layer; 1: none */
     dl_axis axes[DL_AXES]; /* from neighbours outwards */
@@ -102,6 +103,7 @@ typedef struct dl_scenario {
     char *model;                      /* sim/workloads/architecture.h; NULL: costs_path is given */
     int arithmetic;                   /* of the model: 0 auto, else 1 + dl_arithmetic */
     int optimizer;                    /* of the model: 0 auto, else 1 + dl_optimizer_kind */
+    int recompute;                    /* of the model: dl_recompute_names */
     char *scale_path;                 /* sim/scenario/scaling.h; NULL: not given */
     dl_scale scale;
     int scale_arithmetic; /* dl_arithmetic */

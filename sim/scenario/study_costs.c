@@ -1,6 +1,7 @@
 /* The costs of a study's variants: read, estimated or made of one number, scaled, calibrated, and
  * completed by what is assumed. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,14 +19,28 @@ dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario)
     return dl_arithmetic_usual(&scenario->gpu->machine, dl_architecture_class(scenario->model));
 }
 
-/* The model with the tp of the layout, unless it has one itself. */
-static char *divided_model(const dl_scenario *scenario)
+/* Appends a key to the text of a model. */
+static void add_key(char **model, const char *key, const char *value)
 {
+    char *grown =
+        dl_format("%s%s%s=%s", *model, strchr(*model, ':') != NULL ? "," : ":", key, value);
+    free(*model);
+    *model = grown;
+}
+
+/* The model with the tp of the layout, unless it has one itself, and what is recomputed. */
+static char *model_text(const dl_scenario *scenario)
+{
+    char *text = dl_strdup(scenario->model);
     const char *keys = strchr(scenario->model, ':');
     const int tensor = scenario->pipeline != NULL ? scenario->pipeline->tensor : 1;
-    if (tensor == 1 || (keys != NULL && (strstr(keys, ",tp=") || strstr(keys, ":tp="))))
-        return dl_strdup(scenario->model);
-    return dl_format("%s%stp=%d", scenario->model, keys != NULL ? "," : ":", tensor);
+    const bool has = keys != NULL && (strstr(keys, ",tp=") || strstr(keys, ":tp="));
+    char number[16];
+    snprintf(number, sizeof number, "%d", tensor);
+    if (tensor > 1 && !has) add_key(&text, "tp", number);
+    if (scenario->recompute > 0)
+        add_key(&text, "recompute", dl_recompute_names[scenario->recompute]);
+    return text;
 }
 
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
@@ -33,7 +48,7 @@ dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_m
 {
     const dl_machine *m = &scenario->gpu->machine;
     dl_architecture architecture = {0};
-    char *model = divided_model(scenario);
+    char *model = model_text(scenario);
     dl_status status = dl_architecture_make(&architecture, model, err);
     free(model);
     if (status != DL_OK) return status;

@@ -15,10 +15,7 @@
 static const char tensors[] = "write --layout tp=COUNT, GPUs that divide each layer";
 static const char no_context[] = "context and sequence parallelism are not simulated";
 static const char no_experts[] = "mixtures of experts and expert parallelism are not simulated";
-static const char no_recomputing[] = "activation checkpointing is not simulated";
 static const char split[] = "write --layout pp=COUNT, which splits the model";
-static const char micro_batch[] = "write --batch-per-worker, a GPU's samples of a step, and --set "
-                                  "sync.accumulate=COUNT, its micro-batches";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
 
 const dl_word dl_scenario_words[] = {
@@ -49,7 +46,8 @@ const dl_word dl_scenario_words[] = {
     {"accumulation_steps", "sync.accumulate", NULL},
     {"accumulate", "sync.accumulate", NULL},
     {"no_sync", "sync.accumulate", NULL},
-    {"micro_batch_size", NULL, micro_batch},
+    {"micro_batch_size", "pipeline.micro_batch", NULL},
+    {"mbs", "pipeline.micro_batch", NULL},
     {"seq_len", NULL, tokens},
     {"seq_length", NULL, tokens},
     {"fsdp", NULL,
@@ -78,10 +76,9 @@ const dl_word dl_scenario_words[] = {
     {"num_experts", NULL, no_experts},
     {"expert_parallel", NULL, no_experts},
     {"expert_parallel_size", NULL, no_experts},
-    {"recompute", NULL, no_recomputing},
-    {"checkpointing", NULL, no_recomputing},
-    {"activation_checkpointing", NULL, no_recomputing},
-    {"gradient_checkpointing", NULL, no_recomputing},
+    {"checkpointing", "workload.recompute", NULL},
+    {"activation_checkpointing", "workload.recompute", NULL},
+    {"gradient_checkpointing", "workload.recompute", NULL},
     {NULL, NULL, NULL},
 };
 

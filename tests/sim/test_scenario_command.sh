@@ -274,7 +274,14 @@ expect 2 "write --set sync.accumulate=VALUE: micro-batches" "${words[@]}" --grad
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
 expect 2 "unknown mode 'tp'; write --layout tp=COUNT" "${words[@]}" --batch 8 --mode tp
 expect 2 "unknown section [tensor]; write --layout tp=COUNT" "${words[@]}" --batch 8 --set tensor.size=8
-expect 2 "unknown key 'recompute' in [workload]; activation checkpointing" "${words[@]}" --batch 8 --set workload.recompute=full
+for same in "--micro-batch-size 2 --batch 64|--micro-batches 4 --batch 64" \
+    "--gradient-checkpointing full --batch 8|--batch 8 --set workload.model=gpt2:recompute=full"; do
+    # shellcheck disable=SC2086 # several words
+    "$tested" -q "${words[@]}" --layout tp=1 ${same%|*} -o theirs.csv && "$tested" -q "${words[@]}" --layout tp=1 ${same#*|} -o ours.csv &&
+        cmp <(grep -v "^#" theirs.csv) <(grep -v "^#" ours.csv) || fail "${same%|*}"
+done
+expect 1 "micro_batches is given too" "${words[@]}" --batch 64 --micro-batches 2 --micro-batch 2
+expect 2 "not made of micro-batches" "${words[@]}" --batch 64 --micro-batch 3
 expect 2 "no key is called 'tensor_parallel'; write --layout tp" "${words[@]}" --batch 8 --set tensor_parallel=8
 expect 2 "no key is called 'grad_accum'; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set grad_accum=4
 expect 2 "several sections have 'file'; give SECTION.KEY, as " "${words[@]}" --batch 8 --set file=x
