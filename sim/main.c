@@ -16,6 +16,7 @@
 #include "sim/network/machine_graph.h"
 #include "sim/report/advise.h"
 #include "sim/report/columns.h"
+#include "sim/report/generator_advice.h"
 #include "sim/report/index.h"
 #include "sim/report/live.h"
 #include "sim/report/notes.h"
@@ -46,6 +47,7 @@ typedef struct settings {
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
     bool check, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
+    const char *rules;
     const char *solve, *target;
     bool advise;
     int goal;
@@ -281,7 +283,7 @@ static void print_shared_batch(const dl_study *study)
     for (size_t p = 1; p < scenario->point_count; p++)
         if (scenario->points[p].workers >= most->workers) most = &scenario->points[p];
     if (strcmp(study->path, DL_SCENARIO_FROM_COMMAND) != 0 || scenario->batch_per_worker ||
-        most->workers < 2) {
+        scenario->generators != NULL || most->workers < 2) {
         return;
     }
     char *note =
@@ -455,6 +457,19 @@ static dl_status training_samples(const inputs *in, const settings *set, double 
     return DL_OK;
 }
 
+static dl_status advise_generators(const inputs *in, const settings *set,
+                                   const dl_advice_config *config, dl_error *err)
+{
+    char *text = NULL;
+    dl_progress_start(config->user, "dlsim", "of %lld runs");
+    dl_status status = dl_generators_advise(&in->study, config, output_of(set),
+                                            set->quiet ? NULL : stdout, &text, err);
+    if (status == DL_OK && set->save != NULL)
+        status = dl_scenario_save(set->save, text, in->study.path, err);
+    free(text);
+    return dl_outputs_end(status, err);
+}
+
 static dl_status advise(const inputs *in, const settings *set, dl_error *err)
 {
     dl_progress progress;
@@ -474,6 +489,11 @@ static dl_status advise(const inputs *in, const settings *set, dl_error *err)
         .user = &progress,
     };
     dl_status status = training_samples(in, set, &config.samples, err);
+    if (status == DL_OK && in->study.variants[0].scenario.generators != NULL) {
+        status = advise_generators(in, set, &config, err);
+        dl_progress_end(&progress);
+        return status;
+    }
     dl_progress_start(&progress, "dlsim", "of at most %lld points");
     if (status == DL_OK) status = dl_advise(&advice, &in->study, &config, err);
     dl_progress_end(&progress);
@@ -728,6 +748,9 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_FLAG("keys", 0, settings, keys,
                        "List the keys of scenarios, machine and cost files; of one section where "
                        "its name replaces SCENARIO."),
+    DL_OPTION_ROW_TEXT("rules", 0, settings, rules, "FRAMEWORK",
+                       "Print the keys of [generators] that are as in verl, trl, areal or "
+                       "nemo-rl."),
     DL_OPTION_ROW_FLAG("markdown", 0, settings, markdown, "With --keys: as docs/keys.md."),
     DL_OPTION_ROW_FLAG("columns", 0, settings, columns,
                        "List the columns of results, as docs/columns.md."),
@@ -773,6 +796,7 @@ static dl_status run_listing(const settings *set, const dl_text_list *positional
 {
     const char *first = positional->count > 0 ? positional->items[0] : NULL;
     *done = true;
+    if (set->rules != NULL) return dl_generators_preset(stdout, set->rules, err);
     if (set->keys) return dl_keys_reference(stdout, first, set->markdown, err);
     if (set->machines) return dl_machines_print(stdout, err);
     if (set->columns) {

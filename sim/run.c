@@ -138,7 +138,11 @@ static const dl_platform *platform_of(const dl_scenario *scenario, const dl_poin
 
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    if (dl_scenario_trains_by_keys(scenario)) return 0;
+    const unsigned generator =
+        dl_generators_need_rates(scenario->generators) ? DL_NEED_GENERATOR : 0;
+    if (dl_scenario_trains_by_keys(scenario) ||
+        (scenario->generators != NULL && costs->trainer.token_gpu_ns.known))
+        return generator;
     unsigned needs = scenario->gpu != NULL
                          ? gpu_needs(scenario, point)
                          : dl_mode_needs(point->mode, agents(point), threads(scenario, point),
@@ -153,7 +157,7 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
         needs |= (unsigned)DL_NEED_QUANTISE << scenario->compression.kind;
         if (point->mode->exchange == DL_EXCHANGES_PARAMETERS) needs |= DL_NEED_LEARNED;
     }
-    return needs | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
+    return needs | generator | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
 
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)

@@ -499,6 +499,25 @@ static const char *how_to_measure(size_t rule, const dl_key *key, const basis *b
     return of_mxnet && strcmp(how, EXCHANGE) == 0 ? KVSTORE : how;
 }
 
+void dl_costs_assume_value(dl_costs *costs, const char *section, const char *key, double value,
+                           double factor, unsigned cause, dl_cost_need need, const char *source,
+                           const char *measure, dl_assumptions *made)
+{
+    const dl_key *of = dl_keys_find(&dl_cost_keys, section, key);
+    dl_assumption *a = &DL_APPEND(made->items, made->count, "assumptions");
+    *a = (dl_assumption){.of = DL_ASSUMED_COST,
+                         .key = of,
+                         .need = need,
+                         .cause = cause,
+                         .value = value,
+                         .low = value / factor,
+                         .high = value * factor,
+                         .measure = measure};
+    snprintf(a->source, sizeof a->source, "%s", source);
+    put(of, costs, value, value * error_of(factor));
+    value_of(of, costs)->cause = cause;
+}
+
 static void assume(size_t rule, const basis *b, dl_costs *costs, dl_assumptions *made)
 {
     const dl_key *key = dl_keys_find(&dl_cost_keys, rules[rule].section, rules[rule].key);

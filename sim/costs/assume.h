@@ -89,6 +89,13 @@ void dl_assumptions_free(dl_assumptions *made);
 void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine, int64_t cores,
                      dl_assumptions *made);
 
+/* Puts `value` in for the unknown SECTION.KEY, one of the costs' single values, of the group `need`, and adds
+ * it to *made, with the interval value / factor to value x factor. `cause`: as dl_assumption's;
+ * `measure` is borrowed. */
+void dl_costs_assume_value(dl_costs *costs, const char *section, const char *key, double value,
+                           double factor, unsigned cause, dl_cost_need need, const char *source,
+                           const char *measure, dl_assumptions *made);
+
 /* Adds the machine's numbers with bounds that the costs do not give. */
 void dl_machine_assume(dl_costs *costs, dl_machine *machine, dl_assumptions *made);
 

@@ -114,7 +114,8 @@ typedef enum dl_cost_need {
     DL_NEED_GPU_MEMORY = 1 << 16, /* no run needs it: what is unknown is not checked */
     DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress but none: [quantise KIND] */
     DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS,
-    DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1 /* exchanges of other numbers of processes */
+    DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1, /* exchanges of other numbers of processes */
+    DL_NEED_GENERATOR = DL_NEED_OTHER_RANKS << 1
 } dl_cost_need;
 
 /* Parts of the model's state that the workers of mode allreduce divide among themselves instead of
@@ -211,6 +212,14 @@ typedef struct dl_costs {
         bool few;             /* a kernel for what plain PyTorch runs as several */
     } dispatch;
     dl_value overlap_slowdown;
+    /* With [generators]: a and b of a replica's curve (sim/generate/rollout.h); an update, whatever its tokens
+     * and GPUs, and for each of its tokens on one GPU: in place of the costs' own step. */
+    struct {
+        dl_value token_ns, request_token_ns;
+    } generator;
+    struct {
+        dl_value fixed_ns, token_gpu_ns;
+    } trainer;
     struct {
         dl_value bytes_per_s, pair_bytes_per_s, latency_ns, slice_ns;
     } network;

@@ -8,14 +8,24 @@
 #include "common/sort.h"
 #include "common/units.h"
 #include "sim/run_internal.h"
+#include "sim/scenario/study.h"
+#include "sim/workloads/architecture.h"
 
-/* Steps of the trainer that are simulated for its seconds, and before them. */
-#define TRAIN_STEPS 4
-#define TRAIN_WARMUP 2
+/* Steps of the trainer that are simulated for its seconds, and before them; micro-batches of such a
+ * step, at most: more of them each take as long. */
+#define TRAIN_STEPS 2
+#define TRAIN_WARMUP 1
+#define TRAIN_PASSES 4
 
-/* A step of the trainer with `times` as many micro-batches. */
-static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int gpus, int times,
-                        double *seconds, dl_error *err)
+/* Micro-batches of a step of the point. */
+static int64_t passes_of(const dl_point *point)
+{
+    return point->stages > 1 ? point->micro_batches : (int64_t)point->option[DL_SYNC_ACCUMULATE];
+}
+
+/* A step of the trainer with that many micro-batches. */
+static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int gpus,
+                        int64_t passes, double *seconds, dl_error *err)
 {
     dl_scenario scenario = *config->scenario;
     dl_point point = *config->point;
@@ -23,11 +33,11 @@ static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int 
     scenario.steps = TRAIN_STEPS;
     scenario.warmup = TRAIN_WARMUP;
     point.workers = gpus / dl_point_ranks(config->point);
-    point.batch = times * point.batch / config->point->workers * point.workers;
-    if (dl_point_is_split(&point)) {
-        point.micro_batches *= times;
+    point.batch = point.batch / config->point->workers / passes_of(&point) * passes * point.workers;
+    if (point.stages > 1) {
+        point.micro_batches = (int)passes;
     } else {
-        point.option[DL_SYNC_ACCUMULATE] *= times;
+        point.option[DL_SYNC_ACCUMULATE] = (double)passes;
     }
     dl_run_config inner = *config;
     inner.scenario = &scenario;
@@ -51,16 +61,82 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
         *token_s = g->train_token_gpu_s / gpus;
         return DL_OK;
     }
+    if (costs->trainer.token_gpu_ns.known) {
+        *fixed_s = g->train_fixed_s + dl_ns_to_s(costs->trainer.fixed_ns.value);
+        *token_s = dl_ns_to_s(costs->trainer.token_gpu_ns.value) / gpus;
+        return DL_OK;
+    }
+    const int64_t passes = passes_of(config->point);
+    const int64_t few = passes < TRAIN_PASSES ? passes : TRAIN_PASSES;
     double once_s = 0, twice_s = 0;
-    dl_status status = step_s(config, costs, gpus, 1, &once_s, err);
-    if (status == DL_OK) status = step_s(config, costs, gpus, 2, &twice_s, err);
+    dl_status status = step_s(config, costs, gpus, few, &once_s, err);
+    if (status == DL_OK) status = step_s(config, costs, gpus, 2 * few, &twice_s, err);
     if (status != DL_OK) return status;
     const double workers = gpus / dl_point_ranks(config->point);
-    const double samples = (double)config->point->batch / config->point->workers * workers;
+    const double samples = (double)config->point->batch / config->point->workers * workers *
+                           (double)few / (double)passes;
     *token_s = (twice_s - once_s) / (samples * g->sample_tokens);
     *fixed_s = g->train_fixed_s + fmax(0, 2 * once_s - twice_s);
     return DL_OK;
 }
+
+/* --- a generator that nobody has timed -------------------------------------------------------- */
+
+/* Share of the memory's rate that reading weights and caches reaches, 0.55 to 0.7 in published
+ * decoding on A100 and H100 (Databricks, LLM Inference Performance Engineering, 2023: "MBU"), and of
+ * the arithmetic's peak. */
+#define MEMORY_FRAC 0.6
+#define FLOP_FRAC 0.5
+#define ESTIMATE_FACTOR 2.0 /* either way: launches, imbalance and scheduling are not in it */
+#define CACHE_FRAC 0.9   /* of the memory that engines take, weights and cache (vLLM's default) */
+#define NUMBER_BYTES 2.0 /* bf16 */
+#define CAUSE_GENERATOR 1000u
+
+void dl_generate_estimate(dl_scenario *scenario, dl_costs *costs, dl_assumptions *made)
+{
+    dl_generators *g = scenario->generators;
+    dl_architecture network = {0};
+    if (g == NULL || scenario->model == NULL ||
+        dl_architecture_make(&network, scenario->model, NULL) != DL_OK)
+        return;
+    const dl_gpu_model *gpu = dl_scenario_first_gpu(scenario);
+    const dl_quantity *flop = dl_gpu_model_flop_per_s(gpu, dl_scenario_arithmetic(scenario));
+    const double parameters = (double)dl_architecture_parameters(&network) * network.tensor;
+    const double cache_bytes = NUMBER_BYTES * network.cache_numbers * network.tensor;
+    const double gpus = g->replica_gpus, weight_bytes = NUMBER_BYTES * parameters;
+    /* Mean context of a request in flight: longer ones are in flight for longer. */
+    const double squares = 1 + (g->lengths == NULL ? g->length_cv * g->length_cv : 0);
+    const double context = g->prompt_tokens + g->length_mean * squares / 2;
+    const bool knows = gpu->memory_bytes_per_s.known && flop->known && network.cache_numbers > 0;
+    dl_architecture_free(&network);
+    if (!knows) return;
+    if (g->requests_max == 0 && gpu->memory_bytes.known) {
+        const double room = CACHE_FRAC * gpus * gpu->memory_bytes.value - weight_bytes;
+        const double most = floor(room / (cache_bytes * context));
+        g->requests_max = (int)fmax(1, fmin(most, DL_REQUESTS_MAX));
+    }
+    if (!dl_generators_need_rates(g) || costs->generator.token_ns.known) return;
+    const double memory = MEMORY_FRAC * gpus * gpu->memory_bytes_per_s.value;
+    const double request_s =
+        cache_bytes * context / memory + 2 * parameters / (FLOP_FRAC * gpus * flop->value);
+    static const char measure[] = "tokens/s of the inference engine at two numbers of requests in "
+                                  "flight: [generators] rates";
+    char source[DL_ASSUMPTION_SOURCE_BYTES];
+    snprintf(source, sizeof source,
+             "reads of %.3g GB of weights at %.0f %% of the memory rate of %g GPU%s",
+             weight_bytes / 1e9, 100 * MEMORY_FRAC, gpus, gpus == 1 ? "" : "s");
+    dl_costs_assume_value(costs, "generator", "token_ns", dl_s_to_ns(weight_bytes / memory),
+                          ESTIMATE_FACTOR, CAUSE_GENERATOR, DL_NEED_GENERATOR, source, measure,
+                          made);
+    snprintf(source, sizeof source,
+             "reads of a cache of %.0f tokens of %.3g kB, and products at %.0f %% of the peak",
+             context, cache_bytes / 1e3, 100 * FLOP_FRAC);
+    dl_costs_assume_value(costs, "generator", "request_token_ns", dl_s_to_ns(request_s),
+                          ESTIMATE_FACTOR, CAUSE_GENERATOR, DL_NEED_GENERATOR, source, measure,
+                          made);
+}
+
+/* --- the run --------------------------------------------------------------------------------- */
 
 static void take_updates(dl_run_result *result, const dl_rollout_ages *ages, size_t count)
 {
@@ -133,6 +209,10 @@ dl_status dl_generate_run(const dl_run_config *config, const dl_costs *costs,
     dl_status status = dl_generate_trainer(config, costs, gpus, &fixed_s, &token_s, err);
     if (status != DL_OK) return status;
     dl_rollout_config rollout = dl_generators_rollout(g, config->on_policy, fixed_s, token_s);
+    if (dl_generators_need_rates(g)) {
+        rollout.decode.a_s = dl_ns_to_s(costs->generator.token_ns.value);
+        rollout.decode.b_s = dl_ns_to_s(costs->generator.request_token_ns.value);
+    }
     rollout.updates = scenario->steps;
     rollout.warmup = scenario->warmup;
     rollout.seed = (uint64_t)scenario->seed;

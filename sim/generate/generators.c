@@ -244,6 +244,11 @@ void dl_generators_free(dl_generators *g)
     free(g);
 }
 
+bool dl_generators_need_rates(const dl_generators *g)
+{
+    return g != NULL && isnan(g->token_s) && g->rate_count == 0;
+}
+
 int dl_generators_trainer_gpus(const dl_generators *g)
 {
     return g->colocated ? g->gpus : g->gpus - g->generator_gpus;
@@ -259,7 +264,7 @@ dl_rollout_config dl_generators_rollout(const dl_generators *g, bool on_policy, 
     const int64_t of_replicas = replicas * g->in_flight_of_replica;
     dl_rollout_config c = {
         .replicas = replicas,
-        .in_flight_max = g->requests_max,
+        .in_flight_max = g->requests_max > 0 ? g->requests_max : DL_REQUESTS_MAX,
         .decode = {.a_s = g->token_s,
                    .b_s = g->request_token_s,
                    .requests = g->requests,

@@ -9,6 +9,9 @@
 #include "common/status.h"
 #include "sim/generate/rollout.h"
 
+/* Requests in flight on a replica, where neither a key nor memory says fewer: vLLM's max_num_seqs. */
+#define DL_REQUESTS_MAX 256
+
 typedef enum dl_log_probs {
     DL_LOG_PROBS_NEVER,
     DL_LOG_PROBS_ON_POLICY,
@@ -35,7 +38,7 @@ typedef struct dl_generators {
     double token_s, request_token_s; /* a and b of dl_decode */
     double *requests, *request_s;    /* [rate_count] in place of them: the table of rates */
     int rate_count;
-    int requests_max;
+    int requests_max;                        /* 0: not given */
     double train_fixed_s, train_token_gpu_s; /* the second NaN: by the scenario's own step */
     int log_probs;                           /* dl_log_probs */
     double log_prob_frac;
@@ -55,6 +58,9 @@ typedef struct dl_generators {
 dl_status dl_generators_read(dl_generators **generators, const dl_ini *ini, int gpus,
                              dl_error *err) DL_MUST_CHECK;
 void dl_generators_free(dl_generators *generators);
+
+/* Whether the curve of a replica is left to the cost file, or to an estimate; of NULL it is not. */
+bool dl_generators_need_rates(const dl_generators *generators);
 
 /* GPUs of the trainer: all where both sides take turns on them. */
 int dl_generators_trainer_gpus(const dl_generators *generators);

@@ -206,6 +206,8 @@ static char *sentences(const dl_explanation *x)
         for (size_t i = 0; i < count; i++)
             any |= x->labels[i] != NULL;
         fputs(any ? "That point could not run.\n" : "No point of this scenario could run.\n", out);
+    } else if (rows[x->row].mean.rollout != NULL) {
+        dl_generators_explain(out, &x->study->variants[rows[x->row].variant], &rows[x->row]);
     } else {
         put_dominant(out, &rows[x->row], x->labels[x->row]);
         if (x->before != count) dl_explain_growth(out, &rows[x->before], &rows[x->row]);
@@ -384,6 +386,10 @@ void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row
 {
     const dl_variant *variant = &study->variants[row->variant];
     double events = 0;
+    if (variant->scenario.generators != NULL) {
+        dl_generators_gains(gains, variant, row);
+        return;
+    }
     trial t = {
         .study = study,
         .row = row,
@@ -457,6 +463,7 @@ void dl_explanation_find(dl_explanation *x, const dl_study *study, const dl_swee
     x->drawn = most_up_to(&l, label, DRAWN_WORKERS);
     if (x->drawn == count) x->drawn = x->row;
     find_best(x);
+    if (row >= count && sweep->rows[x->row].mean.rollout != NULL) x->row = x->first;
     dl_gains_simulate(&x->gains, study, &sweep->rows[x->row], x->row);
 }
 

@@ -35,6 +35,11 @@ const char *dl_gain_text(char *text, size_t bytes, double ratio);
  * for each. Not where a run has over five million events. */
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number);
 
+/* The same of a row with [generators], of the sides' times, copies and the lengths' spread; and what takes
+ * its time, in sentences, one a line (generator_explain.c). */
+void dl_generators_gains(dl_gains *gains, const dl_variant *variant, const dl_row *row);
+void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *row);
+
 /* What is found. Rows are numbers of the sweep's; row_count: there is none. */
 typedef struct dl_explanation {
     const dl_study *study; /* borrowed, as sweep */

@@ -374,6 +374,7 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
 static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     int points = 0;
+    if (study->variants[0].scenario.generators != NULL) return; /* the trainer's */
     for (size_t r = 0; r < sweep->row_count; r++)
         points += dl_point_is_split(&sweep->rows[r].point);
     if (points > SPLITS_SHOWN) {

@@ -7,6 +7,7 @@
 #include "common/chrome_trace.h"
 #include "common/csv.h"
 #include "common/units.h"
+#include "sim/generate/generate.h"
 #include "sim/run.h"
 
 #define WORKERS_PID 1
@@ -193,12 +194,66 @@ static void name_processes(timeline *t, const dl_scenario *scenario, const dl_po
     dl_chrome_trace_thread(&t->trace, NETWORK_PID, 0, "collectives");
 }
 
+/* --- generators beside a trainer --------------------------------------------------------------- */
+
+static int64_t ns_of(double seconds)
+{
+    return (int64_t)dl_s_to_ns(seconds);
+}
+
+/* The trainer is track 0, replica i track 1 + i. */
+static void on_rollout_state(void *user, int who, dl_rollout_state state, double start_s,
+                             double end_s)
+{
+    timeline *t = user;
+    if (t->is_full) return;
+    dl_chrome_trace_slice(&t->trace, WORKERS_PID, who == DL_ROLLOUT_TRAINER ? 0 : 1 + who,
+                          "activity", dl_rollout_state_names[state], ns_of(start_s),
+                          ns_of(end_s) - ns_of(start_s), NULL, 0);
+    t->is_full = t->trace.events >= EVENTS_MAX;
+}
+
+static void on_rollout_update(void *user, int64_t update, double now_s, int64_t queued,
+                              int64_t in_flight, double age)
+{
+    timeline *t = user;
+    if (t->is_full) return;
+    dl_chrome_trace_counter(&t->trace, WORKERS_PID, "updates", ns_of(now_s), (double)update);
+    dl_chrome_trace_counter(&t->trace, WORKERS_PID, "groups complete", ns_of(now_s),
+                            (double)queued);
+    dl_chrome_trace_counter(&t->trace, WORKERS_PID, "groups in flight", ns_of(now_s),
+                            (double)in_flight);
+    dl_chrome_trace_counter(&t->trace, WORKERS_PID, "age", ns_of(now_s), age);
+}
+
+static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
+                               const dl_point *point, dl_error *err)
+{
+    const dl_rollout_observer observer = {
+        .state = on_rollout_state, .update = on_rollout_update, .user = t};
+    const dl_run_config config = {.scenario = scenario, .costs = costs, .point = point};
+    const int replicas = dl_generators_rollout(scenario->generators, false, 0, 0).replicas;
+    dl_run_result result = {0};
+    char text[32];
+    dl_chrome_trace_process(&t->trace, WORKERS_PID, scenario->name);
+    dl_chrome_trace_thread(&t->trace, WORKERS_PID, 0, "trainer");
+    for (int i = 0; i < replicas; i++) {
+        snprintf(text, sizeof text, "replica %d", i);
+        dl_chrome_trace_thread(&t->trace, WORKERS_PID, 1 + i, text);
+    }
+    const dl_status status = dl_generate_run(&config, costs, &observer, &result, err);
+    dl_run_result_free(&result);
+    return status;
+}
+
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err)
 {
     timeline t = {.split = dl_point_split(point)};
     dl_status status = dl_chrome_trace_open(&t.trace, path, err);
     if (status != DL_OK) return status;
+    if (scenario->generators != NULL)
+        return dl_chrome_trace_end(&t.trace, write_rollout(&t, scenario, costs, point, err), err);
     const size_t passes = (size_t)(dl_point_gpus(point) * 2 * t.split.micro_batches);
     t.passed_ns = dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t.passed_ns, "passes");
     name_tracks(&t.trace, point);

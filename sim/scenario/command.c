@@ -421,12 +421,21 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
                         "--batch (of all workers together) is missing");
 }
 
+/* Whether [generators] says what an update is, and which GPUs do it. */
+static bool has_generators(const dl_scenario_command *command)
+{
+    for (size_t i = 0; i < command->set.count; i++)
+        if (strncmp(command->set.items[i], "generators.", strlen("generators.")) == 0) return true;
+    return false;
+}
+
 /* A new scenario's keys that the command line may leave out. */
 static dl_status put_defaults(char **text, const dl_scenario_command *command, dl_error *err)
 {
     const char *machines = given(command, "machine");
     char *workers = NULL;
     dl_status status = DL_OK;
+    if (has_generators(command)) return DL_OK;
     if (given(command, "costs") == NULL && given(command, "workload") == NULL &&
         given(command, "samples-per-s") == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,

@@ -372,7 +372,7 @@ static dl_status take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_sweep
         all->mode.values[0] = dl_names_find("allreduce", dl_mode_names, DL_MODES);
     all->workers.values[0] = (double)gpus / ranks;
     all->batch.values[0] = micro_batches * gpus / ranks * shards * g->micro_batch;
-    if (ranks > 1) {
+    if (split != NULL && split->stages > 1) {
         split->micro_batches = (int)micro_batches;
     } else {
         all->option[DL_SYNC_ACCUMULATE].values[0] = micro_batches;
@@ -784,6 +784,17 @@ static void set_prefetch(dl_scenario *scenario, const dl_ini *ini)
     scenario->input.prefetch = PREFETCH_OF_LOADER * scenario->input.loaders;
 }
 
+/* Updates of a run with [generators], where the file does not say. */
+#define UPDATES 60
+#define UPDATES_BEFORE 10
+
+static void set_updates(dl_scenario *scenario, const dl_ini *ini)
+{
+    if (scenario->generators == NULL) return;
+    if (dl_ini_find(ini, "scenario", "steps") == NULL) scenario->steps = UPDATES;
+    if (dl_ini_find(ini, "scenario", "warmup") == NULL) scenario->warmup = UPDATES_BEFORE;
+}
+
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     dl_scenario parsed = {0};
@@ -802,6 +813,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         dl_scenario_free(&parsed);
     } else {
         set_prefetch(&parsed, ini);
+        set_updates(&parsed, ini);
         *scenario = parsed;
     }
     dl_sweep_lists_free(&all);

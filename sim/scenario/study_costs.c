@@ -7,6 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/generate/generate.h"
 #include "sim/run.h"
 #include "sim/scenario/calibrate.h"
 #include "sim/scenario/known_gpus.h"
@@ -278,6 +279,7 @@ void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, cons
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
+    dl_generate_estimate(&variant->scenario, &variant->costs, &variant->assumed);
     if (dl_scenario_trains_by_keys(scenario)) return;
     dl_variant_assume_settings(variant);
     dl_scenario_assume_costs(scenario, &variant->costs, NULL, &variant->assumed);

@@ -105,7 +105,8 @@ typedef struct dl_architecture {
     int64_t sequence;     /* tokens of a sample; 0: a sample is an image */
     int tensor; /* GPUs that divide its layers, whose numbers are of one of them; 1: none do */
     int tensor_calls; /* collectives of one of tensor_forward: an all-reduce, or the pair; 0: none */
-    bool unfused;     /* counted operation by operation, where `fused` could be said */
+    double cache_numbers; /* keys and values of a token in all layers, of one sequence; 0: none */
+    bool unfused;         /* counted operation by operation, where `fused` could be said */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;
 } dl_architecture;

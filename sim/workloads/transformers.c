@@ -526,6 +526,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     architecture->unfused = !s.fused;
     architecture->tensor = (int)values[TENSOR];
     architecture->tensor_calls = tensor > 1 ? 1 + by_tokens : 0;
+    architecture->cache_numbers = encoder ? 0 : 2 * s.kv_width * (double)values[LAYERS];
     add_embedding(architecture, &s, values, encoder);
     for (int64_t b = 1; b <= values[LAYERS]; b++)
         add_block(architecture, &s, dl_format("block%lld", (long long)b));

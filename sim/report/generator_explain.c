@@ -1,0 +1,173 @@
+/* What takes the time of a row with [generators], in words, and what would help, which is simulated. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "sim/report/columns.h"
+#include "sim/report/explain.h"
+
+#define REPLICATES 5
+#define GAIN_FRAC 0.01
+#define SHOWN_FRAC 0.005
+
+/* A copy of a variant's run in which one thing is different. */
+typedef struct changed {
+    dl_scenario scenario;
+    dl_generators generators;
+    dl_costs costs; /* its pointers are the variant's */
+    double compute_log;
+} changed;
+
+static void change_trainer(changed *c, double factor)
+{
+    c->generators.train_fixed_s *= factor;
+    c->generators.train_token_gpu_s *= factor;
+    c->costs.trainer.fixed_ns.value *= factor;
+    c->costs.trainer.token_gpu_ns.value *= factor;
+    c->compute_log = log(factor);
+}
+
+static void change_decode(changed *c, double factor)
+{
+    c->generators.token_s *= factor;
+    c->generators.request_token_s *= factor;
+    c->costs.generator.token_ns.value *= factor;
+    c->costs.generator.request_token_ns.value *= factor;
+    for (int i = 0; i < c->generators.rate_count; i++)
+        c->generators.request_s[i] *= factor;
+}
+
+static void change_copies(changed *c, double factor)
+{
+    c->generators.copy_s *= factor;
+    c->generators.pause_s *= factor;
+    c->generators.prefill_token_s *= factor;
+}
+
+static void change_spread(changed *c, double factor)
+{
+    c->generators.length_cv *= factor;
+}
+
+static void change_tools(changed *c, double factor)
+{
+    c->generators.tool_s *= factor;
+}
+
+static void change_validation(changed *c, double factor)
+{
+    c->generators.validation_s *= factor;
+}
+
+static const struct {
+    const char *cost, *what;
+    void (*change)(changed *c, double factor);
+} changes[] = {
+    {"trainer", "the trainer's time of an update", change_trainer},
+    {"generation", "the time of a token on the replicas", change_decode},
+    {"copies", "copies of the weights", change_copies},
+    {"spread", "the spread of the lengths", change_spread},
+    {"tools", "waits for tools and rewards", change_tools},
+    {"validation", "validation", change_validation},
+};
+
+/* Throughput with one thing `factor` times as it is; change NULL: as it is. */
+static double throughput(const dl_variant *variant, const dl_point *point,
+                         void (*change)(changed *c, double factor), double factor)
+{
+    changed c = {.scenario = variant->scenario,
+                 .generators = *variant->scenario.generators,
+                 .costs = variant->costs};
+    const int rates = c.generators.rate_count;
+    c.generators.request_s = dl_calloc((size_t)rates + 1, sizeof(double), "rates");
+    if (rates > 0)
+        memcpy(c.generators.request_s, variant->scenario.generators->request_s,
+               (size_t)rates * sizeof(double));
+    if (change != NULL) change(&c, factor);
+    c.scenario.generators = &c.generators;
+    const int64_t wanted = variant->scenario.replicates;
+    const int64_t replicates = wanted < REPLICATES ? wanted : REPLICATES;
+    double sum = 0;
+    for (int64_t r = 0; r < replicates; r++) {
+        const dl_run_config config = {.scenario = &c.scenario,
+                                      .costs = &c.costs,
+                                      .point = point,
+                                      .replicate = (uint32_t)r,
+                                      .compute_log = c.compute_log};
+        dl_run_result result = {0};
+        const bool ran = dl_run(&config, &result, NULL) == DL_OK;
+        sum += ran ? result.throughput_per_s : (double)NAN;
+        dl_run_result_free(&result);
+    }
+    free(c.generators.request_s);
+    return sum / (double)replicates;
+}
+
+static int by_worth(const void *a, const void *b)
+{
+    const double x = dl_gain_worth(a), y = dl_gain_worth(b);
+    return (x < y) - (x > y);
+}
+
+void dl_generators_gains(dl_gains *gains, const dl_variant *variant, const dl_row *row)
+{
+    *gains = (dl_gains){.per_s = throughput(variant, &row->point, NULL, 1)};
+    for (size_t i = 0; i < DL_LENGTH(changes); i++) {
+        const dl_gain gain = {
+            .cost = changes[i].cost,
+            .what = changes[i].what,
+            .half = throughput(variant, &row->point, changes[i].change, 0.5) / gains->per_s,
+            .none = (double)NAN,
+        };
+        if (fabs(gain.half - 1) >= GAIN_FRAC) gains->all[gains->count++] = gain;
+    }
+    qsort(gains->all, gains->count, sizeof *gains->all, by_worth);
+}
+
+static void put_share(FILE *out, double frac, const char *what, bool *any)
+{
+    if (frac < SHOWN_FRAC) return;
+    fprintf(out, "%s%.0f %% %s", *any ? ", " : "", 100 * frac, what);
+    *any = true;
+}
+
+void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *row)
+{
+    static const char *const of_trainer[] = {"training", "waiting for groups",
+                                             "waiting for answers that end before a copy",
+                                             "copying weights", "validating"};
+    static const char *const of_replica[] = {"answering", "with nothing that may begin",
+                                             "waiting for others to end before a copy",
+                                             "standing still for copies", "validating"};
+    const dl_rollout_result *r = row->mean.rollout;
+    const char *bound = dl_generators_bound(row);
+    bool any = false;
+    fprintf(out, "An update takes %s. The trainer's time: ", DL_NS_TEXT(dl_s_to_ns(r->update_s)));
+    for (int s = 0; s < DL_ROLLOUT_STATES; s++)
+        put_share(out, r->trainer_frac[s], of_trainer[s], &any);
+    fprintf(out, ".\nA replica's time: ");
+    any = false;
+    for (int s = 0; s < DL_ROLLOUT_STATES; s++)
+        put_share(out, r->generator_frac[s], of_replica[s], &any);
+    fprintf(out, "; %.1f requests in flight on average, as many as it may for %.0f %%.\n",
+            r->requests_mean, 100 * r->at_max_frac);
+    if (strcmp(bound, "rule") == 0) {
+        fprintf(out, "Neither side is busy all the time: each waits for the other. A larger bound "
+                     "lets them work side by side.\n");
+    } else if (strcmp(bound, "generators") == 0) {
+        fprintf(out,
+                "The generators bound it: what they do not do faster the trainer waits for.\n");
+    } else {
+        fprintf(out, "The trainer bounds it%s: a larger bound on staleness gains nothing.\n",
+                strcmp(bound, "copies") == 0 ? ", by copies" : "");
+    }
+    if (variant->scenario.generators->colocated) return;
+    const double gain = row->speedup;
+    fprintf(out,
+            "On policy, the same %d GPUs in turn would take %s an update: this is %.2f times as "
+            "fast%s.\n",
+            variant->scenario.generators->gpus, DL_NS_TEXT(dl_s_to_ns(gain * r->update_s)), gain,
+            gain > 0.9 && gain < 1.1 ? ", too near to tell which of both is faster" : "");
+}
