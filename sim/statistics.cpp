@@ -109,6 +109,29 @@ double dl_quantile(const double *sorted, size_t count, double share)
     return (1 - part) * sorted[below] + part * sorted[below + 1];
 }
 
+double dl_ks_distance(const double *a, size_t n, const double *b, size_t m)
+{
+    double most = 0;
+    for (size_t i = 0, j = 0; i < n && j < m;) {
+        const double x = std::min(a[i], b[j]);
+        while (i < n && a[i] <= x)
+            i++;
+        while (j < m && b[j] <= x)
+            j++;
+        most = std::max(most, std::fabs(static_cast<double>(i) / static_cast<double>(n) -
+                                        static_cast<double>(j) / static_cast<double>(m)));
+    }
+    return most;
+}
+
+double dl_ks_distance_of_equals(size_t n, size_t m)
+{
+    const double kolmogorov_mean = 0.86873116063615914; /* sqrt(pi / 2) ln 2 */
+    const double root =
+        std::sqrt(static_cast<double>(n) * static_cast<double>(m) / static_cast<double>(n + m));
+    return kolmogorov_mean / (root + 0.12 + 0.11 / root);
+}
+
 float dl_median_float(float *values, size_t count)
 {
     std::sort(values, values + count, is_before<float>);

@@ -1,7 +1,10 @@
 #include "sim/report/accuracy.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "common/alloc.h"
 #include "common/units.h"
 #include "sim/statistics.h"
 
@@ -12,6 +15,41 @@
 static bool is_inside(const dl_row *row, double per_s)
 {
     return per_s >= row->low_per_s && per_s <= row->high_per_s;
+}
+
+/* The distance of a point's measured runs from its simulated ones. */
+static double distance_of(const dl_row *row, const dl_measured *measured)
+{
+    double *rates = dl_calloc(row->rate_count, sizeof *rates, "simulated runs");
+    memcpy(rates, row->rates, row->rate_count * sizeof *rates);
+    dl_sort_doubles(rates, row->rate_count);
+    const double distance =
+        dl_ks_distance(measured->runs_per_s, (size_t)measured->runs, rates, row->rate_count);
+    free(rates);
+    return distance;
+}
+
+static void compare_distributions(dl_accuracy *all, const dl_sweep *sweep,
+                                  const dl_measured *measured)
+{
+    double *distances = dl_calloc(sweep->row_count, sizeof *distances, "distances");
+    size_t count = 0;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        if (measured[i].runs < DL_MEASURED_REPEATED_MIN || row->error != NULL ||
+            row->rate_count < DL_MEASURED_REPEATED_MIN)
+            continue;
+        distances[count++] = distance_of(row, &measured[i]);
+        all->equals_distance_frac +=
+            dl_ks_distance_of_equals((size_t)measured[i].runs, row->rate_count);
+    }
+    all->compared = (int)count;
+    if (count > 0) {
+        dl_sort_doubles(distances, count);
+        all->distance_frac = dl_quantile(distances, count, 0.5);
+        all->equals_distance_frac /= (double)count;
+    }
+    free(distances);
 }
 
 /* Sums over points for now; divided at the end. */
@@ -66,6 +104,7 @@ dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
         all.half_width_frac /= all.intervals;
         all.repeats_half_width_frac /= all.intervals;
     }
+    compare_distributions(&all, sweep, measured);
     return all;
 }
 
@@ -94,6 +133,14 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
             "of %d medians; repeated runs scatter by +-%.1f %% (1.96 sd)\n",
             100 * accuracy->half_width_frac, accuracy->runs_inside, accuracy->runs,
             accuracy->medians_inside, accuracy->intervals, 100 * accuracy->repeats_half_width_frac);
+    }
+    if (accuracy->compared > 0) {
+        fprintf(
+            out,
+            "distribution of repeated runs: Kolmogorov-Smirnov distance from the simulated ones "
+            "%.0f %% (median over %d points); so few runs of one distribution have %.0f %%\n",
+            100 * accuracy->distance_frac, accuracy->compared,
+            100 * accuracy->equals_distance_frac);
     }
     if (fmax(accuracy->others_frac, accuracy->steal_frac) > DL_ACCURACY_DISTURBED_FRAC) {
         fprintf(out,

@@ -37,6 +37,11 @@ typedef struct dl_accuracy {
     int medians_inside;             /* points whose median does */
     double half_width_frac;         /* of the interval over the prediction, mean over points */
     double repeats_half_width_frac; /* 1.96 sd of the runs over their median, likewise */
+
+    int compared; /* of the repeated points, those with DL_MEASURED_REPEATED_MIN simulated runs, of
+                   * whose distribution that of the measured runs is */
+    double distance_frac;        /* so far (dl_ks_distance), median over points; */
+    double equals_distance_frac; /* so few runs of one distribution are, mean over points */
 } dl_accuracy;
 
 /* measured[sweep->row_count]. Points that were not measured or not run are left out. */

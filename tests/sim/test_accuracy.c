@@ -67,6 +67,38 @@ static void scatter_and_coverage(void **state)
     free(measured[0].runs_per_s);
 }
 
+/* Three points of five, five and six measured runs. Of the first, simulated runs in no order: 94 96 98
+ * 104 106 108 112 and the measured 90 95 100 105 110. Shares at most 95: 1/7, 2/5; 100: 3/7, 3/5; 105:
+ * 4/7, 4/5; 108: 6/7, 4/5: the largest difference is 2/5 - 1/7 = 9/35. Of the second, all are 10
+ * times as large as the measured ones: 1. The median is in the middle. The third has too few. Five of
+ * one distribution and seven: e = 35 / 12, root 1.7078: 0.86873 / (1.7078 + 0.12 + 0.0644) = 0.4591. */
+static void distributions_are_compared(void **state)
+{
+    (void)state;
+    const double runs[] = {90, 95, 100, 105, 110, 111};
+    double rates[] = {104, 94, 112, 98, 96, 108, 106};
+    double far[] = {900, 950, 1000, 1050, 1100, 1110, 1111};
+    dl_row rows[] = {row_of(98), row_of(1000), row_of(98)};
+    rows[0].rates = rows[2].rates = rates;
+    rows[1].rates = far;
+    rows[0].rate_count = rows[1].rate_count = 7;
+    rows[2].rate_count = 4;
+    dl_measured measured[] = {measured_of(runs, 5, 100), measured_of(runs, 5, 100),
+                              measured_of(runs, 6, 100)};
+    const dl_sweep sweep = {.rows = rows, .row_count = 3};
+    const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
+    assert_int_equal(accuracy.compared, 2);
+    assert_near(accuracy.distance_frac, (9.0 / 35 + 1) / 2, 1e-12);
+    assert_near(accuracy.equals_distance_frac, 0.4591, 1e-3);
+    assert_true(rates[0] == 104); /* they stay in the order of draws */
+    char *text = print(&accuracy, &sweep);
+    assert_contains(text, "Kolmogorov-Smirnov distance from the simulated ones 63 % (median over 2 "
+                          "points); so few runs of one distribution have 46 %\n");
+    free(text);
+    for (int i = 0; i < 3; i++)
+        free(measured[i].runs_per_s);
+}
+
 /* The second of two settings spreads by more than 30 %: 60 .. 140, p10 = 68, p90 = 132. It is the
  * one that the verdict names. */
 static void verdict_names_the_setting(void **state)
@@ -184,9 +216,13 @@ static void verdicts_count_unseen_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scatter_and_coverage),    cmocka_unit_test(verdict_names_the_setting),
-        cmocka_unit_test(disturbance_is_reported), cmocka_unit_test(single_runs_have_errors_only),
-        cmocka_unit_test(no_interval_no_coverage), cmocka_unit_test(verdicts_count_unseen_rows),
+        cmocka_unit_test(scatter_and_coverage),
+        cmocka_unit_test(distributions_are_compared),
+        cmocka_unit_test(verdict_names_the_setting),
+        cmocka_unit_test(disturbance_is_reported),
+        cmocka_unit_test(single_runs_have_errors_only),
+        cmocka_unit_test(no_interval_no_coverage),
+        cmocka_unit_test(verdicts_count_unseen_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,6 +119,43 @@ static void statistics_are_those_of_gsl(void **state)
     }
 }
 
+/* The mean of 20000 pairs of samples. */
+static void distances_of_equal_distributions_are_as_said(void **state)
+{
+    (void)state;
+    enum { PAIRS = 20000, MOST = 300 };
+    static const size_t counts[][2] = {{5, 40}, {7, 40}, {12, 12}, {100, 300}};
+    dl_random stream;
+    dl_random_init(&stream, 2, 0, 0, 0);
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        const size_t n = counts[k][0], m = counts[k][1];
+        double a[MOST], b[MOST], sum = 0;
+        for (int pair = 0; pair < PAIRS; pair++) {
+            for (size_t i = 0; i < n; i++)
+                a[i] = dl_random_uniform(&stream);
+            for (size_t i = 0; i < m; i++)
+                b[i] = dl_random_uniform(&stream);
+            dl_sort_doubles(a, n);
+            dl_sort_doubles(b, m);
+            sum += dl_ks_distance(a, n, b, m);
+        }
+        const double said = dl_ks_distance_of_equals(n, m);
+        if (!(fabs(sum / PAIRS - said) < 0.02))
+            fail_msg("%zu and %zu: %g, said %g", n, m, sum / PAIRS, said);
+    }
+}
+
+static void distances_of_samples(void **state)
+{
+    (void)state;
+    const double a[] = {1, 2, 2, 3}, b[] = {2, 4}, above[] = {5, 6, 7};
+    /* Shares at most 1: 1/4, 0; 2: 3/4, 1/2; 3: 1, 1/2; 4: 1, 1. */
+    assert_same(dl_ks_distance(a, 4, b, 2), 0.5);
+    assert_same(dl_ks_distance(b, 2, a, 4), 0.5);
+    assert_same(dl_ks_distance(a, 4, a, 4), 0);
+    assert_same(dl_ks_distance(a, 4, above, 3), 1);
+}
+
 static void nan_is_sorted_last(void **state)
 {
     (void)state;
@@ -282,6 +319,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_are_those_of_gsl),
         cmocka_unit_test(statistics_are_those_of_gsl),
+        cmocka_unit_test(distances_of_equal_distributions_are_as_said),
+        cmocka_unit_test(distances_of_samples),
         cmocka_unit_test(nan_is_sorted_last),
         cmocka_unit_test(shuffles_are_those_of_gsl),
         cmocka_unit_test(normal_distributions_are_those_of_gsl),
