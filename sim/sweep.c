@@ -390,6 +390,7 @@ dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
             baseline.stages = point->stages;
             baseline.micro_batches = point->micro_batches;
             baseline.shards = point->shards;
+            baseline.chunks = point->chunks;
             baseline.tensor = point->tensor;
             baseline.axes = point->axes;
             return baseline;

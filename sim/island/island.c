@@ -324,11 +324,12 @@ static void on_crossed(void *user, int task)
     dl_islands *is = run->user;
     const int slot = run->program->tasks[task].slot;
     dl_island *i = &is->islands[run->index];
+    const double bytes = dl_islands_program(is, run->index)->crossing_bytes[task];
     if (--way_of(is, i, slot, 0)->left > 0) return;
     for (int n = 0; n < flows_of(is, slot); n++) {
         const dl_island_way *way = way_of(is, i, slot, n);
-        is->crossed_bytes += way->bytes;
-        if (way->domain >= 0) is->sent_bytes[way->domain] += way->bytes;
+        is->crossed_bytes += bytes;
+        if (way->domain >= 0) is->sent_bytes[way->domain] += bytes;
     }
     dl_program_end(run, (uint32_t)task);
 }
@@ -336,10 +337,11 @@ static void on_crossed(void *user, int task)
 static void start_crossing(dl_islands *is, int worker, uint32_t task, int slot)
 {
     dl_island *i = &is->islands[worker];
+    const double bytes = dl_islands_program(is, worker)->crossing_bytes[task];
     const int flows = way_of(is, i, slot, 0)->left = simulated_of(is, slot);
     for (int n = 0; n < flows; n++) {
         const dl_island_way *way = way_of(is, i, slot, n);
-        dl_network_start(&is->network, way->class, way->bytes, way->latency_ns, on_crossed, &i->run,
+        dl_network_start(&is->network, way->class, bytes, way->latency_ns, on_crossed, &i->run,
                          (int)task);
     }
 }

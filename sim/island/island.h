@@ -14,6 +14,9 @@
  * (f, b) and nothing else, a step takes (m + s - 1)(f + b) in either schedule, the bubble is
  * (s - 1) / (m + s - 1).
  *
+ * Interleaved, each stage has v chunks of layers, and what crosses behind the last stage goes on to the
+ * first one's next chunk: the bubble is (s - 1) / v micro-batches' passes long.
+ *
  * Without a flush (pipedream, 2bw) a stage goes on with the next step's passes: simulated is the steady
  * state, in which each stage has what it needs and a step takes as long as the slowest stage, or
  * crossing, m (f + b) of equal stages. The first step, which fills the pipeline, is left out.
@@ -75,9 +78,11 @@ typedef struct dl_island_tensor {
 typedef struct dl_island_shape {
     dl_split split;
     dl_schedule schedule;
-    const dl_stage *stages;          /* [split.stages] */
-    const dl_buckets *buckets;       /* [split.stages] of what is sharded; NULL: nothing is */
-    const dl_island_tensor *tensors; /* [ranks x 2]: back, forward; NULL: layers are not divided */
+    const dl_stage *stages;    /* [split.stages] */
+    const dl_stage *pieces;    /* [split.stages x split.chunks] that they are the sums of */
+    const dl_buckets *buckets; /* [split.stages] of what is sharded; NULL: nothing is */
+    const dl_island_tensor
+        *tensors;           /* [ranks x chunks x 2]: back, forward; NULL: none are divided */
     bool exchanges_buckets; /* the exchange between workers starts with each bucket, not at once */
     bool keeps_parameters;  /* from the forward to the backward pass */
     bool without_waits;     /* stages do not wait for each other */
@@ -101,6 +106,7 @@ typedef struct dl_island_program {
     dl_program program;
     int *rank; /* [task_count] that a task is of */
     int *pass; /* [task_count] micro-batch of a pass; the task that a crossing is behind */
+    double *crossing_bytes;            /* [task_count] of a crossing, from one GPU */
     dl_island_collective *collectives; /* [collective_count] */
     int collective_count;
     uint32_t *needed; /* [ranks] what the first pass of one needs of another; DL_TASK_NONE */
@@ -131,11 +137,11 @@ void dl_island_program_free(dl_island_program *made);
 
 /* --- collectives within layers (island_tensor.c) ------------------------------------------------ */
 
-/* Those of each rank's passes, [ranks x 2], in the worker in which they take longest; the caller's to
+/* Those of each rank's passes, [ranks x chunks x 2], of layers in these pieces, in the worker in which they take longest; the caller's to
  * free; NULL where layers are not divided. Errors as dl_collective_init. */
 dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
                                   const dl_costs *costs, const dl_split *split,
-                                  const dl_stage *stages, int workers, dl_island_tensor **made,
+                                  const dl_stage *pieces, int workers, dl_island_tensor **made,
                                   dl_error *err) DL_MUST_CHECK;
 
 /* --- the platform (island.c) ------------------------------------------------------------------ */

@@ -32,7 +32,8 @@ static void find_routes(crossing *c, int worker, int stage)
     for (int n = 0; n < split->shards * split->tensor; n++) {
         const int shard = n / split->tensor, part = n % split->tensor;
         const int from = dl_split_gpu(split, dl_split_rank(split, stage, shard), part);
-        const int to = dl_split_gpu(split, dl_split_rank(split, stage + 1, shard), part);
+        const int to =
+            dl_split_gpu(split, dl_split_rank(split, (stage + 1) % split->stages, shard), part);
         dl_links_route_collective(&options->links, dl_gpu_options_place(options, first + from),
                                   dl_gpu_options_place(options, first + to), false, &c->routes[n]);
         for (int l = 0; l < c->routes[n].count; l++) {
@@ -69,7 +70,8 @@ static bool cross_alike(const dl_islands_config *config, bool *lone)
     c.owner = dl_calloc(links, sizeof *c.owner, "links");
     bool alike = true;
     for (int w = 0; w < config->gpus.workers; w++) {
-        for (int s = 0; s + 1 < split->stages && alike; s++) {
+        const int ways = split->chunks > 1 ? split->stages : split->stages - 1;
+        for (int s = 0; s < ways && alike; s++) {
             find_routes(&c, w, s);
             for (int n = split->tensor; n < count && alike; n++)
                 alike = is_like(&c, &c.routes[n], &c.routes[n % split->tensor]);

@@ -10,7 +10,6 @@
 typedef struct dl_island_way {
     int class;
     int64_t latency_ns;
-    double bytes;
     int domain; /* that the bytes leave; -1: they stay */
     int left;   /* of the first GPU's: flows of all GPUs of the rank that have not ended */
 } dl_island_way;

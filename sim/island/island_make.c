@@ -84,8 +84,9 @@ static void init_ways(dl_islands *is, int worker)
         const int part = n % split->tensor, rank = n / split->tensor / 2;
         const bool forward = n / split->tensor % 2 == 1;
         const int stage = dl_split_stage(split, rank), to_stage = forward ? stage + 1 : stage - 1;
-        if (to_stage < 0 || to_stage >= split->stages) continue;
-        const int to = dl_split_rank(split, to_stage, dl_split_shard(split, rank));
+        if (split->chunks == 1 && (to_stage < 0 || to_stage >= split->stages)) continue;
+        const int to = dl_split_rank(split, (to_stage + split->stages) % split->stages,
+                                     dl_split_shard(split, rank));
         const dl_place a = is->places[dl_islands_gpu(is, worker, rank, part)],
                        b = is->places[dl_islands_gpu(is, worker, to, part)];
         const int domain = dl_machine_domain(m, a.node);
@@ -94,8 +95,6 @@ static void init_ways(dl_islands *is, int worker)
         i->ways[n] = (dl_island_way){
             .class = dl_network_route_class(&is->network, &route),
             .latency_ns = dl_ns_ceil(route.latency_ns),
-            .bytes =
-                shape->stages[to_stage > stage ? stage : to_stage].crossing_bytes * split->samples,
             .domain = domain != dl_machine_domain(m, b.node) ? domain : -1,
         };
     }

@@ -10,7 +10,7 @@
 
 /* First and last segment of each pass of a rank. */
 typedef struct segments {
-    uint32_t *first[2], *last[2]; /* back, forward: [ranks x micro-batches] */
+    uint32_t *first[2], *last[2]; /* back, forward: [ranks x chunks x micro-batches] */
 } segments;
 
 typedef struct builder {
@@ -22,20 +22,48 @@ typedef struct builder {
     uint32_t *scattered;          /* [ranks] behind the backward pass; DL_TASK_NONE */
 } builder;
 
+/* Passes of one direction. */
+static int half_count(const dl_split *split)
+{
+    return split->micro_batches * split->chunks;
+}
+
 static int pass_count(const dl_island_shape *shape)
 {
-    return 2 * shape->split.micro_batches;
+    return 2 * half_count(&shape->split);
 }
 
 /* Whether pass `pass` of a step is a forward one. Without stages each micro-batch is done at once. */
 static bool is_forward(const dl_island_shape *shape, int stage, int pass)
 {
-    const int m = shape->split.micro_batches;
-    if (shape->schedule == DL_SCHEDULE_GPIPE && shape->split.stages > 1) return pass < m;
-    const int after = shape->split.stages - stage - 1;
-    const int ahead = after < m ? after : m; /* forwards before the first backward */
+    const dl_split *split = &shape->split;
+    const int m = half_count(split);
+    if (shape->schedule == DL_SCHEDULE_GPIPE && split->stages > 1) return pass < m;
+    int ahead = split->stages - stage - 1; /* forwards before the first backward */
+    if (split->chunks > 1) ahead = 2 * ahead + (split->chunks - 1) * split->stages;
+    if (ahead > m) ahead = m;
     if (pass < ahead) return true;
     return pass < 2 * m - ahead && (pass - ahead) % 2 == 0;
+}
+
+typedef struct pass_of {
+    int chunk, micro_batch;
+} pass_of;
+
+/* The number-th pass of a direction: of as many micro-batches as there are stages through each chunk in
+ * turn, backward from the last one. */
+static pass_of find_pass(const dl_split *split, bool forward, int number)
+{
+    const int round = split->stages * split->chunks, within = number % round;
+    const int chunk = within / split->stages;
+    return (pass_of){.chunk = forward ? chunk : split->chunks - 1 - chunk,
+                     .micro_batch = number / round * split->stages + within % split->stages};
+}
+
+/* Where `passes` has it. */
+static size_t place_of(const dl_split *split, int rank, int chunk, int micro_batch)
+{
+    return (size_t)((rank * split->chunks + chunk) * split->micro_batches + micro_batch);
 }
 
 static const dl_buckets *buckets_of(const builder *b, int rank)
@@ -50,6 +78,8 @@ static uint32_t add(builder *b, int rank, int lane, dl_island_task kind, double 
     const size_t n = made->program.task_count;
     made->rank = dl_grow(made->rank, n, sizeof *made->rank, "tasks");
     made->pass = dl_grow(made->pass, n, sizeof *made->pass, "tasks");
+    made->crossing_bytes = dl_grow(made->crossing_bytes, n, sizeof *made->crossing_bytes, "tasks");
+    made->crossing_bytes[n] = 0;
     made->rank[n] = rank;
     made->pass[n] = 0;
     return dl_program_add(&made->program, &(dl_task){.lane = dl_island_lane(rank, lane),
@@ -72,7 +102,8 @@ static double launch_ns(const dl_island_shape *shape, int rank, int pass)
     const int number = dl_split_stage(&shape->split, rank);
     const dl_stage *stage = &shape->stages[number];
     return shape->launch_ns * (shape->single_thread ? shape->split.tensor : 1) *
-           (is_forward(shape, number, pass) ? stage->launch_forward : stage->launch_backward);
+           (is_forward(shape, number, pass) ? stage->launch_forward : stage->launch_backward) /
+           shape->split.chunks;
 }
 
 static void set_launch(builder *b, int rank, int pass, double *at_ns)
@@ -204,31 +235,31 @@ static void communicate_back(builder *b, int rank, const uint32_t *segment, uint
 /* --- passes ----------------------------------------------------------------------------------- */
 
 /* A part of a pass, which starts with the collectives of its layers. */
-static uint32_t add_segment(builder *b, int rank, bool forward, int micro_batch, double share,
+static uint32_t add_segment(builder *b, int rank, bool forward, pass_of of, double share,
                             double pass_ns)
 {
     const dl_island_tensor *tensors = b->shape->tensors;
-    const double tensor_ns = tensors != NULL ? share * tensors[2 * rank + forward].ns : 0;
+    const int slot = 2 * (rank * b->shape->split.chunks + of.chunk) + forward;
+    const double tensor_ns = tensors != NULL ? share * tensors[slot].ns : 0;
     if (tensor_ns > 0) {
-        const uint32_t first =
-            add(b, rank, DL_ISLAND_COMPUTES, DL_ISLAND_TENSOR, tensor_ns, 2 * rank + forward);
-        b->made->pass[first] = micro_batch;
+        const uint32_t first = add(b, rank, DL_ISLAND_COMPUTES, DL_ISLAND_TENSOR, tensor_ns, slot);
+        b->made->pass[first] = of.micro_batch;
     }
     const double work_ns = share * pass_ns;
     const uint32_t task = add(b, rank, DL_ISLAND_COMPUTES,
                               forward ? DL_ISLAND_FORWARD : DL_ISLAND_BACKWARD, work_ns, 0);
-    b->made->pass[task] = micro_batch;
+    b->made->pass[task] = of.micro_batch;
     b->segment[rank] = task;
     return task;
 }
 
 /* A forward pass: what comes before the first layer with parameters, then the buckets from the last
  * to the first. */
-static void add_sharded_forward(builder *b, int rank, int k, double work_ns)
+static void add_sharded_forward(builder *b, int rank, pass_of k, bool is_first, double work_ns)
 {
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
-    const bool gathers = b->shape->split.stages == 1 || k == 0;
+    const bool gathers = b->shape->split.stages == 1 || is_first;
     uint32_t before = add_segment(b, rank, true, k, buckets->share[count], work_ns);
     after(b, first_of(b, before), b->scattered[rank]); /* of the pass before */
     for (int i = count - 1; i >= 0; i--) {
@@ -238,12 +269,12 @@ static void add_sharded_forward(builder *b, int rank, int k, double work_ns)
     }
 }
 
-static void add_sharded_backward(builder *b, int rank, int k, double work_ns)
+static void add_sharded_backward(builder *b, int rank, pass_of k, bool is_last, double work_ns)
 {
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
     const dl_island_shape *shape = b->shape;
-    const bool alone = shape->split.stages == 1, is_last = k == shape->split.micro_batches - 1;
+    const bool alone = shape->split.stages == 1;
     const uint32_t before = b->segment[rank];
     uint32_t *segment = dl_calloc((size_t)count, sizeof *segment, "segments");
     for (int i = 0; i < count; i++)
@@ -254,19 +285,22 @@ static void add_sharded_backward(builder *b, int rank, int k, double work_ns)
     free(segment);
 }
 
-static void add_pass(builder *b, int rank, int pass, bool forward, int k)
+static void add_pass(builder *b, int rank, int pass, bool forward, int number)
 {
-    const dl_stage *stage = &b->shape->stages[dl_split_stage(&b->shape->split, rank)];
-    const double work_ns = forward ? stage->forward_ns : stage->backward_ns;
+    const dl_split *split = &b->shape->split;
+    const pass_of of = find_pass(split, forward, number);
+    const dl_stage *piece =
+        &b->shape->pieces[of.chunk * split->stages + dl_split_stage(split, rank)];
+    const double work_ns = forward ? piece->forward_ns : piece->backward_ns;
     const size_t before = b->made->program.task_count;
     if (buckets_of(b, rank) == NULL) {
-        add_segment(b, rank, forward, k, 1, work_ns);
+        add_segment(b, rank, forward, of, 1, work_ns);
     } else if (forward) {
-        add_sharded_forward(b, rank, k, work_ns);
+        add_sharded_forward(b, rank, of, number == 0, work_ns);
     } else {
-        add_sharded_backward(b, rank, k, work_ns);
+        add_sharded_backward(b, rank, of, number == half_count(split) - 1, work_ns);
     }
-    const size_t i = (size_t)(rank * b->shape->split.micro_batches + k);
+    const size_t i = place_of(split, rank, of.chunk, of.micro_batch);
     const size_t launch = (size_t)(rank * pass_count(b->shape) + pass);
     dl_task *tasks = b->made->program.tasks;
     b->passes.first[forward][i] = (uint32_t)before;
@@ -275,26 +309,33 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int k)
     tasks[b->segment[rank]].issued_ns = dl_ns_ceil(b->issued_ns[launch]);
 }
 
-/* Crossings from the rank to the next stage, or back to the one before. */
+/* Crossings from the rank to the next stage, or back to the one before: of the last stage to the first
+ * one's next chunk, and back. */
 static void add_crossing(builder *b, int rank, bool forward)
 {
     const dl_split *split = &b->shape->split;
-    const int stage = dl_split_stage(split, rank), to_stage = forward ? stage + 1 : stage - 1;
-    if (to_stage < 0 || to_stage >= split->stages) return;
-    const int to = dl_split_rank(split, to_stage, dl_split_shard(split, rank));
-    for (int k = 0; k < split->micro_batches; k++) {
-        uint32_t sent = b->passes.last[forward][rank * split->micro_batches + k];
+    const int stage = dl_split_stage(split, rank), pieces = split->stages * split->chunks;
+    for (int n = 0; n < half_count(split); n++) {
+        const pass_of of = find_pass(split, forward, n);
+        const int piece = of.chunk * split->stages + stage;
+        const int to_piece = forward ? piece + 1 : piece - 1;
+        if (to_piece < 0 || to_piece >= pieces) continue;
+        const int to = dl_split_rank(split, to_piece % split->stages, dl_split_shard(split, rank));
+        uint32_t sent = b->passes.last[forward][place_of(split, rank, of.chunk, of.micro_batch)];
         if (!b->shape->free_crossing) {
             const uint32_t crossing =
                 add(b, rank, DL_ISLAND_SENDS + forward, DL_ISLAND_CROSSING, 0, 2 * rank + forward);
             b->made->pass[crossing] = (int)sent;
+            b->made->crossing_bytes[crossing] =
+                b->shape->pieces[forward ? piece : to_piece].crossing_bytes * split->samples;
             /* Without a flush what crosses is of another step's pass. */
             if (dl_schedule_flushes(b->shape->schedule)) after(b, crossing, sent);
             sent = crossing;
         }
         if (b->shape->without_waits) continue;
-        after(b, b->passes.first[forward][to * split->micro_batches + k], sent);
-        if (forward && k == 0) b->made->needed[to] = sent;
+        const int chunk = to_piece / split->stages;
+        after(b, b->passes.first[forward][place_of(split, to, chunk, of.micro_batch)], sent);
+        if (forward && n == 0 && chunk == 0) b->made->needed[to] = sent;
     }
 }
 
@@ -309,7 +350,7 @@ static void add_rank(builder *b, int rank)
     }
     if (shape->with_input && stage == 0) {
         const uint32_t input = add(b, rank, DL_ISLAND_LOADS, DL_ISLAND_INPUT, 0, 0);
-        after(b, b->passes.first[true][rank * shape->split.micro_batches], input);
+        after(b, b->passes.first[true][place_of(&shape->split, rank, 0, 0)], input);
     }
     const bool overlaps = shape->exchanges_buckets && buckets_of(b, rank) != NULL;
     const uint32_t last = b->segment[rank];
@@ -326,7 +367,7 @@ static void add_rank(builder *b, int rank)
 void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker)
 {
     const int ranks = dl_split_ranks(&shape->split);
-    const size_t passes = (size_t)(ranks * shape->split.micro_batches);
+    const size_t passes = (size_t)(ranks * half_count(&shape->split));
     *made = (dl_island_program){.ranks = ranks};
     builder b = {.shape = shape, .made = made};
     made->needed = dl_calloc((size_t)ranks, sizeof *made->needed, "ranks");
@@ -365,6 +406,7 @@ void dl_island_program_free(dl_island_program *made)
     dl_program_free(&made->program);
     free(made->rank);
     free(made->pass);
+    free(made->crossing_bytes);
     free(made->needed);
     free(made->collectives);
     free(made->rank_ns);

@@ -16,25 +16,45 @@ static bool split_exchanges(const dl_point *point)
 char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point)
 {
-    int first[DL_STAGES_MAX + 1];
-    const dl_split split = dl_point_split(point);
+    int first[DL_PIECES_MAX + 1];
+    const dl_split whole = dl_point_split(point), split = dl_split_of_pieces(&whole);
     if (split.stages == 1) return NULL;
     if (dl_pipeline_cut(&scenario->pipeline->options, costs, &split, first, NULL)) return NULL;
     return dl_pipeline_missing(&scenario->pipeline->options, costs, &split, first,
                                split_exchanges(point));
 }
 
-/* The stages with the times of `costs`, cut as `undisturbed` costs say. */
-static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undisturbed,
-                             const dl_costs *costs, const dl_point *point, dl_stage *stages,
-                             dl_error *err)
+/* A stage is its pieces together. */
+static void add_piece(dl_stage *stage, const dl_stage *piece)
 {
-    int first[DL_STAGES_MAX + 1];
-    const dl_split split = dl_point_split(point);
+    if (stage->count == 0) stage->first = piece->first;
+    stage->count += piece->count;
+    stage->forward_ns += piece->forward_ns;
+    stage->backward_ns += piece->backward_ns;
+    stage->update_ns += piece->update_ns;
+    stage->launch_forward += piece->launch_forward;
+    stage->launch_backward += piece->launch_backward;
+    stage->parameter_bytes += piece->parameter_bytes;
+    stage->state_bytes += piece->state_bytes;
+    stage->activation_bytes += piece->activation_bytes;
+}
+
+/* The pieces, and the stages that they make, with the times of `costs`, cut as `undisturbed` costs say. */
+static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undisturbed,
+                             const dl_costs *costs, const dl_point *point, dl_stage *pieces,
+                             dl_stage *stages, dl_error *err)
+{
+    int first[DL_PIECES_MAX + 1];
+    const dl_split split = dl_point_split(point), of_pieces = dl_split_of_pieces(&split);
     const dl_pipeline_options *options = &scenario->pipeline->options;
-    dl_status status = dl_pipeline_cut(options, undisturbed, &split, first, err);
-    if (status == DL_OK) dl_pipeline_stages(options, costs, &split, first, stages);
-    return status;
+    dl_status status = dl_pipeline_cut(options, undisturbed, &of_pieces, first, err);
+    if (status != DL_OK) return status;
+    dl_pipeline_stages(options, costs, &of_pieces, first, pieces);
+    for (int s = 0; s < split.stages; s++)
+        stages[s] = (dl_stage){.count = 0};
+    for (int p = 0; p < of_pieces.stages; p++)
+        add_piece(&stages[p % split.stages], &pieces[p]);
+    return DL_OK;
 }
 
 /* Memory that a rank of the stage needs. Shards hold a part of the stage, and whole only those parameters
@@ -65,9 +85,9 @@ static dl_gpu_content content_of(const dl_scenario *scenario, const dl_costs *co
 dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point, int stage)
 {
-    dl_stage stages[DL_STAGES_MAX];
+    dl_stage stages[DL_STAGES_MAX], pieces[DL_PIECES_MAX];
     const dl_split split = dl_point_split(point);
-    if (split.stages > 1 && find_stages(scenario, costs, costs, point, stages, NULL) != DL_OK)
+    if (split.stages > 1 && find_stages(scenario, costs, costs, point, pieces, stages, NULL))
         return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     const dl_gpu_content content = content_of(scenario, costs, &split, stages, stage);
     dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
@@ -97,8 +117,8 @@ dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *c
 
 char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    int first[DL_STAGES_MAX + 1];
-    const dl_split split = dl_point_split(point);
+    int first[DL_PIECES_MAX + 1];
+    const dl_split whole = dl_point_split(point), split = dl_split_of_pieces(&whole);
     if (split.stages == 1) return NULL;
     if (dl_pipeline_cut(&scenario->pipeline->options, costs, &split, first, NULL)) return NULL;
     dl_model_layers model;
@@ -116,7 +136,7 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
 /* --- running -------------------------------------------------------------------------------- */
 
 struct dl_run_island {
-    dl_stage stages[DL_STAGES_MAX];
+    dl_stage stages[DL_STAGES_MAX], pieces[DL_PIECES_MAX];
     double held_share[DL_STAGES_MAX];
     dl_buckets *buckets; /* [stages]; NULL: nothing is sharded */
     int stage_count;
@@ -183,16 +203,20 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     if (split.stages == 1) {
         take_whole(run, costs, island);
     } else {
-        status = find_stages(scenario, run->costs, costs, run->point, island->stages, err);
+        status = find_stages(scenario, run->costs, costs, run->point, island->pieces,
+                             island->stages, err);
     }
     double all = 0;
     for (int s = 0; s < split.stages && status == DL_OK; s++) {
         dl_stage *stage = &island->stages[s];
-        stage->forward_ns *= factor;
-        stage->backward_ns *= factor;
         stage->update_ns *= factor / split.shards;
         if (scenario->gpu->sharded != DL_SHARDED_NONE) stage->update_ns /= run->point->workers;
         all += stage->parameter_bytes;
+    }
+    if (split.stages == 1) island->pieces[0] = island->stages[0];
+    for (int p = 0; p < split.stages * split.chunks && status == DL_OK; p++) {
+        island->pieces[p].forward_ns *= factor;
+        island->pieces[p].backward_ns *= factor;
     }
     for (int s = 0; s < split.stages; s++)
         island->held_share[s] = all > 0 ? island->stages[s].parameter_bytes / all : 0;
@@ -243,11 +267,13 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const double batch = split.samples * split.micro_batches;
     const bool tells = dl_mode_reduces_gradients(point->mode) && point->workers > 1 &&
                        !(point->option[DL_SYNC_LAG] > 0);
-    const bool overlaps = tells && island->buckets != NULL && scenario->gpu->overlap;
+    const bool overlaps =
+        tells && split.chunks == 1 && island->buckets != NULL && scenario->gpu->overlap;
     dl_islands_config config = {
         .shape = {.split = split,
                   .schedule = scenario->pipeline->schedule,
                   .stages = island->stages,
+                  .pieces = island->pieces,
                   .buckets = island->buckets,
                   .tensors = island->tensors,
                   .exchanges_buckets = overlaps,
@@ -291,7 +317,7 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     if (status == DL_OK) status = take_buckets(run, island, err);
     if (status == DL_OK)
         status = dl_island_price_tensors(exchange->options, &island->workload, costs, &split,
-                                         island->stages, point->workers, &island->tensors, err);
+                                         island->pieces, point->workers, &island->tensors, err);
     if (status != DL_OK) return status;
     island->workload.parameter_bytes = exchange->workload->parameter_bytes;
     island->workload.state_bytes = exchange->workload->state_bytes;

@@ -204,7 +204,7 @@ static dl_status price_rank(pricing *p, const dl_model_layers *model, const dl_s
 
 dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
                                   const dl_costs *costs, const dl_split *split,
-                                  const dl_stage *stages, int workers, dl_island_tensor **made,
+                                  const dl_stage *pieces, int workers, dl_island_tensor **made,
                                   dl_error *err)
 {
     const int ranks = dl_split_ranks(split), gpus = dl_split_gpus(split);
@@ -224,12 +224,16 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
     list_nodes(&p);
     dl_model_layers model;
     dl_model_layers_init(&model, costs);
-    dl_island_tensor *to = *made = dl_calloc(2 * (size_t)ranks, sizeof *to, "collectives");
+    const int chunks = split->chunks;
+    dl_island_tensor *to = *made =
+        dl_calloc(2 * (size_t)(ranks * chunks), sizeof *to, "collectives");
     dl_status status = DL_OK;
-    for (int w = 0; w < workers; w++)
-        for (int r = 0; r < ranks && status == DL_OK; r++)
-            status =
-                price_rank(&p, &model, &stages[dl_split_stage(split, r)], w, r, &to[2 * r], err);
+    for (int i = 0; i < workers * ranks * chunks && status == DL_OK; i++) {
+        const int chunk = i % chunks, rank = i / chunks % ranks;
+        const dl_stage *piece = &pieces[chunk * split->stages + dl_split_stage(split, rank)];
+        status = price_rank(&p, &model, piece, i / chunks / ranks, rank,
+                            &to[2 * (rank * chunks + chunk)], err);
+    }
     for (int i = 0; i < p.price_count; i++)
         free(p.prices[i].likeness);
     free(p.prices);

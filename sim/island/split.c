@@ -8,7 +8,8 @@
 #include "common/alloc.h"
 #include "common/names.h"
 
-const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b", "pipedream", "2bw"};
+const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b", "interleaved",
+                                                         "pipedream", "2bw"};
 
 void dl_pipeline_options_free(dl_pipeline_options *options)
 {
@@ -389,7 +390,7 @@ dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs 
 
 bool dl_schedule_flushes(dl_schedule schedule)
 {
-    return schedule == DL_SCHEDULE_GPIPE || schedule == DL_SCHEDULE_1F1B;
+    return schedule != DL_SCHEDULE_PIPEDREAM && schedule != DL_SCHEDULE_2BW;
 }
 
 int dl_pipeline_staleness(dl_schedule schedule, const dl_split *split, int stage)
@@ -403,10 +404,14 @@ int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage)
     return dl_pipeline_staleness(schedule, split, stage) + 1;
 }
 
-int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage)
+double dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage)
 {
     const int left = split->stages - stage;
     if (schedule == DL_SCHEDULE_GPIPE) return split->micro_batches;
+    if (schedule == DL_SCHEDULE_INTERLEAVED) {
+        const int passes = 2 * (left - 1) + (split->chunks - 1) * split->stages + 1;
+        return fmin(split->micro_batches, (double)passes / split->chunks);
+    }
     return !dl_schedule_flushes(schedule) || left < split->micro_batches ? left
                                                                          : split->micro_batches;
 }

@@ -30,11 +30,16 @@
 #include "sim/platform/gpu.h"
 
 #define DL_STAGES_MAX 64
+#define DL_STAGE_CHUNKS_MAX 16
+#define DL_PIECES_MAX (DL_STAGES_MAX * DL_STAGE_CHUNKS_MAX)
 
 typedef enum dl_schedule {
     DL_SCHEDULE_GPIPE, /* all forwards, then all backwards (Huang et al. 2019) */
     DL_SCHEDULE_1F1B,  /* one forward, one backward as soon as there is one (Narayanan et al. 2019,
                           with a flush at each step's end) */
+    DL_SCHEDULE_INTERLEAVED, /* 1f1b of stages that have several runs of layers each, chunks; in turn,
+                                stages' number of micro-batches through each (Narayanan et al. 2021,
+                                "Efficient large-scale language model training", section 2.2) */
     DL_SCHEDULE_PIPEDREAM, /* without a flush: each stage updates behind each batch, and computes a
                               batch backward with the weights of its forward pass (Narayanan et al.
                               2019) */
@@ -43,7 +48,7 @@ typedef enum dl_schedule {
     DL_SCHEDULES
 } dl_schedule;
 
-/* "gpipe", "1f1b", "pipedream", "2bw". */
+/* "gpipe", "1f1b", "interleaved", "pipedream", "2bw". */
 extern const char *const dl_schedule_names[DL_SCHEDULES + 1];
 
 /* What a scenario says about the split; the rest stands in its points. */
@@ -96,8 +101,9 @@ typedef struct dl_split {
     int shards;            /* ranks of a stage, >= 1 */
     int tensor;            /* GPUs of a rank, >= 1 */
     dl_axis axes[DL_AXES]; /* from neighbours outwards */
-    int micro_batches;     /* of a step, >= 1 */
-    double samples;        /* of a micro-batch of a rank */
+    int chunks;        /* runs of layers of a stage, >= 1; piece c stages + s is stage s's run c */
+    int micro_batches; /* of a step, >= 1 */
+    double samples;    /* of a micro-batch of a rank */
 } dl_split;
 
 static inline int dl_split_ranks(const dl_split *split)
@@ -133,6 +139,15 @@ static inline int dl_split_shard(const dl_split *split, int rank)
     return dl_split_shards_first(split) ? rank % split->shards : rank / split->stages;
 }
 
+/* The split with its pieces as stages. */
+static inline dl_split dl_split_of_pieces(const dl_split *split)
+{
+    dl_split pieces = *split;
+    pieces.stages *= split->chunks;
+    pieces.chunks = 1;
+    return pieces;
+}
+
 /* Number in the worker of the GPU of a rank that has part `part` of its layers; and of a GPU its
  * rank. */
 int dl_split_gpu(const dl_split *split, int rank, int part);
@@ -166,8 +181,9 @@ int dl_pipeline_staleness(dl_schedule schedule, const dl_split *split, int stage
 int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage);
 
 /* Micro-batches whose activations a stage keeps at once: all of them; or at most as many as there are
- * stages from it on; without a flush, as many as these. */
-int dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage);
+ * stages from it on; without a flush, as many as these; interleaved, twice as many, and all chunks but
+ * one of as many as there are stages. */
+double dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage);
 
 /* Memory that a stage needs of a GPU, with the activations in flight. NaN if the costs do not say. */
 dl_gpu_content dl_pipeline_stage_content(const dl_costs *costs, const dl_split *split,

@@ -275,6 +275,9 @@ static const dl_key rows[] = {
      .sweep = ',', .only = "stages > 1",
      .help = "order of a stage's micro-batches; without a flush at the step's end: pipedream (with "
              "micro_batches = 1), 2bw (with as many as stages, or more)"},
+    {"pipeline", "chunks", WHOLE(1, DL_STAGE_CHUNKS_MAX), .fallback = "1", PIPELINE(chunks),
+     .sweep = ',', .only = "stages > 1",
+     .help = "runs of layers of each stage, with schedule = interleaved: virtual stages"},
     {"pipeline", "split", OWN, .form = "balanced, or names of layers", .fallback = "balanced",
      .group = DL_TAKE_GPUS, .sweep = '|', .only = "stages > 1",
      .help = "first layers of stages 1, 2, ...; balanced: by compute time"},

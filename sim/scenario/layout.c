@@ -170,7 +170,7 @@ static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl
     dl_pipeline_options *options = &pipeline->options;
     const dl_ini_entry *split = dl_ini_find(ini, "pipeline", "split");
     const dl_ini_entry *bytes = dl_ini_find(ini, "pipeline", "cut_bytes_per_sample");
-    const size_t cuts = (size_t)pipeline->stages - 1;
+    const size_t cuts = (size_t)(pipeline->stages * pipeline->chunks) - 1;
     dl_status status = DL_OK;
     if (split != NULL && strcmp(split->value, "balanced") != 0) {
         status = dl_ini_split(ini, split, &options->cuts, &options->cut_count, err);
@@ -315,6 +315,14 @@ static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini
         return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "micro_batch"), DL_ERR_DATA, err,
                             count != NULL ? "micro_batches is given too: only one of both"
                                           : "not with a schedule without a flush: micro_batches");
+    }
+    const bool interleaved = p->schedule == DL_SCHEDULE_INTERLEAVED;
+    if (p->stages > 1 && interleaved != (p->chunks > 1)) {
+        const dl_ini_entry *entry =
+            dl_ini_find(ini, "pipeline", interleaved ? "schedule" : "chunks");
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            interleaved ? "this needs chunks = 2 or more"
+                                        : "several chunks need schedule = interleaved");
     }
     const bool is_pipedream = p->schedule == DL_SCHEDULE_PIPEDREAM && p->micro_batches > 1;
     const bool is_2bw = p->schedule == DL_SCHEDULE_2BW && p->micro_batches < p->stages;

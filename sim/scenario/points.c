@@ -61,6 +61,7 @@ dl_split dl_point_split(const dl_point *point)
         .shards = shards,
         .tensor = point->tensor > 1 ? point->tensor : 1,
         .axes = {DL_AXIS_TP, DL_AXIS_PP, DL_AXIS_FSDP},
+        .chunks = point->chunks > 1 && stages > 1 ? point->chunks : 1,
         .micro_batches = micro_batches,
         .samples = (double)(point->batch / point->workers / shards / micro_batches),
     };
@@ -433,6 +434,11 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                             "rank, %d of them or less (point: %s)",
                             DL_MICRO_BATCHES_MAX, text);
     }
+    if (point->chunks > 1 && point->stages > 1 && point->micro_batches % point->stages != 0) {
+        return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "chunks"), DL_ERR_RANGE, err,
+                            "interleaved: micro-batches, %d, must be a multiple of the %d stages",
+                            point->micro_batches, point->stages);
+    }
     if (by_speed && dl_point_is_split(point)) {
         return dl_error_set_at(
             err, DL_ERR_DATA, ini->path, 0,
@@ -688,6 +694,7 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
         if (scenario->pipeline != NULL) {
             point.stages = scenario->pipeline->stages;
             point.shards = scenario->pipeline->shards;
+            point.chunks = scenario->pipeline->chunks;
             point.tensor = scenario->pipeline->tensor;
             point.axes = scenario->pipeline->axes;
             point.micro_batches = scenario->pipeline->micro_batches;

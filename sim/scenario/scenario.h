@@ -36,6 +36,7 @@ typedef struct dl_point {
     double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
     int stages, micro_batches;    /* of a split model; stages <= 1: it is not split */
     int shards;                   /* ranks that share a stage; <= 1: it is not sharded */
+    int chunks;                   /* runs of layers of a stage; <= 1: one */
     int tensor;                   /* GPUs that divide each layer; <= 1: it is not divided */
     const dl_axis *axes;          /* [DL_AXES] of a split model, borrowed */
 } dl_point;
@@ -56,7 +57,7 @@ typedef struct dl_slow_worker {
 /* [pipeline]. */
 typedef struct dl_scenario_pipeline {
     dl_pipeline_options options;
-    int stages, micro_batches;
+    int stages, micro_batches, chunks;
     int micro_batch;       /* samples of each rank's, in place of micro_batches; 0: not given */
     int shards;            /* ranks that share a stage's parameters; 1: none */
     int tensor;            /* GPUs that divide each layer; 1: none */

@@ -153,8 +153,8 @@ static dl_status check_split(const dl_variant *variant, dl_error *err)
     for (size_t p = 0; p < variant->scenario.point_count && status == DL_OK; p++) {
         const dl_point *point = &variant->scenario.points[p];
         if (!dl_point_is_split(point)) continue;
-        int first[DL_STAGES_MAX + 1];
-        const dl_split split = dl_point_split(point);
+        int first[DL_PIECES_MAX + 1];
+        const dl_split whole = dl_point_split(point), split = dl_split_of_pieces(&whole);
         status = dl_pipeline_cut(&variant->scenario.pipeline->options, &variant->costs, &split,
                                  first, err);
     }

@@ -56,6 +56,8 @@ const dl_word dl_scenario_words[] = {
     {"hsdp", NULL, "write --mode allreduce --layout fsdp=COUNT"},
     {"zero_stage", NULL, "write --set exchange.sharded=zero1, zero2 or zero3"},
     {"pp", NULL, split},
+    {"vp", "pipeline.chunks", NULL},
+    {"virtual_pipeline_model_parallel_size", "pipeline.chunks", NULL},
     {"pipeline_parallel", NULL, split},
     {"pipeline_parallel_size", NULL, split},
     {"pipeline_model_parallel_size", NULL, split},

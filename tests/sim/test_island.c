@@ -123,13 +123,16 @@ static void all_modes_go_with_all_layouts(void **state)
             const dl_mode *mode = dl_modes[m];
             char machine[96], rest[320];
             snprintf(machine, sizeof machine, "layout = %s\n", layouts[l]);
-            size_t used = (size_t)snprintf(
-                rest, sizeof rest,
-                "[exchange]\noverlap = %s\n[noise]\nkind = gamma\n"
-                "sigma = 0.3\n[pipeline]\n%s"
-                "micro_batches = 2\n[sync]\nmode = %s\n",
-                dl_mode_serves_gradients(mode) ? "no" : "yes",
-                strstr(layouts[l], "pp") != NULL ? "schedule = 1f1b\n" : "", mode->name);
+            size_t used = (size_t)snprintf(rest, sizeof rest,
+                                           "[exchange]\noverlap = %s\n[noise]\nkind = gamma\n"
+                                           "sigma = 0.3\n[pipeline]\n%s"
+                                           "micro_batches = 2\n[sync]\nmode = %s\n",
+                                           dl_mode_serves_gradients(mode) ? "no" : "yes",
+                                           strstr(layouts[l], "pp=2") != NULL
+                                               ? "schedule = interleaved\nchunks = 2\n"
+                                           : strstr(layouts[l], "pp") != NULL ? "schedule = 1f1b\n"
+                                                                              : "",
+                                           mode->name);
             for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
                 if (options[o] != NULL && dl_mode_takes(mode, (dl_sync_option)o))
                     used += (size_t)snprintf(rest + used, sizeof rest - used, "%s", options[o]);
@@ -232,6 +235,40 @@ static void folded_shards_of_stages_are_whole_ones(void **state)
     dl_costs_free(&costs);
 }
 
+/* s stages of v equal chunks, m micro-batches: m (f + b) and a bubble of (s - 1) / v (f + b), (s - 1) / (v m) of
+ * the time without it; each micro-batch crosses s v - 1 cuts twice. */
+static void chunks_shorten_the_bubble(void **state)
+{
+    (void)state;
+    static const struct {
+        int stages, chunks, micro_batches;
+    } cases[] = {{2, 2, 2}, {2, 2, 4}, {2, 2, 8}, {2, 4, 4}, {4, 2, 4}, {4, 2, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int s = cases[i].stages, v = cases[i].chunks, m = cases[i].micro_batches;
+        char costs[4096], machine[64], rest[256];
+        snprintf(
+            costs, sizeof costs,
+            "[costs]\nschema = 1\nparameter_bytes = 160000\n" FIXTURE_FREE_DISPATCH FIXTURE_LAYERS
+                FIXTURE_LAYER("e") FIXTURE_LAYER("f") FIXTURE_LAYER("g") FIXTURE_LAYER("h"));
+        snprintf(machine, sizeof machine, "layout = pp=%d,dp=1\n", s);
+        snprintf(rest, sizeof rest,
+                 "[pipeline]\nschedule = interleaved\nchunks = %d\nmicro_batches = %d\n"
+                 "cut_bytes_per_sample = 10\n[sync]\nmode = none\n",
+                 v, m);
+        const double passes_s = 8 * 3 * 1.2e-4 / s, bubble_s = passes_s * (s - 1) / v;
+        dl_run_result r = run(costs, machine, 2 * m, rest);
+        assert_near(r.step_mean_s, m * passes_s + bubble_s, 0.01);
+        assert_near(r.split->bubble_frac, bubble_s / (m * passes_s + bubble_s), 0.05);
+        assert_near(r.usage.traffic_bytes, 12.0 * m * 2 * (s * v - 1) * 2 * 10, 1e-9);
+        dl_run_result_free(&r);
+        const dl_split split = {
+            .stages = s, .shards = 1, .chunks = v, .micro_batches = m, .samples = 1};
+        const double kept = dl_pipeline_in_flight(DL_SCHEDULE_INTERLEAVED, &split, 0);
+        const double most = (2 * (s - 1) + (v - 1) * s + 1) / (double)v;
+        assert_near(kept, most < m ? most : m, 1e-12);
+    }
+}
+
 /* Layers a, b, c, d of 0.1 ms + 10 us a sample forward, twice that backward; 20 kB each. Stages {a},
  * {b, c, d}: the longer one sets the pace. Memory: weights of each update that is on its way. */
 static void without_a_flush_nobody_waits(void **state)
@@ -248,7 +285,8 @@ static void without_a_flush_nobody_waits(void **state)
     assert_near(r.step_mean_s, 3 * 0.12e-3, 1e-9);
     assert_near(r.split->bubble_frac, 0, 1e-9);
     dl_run_result_free(&r);
-    const dl_split split = {.stages = 4, .shards = 1, .micro_batches = 8, .samples = 1};
+    const dl_split split = {
+        .stages = 4, .shards = 1, .chunks = 1, .micro_batches = 8, .samples = 1};
     const dl_stage stage = {.parameter_bytes = 10, .state_bytes = 20, .activation_bytes = 100};
     const dl_stage stages[] = {stage, stage, stage, stage};
     dl_costs costs = {0};
@@ -277,6 +315,7 @@ int main(void)
         cmocka_unit_test(all_modes_go_with_all_layouts),
         cmocka_unit_test(folded_shards_are_whole_ones),
         cmocka_unit_test(folded_shards_of_stages_are_whole_ones),
+        cmocka_unit_test(chunks_shorten_the_bubble),
         cmocka_unit_test(without_a_flush_nobody_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,10 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", TWO "schedule = pipedream\nmicro_batches = 2\n",
                     "micro_batches = 1");
     refuse_scenario("workers = 1\n", TWO "schedule = 2bw\n", "at least 2");
+    refuse_scenario("workers = 1\n", TWO "schedule = interleaved\n", "chunks = 2 or more");
+    refuse_scenario("workers = 1\n", TWO "chunks = 2\n", "schedule = interleaved");
+    refuse_scenario("workers = 1\n", TWO "schedule = interleaved\nchunks = 2\n",
+                    "must be a multiple of the 2 stages");
     refuse_scenario("workers = 1\n", TWO "split = b, c\n", "first layers of stages 1 to 1");
     refuse_scenario("workers = 1\n", TWO "cut_bytes_per_sample = 1, 2\n", "each of the 1 cuts");
     refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only accumulate = 1");
