@@ -27,6 +27,7 @@ typedef struct pair {
     const char *scenario, *output, *rows, *predict; /* borrowed; NULL: not given */
     char *name, *text; /* of the scenario with what the command line says */
     char *table;
+    dl_scenario read;
 } pair;
 
 typedef struct shown {
@@ -84,54 +85,48 @@ static dl_status take_pair(const settings *set, const dl_text_list *tables, size
     return dl_error_set(err, DL_ERR_USAGE, "--output is needed for each of %zu scenarios", count);
 }
 
-/* The search may take long, so that what the scenario names is found out before. Without a table it
- * is the scenario's own. */
-static dl_status check_inputs(const settings *set, pair *of, dl_error *err)
+/* Reads the scenario, for what it names; without a table it is the scenario's own. */
+static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
 {
-    const bool first = set->cluster->rank == 0; /* which writes the outputs */
-    const dl_file_role outputs[] = {{"--output", first ? of->output : NULL},
-                                    {"--json", first ? set->json : NULL},
-                                    {"--rows", first ? of->rows : NULL}};
-    dl_scenario scenario = {0};
     dl_status status = dl_scenario_text(&set->command, of->scenario, &of->text, &of->name, err);
-    if (status == DL_OK) status = dl_table_scenario_read(&scenario, of->name, of->text, err);
+    if (status == DL_OK) status = dl_table_scenario_read(&of->read, of->name, of->text, err);
     if (status != DL_OK) return dl_scenario_command_error(of->scenario, err);
-    if (of->table == NULL && scenario.measured_path != NULL) {
-        of->table = dl_strdup(scenario.measured_path);
+    if (of->table == NULL && of->read.measured_path != NULL) {
+        of->table = dl_strdup(of->read.measured_path);
     }
-    const dl_file_role inputs[] = {
-        {"the table", of->table},
-        {"the table of --predict", of->predict},
-        {"the scenario", of->scenario},
-        {"the scenario's cost file", scenario.costs_path},
-        {"the scenario's machine file", scenario.gpu != NULL ? scenario.gpu->machine.path : NULL},
-        {"the machine file of scale_compute", scenario.scale_path},
-    };
-    status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, inputs,
-                              sizeof inputs / sizeof *inputs, err);
-    if (status == DL_OK && of->table == NULL) {
-        status = dl_error_set(err, DL_ERR_USAGE,
-                              "missing argument TABLE: the scenario has no [measured] file either");
-    }
-    dl_scenario_free(&scenario);
-    return status;
+    return DL_OK;
 }
 
-/* No two scenarios write the same file, or over what another one reads. */
-static dl_status check_pairs(const settings *set, const pair *pairs, size_t count, dl_error *err)
+/* The search may take long, so that what cannot be written is found out before. */
+static dl_status check_files(const settings *set, const pair *pairs, size_t count, dl_error *err)
 {
-    dl_file_role outputs[1 + 2 * DL_TABLE_PARTS_MAX] = {{"--json", set->json}};
-    dl_file_role inputs[3 * DL_TABLE_PARTS_MAX];
-    size_t output_count = 1, input_count = 0;
-    if (set->cluster->rank > 0 || count == 1) return DL_OK;
+    enum { INPUTS = 6 };
+    dl_file_role outputs[2 * DL_TABLE_PARTS_MAX + 1], inputs[INPUTS * DL_TABLE_PARTS_MAX];
+    size_t output_count = 0;
     for (size_t p = 0; p < count; p++) {
+        const dl_scenario *scenario = &pairs[p].read;
+        const char *machine = scenario->gpu != NULL ? scenario->gpu->machine.path : NULL;
+        const dl_file_role own[INPUTS] = {
+            {"the table", pairs[p].table},
+            {"the table of --predict", pairs[p].predict},
+            {"the scenario", pairs[p].scenario},
+            {"the scenario's cost file", scenario->costs_path},
+            {"the scenario's machine file", machine},
+            {"the machine file of scale_compute", scenario->scale_path},
+        };
+        memcpy(inputs + INPUTS * p, own, sizeof own);
         outputs[output_count++] = (dl_file_role){"--output", pairs[p].output};
         outputs[output_count++] = (dl_file_role){"--rows", pairs[p].rows};
-        inputs[input_count++] = (dl_file_role){"a scenario", pairs[p].scenario};
-        inputs[input_count++] = (dl_file_role){"a table", pairs[p].table};
-        inputs[input_count++] = (dl_file_role){"a table of --predict", pairs[p].predict};
     }
-    return dl_outputs_check(outputs, output_count, inputs, input_count, err);
+    outputs[output_count++] = (dl_file_role){"--json", set->json};
+    if (set->cluster->rank > 0) output_count = 0; /* rank 0 writes them */
+    const dl_status status = dl_outputs_check(outputs, output_count, inputs, INPUTS * count, err);
+    for (size_t p = 0; p < count && status == DL_OK; p++) {
+        if (pairs[p].table != NULL) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "missing argument TABLE: the scenario has no [measured] file either");
+    }
+    return status;
 }
 
 /* Report, cost files and the rest, of a fit on rank 0. */
@@ -193,18 +188,18 @@ static dl_status fit_table(const dl_text_list *tables, void *user, dl_error *err
     if (count > DL_TABLE_PARTS_MAX) {
         return dl_error_set(err, DL_ERR_USAGE, "more than %d scenarios", DL_TABLE_PARTS_MAX);
     }
-    pair pairs[DL_TABLE_PARTS_MAX] = {0};
+    pair *pairs = dl_calloc(count, sizeof *pairs, "scenarios");
     dl_table_part_config parts[DL_TABLE_PARTS_MAX] = {0};
     char *journal = NULL;
     dl_status status = DL_OK;
     for (size_t p = 0; p < count && status == DL_OK; p++) {
         status = take_pair(set, tables, p, count, &pairs[p], &parts[p], err);
-        if (status == DL_OK) status = check_inputs(set, &pairs[p], err);
+        if (status == DL_OK) status = read_scenario(set, &pairs[p], err);
         parts[p].scenario_path = pairs[p].name;
         parts[p].scenario_text = pairs[p].text;
         parts[p].table_path = pairs[p].table;
     }
-    if (status == DL_OK) status = check_pairs(set, pairs, count, err);
+    if (status == DL_OK) status = check_files(set, pairs, count, err);
     if (status == DL_OK) {
         status = dl_journal_beside(&journal, set->cluster->rank == 0 ? pairs->output : NULL,
                                    (dl_journal_mode)set->journal, err);
@@ -224,7 +219,9 @@ static dl_status fit_table(const dl_text_list *tables, void *user, dl_error *err
         free(pairs[p].table);
         free(pairs[p].name);
         free(pairs[p].text);
+        dl_scenario_free(&pairs[p].read);
     }
+    free(pairs);
     free(journal);
     return status;
 }

@@ -138,6 +138,7 @@ expect 2 "TABLE is given 1 times for 2 scenarios" table -s scenario.ini -s slow_
 expect 2 "--rows is given 1 times for 2 scenarios" table "${two[@]}" -o a.ini -o b.ini --rows a.csv
 expect 2 "--output is the same file as --output: a.ini" table "${two[@]}" -o a.ini -o a.ini
 expect 2 "would overwrite" table "${two[@]}" -o a.ini -o slow.csv
+expect 2 "--output would overwrite the scenario's cost file: slow.ini" table "${two[@]}" -o slow.ini -o b.ini
 expect 2 "TABLE is given 2 times for 1 scenario" table -s scenario.ini table.csv slow.csv -o a.ini
 cp kept.ini costs.ini
 exit $((failures > 0))

@@ -132,11 +132,11 @@ static void the_table_that_scatters_less_counts_more(void **state)
     assert_true(isnan(fit.quality.sigma_frac));
     assert_true(fit.parts[0].residuals[18].unexplained);
     assert_true(fit.parts[0].residuals[18].weight == 0);
-    /* A weight is that of the row among those of its own table. */
-    double most = 0;
-    for (size_t i = 0; i < 18; i++)
-        most = fmax(most, fit.parts[1].residuals[i].weight);
-    assert_true(most > 0.9);
+    /* A weight is that of the row among those of its own table, none of which is off by far. */
+    for (size_t i = 0; i < 18; i++) {
+        assert_true(fit.parts[1].residuals[i].weight > 0.3);
+        assert_true(fit.parts[1].residuals[i].weight <= 1 + 1e-12);
+    }
     dl_table_fit_free(&fit);
 }
 
