@@ -45,7 +45,7 @@ typedef struct settings {
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
     const char *html, *index, *left_out, *json;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
-    bool check, quiet, keys, columns, markdown, machines, explain, notes;
+    bool check, fits, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
     const char *rules;
     const char *solve, *target;
@@ -745,6 +745,9 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_FLAG("check", 0, settings, check,
                        "Validate the scenario, and list the costs that are missing.",
                        .group = "Without simulating"),
+    DL_OPTION_ROW_FLAG("fits", 0, settings, fits,
+                       "Memory that a GPU of each stage needs, by kind; the largest micro-batch "
+                       "that fits, and what would make others fit."),
     DL_OPTION_ROW_FLAG("keys", 0, settings, keys,
                        "List the keys of scenarios, machine and cost files; of one section where "
                        "its name replaces SCENARIO."),
@@ -864,6 +867,8 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
     if (first) set->pace = &pace;
     if (status == DL_OK && set->advise && !set->check) {
         if (first) status = advise(&in, set, err);
+    } else if (status == DL_OK && !set->check && set->fits) {
+        if (first) dl_report_memory(stdout, &in.study);
     } else if (status == DL_OK && !set->check && set->solve != NULL) {
         if (first) status = solve(&in, set, err);
     } else if (status == DL_OK && !set->check) {

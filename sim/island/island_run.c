@@ -64,10 +64,9 @@ static dl_gpu_content content_of(const dl_scenario *scenario, const dl_costs *co
 {
     dl_gpu_options options = *scenario->gpu;
     dl_costs own = *costs;
-    if (split->shards == 1) {
+    if (split->shards == 1 && split->stages > 1)
         return dl_pipeline_stage_content(costs, split, scenario->pipeline->schedule, stages, stage);
-    }
-    options.sharded = DL_SHARDED_PARAMETERS;
+    options.sharded = split->shards > 1 ? DL_SHARDED_PARAMETERS : DL_SHARDED_NONE;
     options.keeps_parameters |= split->stages > 1;
     if (split->stages == 1)
         return dl_gpu_own_content(&own, split->samples, &options, split->shards);

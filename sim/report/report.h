@@ -28,6 +28,13 @@
 
 #define DL_RESULTS_SCHEMA 1
 
+/* Of what a GPU's allocations need, what PyTorch's allocator keeps besides in its cache: assumed. */
+#define DL_CACHE_FRAC 0.12
+
+/* Memory that each stage of the study's points needs of a GPU, by kind, whether it fits, the largest
+ * micro-batch that does, and what would make it fit. Nothing is simulated. */
+void dl_report_memory(FILE *out, const dl_study *study);
+
 /* Writes the results of sweep (rows of the study's points) and measured [sweep->row_count]; with an
  * explanation (else NULL) also its gains and each row's dominant part. */
 dl_status dl_report_results(const char *path, const dl_study *study, const dl_sweep *sweep,

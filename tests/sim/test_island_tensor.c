@@ -155,6 +155,32 @@ static void axes_in_any_order(void **state)
     dl_run_result_free(&without);
 }
 
+/* Each GPU has what the costs say: 80 kB of parameters and gradients, 40 kB of state, 7 kB a sample, 1 kB. */
+static void memory_is_that_of_a_part(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"tp=4", "tp=2,pp=2", "tp=2,fsdp=2"};
+    static const double needs[] = {
+        2 * 80e3 + 40e3 + 4 * 7e3 + 1e3,         /* a batch of 4 */
+        (2 * 80e3 + 40e3) / 2 + 2 * 7e3 + 1e3,   /* half of the layers, both micro-batches of 2 */
+        80e3 + 80e3 + 40e3 / 2 + 2 * 7e3 + 1e3}; /* one bucket at hand is all of the parameters */
+    for (int l = 0; l < 3; l++) {
+        char path[64];
+        snprintf(path, sizeof path, "tensor_memory_%d.ini", (int)getpid());
+        fixture_write(path, FIXTURE_GPUS);
+        dl_costs costs = fixture_costs(DIVIDED("2", LAYERS));
+        dl_scenario s = fixture_scenario("[machine]\nfile = %s\nlayout = %s,dp=1\n[workload]\n"
+                                         "costs = c\nbatch = 4\n[exchange]\nbucket_bytes = 0\n"
+                                         "[pipeline]\nmicro_batches = %d\n",
+                                         path, layouts[l], l == 1 ? 2 : 1);
+        unlink(path);
+        const dl_gpu_memory memory = dl_run_memory(&s, &costs, &s.points[0]);
+        assert_near(memory.needs_bytes, needs[l], 1e-9);
+        dl_scenario_free(&s);
+        dl_costs_free(&costs);
+    }
+}
+
 static void refuse(const char *costs, const char *layout, const char *part)
 {
     char path[64], text[512];
@@ -188,6 +214,7 @@ int main(void)
         cmocka_unit_test(bytes_are_those_of_rings),
         cmocka_unit_test(groups_share_the_links),
         cmocka_unit_test(axes_in_any_order),
+        cmocka_unit_test(memory_is_that_of_a_part),
         cmocka_unit_test(whole_layers_are_not_divided),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

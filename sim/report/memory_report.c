@@ -1,0 +1,117 @@
+/* Memory of the points of a study, by kind and stage, and what fits: dlsim --fits. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/rows.h"
+#include "common/units.h"
+#include "common/wrap.h"
+#include "sim/fits.h"
+#include "sim/report/report.h"
+
+/* Most samples of a micro-batch that are tried. */
+#define MICRO_BATCH_MAX 65536
+
+/* "tp=8,pp=2, batch 64, micro_batch 2": the point's number where nothing else tells it from others. */
+static char *label_of(const dl_study *study, const dl_variant *variant, const dl_point *point)
+{
+    char *label = NULL;
+    for (size_t k = 0; k < study->key_count; k++) {
+        const dl_swept_key *key = &study->keys[k];
+        const char *text = dl_study_text(study, variant, point, k);
+        if (key->count < 2 || text[0] == '\0') continue;
+        char *part = strcmp(key->key, "layout") == 0 ? dl_strdup(text)
+                                                     : dl_format("%s %s", key->column, text);
+        dl_join(&label, ", ", part);
+        free(part);
+    }
+    char *own = dl_format("workers %d, batch %lld", point->workers, (long long)point->batch);
+    dl_join(&label, ", ", own);
+    free(own);
+    return label;
+}
+
+/* "yes", "without cache": only if the allocator keeps next to nothing, "no", "" where it is not known. */
+static const char *verdict_of(const dl_gpu_memory *memory)
+{
+    if (isnan(memory->needs_bytes) || isnan(memory->has_bytes)) return "";
+    if (!dl_memory_fits(memory)) return "no";
+    return memory->needs_bytes * (1 + DL_CACHE_FRAC) > memory->has_bytes ? "without cache" : "yes";
+}
+
+/* Samples of a rank's micro-batch with which the point fits, as many of them as it has. */
+static double largest_micro_batch(const dl_variant *variant, const dl_point *point)
+{
+    const dl_split split = dl_point_split(point);
+    const int64_t unit = (int64_t)point->workers * split.shards * split.micro_batches;
+    dl_point tried = *point;
+    tried.batch = unit * MICRO_BATCH_MAX;
+    const int64_t batch = dl_largest_fitting(&variant->scenario, &variant->costs, &tried, unit);
+    return (double)(batch / unit);
+}
+
+static void add_stage(dl_rows *rows, const char *label, const char *stage, double micro_batch,
+                      double largest, const dl_gpu_memory *memory)
+{
+    const dl_gpu_content *of = &memory->content;
+    dl_rows_add(rows,
+                "point=%-s stage=%s parameters=%gB gradients=%gB optimizer=%gB activations=%gB "
+                "workspace=%gB others=%gB needs=%gB has=%gB fits=%s micro_batch|micro-batch=%g "
+                "largest=%g",
+                label, stage, of->parameters, of->gradients, of->optimizer, of->activations,
+                of->workspace, of->others, memory->needs_bytes, memory->has_bytes,
+                verdict_of(memory), micro_batch, largest);
+}
+
+static void add_point(dl_rows *rows, const dl_variant *variant, const dl_point *point,
+                      const char *label)
+{
+    const dl_split split = dl_point_split(point);
+    const double largest = largest_micro_batch(variant, point);
+    for (int s = 0; s < split.stages; s++) {
+        char stage[16];
+        snprintf(stage, sizeof stage, "%d", s);
+        const dl_gpu_memory memory =
+            dl_point_is_split(point)
+                ? dl_run_stage_memory(&variant->scenario, &variant->costs, point, s)
+                : dl_run_memory(&variant->scenario, &variant->costs, point);
+        add_stage(rows, label, split.stages > 1 ? stage : NULL, split.samples, largest, &memory);
+    }
+}
+
+static void print_remedy(FILE *out, const dl_variant *variant, const dl_point *point,
+                         const char *label)
+{
+    const dl_gpu_memory memory = dl_run_memory(&variant->scenario, &variant->costs, point);
+    if (dl_memory_fits(&memory)) return;
+    char *text = dl_fits_text(&variant->scenario, &variant->costs, point, &memory);
+    char *line = dl_format("%s: %s", label, text);
+    dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+    free(line);
+    free(text);
+}
+
+void dl_report_memory(FILE *out, const dl_study *study)
+{
+    dl_rows rows = {.out = out};
+    dl_rows_begin(&rows, "memory", NULL);
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        for (size_t p = 0; p < variant->scenario.point_count; p++) {
+            char *label = label_of(study, variant, &variant->scenario.points[p]);
+            add_point(&rows, variant, &variant->scenario.points[p], label);
+            free(label);
+        }
+    }
+    dl_rows_end(&rows, 0);
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        for (size_t p = 0; p < variant->scenario.point_count; p++) {
+            char *label = label_of(study, variant, &variant->scenario.points[p]);
+            print_remedy(out, variant, &variant->scenario.points[p], label);
+            free(label);
+        }
+    }
+}
