@@ -48,8 +48,6 @@ static const struct {
      "Micro-batches of a worker's batch, through the stages or one after another."},
     {"micro-batch", "pipeline", "micro_batch", "LIST", group_model,
      "Samples of a micro-batch, in place of their number."},
-    {"schedule", "pipeline", "schedule", "LIST", group_model,
-     "Order of micro-batches through stages: gpipe, 1f1b, interleaved, ..."},
     {"costs", "workload", "costs", "FILES", group_model, "Cost files, which dlcal writes."},
     {"workload", "workload", "model", "NAME", group_model,
      "In place of --costs: a network (dlsim --workloads lists them), whose times are estimated."},

@@ -14,8 +14,8 @@
 /* What error texts call a scenario without a file. */
 #define DL_SCENARIO_FROM_COMMAND "(command line)"
 
-#define DL_SCENARIO_OPTIONS 24     /* that stand for one key each */
-#define DL_SCENARIO_OPTIONS_ALL 28 /* with --set, --parameters, --parameter-type, --no-scale */
+#define DL_SCENARIO_OPTIONS 23     /* that stand for one key each */
+#define DL_SCENARIO_OPTIONS_ALL 27 /* with --set, --parameters, --parameter-type, --no-scale */
 
 #define DL_SCENARIO_HELP_BYTES 320
 
