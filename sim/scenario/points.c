@@ -673,6 +673,68 @@ static bool is_named_before(const dl_sweep_list *cores, size_t entry, int worker
     return false;
 }
 
+/* Keys of [exchange] that not all modes have a use for. */
+
+static bool is_by_tensor(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
+    return dl_mode_serves_gradients(point->mode);
+}
+
+static bool is_in_each_step(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
+    return point->mode->exchange == DL_EXCHANGES_GRADIENTS || dl_point_is_split(point);
+}
+
+static bool has_collectives(const dl_scenario *scenario, const dl_point *point)
+{
+    return dl_scenario_is_collective(scenario, point) || scenario->inside != 0 ||
+           dl_point_is_split(point);
+}
+
+#define BY_TENSOR "only ps sends tensor by tensor, whole vectors are sent here"
+
+static const struct {
+    const char *key;
+    bool (*is_used)(const dl_scenario *scenario, const dl_point *point);
+    const char *why_not;
+} exchange_keys[] = {
+    {"fetch", is_by_tensor, BY_TENSOR},
+    {"order", is_by_tensor, BY_TENSOR},
+    {"slice_bytes", is_by_tensor, BY_TENSOR},
+    {"copies", is_by_tensor, BY_TENSOR},
+    {"copy_threads", is_by_tensor, BY_TENSOR},
+    {"staged", is_by_tensor, BY_TENSOR},
+    {"node_sum", is_by_tensor, "only ps sums the gradients of a node before they are pushed"},
+    {"overlap", is_in_each_step,
+     "only gradients that all workers sum in each step are sent during the backward pass"},
+    {"slows", is_in_each_step, "only collectives of gradients run beside computing"},
+    {"algorithm", has_collectives, "exchange through a server has none"},
+};
+
+/* A key that no point has a use for is refused, so that nobody takes the results to have it in. */
+static dl_status check_used(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    for (size_t k = 0; k < DL_LENGTH(exchange_keys); k++) {
+        const dl_ini_entry *entry = dl_ini_find(ini, "exchange", exchange_keys[k].key);
+        if (entry == NULL || scenario->gpu == NULL) continue;
+        const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", exchange_keys[k].key);
+        const dl_mode *without = NULL;
+        bool used = strcmp(entry->value, key->fallback) == 0;
+        for (size_t p = 0; p < scenario->point_count && !used; p++) {
+            const dl_point *point = &scenario->points[p];
+            if (point->mode->exchange == DL_EXCHANGES_NOTHING) continue;
+            used = exchange_keys[k].is_used(scenario, point);
+            without = point->mode;
+        }
+        if (used || without == NULL) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "mode %s has no use for it: %s",
+                            without->name, exchange_keys[k].why_not);
+    }
+    return DL_OK;
+}
+
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *all, dl_error *err)
 {
@@ -701,7 +763,7 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
         }
         status = add_options(scenario, ini, all, &point, err);
     }
-    return status;
+    return status == DL_OK ? check_used(scenario, ini, err) : status;
 }
 
 dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, dl_error *err)

@@ -52,7 +52,7 @@ static void everything_given(void **state)
     (void)state;
     dl_scenario s = must_read(HEAD "workers = 2\ngpus = 1, 6\ndispatch = single\nahead = 0\n"
                                    "pageable = yes\n" WORK "samples_per_epoch = 100\n"
-                                   "[sync]\nmode = ps\nwhere = gpu:5\n"
+                                   "[sync]\nmode = ps, allreduce\nwhere = gpu:5\n"
                                    "[exchange]\nshards = 3\nalgorithm = tree\nfidelity = chunk\n"
                                    "bucket_bytes = 7\noverlap = yes\ncompress = topk\n"
                                    "topk_frac = 0.5\n[input]\ncores = 3\nprefetch = 0\n");
@@ -109,6 +109,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "workers = 1\n" WORK
               "[sync]\nmode = ps\n[exchange]\nnode_sum = yes\ncompress = fp16\n",
          DL_ERR_DATA, 10, "not with [exchange] compress"},
+        {HEAD "workers = 1\n" WORK "[sync]\nmode = async\n[exchange]\norder = forward\n",
+         DL_ERR_DATA, 10, "mode async has no use for it: only ps sends tensor by tensor"},
+        {HEAD "workers = 1\n" WORK "[sync]\nmode = average\n[exchange]\noverlap = yes\n",
+         DL_ERR_DATA, 10, "mode average has no use for it"},
         {HEAD "workers = 1\n" WORK "[exchange]\ncompress = topk\n", DL_ERR_DATA, 7, "topk_frac"},
         {HEAD "workers = 1\n" WORK "[exchange]\ntopk_frac = 0.1\n", DL_ERR_DATA, 8, "topk"},
         {"[machine]\nfile = nowhere.ini\nworkers = 1\n" WORK, DL_ERR_IO, 0, "cannot open"},
