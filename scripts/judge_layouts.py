@@ -14,7 +14,8 @@ Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
 $DL_DATA: folder with llm/*.csv (default ./data); $DLSIM: the program (default build/release/bin/dlsim)
 
 What the tables do not say is assumed: norms, rotation and gates in one kernel each (fused=yes),
-attention fused but in Megatron-LM of 2020 to 2022, 1F1B, all-reduces and sharding as the program's
+attention fused but in Megatron-LM of 2020 to 2022, whose stages have equal numbers of blocks, 1F1B,
+all-reduces and sharding as the program's
 name says. GPUs have eight times their memory, so that rows run that do not fit by the estimate; these
 are counted.
 """
@@ -68,6 +69,14 @@ def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sha
                     "--set", "pipeline.schedule=1f1b"]
 
 
+def equal_blocks(layers, pp):
+    """Megatron-LM's stages: as many blocks each, the head in the last besides."""
+    if pp == 1:
+        return ()
+    firsts = ",".join(f"block{s * layers // pp + 1}" for s in range(1, pp))
+    return ("--set", f"pipeline.split={firsts}")
+
+
 def vtrain():
     """Megatron-LM on one node of A100."""
     for r in table("vtrain_single.csv"):
@@ -81,7 +90,8 @@ def vtrain():
         kind = f"width {r['hidden size']}, " + ("1 sequence" if micro == 1 else "2 to 8 sequences")
         yield Row("vtrain", f"{r['# layers']}x{r['hidden size']} tp{tp} pp{pp} dp{dp} mbs{micro} of {batch}",
                   f"{kind_of(1, tp, pp)}, {kind}", "a100", int(r["GPUs"]), per_s, False, 0,
-                  options(network, "8xa100_80gb", "fp16", dp, batch, batch // (dp * micro), tp, pp))
+                  options(network, "8xa100_80gb", "fp16", dp, batch, batch // (dp * micro), tp, pp,
+                          more=equal_blocks(int(r["# layers"]), pp)))
 
 
 def simumax():
@@ -125,7 +135,8 @@ def megatron():
         machine = ("" if gpus == 8 else f"{gpus // 8}x") + "8xa100_80gb@8x200ib"
         yield Row("megatron", f"{r['model']} {r['recompute']}", kind_of(gpus // 8, tp, pp), "a100", gpus,
                   2048 * batch / float(r["step_s"]) / gpus, False, 0,
-                  options(network, machine, "fp16", dp, batch, batch // (dp * micro), tp, pp))
+                  options(network, machine, "fp16", dp, batch, batch // (dp * micro), tp, pp,
+                          more=equal_blocks(layers, pp)))
 
 
 def mlperf():

@@ -31,8 +31,11 @@ dl_layer_part *dl_pass_add(dl_layer_pass *pass, double flop, double numbers, dou
 {
     DL_ASSERT(pass->count < DL_PARTS_MAX, "more than %d parts", DL_PARTS_MAX);
     dl_layer_part *part = &pass->parts[pass->count++];
-    *part =
-        (dl_layer_part){.flop = flop, .numbers = numbers, .weights = weights, .kernels = kernels};
+    *part = (dl_layer_part){.flop = flop,
+                            .numbers = numbers,
+                            .weights = weights,
+                            .half_weights = DL_CAST_WEIGHTS * weights,
+                            .kernels = kernels};
     return part;
 }
 

@@ -44,6 +44,13 @@
 #define DL_PARTS_MAX 48
 #define DL_TENSORS_MAX 24
 
+/* In fp16 a weight has 4 bytes under autocast: one of 2 is made of it for the forward pass, which
+ * reads that (8 bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4
+ * (8): a third of 18 for each of the three counted, as numbers of 2 bytes. */
+#define DL_CAST_WEIGHTS 3
+/* Where weights have 16 bits, products read them as they go; their gradients of 2 bytes are added
+ * to sums of 4: 2 written, 2 + 4 read, 4 written. */
+#define DL_SUMMED_WEIGHTS 6
 /* Below it a product's rate is not that of large ones (docs/method.md). */
 #define DL_NARROW 1000
 
@@ -57,6 +64,7 @@ typedef struct dl_eight_bits {
 /* Kernels of one sort in a layer's pass; of one sample but for `weights`. */
 typedef struct dl_layer_part {
     double flop, numbers, weights;
+    double half_weights; /* of 16 bits that move in place of `weights` in fp16, by all samples */
     int kernels, kernels_in_half; /* the latter besides, in fp16 only */
     bool small_windows;           /* convolutions with 3x3 windows at every pixel */
     bool attention;               /* fused: products, softmax and mask in one kernel */

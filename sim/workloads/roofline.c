@@ -176,7 +176,6 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
         .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac / longer,
         .tensor_cores = arithmetic != DL_FP32,
         .bytes_per_number = halves ? 2 : 4,
-        .bytes_per_weight = halves ? DL_ROOFLINE_CAST_WEIGHT : 4,
         .kernel_ns = DL_ROOFLINE_KERNEL_NS * longer,
         .product_ns = efficiency->product_ns * longer,
     };
@@ -262,7 +261,8 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
                            (in_half(roofline) ? part->kernels_in_half : 0) +
                            (in_eight(roofline) ? part->eight.kernels : 0);
         time.per_sample_ns += part_ns(roofline, part);
-        time.fixed_ns += part->weights * roofline->bytes_per_weight * byte_ns +
+        time.fixed_ns += byte_ns * roofline->bytes_per_number *
+                             (in_half(roofline) ? part->half_weights : part->weights) +
                          others * roofline->kernel_ns +
                          (product ? part->kernels * roofline->product_ns : 0);
     }

@@ -45,10 +45,6 @@
 #define DL_SUSTAINED_B200 1.2
 /* Multiplications of a 3x3 window over those with Winograd's algorithm. */
 #define DL_ROOFLINE_WINOGRAD 2.25
-/* In fp16 a weight has 4 bytes: one of 2 is made of it for the forward pass, which reads that (8
- * bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4 (8): a third
- * of 18 for each of the three counted. */
-#define DL_ROOFLINE_CAST_WEIGHT 6
 /* Of a small gradient's copy to the next kernel, beside its bytes at the memory's rate: 2.0 us on
  * an H200 (PyTorch 2.11, ResNet-50 in fp32: steps with DistributedDataParallel and without), 2.8 us
  * on a V100 (a trace of one rank, HolisticTraceAnalysis' test data); their mean. */
@@ -80,7 +76,7 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
 
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
-    double flop_per_s, bytes_per_s, bytes_per_number, bytes_per_weight, kernel_ns, product_ns;
+    double flop_per_s, bytes_per_s, bytes_per_number, kernel_ns, product_ns;
     double fp8_flop_per_s; /* of dl_eight_bits; 0: not in fp8 */
     bool tensor_cores;
     double odd_flop_per_s;           /* of products whose rows are no multiple of 16 bytes */

@@ -193,6 +193,10 @@ static void add_product(dl_architecture_layer *layer, const sizes *s, double row
     dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
     dl_layer_part *backward =
         dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2 * products);
+    if (s->fused) {
+        forward->half_weights = 0;
+        backward->half_weights = DL_SUMMED_WEIGHTS * weights;
+    }
     forward->narrow = backward->narrow = fmin(inputs, outputs) < DL_NARROW;
     if (!s->fused) {
         forward->kernels_in_half = backward->kernels_in_half = products * (1 + s->bias);
