@@ -8,6 +8,7 @@
 #include "sim/scenario/machine_catalogue.h"
 
 #define DL_BOX_GPUS_MAX 16
+#define DL_RACK_GPUS_MAX 72 /* of an instance */
 #define DL_BOX_KINDS_MAX 16 /* of nodes */
 
 /* --- machine_catalogue.c --- */

@@ -593,6 +593,23 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         }                                                                     \
     }
 
+/* The patches' projection is a table of as many rows as it has inputs, and one for its bias. */
+#define VIT(title, deep, wide, count, length, inputs, text) \
+    {                                                       \
+        .name = title, .help = text, .values = {            \
+            [LAYERS] = deep,                                \
+            [WIDTH] = wide,                                 \
+            [HEADS] = count,                                \
+            [SEQUENCE] = length,                            \
+            [VOCABULARY] = inputs,                          \
+            [POSITIONS] = length,                           \
+            [KIND] = ENCODER,                               \
+            [BIAS] = YES,                                   \
+            [TENSOR] = 1,                                   \
+            [SEQUENCE_PARALLEL] = YES                       \
+        }                                                   \
+    }
+
 static const dl_named_network networks[] = {
     BERT("bert_base", 12, 768, 12, "Devlin et al. 2019, with its pooler, 512 tokens"),
     BERT("bert_large", 24, 1024, 16, "the same"),
@@ -605,12 +622,22 @@ static const dl_named_network networks[] = {
     LLAMA("llama2_70b", 80, 8192, 64, 8, 28672, 4096, 32000, "the same of 70 B"),
     LLAMA("llama3_8b", 32, 4096, 32, 8, 14336, 8192, 128256, "Llama 3 of 8 B, 8192 tokens"),
     LLAMA("llama3_70b", 80, 8192, 64, 8, 28672, 8192, 128256, "the same of 70 B"),
+    LLAMA("llama3_405b", 126, 16384, 128, 8, 53248, 8192, 128256, "the same of 405 B"),
+    LLAMA("mistral_7b", 32, 4096, 32, 8, 14336, 4096, 32000, "Mistral 7B v0.1, 4096 tokens"),
+    LLAMA("qwen2.5_7b", 28, 3584, 28, 4, 18944, 4096, 152064, "Qwen2.5, without biases"),
+    LLAMA("qwen2.5_14b", 48, 5120, 40, 8, 13824, 4096, 152064, "the same"),
+    LLAMA("qwen2.5_32b", 64, 5120, 40, 8, 27648, 4096, 152064, "the same"),
+    LLAMA("qwen2.5_72b", 80, 8192, 64, 8, 29568, 4096, 152064, "the same"),
+    LLAMA("qwen3_8b", 36, 4096, 32, 8, 12288, 4096, 151936, "Qwen3, without norms of heads"),
+    LLAMA("qwen3_14b", 40, 5120, 40, 8, 17408, 4096, 151936, "the same"),
+    VIT("vit_b", 12, 768, 12, 197, 769, "ViT-B/16, 224 x 224 pixels, without classes"),
+    VIT("vit_l", 24, 1024, 16, 197, 769, "ViT-L/16, the same"),
+    VIT("vit_h", 32, 1280, 16, 257, 589, "ViT-H/14, the same"),
     GPT2("transformer", 12, 768, 12, "any other, from its keys; without them as gpt2"),
 };
 
 static const char no_experts[] = "mixtures of experts are not simulated";
-static const char vit_b[] =
-    "write transformer:kind=encoder,sequence=197,positions=197,vocabulary=769";
+static const char no_pairs[] = "encoders with decoders are not simulated";
 
 static const dl_word network_words[] = {
     {"llama_7b", "llama", NULL},
@@ -621,8 +648,21 @@ static const dl_word network_words[] = {
     {"mixtral_8x7b", NULL, no_experts},
     {"deepseek", NULL, no_experts},
     {"moe", NULL, no_experts},
-    {"vit_b_16", NULL, vit_b},
-    {"vit_base", NULL, vit_b},
+    {"vit_b_16", "vit_b", NULL},
+    {"vit_base", "vit_b", NULL},
+    {"vit_l_16", "vit_l", NULL},
+    {"vit_large", "vit_l", NULL},
+    {"vit_huge", "vit_h", NULL},
+    {"t5", NULL, no_pairs},
+    {"t5_base", NULL, no_pairs},
+    {"t5_large", NULL, no_pairs},
+    {"llama3.1_8b", "llama3_8b", NULL},
+    {"llama3.1_70b", "llama3_70b", NULL},
+    {"llama3.1_405b", "llama3_405b", NULL},
+    {"llama31_8b", "llama3_8b", NULL},
+    {"llama31_70b", "llama3_70b", NULL},
+    {"llama31_405b", "llama3_405b", NULL},
+    {"mistral", "mistral_7b", NULL},
     {NULL, NULL, NULL},
 };
 

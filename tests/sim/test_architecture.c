@@ -39,12 +39,13 @@ static void parameters_are_the_published_ones(void **state)
         const char *name;
         int64_t parameters;
     } cases[] = {
-        {"vgg16", 138357544},      {"vgg19", 143667240},    {"vgg19_bn_imagenet", 143678248},
-        {"resnet18", 11689512},    {"resnet34", 21797672},  {"resnet50", 25557032},
-        {"resnet101", 44549160},   {"resnet152", 60192808}, {"bert_base", 109482240},
-        {"bert_large", 335141888}, {"gpt2", 124439808},     {"gpt2_medium", 354823168},
-        {"gpt2_large", 774030080}, {"gpt2_xl", 1557611200}, {"llama", 6738415616},
-        {"llama3_8b", 8030261248}, {"vgg19_bn", 20040522},  {"transformer", 124439808},
+        {"vgg16", 138357544},          {"vgg19", 143667240},       {"vgg19_bn_imagenet", 143678248},
+        {"resnet18", 11689512},        {"resnet34", 21797672},     {"resnet50", 25557032},
+        {"resnet101", 44549160},       {"resnet152", 60192808},    {"bert_base", 109482240},
+        {"bert_large", 335141888},     {"gpt2", 124439808},        {"gpt2_medium", 354823168},
+        {"gpt2_large", 774030080},     {"gpt2_xl", 1557611200},    {"llama", 6738415616},
+        {"llama3_405b", 405853388800}, {"mistral_7b", 7241732096}, {"llama3_8b", 8030261248},
+        {"vgg19_bn", 20040522},        {"transformer", 124439808},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -330,6 +331,9 @@ static void a_block_on_two_gpus(void **state)
     assert_true(near_scaled(again->kept_numbers, 6, 0, 0));
     /* Words are padded to 256, of which each has 128. */
     assert_int_equal(dl_layer_parameters(&half.layers[0]), 128 * 4);
+    /* Of the first product, 4 x 6: nothing forward, 12 bytes of each gradient to its sum. */
+    assert_true(near_scaled(block->forward.parts[1].half_weights, 0, 0, 0));
+    assert_true(near_scaled(block->backward.parts[1].half_weights, 6 * 24, 0, 0));
     assert_true(near_scaled(block->tensor_numbers, 12, 0, 0));
     assert_true(near_scaled(block->tensor_forward, 2, 0, 0));
     assert_true(near_scaled(block->tensor_backward, 3, 0, 0));

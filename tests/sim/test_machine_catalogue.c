@@ -252,6 +252,18 @@ static void b200_sum_in_the_switch_from_six_on(void **state)
     dl_machine_free(&m);
 }
 
+/* A rack whose GPUs share one switch: 72, each with a port. */
+static void a_rack_is_one_domain(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("2xgb300_nvl72");
+    assert_int_equal(m.nodes, 2);
+    assert_int_equal(m.kinds[0].gpu_count, 72);
+    assert_int_equal(m.kinds[0].nic_count, 72);
+    assert_true(near_scaled(m.models[0].bf16_flop_per_s.value, 2.5e15, 0, 0));
+    dl_machine_free(&m);
+}
+
 static void instances_have_price_and_network(void **state)
 {
     (void)state;
@@ -541,6 +553,7 @@ int main(void)
         cmocka_unit_test(boxes_may_have_a_network),
         cmocka_unit_test(nodes_may_be_of_several_kinds),
         cmocka_unit_test(b200_sum_in_the_switch_from_six_on),
+        cmocka_unit_test(a_rack_is_one_domain),
         cmocka_unit_test(instances_have_price_and_network),
         cmocka_unit_test(names_may_be_spelled_otherwise),
         cmocka_unit_test(pairs_may_have_bridges),

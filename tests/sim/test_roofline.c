@@ -63,7 +63,8 @@ static void some_numbers_keep_four_bytes_in_half_precision(void **state)
     dl_roofline half = {0};
     assert_int_equal(dl_roofline_of(&model, DL_FP16, &efficiency, &half, NULL), DL_OK);
     const dl_roofline full = halves();
-    const dl_layer_pass pass = {{{.numbers = 100, .weights = 50, .wide = 60, .casts = 10}}, 1};
+    const dl_layer_pass pass = {
+        {{.numbers = 100, .weights = 50, .half_weights = 150, .wide = 60, .casts = 10}}, 1};
     const dl_layer_pass nchw = {{{.turned = 100, .in_half = 50}}, 1};
     assert_true(near_scaled(dl_roofline_pass(&half, &nchw).per_sample_ns, 300 / 50.0, 0, 1e-12));
     assert_true(near_scaled(dl_roofline_pass(&full, &nchw).per_sample_ns, 0, 0, 1e-12));

@@ -120,7 +120,7 @@ expect 0 "1 point" --workload llama3_8b:sequence=2048 --machine 8xh100@8x400ib -
     --set exchange.sharded=fsdp --steps 2
 expect 0 "llama3_70b            70553706496" --workloads
 expect 2 "no network is called 'mixtral'; mixtures of experts are not simulated" "${run[@]}" --workload mixtral
-expect 2 "no network is called 'vit_b_16'; write transformer:kind=encoder,sequence=197," "${run[@]}" --workload vit_b_16
+expect 2 "no network is called 't5'; encoders with decoders are not simulated" "${run[@]}" --workload t5
 expect 2 "recompute = half: no such choice" "${run[@]}" --workload gpt2:recompute=half
 expect 2 "have no key 'layer'" "${run[@]}" --workload llama:layer=3
 
