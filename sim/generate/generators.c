@@ -147,8 +147,8 @@ static dl_status check_gpus(dl_generators *g, const dl_ini *ini, int machine, dl
         g->generator_gpus = g->gpus;
         return DL_OK;
     }
-    status = need(ini, "generator_gpus", g->generator_gpus > 0, "; or place = colocated", err);
-    if (status != DL_OK) return status;
+    if (g->generator_gpus == 0) g->generator_gpus = g->gpus / 2 / g->replica_gpus * g->replica_gpus;
+    if (g->generator_gpus == 0) return wrong(ini, "gpus", "too few for both sides", err);
     if (g->generator_gpus >= g->gpus)
         return wrong(ini, "generator_gpus", "none of gpus is left to the trainer", err);
     if (g->generator_gpus % g->replica_gpus != 0)

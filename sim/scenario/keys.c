@@ -464,7 +464,7 @@ static const dl_key rows[] = {
     {"generators", "gpus", GENERATORS(gpus), WHOLE(1, DL_WORKERS_MAX), .column = "gpus_of_both",
      .help = "of trainer and generators together; default: all of the machine file"},
     {"generators", "generator_gpus", GENERATORS(generator_gpus), WHOLE(1, DL_WORKERS_MAX),
-     .help = "of them, those that generate; the others train. Required unless place = colocated"},
+     .help = "of them, those that generate; the others train. Default: half"},
     {"generators", "replica_gpus", GENERATORS(replica_gpus), WHOLE(1, DL_WORKERS_MAX),
      .fallback = "1", .help = "GPUs of a replica of the generator"},
     {"generators", "place", GENERATORS(colocated), EITHER(places), .fallback = "apart",

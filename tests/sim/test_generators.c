@@ -33,9 +33,9 @@ static void settings_that_cannot_run_are_refused(void **state)
     (void)state;
     static const refused_text cases[] = {
         {USUAL "train_token_gpu_s = 1e-6\nboud = 3\n", DL_ERR_NAME, 14, "bound"},
-        {"[scenario]\n[generators]\nprompts = 4\ngpus = 8\nlength_mean = 9\ntoken_s = 1\n"
+        {"[scenario]\n[generators]\nprompts = 4\ngpus = 1\nlength_mean = 9\ntoken_s = 1\n"
          "train_token_gpu_s = 1\n",
-         DL_ERR_DATA, 2, "generator_gpus is missing"},
+         DL_ERR_RANGE, 4, "too few for both"},
         {KEYS "generator_gpus = 8\n", DL_ERR_PARSE, 16, "generator_gpus"},
         {KEYS "replica_gpus = 3\n", DL_ERR_RANGE, 16, "replicas cannot divide"},
         {KEYS "rule = installed\ncopy_every = 3\n", DL_ERR_RANGE, 4, "copy_every - 1 at least"},
