@@ -93,7 +93,7 @@ static const char script[] =
     "      head.setAttribute('aria-sort', order);\n"
     "      const sign = order === 'ascending' ? 1 : -1, last = order === 'ascending' ? Infinity : "
     "-Infinity;\n"
-    "      const value = row => { const v = number(text(row, i)); return Number.isNaN(v) ? last : "
+    "      const value = row => { const v = number(text(row, i)); return v === undefined ? last : "
     "v; "
     "};\n"
     "      rows.sort((a, b) => sign * (head.classList.contains('number') ? value(a) - value(b) || "
