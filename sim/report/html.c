@@ -78,7 +78,7 @@ static const char script[] =
     "TB: 1e12 };\n"
     "  const text = (row, i) => row.cells[i] ? row.cells[i].textContent : '';\n"
     "  const number = t => { const m = /^([-+]?[\\d.]+(?:e[-+]?\\d+)?)\\s*([A-Za-z]*)/.exec(t);\n"
-    "    return m ? Number(m[1]) * (units[m[2]] || 1) : NaN; };\n"
+    "    return m ? Number(m[1]) * (units[m[2]] || 1) : undefined; };\n"
     "  [...table.tHead.rows[0].cells].forEach((head, i) => {\n"
     "    if (head.tagName !== 'TH') return;\n"
     "    const button = document.createElement('button');\n"
