@@ -58,6 +58,20 @@ static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *
     free(text);
 }
 
+/* Smaller micro-batches, and more of them, where no more of these are kept at once. */
+static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point)
+{
+    const dl_split split = dl_point_split(point);
+    const int64_t unit = (int64_t)point->workers * split.shards * split.micro_batches;
+    if (split.stages > 1 && scenario->pipeline->schedule == DL_SCHEDULE_GPIPE) return;
+    const int64_t samples = dl_largest_fitting(scenario, costs, point, unit) / unit;
+    if (samples == 0) return;
+    char *text = dl_format("--micro-batch %lld", (long long)samples);
+    dl_join(fits, ", ", text);
+    free(text);
+}
+
 /* The optimizer's state, gradients, or parameters too, divided among the workers, where none is yet.
  */
 static void try_sharding(char **fits, const dl_scenario *scenario, const dl_costs *costs,
@@ -85,19 +99,22 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
 {
     const int gpus = dl_gpu_options_count(scenario->gpu);
     const int stages = point->stages > 1 ? point->stages : 1;
+    const int tensor = point->tensor > 1 ? point->tensor : 1;
     dl_point tried = *point;
     const int64_t all = point->batch / point->workers;
     tried.workers = 1;
     tried.gpu_count = 0;
-    for (int shards = 2; shards * stages <= gpus && shards <= all; shards *= 2) {
+    for (int shards = 2; shards * stages * tensor <= gpus && shards <= all; shards *= 2) {
         tried.shards = shards;
         tried.batch = all - all % shards;
         const dl_gpu_memory memory = dl_run_memory(scenario, costs, &tried);
         if (shards <= point->shards || !dl_memory_fits(&memory)) continue;
+        char *tp = tensor > 1 ? dl_format("tp=%d,", tensor) : dl_strdup("");
         char *pp = stages > 1 ? dl_format("pp=%d,", stages) : dl_strdup("");
-        char *text =
-            dl_format("--layout %sfsdp=%d (%s)", pp, shards, DL_BYTES_TEXT(memory.needs_bytes));
+        char *text = dl_format("--layout %s%sfsdp=%d (%s)", tp, pp, shards,
+                               DL_BYTES_TEXT(memory.needs_bytes));
         dl_join(fits, ", ", text);
+        free(tp);
         free(pp);
         free(text);
         return;
@@ -112,6 +129,8 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
     if (!dl_point_is_split(point)) {
         try_batch(&fits, scenario, costs, point);
         try_sharding(&fits, scenario, costs, point);
+    } else {
+        try_micro_batch(&fits, scenario, costs, point);
     }
     if (fits == NULL) try_layout(&fits, scenario, costs, point);
     const char *advice =
@@ -121,7 +140,7 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
         dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER) {
         advice =
             "no smaller batch and no sharding fits: compute activations again "
-            "(NAME:recompute=full), "
+            "(--recompute full), "
             "shorten the samples (NAME:sequence=COUNT), split the model (--layout pp=COUNT), or "
             "take larger GPUs";
     }

@@ -14,7 +14,21 @@
 /* Most samples of a micro-batch that are tried. */
 #define MICRO_BATCH_MAX 65536
 
-/* "tp=8,pp=2, batch 64, micro_batch 2": the point's number where nothing else tells it from others. */
+/* Whether workers and batch tell points from one another. */
+static bool differ(const dl_study *study)
+{
+    const dl_point *first = &study->variants[0].scenario.points[0];
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_scenario *scenario = &study->variants[v].scenario;
+        for (size_t p = 0; p < scenario->point_count; p++)
+            if (scenario->points[p].workers != first->workers ||
+                scenario->points[p].batch != first->batch)
+                return true;
+    }
+    return false;
+}
+
+/* "tp=8,pp=2, recompute full": what is swept. */
 static char *label_of(const dl_study *study, const dl_variant *variant, const dl_point *point)
 {
     char *label = NULL;
@@ -27,9 +41,11 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
         dl_join(&label, ", ", part);
         free(part);
     }
-    char *own = dl_format("workers %d, batch %lld", point->workers, (long long)point->batch);
-    dl_join(&label, ", ", own);
-    free(own);
+    if (label == NULL || differ(study)) {
+        char *own = dl_format("workers %d, batch %lld", point->workers, (long long)point->batch);
+        dl_join(&label, ", ", own);
+        free(own);
+    }
     return label;
 }
 

@@ -19,6 +19,12 @@ awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) { if ($i == "throughput_low_p
          n && !($low > 0.6 * $n && $low < 0.75 * $n) { bad = 1 } END { exit !n || bad }' all.csv ||
     fail "no interval of 2 standard deviations: $(head -n 20 all.csv)"
 
+# Memory by kind, without simulating: what does not fit, and what would.
+fits=(--workload llama3_8b:fused=yes --machine 1xdgx_h100 --mode none --batch 64 --micro-batch 2 --fits)
+expect 0 "85.5 GB   no " "${fits[@]}" --layout 'fsdp=8|tp=8'
+expect 0 "what fits: --micro-batch 1" "${fits[@]}" --layout fsdp=8
+expect 0 "85.5 GB  yes " "${fits[@]}" --layout 'fsdp=8|tp=8'
+
 # Tensor cores are faster; a smaller image is, too.
 expect 0 "1 point in" "${run[@]}" --workers 1 -o fp32.csv
 expect 0 "1 point in" "${run[@]}" --workers 1 -o fp16.csv --set workload.arithmetic=fp16
