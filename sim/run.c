@@ -204,7 +204,9 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     bool beyond = false;
-    if (dl_scenario_trains_by_keys(scenario)) return false;
+    if (dl_scenario_trains_by_keys(scenario) ||
+        (scenario->generators != NULL && costs->trainer.token_gpu_ns.known))
+        return false;
     dl_run_share *shares = shares_of(scenario, costs, point);
     for (int w = 0; w < point->workers; w++) {
         const dl_costs *own = dl_costs_of_model(costs, shares[w].model);

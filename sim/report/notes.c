@@ -867,6 +867,7 @@ dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep 
             const dl_variant *variant = &study->variants[row->variant];
             const char *column = NULL;
             if (variant->scenario.given[k] && !is_of_input(one.key)) continue;
+            if (variant->scenario.generators != NULL) continue; /* they are the trainer's */
             const double part = part_of(one.key->limits, variant, row, &column);
             if (!isnan(part) && part < DL_DECIDING_FRAC) continue;
             one.column = column;

@@ -90,6 +90,9 @@ set_tests_properties(test_traces_report PROPERTIES LABELS unit SKIP_RETURN_CODE 
 dl_add_test(test_links_fit model LINK dl_calibrate)
 dl_add_test(test_links_read unit LINK dl_calibrate)
 dl_add_fuzzer(fuzz_links LINK dl_calibrate)
+add_test(NAME test_dlcal_generators COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_generators.sh
+         $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlcal_generators PROPERTIES LABELS unit)
 add_test(NAME test_dlcal_links COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_links.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlcal_links PROPERTIES LABELS unit)
