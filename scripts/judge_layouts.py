@@ -65,8 +65,8 @@ def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sha
     if tp * pp == 1:
         return given + ["--workers", str(dp), "--set", f"sync.accumulate={accumulate}"]
     axes = f"tp={tp},pp={pp},dp={dp}" if tp > 1 else f"pp={pp},dp={dp}"
-    return given + ["--layout", axes, "--micro-batches", str(accumulate),
-                    "--set", "pipeline.schedule=1f1b"]
+    schedule = [] if "pipeline.schedule=interleaved" in given else ["--set", "pipeline.schedule=1f1b"]
+    return given + ["--layout", axes, "--micro-batches", str(accumulate), *schedule]
 
 
 def equal_blocks(layers, pp):
@@ -122,7 +122,8 @@ def internevo():
 
 
 def megatron():
-    """Sequence parallelism and selective recomputation, or full recomputation without them."""
+    """Sequence parallelism and selective recomputation, or full recomputation without them; three
+    chunks of layers a stage of 175B and 530B."""
     shapes = {"megatron-22B": (48, 6144, 64, 4), "gpt3-175B": (96, 12288, 96, 1),
               "turing-530B": (105, 20480, 128, 1), "megatron-1T": (128, 25600, 160, 1)}
     for r in table("megatron_seqpar.csv"):
@@ -136,7 +137,8 @@ def megatron():
         yield Row("megatron", f"{r['model']} {r['recompute']}", kind_of(gpus // 8, tp, pp), "a100", gpus,
                   2048 * batch / float(r["step_s"]) / gpus, False, 0,
                   options(network, machine, "fp16", dp, batch, batch // (dp * micro), tp, pp,
-                          more=equal_blocks(layers, pp)))
+                          more=equal_blocks(layers, pp) if pp in (1, 64) else
+                          ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=3")))
 
 
 def mlperf():

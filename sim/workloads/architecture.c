@@ -177,6 +177,19 @@ static dl_status find_network(const char *name, const dl_network_kind **kind,
     return dl_error_set(err, DL_ERR_NAME, "no network is called '%s'%s", name, hint);
 }
 
+/* The kind of network and the values of its keys before those behind the colon; *network is NULL for
+ * a file. */
+static dl_status find_values(const char *name, const dl_network_kind **kind,
+                             const dl_named_network **network, int64_t *values, dl_error *err)
+{
+    *network = NULL;
+    *kind = &dl_transformers;
+    if (dl_ends_with(name, ".json")) return dl_config_read(name, values, err);
+    const dl_status status = find_network(name, kind, network, err);
+    if (status == DL_OK) memcpy(values, (*network)->values, sizeof(*network)->values);
+    return status;
+}
+
 static dl_status read_value(const dl_network_key *key, const char *text, int64_t *value,
                             dl_error *err)
 {
@@ -247,7 +260,8 @@ dl_model_class dl_architecture_class(const char *text)
     const dl_named_network *network = NULL;
     char *name = dl_strndup(text, strcspn(text, ":"));
     dl_error error = {0};
-    const dl_status status = find_network(name, &kind, &network, &error);
+    int64_t values[DL_NETWORK_KEYS_MAX];
+    const dl_status status = find_values(name, &kind, &network, values, &error);
     DL_ASSERT(status == DL_OK, "%s: no network", text);
     free(name);
     return kind->class;
@@ -260,11 +274,8 @@ dl_status dl_architecture_make(dl_architecture *architecture, const char *text, 
     int64_t values[DL_NETWORK_KEYS_MAX];
     char *name = dl_strdup(text), *colon = strchr(name, ':');
     if (colon != NULL) *colon = '\0';
-    dl_status status = find_network(name, &kind, &network, err);
-    if (status == DL_OK) {
-        memcpy(values, network->values, sizeof values);
-        if (colon != NULL) status = read_keys(kind, colon + 1, values, err);
-    }
+    dl_status status = find_values(name, &kind, &network, values, err);
+    if (status == DL_OK && colon != NULL) status = read_keys(kind, colon + 1, values, err);
     free(name);
     if (status != DL_OK) return status;
     dl_architecture made = {.name = dl_strdup(text), .class = kind->class, .tensor = 1};

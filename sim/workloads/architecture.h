@@ -8,6 +8,7 @@
  *   resnet50:image=160                           smaller images
  *   gpt2:sequence=512                            shorter sequences
  *   llama:layers=32,width=4096,heads=32,kv_heads=8,feed_forward=14336,vocabulary=128256
+ *   model/config.json:sequence=4096              of Hugging Face's transformers
  *   llama3_70b:tp=8,recompute=full               one of eight GPUs that divide each layer
  *
  * Counted are

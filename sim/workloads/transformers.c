@@ -669,6 +669,10 @@ static const dl_word network_words[] = {
 /* Names of config.json of Hugging Face's transformers, and others. */
 static const dl_word key_words[] = {
     {"num_layers", "layers", NULL},
+    {"n_layer", "layers", NULL},
+    {"n_embd", "width", NULL},
+    {"n_head", "heads", NULL},
+    {"n_inner", "feed_forward", NULL},
     {"num_hidden_layers", "layers", NULL},
     {"hidden_size", "width", NULL},
     {"num_attention_heads", "heads", NULL},

@@ -384,6 +384,62 @@ static void heads_have_a_width_of_their_own(void **state)
     dl_architecture_free(&wide);
 }
 
+static void write_config(const char *path, const char *text)
+{
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+/* Of Llama 3 8B, GPT-2 and a model of experts. */
+static void config_json_is_a_network(void **state)
+{
+    static const char *const llama =
+        "{\"architectures\": [\"LlamaForCausalLM\", \"}\"], \"hidden_size\": 4096, "
+        "\"intermediate_size\": 14336, \"max_position_embeddings\": 131072, \"model_type\": "
+        "\"llama\", \"num_attention_heads\": 32, \"num_hidden_layers\": 32, "
+        "\"num_key_value_heads\": "
+        "8, \"rms_norm_eps\": 1e-05, \"rope_scaling\": {\"hidden_size\": 7}, "
+        "\"tie_word_embeddings\": false, \"vocab_size\": 128256}\n";
+    static const char *const gpt2 =
+        "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_inner\": "
+        "null, \"n_positions\": 1024, \"vocab_size\": 50257}";
+    static const char *const broken[][2] = {
+        {"{\"model_type\": \"mixtral\", \"rms_norm_eps\": 1e-5, \"num_local_experts\": 8}",
+         "mixtral: mixtures of experts are not simulated"},
+        {"{\"model_type\": \"t5\", \"is_encoder_decoder\": true}", "t5: encoders with decoders"},
+        {"{\"model_type\": \"rwkv\"}", "rwkv: known are models with rms_norm_eps"},
+        {"{\"rms_norm_eps\": 1e-5, \"hidden_size\": 8}", "the number of layers is missing"},
+        {"{\"rms_norm_eps\": [1", "this is no JSON object"},
+    };
+    char path[] = "test_architecture_config.json";
+    (void)state;
+    write_config(path, llama);
+    char *text = dl_format("%s:sequence=2048", path);
+    dl_architecture a = make(path), b = make(text);
+    assert_int_equal(dl_architecture_parameters(&a), 8030261248);
+    assert_int_equal(a.sequence, 8192);
+    assert_int_equal(b.sequence, 2048);
+    assert_int_equal(dl_architecture_class(text), DL_MODEL_TRANSFORMER);
+    write_config(path, gpt2);
+    dl_architecture c = make(path);
+    assert_int_equal(dl_architecture_parameters(&c), 124439808);
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        dl_architecture none = {0};
+        dl_error error = {0};
+        write_config(path, broken[i][0]);
+        assert_int_not_equal(dl_architecture_make(&none, path, &error), DL_OK);
+        if (strstr(error.text, broken[i][1]) == NULL || strstr(error.text, path) == NULL)
+            fail_msg("%s", error.text);
+    }
+    remove(path);
+    free(text);
+    dl_architecture_free(&a);
+    dl_architecture_free(&b);
+    dl_architecture_free(&c);
+}
+
 static void errors_name_what_is_near(void **state)
 {
     static const struct {
@@ -435,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_convolution_by_hand),
         cmocka_unit_test(images_in_the_default_order_are_converted),
         cmocka_unit_test(other_programs_words_mean_the_same),
+        cmocka_unit_test(config_json_is_a_network),
         cmocka_unit_test(errors_name_what_is_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

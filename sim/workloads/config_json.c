@@ -1,0 +1,190 @@
+/* A model's config.json, as Hugging Face's transformers write it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/file.h"
+#include "common/units.h"
+#include "sim/workloads/workloads_internal.h"
+
+/* A sample is as long as positions reach, but not longer than this: many reach 131,072. */
+#define SAMPLE_TOKENS_MAX 8192
+
+/* A member of the outermost object: its name, and the text of its value, a string's without
+ * quotes. */
+typedef void (*member_fn)(void *user, const char *name, const char *value);
+
+static const char *skip_string(const char *at)
+{
+    for (at++; *at != '"' && *at != '\0'; at++)
+        if (*at == '\\' && at[1] != '\0') at++;
+    return *at == '"' ? at + 1 : NULL;
+}
+
+/* Behind a value of any kind; NULL: it does not end. */
+static const char *skip_value(const char *at)
+{
+    int depth = 0;
+    do {
+        if (*at == '"') {
+            at = skip_string(at);
+            if (at == NULL) return NULL;
+            if (depth == 0) return at;
+            continue;
+        }
+        if (strchr("{[", *at) != NULL && *at != '\0') depth++;
+        if (*at == '\0' || (depth == 0 && strchr(",}]", *at) != NULL))
+            return depth == 0 ? at : NULL;
+        if (strchr("}]", *at) != NULL && --depth == 0) return at + 1;
+        at++;
+    } while (true);
+}
+
+static const char *skip_space(const char *at)
+{
+    return at + strspn(at, " \t\r\n");
+}
+
+static bool each_member(const char *text, member_fn visit, void *user)
+{
+    const char *at = skip_space(text);
+    if (*at != '{') return false;
+    at = skip_space(at + 1);
+    while (*at == '"') {
+        const char *name = at + 1, *name_end = skip_string(at);
+        if (name_end == NULL) return false;
+        const char *value = skip_space(name_end);
+        if (*value != ':') return false;
+        value = skip_space(value + 1);
+        const char *end = skip_value(value);
+        if (end == NULL || end == value) return false;
+        char *called = dl_strndup(name, (size_t)(name_end - 1 - name));
+        char *says = *value == '"' ? dl_strndup(value + 1, (size_t)(end - value) - 2)
+                                   : dl_strndup_trimmed(value, (size_t)(end - value));
+        visit(user, called, says);
+        free(called);
+        free(says);
+        at = skip_space(end);
+        if (*at != ',') break;
+        at = skip_space(at + 1);
+    }
+    return *at == '}';
+}
+
+typedef struct config {
+    int64_t values[DL_NETWORK_KEYS_MAX];
+    bool given[DL_NETWORK_KEYS_MAX];
+    int64_t positions;
+    bool rms, gated, tied, tells_tied, experts, pair;
+    char *type;
+} config;
+
+static void take_member(void *user, const char *name, const char *value)
+{
+    config *c = user;
+    const dl_network_kind *kind = &dl_transformers;
+    const char *names[DL_NETWORK_KEYS_MAX];
+    int64_t number = 0;
+    const bool is_number = dl_parse_int(value, 0, INT64_MAX, &number, NULL) == DL_OK;
+    for (size_t k = 0; k < kind->key_count; k++)
+        names[k] = kind->keys[k].name;
+    const dl_word *word = dl_word_find(kind->key_words, name);
+    const int key =
+        word != NULL && word->here != NULL ? dl_names_find(word->here, names, kind->key_count) : -1;
+    if (key >= 0 && is_number) {
+        c->values[key] = number;
+        c->given[key] = true;
+    }
+    c->experts |= is_number && number > 0 && strstr(name, "experts") != NULL;
+    c->rms |= strcmp(name, "rms_norm_eps") == 0;
+    c->pair |= strcmp(name, "is_encoder_decoder") == 0 && strcmp(value, "true") == 0;
+    if (strcmp(name, "max_position_embeddings") == 0 || strcmp(name, "n_positions") == 0)
+        c->positions = number;
+    if (strcmp(name, "tie_word_embeddings") == 0) {
+        c->tells_tied = true;
+        c->tied = strcmp(value, "true") == 0;
+    }
+    if (strcmp(name, "model_type") == 0) {
+        free(c->type);
+        c->type = dl_strdup(value);
+    }
+}
+
+/* The named network that has all but the sizes of such a model. */
+static const char *like(const config *c)
+{
+    if (c->rms) return "llama";
+    if (c->type != NULL && strcmp(c->type, "gpt2") == 0) return "gpt2";
+    if (c->type != NULL && strcmp(c->type, "bert") == 0) return "bert_base";
+    return NULL;
+}
+
+static dl_status refuse(const config *c, const char *path, dl_error *err)
+{
+    const char *type = c->type != NULL ? c->type : "no model_type";
+    if (c->experts) {
+        return dl_error_set(err, DL_ERR_NAME, "%s: %s: mixtures of experts are not simulated", path,
+                            type);
+    }
+    if (c->pair) {
+        return dl_error_set(err, DL_ERR_NAME, "%s: %s: encoders with decoders are not simulated",
+                            path, type);
+    }
+    if (like(c) == NULL) {
+        return dl_error_set(err, DL_ERR_NAME,
+                            "%s: %s: known are models with rms_norm_eps (llama, mistral, qwen2, "
+                            "qwen3), gpt2 and bert; write transformer:layers=..,width=..",
+                            path, type);
+    }
+    return DL_OK;
+}
+
+static int key_called(const char *name)
+{
+    size_t k = 0;
+    while (strcmp(dl_transformers.keys[k].name, name) != 0)
+        k++;
+    return (int)k;
+}
+
+static dl_status take_sizes(const config *c, const char *path, int64_t *values, dl_error *err)
+{
+    static const char *const needed[] = {"layers", "width", "heads", "vocabulary"};
+    const int sequence = key_called("sequence"), positions = key_called("positions");
+    for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) {
+        if (c->given[key_called(needed[n])]) continue;
+        return dl_error_set(err, DL_ERR_DATA, "%s: the number of %s is missing", path, needed[n]);
+    }
+    values[key_called("kv_heads")] = values[key_called("feed_forward")] = 0;
+    for (size_t k = 0; k < dl_transformers.key_count; k++)
+        if (c->given[k]) values[k] = c->values[k];
+    if (c->positions > 0) {
+        values[sequence] = c->positions < SAMPLE_TOKENS_MAX ? c->positions : SAMPLE_TOKENS_MAX;
+        if (values[positions] > 0) values[positions] = c->positions;
+    }
+    if (c->tells_tied) values[key_called("tied")] = c->tied;
+    return DL_OK;
+}
+
+dl_status dl_config_read(const char *path, int64_t *values, dl_error *err)
+{
+    config c = {.type = NULL};
+    char *text = NULL;
+    size_t bytes = 0;
+    dl_status status = dl_file_read(path, &text, &bytes, err);
+    if (status != DL_OK) return status;
+    if (!each_member(text, take_member, &c))
+        status =
+            dl_error_set(err, DL_ERR_PARSE, "%s: this is no JSON object, as config.json", path);
+    if (status == DL_OK) status = refuse(&c, path, err);
+    for (size_t n = 0; n < dl_transformers.network_count && status == DL_OK; n++) {
+        const dl_named_network *network = &dl_transformers.networks[n];
+        if (strcmp(network->name, like(&c)) != 0) continue;
+        memcpy(values, network->values, sizeof network->values);
+        status = take_sizes(&c, path, values, err);
+        break;
+    }
+    free(c.type);
+    free(text);
+    return status;
+}
