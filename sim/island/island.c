@@ -367,7 +367,7 @@ void dl_islands_reduced(void *user, int number)
     if (--c->left > 0) return;
     is->sharded_bytes += c->moved_bytes;
     for (int part = 0; part < dl_islands_split(is)->tensor; part++)
-        note_sent(is, &c->of[part]);
+        note_sent(is, &c->of[c->parts > 1 ? part : 0]);
     set_speed(is, worker, of->stage, 1);
     if (observer != NULL && observer->collective != NULL && worker == 0 && of->stage == 0) {
         observer->collective(observer->user, dl_collective_kind_names[c->of->config.kind],
@@ -389,8 +389,8 @@ static void join_collective(dl_islands *is, int worker, int number, uint32_t tas
     c->arrived_ns = is->team->engine.now_ns;
     set_speed(is, worker, dl_islands_program(is, worker)->collectives[number].stage,
               1 / is->slowdown);
-    c->left = split->tensor;
-    for (int part = 0; part < split->tensor; part++)
+    c->left = c->parts;
+    for (int part = 0; part < c->parts; part++)
         for (int f = 0; f < split->shards; f++)
             dl_collective_arrive(&c->of[part]);
 }

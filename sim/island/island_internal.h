@@ -15,7 +15,8 @@ typedef struct dl_island_way {
 } dl_island_way;
 
 typedef struct dl_island_reduction {
-    dl_collective *of;  /* [tensor] of the GPUs with the same part of the layers */
+    dl_collective *of;  /* [parts] of the GPUs with the same part of the layers */
+    int parts;          /* that are simulated: the first stands for others on links of their own */
     int left;           /* of these that have not ended */
     double moved_bytes; /* by all */
     int64_t arrived_ns; /* at which the last rank did */

@@ -137,6 +137,41 @@ static dl_status init_part(dl_islands *is, int worker, int number, int part, int
     return DL_OK;
 }
 
+static void mark_links(const dl_islands *is, dl_place a, dl_place b, int part, int *owner,
+                       bool *apart)
+{
+    dl_route route;
+    dl_links_route_collective(&is->config.gpus.options->links, a, b, false, &route);
+    for (int l = 0; l < route.count; l++) {
+        int *of = &owner[route.links[l]];
+        *apart = *apart && (*of == 0 || *of == part + 1);
+        *of = part + 1;
+    }
+}
+
+/* Whether no way between two shards shares a link with one between those of other parts: then the
+ * collectives of all parts take as long as that of the first. */
+static bool parts_are_apart(const dl_islands *is, int worker, int number)
+{
+    const dl_split *split = dl_islands_split(is);
+    const int stage = dl_islands_program(is, worker)->collectives[number].stage;
+    const size_t links = (size_t)is->config.gpus.options->links.count;
+    int *owner = dl_calloc(links, sizeof *owner, "links");
+    bool apart = true;
+    for (int part = 0; part < split->tensor && apart; part++) {
+        for (int f = 0; f < split->shards && apart; f++) {
+            const int next = (f + 1) % split->shards;
+            const int from = dl_split_rank(split, stage, f), to = dl_split_rank(split, stage, next);
+            const dl_place a = is->places[dl_islands_gpu(is, worker, from, part)];
+            const dl_place b = is->places[dl_islands_gpu(is, worker, to, part)];
+            mark_links(is, a, b, part, owner, &apart);
+            mark_links(is, b, a, part, owner, &apart);
+        }
+    }
+    free(owner);
+    return apart;
+}
+
 /* `held`: transfers of all of them so far. */
 static dl_status init_collective(dl_islands *is, int worker, int number, int *held, dl_error *err)
 {
@@ -144,9 +179,11 @@ static dl_status init_collective(dl_islands *is, int worker, int number, int *he
     dl_island_reduction *c = &is->islands[worker].collectives[number];
     c->joined = dl_calloc((size_t)split->shards, sizeof *c->joined, "shards");
     c->of = dl_calloc((size_t)split->tensor, sizeof *c->of, "collectives");
+    c->parts = is->config.shape.folded && parts_are_apart(is, worker, number) ? 1 : split->tensor;
     dl_status status = DL_OK;
-    for (int part = 0; part < split->tensor && status == DL_OK; part++)
+    for (int part = 0; part < c->parts && status == DL_OK; part++)
         status = init_part(is, worker, number, part, held, err);
+    c->moved_bytes *= (double)split->tensor / c->parts;
     return status;
 }
 
@@ -267,7 +304,7 @@ static void free_island(const dl_islands *is, int worker)
     for (int c = 0; i->collectives != NULL && c < dl_islands_program(is, worker)->collective_count;
          c++) {
         dl_island_reduction *of = &i->collectives[c];
-        for (int part = 0; part < dl_islands_split(is)->tensor && of->of != NULL; part++)
+        for (int part = 0; part < of->parts && of->of != NULL; part++)
             dl_collective_free(&of->of[part]);
         free(of->of);
         free(of->joined);
