@@ -6,6 +6,7 @@
 #include "sim/report/columns.h"
 
 #define SECONDS_PER_HOUR 3600.0
+#define NEAR_FRAC 0.1  /* of a ratio, which predictions of it are off by */
 #define BUSY_FRAC 0.98 /* of its time: a side that is busy for more waits for nothing */
 
 static const dl_rollout_result *rollout_of(const void *row)
@@ -149,13 +150,15 @@ char *dl_generators_answer(const dl_result *best, bool among_several)
                              : dl_format("%d GPUs generate, %d train", g->generator_gpus,
                                          dl_generators_trainer_gpus(g));
     const double waits = r->trainer_frac[DL_ROLLOUT_WAITING] + r->trainer_frac[DL_ROLLOUT_DRAINING];
+    const bool near = !g->colocated && fabs(row->speedup - 1) < NEAR_FRAC;
     char *text = dl_format(
-        "%s%s%s%s: %s an update, %s answers an hour, %.3g times on policy. The trainer waits for "
+        "%s%s%s%s: %s an update, %s answers an hour, %.3g times on policy%s. The trainer waits for "
         "%.0f %% of the time, generators for %.0f %%; bound by %s. Age %.2f updates on average, at "
         "most %.0f.",
         among_several ? "Fastest: " : "", who, options[0] != '\0' ? ", " : "", options, update,
-        answers, row->speedup, 100 * waits, 100 * r->generator_frac[DL_ROLLOUT_WAITING],
-        dl_generators_bound(row), r->age_mean, r->age_max);
+        answers, row->speedup, near ? " (too near to tell which is faster)" : "", 100 * waits,
+        100 * r->generator_frac[DL_ROLLOUT_WAITING], dl_generators_bound(row), r->age_mean,
+        r->age_max);
     free(update);
     free(answers);
     free(who);

@@ -15,6 +15,9 @@ endforeach()
 foreach(module rollout generators)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
+add_test(NAME test_dlsim_generators COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_generators.sh
+         $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlsim_generators PROPERTIES LABELS unit)
 # The network is compared with max-min fair shares worked out the plain way.
 dl_add_test(test_maxmin unit LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 dl_add_test(test_network model LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)

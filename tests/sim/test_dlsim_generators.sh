@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# dlsim on scenarios with [generators], from outside: timeline, histogram, JSON, page, advice, presets.
+# Usage: test_dlsim_generators.sh DLSIM
+set -u
+tested=$1
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+
+cat >s.ini <<'END'
+[scenario]
+steps = 20
+[generators]
+gpus = 8
+prompts = 16
+answers = 4
+length_mean = 300
+length_cap = 1000
+token_s = 0.01
+request_token_s = 0.0002
+train_fixed_s = 1
+train_token_gpu_s = 0.0006
+copy_s = 0.5
+END
+has() { # FILE TEXT...
+    local file=$1 text
+    shift
+    for text; do
+        grep -q -- "$text" "$file" && continue
+        echo "FAIL: no '$text' in $file"
+        failures=$((failures + 1))
+    done
+}
+expect 0 "4 GPUs generate, 4 train" s.ini -o s.csv --timeline t.json --histogram h.csv --html s.html
+has t.json '"trainer"' '"replica 3"' '"working"' '"copying"' 'groups complete'
+has s.html 'GPUs generate'
+awk -F, '!/^[#c]/ { sum += $(NF - 1) } END { exit sum != 20 * 16 }' h.csv || {
+    echo "FAIL: the histogram does not have 20 x 16 groups"
+    failures=$((failures + 1))
+}
+expect 0 '"tokens_discarded":0,' s.ini --json -
+expect 0 "Halving" s.ini --explain -o s.csv
+# Equal seeds give equal results on any number of threads.
+expect 0 "" s.ini -q --set generators.bound=0,1,2 --set scenario.replicates=3 --threads 1 -o one.csv
+expect 0 "" s.ini -q --set generators.bound=0,1,2 --set scenario.replicates=3 --threads 3 -o three.csv
+cmp one.csv three.csv || failures=$((failures + 1))
+
+expect 0 "Advised: " s.ini --advise --max-staleness 1 -o a.csv --save advised.ini
+expect 0 "GPUs generate" advised.ini -o s.csv
+expect 2 "not with place = colocated" s.ini --set generators.place=colocated --advise -o a.csv
+expect 0 "8 GPUs in turn" s.ini --set generators.place=colocated -o s.csv
+
+for rules in verl trl areal nemo-rl; do
+    "$tested" --rules $rules >rules.ini || failures=$((failures + 1))
+    { cat s.ini; grep -v -e '^\[' -e '^answers' rules.ini; } >with.ini
+    expect 0 "an update" with.ini -o s.csv
+done
+expect 2 "did you mean 'verl'" --rules vrl
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
