@@ -82,9 +82,8 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
 
 /* --- a generator that nobody has timed -------------------------------------------------------- */
 
-/* Share of the memory's rate that reading weights and caches reaches, 0.55 to 0.7 in published
- * decoding on A100 and H100 (Databricks, LLM Inference Performance Engineering, 2023: "MBU"), and of
- * the arithmetic's peak. */
+/* Shares of the memory's rate that reads of weights and caches reach, and of the arithmetic's peak:
+ * assumed, without a measurement of ours or a published one, hence the wide interval. */
 #define MEMORY_FRAC 0.6
 #define FLOP_FRAC 0.5
 #define ESTIMATE_FACTOR 2.0 /* either way: launches, imbalance and scheduling are not in it */
