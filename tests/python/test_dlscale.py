@@ -86,7 +86,7 @@ class Page(unittest.TestCase):
             if shown is not None:
                 self.assertTrue(printed.getvalue().startswith(shown), printed.getvalue())
                 shown = None
-        self.assertEqual(round(names["r"].rows[-1]["throughput_per_s"], 2), 1292.19)
+        self.assertEqual(round(names["r"].rows[-1]["throughput_per_s"], 2), 1187.42)
         self.assertEqual(names["best"][0]["rank"], 1)
 
 
