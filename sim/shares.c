@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "sim/run_internal.h"
 #include "sim/workload.h"
 
 dl_gpu_options dl_point_gpu_options(const dl_scenario *scenario, const dl_point *point)
@@ -188,4 +189,32 @@ double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const 
     free(samples);
     free(models);
     return worth;
+}
+
+double dl_run_compute_factor(const dl_run_config *run, int model)
+{
+    const dl_costs *costs = run->costs;
+    double most = 0;
+    if (!run->by_spread || costs->model_count == 0) return exp(run->compute_log);
+    for (int m = 0; m < costs->model_count; m++)
+        most = fmax(most, costs->models[m].spread_log);
+    return exp(run->compute_log * (most > 0 ? costs->models[model].spread_log / most : 1));
+}
+
+double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
+                            const dl_costs *costs, const dl_point *point)
+{
+    const int ranks = dl_point_ranks(point), count = point->workers * ranks;
+    double *slow = dl_calloc((size_t)count, sizeof *slow, "slow GPUs");
+    double *workers = dl_calloc((size_t)point->workers, sizeof *workers, "slow workers");
+    dl_scenario_slow(scenario, point->workers, workers);
+    for (int d = 0; d < count; d++)
+        slow[d] = workers[d / ranks];
+    if (gpus != NULL) {
+        dl_gpus_spread(costs, count, dl_point_gpus(point), slow);
+        dl_gpus_boards(gpus, costs, count, slow);
+        dl_gpus_clocks(gpus, costs, count, slow);
+    }
+    free(workers);
+    return slow;
 }

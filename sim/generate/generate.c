@@ -91,15 +91,15 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
 #define NUMBER_BYTES 2.0 /* bf16 */
 #define CAUSE_GENERATOR 1000u
 
-void dl_generate_estimate(dl_scenario *scenario, dl_costs *costs, dl_assumptions *made)
+void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_arithmetic arithmetic,
+                          dl_costs *costs, dl_assumptions *made)
 {
     dl_generators *g = scenario->generators;
     dl_architecture network = {0};
     if (g == NULL || scenario->model == NULL ||
         dl_architecture_make(&network, scenario->model, NULL) != DL_OK)
         return;
-    const dl_gpu_model *gpu = dl_scenario_first_gpu(scenario);
-    const dl_quantity *flop = dl_gpu_model_flop_per_s(gpu, dl_scenario_arithmetic(scenario));
+    const dl_quantity *flop = dl_gpu_model_flop_per_s(gpu, arithmetic);
     const double parameters = (double)dl_architecture_parameters(&network) * network.tensor;
     const double cache_bytes = NUMBER_BYTES * network.cache_numbers * network.tensor;
     const double gpus = g->replica_gpus, weight_bytes = NUMBER_BYTES * parameters;

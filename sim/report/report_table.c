@@ -331,12 +331,9 @@ static void print_rows(FILE *out, const dl_results *results)
 /* "2 stages, 8 micro-batches, 1f1b, each sharded over 4 GPUs, layers divided over 2". */
 static void print_layout(FILE *out, const dl_variant *variant, const dl_split *of)
 {
-    if (of->stages > 1) {
-        fprintf(out, ", %d stages, %d micro-batches, %s", of->stages, of->micro_batches,
-                dl_schedule_names[variant->scenario.pipeline->schedule]);
-    }
-    if (of->shards > 1)
-        fprintf(out, ", %s sharded over %d GPUs", of->stages > 1 ? "each" : "a worker", of->shards);
+    fprintf(out, ", %d stages, %d micro-batches, %s", of->stages, of->micro_batches,
+            dl_schedule_names[variant->scenario.pipeline->schedule]);
+    if (of->shards > 1) fprintf(out, ", each sharded over %d GPUs", of->shards);
     if (of->tensor > 1) fprintf(out, ", layers divided over %d GPUs", of->tensor);
 }
 
@@ -370,22 +367,20 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
     free(layers);
 }
 
-/* A line for each stage of each point that is split, if there are few; nothing if there is none. */
+/* A line for each stage of each point with stages, if there are few; nothing if there is none. */
 static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     int points = 0;
     if (study->variants[0].scenario.generators != NULL) return; /* the trainer's */
     for (size_t r = 0; r < sweep->row_count; r++)
-        points += dl_point_is_split(&sweep->rows[r].point);
+        points += sweep->rows[r].point.stages > 1;
     if (points > SPLITS_SHOWN) {
         fprintf(out, "%d points of split models: their stages are in the results\n", points);
         return;
     }
     for (size_t r = 0; r < sweep->row_count; r++) {
         const dl_row *row = &sweep->rows[r];
-        if (dl_point_is_split(&row->point)) {
-            print_stages(out, &study->variants[row->variant], row);
-        }
+        if (row->point.stages > 1) print_stages(out, &study->variants[row->variant], row);
     }
 }
 

@@ -279,7 +279,9 @@ void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, cons
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    dl_generate_estimate(&variant->scenario, &variant->costs, &variant->assumed);
+    if (scenario->generators != NULL && scenario->model != NULL)
+        dl_generate_estimate(&variant->scenario, dl_scenario_first_gpu(scenario),
+                             dl_scenario_arithmetic(scenario), &variant->costs, &variant->assumed);
     if (dl_scenario_trains_by_keys(scenario)) return;
     dl_variant_assume_settings(variant);
     dl_scenario_assume_costs(scenario, &variant->costs, NULL, &variant->assumed);

@@ -184,7 +184,7 @@ static dl_status find_values(const char *name, const dl_network_kind **kind,
 {
     *network = NULL;
     *kind = &dl_transformers;
-    if (dl_ends_with(name, ".json")) return dl_config_read(name, values, err);
+    if (dl_ends_with(name, ".json")) return dl_config_read(*kind, name, values, err);
     const dl_status status = find_network(name, kind, network, err);
     if (status == DL_OK) memcpy(values, (*network)->values, sizeof(*network)->values);
     return status;

@@ -72,6 +72,7 @@ static bool each_member(const char *text, member_fn visit, void *user)
 }
 
 typedef struct config {
+    const dl_network_kind *kind; /* transformers */
     int64_t values[DL_NETWORK_KEYS_MAX];
     bool given[DL_NETWORK_KEYS_MAX];
     int64_t positions;
@@ -82,7 +83,7 @@ typedef struct config {
 static void take_member(void *user, const char *name, const char *value)
 {
     config *c = user;
-    const dl_network_kind *kind = &dl_transformers;
+    const dl_network_kind *kind = c->kind;
     const char *names[DL_NETWORK_KEYS_MAX];
     int64_t number = 0;
     const bool is_number = dl_parse_int(value, 0, INT64_MAX, &number, NULL) == DL_OK;
@@ -139,10 +140,10 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
     return DL_OK;
 }
 
-static int key_called(const char *name)
+static int key_called(const config *c, const char *name)
 {
     size_t k = 0;
-    while (strcmp(dl_transformers.keys[k].name, name) != 0)
+    while (strcmp(c->kind->keys[k].name, name) != 0)
         k++;
     return (int)k;
 }
@@ -150,25 +151,26 @@ static int key_called(const char *name)
 static dl_status take_sizes(const config *c, const char *path, int64_t *values, dl_error *err)
 {
     static const char *const needed[] = {"layers", "width", "heads", "vocabulary"};
-    const int sequence = key_called("sequence"), positions = key_called("positions");
+    const int sequence = key_called(c, "sequence"), positions = key_called(c, "positions");
     for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) {
-        if (c->given[key_called(needed[n])]) continue;
+        if (c->given[key_called(c, needed[n])]) continue;
         return dl_error_set(err, DL_ERR_DATA, "%s: the number of %s is missing", path, needed[n]);
     }
-    values[key_called("kv_heads")] = values[key_called("feed_forward")] = 0;
-    for (size_t k = 0; k < dl_transformers.key_count; k++)
+    values[key_called(c, "kv_heads")] = values[key_called(c, "feed_forward")] = 0;
+    for (size_t k = 0; k < c->kind->key_count; k++)
         if (c->given[k]) values[k] = c->values[k];
     if (c->positions > 0) {
         values[sequence] = c->positions < SAMPLE_TOKENS_MAX ? c->positions : SAMPLE_TOKENS_MAX;
         if (values[positions] > 0) values[positions] = c->positions;
     }
-    if (c->tells_tied) values[key_called("tied")] = c->tied;
+    if (c->tells_tied) values[key_called(c, "tied")] = c->tied;
     return DL_OK;
 }
 
-dl_status dl_config_read(const char *path, int64_t *values, dl_error *err)
+dl_status dl_config_read(const dl_network_kind *transformers, const char *path, int64_t *values,
+                         dl_error *err)
 {
-    config c = {.type = NULL};
+    config c = {.kind = transformers};
     char *text = NULL;
     size_t bytes = 0;
     dl_status status = dl_file_read(path, &text, &bytes, err);
@@ -177,8 +179,8 @@ dl_status dl_config_read(const char *path, int64_t *values, dl_error *err)
         status =
             dl_error_set(err, DL_ERR_PARSE, "%s: this is no JSON object, as config.json", path);
     if (status == DL_OK) status = refuse(&c, path, err);
-    for (size_t n = 0; n < dl_transformers.network_count && status == DL_OK; n++) {
-        const dl_named_network *network = &dl_transformers.networks[n];
+    for (size_t n = 0; n < transformers->network_count && status == DL_OK; n++) {
+        const dl_named_network *network = &transformers->networks[n];
         if (strcmp(network->name, like(&c)) != 0) continue;
         memcpy(values, network->values, sizeof network->values);
         status = take_sizes(&c, path, values, err);

@@ -37,10 +37,11 @@ typedef struct dl_network_kind {
 
 extern const dl_network_kind dl_convnets, dl_transformers;
 
-/* The values of dl_transformers' keys for a model's config.json, as Hugging Face's transformers write
+/* The values of the transformers' keys for a model's config.json, as Hugging Face's transformers write
  * it. DL_ERR_NAME for a sort of model that is not simulated, DL_ERR_DATA for a size that is missing,
  * DL_ERR_PARSE, DL_ERR_IO, with the file's name. */
-dl_status dl_config_read(const char *path, int64_t *values, dl_error *err);
+dl_status dl_config_read(const dl_network_kind *transformers, const char *path, int64_t *values,
+                         dl_error *err);
 
 /* Appends a layer without parts; `name` becomes its own. Borrowed until the next one is added. */
 dl_architecture_layer *dl_architecture_add(dl_architecture *architecture, char *name);
