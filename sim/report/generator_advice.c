@@ -157,6 +157,7 @@ static void print_advice(FILE *out, const trial *t, const dl_generators *g)
     char *line = dl_format("Advised: %s", answer);
     dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
     free(line);
+    free(answer);
     if (row->speedup < 1.1)
         fprintf(out, "%s\n",
                 row->speedup < 0.9
