@@ -34,17 +34,22 @@ typedef struct group {
     int unstarted, running; /* answers */
 } group;
 
-typedef struct request {
-    double ends; /* on the replica's virtual clock, in tokens */
-    double length;
+/* An entry of a heap of groups, or of answers of a group. */
+typedef struct entry {
+    double key, length; /* length: of an answer, in tokens */
     int64_t group;
-} request;
+} entry;
+
+/* A heap, the least key on top. */
+typedef struct entries {
+    entry *items;
+    size_t count, room;
+} entries;
 
 typedef struct replica {
-    request *heap; /* [count] of the requests in flight, the one that ends first on top */
-    int count, room;
+    entries requests;          /* in flight, by their ends on the virtual clock, in tokens */
     double clock;              /* tokens that a request in flight since the start would have */
-    double now_s, token_s;     /* the clock's time; seconds a token with `count` requests */
+    double now_s, token_s;     /* the clock's time; seconds a token with those in flight */
     int64_t version;           /* updates in its weights */
     double answer_s;           /* when the next answer ends; INFINITY: none, as things are */
     double stalled_until_s;    /* > now_s: it stands still */
@@ -53,17 +58,6 @@ typedef struct replica {
     double shown_s;            /* since when its state has been the same */
     dl_rollout_state shown;
 } replica;
-
-/* An entry of a heap of groups. */
-typedef struct entry {
-    double key;
-    int64_t group;
-} entry;
-
-typedef struct entries {
-    entry *items;
-    size_t count, room;
-} entries;
 
 typedef struct totals {
     double state_s[DL_ROLLOUT_STATES], generator_s[DL_ROLLOUT_STATES];
@@ -146,32 +140,12 @@ static entry entries_pop(entries *heap)
     return top;
 }
 
-static void push_request(replica *r, request item)
-{
-    if (r->count == r->room) {
-        r->room = r->room > 0 ? 2 * r->room : 16;
-        r->heap = dl_realloc(r->heap, (size_t)r->room, sizeof *r->heap, "requests");
-    }
-    int i = r->count++;
-    for (; i > 0 && item.ends < r->heap[(i - 1) / 2].ends; i = (i - 1) / 2)
-        r->heap[i] = r->heap[(i - 1) / 2];
-    r->heap[i] = item;
-}
-
-static request pop_request(replica *r)
-{
-    const request top = r->heap[0], last = r->heap[--r->count];
-    int i = 0;
-    for (int child; (child = 2 * i + 1) < r->count; i = child) {
-        if (child + 1 < r->count && r->heap[child + 1].ends < r->heap[child].ends) child++;
-        if (r->heap[child].ends >= last.ends) break;
-        r->heap[i] = r->heap[child];
-    }
-    r->heap[i] = last;
-    return top;
-}
-
 /* --- time ------------------------------------------------------------------------------------ */
+
+static int in_flight(const replica *r)
+{
+    return (int)r->requests.count;
+}
 
 static bool is_stalled(const replica *r, double now_s)
 {
@@ -181,7 +155,7 @@ static bool is_stalled(const replica *r, double now_s)
 static dl_rollout_state state_of(const rollout *s, const replica *r)
 {
     if (is_stalled(r, r->now_s)) return r->validates ? DL_ROLLOUT_VALIDATING : DL_ROLLOUT_COPYING;
-    if (r->count > 0) return DL_ROLLOUT_WORKING;
+    if (in_flight(r) > 0) return DL_ROLLOUT_WORKING;
     return s->trainer == DL_ROLLOUT_DRAINING ? DL_ROLLOUT_DRAINING : DL_ROLLOUT_WAITING;
 }
 
@@ -204,13 +178,13 @@ static void advance(rollout *s, replica *r)
     if (passed_s > 0) {
         const dl_rollout_state state = state_of(s, r);
         s->sum.generator_s[state] += passed_s;
-        s->sum.request_s += passed_s * r->count;
-        if (r->count == s->config->in_flight_max) s->sum.at_max_s += passed_s;
+        s->sum.request_s += passed_s * in_flight(r);
+        if (in_flight(r) == s->config->in_flight_max) s->sum.at_max_s += passed_s;
         if (state == DL_ROLLOUT_WORKING) {
             const double tokens = passed_s / r->token_s;
             r->clock += tokens;
-            s->sum.tokens += tokens * r->count;
-            s->tokens.begun += tokens * r->count;
+            s->sum.tokens += tokens * in_flight(r);
+            s->tokens.begun += tokens * in_flight(r);
         }
     }
     r->now_s = s->now_s;
@@ -224,9 +198,9 @@ static void plan(rollout *s, int index)
     r->answer_s = INFINITY;
     if (is_stalled(r, r->now_s)) {
         next_s = fmin(next_s, r->stalled_until_s);
-    } else if (r->count > 0) {
-        r->token_s = dl_decode_token_s(&s->config->decode, r->count);
-        r->answer_s = r->now_s + (r->heap[0].ends - r->clock) * r->token_s;
+    } else if (in_flight(r) > 0) {
+        r->token_s = dl_decode_token_s(&s->config->decode, in_flight(r));
+        r->answer_s = r->now_s + (r->requests.items[0].key - r->clock) * r->token_s;
         next_s = fmin(next_s, r->answer_s);
     }
     s->next_s[index] = next_s;
@@ -310,7 +284,7 @@ static void admit(rollout *s)
         g->draw = again ? s->requeued[s->requeued_first++] : s->numbers++;
         s->window_admitted++;
         s->running_groups++;
-        entries_push(&s->waiting, (entry){(double)g->number, slot});
+        entries_push(&s->waiting, (entry){(double)g->number, 0, slot});
         g->began_s = s->now_s;
     }
 }
@@ -321,8 +295,8 @@ static int least_loaded(const rollout *s)
     int best = -1, least = s->config->in_flight_max;
     for (int i = 0; i < s->config->replicas; i++) {
         const replica *r = &s->replicas[i];
-        if (r->count >= least || is_stalled(r, s->now_s)) continue;
-        least = r->count;
+        if (in_flight(r) >= least || is_stalled(r, s->now_s)) continue;
+        least = in_flight(r);
         best = i;
         if (least == 0) break;
     }
@@ -353,7 +327,7 @@ static void dispatch(rollout *s)
             if (index < 0) return;
             replica *r = &s->replicas[index];
             advance(s, r);
-            if (r->count == 0) r->clock = 0;
+            if (in_flight(r) == 0) r->clock = 0;
             const double length = s->answers[s->config->answers - g->unstarted];
             if (g->first < 0) {
                 g->first = r->version;
@@ -363,7 +337,7 @@ static void dispatch(rollout *s)
             g->unstarted--;
             g->running++;
             g->tokens += length;
-            push_request(r, (request){r->clock + length, length, slot});
+            entries_push(&r->requests, (entry){r->clock + length, length, slot});
             plan(s, index);
         }
         entries_pop(&s->waiting);
@@ -383,7 +357,8 @@ static void complete(rollout *s, int64_t slot)
     s->running_groups--;
     s->sum.group_s += s->now_s - g->began_s;
     s->sum.completed++;
-    entries_push(&s->queue, (entry){(double)(s->config->oldest_first ? g->number : g->done), slot});
+    entries_push(&s->queue,
+                 (entry){(double)(s->config->oldest_first ? g->number : g->done), 0, slot});
 }
 
 /* Its last answer has ended. */
@@ -400,7 +375,7 @@ static void end_group(rollout *s, int64_t slot)
         wait_s *= exp(sigma * dl_random_normal(&stream) - sigma * sigma / 2);
     }
     if (wait_s > 0) {
-        entries_push(&s->tools, (entry){s->now_s + wait_s, slot});
+        entries_push(&s->tools, (entry){s->now_s + wait_s, 0, slot});
     } else {
         complete(s, slot);
     }
@@ -580,10 +555,11 @@ static void install(rollout *s, int index)
     replica *r = &s->replicas[index];
     r->version = s->updates;
     r->install_s = INFINITY;
-    if (c->prefill_token_s == 0 || r->count == 0) return;
+    if (c->prefill_token_s == 0 || in_flight(r) == 0) return;
     double context = 0; /* prompts, and answers as far as they are */
-    for (int i = 0; i < r->count; i++)
-        context += c->prompt_tokens + r->heap[i].length - (r->heap[i].ends - r->clock);
+    for (int i = 0; i < in_flight(r); i++)
+        context +=
+            c->prompt_tokens + r->requests.items[i].length - (r->requests.items[i].key - r->clock);
     r->stalled_until_s = fmax(r->stalled_until_s, s->now_s + c->prefill_token_s * context);
     r->validates = false;
 }
@@ -607,15 +583,15 @@ static void copy(rollout *s)
 static bool all_idle(const rollout *s)
 {
     for (int i = 0; i < s->config->replicas; i++)
-        if (s->replicas[i].count > 0) return false;
+        if (in_flight(&s->replicas[i]) > 0) return false;
     return true;
 }
 
 static void end_answers(rollout *s, replica *r)
 {
-    r->clock = r->heap[0].ends;
-    while (r->count > 0 && r->heap[0].ends <= r->clock) {
-        const request ended = pop_request(r);
+    r->clock = r->requests.items[0].key;
+    while (in_flight(r) > 0 && r->requests.items[0].key <= r->clock) {
+        const entry ended = entries_pop(&r->requests);
         group *g = &s->groups[ended.group];
         s->events++;
         if (r->version > g->newest) g->newest = r->version;
@@ -712,11 +688,11 @@ static void count_left(rollout *s, double *left_age_sum)
     bool *seen = dl_calloc(s->group_count + 1, sizeof *seen, "groups");
     for (int i = 0; i < s->config->replicas; i++) {
         const replica *r = &s->replicas[i];
-        for (int j = 0; j < r->count; j++) {
-            const group *g = &s->groups[r->heap[j].group];
-            s->tokens.left -= r->heap[j].ends - r->clock;
-            if (seen[r->heap[j].group]) continue;
-            seen[r->heap[j].group] = true;
+        for (int j = 0; j < in_flight(r); j++) {
+            const group *g = &s->groups[r->requests.items[j].group];
+            s->tokens.left -= r->requests.items[j].key - r->clock;
+            if (seen[r->requests.items[j].group]) continue;
+            seen[r->requests.items[j].group] = true;
             s->tokens.left += g->tokens;
             *left_age_sum += age_of(s, g);
         }
@@ -808,7 +784,7 @@ static void start(rollout *s, const dl_rollout_config *config, const dl_rollout_
 static void end(rollout *s)
 {
     for (int i = 0; i < s->config->replicas; i++)
-        free(s->replicas[i].heap);
+        free(s->replicas[i].requests.items);
     free(s->replicas);
     free(s->next_s);
     free(s->groups);
