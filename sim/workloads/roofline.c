@@ -383,6 +383,29 @@ static double spread_of(const dl_architecture *architecture, const dl_roofline *
                  narrow / all * NARROW_LOG_SD);
 }
 
+static void set_layer(dl_costs *costs, const dl_architecture *architecture,
+                      const dl_roofline *roofline, size_t l)
+{
+    const dl_architecture_layer *layer = &architecture->layers[l];
+    set_op(&costs->ops[l], layer->name, "forward", roofline, &layer->forward);
+    set_op(&costs->ops[architecture->layer_count + l], layer->name, "backward", roofline,
+           &layer->backward);
+    costs->layers[l] = (dl_layer_cost){
+        .name = dl_strdup(layer->name),
+        .output_bytes_per_sample = assumed(layer->output_numbers * roofline->bytes_per_number),
+        .parameter_bytes = assumed((double)dl_layer_parameters(layer) * PARAMETER_BYTES),
+        .activation_bytes_per_sample = assumed(
+            kept_bytes(roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half)),
+    };
+    if (!(layer->tensor_numbers > 0)) return;
+    costs->dispatch.kernels += LAUNCHES_OF_COLLECTIVE * architecture->tensor_calls *
+                               (layer->tensor_forward + layer->tensor_backward);
+    costs->layers[l].tensor_bytes_per_sample =
+        assumed(layer->tensor_numbers * roofline->bytes_per_number);
+    costs->layers[l].tensor_collectives_forward = assumed(layer->tensor_forward);
+    costs->layers[l].tensor_collectives_backward = assumed(layer->tensor_backward);
+}
+
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err)
@@ -421,25 +444,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .input_bytes_per_sample = assumed(input_bytes(architecture)),
         .compute_spread_frac = assumed(spread_of(architecture, &roofline, efficiency)),
     };
-    for (size_t l = 0; l < layers; l++) {
-        const dl_architecture_layer *layer = &architecture->layers[l];
-        set_op(&costs->ops[l], layer->name, "forward", &roofline, &layer->forward);
-        set_op(&costs->ops[layers + l], layer->name, "backward", &roofline, &layer->backward);
-        costs->layers[l] = (dl_layer_cost){
-            .name = dl_strdup(layer->name),
-            .output_bytes_per_sample = assumed(layer->output_numbers * roofline.bytes_per_number),
-            .parameter_bytes = assumed((double)dl_layer_parameters(layer) * PARAMETER_BYTES),
-            .activation_bytes_per_sample = assumed(
-                kept_bytes(&roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half)),
-        };
-        if (!(layer->tensor_numbers > 0)) continue;
-        costs->dispatch.kernels += LAUNCHES_OF_COLLECTIVE * architecture->tensor_calls *
-                                   (layer->tensor_forward + layer->tensor_backward);
-        costs->layers[l].tensor_bytes_per_sample =
-            assumed(layer->tensor_numbers * roofline.bytes_per_number);
-        costs->layers[l].tensor_collectives_forward = assumed(layer->tensor_forward);
-        costs->layers[l].tensor_collectives_backward = assumed(layer->tensor_backward);
-    }
+    for (size_t l = 0; l < layers; l++)
+        set_layer(costs, architecture, &roofline, l);
     costs->ops[2 * layers] = (dl_op_cost){
         .name = dl_strdup("network.update"),
         .fixed_ns = assumed(dl_roofline_update_ns(&roofline, (double)parameters, optimizer)),
