@@ -108,25 +108,15 @@ static dl_status init_part(dl_islands *is, int worker, int number, int part, int
     const dl_split *split = dl_islands_split(is);
     const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[number];
     dl_island_reduction *c = &is->islands[worker].collectives[number];
-    const dl_workload *workload = is->config.gpus.workload;
     dl_place *ranks = dl_calloc((size_t)split->shards, sizeof *ranks, "shards");
     for (int f = 0; f < split->shards; f++)
         ranks[f] = is->places[dl_islands_gpu(is, worker, dl_split_rank(split, of->stage, f), part)];
     const dl_dtype dtype = of->gathers ? options->param_dtype : options->reduce_dtype;
-    const bool any = strcmp(options->algorithm, "auto") == 0;
-    const dl_collective_config config = {
-        .kind = of->gathers ? DL_ALLGATHER : DL_REDUCE_SCATTER,
-        .algorithm = any ? options->algorithm : "ring",
-        .fidelity = options->fidelity,
-        .ranks = ranks,
-        .rank_count = split->shards,
-        .bytes = dl_dtype_frac(dtype) * is->config.shape.buckets[of->stage].bytes[of->bucket],
-        .chunk_bytes = DL_CHUNK_BYTES,
-        .message_ns = options->message_ns,
-        .measured = workload->collectives,
-        .measured_count = workload->collective_count,
-        .transfers_max = DL_TRANSFERS_HELD_MAX - *held,
-    };
+    dl_collective_config config = dl_gpu_options_collective(
+        options, is->config.gpus.workload, of->gathers ? DL_ALLGATHER : DL_REDUCE_SCATTER, ranks,
+        split->shards,
+        dl_dtype_frac(dtype) * is->config.shape.buckets[of->stage].bytes[of->bucket]);
+    config.transfers_max = DL_TRANSFERS_HELD_MAX - *held;
     dl_status status =
         dl_collective_init(&c->of[part], &is->network, &options->links, &config, err);
     free(ranks);

@@ -47,7 +47,6 @@ static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_k
                          dl_error *err)
 {
     const dl_gpu_options *options = p->options;
-    const bool any = strcmp(options->algorithm, "auto") == 0;
     dl_engine engine;
     dl_network network;
     int64_t end_ns = 0;
@@ -57,19 +56,9 @@ static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_k
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, &options->links);
     for (int g = 0; g < of->count && status == DL_OK; g++) {
-        const dl_collective_config config = {
-            .kind = kind,
-            .algorithm = any ? options->algorithm : "ring",
-            .fidelity = options->fidelity,
-            .ranks = &of->places[g * of->size],
-            .rank_count = of->size,
-            .bytes = to->bytes,
-            .chunk_bytes = DL_CHUNK_BYTES,
-            .message_ns = options->message_ns,
-            .measured = p->workload->collectives,
-            .measured_count = p->workload->collective_count,
-            .transfers_max = DL_TRANSFERS_HELD_MAX - flows,
-        };
+        dl_collective_config config = dl_gpu_options_collective(
+            options, p->workload, kind, &of->places[g * of->size], of->size, to->bytes);
+        config.transfers_max = DL_TRANSFERS_HELD_MAX - flows;
         status = dl_collective_init(&all[g], &network, &options->links, &config, err);
         flows += all[g].plan.transfer_count;
     }

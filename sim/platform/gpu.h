@@ -257,6 +257,13 @@ typedef struct dl_gpu_memory {
 
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point);
 
+/* A collective among ranks[count] as the options say: by their algorithm where it can do this kind,
+ * else by a ring; between GPUs, as it was measured where the workload has that. What else it needs
+ * (equal ranks, a pause, the most transfers) is the caller's to add; `ranks` is borrowed. */
+dl_collective_config dl_gpu_options_collective(const dl_gpu_options *options,
+                                               const dl_workload *workload, dl_collective_kind kind,
+                                               const dl_place *ranks, int count, double bytes);
+
 /* Price of the nodes that `gpus` GPUs are on; NaN if the machine file does not say. */
 double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus);
 

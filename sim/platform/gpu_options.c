@@ -112,6 +112,30 @@ dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
     return (dl_place){DL_PLACE_HOST, node, shard / m->nodes % sockets};
 }
 
+dl_collective_config dl_gpu_options_collective(const dl_gpu_options *options,
+                                               const dl_workload *workload, dl_collective_kind kind,
+                                               const dl_place *ranks, int count, double bytes)
+{
+    const bool on_gpus = ranks[0].kind == DL_PLACE_GPU;
+    /* All algorithms that may be named but these are for sums of whole vectors alone. */
+    const bool rings = kind == DL_BROADCAST || !on_gpus ||
+                       (kind != DL_ALLREDUCE && strcmp(options->algorithm, "auto") != 0);
+    return (dl_collective_config){
+        .kind = kind,
+        .algorithm = kind == DL_ALLTOALL ? "pairwise"
+                     : rings             ? "ring"
+                                         : options->algorithm,
+        .fidelity = options->fidelity,
+        .ranks = ranks,
+        .rank_count = count,
+        .bytes = bytes,
+        .chunk_bytes = DL_CHUNK_BYTES,
+        .message_ns = options->message_ns,
+        .measured = on_gpus ? workload->collectives : NULL,
+        .measured_count = on_gpus ? workload->collective_count : 0,
+    };
+}
+
 static void worst(dl_origin *origin, const dl_quantity *quantity)
 {
     if (quantity->known && quantity->origin < *origin) *origin = quantity->origin;

@@ -323,27 +323,11 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
                                  double pause_ns, dl_error *err)
 {
     const dl_gpu_options *options = gpus->config.options;
-    /* All algorithms that may be named but these are for sums of whole vectors alone. */
-    const bool rings = kind == DL_BROADCAST || ranks[0].kind == DL_PLACE_HOST ||
-                       (kind != DL_ALLREDUCE && strcmp(options->algorithm, "auto") != 0);
-    const char *algorithm = kind == DL_ALLTOALL ? "pairwise" : rings ? "ring" : options->algorithm;
-    const dl_collective_config config = {
-        .kind = kind,
-        .algorithm = algorithm,
-        .fidelity = options->fidelity,
-        .ranks = ranks,
-        .rank_count = count,
-        .equal_ranks = equal,
-        .bytes = bytes,
-        .chunk_bytes = DL_CHUNK_BYTES,
-        .message_ns = options->message_ns,
-        .pause_ns = pause_ns,
-        /* Measured between GPUs. */
-        .measured = ranks[0].kind == DL_PLACE_GPU ? gpus->config.workload->collectives : NULL,
-        .measured_count =
-            ranks[0].kind == DL_PLACE_GPU ? gpus->config.workload->collective_count : 0,
-        .transfers_max = DL_TRANSFERS_HELD_MAX - gpus->reduction.held,
-    };
+    dl_collective_config config =
+        dl_gpu_options_collective(options, gpus->config.workload, kind, ranks, count, bytes);
+    config.equal_ranks = equal;
+    config.pause_ns = pause_ns;
+    config.transfers_max = DL_TRANSFERS_HELD_MAX - gpus->reduction.held;
     dl_status status = dl_collective_init(collective, gpus->network, &options->links, &config, err);
     if (status != DL_OK) return status;
     const int transfers = collective->plan.transfer_count;
