@@ -307,8 +307,10 @@ static dl_status read_costs(const dl_study *study, dl_variant *variant, dl_error
     if (scenario->samples_per_s > 0 && scenario->gpu != NULL && costs->parameter_bytes > 0)
         dl_costs_assume_buckets(costs);
     if ((status = dl_variant_take_settings(variant, err)) ||
-        (status = check_processes(scenario, err)) || (status = calibrate(study, variant, err)))
+        (status = check_processes(scenario, err)))
         return status;
+    if (!dl_scenario_trains_by_keys(scenario)) dl_variant_take_dtypes(variant);
+    if ((status = calibrate(study, variant, err))) return status;
     assume(variant);
     return check_split(variant, err);
 }

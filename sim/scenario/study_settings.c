@@ -188,7 +188,7 @@ static void sum_in_bf16(dl_scenario *scenario, dl_gpu_options *gpu)
 }
 
 /* What numbers are sent as where vectors are sharded. */
-static void take_dtypes(dl_variant *variant)
+void dl_variant_take_dtypes(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
     dl_gpu_options *gpu = scenario->gpu;
@@ -282,7 +282,6 @@ static void assume_arithmetic(dl_variant *variant)
 
 void dl_variant_assume_settings(dl_variant *variant)
 {
-    take_dtypes(variant);
     assume_overlap(variant);
     assume_arithmetic(variant);
 }

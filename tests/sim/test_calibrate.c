@@ -123,6 +123,24 @@ static void the_spread_of_the_estimate_is_gone(void **state)
     }
 }
 
+/* Vectors of a sharded worker are sent in types that are assumed; the measured step has them in it. */
+static void a_step_of_a_layout_is_met(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[scenario]\nsteps = 20\n[machine]\nfile = 8xa100\nworkers = 1\nlayout = "
+        "fsdp=8\n[workload]\n"
+        "model = gpt2_xl:fused=yes\nbatch_per_worker = 16\ncalibrate = 600 ms\n"
+        "[sync]\nmode = none\n";
+    dl_study s = {0};
+    dl_error err = {0};
+    if (dl_study_read_text(&s, "s.ini", text, strlen(text), &err) != DL_OK ||
+        dl_study_read_costs(&s, &err) != DL_OK)
+        fail_msg("%s", err.text);
+    assert_near(step_ms(&s, 0, 0), 600, 1e-3);
+    dl_study_free(&s);
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -162,6 +180,7 @@ int main(void)
         cmocka_unit_test(variants_share_the_factor_of_the_first),
         cmocka_unit_test(the_text_gets_the_factor),
         cmocka_unit_test(the_spread_of_the_estimate_is_gone),
+        cmocka_unit_test(a_step_of_a_layout_is_met),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
