@@ -352,7 +352,15 @@ dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_swe
 
 /* --- all points ----------------------------------------------------------------------------- */
 
-/* What does not go with ps tensor by tensor. */
+/* The entry of a key of [exchange] that has another value than its fallback; NULL: it has that. */
+static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "exchange", name);
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", name);
+    return entry != NULL && strcmp(entry->value, key->fallback) != 0 ? entry : NULL;
+}
+
+/* Refuses settings that ps tensor by tensor cannot have together. */
 static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                               const dl_sweep_lists *lists, const dl_point *point, const char *text,
                               dl_error *err)
@@ -361,15 +369,8 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                                        "node_sum", "copies", "staged"};
     const dl_gpu_options *gpu = scenario->gpu;
     if (gpu == NULL || !dl_mode_serves_gradients(point->mode)) return DL_OK;
-    const bool given[] = {gpu->fetch != DL_FETCH_SUMMED,
-                          gpu->order != DL_ORDER_READY,
-                          gpu->slice_bytes > 0,
-                          gpu->sums_on_arrival,
-                          gpu->node_sum,
-                          gpu->copies != DL_COPIES_CONNECTION,
-                          gpu->staged_stops};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (!given[i] || point->option[DL_SYNC_LAG] <= 0) continue;
+    for (size_t i = 0; i < DL_LENGTH(keys) && point->option[DL_SYNC_LAG] > 0; i++) {
+        if (changed(ini, keys[i]) == NULL) continue;
         return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
                             "not with [exchange] %s (point: %s)", keys[i], text);
     }
@@ -620,7 +621,6 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     return DL_OK;
 }
 
-/* Every combination of the options that the mode takes. */
 /* As many micro-batches as the point's batch has of the given samples; 1 where these do not divide it,
  * which check_batch finds. */
 static void count_micro_batches(const dl_scenario *scenario, dl_point *point)
@@ -634,6 +634,7 @@ static void count_micro_batches(const dl_scenario *scenario, dl_point *point)
     if (point->stages <= 1) point->option[DL_SYNC_ACCUMULATE] = (double)count;
 }
 
+/* Adds every combination of the options that the mode takes. */
 static dl_status add_options(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *lists,
                              dl_point *point, dl_error *err)
 {
@@ -717,11 +718,10 @@ static const struct {
 static dl_status check_used(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     for (size_t k = 0; k < DL_LENGTH(exchange_keys); k++) {
-        const dl_ini_entry *entry = dl_ini_find(ini, "exchange", exchange_keys[k].key);
+        const dl_ini_entry *entry = changed(ini, exchange_keys[k].key);
         if (entry == NULL || scenario->gpu == NULL) continue;
-        const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", exchange_keys[k].key);
         const dl_mode *without = NULL;
-        bool used = strcmp(entry->value, key->fallback) == 0;
+        bool used = false;
         for (size_t p = 0; p < scenario->point_count && !used; p++) {
             const dl_point *point = &scenario->points[p];
             if (point->mode->exchange == DL_EXCHANGES_NOTHING) continue;
