@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compares predictions of transformers on many GPUs (dlsim --workload, --layout) with published
-steps: nothing fitted, then with one sustained factor for each set and GPU from its *own* smallest
+steps: as estimated, then with one sustained factor for each set and GPU from its *own* smallest
 rows, judged on the others, and with that of the *other* sets on the same GPU. Prints a line for each
 set and its kinds of layouts: rows, mean, median and largest error of the tokens a second, bias, rows
 inside the 95 % interval; of memory where it was measured.
@@ -323,7 +323,7 @@ def main():
     for name in dict.fromkeys(r.set for r in rows):
         mine = [i for i, r in enumerate(rows) if r.set == name]
         inside = lambda of: [plain[i][1] <= rows[i].tokens <= plain[i][2] for i in of]
-        line(f"{name}, nothing fitted", [(plain[i][0], rows[i].tokens) for i in mine], inside(mine))
+        line(f"{name}, as estimated", [(plain[i][0], rows[i].tokens) for i in mine], inside(mine))
         for kind in sorted({(rows[i].gpu, rows[i].kind) for i in mine}):
             of = [i for i in mine if (rows[i].gpu, rows[i].kind) == kind]
             line(f"   {kind[0]} {kind[1]}", [(plain[i][0], rows[i].tokens) for i in of], inside(of))
