@@ -59,7 +59,7 @@ static dl_status read_part(line *part, const dl_csv *csv, dl_error *err)
     return DL_OK;
 }
 
-/* By relative deviations; one row leaves nothing for the fixed part. */
+/* Fits the line by relative deviations; one row does not determine the fixed part. */
 static dl_status fit_part(line *part, const char *path, dl_error *err)
 {
     bool differs = false;

@@ -61,7 +61,7 @@ static dl_status item_of(const dl_text_list *list, const char *what, size_t inde
                         list->count, count, count > 1 ? "s" : "");
 }
 
-/* What the command line says of scenario `index`. `tables` are the arguments. */
+/* The options given for scenario `index`; `tables` are the arguments. */
 static dl_status take_pair(const settings *set, const dl_text_list *tables, size_t index,
                            size_t count, pair *to, dl_table_part_config *part, dl_error *err)
 {

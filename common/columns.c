@@ -280,7 +280,7 @@ static void free_cells(text_cells *text)
     free(text->widths);
 }
 
-/* The cells of a line, without blanks at its end, and `after` behind them, of its own. */
+/* The cells of a line, without blanks at its end, followed by `after`, which has its own. */
 static char *line_text(const text_cells *text, const dl_column_table *table, size_t line,
                        const char *mark, const char *after)
 {

@@ -41,7 +41,7 @@ void dl_datum_free(dl_datum *datum);
 
 /* How people read a value. */
 typedef enum dl_column_form {
-    DL_FORM_PLAIN,   /* times `scale`, with `digits` behind the point */
+    DL_FORM_PLAIN,   /* times `scale`, with `digits` after the point */
     DL_FORM_PERCENT, /* a fraction as per cent, likewise */
     DL_FORM_SIGNED,  /* the same with a sign */
     DL_FORM_TIME,    /* seconds, "12.3 ms" */
@@ -112,7 +112,7 @@ typedef struct dl_column_table {
      * of it: the row is whole. */
     const char *(*failed)(const void *row);
     size_t failed_from;
-    /* NULL, or a mark behind the row for people ("*"), "" for none. */
+    /* NULL, or a mark after the row for people ("*"), "" for none. */
     const char *(*mark)(const void *row);
     char *(*remark)(
         const void *row); /* NULL, or a text about the row, of its own; NULL of it: none */
@@ -156,8 +156,9 @@ bool dl_column_has_values(const dl_column_table *table, const dl_column *column)
 char *dl_column_common_text(const dl_column_table *table, const dl_column *column);
 
 /* Writes the columns that have a heading, and a value in some row, as lines of text, each as wide as
- * its cells need, texts to the left, numbers to the right, "-" for none; before the chosen row stands '>', and on a terminal
- * it is bold. A remark stands behind its row, or below it where `width` has no room for it. */
+ * its cells need, texts to the left, numbers to the right, "-" for none. The chosen row is marked with
+ * '>', and on a terminal it is bold. A remark follows its row, or stands below it where `width` has no
+ * room for it. */
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width);
 
 /* The width that dl_columns_print gives a column; and what lines take besides the columns and a blank

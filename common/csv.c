@@ -288,7 +288,7 @@ dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *va
 
 void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
 {
-    DL_ASSERT(writer->cells == 0, "comment behind %d cells of a row", writer->cells);
+    DL_ASSERT(writer->cells == 0, "comment after %d cells of a row", writer->cells);
     va_list args;
     va_start(args, format);
     char *text = dl_vformat(format, args);

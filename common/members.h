@@ -31,7 +31,7 @@ typedef struct dl_member {
     int64_t count; /* of a truth value 1 or 0 */
     double number; /* of a count as well; NaN: none */
     bool is_signed, is_left;
-    int digits; /* behind the point or, `short_form`, in all; -1: not given */
+    int digits; /* after the point or, `short_form`, in all; -1: not given */
     bool short_form;
     char unit[8]; /* "%", "ns", "B", "B/s" or "" */
 } dl_member;

@@ -43,7 +43,7 @@ enum { PAGE_COUNT = sizeof page_table / sizeof *page_table };
 
 static const char syntax[] =
     "The file has [section] lines and key = value lines. A comment starts with ; or # at the start "
-    "of a line, or with a blank and ; behind a value. Names of files are relative to the folder of "
+    "of a line, or with a blank and ; after a value. Names of files are relative to the folder of "
     "the file that names them. A number may have a unit, as in 12 GB/s or 1.3 us; without one it "
     "is "
     "in the first of those that are named. Unknown sections and keys, and values outside of their "

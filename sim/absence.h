@@ -44,7 +44,7 @@ static inline bool dl_absences_given(const dl_absences *absences)
     return absences->count > 0 || absences->mtbf_s > 0;
 }
 
-/* Of teams with absences: has the workers' absences come and end. */
+/* The companion of teams with absences: begins and ends them. */
 extern const struct dl_team_companion dl_absences_companion;
 
 /* Whether the worker's absence has come, and the mode has not let it go yet: then what it was at

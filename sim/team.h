@@ -135,7 +135,7 @@ dl_spent dl_spent_of(dl_worker_state state);
 /* Whether a worker that waits may go on. What has become true must stay so. */
 typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 
-/* What goes on in a run beside its workers' steps: absences, averages that workers come to and leave, a
+/* A part of a run beside its workers' steps: absences, averages that workers come to and leave, a
  * syncer. Functions may be NULL. */
 typedef struct dl_team_companion {
     int events, events_a_worker;                  /* pending at most */

@@ -57,7 +57,7 @@ static double weight_bisquare(double r, double sigma)
     return fabs(u) < 1 ? pow(1 - u * u, 2) : 0;
 }
 
-/* Of a row in the fit, without the scale of its part. */
+/* A row's weight in the fit, without the scale of its part. */
 static double row_weight(const dl_table_model *model, size_t row)
 {
     return model->weight[row] / pow(model->scale[model->rows[row].part], 2);
@@ -420,7 +420,7 @@ static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x,
     }
 }
 
-/* What was left out of the parts begin..end - 1. */
+/* Errors of rows left out of the fit, over the parts begin..end - 1. */
 static void sum_left_out(const dl_table_fit *fit, size_t begin, size_t end,
                          dl_table_quality *quality)
 {

@@ -377,7 +377,7 @@ static double limited(const dl_table_model *model, const double *x, size_t cost)
         fmin(fmax(x[cost], dl_table_model_low(model, cost)), dl_table_model_high(model, cost)));
 }
 
-/* What a part was simulated at: the values of its costs and the steps, into key. */
+/* Key of a part's simulation: the values of its costs, and the steps. */
 static void set_key(const dl_table_model *model, size_t part, const double *x, double *key)
 {
     size_t at = 0;

@@ -24,7 +24,7 @@ static bool has_ranks(const dl_cluster *cluster)
     return cluster != NULL && cluster->size > 1 && !cluster->failed;
 }
 
-/* Of every request: with room for the points of the largest part. */
+/* Size of every request, with room for the points of the largest part. */
 static size_t message_bytes(size_t points)
 {
     return sizeof(request) + points * sizeof(bool);

@@ -258,7 +258,7 @@ dl_status dl_table_fit_write(const dl_table_fit *fit, size_t part, const char *p
     "name|cost=%-s determined|=%hhd value|=%g |value=%s error|=%g |error %%=%.1f%% " bound \
     "|=%g effect=%.3f confused_group|=%d"
 
-/* Those of a part, or the shared ones where `part` is part_count; of a single part all. */
+/* A part's costs, or the shared ones where `part` is part_count; of a single part all. */
 static void put_costs(const dl_table_fit *fit, size_t part, const char *title, dl_rows *to)
 {
     dl_rows_begin(to, "costs", title);
@@ -384,7 +384,7 @@ static void write_names(dl_json *to, const dl_table_part *part)
                     dl_base_name(part->scenario.path));
 }
 
-/* Of several: what each has of its own. */
+/* The costs, rows and errors that each of several parts has of its own. */
 static void write_parts(dl_json *to, const dl_table_fit *fit)
 {
     DL_JSON_LIST (to, "tables", p, fit->part_count) {

@@ -2,8 +2,8 @@
  * several scenarios, each to a table of its own, that share some of the costs: of one cluster, say,
  * the network's. A scenario and its table are a part of the fit, and one pair is the fit of one part.
  *
- * Letters: n rows, p costs, of all parts together. With x = ln(cost), so that costs stay positive, the sum of squares over
- * the rows of
+ * Letters: n rows, p costs, of all parts together. With x = ln(cost), so that costs stay positive,
+ * the sum of squares over the rows of
  *
  *   r = ln(measured throughput / simulated throughput)
  *
@@ -218,7 +218,7 @@ typedef struct dl_table_residual {
     bool unexplained;     /* beyond DL_TABLE_OUTLIER sigma */
 } dl_table_residual;
 
-/* How well rows are fitted. */
+/* Errors of a set of rows. */
 typedef struct dl_table_quality {
     size_t used;                                  /* rows that have not failed */
     double rms_frac;                              /* root mean square of r */

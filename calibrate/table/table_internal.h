@@ -1,6 +1,5 @@
-/* What the simulator says of the tables' rows, as a function of the costs that are sought, and the
- * search for the costs at which it says what was measured. See calibrate/table/table.h for symbols.
- */
+/* Predictions of the tables' rows as a function of the costs that are sought, and the search for the
+ * costs at which predictions equal measurements. See calibrate/table/table.h for symbols. */
 #ifndef DL_CALIBRATE_TABLE_TABLE_INTERNAL_H
 #define DL_CALIBRATE_TABLE_TABLE_INTERNAL_H
 
@@ -28,10 +27,11 @@ typedef struct dl_table_model {
     const dl_table_costs *unknown;
     dl_table_model_row *rows; /* [row_count] of the parts, one after another */
     size_t row_count;
-    size_t first_point[DL_TABLE_PARTS_MAX + 1]; /* of a part; behind the last: all points */
-    double guess[DL_TABLE_COSTS_MAX];           /* > 0 */
-    bool active[DL_TABLE_COSTS_MAX];            /* costs that a search changes; all at first */
-    bool *use;      /* [row_count] rows that count; all but failed ones */
+    size_t
+        first_point[DL_TABLE_PARTS_MAX + 1]; /* of a part; [part_count]: the number of all points */
+    double guess[DL_TABLE_COSTS_MAX];        /* > 0 */
+    bool active[DL_TABLE_COSTS_MAX];         /* costs that a search changes; all at first */
+    bool *use;                               /* [row_count] rows that count; all but failed ones */
     double *weight; /* [row_count] of r^2 in the sum, scale^2 included, 0..1; 1 at first */
     double scale[DL_TABLE_PARTS_MAX]; /* of r: the least sigma over the part's; 1 at first */
     bool *wanted;                     /* [points] of such rows */

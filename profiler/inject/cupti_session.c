@@ -75,7 +75,8 @@ uint8_t *dl_buffer_data(dl_buffer *buffer)
 void dl_buffer_pool_give(dl_buffer_pool *pool, dl_buffer *buffer)
 {
     DL_ASSERT(buffer->used <= pool->bytes, "%zu used bytes of %zu", buffer->used, pool->bytes);
-    memset(dl_buffer_data(buffer), 0, pool->bytes); /* CUPTI may have written behind what it used */
+    memset(dl_buffer_data(buffer), 0,
+           pool->bytes); /* CUPTI may have written past the part it used */
     buffer->used = 0;
     pthread_mutex_lock(&pool->lock);
     buffer->next = pool->spare;

@@ -131,9 +131,9 @@ double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
  * parts of a buffer of 4 MiB (src/include/collectives.h). */
 #define DL_SLICE_BYTES 1048576.0
 
-/* For how long a message of `bytes` keeps its sender from sending anything else, beside its bytes: what
- * it costs the host, and between nodes the network, each slice of it; dl_plan_hop_ns has that of a
- * message of one slice. */
+/* Time that a message of `bytes` keeps its sender busy beside the transfer of its bytes: the costs of the
+ * host and, between nodes, of the network for each of its slices. dl_plan_hop_ns includes the cost of
+ * one slice. */
 double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to, double bytes);
 
 /* The part of the links' rates that messages on the route reach. */

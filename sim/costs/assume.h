@@ -51,8 +51,8 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * off), which launch up to three times as many operations as are counted. A factor of 3 either way
  * holds all of these. */
 #define DL_LAUNCH_NS 30000
-/* Where each is a kernel for several operations, which a program in Python launches: the geometric
- * mean of the latter three. */
+/* Host time for each kernel of several operations that a program in Python launches: the geometric
+ * mean of the last three. */
 #define DL_LAUNCH_FUSED_NS 62000
 
 /* One value that was assumed. */

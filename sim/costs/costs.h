@@ -36,8 +36,8 @@ typedef struct dl_layer_cost {
     dl_value output_bytes_per_sample; /* handed to the next layer, and its gradient back */
     dl_value parameter_bytes;
     dl_value activation_bytes_per_sample; /* kept for the backward pass */
-    /* Of layers that tensor_ranks GPUs divide: the whole activation that a collective among them
-     * carries, and all-reduces of it, or pairs of all-gather and reduce-scatter, of a pass; unknown:
+    /* The whole activation that a collective among the tensor_ranks GPUs of a divided layer carries,
+     * and collectives of a pass: all-reduces, or pairs of all-gather and reduce-scatter; unknown:
      * none */
     dl_value tensor_bytes_per_sample, tensor_collectives_forward, tensor_collectives_backward;
 } dl_layer_cost;
@@ -212,8 +212,8 @@ typedef struct dl_costs {
         bool few;             /* a kernel for what plain PyTorch runs as several */
     } dispatch;
     dl_value overlap_slowdown;
-    /* With [generators]: a and b of a replica's curve (sim/generate/rollout.h); an update, whatever its tokens
-     * and GPUs, and for each of its tokens on one GPU: in place of the costs' own step. */
+    /* For [generators]: a and b of a replica's curve (sim/generate/rollout.h); fixed time of an update
+     * and time of each of its tokens on one GPU, in place of the costs' own step. */
     struct {
         dl_value token_ns, request_token_ns;
     } generator;

@@ -12,9 +12,9 @@ dl_status dl_generate_run(const dl_run_config *config, const dl_costs *costs,
                           const dl_rollout_observer *observer, dl_run_result *result,
                           dl_error *err) DL_MUST_CHECK;
 
-/* Of a scenario with a [workload] model, in that arithmetic on GPUs like this one: the requests in flight that its GPUs' memory holds, and,
- * where neither keys nor costs say how fast a replica is, a roofline of the model on these GPUs, which
- * is added to *made with its interval. */
+/* Estimates, for a scenario with a [workload] model on GPUs like this one, the requests in flight that
+ * their memory holds and, where neither keys nor costs give it, the rate of a replica by the model's
+ * roofline, which is added to *made with its interval. */
 void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                           dl_costs *costs, dl_assumptions *made);
 

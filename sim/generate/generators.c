@@ -14,7 +14,7 @@ const char *const dl_log_probs_names[] = {"never", "on_policy", "always", NULL};
 
 /* --- presets --------------------------------------------------------------------------------- */
 
-/* What the frameworks do, as keys: huggingface/trl PR 5650, verl-project/verl@1dda039b
+/* Rules of the frameworks, as keys. Sources: huggingface/trl PR 5650, verl-project/verl@1dda039b
  * docs/advance/fully_async.md, inclusionAI/AReaL@4aef98d8, NVIDIA-NeMo/RL@7ea279abf. */
 static const struct {
     const char *name, *keys;

@@ -475,7 +475,7 @@ static void try_batch(rollout *s)
                 s->now_s + s->config->train_fixed_s + s->config->train_token_s * s->batch_tokens);
 }
 
-/* What the ends of updates and copies, of answers and waits make possible. */
+/* Begins all that the last events make possible: updates, copies, groups, requests. */
 static void go_on(rollout *s)
 {
     int64_t admitted;
@@ -684,7 +684,7 @@ static void count_left(rollout *s, double *left_age_sum)
         s->tokens.left += s->groups[s->tools.items[i].group].tokens;
         *left_age_sum += age_of(s, &s->groups[s->tools.items[i].group]);
     }
-    /* Of groups in flight: all that was begun, less what their requests still lack. */
+    /* Tokens of groups in flight: all of their answers, less what is still to be generated. */
     bool *seen = dl_calloc(s->group_count + 1, sizeof *seen, "groups");
     for (int i = 0; i < s->config->replicas; i++) {
         const replica *r = &s->replicas[i];

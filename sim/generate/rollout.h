@@ -25,7 +25,7 @@
 
 #include "sim/generate/lengths.h"
 
-/* Which groups may begin; B = prompts, U = copy_every. */
+/* Rules for when a group may begin; B = prompts, U = copy_every. */
 typedef enum dl_rule {
     DL_RULE_AHEAD,     /* begun, less discarded, < (updates + bound + 1) B */
     DL_RULE_WINDOW,    /* begun since the last copy, and then outstanding, < (1 + bound) U B */
@@ -80,7 +80,7 @@ typedef struct dl_rollout_config {
     uint32_t replicate;
 } dl_rollout_config;
 
-/* What the trainer or a replica does; for the observer. */
+/* State of the trainer or of a replica, for the observer. */
 typedef enum dl_rollout_state {
     DL_ROLLOUT_WORKING, /* an update; answering */
     DL_ROLLOUT_WAITING, /* for complete groups; for what may begin */
@@ -103,7 +103,7 @@ typedef struct dl_rollout_observer {
     void *user;
 } dl_rollout_observer;
 
-/* Of groups, and their tokens, in the whole run. */
+/* Groups, or their tokens, in the whole run. */
 typedef struct dl_rollout_count {
     double begun, used, discarded, left; /* left: complete, or (of tokens) what was made so far */
 } dl_rollout_count;

@@ -156,7 +156,7 @@ static void begin_rank(dl_islands *is, int worker, int rank)
                               l->start_ns[step % l->room]);
 }
 
-/* Of the rank's slowest GPU, with this step's noise. */
+/* Factor on the passes of the rank's slowest GPU, with this step's noise. */
 static double draw_factor(dl_islands *is, int worker, int rank)
 {
     dl_island *i = &is->islands[worker];

@@ -14,7 +14,7 @@
  * (f, b) and nothing else, a step takes (m + s - 1)(f + b) in either schedule, the bubble is
  * (s - 1) / (m + s - 1).
  *
- * Interleaved, each stage has v chunks of layers, and what crosses behind the last stage goes on to the
+ * Interleaved, each stage has v chunks of layers, and activations of the last stage go on to the
  * first one's next chunk: the bubble is (s - 1) / v micro-batches' passes long.
  *
  * Without a flush (pipedream, 2bw) a stage goes on with the next step's passes: simulated is the steady
@@ -23,7 +23,7 @@
  *
  * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of each
  * micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's while
- * this one's are used, and gradients reduce-scattered behind the backward pass of each bucket: FSDP. With
+ * this one's are used, and gradients reduce-scattered after the backward pass of each bucket: FSDP. With
  * stages they are gathered in the first forward pass of a step and kept, and reduced in the last
  * backward pass, as PyTorch's schedules of pipelines have it.
  *
@@ -44,8 +44,8 @@
  * once per step, then pass by pass, one thread for all taking the GPUs in turn. Ranks of the first
  * stage have a batch each. Noise is drawn for each GPU and step; a slow worker is slow in all ranks.
  *
- * What it leaves out: work that differs by data; labels sent to the last stage; launches of crossing copies and collectives;
- * computing slowed by crossings, and by exchange between workers.
+ * It leaves out work that differs by data; labels sent to the last stage; launches of crossing copies
+ * and collectives; computing slowed by crossings, and by exchange between workers.
  */
 #ifndef DL_SIM_ISLAND_H
 #define DL_SIM_ISLAND_H
@@ -105,7 +105,7 @@ typedef struct dl_island_collective {
 typedef struct dl_island_program {
     dl_program program;
     int *rank; /* [task_count] that a task is of */
-    int *pass; /* [task_count] micro-batch of a pass; the task that a crossing is behind */
+    int *pass; /* [task_count] micro-batch of a pass; the task that a crossing follows */
     double *crossing_bytes;            /* [task_count] of a crossing, from one GPU */
     dl_island_collective *collectives; /* [collective_count] */
     int collective_count;
@@ -137,8 +137,9 @@ void dl_island_program_free(dl_island_program *made);
 
 /* --- collectives within layers (island_tensor.c) ------------------------------------------------ */
 
-/* Those of each rank's passes, [ranks x chunks x 2], of layers in these pieces, in the worker in which they take longest; the caller's to
- * free; NULL where layers are not divided. Errors as dl_collective_init. */
+/* Prices the collectives of each rank's passes over layers in these pieces, in the worker in which they
+ * take longest. *made: [ranks x chunks x 2], the caller's to free; NULL where layers are not divided.
+ * Errors as dl_collective_init. */
 dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
                                   const dl_costs *costs, const dl_split *split,
                                   const dl_stage *pieces, int workers, dl_island_tensor **made,

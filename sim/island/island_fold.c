@@ -1,4 +1,4 @@
-/* Which ranks may stand for others: all shards of a stage, if they do the same at the same time. */
+/* Ranks that may stand for others: all shards of a stage, if they do the same at the same time. */
 #include "sim/island/island.h"
 
 #include <stdlib.h>

@@ -100,7 +100,7 @@ static void init_ways(dl_islands *is, int worker)
     }
 }
 
-/* Of the GPUs with part `part` of the stage's layers. */
+/* Sets up the collective among the GPUs with part `part` of the stage's layers. */
 static dl_status init_part(dl_islands *is, int worker, int number, int part, int *held,
                            dl_error *err)
 {

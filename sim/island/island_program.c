@@ -19,7 +19,7 @@ typedef struct builder {
     segments passes;
     double *issue_ns, *issued_ns; /* [ranks x passes] */
     uint32_t *segment;            /* [ranks] the last one that was added */
-    uint32_t *scattered;          /* [ranks] behind the backward pass; DL_TASK_NONE */
+    uint32_t *scattered;          /* [ranks] after the backward pass; DL_TASK_NONE */
 } builder;
 
 /* Passes of one direction. */
@@ -60,7 +60,7 @@ static pass_of find_pass(const dl_split *split, bool forward, int number)
                      .micro_batch = number / round * split->stages + within % split->stages};
 }
 
-/* Where `passes` has it. */
+/* Index of the pass in `passes`. */
 static size_t place_of(const dl_split *split, int rank, int chunk, int micro_batch)
 {
     return (size_t)((rank * split->chunks + chunk) * split->micro_batches + micro_batch);
@@ -219,7 +219,7 @@ static void scatter(builder *b, int rank, int bucket, uint32_t segment, bool tel
     if (tells) tell_ready(b, rank, bucket, task);
 }
 
-/* Gathers and scatters behind a backward pass of segments segment[count], in the order of the one
+/* Gathers and scatters after a backward pass of segments segment[count], in the order of the one
  * stream: the next layers' parameters are asked for before the gradients of a layer are there. */
 static void communicate_back(builder *b, int rank, const uint32_t *segment, uint32_t before,
                              bool gathers, bool scatters, bool tells)

@@ -121,7 +121,7 @@ static neighbours neighbours_of(pricing *p, int rank)
     return of;
 }
 
-/* What their time depends on: nodes in the order in which they come, kinds of these, GPUs in them. */
+/* The key that equal prices share: the order of nodes, their kinds, the indices of GPUs in them. */
 static int *likeness_of(const pricing *p, const neighbours *of, int *count)
 {
     const int places = of->count * of->size;

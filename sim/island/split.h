@@ -40,10 +40,10 @@ typedef enum dl_schedule {
     DL_SCHEDULE_INTERLEAVED, /* 1f1b of stages that have several runs of layers each, chunks; in turn,
                                 stages' number of micro-batches through each (Narayanan et al. 2021,
                                 "Efficient large-scale language model training", section 2.2) */
-    DL_SCHEDULE_PIPEDREAM, /* without a flush: each stage updates behind each batch, and computes a
+    DL_SCHEDULE_PIPEDREAM,   /* without a flush: each stage updates after each batch, and computes a
                               batch backward with the weights of its forward pass (Narayanan et al.
                               2019) */
-    DL_SCHEDULE_2BW, /* without a flush: all stages update behind the micro-batches of a step, to
+    DL_SCHEDULE_2BW, /* without a flush: all stages update after the micro-batches of a step, to
                               weights one update older than the newest (Narayanan et al. 2021) */
     DL_SCHEDULES
 } dl_schedule;

@@ -1,5 +1,5 @@
-/* What exchange of GPUs and servers goes over: links and classes of flows, copies, and the threads and
- * memories that serve. */
+/* Resources of the exchange of GPUs and servers: links and classes of flows, copies, and the threads
+ * and memories that serve. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -49,7 +49,7 @@ static int memory_link(const dl_links *links, dl_place host)
     return host.node * links->per_node + dl_links_node(links, host.node)->memory[host.index];
 }
 
-/* What a server does with a byte of its slice: reads and writes, at a cost. An optimizer that
+/* Bytes that a server reads and writes for a byte of its slice, at a cost. An optimizer that
  * passes over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes);
  * so does an outer one, which else makes the difference and the momentum in one pass and the
  * parameters in another. */
@@ -110,7 +110,7 @@ static double thread_rate(const serving *s)
     return ns > 0 ? (s->reads + s->writes) / ns * 1e9 : (double)INFINITY;
 }
 
-/* Of flows over two links; -1 = none. */
+/* Class of flows over two links; -1 = none. */
 static int class_over(dl_gpus *gpus, int first, int second)
 {
     dl_route route = {0};
@@ -119,8 +119,8 @@ static int class_over(dl_gpus *gpus, int first, int second)
     return dl_network_route_class(gpus->network, &route);
 }
 
-/* Of flows over the memory of a GPU, which is a separate link: made when it is asked for first, as
- * most runs never do. */
+/* Class of flows over the memory of a GPU, which is a separate link, made when it is first asked for,
+ * as most runs never do. */
 static int memory_class(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
@@ -133,8 +133,8 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* Of what a thread of a server in host memory goes over: the memory and, in place of a cap, a link
- * of its own; or the memory of the server's GPU. Made when it is asked for first, too. */
+/* Class of flows of a server's thread: in host memory over the memory and, in place of a cap, a link of
+ * its own; else over the memory of the server's GPU. Made when it is first asked for, too. */
 static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int shard)
 {
     const int shards = gpus->config.options->shards;
@@ -166,7 +166,7 @@ void dl_gpus_add_storage(dl_gpus *gpus)
     }
 }
 
-/* What limits the copies that the driver makes through host memory from one GPU; -1: nothing. */
+/* Link that limits the copies which the driver makes through host memory from one GPU; -1: none. */
 static int driver_link(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;

@@ -116,9 +116,9 @@ typedef struct dl_inside {
 /* What other jobs send (gpu_traffic.c). */
 typedef struct dl_gpu_traffic dl_gpu_traffic;
 
-/* What exchange tells the steps (gpu.c). */
+/* Events of the exchange, for the steps (gpu.c). */
 typedef struct dl_gpu_listener {
-    /* What the worker computes may have another speed; -1: what all do. */
+    /* The speed of the worker's computing may have changed; -1: of all workers. */
     void (*speed_changed)(dl_gpus *gpus, int worker);
     void (*parameters_came)(dl_gpus *gpus, int worker); /* some that its step may wait for */
     void (*start_steps)(dl_gpus *gpus); /* all collectives before the workers' steps have ended */
@@ -282,13 +282,12 @@ void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);
 /* Makes gpus->storage, where the scenario gives its rate; with all other links. */
 void dl_gpus_add_storage(dl_gpus *gpus);
 
-/* What one operation of an exchange on a GPU takes beside itself where a worker's thread launches
- * it and waits for its end, in turn: the launch, and what the thread is late by, as at the end of a
- * step; longer beside workers (other than `worker`; -1: any) that compute there, as their own
- * operations are. */
+/* Time that an operation of an exchange on a GPU takes beside its own where a worker's thread launches
+ * it and waits for its end: the launch, and the thread's delay, as at the end of a step; longer beside
+ * workers (other than `worker`; -1: any) that compute there, as their own operations are. */
 double dl_gpus_launched_ns(const dl_gpus *gpus, int worker, dl_place gpu);
 
-/* What the worker does in its own memory; then done(gpus, worker). */
+/* The work of a worker in its own memory; then done(gpus, worker). */
 void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, double bytes,
                           dl_event_fn done);
 

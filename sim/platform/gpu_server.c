@@ -116,7 +116,7 @@ static void queues_free(queue *queues, int count)
     free(queues);
 }
 
-/* Puts an item into the queue: at its end or, by layers, behind those of the same urgency. */
+/* Puts an item into the queue: at its end or, by layers, after those of the same urgency. */
 static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl_gpus *, int))
 {
     int at = q->count++;

@@ -28,8 +28,8 @@ const dl_column *dl_result_column(const char *heading);
 extern const dl_column dl_generator_columns[];
 extern const size_t dl_generator_column_count;
 
-/* Of a row with generators: what its updates wait for, as column bound_side; and "16 GPUs generate, 48 train,
- * bound 1: 62.1 s an update, ...", which the caller frees. */
+/* The side that updates of a row with generators wait for, as column bound_side has it; and the answer,
+ * "16 GPUs generate, 48 train, bound 1: 62.1 s an update, ...", which the caller frees. */
 const char *dl_generators_bound(const dl_row *row);
 char *dl_generators_answer(const dl_result *best, bool among_several);
 

@@ -1,4 +1,4 @@
-/* What takes the time of a row with [generators], in words, and what would help, which is simulated. */
+/* Explanation of a row with [generators]: where its time goes, and changes that help, simulated. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

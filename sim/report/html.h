@@ -25,11 +25,11 @@ void dl_html_base64(FILE *out, const char *text, size_t bytes);
 /* An SVG picture inside the page; `alt` says what it shows to whom cannot see it. */
 void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, const char *caption);
 
-/* A text as it is, behind a click on its title. */
+/* A text as it is, shown by a click on its title. */
 void dl_html_details(FILE *out, const char *title, const char *text);
 
 /* The columns of the table that have a heading. The first cell of a row is its heading; a mark and a
- * remark have a column of their own behind the others; the chosen row is of the class "best". */
+ * remark have a column of their own after the others; the chosen row is of the class "best". */
 void dl_html_table(FILE *out, const char *caption, const dl_column_table *table);
 
 #endif

@@ -12,7 +12,7 @@
  *
  *   NAME.csv   results of dlsim: a row of the group's table, with a link to NAME.html. If it is not
  *              there the study failed; then the last line of NAME.txt says why
- *   NAME.svg   a figure                  NAME.txt   a text to be shown as it is, behind a click
+ *   NAME.svg   a figure                  NAME.txt   a text to be shown as it is by a click
  *
  * The title is of the latter two, and of a study without results. Writes the page to `path`, to
  * `rows` (NULL: not) a table of all measured rows, and to `summary` (NULL: not) a few lines: how

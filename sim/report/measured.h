@@ -41,7 +41,7 @@ typedef enum dl_measured_use {
     DL_USE_COUNT
 } dl_measured_use;
 
-/* "unseen", "fitted", "contradiction", "error"; NULL behind. */
+/* "unseen", "fitted", "contradiction", "error"; NULL after the last. */
 extern const char *const dl_measured_use_names[DL_USE_COUNT + 1];
 
 typedef enum dl_measure {

@@ -1,4 +1,4 @@
-/* What a row of the results says in words: its options, its marks, the parts of its time. */
+/* Words for a row of the results: its options, its marks, the parts of its time. */
 #ifndef DL_SIM_ROW_TEXT_H
 #define DL_SIM_ROW_TEXT_H
 
@@ -10,8 +10,8 @@
 /* The largest dl_run_result.tail_frac that needs no note. */
 #define DL_REPORT_TAIL_FRAC 0.05
 
-/* Which points ran too few steps for their throughput to be a steady one; NULL if none did. Release
- * with free(). */
+/* Names the points that ran too few steps for a steady throughput; NULL if none did. Release with
+ * free(). */
 char *dl_report_short_note(const dl_sweep *sweep);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */

@@ -75,7 +75,7 @@ static void on_contribute(void *user, int worker, int64_t step, int64_t read, in
     DL_APPEND(t->pending, t->pending_count, "gradients") = (gradient){worker, now_ns};
 }
 
-/* On the server's track, from the first gradient that an update has in it; an arrow from each. */
+/* Draws an update on the server's track, from the first gradient in it; an arrow from each. */
 static void put_gradients(timeline *t, int64_t now_ns)
 {
     const dl_chrome_arg args[] = {{.key = "gradients", .number = (double)t->pending_count}};

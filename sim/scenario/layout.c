@@ -88,7 +88,7 @@ static dl_status take_workers(const dl_scenario *scenario, const layout *of, con
     return DL_OK;
 }
 
-/* As they are given; those that are not have one GPU, and come last. */
+/* Puts the axes in the order in which they are given, then the others, of one GPU each. */
 static void order_axes(dl_scenario_pipeline *p, const layout *of)
 {
     int count = 0;
@@ -276,7 +276,7 @@ static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini,
         const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
         if (strcmp(overlap->value, "no") == 0 || !dl_mode_serves_gradients(mode)) continue;
         return dl_ini_error(ini, overlap, DL_ERR_DATA, err,
-                            "mode %s of workers of several GPUs pushes behind the backward pass: "
+                            "mode %s of workers of several GPUs pushes after the backward pass: "
                             "overlap = no",
                             mode->name);
     }
@@ -329,7 +329,7 @@ static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini
     if (p->stages == 1 || !(is_pipedream || is_2bw)) return DL_OK;
     return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "schedule"), DL_ERR_RANGE, err,
                         is_2bw ? "this needs micro_batches of at least %d, the stages"
-                               : "this updates behind each batch: micro_batches = 1",
+                               : "this updates after each batch: micro_batches = 1",
                         p->stages);
 }
 

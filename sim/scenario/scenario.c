@@ -333,8 +333,8 @@ static double sample_tokens(const dl_scenario *scenario)
     return tokens;
 }
 
-/* With [generators] the points are the trainer's: its GPUs, and as many micro-batches as an update's
- * tokens fill. */
+/* Points of the trainer beside [generators]: its GPUs, and as many micro-batches as an update's tokens
+ * fill. */
 static dl_status take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
                               dl_error *err)
 {

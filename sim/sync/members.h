@@ -25,7 +25,7 @@
 
 #include "sim/team.h"
 
-/* Of teams whose workers come and go, beside dl_absences_companion. */
+/* The companion of teams whose workers come and go, beside dl_absences_companion. */
 extern const dl_team_companion dl_members_companion;
 
 /* Called first in each advance of a worker, at `stage`: true if the worker is coming or going, and

@@ -93,7 +93,7 @@ typedef enum dl_syncer_event {
 /* Of an upload that is that many versions stale. */
 double dl_syncer_weight(const dl_syncer_config *config, int64_t staleness);
 
-/* Of teams with a syncer. */
+/* The companion of teams with a syncer. */
 extern const dl_team_companion dl_syncer_companion;
 
 /* The platform has done the merge that it was asked for. */

@@ -177,7 +177,7 @@ static dl_status find_network(const char *name, const dl_network_kind **kind,
     return dl_error_set(err, DL_ERR_NAME, "no network is called '%s'%s", name, hint);
 }
 
-/* The kind of network and the values of its keys before those behind the colon; *network is NULL for
+/* The kind of network and the values of its keys before the keys after the colon; *network is NULL for
  * a file. */
 static dl_status find_values(const char *name, const dl_network_kind **kind,
                              const dl_named_network **network, int64_t *values, dl_error *err)

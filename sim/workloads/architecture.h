@@ -2,7 +2,7 @@
  * alone, so that a step's time can be estimated for a GPU on which nobody has run it
  * (sim/workloads/roofline.h).
  *
- * A network is named by a text, with keys of its own behind a colon:
+ * A network is named by a text, with keys of its own after a colon:
  *
  *   resnet50                                     as published
  *   resnet50:image=160                           smaller images
@@ -49,7 +49,7 @@
  * reads that (8 bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4
  * (8): a third of 18 for each of the three counted, as numbers of 2 bytes. */
 #define DL_CAST_WEIGHTS 3
-/* Where weights have 16 bits, products read them as they go; their gradients of 2 bytes are added
+/* Products read weights of 16 bits as they go; their gradients of 2 bytes are added
  * to sums of 4: 2 written, 2 + 4 read, 4 written. */
 #define DL_SUMMED_WEIGHTS 6
 /* Below it a product's rate is not that of large ones (docs/method.md). */
@@ -101,8 +101,8 @@ typedef struct dl_architecture_layer {
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
     double kept_in_half;                 /* further ones, of 2 bytes, in fp16 only */
-    /* Whole stream of a sample that a collective of tensor parallelism carries, and all-reduces, or
-     * pairs of all-gather and reduce-scatter, of a pass; 0: none */
+    /* Numbers of a sample that a collective of tensor parallelism carries (the whole stream), and
+     * collectives of a pass: all-reduces, or pairs of all-gather and reduce-scatter; 0: none */
     double tensor_numbers, tensor_forward, tensor_backward;
     dl_layer_pass forward, backward;
 } dl_architecture_layer;

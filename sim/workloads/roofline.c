@@ -19,7 +19,7 @@ const char *const dl_optimizer_kind_names[] = {"sgd", "momentum", "adam", NULL};
 static const int state_numbers[] = {0, 1, 2};
 static const int moved_numbers[] = {3, 5, 7};
 
-/* Of programs: tests/sim/fit_workloads.c. */
+/* Parts of the rates that programs reach, fitted by tests/sim/fit_workloads.c. */
 #define FITTED(arithmetic, memory, sd, count)                   \
     {                                                           \
         arithmetic, memory, sd, count, DL_ROOFLINE_KERNEL_NS, 1 \
@@ -304,7 +304,7 @@ static dl_value assumed(double value)
     return (dl_value){.known = true, .value = value, .origin = DL_ORIGIN_ASSUMED};
 }
 
-/* The host joins streams before and behind a collective. */
+/* The host joins streams before and after a collective. */
 #define LAUNCHES_OF_COLLECTIVE 2
 
 /* Copied to the GPU: pixels as float, tokens as 8-byte indices with as many of what follows. */
@@ -356,8 +356,8 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
     free(ready);
 }
 
-/* Of a product with few columns: off by 11 to 27 % where most of those that its numbers were fitted
- * to are larger (GH200). */
+/* Standard deviation for products with few columns: they are off by 11 to 27 % where most of the fitted
+ * products are larger (GH200). */
 #define NARROW_LOG_SD 0.2
 
 /* Spread of the fit combined with those of fused attention in 16 bits and of narrow products, by

@@ -77,7 +77,7 @@ static const dl_network_key keys[KEYS] = {
 
 /* All numbers are of one sample, and of one of `tensor` GPUs that divide the layers as Megatron-LM
  * does (Shoeybi et al. 2019; Korthikanti et al. 2022): the products before attention and activation
- * by their outputs, those behind by their inputs, so that heads, `inside` and vocabulary are a
+ * by their outputs, those after them by their inputs, so that heads, `inside` and vocabulary are a
  * part. What comes between, norms and sums, has `tokens` whole, or with sequence parallelism
  * `own_tokens` of them. */
 typedef struct sizes {
@@ -111,8 +111,8 @@ static void add_wide(dl_layer_pass *pass, double numbers, double casts, double w
     part->casts = casts;
 }
 
-/* Of the stream from block to block, its sums and norms: wide under autocast; programs with kernels
- * of their own (fused) keep parameters and stream in 16 bits. */
+/* Adds sums and norms of the stream from block to block, which is wide under autocast; programs with
+ * kernels of their own (fused) keep parameters and stream in 16 bits. */
 static void add_stream(dl_layer_pass *pass, const sizes *s, double numbers, double casts,
                        double weights)
 {
@@ -349,7 +349,7 @@ static void keep_only(dl_architecture_layer *layer, double numbers, double wide,
 }
 
 /* Pairs of an all-gather and a reduce-scatter, or all-reduces, of the stream: in front of a
- * block's first products and behind its last ones, forward and backward. With sequence parallelism
+ * block's first products and after its last ones, forward and backward. With sequence parallelism
  * the inputs are gathered once more for the gradients of weights. */
 static void set_collectives(dl_architecture_layer *layer, const sizes *s, double forward,
                             double backward)

@@ -5,7 +5,7 @@
 #include "common/names.h"
 #include "sim/workloads/architecture.h"
 
-/* A key behind the colon. Yes and no are 1 and 0. */
+/* A key after the colon. Yes and no are 1 and 0. */
 typedef struct dl_network_key {
     const char *name;
     const char *const *choices; /* NULL: a whole number */

@@ -33,7 +33,7 @@ static void fit(const dl_dataset *dataset, dl_contention_fit *sharing, dl_costs 
     assert_int_equal(dl_contention_fit_factors(dataset, sharing, costs, notes, NULL), DL_OK);
 }
 
-/* k = 1 twice in a row, then 2, then another batch, behind a sample of another kind: five runs. */
+/* k = 1 twice in a row, then 2, then another batch, after a sample of another kind: five runs. */
 static void test_runs_are_told_apart(void **state)
 {
     (void)state;

@@ -65,7 +65,7 @@ static void test_incomplete_trace_is_used(void **state)
     release(&dataset, &notes);
 }
 
-/* Expects that adding `path` behind `first` (NULL: alone) fails and says so. */
+/* Expects that adding `path` after `first` (NULL: alone) fails and says so. */
 static void check_refused(const char *first, const char *path, dl_status code, const char *text)
 {
     dl_dataset dataset = {0};

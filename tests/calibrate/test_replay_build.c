@@ -32,7 +32,7 @@ static void test_device_bound(void **state)
     assert_int_equal(replayed_us(&r, k[1]), 106);
     assert_int_equal(replayed_us(&r, k[2]), 157);
     assert_int_equal(replayed_end_us(&r, sync), 230);
-    /* On the critical path: twice the time moves all behind it by as much. */
+    /* On the critical path: twice the time moves all after it by as much. */
     replayed_node(&r, k[1])->duration_ns *= 2;
     replay_again(&r);
     assert_int_equal(replayed_us(&r, k[2]), 207);

@@ -48,7 +48,7 @@ static void ranges_tell_the_phases(void **state)
 }
 
 /* Two micro-batches: the second forward pass is of the same kernels as the first; what has other
- * kernels belongs to the backward pass. A second model behind an update begins anew. */
+ * kernels belongs to the backward pass. A second model after an update begins anew. */
 static void forward_passes_repeat(void **state)
 {
     (void)state;

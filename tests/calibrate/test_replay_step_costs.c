@@ -129,7 +129,7 @@ static void other_collectives_are_named(void **state)
 }
 
 /* Steps of two micro-batches, of a forward pass of four kernels of 10 us and a backward pass of 30 +
- * 70 us with an all-reduce of 3000 bytes after the first 30 and one of 1000 behind it, in the last
+ * 70 us with an all-reduce of 3000 bytes after the first 30 and one of 1000 after it, in the last
  * pass or in each. */
 static void add_accumulating_steps(rank_trace *t, int steps, bool each)
 {

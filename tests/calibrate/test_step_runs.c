@@ -30,7 +30,7 @@ static void release(dl_dataset *dataset, dl_notes *notes)
     dl_notes_free(notes);
 }
 
-/* Expects that the run of `path` behind that of `first` (NULL: alone) is refused, saying `text`. */
+/* Expects that the run of `path` after that of `first` (NULL: alone) is refused, saying `text`. */
 static void check_refused(const char *first, const char *path, const char *text)
 {
     dl_dataset dataset = {0};

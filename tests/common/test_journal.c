@@ -120,7 +120,7 @@ static void a_changed_byte_is_noticed(void **state)
     dl_journal_end(journal, true);
 }
 
-/* Good records behind the damage are of a run that is over; they go with the rest. */
+/* Good records after the damage are of a run that is over; they go with the rest. */
 static void what_follows_the_damage_is_cut_off(void **state)
 {
     (void)state;

@@ -59,7 +59,7 @@ static int free_lists(void **state)
 
 enum { MOST_ARGUMENTS = 16 };
 
-/* Parses the words (ended by NULL) behind the program's name. */
+/* Parses the words (ended by NULL) after the program's name. */
 static dl_status parse(const char *const *words, dl_options_action *action, dl_error *err)
 {
     char *argv[MOST_ARGUMENTS + 2] = {(char *)"dlprof train"};

@@ -331,7 +331,7 @@ static void a_block_on_two_gpus(void **state)
     assert_true(near_scaled(again->kept_numbers, 6, 0, 0));
     /* Words are padded to 256, of which each has 128. */
     assert_int_equal(dl_layer_parameters(&half.layers[0]), 128 * 4);
-    /* Of the first product, 4 x 6: nothing forward, 12 bytes of each gradient to its sum. */
+    /* The first product, 4 x 6, has nothing forward, 12 bytes of each gradient to its sum. */
     assert_true(near_scaled(block->forward.parts[1].half_weights, 0, 0, 0));
     assert_true(near_scaled(block->backward.parts[1].half_weights, 6 * 24, 0, 0));
     assert_true(near_scaled(block->tensor_numbers, 12, 0, 0));
@@ -392,7 +392,7 @@ static void write_config(const char *path, const char *text)
     fclose(out);
 }
 
-/* Of Llama 3 8B, GPT-2 and a model of experts. */
+/* Files of Llama 3 8B, GPT-2 and a model of experts. */
 static void config_json_is_a_network(void **state)
 {
     static const char *const llama =

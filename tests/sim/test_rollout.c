@@ -361,7 +361,7 @@ static void ideal_scaling_gains_nothing_on_the_same_gpus(void **state)
     }
 }
 
-/* Where the trainer may take nothing that may begin, there is no run. */
+/* A trainer that may take none of the groups that may begin is refused. */
 static void a_run_that_stands_still_is_refused(void **state)
 {
     (void)state;
@@ -386,7 +386,7 @@ static void decode_curves_are_interpolated(void **state)
     assert_true(equals(dl_decode_token_s(&curve, 200), 0.19));
 }
 
-/* Of many draws: the mean is that of what is cut off at the cap; answers of a group are alike by
+/* The mean of many draws is that of a distribution cut off at the cap; answers of a group are alike by
  * their share. */
 static void lengths_have_their_mean_and_correlation(void **state)
 {
