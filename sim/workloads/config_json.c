@@ -21,7 +21,7 @@ static const char *skip_string(const char *at)
     return *at == '"' ? at + 1 : NULL;
 }
 
-/* Behind a value of any kind; NULL: it does not end. */
+/* The end of a value of any kind; NULL: it does not end. */
 static const char *skip_value(const char *at)
 {
     int depth = 0;
