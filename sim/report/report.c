@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "sim/report/accuracy.h"
 #include "sim/report/columns.h"
+#include "sim/report/deciding.h"
 #include "sim/report/notes.h"
 #include "sim/report/report_assumed.h"
 #include "sim/report/row_text.h"

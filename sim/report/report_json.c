@@ -6,6 +6,7 @@
 #include "common/names.h"
 #include "common/output.h"
 #include "common/units.h"
+#include "sim/report/deciding.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"

@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/report/accuracy.h"
+#include "sim/report/deciding.h"
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
