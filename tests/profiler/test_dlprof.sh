@@ -204,8 +204,9 @@ set -m
 "$dlprof" train "${small[@]}" --steps 4000000 -o early.dlt >words.txt 2>&1 &
 victim=$!
 set +m
-for ((i = 0; i < 600; i++)); do # until SIGINT, the second bit, is caught
-    grep -q '^SigCgt:.*[2367abef]$' /proc/$victim/status 2>/dev/null && break
+for ((i = 0; i < 600; i++)); do # until dlprof, not the shell before it, catches SIGINT, the second bit
+    awk '$1 == "Name:" && $2 == "dlprof" { runs = 1 } $1 == "SigCgt:" && /[2367abef]$/ { caught = 1 }
+         END { exit !(runs && caught) }' /proc/$victim/status 2>/dev/null && break
     sleep 0.1
 done
 kill -s INT $victim
