@@ -4,7 +4,7 @@
 # "Missed ..." of the study's scenario.
 #
 # Usage: scripts/judge_studies.sh [--docs] [REPORT]
-#   --docs    put the table into docs/accuracy.md, in place of the one there
+#   --docs    put the table into docs/studies/published.md, in place of the one there
 #   REPORT    folder that ./reproduce (--quick) wrote: rows.csv (default: report)
 # Exit code: 0 done; 1 a study is missed and its scenario does not say why
 set -euo pipefail
@@ -76,6 +76,6 @@ echo "$text"
         /^<!-- end of judge_studies.sh -->$/ { inside = 0 }
         !inside { print }
         /^<!-- judge_studies.sh -->$/ { print "\n" ENVIRON["text"] "\n"; inside = 1 }
-        ' "$root/docs/accuracy.md")
-    echo "$new" >"$root/docs/accuracy.md"
+        ' "$root/docs/studies/published.md")
+    echo "$new" >"$root/docs/studies/published.md"
 }

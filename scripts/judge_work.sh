@@ -10,7 +10,7 @@
 # Usage: scripts/judge_work.sh [--rounds N] [--again] [--docs]
 #   --rounds N   of measurements (7); the median over the rounds counts
 #   --again      predict again what was measured before
-#   --docs       put the table into docs/accuracy.md, in place of the one there
+#   --docs       put the table into docs/studies/cores.md, in place of the one there
 #
 # Needs dlprof, dlcal and dlsim in build/release/bin (or $BIN). Images are synthetic.
 set -euo pipefail
@@ -145,7 +145,7 @@ summary() {
         }' rounds="$(column "$out/allreduce.2.equal.csv" step_s | wc -l)" others="$(others)" "$out/rows.txt"
 }
 
-# As docs/accuracy.md has it: a line a setting, then the means.
+# As docs/studies/cores.md has it: a line a setting, then the means.
 markdown() {
     echo '| mode | workers | work | predicted: longer by | measured (quartiles) | error % | equal work: error of the throughput % | floor % |'
     echo '|---|---|---|---|---|---|---|---|'
@@ -174,5 +174,5 @@ markdown >"$out/accuracy.md"
 [ -z "$docs" ] || awk -v table="$out/accuracy.md" '
     /<!-- judge_work.sh/ { print; print ""; while ((getline line < table) > 0) print line; print ""; inside = 1; next }
     /<!-- end of judge_work.sh/ { inside = 0 }
-    !inside' docs/accuracy.md >"$out/docs.md"
-[ -z "$docs" ] || cp "$out/docs.md" docs/accuracy.md
+    !inside' docs/studies/cores.md >"$out/docs.md"
+[ -z "$docs" ] || cp "$out/docs.md" docs/studies/cores.md

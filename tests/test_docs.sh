@@ -13,7 +13,7 @@ headings() { # as the links name them
 }
 
 links=0
-for page in *.md docs/*.md; do
+for page in *.md docs/*.md docs/studies/*.md; do
     for link in $(text "$page" | grep -o '](\([^)]*\))' | sed 's/^](//; s/)$//' | grep -v '^https\?:'); do
         links=$((links + 1))
         file=${link%%#*} heading=
@@ -51,7 +51,7 @@ stale=$(comm -13 <(echo "$in_code") <(echo "$in_comments"))
 [ -z "$stale" ] || fail "comments name what is not there: $stale"
 
 # Not those of tables and headings, nor verdicts, which scripts write.
-for page in README.md CONTRIBUTING.md docs/*.md; do
+for page in README.md CONTRIBUTING.md docs/*.md docs/studies/*.md; do
     lines=$(text "$page" | grep -v '^[|#]\|^Verdict: ' | LC_ALL=C.UTF-8 grep -E '.{101}' | cut -c 1-40)
     [ -z "$lines" ] || fail "$page has lines of more than 100 columns: $lines"
 done

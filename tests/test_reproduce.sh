@@ -60,8 +60,8 @@ grep -n -E '(src|href)="(https?:)?//' text.html && fail "the index needs the net
 # The studies of these groups that are missed: each scenario says why, and the documentation lists them all.
 missed=$("$root/scripts/judge_studies.sh" r) || fail "a study is missed and does not say why"
 grep '^| `' <<<"$missed" >missed
-grep -E '^\| `(seeds|keras_mxnet)/' "$root/docs/accuracy.md" | diff - missed >difference ||
-    fail "docs/accuracy.md needs scripts/judge_studies.sh --docs: $(cat difference)"
+grep -E '^\| `(seeds|keras_mxnet)/' "$root/docs/studies/published.md" | diff - missed >difference ||
+    fail "docs/studies/published.md needs scripts/judge_studies.sh --docs: $(cat difference)"
 grep -q '^| `seeds/navid_pytorch` | 1 | 9' missed || fail "the missed studies lack F. Navid's: $(cat missed)"
 # What the study of eight GPUs that are slower than four comes to.
 grep -q '^<tr class="unseen"><th scope="row" class="number">8</th>.*-0\.9</td><td>unseen</td></tr>' r/seeds/beeva_tensorflow_p2.html ||

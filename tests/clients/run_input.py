@@ -1,7 +1,7 @@
 """Predicts training whose batches a data loader reads and decodes, on this machine's cores, runs it, and
 compares.
 
-  run_input.py --bin build/release/bin --output out/input [--docs docs/accuracy.md]    # 7 minutes
+  run_input.py --bin build/release/bin --output out/input [--docs docs/studies/pytorch_on_cores.md]    # 7 minutes
   run_input.py --bin build/release/bin --output out/input --again    # predicts anew what was measured
   run_input.py --bin build/release/bin --smoke    # fewer steps, to see that all works
 

@@ -97,7 +97,8 @@ has "$source/CITATION.cff" "date-released: $date"
 
 # The documentation: what its pages link to is there too.
 pages=0
-for page in "$root"/share/doc/dlscale/*.md "$root"/share/doc/dlscale/docs/*.md; do
+for page in "$root"/share/doc/dlscale/*.md "$root"/share/doc/dlscale/docs/*.md \
+    "$root"/share/doc/dlscale/docs/studies/*.md; do
     pages=$((pages + 1))
     for link in $(grep -o '](\([^)#]*\)[^)]*)' "$page" | sed 's/^](//; s/[#)].*//' | grep -v '^https\?:'); do
         [ -e "$(dirname "$page")/$link" ] || fail "${page#"$root"/} links to $link, which is not installed"
