@@ -446,11 +446,11 @@ static void explain(state *s)
 
 /* --- collectives ------------------------------------------------------------------------------ */
 
-/* The largest errors of single sizes that are known, beside nccl-tests (docs/method.md,
- * "Simulating"): in one node, of the kind, of 8 A100 and of 4 and 8 H100, the small sizes of A100
- * without the time of their host; of 16 to 64 H100 on several nodes. Of copies the bound that
- * tests/sim/machine_figures.c holds machines to. Where rates are assumed, those of all-reduces
- * between T4 (docs/accuracy.md). */
+/* The largest errors of single sizes that are known, beside nccl-tests
+ * (docs/studies/collectives.md): in one node, of the kind, of 8 A100 and of 4 and 8 H100, the small
+ * sizes of A100 without the time of their host; of 16 to 64 H100 on several nodes. Of copies the
+ * bound that tests/sim/machine_figures.c holds machines to. Where rates are assumed, those of
+ * all-reduces between T4 (docs/accuracy.md). */
 #define KNOWN_NODES 0.24
 #define KNOWN_COPY 0.1
 #define KNOWN_ASSUMED 0.4

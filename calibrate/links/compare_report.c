@@ -42,7 +42,7 @@ static void print_line(char *text, int indent, FILE *out)
 }
 
 /* One thread that calls for several GPUs takes its time for each, which small sizes wait for
- * (docs/method.md, "Simulating"). */
+ * (docs/studies/collectives.md). */
 static bool waits_for_host(const dl_link_comparison *c, const dl_link_part *part)
 {
     return c->result != NULL && c->result->series->thread_gpus > 1 &&

@@ -52,7 +52,7 @@
 /* Products read weights of 16 bits as they go; their gradients of 2 bytes are added
  * to sums of 4: 2 written, 2 + 4 read, 4 written. */
 #define DL_SUMMED_WEIGHTS 6
-/* Below it a product's rate is not that of large ones (docs/method.md). */
+/* Below it a product's rate is not that of large ones (docs/studies/estimates.md). */
 #define DL_NARROW 1000
 
 /* Products that fp8 means: of the linear layers of a transformer's blocks. */

@@ -348,7 +348,7 @@ expect 2 "--csv needs --machine" links as_is.csv --csv beside.csv
 expect 2 "--csv would overwrite the machine file" links as_is.csv --machine crossbar.ini --csv crossbar.ini
 expect 1 "did you mean 'dgx_a100'?" links as_is.csv --machine dgxx_a100
 
-# Real logs beside the machines that they are of: rates are as expected, as method.md has them.
+# Real logs beside the machines that they are of: rates are as expected, as docs/studies/collectives.md has them.
 verdicts() { # machine, parts, logs
     local machine=$1 parts=$2 odd
     shift 2
