@@ -27,13 +27,25 @@ static void end_event(FILE *out)
     fputc('}', out);
 }
 
+void dl_chrome_trace_begin(dl_chrome_trace *trace, FILE *out)
+{
+    *trace = (dl_chrome_trace){.file = {.out = out}};
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", out);
+}
+
+void dl_chrome_trace_finish(dl_chrome_trace *trace)
+{
+    fputs("\n]}\n", trace->file.out);
+    trace->events = 0;
+}
+
 dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path, dl_error *err)
 {
     dl_output file = {0};
     const dl_status status = dl_output_open(&file, path, err);
     if (status != DL_OK) return status;
-    *trace = (dl_chrome_trace){.file = file};
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file.out);
+    dl_chrome_trace_begin(trace, file.out);
+    trace->file = file;
     return DL_OK;
 }
 
@@ -146,7 +158,7 @@ dl_status dl_chrome_trace_close(dl_chrome_trace *trace, dl_error *err)
 
 dl_status dl_chrome_trace_end(dl_chrome_trace *trace, dl_status status, dl_error *err)
 {
-    if (status == DL_OK) fputs("\n]}\n", trace->file.out);
+    if (status == DL_OK) dl_chrome_trace_finish(trace);
     trace->events = 0;
     return dl_output_end(&trace->file, status, err);
 }

@@ -28,6 +28,10 @@ typedef struct dl_chrome_arg {
 dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 
+/* Writes the head to a stream of the caller's, which dl_chrome_trace_finish leaves open. */
+void dl_chrome_trace_begin(dl_chrome_trace *trace, FILE *out);
+void dl_chrome_trace_finish(dl_chrome_trace *trace);
+
 /* Metadata: names of a process, of a thread of it. */
 void dl_chrome_trace_process(dl_chrome_trace *trace, int pid, const char *name);
 void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char *name);

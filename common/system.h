@@ -28,7 +28,4 @@ int dl_system_exchange(const char *first, const char *second);
 /* Puts two streams in the place of stdout and stderr. */
 int dl_system_set_streams(FILE *out, FILE *err);
 
-/* Starts a program that is found on PATH, without input; its output goes to the new file `log`. */
-int dl_system_start(const char *const *arguments, const char *log, pid_t *pid);
-
 #endif

@@ -7,7 +7,6 @@
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -89,17 +88,4 @@ int dl_system_set_streams(FILE *out, FILE *err)
     stdout = out;
     stderr = err;
     return 0;
-}
-
-int dl_system_start(const char *const *arguments, const char *log, pid_t *pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT, 0600);
-    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    const int failed = posix_spawnp(pid, arguments[0], &actions, NULL,
-                                    (char *const *)(const void *)arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return failed;
 }

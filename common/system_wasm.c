@@ -45,11 +45,3 @@ int dl_system_set_streams(FILE *out, FILE *err)
     (void)err;
     return ENOSYS;
 }
-
-int dl_system_start(const char *const *arguments, const char *log, pid_t *pid)
-{
-    (void)arguments;
-    (void)log;
-    (void)pid;
-    return ENOSYS;
-}

@@ -657,7 +657,7 @@ static const dl_option own_options[] = {
                        .group = "Results"),
     DL_OPTION_ROW_TEXT(
         "html", 0, settings, html, "FILE",
-        "One page for any browser: tables, figures (drawn by gnuplot), what takes "
+        "One page for any browser: tables, figures, time line, what takes "
         "the time, predicted beside measured, and controls that simulate other settings "
         "in the page. Without a scenario: these controls alone."),
     DL_OPTION_ROW_TEXT("json", 0, settings, json, "FILE",

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
+#include "common/install.h"
 
 static const char style[] =
     ":root { color-scheme: light dark; --paper: #fff; --ink: #1d2329; --soft: #5a6470; --line: "
@@ -203,7 +205,7 @@ void dl_html_end(FILE *out)
     fputs("</body>\n</html>\n", out);
 }
 
-void dl_html_base64(FILE *out, const char *text, size_t bytes)
+static void put_base64(FILE *out, const char *text, size_t bytes)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const unsigned char *from = (const unsigned char *)text;
@@ -219,6 +221,43 @@ void dl_html_base64(FILE *out, const char *text, size_t bytes)
     }
 }
 
+void dl_html_data(FILE *out, const char *id, const char *json)
+{
+    fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
+    for (const char *c = json; *c != '\0'; c++)
+        *c == '<' ? fputs("\\u003c", out) : fputc(*c, out);
+    fputs("</script>\n", out);
+}
+
+bool dl_html_script(FILE *out, const char *name)
+{
+    char *file = dl_format("page/%s", name), *path = dl_share_path(file), *text = NULL;
+    size_t bytes = 0;
+    const bool is_there = dl_file_read(path, &text, &bytes, NULL) == DL_OK;
+    if (is_there) {
+        fprintf(out, "<script>\n%s</script>\n", text);
+    } else {
+        dl_html(out, "<p class=\"sources\">There are no figures, as %s is not there.</p>\n", path);
+    }
+    free(text);
+    free(path);
+    free(file);
+    return is_there;
+}
+
+void dl_html_figures(FILE *out, const char *json)
+{
+    fputs("<div class=\"figures\" id=\"figures\"></div>\n"
+          "<noscript><p>Figures need JavaScript.</p></noscript>\n",
+          out);
+    dl_html_data(out, "figures-data", json);
+}
+
+void dl_html_show(FILE *out)
+{
+    fputs("<script>dlscale.show();</script>\n", out);
+}
+
 /* Wider than this a picture is not made smaller but scrolled. */
 #define WIDE_PX 500
 
@@ -230,7 +269,7 @@ void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, c
                : "<figure>",
           out);
     dl_html(out, "<img alt=\"%s\" src=\"data:image/svg+xml;base64,", alt);
-    dl_html_base64(out, svg, bytes);
+    put_base64(out, svg, bytes);
     dl_html(out, "\"><figcaption>%s</figcaption></figure>\n", caption);
 }
 

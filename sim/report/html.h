@@ -19,8 +19,17 @@ void dl_html_end(FILE *out);
  * with flags, width and precision, and %%. */
 void dl_html(FILE *out, const char *format, ...) DL_PRINTF(2, 3);
 
-/* text[bytes] as base64. */
-void dl_html_base64(FILE *out, const char *text, size_t bytes);
+/* JSON as data of the page that scripts find by `id`; nothing in it ends the element. */
+void dl_html_data(FILE *out, const char *id, const char *json);
+
+/* A script of share/dlscale/page (common/install.h); false, and a remark in the page, where it is not
+ * there. */
+bool dl_html_script(FILE *out, const char *name);
+
+/* The place of the figures that figures.js draws from this JSON; and, after all of its data, the call
+ * that draws them. */
+void dl_html_figures(FILE *out, const char *json);
+void dl_html_show(FILE *out);
 
 /* An SVG picture inside the page; `alt` says what it shows to whom cannot see it. */
 void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, const char *caption);

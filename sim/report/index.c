@@ -8,10 +8,10 @@
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/file.h"
+#include "common/json.h"
 #include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
-#include "sim/report/figures.h"
 #include "sim/report/html.h"
 #include "sim/report/page.h"
 
@@ -491,36 +491,23 @@ static dl_status put_groups(FILE *out, const entries *all, dl_error *err)
     return status;
 }
 
-/* The errors of all rows, by group and over the number of workers. */
-static dl_status put_errors(FILE *out, const entries *all, dl_error *err)
+/* The errors of all rows, which figures.js draws. */
+static void put_errors(FILE *out, const entries *all)
 {
-    dl_figure figures[] = {
-        {.name = "errors", .results = "rows.csv", .variables = "by='group'"},
-        {.name = "errors", .results = "rows.csv", .variables = "over='workers'"},
-    };
-    dl_drawing drawing;
-    const dl_status status = dl_drawing_begin(&drawing, err);
-    if (status != DL_OK) return status;
-    char *path = dl_drawing_path(&drawing, "rows.csv");
-    FILE *file = fopen(path, "w");
-    if (file != NULL) {
-        write_rows(file, all);
-        fclose(file);
-    }
-    free(path);
-    dl_figures_draw(&drawing, figures, 2);
-    fputs("<div class=\"figures\">\n", out);
-    dl_figure_put(
-        out, &figures[0], "Errors of all measured rows, a line per group of studies",
-        "Error of each measured row, a line per group of studies; bands of ±5 % and ±10 %.");
-    dl_figure_put(out, &figures[1], "Errors of all measured rows over the number of workers",
-                  "The same errors over the number of workers: does it get worse where nothing was "
-                  "fitted?");
-    fputs("</div>\n", out);
-    for (size_t f = 0; f < 2; f++)
-        dl_figure_free(&figures[f]);
-    dl_drawing_end(&drawing);
-    return DL_OK;
+    char *rows = NULL, *data = NULL;
+    size_t bytes = 0;
+    FILE *text = dl_text_stream(&rows, &bytes);
+    write_rows(text, all);
+    fclose(text);
+    text = dl_text_stream(&data, &bytes);
+    dl_json to = {.out = text};
+    dl_json_begin(&to, NULL, '{');
+    dl_json_text_item(&to, "rows", rows);
+    dl_json_end(&to, '}');
+    fclose(text);
+    dl_html_figures(out, data);
+    free(rows);
+    free(data);
 }
 
 dl_status dl_index_write(const char *path, const char *rows, FILE *summary, const char *list,
@@ -539,8 +526,10 @@ dl_status dl_index_write(const char *path, const char *rows, FILE *summary, cons
     if (status == DL_OK) {
         dl_html_begin(output.out, "Distributed training, measured and predicted");
         put_totals(output.out, &t);
-        if (t.rows > 0) status = put_errors(output.out, &all, err);
-        if (status == DL_OK) status = put_groups(output.out, &all, err);
+        const bool has_figures = t.rows > 0 && dl_html_script(output.out, "figures.js");
+        if (has_figures) put_errors(output.out, &all);
+        status = put_groups(output.out, &all, err);
+        if (has_figures) dl_html_show(output.out);
         dl_html_end(output.out);
     }
     status = dl_output_end(&output, status, err);

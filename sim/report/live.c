@@ -163,27 +163,14 @@ static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl
     return bytes;
 }
 
-/* A text inside an element "script" that holds data: nothing in it ends the element. */
-static void put_inert(FILE *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '<') {
-            fputs("\\u003c", out);
-        } else {
-            fputc(*text, out);
-        }
-    }
-}
-
 static void put_live(FILE *out, const core *c, const char *data)
 {
     fputs("<section id=\"live\"></section>\n"
-          "<noscript><p>The controls need JavaScript.</p></noscript>\n"
-          "<script type=\"application/json\" id=\"live-data\">",
+          "<noscript><p>The controls need JavaScript.</p></noscript>\n",
           out);
-    put_inert(out, data);
+    dl_html_data(out, "live-data", data);
     fprintf(out,
-            "</script>\n<script type=\"text/plain\" id=\"live-glue\">%s</script>\n"
+            "<script type=\"text/plain\" id=\"live-glue\">%s</script>\n"
             "<script type=\"text/plain\" id=\"live-core\">%s</script>\n<script>\n%s</script>\n",
             c->glue, c->binary, c->script);
 }
@@ -230,6 +217,7 @@ dl_status dl_live_write(const char *path, dl_error *err)
         put_data(text, &c, NULL, NULL);
         fclose(text);
         dl_html_begin(output.out, "dlscale: how fast, and how stale, with more GPUs?");
+        dl_html_script(output.out, "figures.js");
         put_live(output.out, &c, data);
         dl_html(output.out, "<p class=\"sources\">By dlsim %s.</p>\n", dl_version());
         dl_html_end(output.out);

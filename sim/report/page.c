@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/json.h"
 #include "common/options.h"
 #include "common/output.h"
-#include "sim/report/figures.h"
 #include "sim/report/html.h"
 #include "sim/report/live.h"
 #include "sim/report/notes.h"
@@ -18,17 +18,16 @@
 #include "sim/scenario/without.h"
 
 #define ROWS_OPEN 24            /* more rows that were not measured are shown by a click */
-#define CSV_BYTES_MAX (1 << 20) /* of a table in the page */
-#define SPEEDUP_SHOWN 0.01      /* a scenario that is nearly all exchange has none */
+#define CSV_BYTES_MAX (4 << 20) /* of the results in the page */
+#define TIMELINE_EVENTS 2000    /* about 220 kB */
+#define LANES_MAX 256           /* GPUs of a time line */
 
 typedef struct page {
     FILE *out;
     const dl_study *study;
     const dl_sweep *sweep;
     const dl_measured *measured;
-    const char *title;
     const dl_explanation *explanation;
-    bool explain_results; /* in the results too */
     dl_results results;
 } page;
 
@@ -110,110 +109,39 @@ static void put_description(FILE *out, const char *text)
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
-enum { SPEEDUP, BREAKDOWN, INTERVAL, UTILISATION, STALENESS, TIMELINE, FIGURES };
-
-static const struct {
-    const char *name, *results, *histogram, *alt, *caption;
-} figures[FIGURES] = {
-    {"speedup", "results.csv", NULL,
-     "speedup against the number of workers, predicted as lines, measured as points",
-     "Speedup: predicted lines with their 95 % interval; measured points, hollow where costs were "
-     "fitted to them; the thin line is proportional."},
-    {"breakdown", "results.csv", NULL, "share of each part in a step",
-     "Where a step's time goes, averaged over the workers, and its mean time."},
-    {"interval", "results.csv", NULL,
-     "throughput against the number of mini-batches between two averages",
-     "What averaging less often is worth."},
-    {"utilisation", "results.csv", NULL,
-     "share of the time in which the workers compute against the rate of the network",
-     "What a faster network is worth: the share of the time in which the workers compute."},
-    {"staleness", "results.csv", "histogram.csv",
-     "distribution of the staleness of applied gradients", "How stale the applied gradients are."},
-    {"timeline", "timeline.csv", NULL, "three simulated steps, a row for each worker",
-     "Three simulated steps, a row per worker."},
-};
-
-/* Which figures these results have something for. */
-static void choose_figures(const page *p, bool *fits)
+/* The time line of the point that is explained. */
+static void put_timeline(const page *p)
 {
-    const dl_row *first = NULL, *last_averaged = NULL;
-    bool workers = false, speedup = false;
-    for (size_t i = 0; i < p->sweep->row_count; i++) {
-        const dl_row *row = &p->sweep->rows[i];
-        if (row->error != NULL) continue;
-        if (first == NULL) first = row;
-        workers |= row->point.workers != first->point.workers;
-        speedup |= row->speedup >= SPEEDUP_SHOWN;
-        fits[STALENESS] |=
-            row->point.mode->staleness == DL_MODE_STALENESS_SOME && row->staleness_mean > 0;
-        if (!dl_point_shows(&row->point, DL_SYNC_INTERVAL)) continue;
-        fits[INTERVAL] |=
-            last_averaged != NULL &&
-            row->point.option[DL_SYNC_INTERVAL] != last_averaged->point.option[DL_SYNC_INTERVAL];
-        last_averaged = row;
-    }
-    fits[SPEEDUP] = workers && speedup;
-    fits[UTILISATION] =
-        last_averaged != NULL && (dl_study_swept(p->study, "machine", "port_bytes_per_s") != NULL ||
-                                  dl_study_swept(p->study, "machine", "site_bytes_per_s") != NULL);
-    fits[BREAKDOWN] = first != NULL;
-    fits[TIMELINE] = p->explanation->drawn < p->sweep->row_count &&
-                     !dl_point_is_split(&p->sweep->rows[p->explanation->drawn].point);
+    const size_t row = p->explanation->drawn;
+    if (row >= p->sweep->row_count || dl_point_gpus(&p->sweep->rows[row].point) > LANES_MAX) return;
+    size_t point = 0;
+    const dl_variant *variant = dl_study_variant(p->study, row, &point);
+    memory m;
+    const dl_status status =
+        dl_timeline_put(memory_begin(&m), TIMELINE_EVENTS, &variant->scenario, &variant->costs,
+                        &variant->scenario.points[point], NULL);
+    fclose(m.out);
+    fputs("<div class=\"figures\" id=\"timeline\"></div>\n", p->out);
+    if (status == DL_OK) dl_html_data(p->out, "timeline-data", m.text);
+    free(m.text);
 }
 
-/* Writes a file that gnuplot reads; of one that cannot be written, gnuplot says so. */
-static void write_data(const page *p, const dl_drawing *drawing, const char *name)
+/* What figures.js draws from, and the file of results: the same text. */
+static void put_figures(const page *p, const char *csv)
 {
-    char *path = dl_drawing_path(drawing, name);
-    FILE *file = fopen(path, "w");
-    free(path);
-    if (file == NULL) return;
-    if (strcmp(name, "results.csv") == 0) {
-        dl_report_results_write(file, p->study, p->sweep, p->measured, NULL);
-    } else if (strcmp(name, "histogram.csv") == 0) {
-        dl_report_histogram_write(file, p->study, p->sweep);
-    } else {
-        size_t point = 0;
-        dl_error why = {0};
-        const dl_variant *variant = dl_study_variant(p->study, p->explanation->drawn, &point);
-        if (dl_timeline_steps_write(file, &variant->scenario, &variant->costs,
-                                    &variant->scenario.points[point], &why) != DL_OK) {
-            fprintf(file, "# %s\n", why.text);
-        }
-    }
-    fclose(file);
-}
-
-static dl_status put_figures(const page *p, dl_error *err)
-{
-    bool fits[FIGURES] = {false};
-    dl_figure drawn[FIGURES] = {{0}};
-    size_t count = 0, which[FIGURES];
-    dl_drawing drawing;
-    const dl_status status = dl_drawing_begin(&drawing, err);
-    if (status != DL_OK) return status;
-    choose_figures(p, fits);
-    write_data(p, &drawing, "results.csv");
-    if (fits[STALENESS]) write_data(p, &drawing, "histogram.csv");
-    if (fits[TIMELINE]) write_data(p, &drawing, "timeline.csv");
-    for (size_t f = 0; f < FIGURES; f++) {
-        if (!fits[f]) continue;
-        which[count] = f;
-        drawn[count++] = (dl_figure){.name = figures[f].name,
-                                     .results = figures[f].results,
-                                     .histogram = figures[f].histogram};
-    }
-    dl_figures_draw(&drawing, drawn, count);
-    fputs("<div class=\"figures\">\n", p->out);
-    for (size_t i = 0; i < count; i++) {
-        char *alt = dl_format("%s: %s", p->title, figures[which[i]].alt);
-        dl_figure_put(p->out, &drawn[i], alt, figures[which[i]].caption);
-        dl_figure_free(&drawn[i]);
-        free(alt);
-    }
-    fputs("</div>\n", p->out);
-    dl_drawing_end(&drawing);
-    return DL_OK;
+    char of[DL_POINT_TEXT_BYTES] = "";
+    if (p->explanation->drawn < p->sweep->row_count)
+        dl_point_text(of, sizeof of, &p->sweep->rows[p->explanation->drawn].point);
+    memory m;
+    dl_json to = {.out = memory_begin(&m)};
+    dl_json_begin(&to, NULL, '{');
+    dl_json_text_item(&to, "results", csv);
+    dl_json_members(&to, "timeline_of=%s", of);
+    dl_json_end(&to, '}');
+    fclose(m.out);
+    dl_html_figures(p->out, m.text);
+    put_timeline(p);
+    free(m.text);
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */
@@ -230,8 +158,8 @@ static void put_results(const page *p)
 {
     const bool compared = is_compared(p);
     const bool closed = p->sweep->row_count > ROWS_OPEN && !compared;
-    char *caption =
-        dl_format("%s: %s", compared ? "Predicted and measured" : "Predicted", p->title);
+    char *caption = dl_format("%s: %s", compared ? "Predicted and measured" : "Predicted",
+                              p->study->variants[0].scenario.name);
     char marks[DL_MARKS_BYTES] = "";
     for (size_t i = 0; i < p->sweep->row_count; i++)
         dl_report_marks_of(marks, &p->sweep->rows[i]);
@@ -389,23 +317,14 @@ static void put_settings(const page *p)
     dl_html_details(p->out, "The scenario", p->study->text);
 }
 
-static void put_results_link(const page *p, const char *results)
+static void put_results_link(const page *p, const char *results, bool is_here)
 {
     const char *slash = strrchr(results, '/'), *name = slash != NULL ? slash + 1 : results;
-    memory m;
-    dl_report_results_write(memory_begin(&m), p->study, p->sweep, p->measured,
-                            p->explain_results ? p->explanation : NULL);
-    fclose(m.out);
     fputs("<p>All results, with more columns: ", p->out);
-    if (m.bytes <= CSV_BYTES_MAX) {
-        dl_html(p->out, "<a download=\"%s\" href=\"data:text/csv;base64,", name);
-        dl_html_base64(p->out, m.text, m.bytes);
-        fputs("\">", p->out);
-    }
+    if (is_here) dl_html(p->out, "<a download=\"%s\" id=\"results-link\">", name);
     dl_html(p->out, "%s", name);
-    fputs(m.bytes <= CSV_BYTES_MAX ? "</a>" : ", which is too long for this page", p->out);
+    fputs(is_here ? "</a>" : ", which is too long for figures and this page", p->out);
     dl_html(p->out, ".</p>\n<p class=\"sources\">By dlsim %s.</p>\n", dl_version());
-    free(m.text);
 }
 
 dl_status dl_page_write(const char *path, const char *results, const dl_explanation *explanation,
@@ -417,23 +336,31 @@ dl_status dl_page_write(const char *path, const char *results, const dl_explanat
     const dl_study *study = explanation->study;
     const dl_sweep *sweep = explanation->sweep;
     const char *title = study->variants[0].scenario.name;
-    page p = {output.out, study, sweep, measured, title, explanation, explain_results, {0}};
+    page p = {output.out, study, sweep, measured, explanation, {0}};
     const dl_errors errors = dl_errors_of(sweep, measured);
     dl_results_make(&p.results, study, sweep, measured, false);
+    memory csv;
+    dl_report_results_write(memory_begin(&csv), study, sweep, measured,
+                            explain_results ? explanation : NULL);
+    fclose(csv.out);
+    const bool is_here = csv.bytes <= CSV_BYTES_MAX;
     dl_html_begin(p.out, title);
+    const bool has_script = dl_html_script(p.out, "figures.js");
     put_answer(&p);
     put_verdict(p.out, &errors);
     put_description(p.out, study->text);
     fputs("<h2>What takes the time, and what would help</h2>\n", p.out);
     dl_explanation_html(p.out, explanation);
     dl_live_put(p.out, study, sweep);
-    status = put_figures(&p, err);
+    if (is_here) put_figures(&p, csv.text);
     put_results(&p);
     put_comparison(&p, &errors);
     put_assumptions(&p);
     put_settings(&p);
-    put_results_link(&p, results);
+    put_results_link(&p, results, is_here);
+    if (is_here && has_script) dl_html_show(p.out);
     dl_html_end(p.out);
+    free(csv.text);
     dl_results_free(&p.results);
     return dl_output_end(&output, status, err);
 }

@@ -5,7 +5,6 @@
 
 #include "common/alloc.h"
 #include "common/chrome_trace.h"
-#include "common/csv.h"
 #include "common/units.h"
 #include "sim/generate/generate.h"
 #include "sim/run.h"
@@ -32,6 +31,7 @@ typedef struct timeline {
     size_t pending_count;
     dl_split split;     /* of workers of several GPUs */
     int64_t *passed_ns; /* [GPUs x micro-batches x 2] end of the backward, of the forward pass */
+    int events_max;
     bool is_full, has_collectives;
 } timeline;
 
@@ -64,7 +64,7 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     if (has_staleness)
         dl_chrome_trace_counter(&t->trace, WORKERS_PID, "staleness", end_ns, staleness);
     if (step >= t->steps) t->steps = step + 1;
-    t->is_full = t->trace.events >= EVENTS_MAX;
+    t->is_full = t->trace.events >= t->events_max;
 }
 
 static void on_contribute(void *user, int worker, int64_t step, int64_t read, int64_t now_ns)
@@ -210,7 +210,7 @@ static void on_rollout_state(void *user, int who, dl_rollout_state state, double
     dl_chrome_trace_slice(&t->trace, WORKERS_PID, who == DL_ROLLOUT_TRAINER ? 0 : 1 + who,
                           "activity", dl_rollout_state_names[state], ns_of(start_s),
                           ns_of(end_s) - ns_of(start_s), NULL, 0);
-    t->is_full = t->trace.events >= EVENTS_MAX;
+    t->is_full = t->trace.events >= t->events_max;
 }
 
 static void on_rollout_update(void *user, int64_t update, double now_s, int64_t queued,
@@ -246,118 +246,42 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
     return status;
 }
 
+dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario,
+                          const dl_costs *costs, const dl_point *point, dl_error *err)
+{
+    timeline t = {.split = dl_point_split(point), .events_max = events_max};
+    dl_status status = DL_OK;
+    dl_chrome_trace_begin(&t.trace, out);
+    if (scenario->generators != NULL) {
+        status = write_rollout(&t, scenario, costs, point, err);
+    } else {
+        const size_t passes = (size_t)(dl_point_gpus(point) * 2 * t.split.micro_batches);
+        t.passed_ns =
+            dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t.passed_ns, "passes");
+        name_tracks(&t.trace, point);
+        const dl_team_observer observer = {.user = &t,
+                                           .state = on_state,
+                                           .step = on_step,
+                                           .contribute = on_contribute,
+                                           .update = on_update,
+                                           .collective = on_collective,
+                                           .pass = on_pass,
+                                           .is_enough = &t.is_full};
+        status = dl_run_observe(scenario, costs, point, &observer, err);
+        name_processes(&t, scenario, point);
+    }
+    dl_chrome_trace_finish(&t.trace);
+    free(t.pending);
+    free(t.passed_ns);
+    return status;
+}
+
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err)
 {
-    timeline t = {.split = dl_point_split(point)};
-    dl_status status = dl_chrome_trace_open(&t.trace, path, err);
-    if (status != DL_OK) return status;
-    if (scenario->generators != NULL)
-        return dl_chrome_trace_end(&t.trace, write_rollout(&t, scenario, costs, point, err), err);
-    const size_t passes = (size_t)(dl_point_gpus(point) * 2 * t.split.micro_batches);
-    t.passed_ns = dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t.passed_ns, "passes");
-    name_tracks(&t.trace, point);
-    const dl_team_observer observer = {.user = &t,
-                                       .state = on_state,
-                                       .step = on_step,
-                                       .contribute = on_contribute,
-                                       .update = on_update,
-                                       .collective = on_collective,
-                                       .pass = on_pass,
-                                       .is_enough = &t.is_full};
-    status = dl_run_observe(scenario, costs, point, &observer, err);
-    name_processes(&t, scenario, point);
-    free(t.pending);
-    free(t.passed_ns);
-    return dl_chrome_trace_end(&t.trace, status, err);
-}
-
-/* --- some steps, as a table ------------------------------------------------------------------- */
-
-#define FIRST_STEP 3
-#define STEPS 3
-
-typedef struct slice {
-    int worker;
-    dl_worker_state state;
-    int64_t start_ns, end_ns;
-} slice;
-
-typedef struct excerpt {
-    slice *slices; /* [count] those that started before end_ns */
-    size_t count;
-    int64_t start_ns, end_ns; /* of the steps; INT64_MAX until they have ended */
-    int64_t last_end_ns;      /* of worker 0's last step */
-    bool *passed; /* [workers] it has started nothing before end_ns that has not ended */
-    int workers, passed_count;
-    bool is_whole; /* all workers have passed */
-} excerpt;
-
-static void pass(excerpt *e, int worker)
-{
-    if (worker >= e->workers || e->passed[worker]) return;
-    e->passed[worker] = true;
-    e->is_whole = ++e->passed_count == e->workers;
-}
-
-static void keep_slice(void *user, int worker, dl_worker_state state, int64_t start_ns,
-                       int64_t end_ns)
-{
-    excerpt *e = user;
-    if (start_ns >= e->end_ns) {
-        pass(e, worker);
-        return;
-    }
-    if ((e->count & (e->count - 1)) == 0) {
-        e->slices = dl_realloc(e->slices, e->count == 0 ? 1 : 2 * e->count, sizeof *e->slices,
-                               "slices of a timeline");
-    }
-    e->slices[e->count++] = (slice){worker, state, start_ns, end_ns};
-}
-
-static void note_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
-                      int staleness)
-{
-    (void)staleness;
-    excerpt *e = user;
-    if (worker != 0) return;
-    if (step == FIRST_STEP) e->start_ns = start_ns;
-    if (step == FIRST_STEP + STEPS - 1) e->end_ns = end_ns;
-    e->last_end_ns = end_ns;
-}
-
-static void write_slices(FILE *out, const excerpt *e)
-{
-    const int64_t until_ns = e->end_ns != INT64_MAX ? e->end_ns : e->last_end_ns;
-    dl_csv_writer writer = {.out = out};
-    static const char *const names[] = {"worker", "part", "start_s", "end_s"};
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        dl_csv_text(&writer, names[n]);
-    dl_csv_end_row(&writer);
-    for (size_t i = 0; i < e->count; i++) {
-        const slice *s = &e->slices[i];
-        const int64_t start_ns = s->start_ns > e->start_ns ? s->start_ns : e->start_ns;
-        const int64_t end_ns = s->end_ns < until_ns ? s->end_ns : until_ns;
-        if (end_ns <= start_ns) continue;
-        dl_csv_int(&writer, s->worker);
-        dl_csv_text(&writer, dl_part_names[dl_part_of(s->state)]);
-        dl_csv_double(&writer, dl_ns_to_s((double)(start_ns - e->start_ns)));
-        dl_csv_double(&writer, dl_ns_to_s((double)(end_ns - e->start_ns)));
-        dl_csv_end_row(&writer);
-    }
-}
-
-dl_status dl_timeline_steps_write(FILE *out, const dl_scenario *scenario, const dl_costs *costs,
-                                  const dl_point *point, dl_error *err)
-{
-    excerpt e = {.end_ns = INT64_MAX,
-                 .workers = point->workers,
-                 .passed = dl_calloc((size_t)point->workers, sizeof(bool), "workers")};
-    const dl_team_observer observer = {
-        .user = &e, .state = keep_slice, .step = note_step, .is_enough = &e.is_whole};
-    const dl_status status = dl_run_observe(scenario, costs, point, &observer, err);
-    if (status == DL_OK) write_slices(out, &e);
-    free(e.slices);
-    free(e.passed);
-    return status;
+    dl_output output = {0};
+    dl_status status = dl_output_open(&output, path, err);
+    if (status == DL_OK)
+        status = dl_timeline_put(output.out, EVENTS_MAX, scenario, costs, point, err);
+    return dl_output_end(&output, status, err);
 }

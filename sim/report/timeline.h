@@ -15,10 +15,10 @@
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
-/* Three steps of worker 0, the fourth to the sixth (fewer and earlier ones of a shorter run), as
- * CSV for plots/timeline.gp: worker, part (dl_part_names), start_s, end_s from the first one's
- * start. Runs replicate 0; not of split models. */
-dl_status dl_timeline_steps_write(FILE *out, const dl_scenario *scenario, const dl_costs *costs,
-                                  const dl_point *point, dl_error *err) DL_MUST_CHECK;
+/* The same to a stream, of about `events_max` events, 110 bytes each; whole JSON also where the run
+ * fails. */
+dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario,
+                          const dl_costs *costs, const dl_point *point,
+                          dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -5,41 +5,11 @@ const assert = require("assert");
 const fs = require("fs");
 const vm = require("vm");
 const { execFileSync, spawnSync } = require("child_process");
+const { scriptsOf, runPage } = require("./dom.cjs");
 
 if (typeof DecompressionStream === "undefined" || !String.prototype.at) process.exit(77);
 const dlsim = process.argv[2];
 const nasty = "</script><script>alert(1)</script><!-- <b>\"'&";
-
-// Elements as far as the script uses them.
-class Element {
-    constructor(tag) {
-        Object.assign(this, { tag, children: [], attributes: {}, listeners: {}, hidden: false, disabled: false, text: "", own: undefined });
-    }
-    get textContent() { return this.text + this.children.map(child => typeof child === "string" ? child : child.textContent).join(""); }
-    set textContent(text) { this.children = []; this.text = String(text); }
-    get value() { return this.own ?? (this.tag === "select" ? this.children[0].attributes.value : ""); }
-    set value(value) { this.own = String(value); }
-    setAttribute(name, value) {
-        this.attributes[name] = String(value);
-        if (name === "value" && this.tag === "input") this.own = String(value);
-        if (name === "disabled") this.disabled = true;
-    }
-    append(...children) {
-        assert.ok(children.every(child => typeof child === "string" || child instanceof Element), "only text and elements are shown");
-        this.children.push(...children);
-    }
-    replaceChildren(...children) { this.text = ""; this.children = children; }
-    addEventListener(event, run) { (this.listeners[event] ||= []).push(run); }
-    dispatchEvent(event) { (this.listeners[event.type] || []).forEach(run => run(event)); }
-    find(test) {
-        for (const child of this.children) {
-            if (typeof child === "string") continue;
-            const found = test(child) ? child : child.find(test);
-            if (found) return found;
-        }
-        return null;
-    }
-}
 
 // A worker in a context of its own, which has no more than a browser's has.
 class Worker {
@@ -56,26 +26,10 @@ class Worker {
     postMessage(data) { this.context.then(globals => globals.onmessage({ data })); }
 }
 
-// The page's script elements: [{type, id, text}].
-function scriptsOf(html) {
-    return [...html.matchAll(/<script([^>]*)>([\s\S]*?)<\/script>/gi)].map(([, attributes, text]) => ({
-        type: (/type="([^"]*)"/.exec(attributes) || [])[1], id: (/id="([^"]*)"/.exec(attributes) || [])[1], text }));
-}
-
-// Runs a page's script; {root, data}. change(data) is called before.
-function run(html, change = () => {}) {
-    const scripts = scriptsOf(html), byId = { live: new Element("section") };
-    const data = JSON.parse(scripts[0].text);
-    change(data);
-    for (const { id, text } of scripts.slice(0, 3)) {
-        byId[id] = new Element("script");
-        byId[id].textContent = id === "live-data" ? JSON.stringify(data) : text;
-    }
-    const document = { getElementById: id => byId[id], createElement: tag => new Element(tag),
-        createElementNS: (space, tag) => new Element(tag), head: new Element("head") };
-    vm.runInNewContext(scripts[3].text, { document, Worker, URL: { createObjectURL: blob => blob }, Blob, performance, setTimeout, clearTimeout, console,
-        Event: class { constructor(type) { this.type = type; } } });
-    return { root: byId.live, data };
+// Runs a page's scripts; {root, data}. change(data) is called before.
+function run(html, change) {
+    const { byId } = runPage(html, { change, globals: { Worker, performance, setTimeout, clearTimeout } });
+    return { root: byId.live, data: JSON.parse(byId["live-data"].textContent) };
 }
 
 async function until(what, test) {
@@ -112,11 +66,12 @@ async function main() {
         process.exit(77);
     }
 
-    // Five elements, and no other: data, two parts of the simulator, its script, that of the tables.
-    assert.deepEqual(scripts.map(script => script.type), ["application/json", "text/plain", "text/plain", undefined, undefined]);
-    assert.equal(html.match(/<script/gi).length, 5);
+    // These elements, and no other: figures, the simulator in three parts, its script, data of figures, their call, tables.
+    assert.deepEqual(scripts.map(script => script.id || script.type), [undefined, "live-data", "live-glue", "live-core", undefined, "figures-data",
+        "timeline-data", undefined, undefined]);
+    assert.equal(html.match(/<script/gi).length, 9);
     assert.ok(!html.includes("<script>alert"), "the name of a scenario is code");
-    const data = JSON.parse(scripts[0].text);
+    const data = JSON.parse(scripts[1].text);
     assert.equal(data.text, fs.readFileSync("scenario.ini", "utf8"));
     assert.equal(data.files["costs.ini"], fs.readFileSync("costs.ini", "utf8"));
 
@@ -140,6 +95,12 @@ async function main() {
     const expected = throughput(["scenario.ini", "--workers", "8", "--mode", "average", "--interval", "8"]);
     assert.equal(number(page.root), Number(expected.toPrecision(4)));
     assert.equal(control(page.root, "command").textContent, "dlsim scenario.ini --workers 1,2,4,8 --batch 64 --mode average --interval 8");
+    // Its figures are drawn, and on demand its time line: 8 workers of at most three lanes.
+    assert.ok(page.root.all(child => child.tag === "figure").length >= 2);
+    assert.equal(page.root.find(child => child.tag === "canvas"), null);
+    control(page.root, "line").dispatchEvent({ type: "click" });
+    await until("the time line", () => page.root.find(child => child.tag === "canvas"));
+    assert.match(page.root.find(child => child.tag === "canvas").attributes["aria-label"], /^Time line of 8 lanes/);
     set(page.root, "workers", "0", "input");
     set(page.root, "batch", "0", "input");
     await until(() => status(page.root), () => /batch/.test(status(page.root)));

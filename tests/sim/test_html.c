@@ -105,20 +105,25 @@ static void tables_are_rows_of_cells(void **state)
             "</tbody>\n</table>\n</div>\n");
 }
 
-/* RFC 4648, section 10. */
-static void base64_of_the_standard(void **state)
+/* RFC 4648, section 10; and nothing in data ends its element. */
+static void data_stay_data(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        memory m;
-        dl_html_base64(begin(&m), cases[i][0], strlen(cases[i][0]));
-        assert_written(&m, cases[i][1]);
-    }
+        {"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
+        {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe\xfd", "//79"}};
     memory m;
-    dl_html_base64(begin(&m), "\xff\xfe\xfd", 3);
-    assert_written(&m, "//79");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_html_figure(begin(&m), cases[i][0], strlen(cases[i][0]), "a", "b");
+        char *expected = dl_format("<figure><img alt=\"a\" src=\"data:image/svg+xml;base64,%s\">"
+                                   "<figcaption>b</figcaption></figure>\n",
+                                   cases[i][1]);
+        assert_written(&m, expected);
+        free(expected);
+    }
+    dl_html_data(begin(&m), "d", "{\"a\":\"</script>\"}");
+    assert_written(&m, "<script type=\"application/json\" id=\"d\">"
+                       "{\"a\":\"\\u003c/script>\"}</script>\n");
 }
 
 int main(void)
@@ -127,7 +132,7 @@ int main(void)
         cmocka_unit_test(text_is_nothing_but_text),
         cmocka_unit_test(numbers_go_as_by_printf),
         cmocka_unit_test(tables_are_rows_of_cells),
-        cmocka_unit_test(base64_of_the_standard),
+        cmocka_unit_test(data_stay_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

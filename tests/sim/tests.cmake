@@ -1,7 +1,7 @@
 foreach(module value costs costs_layers costs_gradients costs_traces traced calibrate step_collectives costs_work costs_noise event_queue engine program
         workload host noise tally links machine_graph collective_cost scenario
         scenario_machine without run scaling study pace sweep measured accuracy report timeline schedule
-        html figures explain advise)
+        html explain advise)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
 foreach(module absence failures time_to_target island island_tensor pipeline pipeline_split team team_exchange processes sync async async_average
@@ -113,14 +113,16 @@ add_executable(bench_network EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_ne
                ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 target_link_libraries(bench_network PRIVATE dl_options dl_sim)
 
-# The script of live pages.
+# The scripts of pages.
 find_program(DL_NODE NAMES node nodejs)
 if(DL_NODE)
-    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tests/live)
-    add_test(NAME test_live COMMAND ${DL_NODE} ${PROJECT_SOURCE_DIR}/tests/page/test_live.cjs
-                                    $<TARGET_FILE:dlsim>
-             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests/live)
-    set_tests_properties(test_live PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    foreach(name live figures)
+        file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${name})
+        add_test(NAME test_${name} COMMAND ${DL_NODE} ${PROJECT_SOURCE_DIR}/tests/page/test_${name}.cjs
+                                        $<TARGET_FILE:dlsim>
+                 WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${name})
+        set_tests_properties(test_${name} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    endforeach()
 endif()
 
 add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>

@@ -2,27 +2,10 @@
 // Everything that is shown is put in as text.
 "use strict";
 (() => {
-const element = id => document.getElementById(id);
+const { element, make, digits, percent, seconds, gigabytes } = dlscale;
 const data = JSON.parse(element("live-data").textContent);
 const root = element("live");
 const isStudy = data.scenario !== undefined;
-
-function make(tag, attributes = {}, ...children) {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-        if (name === "on") for (const [event, run] of Object.entries(value)) made.addEventListener(event, run);
-        else if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
-    }
-    made.append(...children);
-    return made;
-}
-
-function makeSvg(tag, attributes = {}, text) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    if (text !== undefined) made.textContent = text;
-    return made;
-}
 
 document.head.append(make("style", {}, `
 #live form { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: 0.6rem 1.2rem; margin: 0.8rem 0; }
@@ -41,21 +24,7 @@ document.head.append(make("style", {}, `
 #live td { white-space: nowrap; }
 #live .command { display: flex; gap: 0.5rem; align-items: flex-start; margin: 0.6rem 0; }
 #live .command code { flex: 1; background: var(--tint); border-radius: 4px; padding: 0.35rem 0.5rem; overflow-wrap: anywhere; font-size: 0.85rem; }
-#live svg { width: 100%; max-width: 44rem; height: auto; }
-#live svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
-#live svg .axis { stroke: var(--line); }
 `));
-
-// --- numbers for people ---
-
-const digits = number => Number.isFinite(number) ? String(Number(number.toPrecision(4))) : "-";
-const percent = part => digits(Number((100 * part).toFixed(1))) + " %";
-function seconds(s) {
-    if (!Number.isFinite(s)) return "-";
-    for (const [unit, size] of [["s", 1], ["ms", 1e-3], ["us", 1e-6]]) if (s >= size) return digits(s / size) + " " + unit;
-    return digits(s * 1e9) + " ns";
-}
-const gigabytes = bytes => digits(bytes / 1e9) + " GB";
 
 // --- the simulator, in a worker, so that the page stays usable while it runs ---
 
@@ -65,7 +34,7 @@ async function unpack(text) {
     const packed = Uint8Array.from(atob(text), c => c.charCodeAt(0));
     return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
-async function run(args, files, folder) {
+async function run(args, files, folder, read) {
     const out = [], error = [];
     const core = await factory({
         instantiateWasm(imports, use) { WebAssembly.instantiate(compiled, imports).then(use); return {}; },
@@ -89,7 +58,8 @@ async function run(args, files, folder) {
         if (thrown.name !== "ExitStatus") throw thrown;
         status = thrown.status;
     }
-    return { status, out: out.join("\\n"), error: error.join("\\n") };
+    const text = read && core.FS.analyzePath(folder + "/" + read).exists ? core.FS.readFile(folder + "/" + read, { encoding: "utf8" }) : undefined;
+    return { status, out: out.join("\\n"), error: error.join("\\n"), text };
 }
 onmessage = async ({ data }) => {
     try {
@@ -99,7 +69,7 @@ onmessage = async ({ data }) => {
             compiled = await WebAssembly.compile(await unpack(data.core));
             postMessage({ number: data.number });
         } else {
-            postMessage({ number: data.number, ...await run(data.args, data.files, data.folder) });
+            postMessage({ number: data.number, ...await run(data.args, data.files, data.folder, data.read) });
         }
     } catch (thrown) {
         postMessage({ number: data.number, failed: String(thrown && thrown.stack || thrown) });
@@ -197,7 +167,7 @@ const form = make("fieldset", { disabled: true },
         text("price", "Price of a node, USD an hour", "as it is")] : []));
 const status = make("p", { role: "status", "aria-live": "polite" }, "The simulator starts ...");
 const answer = make("p", { class: "answer" });
-const chart = make("div"), table = make("div");
+const chart = make("div", { class: "figures" }), line = make("div", { class: "figures" }), table = make("div");
 const command = make("code", { id: "live-command" });
 // A button that copies what source, an element, says; where the browser does not allow that it is selected.
 function copier(label, source) {
@@ -215,7 +185,8 @@ function copier(label, source) {
 }
 const notes = make("ul", { class: "remarks" });
 root.append(make("form", { on: { submit: event => event.preventDefault() } }, form), answer, status,
-    make("div", { class: "command" }, command, copier("Copy", command)), ...fromFile(), chart, table,
+    make("div", { class: "command" }, command, copier("Copy", command)), ...fromFile(), chart,
+    make("p", {}, make("button", { type: "button", id: "live-line", on: { click: () => showLine().catch(error => say(error.message, true)) } }, "Draw the time line of a step")), line, table,
     make("details", {}, make("summary", {}, "What this rests on"), notes));
 
 const ofModes = ["interval", "bound", "k"];
@@ -285,48 +256,17 @@ function showTable(rows, best) {
         make("tbody", {}, ...body))));
 }
 
-// Throughput over workers; the band is the 95 % interval, the thin line is proportional.
-function showChart(rows) {
-    const drawn = rows.filter(row => row.throughput_per_s > 0);
-    const counts = [...new Set(drawn.map(row => row.workers))].sort((a, b) => a - b);
-    if (counts.length < 2 || new Set(drawn.map(nameOf)).size > 1 || drawn.length > counts.length) return chart.replaceChildren();
-    const width = Math.min(704, Math.max(300, chart.clientWidth || 640)), height = 260, left = 56, right = 74, top = 12, bottom = 36;
-    const most = Math.max(...drawn.map(row => row.throughput_high_per_s || row.throughput_per_s));
-    const x = n => left + (width - left - right) * Math.log2(n / counts[0]) / Math.log2(counts.at(-1) / counts[0]);
-    const y = v => height - bottom - (height - top - bottom) * Math.min(1, v / most);
-    const path = (points, close) => points.map(([a, b], i) => (i ? "L" : "M") + a.toFixed(1) + " " + b.toFixed(1)).join("") + (close ? "Z" : "");
-    const last = drawn.at(-1), first = drawn[0];
-    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img",
-        "aria-label": `Samples a second with ${counts.join(", ")} workers: ${drawn.map(row => digits(row.throughput_per_s)).join(", ")}` });
-    for (const part of [0, 0.5, 1]) {
-        svg.append(makeSvg("line", { class: "axis", x1: left, x2: width - right, y1: y(part * most), y2: y(part * most) }),
-            makeSvg("text", { x: left - 6, y: y(part * most) + 4, "text-anchor": "end" }, digits(Number((part * most).toPrecision(2)))));
-    }
-    counts.forEach(n => svg.append(makeSvg("text", { x: x(n), y: height - bottom + 16, "text-anchor": "middle" }, String(n))));
-    svg.append(makeSvg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "workers"));
-    if (drawn.every(row => row.throughput_low_per_s)) {
-        svg.append(makeSvg("path", { fill: "var(--link)", "fill-opacity": 0.15, d: path([...drawn.map(row => [x(row.workers), y(row.throughput_high_per_s)]),
-            ...[...drawn].reverse().map(row => [x(row.workers), y(row.throughput_low_per_s)])], true) }));
-    }
-    const proportional = counts.map(n => [x(n), first.throughput_per_s * n / first.workers]).filter(([, v]) => v <= most).map(([a, v]) => [a, y(v)]);
-    svg.append(makeSvg("path", { fill: "none", stroke: "var(--soft)", "stroke-width": 0.8, "stroke-dasharray": "3 3", d: path(proportional) || "M0 0" }),
-        makeSvg("path", { fill: "none", stroke: "var(--link)", "stroke-width": 2.2, d: path(drawn.map(row => [x(row.workers), y(row.throughput_per_s)])) }));
-    for (const row of drawn) {
-        const dot = makeSvg("circle", { cx: x(row.workers), cy: y(row.throughput_per_s), r: 4, fill: "var(--link)" });
-        dot.append(makeSvg("title", {}, `${row.workers} workers: ${digits(row.throughput_per_s)} samples/s, speedup ${digits(row.speedup)}`));
-        svg.append(dot);
-    }
-    svg.append(makeSvg("text", { x: width - right + 8, y: y(last.throughput_per_s) + 4 }, "samples/s"));
-    chart.replaceChildren(svg);
-}
-
-function show(results, chosen) {
+// Of the page's own results, whose table and figures it has, only the answer.
+function show(results, chosen, isOwn) {
     const rows = results.rows.filter(row => row.throughput_per_s > 0);
     const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
     if (best) showAnswer(best);
     else answer.replaceChildren("No point fits into the memory of its GPUs.");
-    showTable(rows.slice(0, 200), best);
-    showChart(rows);
+    line.replaceChildren();
+    if (!isOwn) {
+        showTable(rows.slice(0, 200), best);
+        dlscale.draw(chart, rows);
+    }
     notes.replaceChildren(...results.notes.map(note => make("li", {}, note)),
         ...(results.assumed || []).map(a => make("li", {}, `assumed [${a.section}] ${a.key} = ${a.value}${a.low !== undefined && a.low !== a.high ? ` (${digits(a.low)} to ${digits(a.high)})` : ""}: ${a.source}`)));
 }
@@ -374,6 +314,16 @@ async function update() {
     }
 }
 
+// The time line of the largest number of workers, simulated once more.
+async function showLine() {
+    const counts = workerCounts(), made = "timeline.json";
+    say("Simulating ...");
+    const answer = await ask({ args: [...(isStudy ? [scenarioName] : []), ...settings([counts.at(-1)]), ...always, "--timeline", made], files, folder, read: made });
+    if (answer.status !== 0) throw new Error(answer.error || answer.out);
+    dlscale.timeline(line, JSON.parse(answer.text), `${counts.at(-1)} workers, ${controls.mode.value()}: the first steps.`);
+    say("");
+}
+
 // In which point the simulator in the page gives another number than the program that wrote the page; ""
 // where there is none.
 const isSame = (here, there) => Math.abs(here - there) <= 1e-9 * there;
@@ -419,7 +369,7 @@ async function begin() {
         }
         if (why) return say(`The simulator in this page is of another version (${data.core}) than the results (${data.version}), so the controls are off: ${why}.`, true);
         if (isAll) {
-            show(results);
+            show(results, null, true);
             say(`All ${data.points.length} points of the results are the same here.`);
             command.textContent = ["dlsim", scenarioName].map(quoted).join(" ");
             form.disabled = false;

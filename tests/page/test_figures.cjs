@@ -1,0 +1,100 @@
+// Figures of pages in Node.js: what the script draws of made scenarios whose numbers are known by hand.
+// Usage: node test_figures.cjs DLSIM, in a folder for its files
+const assert = require("assert");
+const fs = require("fs");
+const { execFileSync } = require("child_process");
+const { runPage } = require("./dom.cjs");
+
+if (!String.prototype.at) process.exit(77);
+const dlsim = process.argv[2];
+
+// A sample takes 0.2 ms and nothing else; n workers share it.
+const costs = "[costs]\nschema = 1\nworkload = made\nparameter_bytes = 1000\nstate_bytes = 0\n" +
+    "[op c.forward]\nfixed_ns = 0\nper_sample_ns = 100000\n[op c.backward]\nfixed_ns = 0\nper_sample_ns = 100000\n" +
+    "[copy]\nlatency_ns = 100\nbandwidth_bytes_per_s = 1e9\n[update]\nlatency_ns = 0\nread_bytes_per_s = 1e12\nwrite_bytes_per_s = 1e12\n" +
+    "[average]\nlatency_ns = 100\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n" +
+    "[sync]\nbarrier_ns = 0\nlock_ns = 0\nwakeup_ns = 0\nslice_ns = 3e6\n[memory]\ntotal_bytes_per_s = 1e12\n[sharing]\ncopies_2 = 1\n";
+
+function page(name, ...lines) {
+    fs.writeFileSync(name + ".ini", ["[scenario]", "steps = 10", "[workload]", "costs = made.ini", "batch = 80", "[machine]", "cores = workers", ...lines, ""].join("\n"));
+    execFileSync(dlsim, [name + ".ini", "--html", name + ".html", "-o", name + ".csv", "--quiet", "--long"], { env: { ...process.env, PATH: "/" } });
+    const html = fs.readFileSync(name + ".html", "utf8");
+    assert.ok(!/<script>[^<]*alert/.test(html));
+    return runPage(html.replace(/<script type="text.plain"[^]*?<.script>\n<script>[^]*?<.script>/, "")); // without the simulator
+}
+const figures = drawn => drawn.byId.figures.children;
+const captionOf = figure => figure.find(child => child.tag === "figcaption").textContent;
+const figureOf = (drawn, words) => figures(drawn).find(figure => captionOf(figure).includes(words));
+const texts = figure => figure.all(child => child.tag === "text").map(child => child.textContent);
+// Ends of the pieces of each line by its colour, [[x, y], ...].
+function linesIn(svg) {
+    const lines = new Map();
+    for (const path of svg.all(child => child.tag === "path" && child.attributes.fill === "none" && child.attributes["stroke-width"] === "2")) {
+        const ends = path.attributes.d.slice(1).split("L").map(point => point.split(" ").map(Number));
+        lines.set(path.attributes.stroke, [...(lines.get(path.attributes.stroke) || []), ends]);
+    }
+    return lines;
+}
+
+fs.writeFileSync("made.ini", costs);
+const hostile = "a<script>alert(1)</script>\" onclick=\"b|#c & 'd', `id` $(id)";
+
+// Measured points lie on top: full, hollow where fitted, a cross where contradictory. 10000 samples/s is 2 workers.
+fs.writeFileSync("measured.csv", "workers,batch,sync,throughput_per_s,source,use,note\n1,80,none,5000,x,fitted,\n2,80,none,10000,x,,\n" +
+    "4,80,none,18182,x,unseen,\n8,80,none,40012,x,contradiction,\"two\nlines\"\n");
+const measured = page("points", "workers = 1, 2, 4, 8", "[sync]", "mode = none", "[measured]", "file = measured.csv");
+const speedup = figureOf(measured, "proportional");
+assert.match(captionOf(speedup), /Measured points on top, hollow where costs were fitted to them, crosses where they contradict/);
+const marks = speedup.all(child => child.tag === "circle" && child.attributes.r === "4");
+assert.deepEqual(marks.map(mark => mark.attributes.fill === "var(--paper)"), [true, false, false]);
+assert.equal(speedup.all(child => child.tag === "path" && /^M[-.\d ]+l8 8m0 -8l-8 8$/.test(child.attributes.d)).length, 1);
+const [line] = linesIn(speedup).values();
+assert.equal(line.length, 3);
+const ideal = speedup.find(child => child.attributes["stroke-dasharray"] === "2 3").attributes.d.slice(1).split("L").map(point => point.split(" ").map(Number));
+line.forEach(([from, to], i) => assert.deepEqual([from, to].map(([x, y]) => [x, Math.round(y)]), [ideal[i], ideal[i + 1]].map(([x, y]) => [x, Math.round(y)])));
+const near = mark => Math.abs(Number(mark.attributes.cy) - line[0][1][1]) < 0.06 && Number(mark.attributes.cx).toFixed(1) === line[0][1][0].toFixed(1);
+assert.ok(near(marks[1]), "the measured point of 2 workers is not on the line");
+// The file to save is the results' file.
+measured.blobs[0].text().then(text => assert.equal(text, fs.readFileSync("points.csv", "utf8"))).catch(error => { console.error(error); process.exit(1); });
+
+// Two stragglers are two lines, named at their ends, that pass each number of workers once.
+const swept = page("swept", "workers = 1, 2, 4", "[sync]", "mode = none", "[noise]", "slow = 0:2 | 0:3");
+const two = figureOf(swept, "proportional"), lines = linesIn(two);
+assert.equal(lines.size, 2);
+for (const pieces of lines.values()) pieces.forEach(([from, to], i) => { assert.ok(from[0] < to[0]); if (i > 0) assert.deepEqual(from, pieces[i - 1][1]); });
+for (const text of ["slow 0:2", "slow 0:3"]) assert.ok(texts(two).includes(text), text + " is not among " + texts(two));
+
+// A step is compute only: its bars have one part, of the share 1.
+const parts = figureOf(swept, "Where a step's time goes");
+assert.ok(texts(parts).includes("1 worker, slow 0:2"), texts(parts).join("; "));
+// The time line: a lane a worker, each step above its compute.
+assert.match(swept.byId.timeline.find(child => child.tag === "canvas").attributes["aria-label"], /^Time line of [124] lanes/);
+
+// A sweep of 1,008 points: panels of at most seven lines, bars of at most 24 rows, nothing that is not drawn.
+const many = page("many", "workers = 1, 2, 4, 5, 8, 10, 16, 20", "[sync]", "mode = average", "interval = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14",
+    "[noise]", "slow = 0:1.1 | 0:1.2 | 0:1.3 | 0:1.4 | 0:1.5 | 0:1.6 | 0:1.7 | 0:1.8 | 0:1.9");
+assert.equal(fs.readFileSync("many.csv", "utf8").split("\n").filter(text => /^\d/.test(text)).length, 1008);
+for (const figure of figures(many)) {
+    for (const svg of figure.all(child => child.tag === "svg")) {
+        assert.ok(linesIn(svg).size <= 7, captionOf(figure));
+        assert.ok(svg.all(child => child.tag === "rect").length <= 24 * 6 + 6);
+        for (const child of svg.all(() => true)) for (const value of Object.values(child.attributes)) assert.ok(!/NaN|undefined|Infinity/.test(value), captionOf(figure) + ": " + value);
+    }
+}
+const panels = figureOf(many, "proportional");
+assert.ok(panels.all(child => child.tag === "svg").length > 1);
+assert.match(captionOf(panels), /\d+ more lines, all slower than those of their panel, are in the table/);
+
+// Names are nothing but text, and rows that fail have no point.
+fs.writeFileSync("hostile.csv", `workers,batch,sync,throughput_per_s,source,use,note\n1,80,none,5000,"${hostile.replaceAll('"', '""')}",fitted,\n`);
+const named = page("named", "workers = 1, 2", "[sync]", "mode = none", "[measured]", "file = hostile.csv");
+assert.ok(figures(named).length >= 2);
+
+// The index: errors by group and over the number of workers.
+fs.writeFileSync("list.csv", "group,title,file\n<b>,t,points.csv\n");
+execFileSync(dlsim, ["--index", "list.csv", "--html", "index.html", "-o", "rows.csv"]);
+const index = runPage(fs.readFileSync("index.html", "utf8"));
+assert.equal(figures(index).length, 2);
+const errors = figures(index)[0], spots = errors.all(child => child.tag === "circle");
+assert.equal(spots.length, 3);
+console.log("all figures hold");
