@@ -46,6 +46,7 @@ async function check(browser, name, options) {
         assert.equal(await page.evaluate(shown), throughput(words), words.join(" "));
     }
     if (name === "study") {
+        await checkFigures(page);
         const table = `[...document.querySelectorAll("main > .scroll table")].find(t => /^Predicted/.test(t.caption.textContent))`;
         const column = `[...${table}.tHead.rows[0].cells].findIndex(c => c.textContent === "samples/s")`;
         const sorted = async () => (await page.evaluate(`[...${table}.tBodies[0].rows].map(r => r.cells[${column}].textContent).join(" ")`)).split(" ").map(Number);
@@ -59,6 +60,23 @@ async function check(browser, name, options) {
     assert.deepEqual(page.problems, []);
     await page.screenshot(path.join(folder, `${name}_${options.width}_${options.dark ? "dark" : "light"}_moved.png`));
     console.log(`${name}, ${options.width} px, ${options.dark ? "dark" : "light"}: ready after ${ready_s} s, ${all.length} changes of at most ${slowest_s} s`);
+}
+
+// The pointer on a figure shows a row; the time line of the page zooms by button and key, that of the controls is drawn.
+async function checkFigures(page) {
+    assert.ok(await page.evaluate(`document.querySelectorAll("#figures figure").length`) >= 2);
+    const point = target => `(e => { e.scrollIntoView(); const box = e.getBoundingClientRect(); e.closest("svg, canvas").dispatchEvent(new PointerEvent("pointermove",
+        { clientX: box.x + box.width / 2, clientY: box.y + box.height / 2, bubbles: true })); })(document.querySelector(${JSON.stringify(target)}))`;
+    await page.evaluate(point("#figures svg circle"));
+    assert.match(await page.evaluate(`document.querySelector("#figures .tip:not([hidden])").textContent`), /samples\/s: /);
+    const said = `document.querySelector("#timeline [role=status]").textContent`, whole = await page.evaluate(said);
+    await page.evaluate(`document.querySelector("#timeline button[aria-label='Zoom in']").click()`);
+    const zoomed = await page.evaluate(said);
+    assert.notEqual(zoomed, whole);
+    await page.evaluate(`document.querySelector("#timeline canvas").dispatchEvent(new KeyboardEvent("keydown", { key: "0" }))`);
+    assert.match(await page.evaluate(said), /^0 s to /);
+    await page.evaluate(`document.getElementById("live-line").click()`);
+    await page.until(`document.querySelector("#live canvas")`);
 }
 
 async function main() {
