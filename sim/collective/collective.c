@@ -391,8 +391,8 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
 #define LEAST_FRAC 1e-6
 
 /* The part of the rates between nodes that makes a ring as long as it is over TCP, packet by
- * packet; all other algorithms and kinds are taken to reach the same. A ring over all ranks, or
- * between the groups of two levels one of the rings; 1 without [tcp]. */
+ * packet, at most what headers leave; all other algorithms and kinds are taken to reach the same.
+ * A ring over all ranks, or between the groups of two levels one of the rings; 1 without [tcp]. */
 static double network_frac(const dl_links *links, const dl_collective_config *config,
                            const choice *best)
 {
@@ -411,7 +411,7 @@ static double network_frac(const dl_links *links, const dl_collective_config *co
         ranks[r] = config->ranks[r * step];
     ring.ranks = ranks;
     const double wanted_ns = tcp_ns(links, &ring, &best->costs);
-    double low = log(LEAST_FRAC), high = 0;
+    double low = log(LEAST_FRAC), high = log(dl_tcp_payload_frac(&links->machine->tcp));
     for (int i = 0; i < SEARCH_STEPS && wanted_ns > 0; i++) {
         const double middle = (low + high) / 2;
         dl_hop_costs costs = best->costs;

@@ -23,7 +23,7 @@
 #define SIMULATED_BYTES (96 * 1048576.0)
 #define REPEATS 3        /* beside the first one, on new connections, which is not counted ... */
 #define LOSSY_REPEATS 24 /* ... and where they differ, as lost packets make them */
-#define EQUAL_FRAC 3e-3  /* greatest relative deviation of equal ones */
+#define MEAN_FRAC 3e-3   /* relative standard error of the mean that is enough */
 #define PAUSE_NS 60e9    /* more than a timeout of any trip */
 
 typedef struct piece {
@@ -178,6 +178,17 @@ static void cut_segments(ring_run *r, double bytes)
         r->slice_bytes[s] = fmax(1, ceil(part / r->slices_a_step));
 }
 
+static double chunk_bytes(bool broadcast)
+{
+    return broadcast ? STEP_BYTES : 4 * STEP_BYTES;
+}
+
+/* Chunks of NCCL's loop, of each of which a node sends one in a step. */
+static int loop_chunks(const dl_tcp_ring *ring)
+{
+    return (ring->broadcast ? 1 : ring->nodes) * ring->tcp->channels;
+}
+
 /* The slices of a channel: loops of equal chunks, each over all steps, the last loop's smaller. */
 static void cut_slices(ring_run *r, double bytes)
 {
@@ -186,12 +197,12 @@ static void cut_slices(ring_run *r, double bytes)
         cut_segments(r, bytes);
         return;
     }
-    const double slice = ring->broadcast ? STEP_BYTES : 2 * STEP_BYTES;
-    const int parts = (ring->broadcast ? 1 : r->nodes) * r->channels;
+    const int parts = loop_chunks(ring);
+    const double chunk = chunk_bytes(ring->broadcast);
     r->slices_a_step = ring->broadcast ? 1 : 2;
     r->steps = ring->broadcast ? 1 : 2 * (r->nodes - 1);
     r->most_posted = 1;
-    const double chunk = r->slices_a_step * slice;
+    const double slice = chunk / r->slices_a_step;
     const int loops = (int)ceil(bytes / (chunk * parts));
     r->slices = loops * r->steps * r->slices_a_step;
     r->slice_bytes =
@@ -294,7 +305,7 @@ static double simulate(const dl_tcp_ring *ring, double bytes)
     run_init(&run, ring);
     (void)run_once(&run, bytes);
     while (count < REPEATS ||
-           (count < LOSSY_REPEATS && sqrt(squares / count) > EQUAL_FRAC * mean_ns)) {
+           (count < LOSSY_REPEATS && sqrt(squares / (count - 1) / count) > MEAN_FRAC * mean_ns)) {
         if (ring->pause_ns > 0) pause(&run, ring->pause_ns);
         const double ns = run_once(&run, bytes), before_ns = mean_ns;
         mean_ns += (ns - mean_ns) / ++count;
@@ -397,8 +408,11 @@ double dl_tcp_ring_ns(const dl_tcp_ring *given)
               "%d nodes, %g bytes", given->nodes, given->bytes);
     const dl_tcp_ring simulated = as_simulated(given, edges, &notice_ns), *ring = &simulated;
     if (ring->bytes <= SIMULATED_BYTES) return notice_ns + simulate_once(ring, ring->bytes);
-    const double whole_ns = simulate_once(ring, SIMULATED_BYTES);
-    const double half_ns = simulate_once(ring, SIMULATED_BYTES / 2);
-    return notice_ns + whole_ns +
-           (ring->bytes - SIMULATED_BYTES) * (whole_ns - half_ns) / (SIMULATED_BYTES / 2);
+    /* Part of a loop takes all of a loop's hops: the growth between whole ones is that of large vectors. */
+    const double loop = loop_chunks(ring) * chunk_bytes(ring->broadcast);
+    const double loops = ring->gloo ? 0 : floor(SIMULATED_BYTES / loop);
+    const double whole = loops < 2 ? SIMULATED_BYTES : loops * loop;
+    const double half = loops < 2 ? SIMULATED_BYTES / 2 : floor(loops / 2) * loop;
+    const double whole_ns = simulate_once(ring, whole), half_ns = simulate_once(ring, half);
+    return notice_ns + whole_ns + (ring->bytes - whole) * (whole_ns - half_ns) / (whole - half);
 }

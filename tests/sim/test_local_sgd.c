@@ -477,6 +477,17 @@ static void over_tcp_headers_and_acknowledgements_count(void **state)
     assert_near(ms, STEP_MS + RING_MS * (1514.0 + 66) / 1448, 0.02);
 }
 
+/* A ring's phases wait for all of their hops, TCP's slices for part of them; but no byte is faster than its
+ * headers leave it, 1448 of 1514. */
+static void no_byte_is_faster_than_its_headers(void **state)
+{
+    (void)state;
+#define FAR "[site a]\nlatency_ns = 4ms\n[site b]\n[site c]\n[site d]\n"
+    const double ring_ms = step_ms(FAR, "", "steps = 8\n", "", AVERAGE RING);
+    assert_near(step_ms(FAR "[tcp]\nsockets = 64\n", "", "steps = 8\n", "", AVERAGE RING),
+                ring_ms + RING_MS * (1514.0 / 1448 - 1), 1e-3);
+}
+
 /* Half the time of copies is half that of what TCP adds, timeouts and all, also at a rate that the
  * scenario gives; without copies nothing is left of the average. */
 static void copies_over_tcp_can_be_taken_away(void **state)
@@ -522,6 +533,7 @@ int main(void)
         cmocka_unit_test(buffers_are_sent_before_each_step),
         cmocka_unit_test(over_tcp_headers_and_acknowledgements_count),
         cmocka_unit_test(copies_over_tcp_can_be_taken_away),
+        cmocka_unit_test(no_byte_is_faster_than_its_headers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

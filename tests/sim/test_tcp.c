@@ -89,6 +89,19 @@ static void large_rings_grow_with_their_bytes(void **state)
     assert_within(ring_ns(&tcp, 1e9, 50e3, 4, false, 400e6), 2 * one, 0.005);
 }
 
+/* Eight nodes 20 ms from one another: 32 MiB are a loop of two channels, eight parts and chunks of 2 MiB,
+ * which takes its bytes, 14/8 of them, and the 20 ms of its 14 hops at most. From one and a half to three loops
+ * it is 48 MiB more, but only as many hops as one loop has: a growth that would be less than the wire's. */
+static void large_rings_grow_by_whole_loops(void **state)
+{
+    (void)state;
+    const dl_tcp tcp = {.sockets = 16, .channels = 2, .mtu_bytes = KNOWN(9001)};
+    const double loop = 32 * 1048576, wire_ns = 14.0 / 8 * loop / (1e9 / 8 * 0.99268) * 1e9;
+    const double three_ns = ring_ns(&tcp, 1e9, 20e6, 8, false, 3 * loop);
+    const double growth_ns = (ring_ns(&tcp, 1e9, 20e6, 8, false, 15 * loop) - three_ns) / 12;
+    assert_true(growth_ns > wire_ns && growth_ns < wire_ns + 14 * 20e6);
+}
+
 /* Down a chain of three edges: all bytes, and two chunks of 512 KiB of each of two channels before the
  * last node has its first, less what the last edge moves meanwhile. */
 static void a_broadcast_moves_its_bytes_once(void **state)
@@ -323,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_short_ring_takes_its_hops),
         cmocka_unit_test(gloo_acknowledges_by_twos),
         cmocka_unit_test(large_rings_grow_with_their_bytes),
+        cmocka_unit_test(large_rings_grow_by_whole_loops),
         cmocka_unit_test(a_broadcast_moves_its_bytes_once),
         cmocka_unit_test(a_window_a_round_trip),
         cmocka_unit_test(many_sockets_overflow_a_short_queue),
