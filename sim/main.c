@@ -12,6 +12,7 @@
 #include "common/output.h"
 #include "common/progress.h"
 #include "common/units.h"
+#include "common/wrap.h"
 #include "sim/fits.h"
 #include "sim/network/machine_graph.h"
 #include "sim/report/advise.h"
@@ -47,7 +48,6 @@ typedef struct settings {
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
     bool check, fits, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
-    const char *rules;
     const char *solve, *target;
     bool advise;
     int goal;
@@ -751,9 +751,6 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_FLAG("keys", 0, settings, keys,
                        "List the keys of scenarios, machine and cost files; of one section where "
                        "its name replaces SCENARIO."),
-    DL_OPTION_ROW_TEXT("rules", 0, settings, rules, "FRAMEWORK",
-                       "Print the keys of [generators] that are as in verl, trl, areal or "
-                       "nemo-rl."),
     DL_OPTION_ROW_FLAG("markdown", 0, settings, markdown, "With --keys: as docs/keys.md."),
     DL_OPTION_ROW_FLAG("columns", 0, settings, columns,
                        "List the columns of results, as docs/columns.md."),
@@ -793,13 +790,22 @@ static bool complete(FILE *out, const char *option, const char *typed)
     return true;
 }
 
+static dl_status print_rules(const dl_scenario_command *command, dl_error *err)
+{
+    const char *keys = NULL;
+    const dl_status status = dl_generators_preset(command->rules, &keys, err);
+    if (status == DL_OK) printf("[generators]\n%s", keys);
+    return status;
+}
+
 /* What is only listed, or made of other results: *done says whether it was that. */
 static dl_status run_listing(const settings *set, const dl_text_list *positional, bool *done,
                              dl_error *err)
 {
     const char *first = positional->count > 0 ? positional->items[0] : NULL;
     *done = true;
-    if (set->rules != NULL) return dl_generators_preset(stdout, set->rules, err);
+    if (first == NULL && dl_scenario_command_rules_alone(&set->command))
+        return print_rules(&set->command, err);
     if (set->keys) return dl_keys_reference(stdout, first, set->markdown, err);
     if (set->machines) return dl_machines_print(stdout, err);
     if (set->columns) {
@@ -834,6 +840,20 @@ static void say_time(const char *text)
     fprintf(stderr, "dlsim: this takes %s\n", text);
 }
 
+/* Which keys --rules has set, unless the scenario has them. */
+static void say_rules(const settings *set)
+{
+    const char *keys = NULL;
+    if (set->command.rules == NULL || set->quiet || json_to_stdout(set)) return;
+    if (dl_generators_preset(set->command.rules, &keys, NULL) != DL_OK) return;
+    char *line =
+        dl_format("As in %s, but for keys that the scenario has: %s", set->command.rules, keys);
+    for (char *c = strchr(line, '\n'); c != NULL; c = strchr(c, '\n'))
+        *c = c[1] != '\0' ? ';' : '.';
+    dl_wrap(stdout, line, 0, 2, dl_wrap_columns(stdout));
+    free(line);
+}
+
 /* The scenario `path` (NULL: made from the command line alone) is checked, and simulated or
  * searched for the best. */
 static dl_status run_scenario(const char *path, settings *set, dl_error *err)
@@ -859,6 +879,7 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
     if (status == DL_OK) status = check_advise(set, err);
     if (status == DL_OK) status = check_solve(set, err);
     if (status == DL_OK && first) status = prepare(&in, set, err);
+    if (status == DL_OK && first) say_rules(set);
     status = dl_cluster_agree(set->cluster, status, err);
     dl_pace pace;
     dl_pace_init(&pace, set->lasts ? (double)INFINITY : DL_PACE_LIMIT_S,

@@ -14,26 +14,32 @@ const char *const dl_log_probs_names[] = {"never", "on_policy", "always", NULL};
 
 /* --- presets --------------------------------------------------------------------------------- */
 
-/* Rules of the frameworks, as keys. Sources: huggingface/trl PR 5650, verl-project/verl@1dda039b
- * docs/advance/fully_async.md, inclusionAI/AReaL@4aef98d8, NVIDIA-NeMo/RL@7ea279abf. */
+/* Rules of the frameworks and their defaults, as keys. Sources: verl-project/verl@0b67c10b
+ * verl/experimental/fully_async_policy/config/fully_async_ppo_trainer.yaml (which trains on the
+ * log-probabilities of its engine), huggingface/trl PR 5650 and
+ * trl/experimental/async_grpo/async_grpo_config.py@019ac735, inclusionAI/AReaL@00d07c04
+ * examples/math/gsm8k_grpo.yaml, NVIDIA-NeMo/RL@0f8bce64 docs/guides/async-grpo.md (answers in flight
+ * end before a copy unless in_flight_weight_updates is set; a batch is of the prompts that were meant
+ * for its step). */
 static const struct {
     const char *name, *keys;
 } presets[] = {
-    {"verl", "rule = window\nbound = 0.5\ncopy_every = 4\nin_flight_of_replica = 16\n"
-             "partial = yes\nanswers = 16\nlog_probs = on_policy\n"},
+    {"verl", "rule = window\nbound = 0.1\ncopy_every = 4\nin_flight_of_replica = 16\n"
+             "partial = yes\nlog_probs = on_policy\n"},
     {"trl", "rule = ahead\nbound = 4\ncopy_every = 1\npartial = yes\n"},
-    {"areal", "rule = installed\nbound = 4\ncopy_every = 1\npartial = yes\nlog_probs = always\n"},
-    {"nemo-rl", "rule = ahead\nbound = 1\ncopy_every = 1\npartial = yes\nlog_probs = always\n"},
+    {"areal", "rule = installed\nbound = 2\ncopy_every = 1\npartial = yes\nlog_probs = always\n"},
+    {"nemo-rl", "rule = ahead\nbound = 1\ncopy_every = 1\npartial = no\norder = oldest\n"
+                "log_probs = always\n"},
 };
 
-dl_status dl_generators_preset(FILE *out, const char *name, dl_error *err)
+dl_status dl_generators_preset(const char *name, const char **keys, dl_error *err)
 {
     const char *names[DL_LENGTH(presets)];
     for (size_t i = 0; i < DL_LENGTH(presets); i++)
         names[i] = presets[i].name;
     const int found = dl_names_find(name, names, DL_LENGTH(presets));
     if (found >= 0) {
-        fprintf(out, "[generators]\n%s", presets[found].keys);
+        *keys = presets[found].keys;
         return DL_OK;
     }
     char hint[200];

@@ -3,8 +3,6 @@
 #ifndef DL_SIM_GENERATORS_H
 #define DL_SIM_GENERATORS_H
 
-#include <stdio.h>
-
 #include "common/ini.h"
 #include "common/status.h"
 #include "sim/generate/rollout.h"
@@ -71,8 +69,8 @@ int dl_generators_trainer_gpus(const dl_generators *generators);
 dl_rollout_config dl_generators_rollout(const dl_generators *generators, bool on_policy,
                                         double fixed_s, double token_s);
 
-/* Prints the keys that make the section like that framework's, as an INI file has them; DL_ERR_USAGE,
- * with the nearest one, for an unknown name. */
-dl_status dl_generators_preset(FILE *out, const char *name, dl_error *err) DL_MUST_CHECK;
+/* Lines "KEY = VALUE" of the section that are as in that framework into *keys, a constant; DL_ERR_USAGE,
+ * with the nearest name, for one that is not known. */
+dl_status dl_generators_preset(const char *name, const char **keys, dl_error *err) DL_MUST_CHECK;
 
 #endif

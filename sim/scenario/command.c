@@ -14,6 +14,7 @@
 #include "common/output.h"
 #include "common/units.h"
 #include "sim/costs/costs.h"
+#include "sim/generate/generators.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/scenario_internal.h"
@@ -120,16 +121,31 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
                     "Leave compute as the cost file has it, also where its device is not the "
                     "machine's.",
                     .group = group_model),
+        DL_OPT_TEXT(
+            "rules", 0, &command->rules, "FRAMEWORK",
+            "Keys of [generators] as in verl, trl, areal or nemo-rl, where the scenario has none "
+            "of its own; without a scenario they are only printed.",
+            .group = group_exchange),
     };
     memcpy(options, others, sizeof others);
 }
 
-bool dl_scenario_command_given(const dl_scenario_command *command)
+static bool gives_keys(const dl_scenario_command *command)
 {
     bool given = command->set.count > 0 || command->parameters != NULL || command->no_scale;
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
         given |= command->values[i] != NULL;
     return given;
+}
+
+bool dl_scenario_command_given(const dl_scenario_command *command)
+{
+    return gives_keys(command) || command->rules != NULL;
+}
+
+bool dl_scenario_command_rules_alone(const dl_scenario_command *command)
+{
+    return command->rules != NULL && !gives_keys(command);
 }
 
 static bool names_file(const char *section, const char *key)
@@ -519,6 +535,24 @@ static dl_status put_all(char **text, const dl_scenario_command *command, const 
     return status;
 }
 
+/* Keys of --rules that the text does not have. */
+static dl_status put_rules(char **text, const char *rules, dl_error *err)
+{
+    const char *keys = NULL;
+    dl_status status = rules != NULL ? dl_generators_preset(rules, &keys, err) : DL_OK;
+    for (const char *line = keys; status == DL_OK && line != NULL && *line != '\0';
+         line = strchr(line, '\n') + 1) {
+        const char *equals = strchr(line, '='), *end = strchr(line, '\n');
+        char *key = dl_strndup_trimmed(line, (size_t)(equals - line));
+        char *value = dl_strndup_trimmed(equals + 1, (size_t)(end - equals - 1));
+        if (dl_ini_text_line(*text, "generators", key) == NULL)
+            dl_ini_text_set(text, "generators", key, value);
+        free(key);
+        free(value);
+    }
+    return status;
+}
+
 /* A line above each key that says what it is. */
 static void comment_keys(char **text)
 {
@@ -589,6 +623,7 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
     }
     char *folder = path != NULL && strchr(path, '/') != NULL ? folder_of(path) : NULL;
     if (status == DL_OK) status = put_all(text, command, folder, err);
+    if (status == DL_OK) status = put_rules(text, command->rules, err);
     free(folder);
     if (status == DL_OK && path == NULL) comment_keys(text);
     if (status == DL_OK) {

@@ -14,8 +14,9 @@
 /* What error texts call a scenario without a file. */
 #define DL_SCENARIO_FROM_COMMAND "(command line)"
 
-#define DL_SCENARIO_OPTIONS 23     /* that stand for one key each */
-#define DL_SCENARIO_OPTIONS_ALL 27 /* with --set, --parameters, --parameter-type, --no-scale */
+#define DL_SCENARIO_OPTIONS 23 /* that stand for one key each */
+/* With --set, --parameters, --parameter-type, --no-scale and --rules. */
+#define DL_SCENARIO_OPTIONS_ALL 28
 
 #define DL_SCENARIO_HELP_BYTES 320
 
@@ -26,6 +27,7 @@ typedef struct dl_scenario_command {
     const char *parameters;                  /* of --parameters; NULL: not given */
     int parameter_type;                      /* of --parameter-type */
     bool no_scale;                           /* of --no-scale */
+    const char *rules;                       /* of --rules; NULL: not given */
     char helps[DL_SCENARIO_OPTIONS][DL_SCENARIO_HELP_BYTES]; /* texts of dl_scenario_options */
 } dl_scenario_command;
 
@@ -46,8 +48,11 @@ bool dl_scenario_complete(FILE *out, const char *option, const char *typed);
 
 bool dl_scenario_command_given(const dl_scenario_command *command);
 
+/* Whether --rules is all that the command line says. */
+bool dl_scenario_command_rules_alone(const dl_scenario_command *command);
+
 /* Text of a scenario into *text, of its own: that of the file `path` with the keys of the command
- * line in place of its own; or, where `path` is NULL, a new one, which needs --costs,
+ * line in place of its own, and those of --rules where neither has them; or, where `path` is NULL, a new one, which needs --costs,
  * --samples-per-s, or --workload and --machine, and, unless the cost file says what was measured, a
  * batch. A new one has mode allreduce, 1, 2, 4, ... workers up to the machine's GPUs, or 1, 2, 4, 8
  * on the cores that were measured, unless the command line says otherwise. *name is what error

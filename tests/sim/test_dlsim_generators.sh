@@ -49,11 +49,17 @@ expect 0 "GPUs generate" advised.ini -o s.csv
 expect 2 "not with place = colocated" s.ini --set generators.place=colocated --advise -o a.csv
 expect 0 "8 GPUs in turn" s.ini --set generators.place=colocated -o s.csv
 
+# --rules: alone its keys are printed; beside a scenario they hold where that has none of its own.
 for rules in verl trl areal nemo-rl; do
     "$tested" --rules $rules >rules.ini || failures=$((failures + 1))
-    { cat s.ini; grep -v -e '^\[' -e '^answers' rules.ini; } >with.ini
-    expect 0 "an update" with.ini -o s.csv
+    { cat s.ini; grep -v '^\[' rules.ini; } >with.ini
+    expect 0 "an update" with.ini -o with.csv
+    expect 0 "As in $rules, but for keys that the scenario has: rule = " s.ini --rules $rules -o s.csv
+    diff <(grep -v '^#' with.csv) <(grep -v '^#' s.csv) || failures=$((failures + 1))
 done
+{ cat with.ini; echo 'bound = 3'; } | sed '/^bound = 1$/d' >own.ini
+expect 0 "Age 3.00 updates" own.ini --rules trl --set generators.partial=yes -o s.csv
+expect 0 "Age 2.00 updates" own.ini --rules trl --set generators.bound=2 -o s.csv
 expect 2 "did you mean 'verl'" --rules vrl
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
