@@ -234,7 +234,7 @@ void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
     dl_notes_add(notes,
                  "[work] is of %zu steps of drawn numbers of samples: coefficient of variation "
                  "%.3f, largest %.2f times the mean",
-                 count, dl_work_spread_of(costs, 1).sd, (double)costs->work_steps[groups - 1]);
+                 count, dl_work_spread_of(costs, 1, 1).sd, (double)costs->work_steps[groups - 1]);
 }
 
 void dl_step_noise_free(dl_step_noise *fit)

@@ -37,8 +37,9 @@ static double lognormal_quantile(double sd, double u)
     return exp(-variance / 2 + sqrt(variance) * dl_normal_quantile(u));
 }
 
-dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches)
+dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches, double samples)
 {
+    if (costs->work_samples.known) batches = samples / costs->work_samples.value;
     dl_work_spread work = {.steps_frac = 1 / sqrt(batches)};
     if (!dl_costs_work_differs(costs)) return (dl_work_spread){0};
     if (costs->work_step_count == 0) {
@@ -61,7 +62,8 @@ static double measured_quantile(const dl_work_spread *work, double u)
 {
     const size_t place = (size_t)(u * (double)work->step_count);
     const size_t last = work->step_count - 1;
-    return 1 + work->steps_frac * ((double)work->steps[place < last ? place : last] - 1);
+    const double step = (double)work->steps[place < last ? place : last];
+    return fmax(LEAST_SHARE, 1 + work->steps_frac * (step - 1));
 }
 
 double dl_work_quantile(const dl_work_spread *work, double u)

@@ -58,9 +58,10 @@ typedef struct dl_work_spread {
     double steps_frac; /* of the difference of each of these from 1 that counts */
 } dl_work_spread;
 
-/* The work of a step that is the sum of as many batches: differences even out. {0} where the costs
- * say nothing. Borrows of the costs. */
-dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches);
+/* The work of a step that is the sum of as many batches, with `samples` in all: differences even
+ * out, by the root of the samples where the costs say how many they are of, else of the batches.
+ * {0} where the costs say nothing. Borrows of the costs. */
+dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches, double samples);
 
 /* Work below which the share u of all steps lies, 0 < u < 1. A coefficient of variation that the
  * maximum does not allow counts as the largest that it does. */

@@ -541,11 +541,12 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
     return DL_OK;
 }
 
-/* The work that the costs say differs; of k accumulated batches the sum varies by 1 / sqrt(k) as
- * much. Returns what is to be freed after the noise, or NULL. */
+/* The work that the costs say differs; the sum of k accumulated batches by 1 / sqrt(k) as much.
+ * Returns what is to be freed after the noise, or NULL. */
 static double *take_work(dl_noise_config *noise, const dl_point *point, const dl_costs *costs)
 {
-    noise->work = dl_work_spread_of(costs, fmax(1, point->option[DL_SYNC_ACCUMULATE]));
+    noise->work = dl_work_spread_of(costs, fmax(1, point->option[DL_SYNC_ACCUMULATE]),
+                                    (double)point->batch / point->workers);
     if (!(noise->work.sd > 0) || noise->kind != DL_NOISE_NONE) return NULL;
     double *expected = dl_calloc((size_t)point->workers, sizeof *expected, "expected work");
     dl_work_expected(&noise->work, expected, (size_t)point->workers);

@@ -227,7 +227,8 @@ typedef struct dl_costs {
     /* Standard deviation of the logarithm of the compute times of GPUs of one model; factor on the
      * compute of a GPU when another one below its PCIe switch is used too. */
     dl_value gpu_spread_frac, gpu_board_slowdown;
-    dl_value work_frac, work_max; /* dl_work_spread of sim/noise.h; unknown: 0, no maximum */
+    /* dl_work_spread of sim/noise.h; unknown: 0, no maximum, the same for all batches. */
+    dl_value work_frac, work_max, work_samples;
     float *work_steps; /* [work_step_count] ascending, of mean 1: a worker's work in steps
                                      that are equally likely; none: as work_frac says */
     size_t work_step_count;

@@ -206,6 +206,9 @@ static const dl_key rows[] = {
         "several lengths or sizes; not where a model is split"),
     SINGLE("spread", "work_max", FACTOR, 0, work_max,
         "most that a worker's work in a step is over the mean; unknown: lognormal"),
+    SINGLE("spread", "work_samples", COUNTS(1e9), 0, work_samples,
+        "samples of the steps whose work differs so: that of b times as many, a sum, differs by "
+        "1/sqrt(b) as much; unknown: any batch differs alike"),
     SINGLE("spread", "board_slowdown", FACTOR, 0, gpu_board_slowdown,
         "factor on the compute of a GPU when another one below its PCIe switch is used too"),
     SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,

@@ -44,7 +44,7 @@ static void the_largest_is_an_order_statistic(void **state)
 {
     (void)state;
     dl_costs costs = fixture_costs(HEAD "[work]\nsteps = 0.6, 1.4\n");
-    const dl_work_spread work = dl_work_spread_of(&costs, 1);
+    const dl_work_spread work = dl_work_spread_of(&costs, 1, 1);
     assert_near(work.sd, 0.4, 1e-6);
     assert_near(dl_work_quantile(&work, 0.49), 0.6, 1e-6);
     assert_near(dl_work_quantile(&work, 0.51), 1.4, 1e-6);
@@ -54,9 +54,25 @@ static void the_largest_is_an_order_statistic(void **state)
     dl_work_expected(&work, four, 4);
     assert_near(two[1], 1.2, 1e-3);
     assert_near(four[3], 1.35, 1e-3);
-    const dl_work_spread sum = dl_work_spread_of(&costs, 4);
+    const dl_work_spread sum = dl_work_spread_of(&costs, 4, 4);
     assert_near(sum.sd, 0.2, 1e-6);
     assert_near(dl_work_quantile(&sum, 0.49), 0.8, 1e-6);
+    dl_costs_free(&costs);
+}
+
+/* Measured with 8 samples a step: 32 vary by half of it, accumulated or not, 2 by twice of it, in which a step
+ * of 0.4 of the mean would have less than no work. */
+static void larger_batches_differ_less(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(HEAD "[spread]\nwork_samples = 8\n[work]\nsteps = 0.4, 1.6\n");
+    assert_near(dl_work_spread_of(&costs, 1, 8).sd, 0.6, 1e-6);
+    assert_near(dl_work_spread_of(&costs, 1, 32).sd, 0.3, 1e-6);
+    assert_near(dl_work_spread_of(&costs, 4, 32).sd, 0.3, 1e-6);
+    const dl_work_spread few = dl_work_spread_of(&costs, 1, 2);
+    assert_near(few.sd, 1.2, 1e-6);
+    assert_near(dl_work_quantile(&few, 0.51), 2.2, 1e-6);
+    assert_true(dl_work_quantile(&few, 0.49) > 0 && dl_work_quantile(&few, 0.49) < 1e-6);
     dl_costs_free(&costs);
 }
 
@@ -89,6 +105,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(what_is_written_reads_back),
         cmocka_unit_test(the_largest_is_an_order_statistic),
+        cmocka_unit_test(larger_batches_differ_less),
         cmocka_unit_test(workers_wait_for_the_most_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,6 +165,8 @@ static void work_that_differs_makes_all_wait(void **state)
     assert_near(step_ns(even, "", 1), COMPUTE_NS, 1e-6);
     const double alike = step_ns("", "", 4), differs = step_ns(even, "", 4);
     assert_near((differs - alike) / 1e6, 0.6, 2e-3); /* of forward and backward */
+    const char *of_four = "[spread]\nwork_frac = 0.288675\nwork_max = 2\nwork_samples = 4\n";
+    assert_near(step_ns(of_four, "", 4), differs, 1); /* of one sample it is twice as much */
     char costs[1024];
     snprintf(costs, sizeof costs, "%s%s", FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, even);
     const char *rest = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n";
