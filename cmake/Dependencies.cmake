@@ -37,10 +37,16 @@ find_path(CMOCKA_INCLUDE_DIR cmocka.h)                                 # libcmoc
 find_library(CMOCKA_LIBRARY cmocka)
 
 # Optional: traces in .tar archives.
-pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)               # libarchive-dev
+option(DL_WITH_LIBARCHIVE "Read traces in .tar archives, where libarchive is found" ON)
+if(DL_WITH_LIBARCHIVE)
+    pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)           # libarchive-dev
+endif()
 
 # Optional: dlprof machine looks at the machine through it.
-pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)                         # libhwloc-dev
+option(DL_WITH_HWLOC "Build dlprof machine, where hwloc is found" ON)
+if(DL_WITH_HWLOC)
+    pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)                     # libhwloc-dev
+endif()
 
 # Optional: programs that mpirun starts work as one job (common/cluster.h).
 option(DL_WITH_MPI "Build the library through which ranks reach one another, where MPI is found" ON)

@@ -49,11 +49,13 @@ class Unfit(Error):
 class Result:
     """A table of results. `rows`: a dict for each row, by column, with None for empty cells and lists
     where a cell is one ("1;2.5"); `text`: the table as the program prints it; `notes` and `assumed`:
-    what the program says about the rows, and the costs that it had to assume (of `simulate`)."""
+    what the program says about the rows, and the costs that it had to assume (of `simulate`);
+    `page`: the page with the simulator, if `html` was given. In a notebook it shows table and page."""
 
-    def __init__(self, rows: list[dict[str, Any]], text: str, more: Mapping[str, Any] | None = None):
+    def __init__(self, rows: list[dict[str, Any]], text: str, more: Mapping[str, Any] | None = None,
+                 page: str | None = None):
         more = more or {}
-        self.rows, self.text = rows, text
+        self.rows, self.text, self.page = rows, text, page
         self.notes: list[str] = list(more.get("notes", []))
         self.assumed: list[dict[str, Any]] = list(more.get("assumed", []))
 
@@ -84,7 +86,9 @@ class Result:
         return self.text
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.text)}</pre>"
+        page = (f'<iframe srcdoc="{html.escape(self.page)}" style="width:100%;height:48em"></iframe>'
+                if self.page else "")
+        return f"<pre>{html.escape(self.text)}</pre>{page}"
 
 
 def _program(name: str) -> str:
@@ -94,7 +98,8 @@ def _program(name: str) -> str:
     found = str(own / name) if (own / name).is_file() else None
     found = found or (None if folder else shutil.which(name))
     if found is None:
-        raise Error(f"there is no {name}: install dlscale, or name the folder of its programs in "
+        wheel = "dlscale" if name == "dlsim" else "dlscale-programs"
+        raise Error(f"there is no {name}: install {wheel}, or name the folder of the programs in "
                     "DLSCALE_BIN")
     return found
 
@@ -155,21 +160,26 @@ def _simulate(scenario: PathLike | None, options: Mapping[str, Any], has_json: b
     if clash:
         raise TypeError(f"{clash.pop()}: results are returned, not written")
     with tempfile.TemporaryDirectory(prefix="dlscale") as folder:
-        table, notes = Path(folder, "results.csv"), Path(folder, "results.json")
+        table, notes, page = (Path(folder, "results" + end) for end in (".csv", ".json", ".html"))
+        if options.get("html"):
+            page = page if options["html"] is True else Path(options["html"])
+            options = {**options, "html": page}
         arguments = _arguments(options) + [f"--output={table}", "--journal=off"]
         arguments += [f"--json={notes}"] if has_json else []
         arguments += ["--", os.fspath(scenario)] if scenario is not None else []
         # The last line names the results file.
         text = _run("dlsim", arguments).rstrip().rsplit("\n", 1)[0]
         more = json.loads(notes.read_text(encoding="utf-8")) if has_json else None
-        return Result(_table(table), text, more)
+        shown = page.read_text(encoding="utf-8") if options.get("html") else None
+        return Result(_table(table), text, more, shown)
 
 
 def simulate(scenario: PathLike | None = None, **options: Any) -> Result:
     """Simulates all points of a scenario file, of options that stand for its keys, or of both:
     `simulate(workload="gpt2", machine="8xh100", workers=[1, 8], batch_per_worker=8,
-    mode="allreduce")`. The rows' columns are those of docs/columns.md. Raises Unfit if no point
-    fits into memory, else Error."""
+    mode="allreduce")`. The rows' columns are those of docs/columns.md. `html=True` also makes the
+    page, which a notebook shows; `html="page.html"` keeps it there. Raises Unfit if no point fits
+    into memory, else Error."""
     return _simulate(scenario, options, True)
 
 

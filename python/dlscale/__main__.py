@@ -1,4 +1,4 @@
-"""dlsim as a command, of an environment or by `python -m dlscale`."""
+"""The programs as commands of an environment, and dlsim by `python -m dlscale`."""
 
 import os
 import sys
@@ -7,11 +7,13 @@ from dlscale import Error, _program
 
 
 def main() -> None:
+    name = os.path.basename(sys.argv[0])
+    name = name if name in ("dlcal", "dlprof") else "dlsim"
     try:
-        program = _program("dlsim")
+        program = _program(name)
     except Error as error:
-        sys.exit(f"dlsim: {error}")
-    os.execv(program, ["dlsim", *sys.argv[1:]])
+        sys.exit(f"{name}: {error}")
+    os.execv(program, [name, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

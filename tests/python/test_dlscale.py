@@ -1,9 +1,12 @@
 """The package python/dlscale against the program that it runs (standard library only). With a folder
 of programs as argument it tests the package of the sources, else the installed one."""
 
+import ast
 import contextlib
 import csv
+import importlib.util
 import io
+import json
 import os
 import re
 import subprocess
@@ -21,6 +24,8 @@ if len(sys.argv) > 1:
 import dlscale  # noqa: E402
 
 POINT = dict(workload="resnet50", machine="2xrtx3090", batch_per_worker=32)
+ROOT = Path(__file__).resolve().parents[2]
+HAS_PANDAS = importlib.util.find_spec("pandas") is not None
 
 
 class Simulate(unittest.TestCase):
@@ -49,6 +54,15 @@ class Simulate(unittest.TestCase):
         self.assertTrue(any("estimated" in note for note in r.notes))
         self.assertIn("overlap", [each["key"] for each in r.assumed])
 
+    def test_page(self):
+        r = dlscale.simulate(workers=2, mode="allreduce", html=True, **POINT)
+        self.assertIn("<title>resnet50 on 2xrtx3090</title>", r.page)
+        self.assertIn("&lt;title&gt;resnet50 on 2xrtx3090&lt;/title&gt;", r._repr_html_())
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "page.html")
+            r = dlscale.simulate(workers=2, mode="allreduce", html=path, **POINT)
+            self.assertEqual(path.read_text(encoding="utf-8"), r.page)
+
     def test_keys_and_scenario_files(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "a b.ini")
@@ -63,11 +77,8 @@ class Simulate(unittest.TestCase):
         self.assertEqual([dlscale._cell(cell) for cell in ("", "4", "1e-3", "compute")],
                          [None, 4, 0.001, "compute"])
 
+    @unittest.skipUnless(HAS_PANDAS, "no pandas")
     def test_data_frame(self):
-        try:
-            import pandas  # noqa: F401
-        except ImportError:
-            self.skipTest("no pandas")
         r = dlscale.simulate(workers=[1, 2], mode="allreduce", **POINT)
         self.assertEqual(list(r.df["workers"]), [1, 2])
 
@@ -76,18 +87,51 @@ class Page(unittest.TestCase):
     """docs/python.md: its examples of predictions run, and the first prints what the page shows."""
 
     def test_examples(self):
-        page = Path(__file__).resolve().parents[2] / "docs" / "python.md"
-        blocks = re.findall(r"```(\w+)\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
-        shown = next(text for kind, text in blocks if kind == "text")
-        names = {}
-        for code in [text for kind, text in blocks if kind == "python"][:2]:
-            with contextlib.redirect_stdout(io.StringIO()) as printed:
-                exec(code, names)
-            if shown is not None:
-                self.assertTrue(printed.getvalue().startswith(shown), printed.getvalue())
-                shown = None
+        """Examples up to the training loop; those of pandas where it is installed."""
+        page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8").split("## From a training loop")[0]
+        names, printed, compared = {}, "", 0
+        for kind, text in re.findall(r"```(\w+)\n(.*?)```", page, re.S):
+            if kind == "python" and ("pandas" not in text or HAS_PANDAS):
+                with contextlib.redirect_stdout(io.StringIO()) as output:
+                    exec(text, names)
+                printed = output.getvalue()
+            elif kind == "text" and printed:
+                self.assertEqual(printed[:len(text)], text)
+                printed, compared = "", compared + 1
+        self.assertEqual(compared, 2 if HAS_PANDAS else 1)
         self.assertEqual(round(names["r"].rows[-1]["throughput_per_s"], 2), 1187.42)
         self.assertEqual(names["best"][0]["rank"], 1)
+
+
+class Notebook(unittest.TestCase):
+    """docs/examples/dlscale.ipynb: its cells run, and give what is stored (pandas' tables apart)."""
+
+    def run_cell(self, source, names):
+        tree = ast.parse(source)
+        last = tree.body.pop().value if isinstance(tree.body[-1], ast.Expr) else None
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(tree, "cell", "exec"), names)
+            value = eval(compile(ast.Expression(last), "cell", "eval"), names) if last else None
+        return printed.getvalue() + ("" if value is None else repr(value))
+
+    def test_cells(self):
+        path = ROOT / "docs" / "examples" / "dlscale.ipynb"
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        names, compared = {}, 0
+        for cell in [cell for cell in cells if cell["cell_type"] == "code"]:
+            of_pandas = "pandas" in cell["metadata"].get("tags", [])
+            if of_pandas and not HAS_PANDAS:
+                continue
+            output = self.run_cell("".join(cell["source"]), names)
+            stored = [each.get("text") or each["data"]["text/plain"] for each in cell["outputs"]]
+            if not of_pandas:
+                self.assertEqual(output, "".join(map("".join, stored)))
+                compared += 1
+        self.assertGreaterEqual(compared, 5)
+
+    def test_names_no_folder(self):
+        text = (ROOT / "docs" / "examples" / "dlscale.ipynb").read_text(encoding="utf-8")
+        self.assertNotRegex(text, r"/(home|root|work|tmp|Users)/")
 
 
 class Errors(unittest.TestCase):
@@ -118,6 +162,27 @@ class Errors(unittest.TestCase):
             del os.environ["DLSCALE_BIN"]
             if before is not None:
                 os.environ["DLSCALE_BIN"] = before
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        try:
+            dlscale._program("dlcal")
+        except dlscale.Error:
+            self.skipTest("no dlcal")
+
+    def test_costs_of_a_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "costs.ini")
+            text = dlscale.costs(ROOT / "tests" / "clients" / "traces" / "resnet50_h200.dlt", path, batch=64)
+            self.assertIn("64 samples, 11 steps of 32.5 ms", text)
+            r = dlscale.simulate(costs=path, machine="p5e.48xlarge", workers=1, batch_per_worker=64,
+                                 mode="allreduce")
+        self.assertAlmostEqual(r[0]["throughput_per_s"], 1974, delta=1)
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(dlscale.Error, "nothing.json: cannot open"):
+            dlscale.costs("nothing.json", "costs.ini")
 
 
 class Other(unittest.TestCase):
