@@ -91,7 +91,7 @@ def vtrain():
         yield Row("vtrain", f"{r['# layers']}x{r['hidden size']} tp{tp} pp{pp} dp{dp} mbs{micro} of {batch}",
                   f"{kind_of(1, tp, pp)}, {kind}", "a100", int(r["GPUs"]), per_s, False, 0,
                   options(network, "8xa100_80gb", "fp16", dp, batch, batch // (dp * micro), tp, pp,
-                          more=equal_blocks(int(r["# layers"]), pp)))
+                          more=(*equal_blocks(int(r["# layers"]), pp), "--set", "exchange.overlap=no")))
 
 
 def simumax():
@@ -107,7 +107,8 @@ def simumax():
 
 
 def internevo():
-    """InternLM of 7 billion parameters; four ports of 100 Gb/s a node."""
+    """InternLM of 7 billion parameters; four ports of 100 Gb/s a node; gradients are reduced in the
+    model's type (hybrid_zero_optim.py)."""
     for r in table("internevo_8_32.csv"):
         tp, gpus, tokens = int(r["tp"]), int(r["gpus"]), int(r["sequence"])
         accumulate = int(r["micro_batches"])
@@ -118,7 +119,7 @@ def internevo():
                   kind_of(gpus // 8, tp, 1, "recomputed" if r["checkpoint"] == "1" else ""), "a100", gpus,
                   float(r["tok_per_s_per_gpu"]), gpus == 8, 0,
                   options(network, f"{gpus // 8}x8xa100_80gb@4x100ib", "bf16", gpus // tp, batch, accumulate,
-                          tp, 1, "optimizer"))
+                          tp, 1, "optimizer", ("--set", "exchange.reduce_dtype=bf16")))
 
 
 def megatron():
@@ -137,8 +138,9 @@ def megatron():
         yield Row("megatron", f"{r['model']} {r['recompute']}", kind_of(gpus // 8, tp, pp), "a100", gpus,
                   2048 * batch / float(r["step_s"]) / gpus, False, 0,
                   options(network, machine, "fp16", dp, batch, batch // (dp * micro), tp, pp,
-                          more=equal_blocks(layers, pp) if pp in (1, 64) else
-                          ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=3")))
+                          more=("--set", "exchange.overlap=no",
+                                *(equal_blocks(layers, pp) if pp in (1, 64) else
+                                  ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=3")))))
 
 
 def mlperf():

@@ -33,7 +33,7 @@
  * of the pass. The GPUs with the same part of the layers exchange parameters, gradients and activations.
  *
  * Gradients that all workers sum are exchanged as soon as a rank has them: with [exchange] overlap
- * bucket by bucket where they are sharded, else after its last backward pass. The ranks of a worker
+ * bucket by bucket where they are sharded or there is one stage, else after its last backward pass. The ranks of a worker
  * end a step together, as where the norm of all gradients is clipped.
  *
  * Time of a GPU is computing, dispatch (the host has not launched what comes next), communication (a
@@ -80,7 +80,7 @@ typedef struct dl_island_shape {
     dl_schedule schedule;
     const dl_stage *stages;    /* [split.stages] */
     const dl_stage *pieces;    /* [split.stages x split.chunks] that they are the sums of */
-    const dl_buckets *buckets; /* [split.stages] of what is sharded; NULL: nothing is */
+    const dl_buckets *buckets; /* [split.stages] NULL: all gradients of a rank are ready at once */
     const dl_island_tensor
         *tensors;           /* [ranks x chunks x 2]: back, forward; NULL: none are divided */
     bool exchanges_buckets; /* the exchange between workers starts with each bucket, not at once */

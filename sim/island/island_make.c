@@ -29,8 +29,8 @@ static void make_plane(dl_islands *is, int number)
     *workload = *config->gpus.workload;
     workload->parameter_bytes *= share;
     workload->state_bytes *= share;
-    workload->gradients = NULL;
-    workload->gradient_count = 0;
+    const bool as_ready = config->overlaps && split->shards == 1;
+    if (!as_ready) workload->gradient_count = 0;
     for (int w = 0; w < is->workers; w++) {
         const int gpu = (w * is->gpus + number) % count;
         gpus[w] = all->gpus != NULL ? all->gpus[gpu] : gpu;
@@ -38,7 +38,7 @@ static void make_plane(dl_islands *is, int number)
     *options = *all;
     options->gpus = gpus;
     options->gpu_count = is->workers;
-    options->own_buckets = false;
+    options->own_buckets = as_ready && all->own_buckets;
     options->bucket_bytes =
         config->overlaps ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
     if (number > 0) options->machine.fabric.traffic_count = 0; /* of others, once */
@@ -50,7 +50,8 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
     dl_status status = DL_OK;
     /* Gradients that shards have reduced go on as the type in which they were. */
     const dl_gpu_options *all = is->config.gpus.options;
-    const bool halves = is->config.overlaps && all->sharded == DL_SHARDED_NONE;
+    const bool halves =
+        is->config.overlaps && all->sharded == DL_SHARDED_NONE && dl_islands_split(is)->shards > 1;
     const double sent = halves ? dl_dtype_frac(all->reduce_dtype) : 1;
     is->planes = dl_calloc(gpus, sizeof(dl_gpus *), "GPUs");
     is->plane_gpus = dl_calloc(gpus, sizeof(int *), "GPUs");

@@ -196,6 +196,7 @@ static uint32_t first_of(const builder *b, uint32_t segment)
 /* The parameters of `segment` are gathered once `before` has started. */
 static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t segment)
 {
+    if (b->shape->split.shards == 1) return;
     const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_GATHER, 0,
                               collective_of(b, rank, bucket, true));
     dl_program_add_edge(
@@ -212,10 +213,12 @@ static void tell_ready(builder *b, int rank, int bucket, uint32_t behind)
 
 static void scatter(builder *b, int rank, int bucket, uint32_t segment, bool tells)
 {
-    const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_SCATTER, 0,
-                              collective_of(b, rank, bucket, false));
-    after(b, task, segment);
-    b->scattered[rank] = task;
+    uint32_t task = segment;
+    if (b->shape->split.shards > 1) {
+        task = b->scattered[rank] = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_SCATTER, 0,
+                                        collective_of(b, rank, bucket, false));
+        after(b, task, segment);
+    }
     if (tells) tell_ready(b, rank, bucket, task);
 }
 

@@ -137,7 +137,7 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
 struct dl_run_island {
     dl_stage stages[DL_STAGES_MAX], pieces[DL_PIECES_MAX];
     double held_share[DL_STAGES_MAX];
-    dl_buckets *buckets; /* [stages]; NULL: nothing is sharded */
+    dl_buckets *buckets; /* [stages]; NULL: gradients are ready all at once */
     int stage_count;
     dl_island_tensor *tensors;
     dl_workload workload;
@@ -222,14 +222,15 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     return status;
 }
 
-/* Buckets of what is sharded; a whole model has its gradients ready as the costs say. */
+/* Buckets of what is sharded, or reduced while the backward pass goes on; a whole model has its
+ * gradients ready as the costs say. */
 static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, dl_error *err)
 {
     const dl_split split = dl_point_split(run->point);
     dl_gpu_options options = *run->scenario->gpu;
     dl_workload workload = island->workload;
     dl_status status = DL_OK;
-    if (split.shards == 1) return DL_OK;
+    if (split.shards == 1 && split.stages > 1) return DL_OK;
     if (split.stages > 1) {
         options.own_buckets = false;
         workload.gradient_count = 0;

@@ -91,8 +91,15 @@ static void take_sharded(dl_variant *variant)
     scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
 }
 
-/* Overlap as in the program that the costs are of, where the scenario leaves it open. Split models
- * and exchange that lags do not go with it. */
+/* Workers in which gradients are ready at once, or are shards of some that are reduced. */
+static bool exchanges_late(const dl_point *point)
+{
+    const dl_split split = dl_point_split(point);
+    return split.stages > 1 || split.shards > 1;
+}
+
+/* Overlap as in the program that the costs are of, where the scenario leaves it open. Exchange that
+ * lags does not go with it. */
 static void take_overlap(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -102,7 +109,7 @@ static void take_overlap(dl_variant *variant)
         scenario->gpu->overlap = true;
     bool goes = variant->costs.overlap && scenario->gpu != NULL && !gives_overlap(scenario);
     for (size_t p = 0; p < scenario->point_count; p++) {
-        goes = goes && !dl_point_is_split(&scenario->points[p]) &&
+        goes = goes && !exchanges_late(&scenario->points[p]) &&
                scenario->points[p].option[DL_SYNC_LAG] == 0;
     }
     if (goes) scenario->gpu->overlap = true;

@@ -106,6 +106,30 @@ static void bytes_are_those_of_rings(void **state)
     dl_run_result_free(&shards);
 }
 
+/* What the exchange between two workers of two GPUs adds to their step. */
+static double exchange_s(const char *options)
+{
+    const char *costs =
+        DIVIDED("2", FIXTURE_LAYER("a") FIXTURE_LAYER("b") FIXTURE_LAYER("c") FIXTURE_LAYER("d"));
+    dl_run_result alone = run(costs, "layout = tp=2,dp=2\n", 4, "[sync]\nmode = none\n");
+    dl_run_result both = run(costs, "layout = tp=2,dp=2\n", 4, options);
+    const double added_s = both.step_mean_s - alone.step_mean_s;
+    dl_run_result_free(&alone);
+    dl_run_result_free(&both);
+    return added_s;
+}
+
+/* Rings of two send 80 kB a way, of both parts of the layers on the same links of 10 GB/s; of four
+ * buckets, three are reduced beside the rest of the backward pass. */
+static void gradients_of_parts_go_beside_the_pass(void **state)
+{
+    (void)state;
+    const double late_s = exchange_s("[sync]\nmode = allreduce\n[exchange]\noverlap = no\n");
+    const double beside_s =
+        exchange_s("[sync]\nmode = allreduce\n[exchange]\noverlap = yes\nbucket_bytes = 20000\n");
+    assert_near(late_s - beside_s, 2 * 60e3 / 1e10, 1e-3);
+}
+
 /* GPUs 0, 1 below one switch: a ring has its links to itself, S / 2 bytes a way. GPUs 0, 2 and 1, 3: two
  * rings cross between the switches at once. */
 static void groups_share_the_links(void **state)
@@ -212,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes_take_what_their_layers_do),
         cmocka_unit_test(bytes_are_those_of_rings),
+        cmocka_unit_test(gradients_of_parts_go_beside_the_pass),
         cmocka_unit_test(groups_share_the_links),
         cmocka_unit_test(axes_in_any_order),
         cmocka_unit_test(memory_is_that_of_a_part),
