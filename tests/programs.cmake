@@ -47,6 +47,11 @@ if(NOT DL_SANITIZE)
     set_tests_properties(test_questions PROPERTIES LABELS unit)
 endif()
 
+# What PyTorch's settings are called here: each row's options run.
+add_test(NAME test_from_pytorch COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_from_pytorch.sh
+         $<TARGET_FILE:dlsim> ${PROJECT_SOURCE_DIR})
+set_tests_properties(test_from_pytorch PROPERTIES LABELS unit)
+
 # Links, and the names of files and structures in the guides to the source.
 add_test(NAME test_docs COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_docs.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(test_docs PROPERTIES LABELS unit)
