@@ -591,7 +591,8 @@ static bool start_thread(void)
 /* Waits for the flush thread's end, but not forever. */
 static void join_thread(void)
 {
-    const struct timespec until = dl_deadline(DL_CAPTURE_END_LIMIT_S * DL_NS_PER_S);
+    const struct timespec until =
+        dl_deadline((int64_t)dl_s_to_ns(dl_capture_settings_used()->end_wait_s));
     pthread_mutex_lock(&capture.end_lock);
     int error = 0;
     while (!capture.ended && error == 0)

@@ -23,8 +23,7 @@
 
 #include "trace/activity/activity.h"
 
-#define DL_CAPTURE_FLUSH_MS 500  /* what waits in a thread's buffer is written this often */
-#define DL_CAPTURE_END_LIMIT_S 5 /* longest time that the end of the program may be held up */
+#define DL_CAPTURE_FLUSH_MS 500 /* what waits in a thread's buffer is written this often */
 
 /* Whether activities are recorded now. Costs one load; lets a front end skip work. */
 bool dl_capture_active(void);

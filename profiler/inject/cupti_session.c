@@ -512,7 +512,8 @@ static bool end(bool at_exit)
         atomic_store(&session.end_ordered, true);
         sem_post(&session.wake);
     }
-    const struct timespec until = dl_deadline(DL_CAPTURE_END_LIMIT_S * DL_NS_PER_S);
+    const struct timespec until =
+        dl_deadline((int64_t)dl_s_to_ns(dl_capture_settings_used()->end_wait_s));
     pthread_mutex_lock(&session.end_lock);
     int error = 0;
     while (!session.ended && !session.given_up && error == 0)
@@ -529,8 +530,8 @@ static void at_program_end(void)
         pthread_join(session.thread, NULL);
     } else if (!atomic_load(&session.forked)) {
         dl_capture_meta("stopped", "CUPTI's last records came too late");
-        dl_capture_log("CUPTI's last records took over %d s: some may be missing",
-                       DL_CAPTURE_END_LIMIT_S);
+        dl_capture_log("CUPTI's last records took over %g s: some may be missing",
+                       dl_capture_settings_used()->end_wait_s);
     }
 }
 

@@ -30,6 +30,10 @@ static const dl_option rows[] = {
     DL_OPTION_ROW_NUMBER(
         BYTES, "limit", 0, dl_capture_settings, limit_bytes, 0, DL_CAPTURE_LIMIT_MAX_BYTES, "SIZE",
         "End a process's recording when its trace has this size (default: never)."),
+    DL_OPTION_ROW_NUMBER(
+        DOUBLE, "end-wait", 0, dl_capture_settings, end_wait_s, 0, DL_CAPTURE_DURATION_MAX_S,
+        "SECONDS",
+        "Hold up a process's end for this long at most, until its last records have come."),
     DL_OPTION_ROW_FLAG("lib-ranges", 0, dl_capture_settings, lib_ranges,
                        "Have cuBLAS and cuDNN mark their calls with NVTX ranges."),
     DL_OPTION_ROW_FLAG(
@@ -49,6 +53,7 @@ dl_capture_settings dl_capture_settings_default(void)
 {
     return (dl_capture_settings){.preset = DL_CAPTURE_DEFAULT,
                                  .graphs = DL_CAPTURE_GRAPH_NODES,
+                                 .end_wait_s = DL_CAPTURE_END_WAIT_S,
                                  .output = "",
                                  .cupti = "",
                                  .cost = ""};

@@ -8,6 +8,7 @@
  *   DLPROF_STEPS       count                                 default 0: no limit
  *   DLPROF_DURATION    seconds                               default 0: no limit
  *   DLPROF_LIMIT       bytes with an optional unit ("2GB")   default 0: no limit
+ *   DLPROF_END_WAIT    seconds                               default 5
  *   DLPROF_LIB_RANGES  0 or 1                                default 0
  *   DLPROF_LATENCY     0 or 1                                default 0
  *   DLPROF_DUMP_RAW    0 or 1                                default 0
@@ -39,8 +40,9 @@ extern const char *const dl_capture_graphs_names[]; /* "node", "graph", NULL */
 
 #define DL_CAPTURE_STEPS_MAX 4294967295LL   /* as many steps as a trace can number */
 #define DL_CAPTURE_DURATION_MAX_S 31536000. /* a year */
-#define DL_CAPTURE_LIMIT_MIN_BYTES 131072   /* less would not hold header, names and a full chunk */
-#define DL_CAPTURE_LIMIT_MAX_BYTES 0x1p50   /* 1 PiB */
+#define DL_CAPTURE_END_WAIT_S 5
+#define DL_CAPTURE_LIMIT_MIN_BYTES 131072 /* less would not hold header, names and a full chunk */
+#define DL_CAPTURE_LIMIT_MAX_BYTES 0x1p50 /* 1 PiB */
 
 /* Texts are borrowed. */
 typedef struct dl_capture_settings {
@@ -51,6 +53,7 @@ typedef struct dl_capture_settings {
     int64_t steps;      /* recording ends with this many marked steps of a process; 0 = never */
     double duration_s;  /* recording ends so long after it started in a process; 0 = never */
     uint64_t limit_bytes; /* recording ends when a process's trace is so large; 0 = never */
+    double end_wait_s;    /* longest time for which the end of the process is held up */
     bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
     bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
     bool dump_raw;        /* also the buffers as CUPTI delivered them */
@@ -61,7 +64,7 @@ typedef struct dl_capture_settings {
 dl_capture_settings dl_capture_settings_default(void);
 
 /* The options of `dlprof run` that set them: fills table[DL_CAPTURE_OPTION_COUNT]. */
-#define DL_CAPTURE_OPTION_COUNT 9
+#define DL_CAPTURE_OPTION_COUNT 10
 void dl_capture_options(dl_capture_settings *settings, dl_option *table);
 
 /* How the user gave the settings, and so what a message names. */
