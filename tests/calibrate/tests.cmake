@@ -24,7 +24,7 @@ if(DL_PYTHON3)
     add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c
              "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients}
              ${PROJECT_SOURCE_DIR}/profiler/torch/bench_gloo.py)
-    foreach(name warm run run_input bench_gloo)
+    foreach(name warm run run_input run_generators bench_gloo)
         add_test(NAME clients_${name}
                  COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_${name}.py)
         set_tests_properties(clients_${name} PROPERTIES LABELS unit)

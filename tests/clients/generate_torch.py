@@ -1,0 +1,123 @@
+"""The work of generate.py with PyTorch: a recurrent network that answers with a token of each row in a pass,
+and is trained on its answers by their reward (REINFORCE, advantages within a group).
+
+A side that waits computes something that nobody needs, as the cores may share caches and power: so one
+side is as fast beside another that waits as beside one that works, which is how both are timed alone.
+"""
+
+import torch
+from torch.nn.functional import cross_entropy
+
+WIDTH, WORDS, LAYERS = 256, 512, 2
+PIECE = 16    # tokens through which gradients go back: answers are cut into pieces, every other one a row
+RING = 4096   # answers whose tokens are kept
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(WORDS, WIDTH)
+        self.layers = torch.nn.GRU(WIDTH, WIDTH, LAYERS)
+        self.head = torch.nn.Linear(WIDTH, WORDS)
+
+
+class Shared:
+    """Weights and tokens in memory that both sides have; made before they are started."""
+
+    def __init__(self, longest):
+        torch.set_num_threads(1)
+        torch.manual_seed(1)
+        network = Network()
+        self.weights = torch.nn.utils.parameters_to_vector(network.parameters()).detach().share_memory_()
+        self.tokens = torch.zeros(RING, longest + 1, dtype=torch.int64).share_memory_()
+
+
+class Waiting:
+    def __init__(self, shared):
+        torch.set_num_threads(1)
+        self.shared, self.network = shared, Network()
+        self.scratch = torch.rand(64, WIDTH), torch.rand(WIDTH, WIDTH)
+        self.load()
+
+    def resume(self):
+        pass
+
+    def spin(self):
+        torch.mm(*self.scratch)
+
+    def wait(self, changed):
+        """For the other side, which needs `changed` meanwhile."""
+        changed.release()
+        self.spin()
+        changed.acquire()
+
+    def load(self):
+        torch.nn.utils.vector_to_parameters(self.shared.weights.clone(), self.network.parameters())
+
+
+class Generator(Waiting):
+    requests_max = 256
+
+    def __init__(self, shared):
+        super().__init__(shared)
+        self.state = [torch.zeros(self.requests_max, WIDTH) for _ in range(LAYERS)]
+        self.word = torch.zeros(self.requests_max, dtype=torch.int64)
+        self.number = torch.zeros(self.requests_max, dtype=torch.int64)
+        self.place = torch.zeros(self.requests_max, dtype=torch.int64)
+
+    def load(self):
+        super().load()
+        layers = self.network.layers
+        self.cells = [[getattr(layers, f"{kind}_l{layer}").detach() for kind in
+                       ("weight_ih", "weight_hh", "bias_ih", "bias_hh")] for layer in range(LAYERS)]
+
+    def begin(self, row, answer):
+        for state in self.state:
+            state[row] = 0
+        self.word[row] = answer % WORDS  # the prompt
+        self.number[row], self.place[row] = answer % RING, 0
+
+    def end(self, row, last):
+        for rows in (*self.state, self.word, self.number, self.place):
+            rows[row] = rows[last]
+
+    @torch.inference_mode()
+    def step(self, count):
+        self.shared.tokens[self.number[:count], self.place[:count]] = self.word[:count]
+        x = self.network.words.weight[self.word[:count]]
+        for state, cell in zip(self.state, self.cells):
+            x = torch.gru_cell(x, state[:count], *cell)
+            state[:count] = x
+        self.word[:count] = torch.multinomial(torch.softmax(self.network.head(x), 1), 1)[:, 0]
+        self.place[:count] += 1
+        self.shared.tokens[self.number[:count], self.place[:count]] = self.word[:count]
+
+
+class Trainer(Waiting):
+    def __init__(self, shared):
+        super().__init__(shared)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4)
+
+    def update(self, answers, lengths):
+        tokens = [self.shared.tokens[answer % RING, :length + 1] for answer, length in
+                  zip(answers, lengths)]
+        rewards = torch.stack([(answer[1:] % 2 == 0).float().mean() for answer in tokens])
+        advantages = rewards - rewards.mean()
+        rows, weights = [], []
+        for answer, advantage in zip(tokens, advantages):
+            for start in range(0, len(answer) - 1, PIECE):
+                rows.append(answer[start:start + PIECE + 1])
+                weights.append(advantage)
+        rows, weights = rows[::2], weights[::2]
+        padded = torch.nn.utils.rnn.pad_sequence(rows, padding_value=-100)
+        hidden, _ = self.network.layers(self.network.words(padded[:-1].clamp(min=0)))
+        losses = cross_entropy(self.network.head(hidden).flatten(0, 1), padded[1:].flatten(),
+                               reduction="none").view(padded.shape[0] - 1, -1)
+        loss = (losses * torch.stack(weights)).sum() / sum(lengths)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def save(self):
+        with torch.no_grad():
+            self.shared.weights.copy_(torch.nn.utils.parameters_to_vector(self.network.parameters()))
