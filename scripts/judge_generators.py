@@ -2,7 +2,8 @@
 """Predicts measured rows of reinforcement learning with generators beside a trainer ($DL_DATA/rl) and
 prints their errors. docs/rl.md says what is fitted to what.
 
-Usage: judge_generators.py [DLSIM]     (default: dlsim; a minute and a half on two cores)
+Usage: judge_generators.py [DLSIM [STUDY...]]     (default: dlsim, marin verl nemo parts; two minutes on two
+cores)
 """
 import csv
 import math
@@ -20,19 +21,23 @@ def table(name):
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
-def simulate(keys, updates, swept=()):
-    """The update's seconds, by the values of the keys that are swept: lists are tuples."""
+def run(keys, updates=20, head="", *options):
+    """Rows of the results, as dlsim writes them: lists are tuples."""
     with tempfile.TemporaryDirectory() as folder:
         scenario, rows = os.path.join(folder, "s.ini"), os.path.join(folder, "rows.csv")
         with open(scenario, "w") as file:
-            file.write(f"[scenario]\nsteps = {updates}\nwarmup = {updates // 3}\n[generators]\n")
+            file.write(f"[scenario]\nsteps = {updates}\nwarmup = {updates // 3}\n{head}[generators]\n")
             for key, value in keys.items():
                 text = ", ".join(f"{v:.9g}" for v in value) if isinstance(value, tuple) else value
                 file.write(f"{key} = {text}\n")
-        subprocess.run([DLSIM, scenario, "-q", "-o", rows], check=True)
+        subprocess.run([DLSIM, scenario, "-q", "-o", rows, *options], check=True)
         with open(rows) as file:
-            found = csv.DictReader(line for line in file if not line.startswith("#"))
-            return {tuple(float(row[key]) for key in swept): float(row["update_s"]) for row in found}
+            return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def simulate(keys, updates, swept=()):
+    """The update's seconds, by the values of the keys that are swept."""
+    return {tuple(float(row[key]) for key in swept): float(row["update_s"]) for row in run(keys, updates)}
 
 
 def best(points, measured, kept):
@@ -120,56 +125,125 @@ def verl():
     say("verl, hours to 100 steps", errors)
 
 
-# Of H100: weights' bytes, their GPUs, cache bytes of a token (layers x 2 x 8 heads x 128 x 2).
-NEMO = {"LLAMA3.1_8B": (16.06e9, 1, 32 * 4096), "Qwen3-32B": (65.5e9, 4, 64 * 4096)}
-MEMORY_PER_S, FLOP_PER_S = 0.6 * 3.35e12, 0.5 * 989e12  # as sim/generate/generate.c
+# Networks of dlsim, and GPUs of a replica.
+NEMO = {"LLAMA3.1_8B": ("llama3_8b", 1),
+        "Qwen3-32B": ("qwen3_14b:layers=64,width=5120,heads=64,head_width=128,feed_forward=25600", 4)}
+
+
+def verdict(least, most, measured):
+    """Of predicted gains over on policy between two."""
+    if least < 1.1 and most > 0.9:
+        return "cannot tell"
+    return "sign right" if (least > 1) == (measured > 1) else "sign WRONG"
 
 
 def nemo():
-    """One step off, from the on-policy row alone: generation by a roofline, the rest of the measured
-    step is training, half of which does not depend on the GPUs."""
+    """Pairs of a row on policy and one a step off. Generation is dlsim's roofline; half of the rest does not
+    scale. From the row on policy: [generators] on_policy_s. From the row a step off: --solve for the time of
+    a token of the trainer with which its step is the measured one."""
     rows = [row for row in table("nemo_rl.csv") if row["hardware"] == "H100" and row["model"] in NEMO]
-    errors = []
+    forth, back, inside = [], [], 0
     for row in (row for row in rows if row["off_policy_steps"] == "1"):
-        weights, tensor, cache = NEMO[row["model"]]
+        network, tensor = NEMO[row["model"]]
         on = next(r for r in rows if r["model"] == row["model"] and r["off_policy_steps"] == "0")
+        head = (f"[machine]\nfile = dgx_h100\nnodes = {int(row['gpus']) // 8}\n"
+                f"[workload]\nmodel = {network}\n")
+        keys = {"gpus": row["gpus"], "replica_gpus": tensor, "prompts": 64, "answers": 32,
+                "generator_gpus": row["generation_gpus"], "length_mean": row["mean_tokens"],
+                "length_cap": row["max_tokens"], "prompt_tokens": 115, "copy_s": 1}
+        step, measured = float(on["step_s"]), float(row["step_s"])
+        (found,) = run({**keys, "on_policy_s": step, "on_policy_gpus": on["gpus"],
+                        "on_policy_length": on["mean_tokens"]}, 20, head)
+        predicted = float(found["update_s"])
+        samples = predicted * float(found["throughput_per_s"])
+        low, high = (samples / float(found[f"throughput_{end}_per_s"]) for end in ("high", "low"))
+        forth.append(predicted / measured - 1)
+        inside += low <= measured <= high
+        print(f"NeMo-RL {row['model']}: from on policy, a step off {predicted:.1f} s ({low:.0f} to {high:.0f}), "
+              f"measured {measured:.1f}; gain {step / predicted:.2f}, measured {step / measured:.2f}: "
+              f"{verdict(step / predicted, step / predicted, step / measured)}")
+        fixed = {**keys, "train_fixed_s": f"{measured / 2:.6g}"}
+        (solved,) = run({**fixed, "train_token_gpu_s": 1e-4}, 20, head, "--solve",
+                        "generators.train_token_gpu_s", "--target", f"update_s={measured}")
+        turns = {**fixed, "train_token_gpu_s": solved["solved_train_token_gpu_s"], "gpus": on["gpus"],
+                 "length_mean": on["mean_tokens"], "place": "colocated"}
+        del turns["generator_gpus"]
+        (found,) = run(turns, 20, head)
+        back.append(float(found["update_s"]) / step - 1)
+        print(f"NeMo-RL {row['model']}: from a step off, on policy {float(found['update_s']):.1f} s, measured "
+              f"{step:.1f}")
+    say("NeMo-RL, a step off from the on-policy row", forth)
+    print(f"  {inside} of {len(forth)} within the 95 % interval of the results")
+    say("NeMo-RL, on policy from the row a step off", back)
 
-        def keys(of):
-            mean = float(of["mean_tokens"])
-            context = 115 + mean * 1.64 / 2
-            return {
-                "gpus": of["gpus"], "replica_gpus": tensor, "prompts": 64, "answers": 32,
-                "length_mean": mean, "length_cap": of["max_tokens"], "prompt_tokens": 115,
-                "token_s": f"{weights / tensor / MEMORY_PER_S:.6g}",
-                "request_token_s":
-                    f"{cache * context / tensor / MEMORY_PER_S + weights / tensor / FLOP_PER_S:.6g}",
-            }
 
-        step, gpus = float(on["step_s"]), float(on["gpus"])
-        generation = simulate({**keys(on), "place": "colocated", "train_token_gpu_s": 1e-12}, 20)[()]
-        rest = step - generation
-        tokens = 2048 * (float(on["mean_tokens"]) + 115)
-        predicted = simulate({
-            **keys(row), "generator_gpus": row["generation_gpus"], "copy_s": 1,
-            "train_fixed_s": f"{rest / 2:.6g}",
-            "train_token_gpu_s": f"{rest / 2 * gpus / tokens:.6g}"}, 20)[()]
-        measured = float(row["step_s"])
-        errors.append(predicted / measured - 1)
-        gain, seen = step / predicted, step / measured
-        verdict = "cannot tell" if 0.9 < gain < 1.1 else "sign " + (
-            "right" if (gain > 1) == (seen > 1) else "wrong")
-        print(f"NeMo-RL {row['model']}: step {predicted:.1f} s, measured {measured:.1f} s; over on policy "
-              f"{gain:.2f}, measured {seen:.2f}: {verdict}")
-    sizes = [abs(e) for e in errors]
-    inside = sum(1 / 1.45 <= 1 / (1 + e) <= 1.45 for e in errors)
-    print(f"NeMo-RL, from the on-policy row alone: {len(errors)} rows, mean "
-          f"{100 * sum(sizes) / len(sizes):.1f} %, largest {100 * max(sizes):.1f} %; {inside} within "
-          f"+-45 %")
+def gains(keys, unknown):
+    """Least and largest gain over on policy, over settings that the source does not have."""
+    found = [float(row["speedup"]) for row in run({**keys, **unknown}, 20)]
+    return min(found), max(found)
+
+
+def parts():
+    """Whether asynchronous is faster: two pairs with parts, two of steps only. What a source does not have is
+    varied."""
+    rows = {(row["source"], row["mode"]): row for row in table("parts.csv")}
+
+    def part(source, mode, name="step_or_total_s"):
+        return float(rows[source, mode][name])
+
+    found = []
+    # 512 prompts x 12 on 16 H20, two a replica; both rows have their parts: generation (generate_sequences)
+    # of 247 s on 16 GPUs and 458 on 4, log-probabilities and updates on 16 and 12.
+    sync, beside = "colocated FSDP2", "async FSDP2"
+    train = [part("one_step_off", mode, "old_log_prob_s") + part("one_step_off", mode, "update_or_train_s")
+             for mode in (sync, beside)]
+    slope = (train[1] - train[0]) / (1 / 12 - 1 / 16)
+    for length in (1000, 2000, 3000):
+        keys = {"gpus": 16, "replica_gpus": 2, "prompts": 512, "answers": 12, "length_mean": length,
+                "length_cap": 20480, "length_cv": 1, "requests_max": 1024}
+        shares = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+        points = []
+        for share in shares:
+            decode = {"token_s": 0.001, "request_token_s": f"{0.001 * share / 10:.6g}",
+                      "train_token_gpu_s": 1e-12}
+            both = [simulate({**keys, **decode, **other}, 8)[()] for other in (
+                {"place": "colocated"}, {"gpus": 16, "generator_gpus": 4, "bound": 0})]
+            points.append((abs(math.log(both[1] / both[0] / (458 / 247))), 247 / both[0], share))
+        _, scale, share = min(points)
+        tokens = 512 * 12 * (length + 100)
+        (row,) = run({**keys, "generator_gpus": 4, "token_s": f"{0.001 * scale:.6g}",
+                      "request_token_s": f"{0.0001 * share * scale:.6g}", "copy_s": 0.3,
+                      "train_fixed_s": f"{train[0] - slope / 16:.6g}",
+                      "train_token_gpu_s": f"{slope / tokens:.6g}"}, 20)
+        found.append(part("one_step_off", sync) / float(row["update_s"]))
+    pairs = [("verl one_step_off, parts of both rows", (min(found), max(found)),
+              part("one_step_off", sync) / part("one_step_off", beside))]
+    copies = part("marin_qwen", "async copy every update age at most 1", "copy_s") / 25
+    pause = part("marin_qwen", "async copy every update age at most 1", "of_which_pause_s") / 25
+    marin_keys = {"gpus": 16, "prompts": 64, "answers": 4, "length_cap": 1024, "age_max": 1,
+                  "length_mean": 165, "on_policy_s": part("marin_qwen", "sync") / 25,
+                  "copy_s": f"{copies:.6g}", "pause_s": f"{pause:.6g}"}
+    unknown = {"token_s": (0.002, 0.004, 0.008), "request_token_s": (0.00002, 0.0001),
+               "train_fixed_frac": (0.25, 0.5, 0.75)}
+    pairs.append(("marin 8936, a step on policy, and copies", gains(marin_keys, unknown),
+                  part("marin_qwen", "sync") / part("marin_qwen", "async copy every update age at most 1")))
+    v1_keys = {"gpus": 32, "prompts": 64, "answers": 8, "length_cap": 32768, "copy_s": 1,
+               "length_mean": 12854, "on_policy_length": 12720, "on_policy_s": part("v1", "sync")}
+    pairs.append(("verl v1_async_trainer, a step on policy alone", gains(v1_keys, {
+        **unknown, "token_s": (0.005, 0.008, 0.012), "generator_gpus": (8, 16, 24)}),
+        part("v1", "sync") / part("v1", "colocated async")))
+    vime_keys = {"gpus": 4, "prompts": 32, "answers": 8, "length_cap": 8192, "copy_s": 0.5,
+                 "on_policy_s": part("vime358 setup 1", "sync")}
+    pairs.append(("vime 358, a step on policy alone", gains(vime_keys, {**unknown, "length_mean": (500, 1000, 2000)}),
+                  part("vime358 setup 1", "sync") / part("vime358 setup 1", "async 2 + 2")))
+    for name, (least, most), measured in pairs:
+        print(f"{name}: gain {least:.2f} to {most:.2f}, measured {measured:.2f}: "
+              f"{verdict(least, most, measured)}")
 
 
 if not os.path.isdir(FOLDER):
     print(f"skipped: {FOLDER} is not there ($DL_DATA names the folder of measured data)")
     sys.exit(0)
-marin()
-verl()
-nemo()
+for study in (marin, verl, nemo, parts):
+    if len(sys.argv) < 3 or study.__name__ in sys.argv[2:]:
+        study()

@@ -139,7 +139,8 @@ static const dl_platform *platform_of(const dl_scenario *scenario, const dl_poin
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     const unsigned generator =
-        dl_generators_need_rates(scenario->generators) ? DL_NEED_GENERATOR : 0;
+        (dl_generators_need_rates(scenario->generators) ? DL_NEED_GENERATOR : 0) |
+        (dl_generators_need_split(scenario->generators) ? DL_NEED_SPLIT : 0);
     if (dl_scenario_trains_by_keys(scenario) ||
         (scenario->generators != NULL && costs->trainer.token_gpu_ns.known))
         return generator;
@@ -177,7 +178,7 @@ dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, cons
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
-    if (scenario->gpu == NULL)
+    if (scenario->gpu == NULL || dl_scenario_trains_by_keys(scenario))
         return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     if (dl_point_is_split(point)) return dl_run_split_memory(scenario, costs, point);
     const bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;

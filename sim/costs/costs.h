@@ -115,7 +115,8 @@ typedef enum dl_cost_need {
     DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress but none: [quantise KIND] */
     DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS,
     DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1, /* exchanges of other numbers of processes */
-    DL_NEED_GENERATOR = DL_NEED_OTHER_RANKS << 1
+    DL_NEED_GENERATOR = DL_NEED_OTHER_RANKS << 1,
+    DL_NEED_SPLIT = DL_NEED_GENERATOR << 1 /* of a measured update of [generators] */
 } dl_cost_need;
 
 /* Parts of the model's state that the workers of mode allreduce divide among themselves instead of
@@ -213,12 +214,13 @@ typedef struct dl_costs {
     } dispatch;
     dl_value overlap_slowdown;
     /* For [generators]: a and b of a replica's curve (sim/generate/rollout.h); fixed time of an update
-     * and time of each of its tokens on one GPU, in place of the costs' own step. */
+     * and time of each of its tokens on one GPU, in place of the costs' own step; share of a
+     * measured update, without generation, that does not scale with the GPUs. */
     struct {
         dl_value token_ns, request_token_ns;
     } generator;
     struct {
-        dl_value fixed_ns, token_gpu_ns;
+        dl_value fixed_ns, token_gpu_ns, fixed_frac;
     } trainer;
     struct {
         dl_value bytes_per_s, pair_bytes_per_s, latency_ns, slice_ns;

@@ -187,6 +187,9 @@ static const dl_key rows[] = {
         "of an update of reinforcement learning, whatever its tokens and GPUs"),
     SINGLE("trainer", "token_gpu_ns", TIMES, 0, trainer.token_gpu_ns,
         "for each of its tokens, on one GPU, in place of simulating the trainer's step"),
+    SINGLE("trainer", "fixed_frac", SHARE, DL_NEED_SPLIT, trainer.fixed_frac,
+        "of a measured update on policy ([generators] on_policy_s), without generation: what more GPUs do "
+        "not make shorter"),
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,
         "of a node's port, each direction, in place of the machine file's"),
     SINGLE("network", "pair_bytes_per_s", RATES, 0, network.pair_bytes_per_s,

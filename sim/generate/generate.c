@@ -80,6 +80,54 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
     return DL_OK;
 }
 
+/* --- a measured update on policy -------------------------------------------------------------- */
+
+#define GENERATION_MAX 0.9 /* of a measured update: the trainer has the rest at least */
+
+static void set_rates(dl_rollout_config *rollout, const dl_generators *g, const dl_costs *costs)
+{
+    if (!dl_generators_need_rates(g)) return;
+    rollout->decode.a_s = dl_ns_to_s(costs->generator.token_ns.value);
+    rollout->decode.b_s = dl_ns_to_s(costs->generator.request_token_ns.value);
+}
+
+/* Splits the measured update into generation, by whose seconds the curve is scaled, and the trainer's
+ * rest. */
+static dl_status split_on_policy(const dl_run_config *config, const dl_costs *costs, int gpus,
+                                 double *fixed_s, double *token_s, double *log_scale, dl_error *err)
+{
+    const dl_generators *g = config->scenario->generators;
+    dl_generators measured = *g;
+    measured.gpus = g->on_policy_gpus;
+    measured.length_mean = g->on_policy_length;
+    measured.decode_log = measured.switch_s = measured.growth = 0;
+    measured.validation_every = 0;
+    dl_rollout_config rollout = dl_generators_rollout(&measured, true, 0, 0);
+    set_rates(&rollout, g, costs);
+    rollout.updates = config->scenario->steps;
+    rollout.seed = (uint64_t)config->scenario->seed;
+    rollout.replicate = config->replicate;
+    dl_rollout_result r;
+    dl_rollout_ages ages;
+    if (!dl_rollout_run(&rollout, NULL, &r, &ages))
+        return dl_error_set_at(err, DL_ERR_DATA, config->scenario->path, 0,
+                               "[generators] on_policy_s: no update can be made");
+    free(ages.counts);
+    free(ages.update_s);
+    const double update_s = g->on_policy_s - g->switch_s / g->copy_every;
+    const double wanted_s =
+        isnan(g->on_policy_generation_s) ? r.update_s : g->on_policy_generation_s;
+    const double generation_s = fmin(wanted_s, GENERATION_MAX * update_s);
+    const double rest_s = exp(config->compute_log) * (update_s - generation_s);
+    const double frac =
+        isnan(g->train_fixed_frac) ? fmin(1, costs->trainer.fixed_frac.value) : g->train_fixed_frac;
+    const double again = g->log_probs == DL_LOG_PROBS_NEVER ? 1 : 1 + g->log_prob_frac;
+    *log_scale = log(generation_s / r.update_s);
+    *fixed_s = g->train_fixed_s + frac * rest_s;
+    *token_s = (1 - frac) * rest_s * g->on_policy_gpus / (r.batch_tokens * again * gpus);
+    return DL_OK;
+}
+
 /* --- a generator that nobody has timed -------------------------------------------------------- */
 
 /* Shares of the memory's rate that reads of weights and caches reach, and of the arithmetic's peak:
@@ -90,6 +138,19 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
 #define CACHE_FRAC 0.9   /* of the memory that engines take, weights and cache (vLLM's default) */
 #define NUMBER_BYTES 2.0 /* bf16 */
 #define CAUSE_GENERATOR 1000u
+#define CAUSE_TRAINER 1001u
+#define FIXED_FRAC 0.5
+#define FIXED_FACTOR 2.0
+
+void dl_generate_assume(const dl_generators *generators, dl_costs *costs, dl_assumptions *made)
+{
+    if (!dl_generators_need_split(generators) || costs->trainer.fixed_frac.known) return;
+    dl_costs_assume_value(
+        costs, "trainer", "fixed_frac", FIXED_FRAC, FIXED_FACTOR, CAUSE_TRAINER, DL_NEED_SPLIT,
+        "half of what generation leaves of an update: between perfect scaling and "
+        "none, both of which are published",
+        "seconds of an update on two numbers of GPUs: dlcal generators", made);
+}
 
 void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                           dl_costs *costs, dl_assumptions *made)
@@ -204,14 +265,15 @@ dl_status dl_generate_run(const dl_run_config *config, const dl_costs *costs,
     const dl_scenario *scenario = config->scenario;
     const dl_generators *g = scenario->generators;
     const int gpus = config->on_policy ? g->gpus : dl_generators_trainer_gpus(g);
-    double fixed_s = 0, token_s = 0;
-    dl_status status = dl_generate_trainer(config, costs, gpus, &fixed_s, &token_s, err);
+    double fixed_s = 0, token_s = 0, log_scale = 0;
+    dl_status status =
+        isnan(g->on_policy_s)
+            ? dl_generate_trainer(config, costs, gpus, &fixed_s, &token_s, err)
+            : split_on_policy(config, costs, gpus, &fixed_s, &token_s, &log_scale, err);
     if (status != DL_OK) return status;
     dl_rollout_config rollout = dl_generators_rollout(g, config->on_policy, fixed_s, token_s);
-    if (dl_generators_need_rates(g)) {
-        rollout.decode.a_s = dl_ns_to_s(costs->generator.token_ns.value);
-        rollout.decode.b_s = dl_ns_to_s(costs->generator.request_token_ns.value);
-    }
+    set_rates(&rollout, g, costs);
+    rollout.decode.log_scale += log_scale;
     rollout.updates = scenario->steps;
     rollout.warmup = scenario->warmup;
     rollout.seed = (uint64_t)scenario->seed;

@@ -18,6 +18,10 @@ dl_status dl_generate_run(const dl_run_config *config, const dl_costs *costs,
 void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                           dl_costs *costs, dl_assumptions *made);
 
+/* Assumes, where a measured update on policy is to be split, the part of the trainer's that does not
+ * scale, unless it is known. */
+void dl_generate_assume(const dl_generators *generators, dl_costs *costs, dl_assumptions *made);
+
 /* Seconds of an update of the trainer on `gpus` GPUs: *fixed_s, and *token_s for each of its
  * tokens. */
 dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs, int gpus,

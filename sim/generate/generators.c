@@ -199,6 +199,30 @@ static dl_status check_copy(dl_generators *g, const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
+/* A measured update on policy, of which both sides are found. */
+static dl_status check_on_policy(dl_generators *g, const dl_ini *ini, dl_error *err)
+{
+    const bool parts = !isnan(g->on_policy_generation_s);
+    if (isnan(g->on_policy_s)) {
+        return parts || g->on_policy_gpus > 0 || !isnan(g->on_policy_length)
+                   ? need(ini, "on_policy_s", false, ": it is of the same update", err)
+                   : DL_OK;
+    }
+    if (!isnan(g->train_token_gpu_s))
+        return wrong(ini, "on_policy_s", "train_token_gpu_s is given too: only one of both", err);
+    if (parts && g->on_policy_generation_s >= g->on_policy_s)
+        return wrong(ini, "on_policy_generation_s", "not below on_policy_s", err);
+    if (g->lengths != NULL && !isnan(g->on_policy_length))
+        return wrong(ini, "on_policy_length", "not with lengths, which has all of them", err);
+    if (isnan(g->on_policy_length)) g->on_policy_length = g->length_mean;
+    if (g->lengths == NULL && g->length_cap <= g->on_policy_length)
+        return wrong(ini, "length_cap", "not above on_policy_length", err);
+    if (g->on_policy_gpus == 0) g->on_policy_gpus = g->gpus;
+    if (g->on_policy_gpus % g->replica_gpus != 0)
+        return wrong(ini, "on_policy_gpus", "not a multiple of replica_gpus", err);
+    return DL_OK;
+}
+
 static dl_status check(dl_generators *g, const dl_ini *ini, int machine, dl_error *err)
 {
     dl_status status;
@@ -207,8 +231,9 @@ static dl_status check(dl_generators *g, const dl_ini *ini, int machine, dl_erro
         return status;
     if (g->lengths == NULL && g->length_cap <= g->length_mean)
         return wrong(ini, "length_cap", "not above length_mean", err);
-    status = check_rule(g, ini, err);
-    return status == DL_OK ? check_copy(g, ini, err) : status;
+    if ((status = check_rule(g, ini, err)) || (status = check_on_policy(g, ini, err)))
+        return status;
+    return check_copy(g, ini, err);
 }
 
 dl_status dl_generators_read(dl_generators **generators, const dl_ini *ini, int gpus, dl_error *err)
@@ -223,6 +248,10 @@ dl_status dl_generators_read(dl_generators **generators, const dl_ini *ini, int 
         .length_cap = inf,
         .token_s = nan,
         .train_token_gpu_s = nan,
+        .on_policy_s = nan,
+        .on_policy_generation_s = nan,
+        .on_policy_length = nan,
+        .train_fixed_frac = nan,
         .copy_s = nan,
         .copy_bytes = nan,
         .copy_bytes_per_s = nan,
@@ -255,6 +284,11 @@ bool dl_generators_need_rates(const dl_generators *g)
     return g != NULL && isnan(g->token_s) && g->rate_count == 0;
 }
 
+bool dl_generators_need_split(const dl_generators *g)
+{
+    return g != NULL && !isnan(g->on_policy_s) && isnan(g->train_fixed_frac);
+}
+
 int dl_generators_trainer_gpus(const dl_generators *g)
 {
     return g->colocated ? g->gpus : g->gpus - g->generator_gpus;
@@ -275,7 +309,8 @@ dl_rollout_config dl_generators_rollout(const dl_generators *g, bool on_policy, 
                    .b_s = g->request_token_s,
                    .requests = g->requests,
                    .token_s = g->request_s,
-                   .count = g->rate_count},
+                   .count = g->rate_count,
+                   .log_scale = g->decode_log},
         .prefill_token_s = g->prefill_token_s,
         .lengths = {.mean = g->length_mean,
                     .cv = g->length_cv,

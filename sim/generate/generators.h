@@ -36,9 +36,15 @@ typedef struct dl_generators {
     double token_s, request_token_s; /* a and b of dl_decode */
     double *requests, *request_s;    /* [rate_count] in place of them: the table of rates */
     int rate_count;
-    int requests_max;                        /* 0: not given */
-    double train_fixed_s, train_token_gpu_s; /* the second NaN: by the scenario's own step */
-    int log_probs;                           /* dl_log_probs */
+    int requests_max;  /* 0: not given */
+    double decode_log; /* log_scale of dl_decode; no key */
+    double train_fixed_s,
+        train_token_gpu_s; /* the second NaN: by the next, or the scenario's step */
+    /* A measured update on policy: seconds, and of generation; GPUs, mean length of its answers. */
+    double on_policy_s, on_policy_generation_s, on_policy_length;
+    int on_policy_gpus;
+    double train_fixed_frac; /* of the rest of it: does not scale */
+    int log_probs;           /* dl_log_probs */
     double log_prob_frac;
     double copy_s, copy_bytes, copy_bytes_per_s, pause_s;
     bool in_turn, drains;
@@ -59,6 +65,9 @@ void dl_generators_free(dl_generators *generators);
 
 /* Whether the curve of a replica is left to the cost file, or to an estimate; of NULL it is not. */
 bool dl_generators_need_rates(const dl_generators *generators);
+
+/* Whether the part of a measured update that does not scale is left to them; of NULL it is not. */
+bool dl_generators_need_split(const dl_generators *generators);
 
 /* GPUs of the trainer: all where both sides take turns on them. */
 int dl_generators_trainer_gpus(const dl_generators *generators);

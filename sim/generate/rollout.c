@@ -11,7 +11,7 @@
 const char *const dl_rollout_state_names[DL_ROLLOUT_STATES] = {"working", "waiting", "draining",
                                                                "copying", "validating"};
 
-double dl_decode_token_s(const dl_decode *decode, double requests)
+static double unscaled_s(const dl_decode *decode, double requests)
 {
     const double *x = decode->requests, *y = decode->token_s;
     if (decode->count == 0) return decode->a_s + decode->b_s * requests;
@@ -20,6 +20,11 @@ double dl_decode_token_s(const dl_decode *decode, double requests)
     while (i + 1 < decode->count && x[i] < requests)
         i++;
     return y[i - 1] + (y[i] - y[i - 1]) * (requests - x[i - 1]) / (x[i] - x[i - 1]);
+}
+
+double dl_decode_token_s(const dl_decode *decode, double requests)
+{
+    return exp(decode->log_scale) * unscaled_s(decode, requests);
 }
 
 /* --- what there is --------------------------------------------------------------------------- */

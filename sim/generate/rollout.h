@@ -39,6 +39,7 @@ typedef struct dl_decode {
     double a_s, b_s;
     const double *requests, *token_s; /* [count] ascending requests; borrowed */
     int count;
+    double log_scale; /* of all of these times: logarithm of a factor */
 } dl_decode;
 
 double dl_decode_token_s(const dl_decode *decode, double requests);

@@ -58,6 +58,19 @@ const char *dl_generators_bound(const dl_row *row)
     return trainer[DL_ROLLOUT_COPYING] > trainer[DL_ROLLOUT_WORKING] ? "copies" : "trainer";
 }
 
+/* Which of both is faster, beside or in turn, as far as a prediction can tell. */
+static const char *faster_of(double speedup)
+{
+    return fabs(speedup - 1) < NEAR_FRAC ? "cannot tell" : speedup > 1 ? "this" : "on policy";
+}
+
+static dl_datum faster(const void *row, const dl_column *column)
+{
+    (void)column;
+    if (rollout_of(row) == NULL || KEYS->colocated) return dl_datum_none();
+    return dl_datum_text(faster_of(((const dl_result *)row)->row->speedup));
+}
+
 static dl_datum bound_of(const void *row, const dl_column *column)
 {
     (void)column;
@@ -83,6 +96,8 @@ const dl_column dl_generator_columns[] = {
     AT("update_s", "s", update_s, "time of an update: the counted span over its updates", DL_TIME("update")),
     BY(on_policy_s, "on_policy_update_s", "s",
        "the same on policy: all GPUs generate, then train, in turn; `speedup` is over this", DL_TIME("on policy")),
+    BY(faster, "faster", NULL,
+       "than the other: `this`, `on policy`, or `cannot tell`, where both are within a tenth"),
     BY(samples_per_hour, "samples_per_hour", "answers/h", "that updates used", DL_RATE("answers/h")),
     BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h", "generated, that updates used", DL_RATE("useful tokens/h")),
     AT("generated_tokens_per_s", "tokens/s", tokens_per_s, "of all replicas", DL_RATE("tokens/s")),
@@ -156,7 +171,7 @@ char *dl_generators_answer(const dl_result *best, bool among_several)
         "%.0f %% of the time, generators for %.0f %%; bound by %s. Age %.2f updates on average, at "
         "most %.0f.",
         among_several ? "Fastest: " : "", who, options[0] != '\0' ? ", " : "", options, update,
-        answers, row->speedup, near ? " (too near to tell which is faster)" : "", 100 * waits,
+        answers, row->speedup, near ? ": cannot tell which is faster" : "", 100 * waits,
         100 * r->generator_frac[DL_ROLLOUT_WAITING], dl_generators_bound(row), r->age_mean,
         r->age_max);
     free(update);

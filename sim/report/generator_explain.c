@@ -31,12 +31,7 @@ static void change_trainer(changed *c, double factor)
 
 static void change_decode(changed *c, double factor)
 {
-    c->generators.token_s *= factor;
-    c->generators.request_token_s *= factor;
-    c->costs.generator.token_ns.value *= factor;
-    c->costs.generator.request_token_ns.value *= factor;
-    for (int i = 0; i < c->generators.rate_count; i++)
-        c->generators.request_s[i] *= factor;
+    c->generators.decode_log += log(factor);
 }
 
 static void change_copies(changed *c, double factor)
@@ -80,11 +75,6 @@ static double throughput(const dl_variant *variant, const dl_point *point,
     changed c = {.scenario = variant->scenario,
                  .generators = *variant->scenario.generators,
                  .costs = variant->costs};
-    const int rates = c.generators.rate_count;
-    c.generators.request_s = dl_calloc((size_t)rates + 1, sizeof(double), "rates");
-    if (rates > 0)
-        memcpy(c.generators.request_s, variant->scenario.generators->request_s,
-               (size_t)rates * sizeof(double));
     if (change != NULL) change(&c, factor);
     c.scenario.generators = &c.generators;
     const int64_t wanted = variant->scenario.replicates;
@@ -101,7 +91,6 @@ static double throughput(const dl_variant *variant, const dl_point *point,
         sum += ran ? result.throughput_per_s : (double)NAN;
         dl_run_result_free(&result);
     }
-    free(c.generators.request_s);
     return sum / (double)replicates;
 }
 
@@ -169,5 +158,5 @@ void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *r
             "On policy, the same %d GPUs in turn would take %s an update: this is %.2f times as "
             "fast%s.\n",
             variant->scenario.generators->gpus, DL_NS_TEXT(dl_s_to_ns(gain * r->update_s)), gain,
-            gain > 0.9 && gain < 1.1 ? ", too near to tell which of both is faster" : "");
+            gain > 0.9 && gain < 1.1 ? ": cannot tell which of both is faster" : "");
 }

@@ -530,6 +530,18 @@ static const dl_key rows[] = {
     {"generators", "train_token_gpu_s", GENERATORS(train_token_gpu_s), REAL(0, 1e6),
      .help = "GPU seconds of an update for each of its tokens, which the trainer's GPUs share. Default: "
              "[trainer] of the cost file, else the scenario's own step is simulated"},
+    {"generators", "on_policy_s", GENERATORS(on_policy_s), REAL(1e-9, 1e9),
+     .help = "measured seconds of an update on policy, in place of the trainer's keys: what generation leaves "
+             "of it is the trainer's"},
+    {"generators", "on_policy_generation_s", GENERATORS(on_policy_generation_s), REAL(1e-9, 1e9),
+     .help = "of it, of generation, to which a replica's curve is scaled. Default: as the curve has it"},
+    {"generators", "on_policy_gpus", GENERATORS(on_policy_gpus), WHOLE(1, 10000000),
+     .help = "of that update. Default: gpus"},
+    {"generators", "on_policy_length", GENERATORS(on_policy_length), REAL(1, 1e9),
+     .help = "tokens of an answer in that update. Default: length_mean"},
+    {"generators", "train_fixed_frac", GENERATORS(train_fixed_frac), REAL(0, 1),
+     .help = "of the trainer's part of on_policy_s, what more GPUs do not make shorter. Default: 0.5, with "
+             "0.25 to 1 as its interval"},
     {"generators", "log_probs", GENERATORS(log_probs), CHOICE(dl_log_probs_names),
      .fallback = "never",
      .help = "when the trainer computes log-probabilities again"},

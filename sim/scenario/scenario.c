@@ -689,7 +689,8 @@ static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err
 /* Whether [generators] says how long an update takes, so that no costs are needed. */
 static bool trains_by_keys(const dl_ini *ini)
 {
-    return dl_ini_find(ini, "generators", "train_token_gpu_s") != NULL;
+    return dl_ini_find(ini, "generators", "train_token_gpu_s") != NULL ||
+           dl_ini_find(ini, "generators", "on_policy_s") != NULL;
 }
 
 static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
@@ -868,7 +869,8 @@ void dl_scenario_free(dl_scenario *scenario)
 
 bool dl_scenario_trains_by_keys(const dl_scenario *scenario)
 {
-    return scenario->generators != NULL && !isnan(scenario->generators->train_token_gpu_s);
+    const dl_generators *g = scenario->generators;
+    return g != NULL && !(isnan(g->train_token_gpu_s) && isnan(g->on_policy_s));
 }
 
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow)

@@ -282,6 +282,8 @@ static void assume(dl_variant *variant)
     if (scenario->generators != NULL && scenario->model != NULL)
         dl_generate_estimate(&variant->scenario, dl_scenario_first_gpu(scenario),
                              dl_scenario_arithmetic(scenario), &variant->costs, &variant->assumed);
+    if (scenario->generators != NULL)
+        dl_generate_assume(scenario->generators, &variant->costs, &variant->assumed);
     if (dl_scenario_trains_by_keys(scenario)) return;
     dl_variant_assume_settings(variant);
     dl_scenario_assume_costs(scenario, &variant->costs, NULL, &variant->assumed);

@@ -38,6 +38,10 @@ awk -F, '!/^[#c]/ { sum += $(NF - 1) } END { exit sum != 20 * 16 }' h.csv || {
     failures=$((failures + 1))
 }
 expect 0 '"tokens_discarded":0,' s.ini --json -
+# 1.07 times on policy with copies of 5 s, 1.7 times without.
+expect 0 "policy: cannot tell which is faster" s.ini --set generators.copy_s=5 -o s.csv
+expect 0 '"faster":"cannot tell"' s.ini --set generators.copy_s=5 --json -
+expect 0 '"faster":"this"' s.ini --json -
 expect 0 "Halving" s.ini --explain -o s.csv
 # Equal seeds give equal results on any number of threads.
 expect 0 "" s.ini -q --set generators.bound=0,1,2 --set scenario.replicates=3 --threads 1 -o one.csv

@@ -49,6 +49,9 @@ static void settings_that_cannot_run_are_refused(void **state)
         {KEYS "rates = 1:9, 1:10\n", DL_ERR_DATA, 16, "token_s is given too"},
         {KEYS "[workload]\nbatch = 4\n", DL_ERR_DATA, 17, "prompts times answers"},
         {USUAL, DL_ERR_DATA, 0, "costs"},
+        {KEYS "on_policy_s = 9\n", DL_ERR_RANGE, 16, "train_token_gpu_s is given too"},
+        {KEYS "on_policy_length = 9\n", DL_ERR_DATA, 4, "on_policy_s is missing"},
+        {USUAL "on_policy_s = 9\non_policy_generation_s = 9\n", DL_ERR_RANGE, 14, "not below"},
     };
     assert_all_refused(cases, "s.ini", read_study);
 }
@@ -56,12 +59,53 @@ static void settings_that_cannot_run_are_refused(void **state)
 static void run_rows(const char *text, dl_study *study, dl_sweep *sweep)
 {
     dl_error err = {0};
-    const dl_sweep_config config = {.threads = 2, .no_influences = true};
+    const dl_sweep_config config = {.threads = 2};
     *study = (dl_study){0};
     if (dl_study_read_text(study, "s.ini", text, strlen(text), &err) != DL_OK ||
         dl_study_read_costs(study, &err) != DL_OK ||
         dl_sweep_run(sweep, study, &config, &err) != DL_OK)
         fail_msg("%s", err.text);
+}
+
+/* Lengths are alike, so on 8 GPUs generation takes 300 (0.01 + 8 x 0.0002) = 3.48 s of the 10, and 6.96
+ * where that is given; a quarter of the rest does not scale from 8 GPUs to 6. */
+static void a_measured_update_is_split(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"", "on_policy_generation_s = 6.96\n"};
+    static const double rest_s[] = {6.52, 3.04};
+    for (int i = 0; i < 2; i++) {
+        char text[1000];
+        snprintf(text, sizeof text, "%s%s%s", USUAL "on_policy_s = 10\nlength_cv = 0\n", given[i],
+                 "train_fixed_frac = 0.25\nplace = colocated, apart\n");
+        dl_study study;
+        dl_sweep sweep;
+        run_rows(text, &study, &sweep);
+        const dl_rollout_result *turns = sweep.rows[0].mean.rollout,
+                                *apart = sweep.rows[1].mean.rollout;
+        const double trains_s = apart->trainer_frac[DL_ROLLOUT_WORKING] * apart->update_s;
+        assert_true(near_scaled(turns->update_s, 10, 10, EXACT));
+        assert_true(near_scaled(trains_s, rest_s[i] * (0.25 + 0.75 * 8 / 6), 10, EXACT));
+        assert_true(near_scaled(sweep.rows[1].speedup * apart->update_s, 10, 10, EXACT));
+        dl_sweep_free(&sweep);
+        dl_study_free(&study);
+    }
+}
+
+/* The part that does not scale is assumed, with an interval, and decides: 3.48 s of 10 are generation, so
+ * all of the rest is 6.52 to 6.52 x 4 / 3 s on 6 GPUs. */
+static void what_does_not_scale_is_assumed(void **state)
+{
+    (void)state;
+    dl_study study;
+    dl_sweep sweep;
+    run_rows(USUAL "on_policy_s = 10\nlength_cv = 0\n", &study, &sweep);
+    assert_int_equal(study.variants[0].assumed.count, 1);
+    const dl_row *row = &sweep.rows[0];
+    assert_true(row->low_per_s < row->mean.throughput_per_s * 0.99);
+    assert_true(row->high_per_s > row->mean.throughput_per_s * 1.01);
+    dl_sweep_free(&sweep);
+    dl_study_free(&study);
 }
 
 /* The trainer has 6 GPUs, on policy all 8, whose replicas generate beside none of it. */
@@ -142,6 +186,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_that_cannot_run_are_refused),
         cmocka_unit_test(rows_are_those_of_the_rollout),
+        cmocka_unit_test(a_measured_update_is_split),
+        cmocka_unit_test(what_does_not_scale_is_assumed),
         cmocka_unit_test(the_trainer_is_the_scenarios_own_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
