@@ -468,9 +468,9 @@ function errorFigure(all, overWorkers) {
     if (rows.length === 0 || overWorkers && distinct(rows, "workers") < 2) return null;
     const most = 1.05 * Math.max(0.11, ...rows.map(row => Math.abs(row.error_frac))), row_px = 24, tall = overWorkers ? height : 40 + row_px * groups.length + 36;
     const box = { left: overWorkers ? 52 : Math.min(200, 14 + 6.6 * Math.max(...groups.map(group => String(group).length))), right: width - 20, top: 24, bottom: tall - 40 };
-    const counts = rows.map(row => row.workers), svg = makeSvg("svg", { viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": `Errors of ${rows.length} measured rows` });
+    const counts = [...new Set(rows.map(row => row.workers))].sort((a, b) => a - b), svg = makeSvg("svg", { viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": `Errors of ${rows.length} measured rows` });
     const error = overWorkers ? axis(-most, most, box.bottom, box.top, false) : axis(-most, most, box.left, box.right, false);
-    const other = overWorkers ? axis(Math.min(...counts), Math.max(...counts), box.left + 8, box.right - 8, true) : { at: i => box.top + row_px * (i + 0.5), marks: [] };
+    const other = overWorkers ? axis(counts[0], counts.at(-1), box.left + 8, box.right - 8, true, counts.length <= 12 ? counts : undefined) : { at: i => box.top + row_px * (i + 0.5), marks: [] };
     for (const part of [0.1, 0.05]) {
         const [a, b] = [error.at(-part), error.at(part)];
         svg.append(makeSvg("rect", overWorkers ? { x: box.left, width: box.right - box.left, y: b, height: a - b, fill: palette[2], "fill-opacity": 0.12 }
