@@ -19,6 +19,9 @@
 #include "sim/scenario/without.h"
 
 #define FIRST_FACTOR 4.0 /* of the search for a bracket; each further one is four times as large */
+#define SHOWN_DIGITS 4   /* of a value (dl_amount_text) */
+#define STAIR_KEY 1e-3   /* two values are next to each other */
+#define STAIR_FRAC 1e-3  /* of the target, that columns of such two differ by */
 #define ROUNDS_MAX 200   /* of Brent's method, which takes about ten */
 
 /* A value of the key that was tried. */
@@ -367,6 +370,23 @@ static double difference(double log_key, void *user)
     return t != NULL ? t->found - e->target : (double)NAN;
 }
 
+/* Whether the column jumps over the target between two trials that are next to each other. */
+static bool is_stair(const search *s, double target, size_t low)
+{
+    const trial *a = &s->trials[low], *b = a + 1;
+    return b->key / a->key - 1 < STAIR_KEY && fabs(b->found - a->found) > STAIR_FRAC * fabs(target);
+}
+
+/* The trial at the side of the jump whose column is not below the target, at a value of the digits that
+ * are printed: who takes these is not at the other side. */
+static const trial *beyond_stair(search *s, size_t low)
+{
+    const bool up = s->trials[low + 1].found > s->trials[low].found;
+    const double key = s->trials[up ? low + 1 : low].key;
+    const double digit = pow(10, floor(log10(key)) - (SHOWN_DIGITS - 1));
+    return try(s, digit * (up ? ceil(key / digit) : floor(key / digit)));
+}
+
 /* By Brent's method between two trials with keys > 0. */
 static const trial *close_in(search *s, double target, size_t low)
 {
@@ -374,6 +394,7 @@ static const trial *close_in(search *s, double target, size_t low)
     const double root = dl_find_root(difference, &e, log(s->trials[low].key),
                                      log(s->trials[low + 1].key), DL_SOLVE_TOLERANCE, ROUNDS_MAX);
     if (s->status != DL_OK) return NULL;
+    if (is_bracketed(s, target, &low) && is_stair(s, target, low)) return beyond_stair(s, low);
     for (size_t i = 0; i < s->count; i++) {
         if (log(s->trials[i].key) == root) return &s->trials[i];
     }

@@ -9,7 +9,8 @@
  * fits into memory; then Brent's method (GSL) on the
  * logarithm of the key closes in until the ends are DL_SOLVE_TOLERANCE apart. A whole number is
  * bisected; of the two neighbours that the target lies between it is the one with the larger value
- * in the column. Noise and draws of costs are the same at each value tried. */
+ * in the column; so is a value at which the column jumps over the target, in the digits that are
+ * printed. Noise and draws of costs are the same at each value tried. */
 #ifndef DL_SIM_SOLVE_H
 #define DL_SIM_SOLVE_H
 

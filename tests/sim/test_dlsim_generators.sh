@@ -43,6 +43,15 @@ expect 0 "policy: cannot tell which is faster" s.ini --set generators.copy_s=5 -
 expect 0 '"faster":"cannot tell"' s.ini --set generators.copy_s=5 --json -
 expect 0 '"faster":"this"' s.ini --json -
 expect 0 "Halving" s.ini --explain -o s.csv
+# A group more may begin at each 16th of a bound: the value that --solve prints is beyond that step.
+bound=$("$tested" s.ini --set generators.train_fixed_s=6 --solve generators.bound \
+    --target trainer_busy_frac=0.95 -o solved.csv | sed -n 's/^With bound = \([0-9.]*\),.*/\1/p')
+"$tested" s.ini -q --set generators.train_fixed_s=6 --set generators.bound="${bound:-0}" -o s.csv
+awk -F, '/^#/ { next } !at { for (i = 1; i <= NF; i++) if ($i == "trainer_busy_frac") at = i; next }
+    { exit !($at >= 0.95) }' s.csv || {
+    echo "FAIL: the trainer is not busy for 95 % with bound = $bound"
+    failures=$((failures + 1))
+}
 # Equal seeds give equal results on any number of threads.
 expect 0 "" s.ini -q --set generators.bound=0,1,2 --set scenario.replicates=3 --threads 1 -o one.csv
 expect 0 "" s.ini -q --set generators.bound=0,1,2 --set scenario.replicates=3 --threads 3 -o three.csv
