@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-if len(sys.argv) > 1:
+if len(sys.argv) > 1 and os.path.isdir(sys.argv[1]):
     os.environ["DLSCALE_BIN"] = os.path.abspath(sys.argv.pop(1))
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
