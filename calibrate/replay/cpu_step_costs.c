@@ -425,6 +425,18 @@ static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_no
         faults, DL_NS_TEXT(ns), 100 * (double)ns / costs->step_ns);
 }
 
+/* Operators that use several cores: workers beside one another would have fewer. */
+static void note_threads(const dl_trace *trace, dl_notes *notes)
+{
+    const int64_t threads = dl_trace_meta_int(trace, "operator_threads", 1, INT64_MAX, 1);
+    if (threads == 1) return;
+    dl_notes_add(notes,
+                 "operators used %" PRId64 " threads: costs of a worker that has as many cores to "
+                 "itself. For workers with one core each record with OMP_NUM_THREADS=1, which "
+                 "torchrun sets",
+                 threads);
+}
+
 /* The processor of a trace that was recorded on this host; else its name is not known. */
 static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
@@ -470,6 +482,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
             take_children(costs, children_ns, notes);
         }
         note_faults(costs, trace, notes);
+        note_threads(trace, notes);
         take_gradients(costs, &cpu);
         costs->allreduces = costs->gradient_count > 0;
         take_added(costs, &cpu);

@@ -18,7 +18,8 @@ whose member "dlprof_step_ns" is the median step without a profiler, and "dlprof
 processor time of child processes (a data loader's) a step; "dlprof_take_ns" and
 "dlprof_take_processor_ns" are the medians of how long the timed steps took to get a batch from such
 processes, and of the thread's processor time in it; "dlprof_faults" and "dlprof_kernel_ns" what a
-timed step has of page faults, and of processor time in the kernel. Or a .log says why there is none.
+timed step has of page faults, and of processor time in the kernel; "dlprof_threads" the threads that
+its operators use. Or a .log says why there is none.
 Nothing is left by processes that do not train on processors. Errors of this file never reach the
 program; a profiler that the program starts itself goes before this one.
 """
@@ -217,6 +218,9 @@ class Recorder:
             profiler.add_metadata_json("dlprof_step_ns", str(median))
             for name, value in zip(("dlprof_faults", "dlprof_kernel_ns"), self.kernel):
                 profiler.add_metadata_json(name, str(int(value / len(self.times_ns))))
+        threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
+        if threads is not None:
+            profiler.add_metadata_json("dlprof_threads", str(threads()))
         if self.others:
             profiler.add_metadata_json("dlprof_parameter_bytes", str(self.parameter_bytes()))
         for name, median in self.takes.medians():

@@ -227,9 +227,11 @@ def profile(trace: PathLike) -> Iterator[Any]:
                 recorder.step()    # after each step
 
     Some ten steps are enough. If the loop fails, nothing is written."""
+    import torch  # type: ignore[import-not-found]
     import torch.profiler as profiler  # type: ignore[import-not-found]
 
     kinds = profiler.ProfilerActivity
-    with profiler.profile(activities=[kinds.CPU, kinds.CUDA]) as recorder:
+    activities = [kinds.CPU] + ([kinds.CUDA] if torch.cuda.is_available() else [])
+    with profiler.profile(activities=activities, record_shapes=True) as recorder:
         yield recorder
     recorder.export_chrome_trace(os.fspath(trace))

@@ -91,6 +91,13 @@ for few in "900 10000" "100 2000000"; do
         failures=$((failures + 1))
     fi
 done
+# A step on two cores is none of a worker with one.
+with_threads() { zcat "$traces/mlp_b64.json.gz" | sed "s/\"schemaVersion\"/\"dlprof_threads\": $1, &/"; }
+with_threads 2 >two.json
+expect 0 "operators used 2 threads: " costs two.json -o two.ini
+holds two.ini "operators used 2 threads"
+with_threads 1 >one.json
+"$tested" costs one.json -o one.ini | grep "operators used" && { echo "FAIL: one thread is noted"; failures=$((failures + 1)); }
 # A loader with a core to spare hides behind the step, but for taking its batches (8.4 ms of 230).
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --set input.loaders=1 -o hidden.csv >hidden.txt
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --without input -o without.csv >without.txt

@@ -51,6 +51,7 @@ counted() { # FILE...: operators "Optimizer.step" of both optimizers
 zcat whole/*.json.gz | python3 -c 'import json, sys
 ns = json.load(sys.stdin)["dlprof_step_ns"]
 assert 4e6 <= ns < 4e9, ns' || fail "no time without the profiler"
+zcat whole/*.json.gz | grep -q '"dlprof_threads": 2' || fail "no threads of operators"
 # As there are two optimizers, each step has a range, and both their parameters count once.
 zcat whole/*.json.gz | python3 -c 'import json, sys
 trace = json.load(sys.stdin)

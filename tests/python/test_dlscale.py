@@ -218,16 +218,19 @@ class Other(unittest.TestCase):
                 written.append(path)
 
         profiler = types.ModuleType("torch.profiler")
-        profiler.profile = lambda activities: Recorder()
+        wanted = []
+        profiler.profile = lambda activities, record_shapes: wanted.append(activities) or Recorder()
         profiler.ProfilerActivity = types.SimpleNamespace(CPU=0, CUDA=1)
         torch = types.ModuleType("torch")
         torch.profiler = profiler
+        torch.cuda = types.SimpleNamespace(is_available=lambda: False)
         saved = {name: sys.modules.get(name) for name in ("torch", "torch.profiler")}
         sys.modules.update({"torch": torch, "torch.profiler": profiler})
         try:
             with dlscale.profile("t.json"):
                 self.assertEqual(written, [])
             self.assertEqual(written, ["t.json"])
+            self.assertEqual(wanted, [[0]])
             with self.assertRaises(ValueError), dlscale.profile("u.json"):
                 raise ValueError
             self.assertEqual(written, ["t.json"])

@@ -96,6 +96,8 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
         add_positive(kineto, "step_faults", value);
     } else if (is_key(key, "dlprof_kernel_ns")) {
         add_positive(kineto, "step_kernel_ns", value);
+    } else if (is_key(key, "dlprof_threads")) {
+        add_positive(kineto, "operator_threads", value);
     } else if (is_key(key, "record_shapes")) {
         add_positive(kineto, "record_shapes", value);
     } else if (is_key(key, "dlprof_batch")) {

@@ -14,10 +14,10 @@
  *
  * Meta keys, where known: rank, world_size, host, command, clock = "realtime", device.N.name,
  * thread.N, framework, nccl_version, record_shapes = 1, unprofiled_step_ns, children_step_ns,
- * take_ns and take_processor_ns, step_faults and step_kernel_ns (median step before the
- * recording, processor time of child processes a step, medians of taking a batch from these, page
- * faults of a step and its time in the kernel, which dlprof run adds to traces of PyTorch's
- * profiler), and where the trace has shapes batch_samples, the first dimension of what most calls
+ * take_ns and take_processor_ns, step_faults and step_kernel_ns, operator_threads (median step
+ * before the recording, processor time of child processes a step, medians of taking a batch from
+ * these, page faults of a step and its time in the kernel, threads that operators use, which dlprof
+ * run adds to traces of PyTorch's profiler), and where the trace has shapes batch_samples, the first dimension of what most calls
  * of the operator batch_samples_of take in, which is that of the samples unless they are not in
  * rows; parameter_bytes of what an optimizer of MXNet's updates. What a trace lacks or a reader
  * had to guess is one sentence each in `notes`. */
