@@ -10,6 +10,7 @@
 #include "sim/scenario/keys.h"
 
 const char *const dl_rule_names[] = {"ahead", "window", "installed", "workers", NULL};
+const char *const dl_taking_names[] = {"completion", "oldest", "in_order", NULL};
 const char *const dl_log_probs_names[] = {"never", "on_policy", "always", NULL};
 
 /* --- presets --------------------------------------------------------------------------------- */
@@ -28,7 +29,7 @@ static const struct {
              "partial = yes\nlog_probs = on_policy\n"},
     {"trl", "rule = ahead\nbound = 4\ncopy_every = 1\npartial = yes\n"},
     {"areal", "rule = installed\nbound = 2\ncopy_every = 1\npartial = yes\nlog_probs = always\n"},
-    {"nemo-rl", "rule = ahead\nbound = 1\ncopy_every = 1\npartial = no\norder = oldest\n"
+    {"nemo-rl", "rule = ahead\nbound = 1\ncopy_every = 1\npartial = no\norder = in_order\n"
                 "log_probs = always\n"},
 };
 
@@ -333,7 +334,7 @@ dl_rollout_config dl_generators_rollout(const dl_generators *g, bool on_policy, 
         .buffer = g->buffer,
         .age_max = g->age_max,
         .requeues = g->requeue,
-        .oldest_first = g->oldest_first,
+        .taking = (dl_taking)g->taking,
         .train_fixed_s = fixed_s,
         .train_token_s = token_s * (log_probs ? 1 + g->log_prob_frac : 1),
         .copy_s = g->copy_s,

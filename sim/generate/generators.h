@@ -16,7 +16,7 @@ typedef enum dl_log_probs {
     DL_LOG_PROBS_ALWAYS
 } dl_log_probs;
 
-extern const char *const dl_rule_names[], *const dl_log_probs_names[];
+extern const char *const dl_rule_names[], *const dl_log_probs_names[], *const dl_taking_names[];
 
 /* Numbers that are not given are NaN, whole ones 0. */
 typedef struct dl_generators {
@@ -28,7 +28,8 @@ typedef struct dl_generators {
     double bound;
     int64_t in_flight, in_flight_of_replica, buffer; /* groups */
     double age_max;
-    bool requeue, oldest_first;
+    bool requeue;
+    int taking; /* dl_taking */
     double length_mean, length_cv, length_cap, prompt_tokens, group_share, growth;
     char *lengths_path;
     double *lengths; /* [length_count] of the file */

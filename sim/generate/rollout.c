@@ -362,8 +362,9 @@ static void complete(rollout *s, int64_t slot)
     s->running_groups--;
     s->sum.group_s += s->now_s - g->began_s;
     s->sum.completed++;
-    entries_push(&s->queue,
-                 (entry){(double)(s->config->oldest_first ? g->number : g->done), 0, slot});
+    entries_push(
+        &s->queue,
+        (entry){(double)(s->config->taking != DL_TAKES_COMPLETED ? g->number : g->done), 0, slot});
 }
 
 /* Its last answer has ended. */
@@ -466,12 +467,23 @@ static int64_t wanted(const rollout *s)
     return (int64_t)c->prompts * (c->copy_every - s->updates % c->copy_every);
 }
 
+/* Whether the groups that are next in order are all complete: those before them are used or discarded. */
+static bool are_next(const rollout *s, int64_t count)
+{
+    const double end = s->group_counts.used + s->group_counts.discarded + (double)count;
+    int64_t found = 0;
+    for (size_t i = 0; i < s->queue.count; i++)
+        found += s->queue.items[i].key < end;
+    return found >= count;
+}
+
 /* Takes a batch, where the trainer waits and there is one. */
 static void try_batch(rollout *s)
 {
     if (s->trainer != DL_ROLLOUT_WAITING) return;
     discard_old(s);
     if ((int64_t)s->queue.count < wanted(s)) return;
+    if (s->config->taking == DL_TAKES_IN_ORDER && !are_next(s, wanted(s))) return;
     s->batch_age = s->batch_tokens = 0;
     for (int i = 0; i < s->config->prompts; i++)
         use(s, entries_pop(&s->queue).group);

@@ -33,6 +33,13 @@ typedef enum dl_rule {
     DL_RULE_WORKERS    /* while fewer than `workers` groups are in flight */
 } dl_rule;
 
+/* Which complete groups the trainer takes. */
+typedef enum dl_taking {
+    DL_TAKES_COMPLETED, /* as they were completed */
+    DL_TAKES_OLDEST,    /* of those that are complete, as they were begun */
+    DL_TAKES_IN_ORDER   /* as they were begun, and waits for those that are not complete */
+} dl_taking;
+
 /* Seconds a token of one request while c requests are in flight on a replica: a + b c, or
  * interpolated between points (count > 0), linear, beyond the last one along the last two. */
 typedef struct dl_decode {
@@ -64,7 +71,7 @@ typedef struct dl_rollout_config {
     int64_t buffer;  /* complete groups in the queue at most, for DL_RULE_WORKERS; 0: no limit */
     double age_max;  /* older groups are discarded when the trainer looks for a batch; INFINITY */
     bool requeues;   /* the prompt of a discarded group is answered again, before new ones */
-    bool oldest_first;
+    dl_taking taking;
     bool barrier; /* the trainer starts once all groups until the next copy are complete */
 
     double train_fixed_s, train_token_s; /* of an update; a token of answers and prompts */

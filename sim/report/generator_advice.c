@@ -112,6 +112,19 @@ static char *bounds_up_to(double most)
     return list;
 }
 
+/* Groups in flight from half an update's to eight updates'. */
+static char *flights(const dl_generators *g)
+{
+    static const double updates[] = {0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8};
+    char *list = NULL;
+    for (size_t i = 0; i < DL_LENGTH(updates); i++) {
+        char *number = dl_format("%.0f", ceil(updates[i] * g->prompts));
+        dl_join(&list, ", ", number);
+        free(number);
+    }
+    return list;
+}
+
 /* The trial's text with the best row's values in place of its lists. */
 static char *text_of_best(const trial *t)
 {
@@ -164,11 +177,15 @@ static void print_advice(FILE *out, const trial *t, const dl_generators *g)
                     ? "On policy, with all GPUs in turn, is faster: place = colocated."
                     : "On policy, with all GPUs in turn, is about as fast: cannot tell which is "
                       "faster.");
+    fprintf(out, "Requests in flight on a replica: %.0f on average.\n",
+            row->mean.rollout->requests_mean);
+    char *limit = g->rule == DL_RULE_WORKERS ? dl_format("in_flight=%lld", (long long)g->in_flight)
+                                             : dl_format("bound=%g", g->bound);
     fprintf(out,
-            "  --set generators.generator_gpus=%d --set generators.bound=%g --set "
-            "generators.copies=%s --set generators.partial=%s\n",
-            g->generator_gpus, g->bound, g->in_turn ? "in_turn" : "at_once",
-            g->drains ? "no" : "yes");
+            "  --set generators.generator_gpus=%d --set generators.%s --set generators.copies=%s "
+            "--set generators.partial=%s\n",
+            g->generator_gpus, limit, g->in_turn ? "in_turn" : "at_once", g->drains ? "no" : "yes");
+    free(limit);
     dl_results_free(&results);
 }
 
@@ -186,7 +203,11 @@ dl_status dl_generators_advise(const dl_study *study, const dl_advice_config *co
                                "--advise looks for a split: not with place = colocated");
     }
     put(&wide, "generator_gpus", splits_between(study, 1, g->gpus - 1));
-    if (g->rule != DL_RULE_WORKERS) put(&wide, "bound", bounds_up_to(fmax(age, g->copy_every - 1)));
+    if (g->rule == DL_RULE_WORKERS) {
+        put(&wide, "in_flight", flights(g));
+    } else {
+        put(&wide, "bound", bounds_up_to(fmax(age, g->copy_every - 1)));
+    }
     dl_status status = run_trial(&first, study, wide, config, age, err);
     if (status == DL_OK && first.best == first.sweep.row_count) {
         status = dl_error_set_at(err, DL_ERR_DATA, study->path, 0,

@@ -51,7 +51,6 @@ static const char *const shares[] = {"equal", "speed", NULL};
 static const char *const processes[] = {"auto", "no", "yes", NULL};
 static const char *const arithmetics[] = {"auto", "fp32", "tf32", "fp16", "bf16", "fp8", NULL};
 static const char *const places[] = {"apart", "colocated", NULL};
-static const char *const takings[] = {"completion", "oldest", NULL};
 static const char *const copyings[] = {"at_once", "in_turn", NULL};
 static const char *const partials[] = {"yes", "no", NULL};
 static const char *const stops[] = {"trainer", "generators", "both", NULL};
@@ -495,8 +494,9 @@ static const dl_key rows[] = {
              "default: none is, and the rule makes generators wait"},
     {"generators", "requeue", GENERATORS(requeue), FLAG, .fallback = "no",
      .help = "prompts of discarded groups are answered again, before new ones"},
-    {"generators", "order", GENERATORS(oldest_first), EITHER(takings), .fallback = "completion",
-     .help = "of the groups that the trainer takes: as they were completed, or as they were begun"},
+    {"generators", "order", GENERATORS(taking), CHOICE(dl_taking_names), .fallback = "completion",
+     .help = "of the groups that the trainer takes: as they were completed; oldest: of those that are complete, "
+             "as they were begun; in_order: as they were begun, and it waits for those that are not complete"},
     {"generators", "length_mean", GENERATORS(length_mean), REAL(1, 1e9),
      .help = "tokens of an answer, cut off at length_cap; this or lengths is required"},
     {"generators", "length_cv", GENERATORS(length_cv), REAL(0, 10), .fallback = "0.8",

@@ -59,6 +59,8 @@ cmp one.csv three.csv || failures=$((failures + 1))
 
 expect 0 "Advised: " s.ini --advise --max-staleness 1 -o a.csv --save advised.ini
 expect 0 "GPUs generate" advised.ini -o s.csv
+expect 0 "generators.in_flight=" s.ini --set generators.rule=workers --set generators.in_flight=20 --advise \
+    --max-staleness 2 -o a.csv
 expect 2 "not with place = colocated" s.ini --set generators.place=colocated --advise -o a.csv
 expect 0 "8 GPUs in turn" s.ini --set generators.place=colocated -o s.csv
 

@@ -68,7 +68,7 @@ static dl_rollout_config any(int number)
     /* Fewer would be no update until the next copy. */
     if (c.rule == DL_RULE_INSTALLED) c.bound += c.copy_every - 1;
     c.requeues = ONE_IN(2);
-    c.oldest_first = ONE_IN(2);
+    c.taking = (dl_taking)dl_random_below(&stream, 3);
     c.drains = ONE_IN(3);
     c.by_replica = ONE_IN(3);
     if (ONE_IN(3)) c.prefill_token_s = 1e-5;
@@ -362,6 +362,36 @@ static void ideal_scaling_gains_nothing_on_the_same_gpus(void **state)
 }
 
 /* A trainer that may take none of the groups that may begin is refused. */
+/* Two groups of one answer in flight, of 10 tokens and of 1, at a second a token: the first update ends
+ * with the short one, or with the long one where that comes first. */
+static void batches_are_taken_in_order(void **state)
+{
+    (void)state;
+    static const double list[] = {10, 1, 1, 1};
+    static const double first_s[] = {1, 1, 10};
+    for (int taking = DL_TAKES_COMPLETED; taking <= DL_TAKES_IN_ORDER; taking++) {
+        const dl_rollout_config c = {
+            .replicas = 1,
+            .in_flight_max = 8,
+            .decode = {.a_s = 1},
+            .lengths = {.mean = 3, .cap = (double)INFINITY, .list = list, .count = 4},
+            .answers = 1,
+            .prompts = 1,
+            .copy_every = 1,
+            .bound = 1,
+            .age_max = (double)INFINITY,
+            .taking = (dl_taking)taking,
+            .updates = 8,
+        };
+        dl_rollout_result r;
+        dl_rollout_ages ages;
+        assert_true(dl_rollout_run(&c, NULL, &r, &ages));
+        assert_true(equals(ages.update_s[0], first_s[taking]));
+        free(ages.counts);
+        free(ages.update_s);
+    }
+}
+
 static void a_run_that_stands_still_is_refused(void **state)
 {
     (void)state;
@@ -424,6 +454,7 @@ int main(void)
         cmocka_unit_test(one_infinitely_fast_side_leaves_the_others_time),
         cmocka_unit_test(constant_lengths_give_the_decode_rate),
         cmocka_unit_test(ideal_scaling_gains_nothing_on_the_same_gpus),
+        cmocka_unit_test(batches_are_taken_in_order),
         cmocka_unit_test(a_run_that_stands_still_is_refused),
         cmocka_unit_test(decode_curves_are_interpolated),
         cmocka_unit_test(lengths_have_their_mean_and_correlation),
