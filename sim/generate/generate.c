@@ -82,7 +82,7 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
 
 /* --- a measured update on policy -------------------------------------------------------------- */
 
-#define GENERATION_MAX 0.9 /* of a measured update: the trainer has the rest at least */
+#define GENERATION_MAX 0.9 /* of a measured update, where it is not given */
 
 static void set_rates(dl_rollout_config *rollout, const dl_generators *g, const dl_costs *costs)
 {
@@ -115,9 +115,9 @@ static dl_status split_on_policy(const dl_run_config *config, const dl_costs *co
     free(ages.counts);
     free(ages.update_s);
     const double update_s = g->on_policy_s - g->switch_s / g->copy_every;
-    const double wanted_s =
-        isnan(g->on_policy_generation_s) ? r.update_s : g->on_policy_generation_s;
-    const double generation_s = fmin(wanted_s, GENERATION_MAX * update_s);
+    const double generation_s = isnan(g->on_policy_generation_frac)
+                                    ? fmin(r.update_s, GENERATION_MAX * update_s)
+                                    : g->on_policy_generation_frac * update_s;
     const double rest_s = exp(config->compute_log) * (update_s - generation_s);
     const double frac =
         isnan(g->train_fixed_frac) ? fmin(1, costs->trainer.fixed_frac.value) : g->train_fixed_frac;

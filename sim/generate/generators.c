@@ -203,16 +203,14 @@ static dl_status check_copy(dl_generators *g, const dl_ini *ini, dl_error *err)
 /* A measured update on policy, of which both sides are found. */
 static dl_status check_on_policy(dl_generators *g, const dl_ini *ini, dl_error *err)
 {
-    const bool parts = !isnan(g->on_policy_generation_s);
     if (isnan(g->on_policy_s)) {
-        return parts || g->on_policy_gpus > 0 || !isnan(g->on_policy_length)
+        return !isnan(g->on_policy_generation_frac) || g->on_policy_gpus > 0 ||
+                       !isnan(g->on_policy_length)
                    ? need(ini, "on_policy_s", false, ": it is of the same update", err)
                    : DL_OK;
     }
     if (!isnan(g->train_token_gpu_s))
         return wrong(ini, "on_policy_s", "train_token_gpu_s is given too: only one of both", err);
-    if (parts && g->on_policy_generation_s >= g->on_policy_s)
-        return wrong(ini, "on_policy_generation_s", "not below on_policy_s", err);
     if (g->lengths != NULL && !isnan(g->on_policy_length))
         return wrong(ini, "on_policy_length", "not with lengths, which has all of them", err);
     if (isnan(g->on_policy_length)) g->on_policy_length = g->length_mean;
@@ -250,7 +248,7 @@ dl_status dl_generators_read(dl_generators **generators, const dl_ini *ini, int 
         .token_s = nan,
         .train_token_gpu_s = nan,
         .on_policy_s = nan,
-        .on_policy_generation_s = nan,
+        .on_policy_generation_frac = nan,
         .on_policy_length = nan,
         .train_fixed_frac = nan,
         .copy_s = nan,

@@ -41,8 +41,8 @@ typedef struct dl_generators {
     double decode_log; /* log_scale of dl_decode; no key */
     double train_fixed_s,
         train_token_gpu_s; /* the second NaN: by the next, or the scenario's step */
-    /* A measured update on policy: seconds, and of generation; GPUs, mean length of its answers. */
-    double on_policy_s, on_policy_generation_s, on_policy_length;
+    /* A measured update on policy: seconds, the part that is generation; GPUs, mean length of its answers. */
+    double on_policy_s, on_policy_generation_frac, on_policy_length;
     int on_policy_gpus;
     double train_fixed_frac; /* of the rest of it: does not scale */
     int log_probs;           /* dl_log_probs */

@@ -533,8 +533,9 @@ static const dl_key rows[] = {
     {"generators", "on_policy_s", GENERATORS(on_policy_s), REAL(1e-9, 1e9),
      .help = "measured seconds of an update on policy, in place of the trainer's keys: what generation leaves "
              "of it is the trainer's"},
-    {"generators", "on_policy_generation_s", GENERATORS(on_policy_generation_s), REAL(1e-9, 1e9),
-     .help = "of it, of generation, to which a replica's curve is scaled. Default: as the curve has it"},
+    {"generators", "on_policy_generation_frac", GENERATORS(on_policy_generation_frac), REAL(0.001, 0.999),
+     .help = "of that update, less switch_s, generation, to which a replica's curve is scaled. Default: as the "
+             "curve has it"},
     {"generators", "on_policy_gpus", GENERATORS(on_policy_gpus), WHOLE(1, 10000000),
      .help = "of that update. Default: gpus"},
     {"generators", "on_policy_length", GENERATORS(on_policy_length), REAL(1, 1e9),

@@ -51,7 +51,7 @@ static void settings_that_cannot_run_are_refused(void **state)
         {USUAL, DL_ERR_DATA, 0, "costs"},
         {KEYS "on_policy_s = 9\n", DL_ERR_RANGE, 16, "train_token_gpu_s is given too"},
         {KEYS "on_policy_length = 9\n", DL_ERR_DATA, 4, "on_policy_s is missing"},
-        {USUAL "on_policy_s = 9\non_policy_generation_s = 9\n", DL_ERR_RANGE, 14, "not below"},
+        {USUAL "on_policy_s = 9\non_policy_generation_frac = 1\n", DL_ERR_RANGE, 14, "0.999"},
     };
     assert_all_refused(cases, "s.ini", read_study);
 }
@@ -72,7 +72,7 @@ static void run_rows(const char *text, dl_study *study, dl_sweep *sweep)
 static void a_measured_update_is_split(void **state)
 {
     (void)state;
-    static const char *const given[] = {"", "on_policy_generation_s = 6.96\n"};
+    static const char *const given[] = {"", "on_policy_generation_frac = 0.696\n"};
     static const double rest_s[] = {6.52, 3.04};
     for (int i = 0; i < 2; i++) {
         char text[1000];
