@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The rounds that bench_torch.py measured: a CSV with a row per turn of a program.
 
-  bench_rounds.py CSV [--isa native]             prints the table of docs/training.md
-  bench_rounds.py CSV --into docs/training.md    puts it in the place of the first one there
+  bench_rounds.py CSV [--isa native]             prints the table of docs/studies/training_speed.md
+  bench_rounds.py CSV --into docs/studies/training_speed.md    puts it in the place of the first one there
 
 In a round dlprof, PyTorch with images in NCHW, and PyTorch in channels_last each do a few steps. A
 ratio is the time of PyTorch's faster layout in a round, divided by dlprof's.
