@@ -4,11 +4,21 @@
 # each Python that is named: results are those of the programs; the last one also runs the notebook of
 # docs, with pandas. Types are checked by mypy.
 #
-# Usage: scripts/wheel.sh [PYTHON...]    default: python3. Needs PyPI, and what the programs need
+# Usage: scripts/wheel.sh [PYTHON...]    default: python3 and the newest other version. Needs PyPI,
+# and what the programs need to be built
 set -euo pipefail
 cd "$(dirname "$0")/.."
-case "${1:-}" in -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-[ $# -gt 0 ] || set -- python3
+case "${1:-}" in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+if [ $# -eq 0 ]; then
+    set -- python3
+    for other in 3.14 3.13 3.12 3.11 3.10 3.9; do
+        [ "$(version "python$other")" = "$other" ] && [ "$(version python3)" != "$other" ] || continue
+        set -- python3 "python$other"
+        break
+    done
+    [ $# -eq 2 ] || echo "wheel.sh: no other Python than $(version python3) is here to try the wheels in"
+fi
 tools=build/wheel/tools
 [ -x "$tools/bin/mypy" ] || {
     python3 -m venv "$tools"
@@ -25,7 +35,7 @@ for wheel in build/wheel/plain/*.whl; do
 done
 tests=$PWD/tests/python/test_dlscale.py
 for python; do
-    venv=build/wheel/clean-$(basename "$(dirname "$(dirname "$(command -v "$python")")")")
+    venv=build/wheel/clean-$(version "$python")
     rm -rf "$venv"
     "$python" -m venv "$venv"
     echo "== $("$venv/bin/python" --version)"
