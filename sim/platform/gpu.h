@@ -173,12 +173,13 @@ typedef struct dl_gpu_options {
     bool input_varies;          /* the making of batches, exponentially */
     dl_quantity storage_bytes_per_s;        /* of each node; unknown: it limits nothing */
     dl_quantity shared_storage_bytes_per_s; /* of all nodes together, likewise */
-    double cached_frac;                     /* of the samples, that are not read */
-    dl_quantity price_usd_per_hour;         /* of a node; unknown: as the machine says */
-    dl_quantity port_bytes_per_s;           /* of each NIC; unknown: as costs or machine say */
-    dl_quantity site_bytes_per_s; /* of each way between sites; unknown: as the machine says */
-    double message_ns;            /* of the point's costs: on top of the links' latency */
-    bool without_contention;      /* links and memories serve each flow as if it were alone */
+    dl_quantity server_bytes_per_s; /* of a server's process on a node, both ways; likewise */
+    double cached_frac;             /* of the samples, that are not read */
+    dl_quantity price_usd_per_hour; /* of a node; unknown: as the machine says */
+    dl_quantity port_bytes_per_s;   /* of each NIC; unknown: as costs or machine say */
+    dl_quantity site_bytes_per_s;   /* of each way between sites; unknown: as the machine says */
+    double message_ns;              /* of the point's costs: on top of the links' latency */
+    bool without_contention;        /* links and memories serve each flow as if it were alone */
 } dl_gpu_options;
 
 /* A zeroed object is fine. */

@@ -181,6 +181,23 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
+/* Link that limits what the server's process on the host's node sends and receives, all its shards
+ * together; -1: none. */
+static int process_link(dl_gpus *gpus, dl_place host)
+{
+    if (gpus->processes == NULL || host.kind != DL_PLACE_HOST) return -1;
+    const dl_gpu_options *options = gpus->config.options;
+    int shard = 0;
+    while (shard < options->shards && gpus->servers[shard].node != host.node)
+        shard++;
+    if (shard == options->shards) return -1;
+    if (gpus->processes[shard] == 0) {
+        gpus->processes[shard] = 1 + dl_gpus_add_own_link(gpus, options->server_bytes_per_s.value,
+                                                          "server's process on node%d", host.node);
+    }
+    return gpus->processes[shard] - 1;
+}
+
 double dl_gpus_launched_ns(const dl_gpus *gpus, int worker, dl_place gpu)
 {
     const dl_workload *w = gpus->config.workload;
@@ -200,6 +217,7 @@ dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging
     const bool is_staged = route->staged && !route->leaves_node && host.kind == DL_PLACE_GPU;
     const bool holds = is_staged && gpus->held != NULL;
     if (is_staged) add_to_route(route, driver_link(gpus, from));
+    add_to_route(route, process_link(gpus, host));
     if (staging >= 0 && host.kind == DL_PLACE_HOST) {
         const int memory = memory_link(links, host);
         for (int l = 0; l < route->count; l++) {

@@ -261,6 +261,8 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)
         gpus->servers[s] = dl_gpu_options_server(config->options, s);
+    if (config->options->server_bytes_per_s.known)
+        gpus->processes = dl_calloc((size_t)config->options->shards, sizeof(int), "processes");
     status = dl_server_create(gpus, err);
     if (status == DL_OK) add_servers(gpus);
     return status;
@@ -272,6 +274,7 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     dl_server_free(gpus);
     free(gpus->shard_share);
     free(gpus->servers);
+    free(gpus->processes);
     free(gpus->copies);
     free(gpus->serving_class);
     free(gpus->memory_class);

@@ -140,6 +140,8 @@ struct dl_gpus {
     dl_gpu_worker *workers; /* [workers] */
     dl_place *places;       /* [workers] GPUs */
     dl_place *servers;      /* [shards] */
+    int *processes;         /* [shards] links of what a host's process serves, + 1; 0: not yet
+                               there; NULL: nothing limits it */
     double *shard_share;    /* [shards] of all bytes */
     int senders;            /* of gradients to a server: workers, or nodes that sum first */
     dl_gpu_copy *copies;    /* [copy_count] of workers to and from shards */

@@ -68,6 +68,7 @@ void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor)
     scale_memories(&options->machine, factor);
     if (options->port_bytes_per_s.known) quicken(&options->port_bytes_per_s.value, factor);
     if (options->site_bytes_per_s.known) quicken(&options->site_bytes_per_s.value, factor);
+    if (options->server_bytes_per_s.known) quicken(&options->server_bytes_per_s.value, factor);
     options->machine.tcp.time_factor *= factor;
     options->machine.tcp.given &= factor > 0;
 }

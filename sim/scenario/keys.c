@@ -172,6 +172,12 @@ static const dl_key rows[] = {
              "beside kernels, or alone, while neither of the two GPUs computes"},
     {"exchange", "node_sum", FLAG, .fallback = "no", GPU(node_sum), .sweep = ',',
      .help = "ps: each node sums the gradients of its GPUs, then pushes and fetches once"},
+    {"exchange", "server_bytes_per_s", .type = DL_KEY_QUANTITY,
+     .dimension = DL_DIMENSION_BYTES_PER_S, .low = 1e3, .high = 1e15, GPU(server_bytes_per_s),
+     .sweep = ',',
+     .help = "that the server's process on a node sends and receives together, as the host's copies "
+             "limit gRPC and BytePS over TCP: 0.3 to 2 GB/s; of shards in host memory. Default: no "
+             "limit but the links'"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", .group = DL_TAKE_GPUS,
      .sweep = ',', .help = "of collectives"},
     {"exchange", "nccl", CHOICE(dl_nccl_versions), GPU(machine.nccl), .sweep = ',',

@@ -54,6 +54,24 @@ static void shards_have_whole_tensors(void **state)
     assert_near(step_ns(80e3, 20e3, 1, "", 1, large), 1e6 + 2 * WIRE_NS(40e3) + 2 * 60e3, 1e-5);
 }
 
+/* 0.1 byte a ns for all that the process of a node sends and receives, and links that are faster: four workers
+ * push 20 kB each at home and 80 kB to the other node's, then fetch as much. Of four shards of 25 kB two are of
+ * one process. Without a server nothing is limited. */
+static void a_process_serves_all_its_connections(void **state)
+{
+    (void)state;
+#define SLOW_PROCESS "server_bytes_per_s = 100MB/s\n"
+    const double latency_ns = 2 * 10400;
+    assert_near(
+        step_ns(80e3, 20e3, 1, "", 4, PS "shards = 2\ntensors = round_robin\n" SLOW_PROCESS),
+        1e6 + latency_ns + 2 * 4 * 800e3 + (4 + 1) * 80e3, 1e-5);
+    assert_near(step_ns(80e3, 20e3, 1, "", 4, PS "shards = 4\n" SLOW_PROCESS),
+                1e6 + latency_ns + 2 * 4 * 500e3 + (4 + 1) * 25e3, 1e-5);
+#define ALLREDUCE "[sync]\nmode = allreduce\n[exchange]\n"
+    assert_near(step_ns(80e3, 20e3, 1, "", 4, ALLREDUCE SLOW_PROCESS),
+                step_ns(80e3, 20e3, 1, "", 4, ALLREDUCE), 1e-9);
+}
+
 /* More shards than tensors: those without any do nothing. */
 static void a_shard_may_have_no_tensor(void **state)
 {
@@ -383,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_copy_thread_may_be_busy),
         cmocka_unit_test(shards_have_whole_tensors),
+        cmocka_unit_test(a_process_serves_all_its_connections),
         cmocka_unit_test(a_shard_may_have_no_tensor),
         cmocka_unit_test(connections_do_not_wait_for_one_another),
         cmocka_unit_test(gradients_are_added_as_they_come),
