@@ -211,6 +211,8 @@ static dl_status check_on_policy(dl_generators *g, const dl_ini *ini, dl_error *
     }
     if (!isnan(g->train_token_gpu_s))
         return wrong(ini, "on_policy_s", "train_token_gpu_s is given too: only one of both", err);
+    if (g->on_policy_s <= g->switch_s / g->copy_every)
+        return wrong(ini, "on_policy_s", "not above switch_s of an update", err);
     if (g->lengths != NULL && !isnan(g->on_policy_length))
         return wrong(ini, "on_policy_length", "not with lengths, which has all of them", err);
     if (isnan(g->on_policy_length)) g->on_policy_length = g->length_mean;

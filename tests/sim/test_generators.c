@@ -51,6 +51,7 @@ static void settings_that_cannot_run_are_refused(void **state)
         {USUAL, DL_ERR_DATA, 0, "costs"},
         {KEYS "on_policy_s = 9\n", DL_ERR_RANGE, 16, "train_token_gpu_s is given too"},
         {KEYS "on_policy_length = 9\n", DL_ERR_DATA, 4, "on_policy_s is missing"},
+        {USUAL "on_policy_s = 9\nswitch_s = 9\n", DL_ERR_RANGE, 13, "not above switch_s"},
         {USUAL "on_policy_s = 9\non_policy_generation_frac = 1\n", DL_ERR_RANGE, 14, "0.999"},
     };
     assert_all_refused(cases, "s.ini", read_study);
