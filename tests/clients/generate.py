@@ -152,11 +152,11 @@ class Generator:
 
     def look(self):
         """Between two passes: stops for a copy, begins answers; False once all is over."""
-        n, waited = self.board.counts, False
+        n = self.board.counts
+        if self.ended_s == 0:
+            self.start()
         with self.board.changed:
-            while True:
-                if n.over:
-                    return False
+            while not n.over:
                 n.in_flight = len(self.flight)
                 n.stopped = n.phase == STOP
                 if n.installed < n.copied:
@@ -167,14 +167,16 @@ class Generator:
                     self.begin()
                     n.in_flight = len(self.flight)
                     if self.flight:
-                        break
+                        return True
                 self.board.changed.notify_all()
                 self.work.wait(self.board.changed)
-                waited = True
-        if waited or self.ended_s == 0:
-            self.work.resume()
-            self.ended_s = time.monotonic()
-        return True
+                self.start()
+        return False
+
+    def start(self):
+        """Time runs from here, for the next pass."""
+        self.work.resume()
+        self.ended_s = time.monotonic()
 
     def answer(self):
         """A token of each answer in flight."""

@@ -63,10 +63,9 @@ class Generator(Waiting):
 
     def __init__(self, shared):
         super().__init__(shared)
-        self.state = [torch.zeros(self.requests_max, WIDTH) for _ in range(LAYERS)]
-        self.word = torch.zeros(self.requests_max, dtype=torch.int64)
-        self.number = torch.zeros(self.requests_max, dtype=torch.int64)
-        self.place = torch.zeros(self.requests_max, dtype=torch.int64)
+        self.state = torch.zeros(LAYERS, self.requests_max, WIDTH)
+        self.rows = torch.zeros(3, self.requests_max, dtype=torch.int64)
+        self.word, self.number, self.place = self.rows
 
     def load(self):
         super().load()
@@ -75,14 +74,13 @@ class Generator(Waiting):
                        ("weight_ih", "weight_hh", "bias_ih", "bias_hh")] for layer in range(LAYERS)]
 
     def begin(self, row, answer):
-        for state in self.state:
-            state[row] = 0
-        self.word[row] = answer % WORDS  # the prompt
-        self.number[row], self.place[row] = answer % RING, 0
+        """The prompt is a word."""
+        self.state[:, row] = 0
+        self.rows[:, row] = torch.tensor((answer % WORDS, answer % RING, 0))
 
     def end(self, row, last):
-        for rows in (*self.state, self.word, self.number, self.place):
-            rows[row] = rows[last]
+        self.state[:, row] = self.state[:, last]
+        self.rows[:, row] = self.rows[:, last]
 
     @torch.inference_mode()
     def step(self, count):
