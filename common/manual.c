@@ -126,9 +126,10 @@ static void put_option(FILE *out, const dl_option *option)
     dl_man_words(out, option->name);
     fputs("\\fR", out);
     if (option->type != DL_OPTION_FLAG) {
-        fputs("=\\fI", out);
+        const bool is_kind = option->type == DL_OPTION_KIND;
+        fprintf(out, "%s=\\fI", is_kind ? "[" : "");
         dl_man_words(out, option->argument);
-        fputs("\\fR", out);
+        fprintf(out, "\\fR%s", is_kind ? "]" : "");
     }
     fputc('\n', out);
     char *text = dl_option_description(option);
@@ -263,7 +264,7 @@ static void print_argument(FILE *out, const dl_command *command, const dl_option
                 complete, option->name);
     } else if (!takes_file(option)) {
         fputs(" words='", out);
-        for (size_t i = 0; option->type == DL_OPTION_CHOICE && option->choices[i] != NULL; i++)
+        for (size_t i = 0; option->choices != NULL && option->choices[i] != NULL; i++)
             fprintf(out, "%s%s", i > 0 ? " " : "", option->choices[i]);
         fputs("'", out);
     }
@@ -275,7 +276,8 @@ static void print_options(FILE *out, const dl_command *command)
     fputs("        options='", out);
     for (size_t i = 0; i < command->option_count; i++) {
         const dl_option *option = &command->options[i];
-        fprintf(out, "--%s%s ", option->name, option->type == DL_OPTION_FLAG ? "" : "=");
+        const bool alone = option->type == DL_OPTION_FLAG || option->type == DL_OPTION_KIND;
+        fprintf(out, "--%s%s ", option->name, alone ? "" : "=");
     }
     fputs("--help --version'\n        case $before in\n", out);
     for (size_t i = 0; i < command->option_count; i++)

@@ -20,7 +20,7 @@ enum { RANGE_BYTES = 80 };
 #define SLIP_LIMIT 1e6
 #define SLIP_LIMIT_BYTES 1e15
 
-static void append_text(dl_text_list *list, const char *text)
+void dl_text_list_add(dl_text_list *list, const char *text)
 {
     DL_APPEND(list->items, list->count, "text list") = text;
 }
@@ -127,6 +127,10 @@ char *dl_option_value(const dl_option *option)
         return text == NULL ? NULL : dl_strdup(text);
     }
     case DL_OPTION_CHOICE: return dl_strdup(option->choices[*(const int *)option->target]);
+    case DL_OPTION_KIND: {
+        const int kind = *(const int *)option->target;
+        return kind == 0 ? NULL : dl_strdup(option->choices[kind - 1]);
+    }
     }
     DL_ASSERT(0, "option --%s has type %d", option->name, (int)option->type);
     return NULL;
@@ -150,6 +154,8 @@ static char *option_left(const dl_option *option)
     char letter[8] = "    ";
     if (option->letter != 0) snprintf(letter, sizeof letter, "-%c, ", option->letter);
     if (option->type == DL_OPTION_FLAG) return dl_format("  %s--%s", letter, option->name);
+    if (option->type == DL_OPTION_KIND)
+        return dl_format("  %s--%s[=%s]", letter, option->name, option->argument);
     return dl_format("  %s--%s=%s", letter, option->name, option->argument);
 }
 
@@ -165,6 +171,7 @@ static void write_domain(FILE *out, const dl_option *option)
     char text[RANGE_BYTES];
     dl_option shown = *option;
     switch (option->type) {
+    case DL_OPTION_KIND:
     case DL_OPTION_CHOICE:
         for (size_t i = 0; option->choices[i] != NULL; i++)
             fprintf(out, "%s%s", i == 0 ? "; one of " : ", ", option->choices[i]);
@@ -297,18 +304,24 @@ static dl_status set_bytes(const dl_option *option, const char *text, dl_error *
     return DL_OK;
 }
 
+static int find_choice(const dl_option *option, const char *text, size_t *count)
+{
+    *count = 0;
+    while (option->choices[*count] != NULL)
+        ++*count;
+    return dl_names_find(text, option->choices, *count);
+}
+
 static dl_status set_choice(const dl_option *option, const char *text, dl_error *err)
 {
-    size_t count = 0;
-    while (option->choices[count] != NULL)
-        count++;
-    int index = dl_names_find(text, option->choices, count);
+    size_t count;
+    int index = find_choice(option, text, &count);
     if (index < 0) {
         char hint[256];
         dl_names_hint(hint, sizeof hint, text, option->choices, count);
         return dl_error_set(err, DL_ERR_NAME, "'%s' is unknown%s", text, hint);
     }
-    *(int *)option->target = index;
+    *(int *)option->target = index + (option->type == DL_OPTION_KIND);
     return DL_OK;
 }
 
@@ -339,8 +352,11 @@ static dl_status set_target(const dl_option *option, const char *text, dl_error 
     case DL_OPTION_BYTES: return set_bytes(option, text, err);
     case DL_OPTION_TEXT: *(const char **)option->target = text; return DL_OK;
     case DL_OPTION_REGEX: return set_regex(option, text, err);
+    case DL_OPTION_KIND:
+        if (text == NULL) text = option->choices[0];
+        return set_choice(option, text, err);
     case DL_OPTION_CHOICE: return set_choice(option, text, err);
-    case DL_OPTION_LIST: append_text(option->target, text); return DL_OK;
+    case DL_OPTION_LIST: dl_text_list_add(option->target, text); return DL_OK;
     }
     DL_ASSERT(0, "option --%s has type %d", option->name, (int)option->type);
     return DL_ERR_USAGE;
@@ -363,7 +379,7 @@ static dl_status take_positional(option_parse *parse, const char *text)
         return dl_error_set(parse->err, DL_ERR_USAGE, "superfluous argument '%s'", text);
     }
     parse->positional_count++;
-    append_text(parse->positional, text);
+    dl_text_list_add(parse->positional, text);
     return DL_OK;
 }
 
@@ -431,6 +447,24 @@ static dl_status find_long(const dl_command *command, const char *const *names, 
                         names[nearest]);
 }
 
+/* The text after an option that takes one, and NULL for one that needs none: the next text of a kind is
+ * its own only where it is one of its words. */
+static const char *take_argument(option_parse *parse, const dl_option *option)
+{
+    size_t count;
+    const bool is_there = parse->next < parse->count;
+    if (option->type == DL_OPTION_FLAG ||
+        (option->type == DL_OPTION_KIND &&
+         !(is_there && find_choice(option, parse->arguments[parse->next], &count) >= 0)))
+        return NULL;
+    return parse->arguments[parse->next++];
+}
+
+static bool needs_argument(const dl_option *option)
+{
+    return option->type != DL_OPTION_FLAG && option->type != DL_OPTION_KIND;
+}
+
 /* "name" or "name=value", its dashes taken off. */
 static dl_status take_long(option_parse *parse, const char *text)
 {
@@ -446,7 +480,8 @@ static dl_status take_long(option_parse *parse, const char *text)
         status =
             dl_error_set(parse->err, DL_ERR_USAGE, "option '--%s' takes no argument", names[found]);
     }
-    if (status == DL_OK && !flag && value == NULL && parse->next == parse->count) {
+    if (status == DL_OK && value == NULL && parse->next == parse->count && option != NULL &&
+        needs_argument(option)) {
         status = dl_error_set(parse->err, DL_ERR_USAGE, "option '--%s' needs an argument: %s",
                               names[found], option->argument);
     }
@@ -454,7 +489,7 @@ static dl_status take_long(option_parse *parse, const char *text)
         parse->help = found + 2 == count;
         parse->version = found + 1 == count;
     } else if (status == DL_OK) {
-        if (!flag) value = value != NULL ? value + 1 : parse->arguments[parse->next++];
+        value = value != NULL ? value + 1 : take_argument(parse, option);
         status = take_option(parse, option, value);
     }
     free(given);
@@ -479,13 +514,14 @@ static dl_status take_letters(option_parse *parse, const char *letters)
                                 *c);
         }
         const char *value = NULL;
-        const bool flag = command->options[i].type == DL_OPTION_FLAG;
+        const dl_option *option = &command->options[i];
+        const bool flag = !needs_argument(option);
         if (!flag && c[1] == '\0' && parse->next == parse->count) {
             return dl_error_set(parse->err, DL_ERR_USAGE, "option '-%s' needs an argument",
                                 letters);
         }
-        if (!flag) value = c[1] != '\0' ? c + 1 : parse->arguments[parse->next++];
-        const dl_status status = take_option(parse, &command->options[i], value);
+        if (!flag) value = c[1] != '\0' ? c + 1 : take_argument(parse, option);
+        const dl_status status = take_option(parse, option, value);
         if (status != DL_OK || !flag) return status;
     }
     return DL_OK;

@@ -24,7 +24,9 @@ typedef enum dl_option_type {
     DL_OPTION_TEXT,   /* const char **    any text; borrowed from argv */
     DL_OPTION_REGEX,  /* const char **    extended regular expression (regex.h); borrowed */
     DL_OPTION_CHOICE, /* int *            index in choices[] */
-    DL_OPTION_LIST    /* dl_text_list *   may be given several times; borrowed from argv */
+    DL_OPTION_KIND, /* int *            0: not given; else 1 + index in choices[]: without an argument
+                         the first. It is one of them after '=', or as the next text */
+    DL_OPTION_LIST /* dl_text_list *   may be given several times; borrowed from argv */
 } dl_option_type;
 
 /* Texts in the order given; grown by the parser, released with dl_text_list_free. */
@@ -39,7 +41,7 @@ typedef struct dl_option {
     dl_option_type type;
     void *target;               /* set to the default by the caller before parsing */
     double low, high;           /* valid range of INT, DOUBLE, BYTES */
-    const char *const *choices; /* CHOICE: NULL-terminated names */
+    const char *const *choices; /* CHOICE, KIND: NULL-terminated names */
     const char *argument;       /* name of the argument with its unit in help: "COUNT", "SECONDS" */
     const char *help; /* one sentence; the default is appended from *target unless it is given here
                        * in words, "(default: one per core)" */
@@ -91,6 +93,10 @@ typedef struct dl_option {
     {                                                                             \
         DL_OPTION_ROW(CHOICE, name, letter, settings, field, shown, __VA_ARGS__), \
             .choices = (names)                                                    \
+    }
+#define DL_OPTION_ROW_KIND(name, letter, settings, field, names, shown, ...)                       \
+    {                                                                                              \
+        DL_OPTION_ROW(KIND, name, letter, settings, field, shown, __VA_ARGS__), .choices = (names) \
     }
 /* `of` is INT, DOUBLE or BYTES; least and most are allowed themselves. */
 #define DL_OPTION_ROW_NUMBER(of, name, letter, settings, field, least, most, shown, ...)      \
@@ -166,6 +172,7 @@ dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_co
 /* Writes the effective settings as "name=value name=value ..." (flags only when set, texts quoted
  * when they hold spaces) into a string of its own; free() it. */
 char *dl_options_dump(const dl_command *command);
+void dl_text_list_add(dl_text_list *list, const char *text); /* borrowed */
 void dl_text_list_free(dl_text_list *list);
 
 /* One entry of a program's list of sub-commands. */

@@ -146,6 +146,47 @@ static void bad_usage_names_the_option(void **state)
     }
 }
 
+/* Alone it is its first word; the next text is its argument only where it is one of its words. */
+static void a_kind_needs_no_argument(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"settings", "layout", NULL};
+    static const struct {
+        const char *words[4];
+        int kind, positional;
+    } cases[] = {{{"a"}, 0, 1},
+                 {{"--advise"}, 1, 0},
+                 {{"--advise", "a"}, 1, 1},
+                 {{"--advise=layout", "a"}, 2, 1},
+                 {{"--advise", "layout"}, 2, 0},
+                 {{"--advise", "layout", "layout"}, 2, 1}};
+    int kind = 0;
+    const dl_option option =
+        DL_OPT_ROW(KIND, "advise", 0, &kind, "KIND", "Search.", .choices = kinds);
+    const dl_command of = {.program = "p",
+                           .positional = "[FILE]",
+                           .summary = "",
+                           .options = &option,
+                           .option_count = 1,
+                           .positional_max = 1};
+    dl_options_action action;
+    dl_error err = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *argv[5] = {(char *)"p"};
+        int argc = 1;
+        for (; argc < 5 && cases[i].words[argc - 1] != NULL; argc++)
+            argv[argc] = (char *)cases[i].words[argc - 1];
+        kind = 0;
+        assert_int_equal(dl_options_parse(&of, argc, argv, &rest, &action, &err), DL_OK);
+        assert_int_equal(kind, cases[i].kind);
+        assert_int_equal(rest.count, cases[i].positional);
+        dl_text_list_free(&rest);
+    }
+    char *wrong[] = {(char *)"p", (char *)"--advise=layuot"};
+    assert_int_equal(dl_options_parse(&of, 2, wrong, &rest, &action, &err), DL_ERR_USAGE);
+    assert_string_equal(err.text, "--advise: 'layuot' is unknown; did you mean 'layout'?");
+}
+
 static FILE *capture;
 static int saved_stdout;
 
@@ -484,6 +525,7 @@ int main(void)
         TEST(every_type_is_set),
         TEST(letters_may_stand_together_and_the_last_counts),
         TEST(bad_usage_names_the_option),
+        TEST(a_kind_needs_no_argument),
         TEST(help_shows_ranges_units_and_defaults),
         TEST(help_lists_options_by_group),
         TEST(version_names_the_program),
