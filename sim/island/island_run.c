@@ -57,38 +57,37 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
     return DL_OK;
 }
 
-/* Memory that a rank of the stage needs. Shards hold a part of the stage, and whole only those parameters
- * and gradients that are in use. */
+/* Memory that a rank of the stage needs. Shards, or workers among which something is divided, hold a part
+ * of the stage, and whole only those parameters and gradients that are in use. */
 static dl_gpu_content content_of(const dl_scenario *scenario, const dl_costs *costs,
-                                 const dl_split *split, const dl_stage *stages, int stage)
+                                 const dl_point *point, const dl_split *split,
+                                 const dl_stage *stages, int stage)
 {
+    const dl_schedule schedule = scenario->pipeline->schedule;
+    const bool by_workers = split->shards == 1 && scenario->gpu->sharded != DL_SHARDED_NONE;
+    const int parts = by_workers ? point->workers : split->shards;
     dl_gpu_options options = *scenario->gpu;
     dl_costs own = *costs;
-    if (split->shards == 1 && split->stages > 1)
-        return dl_pipeline_stage_content(costs, split, scenario->pipeline->schedule, stages, stage);
-    options.sharded = split->shards > 1 ? DL_SHARDED_PARAMETERS : DL_SHARDED_NONE;
+    if (parts == 1 && split->stages > 1)
+        return dl_pipeline_stage_content(costs, split, schedule, stages, stage);
+    if (!by_workers) options.sharded = split->shards > 1 ? DL_SHARDED_PARAMETERS : DL_SHARDED_NONE;
     options.keeps_parameters |= split->stages > 1;
-    if (split->stages == 1)
-        return dl_gpu_own_content(&own, split->samples, &options, split->shards);
+    if (split->stages == 1) return dl_gpu_own_content(&own, split->samples, &options, parts);
     own.parameter_bytes = (int64_t)stages[stage].parameter_bytes;
     own.state_bytes = (int64_t)stages[stage].state_bytes;
     own.gpu_memory.activation_bytes_per_sample.value = stages[stage].activation_bytes;
     options.own_buckets = false;
-    const double samples =
-        dl_pipeline_in_flight(scenario->pipeline->schedule, split, stage) * split->samples;
-    dl_gpu_content content = dl_gpu_own_content(&own, samples, &options, split->shards);
-    content.parameters *= dl_pipeline_versions(scenario->pipeline->schedule, split, stage);
+    const double samples = dl_pipeline_in_flight(schedule, split, stage) * split->samples;
+    dl_gpu_content content = dl_gpu_own_content(&own, samples, &options, parts);
+    content.parameters *= dl_pipeline_versions(schedule, split, stage);
     return content;
 }
 
-dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
-                                  const dl_point *point, int stage)
+static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_costs *costs,
+                               const dl_point *point, const dl_stage *stages, int stage)
 {
-    dl_stage stages[DL_STAGES_MAX], pieces[DL_PIECES_MAX];
     const dl_split split = dl_point_split(point);
-    if (split.stages > 1 && find_stages(scenario, costs, costs, point, pieces, stages, NULL))
-        return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
-    const dl_gpu_content content = content_of(scenario, costs, &split, stages, stage);
+    const dl_gpu_content content = content_of(scenario, costs, point, &split, stages, stage);
     dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
     for (int w = 0; w < point->workers; w++)
         own[w] = content;
@@ -102,16 +101,33 @@ dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *c
     return memory;
 }
 
-dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
-                                  const dl_point *point)
+/* Of stages first to last, the one that needs most. */
+static dl_gpu_memory most_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                 const dl_point *point, int first, int last)
 {
+    dl_stage stages[DL_STAGES_MAX], pieces[DL_PIECES_MAX];
     dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
-    for (int s = 0; s < dl_point_split(point).stages; s++) {
-        dl_gpu_memory memory = dl_run_stage_memory(scenario, costs, point, s);
+    if (dl_point_split(point).stages > 1 &&
+        find_stages(scenario, costs, costs, point, pieces, stages, NULL))
+        return most;
+    for (int s = first; s <= last; s++) {
+        const dl_gpu_memory memory = memory_of(scenario, costs, point, stages, s);
         if (memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes) continue;
         most = memory;
     }
     return most;
+}
+
+dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point, int stage)
+{
+    return most_memory(scenario, costs, point, stage, stage);
+}
+
+dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point)
+{
+    return most_memory(scenario, costs, point, 0, dl_point_split(point).stages - 1);
 }
 
 char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
@@ -333,6 +349,49 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     dl_islands_config config = config_of(run, costs, exchange, island);
     config.gpus.workload = &island->workload;
     return dl_islands_create(islands, &config, err);
+}
+
+double dl_run_split_least_ns(const dl_run_config *run)
+{
+    const dl_split split = dl_point_split(run->point);
+    const dl_scenario_pipeline *pipeline = run->scenario->pipeline;
+    const bool flushes =
+        dl_schedule_flushes(pipeline->schedule) && !pipeline->options.without_bubble;
+    const int pieces = split.stages * split.chunks;
+    dl_run_island *island = dl_calloc(1, sizeof *island, "stages");
+    dl_gpu_options at;
+    double way_ns = 0, least_ns = 0;
+    dl_gpu_options_at_point(run->scenario->gpu, run->costs, run->point->workers, run->point->gpus,
+                            &at);
+    take_workload(run, run->costs, island);
+    if (take_stages(run, run->costs, island, NULL) == DL_OK &&
+        dl_island_price_tensors(&at, &island->workload, run->costs, &split, island->pieces, 1,
+                                &island->tensors, NULL) == DL_OK) {
+        const double launch_ns =
+            island->workload.per_worker_ns + (split.stages > 1 ? island->workload.dispatch_ns : 0);
+        for (int s = 0; s < split.stages; s++) {
+            const dl_stage *stage = &island->stages[s];
+            double passes_ns = 0, first_ns = 0;
+            for (int p = s; p < pieces; p += split.stages) {
+                const dl_island_tensor *tensor =
+                    island->tensors == NULL
+                        ? NULL
+                        : &island->tensors[2 * (dl_split_rank(&split, s, 0) * split.chunks +
+                                                p / split.stages)];
+                passes_ns += island->pieces[p].forward_ns + island->pieces[p].backward_ns +
+                             (tensor != NULL ? tensor[0].ns + tensor[1].ns : 0);
+                if (p == s) first_ns = passes_ns;
+            }
+            const double launches_ns = launch_ns * (stage->launch_forward + stage->launch_backward);
+            const double stage_ns = split.micro_batches * fmax(passes_ns, launches_ns) +
+                                    (flushes ? way_ns : 0) + stage->update_ns;
+            least_ns = fmax(least_ns, stage_ns);
+            way_ns += first_ns;
+        }
+    }
+    dl_gpu_options_free_at_point(&at);
+    dl_run_free_island(island);
+    return least_ns;
 }
 
 void dl_run_free_island(dl_run_island *island)

@@ -32,10 +32,8 @@ static size_t layer_length(const char *name, const char *phase)
 static int find_layer(const dl_model_layers *model, const char *name, size_t length)
 {
     for (int l = 0; l < model->count; l++) {
-        if (strlen(model->layers[l].name) == length &&
-            strncmp(model->layers[l].name, name, length) == 0) {
-            return l;
-        }
+        const char *own = model->layers[l].name;
+        if (strncmp(own, name, length) == 0 && own[length] == '\0') return l;
     }
     return -1;
 }
@@ -136,16 +134,20 @@ static void cut_evenly(const double *before, int layers, int stages, int *first)
     const size_t width = (size_t)layers + 1;
     double *least = dl_calloc((size_t)stages * width, sizeof *least, "cuts");
     int *from = dl_calloc((size_t)stages * width, sizeof *from, "cuts");
-    for (int i = 1; i <= layers; i++)
+    bool grows = true;
+    for (int i = 1; i <= layers; i++) {
         least[i] = span(before, 0, i);
+        grows &= before[i] >= before[i - 1];
+    }
     for (int s = 1; s < stages; s++) {
         for (int i = s + 1; i <= layers; i++) {
             double *best = &least[(size_t)s * width + (size_t)i];
             *best = (double)INFINITY;
-            for (int j = s; j < i; j++) {
+            /* From there on the last stage alone is longer: times of layers are not below zero. */
+            for (int j = i - 1; j >= s && !(grows && span(before, j, i) > *best); j--) {
                 double longest =
                     fmax(least[(size_t)(s - 1) * width + (size_t)j], span(before, j, i));
-                if (longest >= *best) continue;
+                if (longest > *best) continue;
                 *best = longest;
                 from[(size_t)s * width + (size_t)i] = j;
             }

@@ -43,6 +43,35 @@ static void sharded_workers_are_one_sharded_worker(void **state)
     }
 }
 
+static dl_gpu_content content_with(const char *sharded)
+{
+    char path[64];
+    snprintf(path, sizeof path, "island_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(sharing);
+    dl_scenario scenario = fixture_scenario(
+        "[scenario]\nsteps = 12\n[machine]\nfile = %s\nlayout = pp=2,dp=4\n[workload]\ncosts = c\n"
+        "batch = 16\n[sync]\nmode = allreduce\n[pipeline]\nmicro_batches = 2\nschedule = 1f1b\n"
+        "[exchange]\nsharded = %s\n",
+        path, sharded);
+    unlink(path);
+    const dl_gpu_memory memory = dl_run_stage_memory(&scenario, &costs, &scenario.points[0], 0);
+    dl_scenario_free(&scenario);
+    dl_costs_free(&costs);
+    return memory.content;
+}
+
+/* Four workers of two stages hold a quarter of a stage's optimizer state each, and all else as before. */
+static void workers_of_stages_divide_their_state(void **state)
+{
+    (void)state;
+    const dl_gpu_content whole = content_with("none"), divided = content_with("optimizer");
+    assert_true(whole.optimizer > 0);
+    assert_near(divided.optimizer, whole.optimizer / 4, 1e-9);
+    assert_near(divided.parameters, whole.parameters, 1e-9);
+    assert_near(divided.activations, whole.activations, 1e-9);
+}
+
 /* An axis of one GPU is none, and pp is [pipeline] stages. */
 static void a_layout_is_what_it_says(void **state)
 {
@@ -309,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sharded_workers_are_one_sharded_worker),
+        cmocka_unit_test(workers_of_stages_divide_their_state),
         cmocka_unit_test(a_layout_is_what_it_says),
         cmocka_unit_test(bytes_are_those_of_rings),
         cmocka_unit_test(staleness_is_that_of_the_workers),
