@@ -19,6 +19,7 @@
 #include "sim/report/columns.h"
 #include "sim/report/generator_advice.h"
 #include "sim/report/index.h"
+#include "sim/report/layout_advice.h"
 #include "sim/report/live.h"
 #include "sim/report/notes.h"
 #include "sim/report/page.h"
@@ -39,6 +40,10 @@
 static const char default_output[] = "results.csv", default_advice[] = "advice.csv",
                   default_solved[] = "solved.csv";
 
+/* What --advise searches. */
+enum { ADVISE_SETTINGS = 1, ADVISE_LAYOUT };
+static const char *const advice_kinds[] = {"settings", "layout", NULL};
+
 typedef struct settings {
     bool replaces; /* the results' default name is that of a file */
     bool workloads;
@@ -49,10 +54,10 @@ typedef struct settings {
     bool check, fits, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
     const char *solve, *target;
-    bool advise;
+    int advise; /* of advice_kinds; 0: none */
     int goal;
     /* For the advice; not given: max_staleness -1, the others 0. */
-    double max_staleness, min_efficiency, deadline_h, budget_usd, epochs;
+    double max_staleness, min_efficiency, deadline_h, budget_usd, epochs, tokens;
     int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
     bool lasts; /* --long */
@@ -437,6 +442,24 @@ static dl_status write_advice(const settings *set, const dl_advice *advice, dl_e
     return DL_OK;
 }
 
+static dl_status samples_of_tokens(const inputs *in, const settings *set, double *samples,
+                                   dl_error *err)
+{
+    const char *model = in->study.variants[0].scenario.model;
+    dl_architecture network = {0};
+    int64_t each = 0;
+    if (model != NULL && dl_architecture_make(&network, model, NULL) == DL_OK)
+        each = network.sequence;
+    dl_architecture_free(&network);
+    if (set->epochs > 0 || set->samples > 0 || each == 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            each == 0 ? "--tokens needs a --workload whose samples are sequences"
+                                      : "--tokens, --samples and --epochs: give only one of them");
+    }
+    *samples = set->tokens / (double)each;
+    return DL_OK;
+}
+
 /* Samples of the whole training, NaN if that is not given. */
 static dl_status training_samples(const inputs *in, const settings *set, double *samples,
                                   dl_error *err)
@@ -445,6 +468,7 @@ static dl_status training_samples(const inputs *in, const settings *set, double 
     const int64_t given =
         set->samples > 0 ? set->samples : in->study.variants[0].scenario.target.samples;
     *samples = given > 0 ? (double)given : (double)NAN;
+    if (set->tokens > 0) return samples_of_tokens(in, set, samples, err);
     if (set->epochs == 0) return DL_OK;
     if (set->samples > 0) {
         return dl_error_set(err, DL_ERR_USAGE, "--epochs and --samples are both given");
@@ -468,6 +492,29 @@ static dl_status advise_generators(const inputs *in, const settings *set,
         status = dl_scenario_save(set->save, text, in->study.path, err);
     free(text);
     return dl_outputs_end(status, err);
+}
+
+static dl_status advise_layout(const inputs *in, const settings *set,
+                               const dl_advice_config *config, dl_error *err)
+{
+    dl_layout_advice advice = {0};
+    dl_progress_start(config->user, "dlsim", "of at most %lld runs");
+    dl_status status = dl_layouts_advise(&advice, &in->study, config, err);
+    dl_progress_end(config->user);
+    if (status == DL_OK && set->save != NULL)
+        status = dl_scenario_save(set->save, advice.study.text, in->study.path, err);
+    if (status == DL_OK) {
+        settings shown = *set;
+        inputs best = {.study = advice.study};
+        shown.output = set->output == default_output ? output_of(set) : set->output;
+        status = dl_measured_read(&best.measured, &best.study, err);
+        if (status == DL_OK) status = write_all(&best, &advice.sweep, &shown, err);
+        dl_measured_free(best.measured, best.study.point_count);
+    }
+    if (status == DL_OK && !set->quiet && !json_to_stdout(set))
+        dl_layout_advice_print(stdout, &advice);
+    dl_layout_advice_free(&advice);
+    return status;
 }
 
 static dl_status advise(const inputs *in, const settings *set, dl_error *err)
@@ -494,6 +541,8 @@ static dl_status advise(const inputs *in, const settings *set, dl_error *err)
         dl_progress_end(&progress);
         return status;
     }
+    if (status == DL_OK && set->advise == ADVISE_LAYOUT)
+        return advise_layout(in, set, &config, err);
     dl_progress_start(&progress, "dlsim", "of at most %lld points");
     if (status == DL_OK) status = dl_advise(&advice, &in->study, &config, err);
     dl_progress_end(&progress);
@@ -516,7 +565,8 @@ static dl_status check_advise(const settings *set, dl_error *err)
                 {"deadline", set->deadline_h > 0},
                 {"budget", set->budget_usd > 0},
                 {"epochs", set->epochs > 0},
-                {"samples", set->samples > 0}},
+                {"samples", set->samples > 0},
+                {"tokens", set->tokens > 0}},
       never[] = {{"html", set->html != NULL},         {"timeline", set->timeline != NULL},
                  {"schedule", set->schedule != NULL}, {"histogram", set->histogram != NULL},
                  {"left-out", set->left_out != NULL}, {"explain", set->explain},
@@ -525,7 +575,7 @@ static dl_status check_advise(const settings *set, dl_error *err)
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
     }
-    for (size_t i = 0; i < sizeof never / sizeof *never && set->advise; i++) {
+    for (size_t i = 0; i < sizeof never / sizeof *never && set->advise == ADVISE_SETTINGS; i++) {
         if (!never[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--advise has no --%s: save the advised scenario (--save) and run it",
@@ -703,9 +753,11 @@ static const dl_option own_options[] = {
         "What --solve looks for, as throughput_per_s=1000,2000 (dlsim --columns lists "
         "columns)."),
 
-    DL_OPTION_ROW_FLAG("advise", 0, settings, advise,
+    DL_OPTION_ROW_KIND("advise", 0, settings, advise, advice_kinds, "KIND",
                        "Search workers (up to the scenario's largest number), mode, batch, "
-                       "interval, overlap, buckets and compression for the best within limits.",
+                       "interval, overlap, buckets and compression for the best within limits; "
+                       "layout: axes, micro-batch, recomputation, schedule and sharding of a model "
+                       "on all GPUs, for the highest throughput.",
                        .group = "Advice"),
     DL_OPTION_ROW_CHOICE(
         "for", 0, settings, goal, dl_goal_names, "GOAL",
@@ -728,6 +780,8 @@ static const dl_option own_options[] = {
                          "Length of the whole training in epochs (default: unknown)."),
     DL_OPTION_ROW_NUMBER(INT, "samples", 0, settings, samples, 0, 1e18, "COUNT",
                          "Length of the whole training in samples (default: unknown)."),
+    DL_OPTION_ROW_NUMBER(DOUBLE, "tokens", 0, settings, tokens, 0, 1e18, "COUNT",
+                         "Length of the whole training in tokens, as 15e12 (default: unknown)."),
     DL_OPTION_ROW_NUMBER(INT, "max-points", 0, settings, max_points, 1, 100000, "COUNT",
                          "Most points that the search simulates."),
 
@@ -874,6 +928,9 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
     if (set->json != NULL && set->html == NULL && set->output == default_output) set->output = NULL;
     set->replaces = set->output == default_output && access(output_of(set), F_OK) == 0;
     if (!first) set->save = NULL;
+    if (path == NULL &&
+        set->advise == ADVISE_LAYOUT) /* only the scenario that layouts start from */
+        dl_text_list_add(&set->command.set, "machine.workers=1");
     dl_outputs_hold();
     dl_status status = read_inputs(&in, path, set, err);
     if (status == DL_OK) status = check_advise(set, err);

@@ -346,7 +346,7 @@ typedef struct part {
     const dl_scaling *scaling;
     dl_point *points;
     size_t point_count, visible;
-    size_t *baseline;       /* [visible] index in points */
+    size_t *baseline;       /* [visible] index in points; SIZE_MAX: none */
     int *fastest;           /* [visible] the GPUs of the baselines, by their numbers */
     bool *fits;             /* [point_count] into its GPUs */
     int64_t central, drawn; /* runs of a point */
@@ -404,7 +404,7 @@ dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
     return baseline;
 }
 
-static void list_points(part *p)
+static void list_points(part *p, bool with_baselines)
 {
     const dl_scenario *scenario = p->scenario;
     size_t visible = scenario->point_count;
@@ -415,6 +415,8 @@ static void list_points(part *p)
     memcpy(p->points, scenario->points, visible * sizeof *p->points);
     for (size_t i = 0; i < visible; i++) {
         const size_t at = p->point_count - visible;
+        p->baseline[i] = SIZE_MAX;
+        if (!with_baselines) continue;
         const dl_point baseline =
             dl_sweep_baseline(scenario, p->costs, &scenario->points[i], &p->fastest[at]);
         size_t b = visible;
@@ -450,13 +452,13 @@ static void draw_compute(part *p, double log)
     dl_shuffle(p->compute_draws, (size_t)p->drawn, seed);
 }
 
-static void init_part(part *p, const dl_variant *variant, int64_t first)
+static void init_part(part *p, const dl_variant *variant, int64_t first, bool with_baselines)
 {
     *p = (part){.scenario = &variant->scenario,
                 .costs = &variant->costs,
                 .scaling = &variant->scaling,
                 .first = first};
-    list_points(p);
+    list_points(p, with_baselines);
     const int64_t replicates = p->scenario->replicates;
     p->central = dl_run_varies(p->scenario, p->costs) ? replicates : 1;
     const double compute_log = dl_variant_compute_log(variant);
@@ -624,7 +626,8 @@ static row_runs runs_of(const part *p, size_t point)
 
 static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
 {
-    const size_t base = p->baseline[index];
+    const bool has_base = p->baseline[index] != SIZE_MAX;
+    const size_t base = has_base ? p->baseline[index] : index;
     *row = (dl_row){.variant = variant,
                     .point = p->points[index],
                     .memory = dl_run_memory(p->scenario, p->costs, &p->points[index])};
@@ -637,13 +640,13 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
         return;
     }
     const row_runs runs = runs_of(p, index), base_runs = runs_of(p, base);
-    set_figures(row, &runs, p->fits[base] ? &base_runs : NULL, p->scenario->replicates > 1,
-                dl_point_worth(p->scenario, p->costs, &row->point) /
-                    dl_point_ranks(&p->points[base]));
+    set_figures(
+        row, &runs, has_base && p->fits[base] ? &base_runs : NULL, p->scenario->replicates > 1,
+        dl_point_worth(p->scenario, p->costs, &row->point) / dl_point_ranks(&p->points[base]));
     row->baseline_gpus = dl_point_ranks(&p->points[base]);
     if (p->scenario->generators != NULL) { /* the baseline has the same GPUs */
         row->efficiency = (double)NAN;
-    } else if (p->fits[base])
+    } else if (has_base && p->fits[base])
         row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
                                     (double)p->points[base].batch);
 }
@@ -705,7 +708,7 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
     parts all = {.count = study->variant_count, .pace = config->pace};
     all.items = dl_calloc(all.count, sizeof *all.items, "variants");
     for (size_t v = 0; v < all.count; v++) {
-        init_part(&all.items[v], &study->variants[v], all.runs);
+        init_part(&all.items[v], &study->variants[v], all.runs, !config->no_baselines);
         all.runs += all.items[v].runs;
     }
     order_jobs(&all);

@@ -106,6 +106,7 @@ typedef struct dl_sweep_config {
     dl_pace *pace;       /* that the runs keep to, of rank 0; NULL: as long as they take */
     bool no_influences;  /* dl_sweep_find_influences is left out, and traces' own points: then only
                             replicates make intervals */
+    bool no_baselines;   /* rows have no speedup */
 } dl_sweep_config;
 
 /* Costs that some point needs and the file lacks, as a text that is the caller's to free; NULL if

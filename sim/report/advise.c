@@ -834,15 +834,12 @@ void dl_advice_free(dl_advice *advice)
     *advice = (dl_advice){0};
 }
 
-dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b)
+dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio)
 {
-    const size_t count =
-        a->row.rate_count < b->row.rate_count ? a->row.rate_count : b->row.rate_count;
-    dl_advice_pair pair = {a->score / b->score, (double)NAN, (double)NAN, 0, 0, count, false};
+    dl_advice_pair pair = {ratio, (double)NAN, (double)NAN, 0, 0, count, false};
     double *ratios = dl_calloc(count, sizeof *ratios, "ratios");
     for (size_t r = 0; r < count; r++) {
-        ratios[r] =
-            log(rate_score(advice, a, a->row.rates[r]) / rate_score(advice, b, b->row.rates[r]));
+        ratios[r] = log(a[r] / b[r]);
         pair.wins += ratios[r] > 1e-9;
         pair.ties += fabs(ratios[r]) <= 1e-9;
     }
@@ -855,5 +852,20 @@ dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, c
         pair.high = exp(dl_quantile(ratios, count, 0.975));
     }
     free(ratios);
+    return pair;
+}
+
+dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b)
+{
+    const size_t count =
+        a->row.rate_count < b->row.rate_count ? a->row.rate_count : b->row.rate_count;
+    double *scores = dl_calloc(2 * count, sizeof *scores, "scores");
+    for (size_t r = 0; r < count; r++) {
+        scores[r] = rate_score(advice, a, a->row.rates[r]);
+        scores[count + r] = rate_score(advice, b, b->row.rates[r]);
+    }
+    const dl_advice_pair pair =
+        dl_advice_pair_of(scores, scores + count, count, a->score / b->score);
+    free(scores);
     return pair;
 }

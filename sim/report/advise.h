@@ -139,6 +139,9 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
                     dl_error *err) DL_MUST_CHECK;
 void dl_advice_free(dl_advice *advice);
 
+/* Rates a[count] over b[count] of the same draws; `ratio` of the ones without. */
+dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio);
+
 /* Both are final. */
 dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b);
 

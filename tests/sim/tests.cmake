@@ -15,6 +15,9 @@ endforeach()
 foreach(module rollout generators)
     dl_add_test(test_${module} model LINK dl_sim)
 endforeach()
+add_test(NAME test_dlsim_layouts COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_layouts.sh
+         $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_dlsim_layouts PROPERTIES LABELS "unit;release_only")
 add_test(NAME test_dlsim_generators COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_generators.sh
          $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim_generators PROPERTIES LABELS unit)
