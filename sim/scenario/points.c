@@ -357,7 +357,9 @@ static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "exchange", name);
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", name);
-    return entry != NULL && strcmp(entry->value, key->fallback) != 0 ? entry : NULL;
+    const bool is_fallback =
+        entry != NULL && key->fallback != NULL && strcmp(entry->value, key->fallback) == 0;
+    return is_fallback ? NULL : entry;
 }
 
 /* Refuses settings that ps tensor by tensor cannot have together. */
@@ -694,6 +696,11 @@ static bool has_collectives(const dl_scenario *scenario, const dl_point *point)
            dl_point_is_split(point);
 }
 
+static bool has_host_server(const dl_scenario *scenario, const dl_point *point)
+{
+    return !has_collectives(scenario, point) && scenario->gpu->where != DL_WHERE_GPU;
+}
+
 #define BY_TENSOR "only ps sends tensor by tensor, whole vectors are sent here"
 
 static const struct {
@@ -712,6 +719,7 @@ static const struct {
      "only gradients that all workers sum in each step are sent during the backward pass"},
     {"slows", is_in_each_step, "only collectives of gradients run beside computing"},
     {"algorithm", has_collectives, "exchange through a server has none"},
+    {"server_bytes_per_s", has_host_server, "it limits servers in host memory"},
 };
 
 /* A key that no point has a use for is refused, so that nobody takes the results to have it in. */

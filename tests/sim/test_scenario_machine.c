@@ -113,6 +113,12 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          DL_ERR_DATA, 10, "mode async has no use for it: only ps sends tensor by tensor"},
         {HEAD "workers = 1\n" WORK "[sync]\nmode = average\n[exchange]\noverlap = yes\n",
          DL_ERR_DATA, 10, "mode average has no use for it"},
+        {HEAD "workers = 1\n" WORK
+              "[sync]\nmode = allreduce\n[exchange]\nserver_bytes_per_s = 1GB/s\n",
+         DL_ERR_DATA, 10, "mode allreduce has no use for it: it limits servers in host memory"},
+        {HEAD "workers = 1\n" WORK
+              "[sync]\nmode = ps\nwhere = gpu:0\n[exchange]\nserver_bytes_per_s = 1GB/s\n",
+         DL_ERR_DATA, 11, "mode ps has no use for it"},
         {HEAD "workers = 1\n" WORK "[exchange]\ncompress = topk\n", DL_ERR_DATA, 7, "topk_frac"},
         {HEAD "workers = 1\n" WORK "[exchange]\ntopk_frac = 0.1\n", DL_ERR_DATA, 8, "topk"},
         {"[machine]\nfile = nowhere.ini\nworkers = 1\n" WORK, DL_ERR_IO, 0, "cannot open"},
