@@ -900,10 +900,15 @@ static void say_rules(const settings *set)
     const char *keys = NULL;
     if (set->command.rules == NULL || set->quiet || json_to_stdout(set)) return;
     if (dl_generators_preset(set->command.rules, &keys, NULL) != DL_OK) return;
+    char *list = NULL;
+    for (const char *key = keys; *key != '\0'; key += strcspn(key, "\n") + 1) {
+        char *one = dl_strndup_trimmed(key, strcspn(key, "\n"));
+        dl_join(&list, ", ", one);
+        free(one);
+    }
     char *line =
-        dl_format("As in %s, but for keys that the scenario has: %s", set->command.rules, keys);
-    for (char *c = strchr(line, '\n'); c != NULL; c = strchr(c, '\n'))
-        *c = c[1] != '\0' ? ';' : '.';
+        dl_format("As in %s, but for keys that the scenario has: %s.", set->command.rules, list);
+    free(list);
     dl_wrap(stdout, line, 0, 2, dl_wrap_columns(stdout));
     free(line);
 }
