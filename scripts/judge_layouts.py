@@ -84,7 +84,7 @@ def vtrain():
         batch, micro = int(r["global batch"]), int(r["micro batch"])
         tokens = int(r["sequence length"])
         network = (f"gpt2:layers={r['# layers']},width={r['hidden size']},heads={r['attention heads']},"
-                   f"sequence={tokens},positions={tokens},vocabulary=51200,fused=yes,attention=plain,"
+                   f"sequence={tokens},positions={tokens},vocabulary=51200,fused=yes,attention=plain,sums=within,"
                    "sequence_parallel=no")
         per_s = tokens * batch * 1000 / float(r["iteration time (ms)"]) / int(r["GPUs"])
         kind = f"width {r['hidden size']}, " + ("1 sequence" if micro == 1 else "2 to 8 sequences")
@@ -102,7 +102,7 @@ def simumax():
         per_s = tokens * dp * accumulate * 1000 / float(r["measured_ms"]) / 8
         yield Row("simumax", r["case"], kind_of(1, tp, pp), "b200", 8, per_s, True,
                   float(r["measured_alloc_GiB"]) * 1.073741824,
-                  options(f"llama3_70b:layers={r['layers']},sequence={tokens},fused=yes", "8xb200", "bf16",
+                  options(f"llama3_70b:layers={r['layers']},sequence={tokens},fused=yes,sums=within", "8xb200", "bf16",
                           dp, dp * accumulate, accumulate, tp, pp, "optimizer"))
 
 
@@ -133,7 +133,7 @@ def megatron():
         dp = gpus // (tp * pp)
         how = "recompute=full,sequence_parallel=no" if r["recompute"] == "full" else "recompute=selective"
         network = (f"gpt2:layers={layers},width={width},heads={heads},sequence=2048,positions=2048,"
-                   f"vocabulary=51200,fused=yes,attention=plain,{how}")
+                   f"vocabulary=51200,fused=yes,attention=plain,sums=within,{how}")
         machine = ("" if gpus == 8 else f"{gpus // 8}x") + "8xa100_80gb@8x200ib"
         yield Row("megatron", f"{r['model']} {r['recompute']}", kind_of(gpus // 8, tp, pp), "a100", gpus,
                   2048 * batch / float(r["step_s"]) / gpus, False, 0,
@@ -157,7 +157,7 @@ def mlperf():
         machine = f"{gpus}x{name}" if nodes == 1 or name[0] == "g" else f"{nodes}x{each}x{name}@8x400ib"
         yield Row("mlperf", f"8B {r['org']} {name}", kind_of(nodes), name, gpus,
                   8192 * batch / float(r["step_s_median"]) / gpus, False, 0,
-                  options("llama3_8b:sequence=8192,fused=yes", machine, "fp8", gpus, batch,
+                  options("llama3_8b:sequence=8192,fused=yes,sums=within,attention=cudnn", machine, "fp8", gpus, batch,
                           max(1, int(number(r["grad_accum"]))), 1, 1, "optimizer"))
 
 
@@ -228,7 +228,7 @@ def bridge():
         rates = re.findall(r"\d+", r["tok_per_s_per_gpu"])
         yield Row("bridge", f"8B {r['release']} {gpu} {r['precision']}", kind_of(1), gpu, gpus,
                   float(rates[0]), False, 0,
-                  options(f"llama3_8b:sequence={tokens},fused=yes", f"{gpus}x{gpu}",
+                  options(f"llama3_8b:sequence={tokens},fused=yes,sums=within,attention=cudnn", f"{gpus}x{gpu}",
                           "bf16" if "BF16" in r["precision"] else "fp8", gpus, batch, batch // (micro * gpus),
                           1, 1, "parameters" if number(r["fsdp"]) > 1 else "optimizer"))
 

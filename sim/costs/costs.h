@@ -40,6 +40,8 @@ typedef struct dl_layer_cost {
      * and collectives of a pass: all-reduces, or pairs of all-gather and reduce-scatter; unknown:
      * none */
     dl_value tensor_bytes_per_sample, tensor_collectives_forward, tensor_collectives_backward;
+    /* More of them in the backward pass, beside products that take so long: the longer counts */
+    dl_value tensor_collectives_beside, tensor_beside_ns_per_sample;
 } dl_layer_cost;
 
 #define DL_SHARING_MAX 64

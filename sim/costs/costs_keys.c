@@ -116,7 +116,11 @@ static const dl_key rows[] = {
         "with tensor_ranks: all-reduces of it in a forward pass, or pairs of all-gather and "
         "reduce-scatter, which carry as much"),
     LAYER("tensor_collectives_backward", VECTORS, tensor_collectives_backward,
-        "and in a backward pass"),
+        "and in a backward pass, waited for"),
+    LAYER("tensor_collectives_beside", VECTORS, tensor_collectives_beside,
+        "more of them in a backward pass, beside products"),
+    LAYER("tensor_beside_ns_per_sample", TIMES, tensor_beside_ns_per_sample,
+        "of these products: what such collectives take longer is waited for"),
     SINGLE("copy", "latency_ns", INTERCEPT, DL_NEED_COPY, copy.latency_ns,
         "of a copy on the worker's own core"),
     SINGLE("copy", "bandwidth_bytes_per_s", RATES, DL_NEED_COPY, copy.bandwidth_bytes_per_s,

@@ -231,6 +231,8 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "tensor_bytes_per_sample", &layer->tensor_bytes_per_sample);
         write_line(out, "tensor_collectives_forward", &layer->tensor_collectives_forward);
         write_line(out, "tensor_collectives_backward", &layer->tensor_collectives_backward);
+        write_line(out, "tensor_collectives_beside", &layer->tensor_collectives_beside);
+        write_line(out, "tensor_beside_ns_per_sample", &layer->tensor_beside_ns_per_sample);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_keys.count; i++) {

@@ -2,6 +2,7 @@
  * layer waits for them and nothing else of its GPUs goes on meanwhile. */
 #include "sim/island/island.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,7 +178,7 @@ static dl_status price_rank(pricing *p, const dl_model_layers *model, const dl_s
     for (int l = stage->first; l < end; l++) {
         const dl_model_layer *layer = &model->layers[l];
         const double bytes = layer->tensor_bytes * p->split->samples;
-        if (layer->tensor_calls[0] + layer->tensor_calls[1] == 0) continue;
+        if (layer->tensor_calls[0] + layer->tensor_calls[1] + layer->beside_calls == 0) continue;
         dl_status status = DL_OK;
         if (pair == NULL || pair->bytes != bytes) status = pair_of(p, number, bytes, &pair, err);
         if (status != DL_OK) return status;
@@ -185,6 +186,8 @@ static dl_status price_rank(pricing *p, const dl_model_layers *model, const dl_s
             sum[i].ns += layer->tensor_calls[i] * pair->ns;
             sum[i].sent_bytes += layer->tensor_calls[i] * pair->sent_bytes;
         }
+        sum[0].ns += fmax(0, layer->beside_calls * pair->ns - layer->beside_ns * p->split->samples);
+        sum[0].sent_bytes += layer->beside_calls * pair->sent_bytes;
     }
     for (int i = 0; i < 2; i++)
         if (sum[i].ns > to[i].ns) to[i] = sum[i];

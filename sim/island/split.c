@@ -51,6 +51,8 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->tensor_bytes = costs->layers[c].tensor_bytes_per_sample.value;
         layer->tensor_calls[0] = costs->layers[c].tensor_collectives_backward.value;
         layer->tensor_calls[1] = costs->layers[c].tensor_collectives_forward.value;
+        layer->beside_calls = costs->layers[c].tensor_collectives_beside.value;
+        layer->beside_ns = costs->layers[c].tensor_beside_ns_per_sample.value;
     }
     return model->count++;
 }

@@ -81,6 +81,7 @@ typedef struct dl_model_layer {
     int forward, backward, update; /* operations, -1 = none */
     dl_value output_bytes, parameter_bytes, activation_bytes;
     double tensor_bytes, tensor_calls[2]; /* a sample; of a backward, forward pass */
+    double beside_calls, beside_ns; /* of a backward pass besides, beside so much of a sample */
 } dl_model_layer;
 
 typedef struct dl_model_layers {

@@ -62,13 +62,16 @@ typedef struct dl_eight_bits {
     int kernels; /* that convert */
 } dl_eight_bits;
 
+/* Sorts of fused attention: FlashAttention-2; of kernels made for Hopper and later. */
+typedef enum dl_attention { DL_ATTENTION_NOT, DL_ATTENTION_FUSED, DL_ATTENTION_CUDNN } dl_attention;
+
 /* Kernels of one sort in a layer's pass; of one sample but for `weights`. */
 typedef struct dl_layer_part {
     double flop, numbers, weights;
     double half_weights; /* of 16 bits that move in place of `weights` in fp16, by all samples */
     int kernels, kernels_in_half; /* the latter besides, in fp16 only */
     bool small_windows;           /* convolutions with 3x3 windows at every pixel */
-    bool attention;               /* fused: products, softmax and mask in one kernel */
+    dl_attention attention;       /* fused: products, softmax and mask in one kernel */
     bool narrow;        /* a product with less than DL_NARROW rows or columns of weights */
     double wide, casts; /* of the numbers; other ones */
     double turned;      /* further numbers, on tensor cores only: to another order in memory */
@@ -104,6 +107,8 @@ typedef struct dl_architecture_layer {
     /* Numbers of a sample that a collective of tensor parallelism carries (the whole stream), and
      * collectives of a pass: all-reduces, or pairs of all-gather and reduce-scatter; 0: none */
     double tensor_numbers, tensor_forward, tensor_backward;
+    /* More of them in the backward pass, beside products of `beside_flop` of a sample */
+    double tensor_beside, beside_flop;
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 

@@ -42,11 +42,12 @@ static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
  * fits to tables of their times by shape, forward (backward ones were measured with gradients of
  * zero, which take less power). A100 and GH200: DebarghaG/estimate-train-time at 1ac4d5e; B200:
  * MooreThreads/SimuMax at 4dcaae5. Of memory: layer norm, GELU, sums and softmax of the same tables,
- * 0.5 to 1.1 of the data sheet's on an A100 (40 GB), 0.56 to 0.95 on a GH200. */
+ * 0.5 to 1.1 of the data sheet's on an A100 (40 GB), 0.56 to 0.95 on a GH200; on an A100 what steps
+ * reach (DL_SUSTAINED_A100), times the sustained factor. */
 typedef enum board { A100, H100, H200, B200, BOARDS } board;
 
 static const dl_efficiency by_kernels[BOARDS] = {
-    [A100] = {0.82, 0.85, 0.17, 0, 20e3, DL_SUSTAINED_A100},
+    [A100] = {0.82, 0.545, 0.18, 0, 20e3, DL_SUSTAINED_A100},
     [H100] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H200},
     [B200] = {0.49, 0.80, 0.15, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
@@ -57,7 +58,7 @@ static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [B200] = {0.49, 0.80, 0.20, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
 };
 
-static const dl_efficiency *measured_kernels(const char *gpu, bool eight_bits)
+static board board_of(const char *gpu)
 {
     static const struct {
         const char *start; /* of the GPU's name */
@@ -66,11 +67,15 @@ static const dl_efficiency *measured_kernels(const char *gpu, bool eight_bits)
         {"a100", A100},  {"a800", A100}, {"h100", H100}, {"h800", H100},  {"h200", H200},
         {"gh200", H200}, {"b200", B200}, {"b300", B200}, {"gb200", B200}, {"gb300", B200},
     };
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-        if (strncasecmp(gpu, names[n].start, strlen(names[n].start)) != 0) continue;
-        return eight_bits ? &by_kernels_in_fp8[names[n].of] : &by_kernels[names[n].of];
-    }
-    return NULL;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        if (strncasecmp(gpu, names[n].start, strlen(names[n].start)) == 0) return names[n].of;
+    return BOARDS;
+}
+
+static const dl_efficiency *measured_kernels(const char *gpu, bool eight_bits)
+{
+    const board of = board_of(gpu);
+    return of == BOARDS ? NULL : eight_bits ? &by_kernels_in_fp8[of] : &by_kernels[of];
 }
 
 /* Tesla K20, K20X, K20m, K40, K80. */
@@ -92,7 +97,8 @@ static bool is_volta(const char *gpu)
 /* Hopper or Blackwell of data centers. */
 static bool is_hopper(const char *gpu)
 {
-    return strchr("hHbB", gpu[0]) != NULL;
+    const bool joined = strncasecmp(gpu, "gh", 2) == 0 || strncasecmp(gpu, "gb", 2) == 0;
+    return strchr("hHbB", gpu[joined ? 1 : 0]) != NULL;
 }
 
 /* What products on tensor cores that load single numbers reach of the peak in fp16, in tf32 too:
@@ -106,10 +112,14 @@ static double odd_part(const char *gpu)
 /* Fraction of the peak that fused attention in 16 bits reaches (FlashAttention-2, PyTorch's
  * choice): at least half on an A100 (Dao 2023, arXiv 2307.08691); on an H100 298 to 335 Tflop/s of
  * 989 with a causal mask and head dimension 128, forward (Shah et al. 2024, arXiv 2407.08608,
- * figure 5). */
-static double attention_part(const char *gpu)
+ * figure 5); cuDNN 1.6 times as much in the same figure. On a B200 the table of kernels below has
+ * 0.39, whichever. */
+static double attention_part(const char *gpu, dl_attention kind)
 {
-    return is_hopper(gpu) ? 0.32 : 0.5;
+    const board of = board_of(gpu);
+    if (of == B200) return 0.39;
+    if (!is_hopper(gpu)) return 0.5;
+    return kind == DL_ATTENTION_CUDNN ? 0.52 : 0.32;
 }
 
 /* Standard deviation of its logarithm over implementations, of which each has had about twice the
@@ -184,9 +194,11 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
         roofline->odd_flop_per_s =
             fmin(roofline->flop_per_s, gpu->fp16_flop_per_s.value * odd_part(gpu->name));
     }
-    roofline->attention_flop_per_s =
-        halves ? fmin(roofline->flop_per_s, rate->value * attention_part(gpu->name) / longer)
-               : roofline->flop_per_s;
+    for (int k = DL_ATTENTION_FUSED; k <= DL_ATTENTION_CUDNN; k++) {
+        const double part = attention_part(gpu->name, (dl_attention)k);
+        roofline->attention_flop_per_s[k] =
+            halves ? fmin(roofline->flop_per_s, rate->value * part / longer) : roofline->flop_per_s;
+    }
     roofline->small_windows_flop_per_s =
         roofline->flop_per_s * (arithmetic == DL_FP32 ? DL_ROOFLINE_WINOGRAD : 1);
     return DL_OK;
@@ -236,7 +248,7 @@ static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
     const bool odd = fmod(part->odd_columns * roofline->bytes_per_number, 16) > 0;
     if (in_eight(roofline) && part->eight.made > 0) return roofline->fp8_flop_per_s;
     return odd                   ? roofline->odd_flop_per_s
-           : part->attention     ? roofline->attention_flop_per_s
+           : part->attention     ? roofline->attention_flop_per_s[part->attention]
            : part->small_windows ? roofline->small_windows_flop_per_s
                                  : roofline->flop_per_s;
 }
@@ -398,12 +410,17 @@ static void set_layer(dl_costs *costs, const dl_architecture *architecture,
             kept_bytes(roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half)),
     };
     if (!(layer->tensor_numbers > 0)) return;
-    costs->dispatch.kernels += LAUNCHES_OF_COLLECTIVE * architecture->tensor_calls *
-                               (layer->tensor_forward + layer->tensor_backward);
+    costs->dispatch.kernels +=
+        LAUNCHES_OF_COLLECTIVE * architecture->tensor_calls *
+        (layer->tensor_forward + layer->tensor_backward + layer->tensor_beside);
     costs->layers[l].tensor_bytes_per_sample =
         assumed(layer->tensor_numbers * roofline->bytes_per_number);
     costs->layers[l].tensor_collectives_forward = assumed(layer->tensor_forward);
     costs->layers[l].tensor_collectives_backward = assumed(layer->tensor_backward);
+    if (!(layer->tensor_beside > 0)) return;
+    const double rate = in_eight(roofline) ? roofline->fp8_flop_per_s : roofline->flop_per_s;
+    costs->layers[l].tensor_collectives_beside = assumed(layer->tensor_beside);
+    costs->layers[l].tensor_beside_ns_per_sample = assumed(DL_NS_PER_S * layer->beside_flop / rate);
 }
 
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,

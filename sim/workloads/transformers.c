@@ -27,17 +27,19 @@ enum {
     TENSOR,
     SEQUENCE_PARALLEL,
     RECOMPUTE,
+    SUMS,
     KEYS
 };
 enum { NO, YES };
 enum { DECODER, ENCODER };
-enum { FUSED, PLAIN };
+enum { FUSED, PLAIN, CUDNN };
 enum { LAYER_NORM, RMS_NORM };
 enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
-static const char *const attentions[] = {"fused", "plain", NULL};
+static const char *const attentions[] = {"fused", "plain", "cudnn", NULL};
+static const char *const sums[] = {"apart", "within", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
 static const char *const recomputed[] = {"none", "selective", "full", NULL};
 
@@ -55,7 +57,10 @@ static const dl_network_key keys[KEYS] = {
     [KIND] = {"kind", kinds, 0, 0,
               "decoder: causal, predicts every token; encoder: bidirectional, one dense layer on "
               "the first token"},
-    [ATTENTION] = {"attention", attentions, 0, 0, "plain: scores go through memory"},
+    [ATTENTION] =
+        {"attention", attentions, 0, 0,
+         "fused: FlashAttention-2; plain: scores go through memory; cudnn: made for Hopper "
+         "and later, as FlashAttention-3"},
     [GATED] = {"gated", no_yes, 0, 0, "feed-forward with a third matrix (SwiGLU)"},
     [NORM] = {"norm", norms, 0, 0, "rms has no shift"},
     [BIAS] = {"bias", no_yes, 0, 0, "of the matrix products"},
@@ -73,6 +78,9 @@ static const dl_network_key keys[KEYS] = {
     [RECOMPUTE] = {"recompute", recomputed, 0, 0,
                    "in the backward pass; selective: the core of attention; full: whole blocks, "
                    "which keep their input only"},
+    [SUMS] = {"sums", sums, 0, 0,
+              "with fused=yes, of gradients in 32 bits: added to apart, or within the products "
+              "(Megatron-LM's gradient accumulation fusion)"},
 };
 
 /* All numbers are of one sample, and of one of `tensor` GPUs that divide the layers as Megatron-LM
@@ -85,7 +93,7 @@ typedef struct sizes {
     double norm_parameters;
     double tensor;
     int recompute;
-    bool bias, gated, causal, plain, rotary, rms, fused, dropout, by_tokens;
+    bool bias, gated, causal, plain, cudnn, rotary, rms, fused, dropout, by_tokens, within;
 } sizes;
 
 /* Of a pass that only moves data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and
@@ -195,7 +203,7 @@ static void add_product(dl_architecture_layer *layer, const sizes *s, double row
         dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2 * products);
     if (s->fused) {
         forward->half_weights = 0;
-        backward->half_weights = DL_SUMMED_WEIGHTS * weights;
+        backward->half_weights = s->within ? 0 : DL_SUMMED_WEIGHTS * weights;
     }
     forward->narrow = backward->narrow = fmin(inputs, outputs) < DL_NARROW;
     if (!s->fused) {
@@ -319,8 +327,9 @@ static void add_attention(dl_architecture_layer *layer, const sizes *s)
     const double query = s->tokens * s->query_width, key = s->tokens * s->kv_width;
     if (!s->plain) {
         const double seen = s->causal ? flop / 2 : flop;
-        dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1)->attention = true;
-        dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2)->attention = true;
+        const dl_attention kind = s->cudnn ? DL_ATTENTION_CUDNN : DL_ATTENTION_FUSED;
+        dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1)->attention = kind;
+        dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2)->attention = kind;
         return;
     }
     dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
@@ -349,8 +358,7 @@ static void keep_only(dl_architecture_layer *layer, double numbers, double wide,
 }
 
 /* Pairs of an all-gather and a reduce-scatter, or all-reduces, of the stream: in front of a
- * block's first products and after its last ones, forward and backward. With sequence parallelism
- * the inputs are gathered once more for the gradients of weights. */
+ * block's first products and after its last ones, forward and backward. */
 static void set_collectives(dl_architecture_layer *layer, const sizes *s, double forward,
                             double backward)
 {
@@ -361,10 +369,23 @@ static void set_collectives(dl_architecture_layer *layer, const sizes *s, double
 }
 
 /* Programs with kernels of their own keep sums of gradients in 32 bits, to which each micro-batch
- * adds its own, tensor by tensor; the bytes count as those of weights. */
-static void add_to_sums(dl_architecture_layer *layer, const sizes *s)
+ * adds its own, tensor by tensor, or the products of `matrices` do; the bytes count as those of
+ * weights. */
+static void add_to_sums(dl_architecture_layer *layer, const sizes *s, int matrices)
 {
-    if (s->fused) layer->backward.parts[0].kernels += layer->tensor_count;
+    const int apart = layer->tensor_count - (s->within ? matrices : 0);
+    if (s->fused) layer->backward.parts[0].kernels += apart;
+}
+
+/* Backward, the gradients of the inputs of a block's two products that are divided by `outputs` are
+ * reduced beside the products for gradients of their weights; with sequence parallelism these inputs are
+ * gathered once more beside the products for gradients of inputs, and the gradients of the block's two
+ * results are gathered with nothing beside (Korthikanti et al. 2022, Megatron-LM's
+ * LinearWithGradAccumulationAndAsyncCommunication). */
+static void add_beside(dl_architecture_layer *layer, const sizes *s, double outputs)
+{
+    layer->tensor_beside = 2;
+    layer->beside_flop = (s->by_tokens ? 2 : 1) * 2 * s->tokens * s->width * outputs;
 }
 
 static void add_block(dl_architecture *architecture, const sizes *s, char *name)
@@ -390,7 +411,7 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     layer->output_numbers = s->tokens * s->width / s->tensor;
     /* Beside what these keep: queries, keys and values, what attention gives. */
     layer->kept_numbers += s->tokens * (s->query_width + qkv);
-    add_to_sums(layer, s);
+    add_to_sums(layer, s, projections(s) + gates + 2);
     const bool full = s->recompute == RECOMPUTE_FULL;
     if (full) {
         add_again(layer, 0, layer->forward.count);
@@ -398,7 +419,8 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     } else if (s->recompute == RECOMPUTE_SELECTIVE) {
         add_again(layer, core, behind);
     }
-    set_collectives(layer, s, 2, 2 + (s->by_tokens ? 1 : 0) + (full ? 2 : 0));
+    set_collectives(layer, s, 2, (s->by_tokens ? 1 : 0) + (full ? 2 : 0));
+    if (s->tensor > 1) add_beside(layer, s, qkv + s->inside * gates);
 }
 
 static void add_embedding(dl_architecture *architecture, const sizes *s, const int64_t *values,
@@ -444,7 +466,7 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
     add_wide(&layer->forward, 3 * scores, scores, 0);
     add_wide(&layer->backward, 4 * scores, scores, 0);
     layer->output_numbers = scores;
-    add_to_sums(layer, s);
+    add_to_sums(layer, s, tied ? 0 : 1);
     set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);
     layer->kept_numbers += 4 * scores;
     layer->kept_wide += 3 * scores;
@@ -520,11 +542,13 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .gated = values[GATED] == YES,
         .causal = !encoder,
         .plain = values[ATTENTION] == PLAIN,
+        .cudnn = values[ATTENTION] == CUDNN,
         .rotary = values[POSITIONS] == 0,
         .rms = values[NORM] == RMS_NORM,
         .fused = values[FUSE] == YES,
         .dropout = values[FUSE] == NO && values[DROPOUT] == YES,
         .by_tokens = by_tokens,
+        .within = values[SUMS] == 1,
     };
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s.fused;

@@ -336,11 +336,16 @@ static void a_block_on_two_gpus(void **state)
     assert_true(near_scaled(block->backward.parts[1].half_weights, 6 * 24, 0, 0));
     assert_true(near_scaled(block->tensor_numbers, 12, 0, 0));
     assert_true(near_scaled(block->tensor_forward, 2, 0, 0));
-    assert_true(near_scaled(block->tensor_backward, 3, 0, 0));
+    assert_true(near_scaled(block->tensor_backward, 1, 0, 0));
+    /* Beside them, gradients of weights and inputs of 6 + 4 columns: 2 x 2 x 3 tokens x 4 x 10. */
+    assert_true(near_scaled(block->tensor_beside, 2, 0, 0));
+    assert_true(near_scaled(block->beside_flop, 2 * 2 * 3 * 4 * 10, 0, 0));
+    assert_true(near_scaled(all.layers[1].beside_flop, 2 * 3 * 4 * 10, 0, 0));
     assert_int_equal(half.tensor_calls, 2);
     assert_int_equal(all.tensor_calls, 1);
-    assert_true(near_scaled(again->tensor_backward, 5, 0, 0));
-    assert_true(near_scaled(all.layers[1].tensor_backward, 2, 0, 0));
+    assert_true(near_scaled(again->tensor_backward, 3, 0, 0));
+    assert_true(near_scaled(all.layers[1].tensor_backward, 0, 0, 0));
+    assert_true(near_scaled(all.layers[1].tensor_beside, 2, 0, 0));
     assert_true(near_scaled(whole.layers[1].tensor_forward, 0, 0, 0));
     dl_architecture_free(&half);
     dl_architecture_free(&all);

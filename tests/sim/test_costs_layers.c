@@ -20,7 +20,8 @@ static void layers_are_read_and_written(void **state)
              "pool]\nparameter_bytes = 0\nactivation_bytes_per_sample = 7\n"
              "tensor_bytes_per_sample = 90\n"
              "tensor_collectives_forward = 2\n"
-             "tensor_collectives_backward = 3\n");
+             "tensor_collectives_backward = 3\ntensor_collectives_beside = 2\n"
+             "tensor_beside_ns_per_sample = 5000\n");
     char path[64];
     snprintf(path, sizeof path, "costs_layers_%d.ini", (int)getpid());
     dl_error err = {0};
@@ -39,6 +40,8 @@ static void layers_are_read_and_written(void **state)
     assert_true(back.layers[1].tensor_bytes_per_sample.value == 90);
     assert_true(back.layers[1].tensor_collectives_forward.value == 2);
     assert_true(back.layers[1].tensor_collectives_backward.value == 3);
+    assert_true(back.layers[1].tensor_collectives_beside.value == 2);
+    assert_true(back.layers[1].tensor_beside_ns_per_sample.value == 5000);
     assert_false(back.layers[0].tensor_bytes_per_sample.known);
     dl_costs_free(&costs);
     dl_costs_free(&back);

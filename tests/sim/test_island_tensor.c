@@ -84,6 +84,30 @@ static void passes_take_what_their_layers_do(void **state)
     }
 }
 
+/* Four pairs of 1 MB forward and none backward take what four backward, two of them beside products of
+ * none, do; of 1 s, nothing. */
+static void collectives_go_beside_products(void **state)
+{
+    (void)state;
+#define BESIDE(backward, beside, ns)                                                         \
+    DIVIDED("4", LAYER("a", "1e6", "0", backward) "tensor_collectives_beside = " beside      \
+                                                  "\ntensor_beside_ns_per_sample = " ns      \
+                                                  "\n" FIXTURE_LAYER("b") FIXTURE_LAYER("c") \
+                                                      FIXTURE_LAYER("d"))
+    const char *none = "[sync]\nmode = none\n", *layout = "layout = tp=4,dp=1\n";
+    dl_run_result waited = run(BESIDE("4", "0", "0"), layout, 1, none);
+    dl_run_result shorter = run(BESIDE("2", "2", "0"), layout, 1, none);
+    dl_run_result hidden = run(BESIDE("2", "2", "1e9"), layout, 1, none);
+    dl_run_result half = run(BESIDE("2", "0", "0"), layout, 1, none);
+    assert_near(shorter.step_mean_s, waited.step_mean_s, 1e-9);
+    assert_near(hidden.step_mean_s, half.step_mean_s, 1e-9);
+    assert_near(hidden.usage.traffic_bytes, waited.usage.traffic_bytes, 1e-9);
+    dl_run_result_free(&waited);
+    dl_run_result_free(&shorter);
+    dl_run_result_free(&hidden);
+    dl_run_result_free(&half);
+}
+
 /* Rings over n GPUs: each pair moves 2 (n - 1) times the activation. */
 static void bytes_are_those_of_rings(void **state)
 {
@@ -235,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes_take_what_their_layers_do),
+        cmocka_unit_test(collectives_go_beside_products),
         cmocka_unit_test(bytes_are_those_of_rings),
         cmocka_unit_test(gradients_of_parts_go_beside_the_pass),
         cmocka_unit_test(groups_share_the_links),
