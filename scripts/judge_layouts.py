@@ -96,11 +96,11 @@ def vtrain():
 
 def simumax():
     """Megatron on 8 B200; loss in one kernel."""
-    for r in table("simumax_b200_one_step.csv"):
+    for i, r in enumerate(table("simumax_b200_one_step.csv")):
         tp, pp, dp = int(r["tp"]), int(r["pp"]), int(r["dp"])
         accumulate, tokens = int(r["micro_batches"]), int(r["sequence"])
         per_s = tokens * dp * accumulate * 1000 / float(r["measured_ms"]) / 8
-        yield Row("simumax", r["case"], kind_of(1, tp, pp), "b200", 8, per_s, True,
+        yield Row("simumax", r["case"], kind_of(1, tp, pp), "b200", 8, per_s, i == 0,
                   float(r["measured_alloc_GiB"]) * 1.073741824,
                   options(f"llama3_70b:layers={r['layers']},sequence={tokens},fused=yes,sums=within", "8xb200", "bf16",
                           dp, dp * accumulate, accumulate, tp, pp, "optimizer"))
@@ -145,6 +145,7 @@ def megatron():
 
 def mlperf():
     """Llama 3.1 8B in fp8 on nodes of eight GPUs, a micro-batch a step."""
+    given = set()  # GPUs whose smallest row has come
     for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
         gpu = re.search(r"[HB]\d00|GB\d00", r["gpu"].replace("Ultra GPU (", "").replace("GPU (", ""))
         if r["benchmark"] != "llama31_8b" or (r["tp"] or "1") != "1":
@@ -153,10 +154,11 @@ def mlperf():
         gpus, batch, each = int(r["gpus"]), int(r["global_batch"]), int(r["gpus_per_node"])
         if batch < gpus or gpu is None:
             continue
-        nodes = gpus // each
+        nodes, first = gpus // each, name not in given
+        given.add(name)
         machine = f"{gpus}x{name}" if nodes == 1 or name[0] == "g" else f"{nodes}x{each}x{name}@8x400ib"
         yield Row("mlperf", f"8B {r['org']} {name}", kind_of(nodes), name, gpus,
-                  8192 * batch / float(r["step_s_median"]) / gpus, False, 0,
+                  8192 * batch / float(r["step_s_median"]) / gpus, first, 0,
                   options("llama3_8b:sequence=8192,fused=yes,sums=within,attention=cudnn", machine, "fp8", gpus, batch,
                           max(1, int(number(r["grad_accum"]))), 1, 1, "optimizer"))
 
