@@ -3,12 +3,14 @@
 steps: as estimated, then with one sustained factor for each set and GPU from its *own* smallest
 rows, judged on the others, and with that of the *other* sets on the same GPU. Prints a line for each
 set and its kinds of layouts: rows, mean, median and largest error of the tokens a second, bias, rows
-inside the 95 % interval; of memory where it was measured.
+inside the 95 % interval. Before: memory as --fits says, against what was measured, and what is said of
+rows that ran and of those that did not.
 
 Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
   SET         vtrain, simumax, internevo, megatron, mlperf, torchtitan, nanotron, foundry, bridge
   --csv FILE  a line for each row
   --rows      print each row too
+  --memory    judge memory only
   --every N   take each Nth row of a set only
   --jobs N    simulate N at once (default 2)
 $DL_DATA: folder with llm/*.csv (default ./data); $DLSIM: the program (default build/release/bin/dlsim)
@@ -37,7 +39,8 @@ DATA = os.path.join(os.environ.get("DL_DATA", "data"), "llm")
 DLSIM = os.environ.get("DLSIM", f"{ROOT}/build/release/bin/dlsim")
 MEMORY_TIMES = 8
 
-Row = collections.namedtuple("Row", "set name kind gpu gpus tokens small gigabytes options")
+Row = collections.namedtuple("Row", "set name kind gpu gpus tokens small gigabytes options ran reserved",
+                             defaults=(True, False))
 
 
 def table(name):
@@ -102,7 +105,7 @@ def simumax():
         per_s = tokens * dp * accumulate * 1000 / float(r["measured_ms"]) / 8
         yield Row("simumax", r["case"], kind_of(1, tp, pp), "b200", 8, per_s, i == 0,
                   float(r["measured_alloc_GiB"]) * 1.073741824,
-                  options(f"llama3_70b:layers={r['layers']},sequence={tokens},fused=yes,sums=within", "8xb200", "bf16",
+                  options(f"llama3_70b:layers={r['layers']},sequence={tokens},fused=yes,sums=within,loss=megatron", "8xb200", "bf16",
                           dp, dp * accumulate, accumulate, tp, pp, "optimizer"))
 
 
@@ -168,33 +171,32 @@ def torchtitan():
     for r in table("torchtitan_8.csv"):
         found = re.search(r"Techniques=(.*); TPS/GPU=([\d,]+); Memory\(GiB\)=([\d.]+)", r["row"])
         how = found[1]
-        network = "llama3_8b:sequence=8192,recompute=selective" + (",fused=yes" if "compile" in how else "")
+        network = "llama3_8b:sequence=8192,recompute=products" + (",fused=yes,loss=fused" if "compile" in how else "")
         yield Row("torchtitan", how, kind_of(1, 1, 1, "sharded"), "h100", 8,
                   float(found[2].replace(",", "")), False, float(found[3]) * 1.073741824,
                   options(network, "8xh100", "fp8" if "Float8" in how else "bf16", 8, 16, 1, 1, 1,
-                          "parameters"))
+                          "parameters"), reserved=True)
 
 
 def nanotron():
     """The ultrascale playbook's rows: models by the head of the table; EC2's p5."""
     for r in table("ultrascale_1_2nodes.csv"):
-        if r["ok"] != "1":
-            continue
         tp, pp, dp, nodes = int(r["tp"]), int(r["pp"]), int(r["dp"]), int(r["nodes"])
         accumulate, micro = int(r["grad_accum"]), int(r["mbs"])
-        shape = {"1.34": "layers=16,width=2048,heads=32,feed_forward=8192,tied=yes",
-                 "3.57": "layers=28,width=3072,heads=24,feed_forward=8192,tied=yes",
+        tied = "yes" if pp == 1 else "no"  # else the last stage has a copy
+        shape = {"1.34": f"layers=16,width=2048,heads=32,feed_forward=8192,tied={tied}",
+                 "3.57": f"layers=28,width=3072,heads=24,feed_forward=8192,tied={tied}",
                  "8.86": "layers=32,width=4096,heads=32,feed_forward=14336",
                  "80.0": "layers=80,width=8192,heads=64,feed_forward=28672"}.get(r["params_B"])
         if shape is None:
             shape = "layers=80,width=8192,heads=64,feed_forward=28672"
         yield Row("nanotron", f"{r['params_B']}B tp{tp} pp{pp} dp{dp} mbs{micro}x{accumulate} zero{r['zero']}",
-                  kind_of(nodes, tp, pp), "h100", nodes * 8, float(r["tok_per_s_per_gpu"]), nodes == 1,
-                  float(r["gpu_mem_GB"]),
+                  kind_of(nodes, tp, pp), "h100", nodes * 8, number(r["tok_per_s_per_gpu"]), nodes == 1,
+                  number(r["gpu_mem_GB"]) * 1.073741824,
                   options(f"llama:{shape},sequence=4096,vocabulary=131072,fused=yes",
                           f"{nodes}xp5.48xlarge" if nodes > 1 else "p5.48xlarge", "bf16", dp,
                           dp * micro * accumulate, accumulate, tp, pp,
-                          "optimizer" if r["zero"] == "1" else "none"))
+                          "optimizer" if r["zero"] == "1" else "none"), r["ok"] == "1", True)
 
 
 def foundry():
@@ -208,7 +210,7 @@ def foundry():
         tokens, gpus, gpu = int(r["SeqLen (T)"]), int(r["# GPUs"]), r["GPU"]
         accumulate, full = int(r["GradAccum"]), r["Activation Checkpointing"] == "True"
         network = (f"transformer:width={width},heads={heads},layers={layers},sequence={tokens},"
-                   f"positions={tokens},vocabulary=50368,bias=no,fused=yes" + (",recompute=full" if full else ""))
+                   f"positions={tokens},vocabulary=50368,bias=no,fused=yes,loss=fused" + (",recompute=full" if full else ""))
         box = "8x" + ("a100" if gpu == "a100_40gb" else gpu)
         machine = (f"{gpus // 8}x" if gpus > 8 else "") + box + ("@8x400ib" if gpu[0] == "h" else "@8x200ib")
         narrow = width < 2500
@@ -269,8 +271,50 @@ def simulate(row, factor, folder, number_of):
     sequence = float(cells["tokens_per_s"]) / float(cells["throughput_per_s"]) / row.gpus
     low = number(cells["throughput_low_per_s"]) or number(cells["throughput_per_s"])
     high = number(cells["throughput_high_per_s"]) or number(cells["throughput_per_s"])
-    return (float(cells["throughput_per_s"]) * sequence, low * sequence, high * sequence,
-            number(cells.get("memory_bytes", "")) / 1e9)
+    return float(cells["throughput_per_s"]) * sequence, low * sequence, high * sequence
+
+
+UNITS = {"B": 1e-9, "kB": 1e-6, "MB": 1e-3, "GB": 1, "TB": 1e3}
+
+
+def weigh(row):
+    """Of dlsim --fits, for the fullest stage: GB that are allocated on the GPU, and the verdict; None:
+    refused."""
+    done = subprocess.run([DLSIM, *row.options, "--fits"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return None
+    stages = []
+    for text in done.stdout.splitlines():
+        found = [float(value) * UNITS[unit] for value, unit in re.findall(r"([\d.]+) ([kMGT]?B)(?= |$)", text)]
+        verdict = re.search(r" (yes|without cache|no) ", text)
+        if len(found) == 12 and verdict:  # ..., workspace, others, needs, reserve, has
+            stages.append((found[9] - found[7], verdict[1]))
+    worst = ("no", "without cache", "yes")
+    return max(s[0] for s in stages), min((s[1] for s in stages), key=worst.index)
+
+
+def judge_memory(rows, jobs):
+    """Bytes against those measured, and the verdicts of rows that ran and of those that did not."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        weighed = [(r, w) for r, w in zip(rows, pool.map(weigh, rows)) if w]
+    for name in dict.fromkeys(r.set for r, _ in weighed):
+        mine = [(r, w) for r, w in weighed if r.set == name]
+        measured = [(r, w) for r, w in mine if r.gigabytes]
+        if measured:
+            line(f"{name}, memory {'reserved' if measured[0][0].reserved else 'allocated'}, from allocated",
+                 [(w[0], r.gigabytes) for r, w in measured])
+        if len(measured) > 1 and measured[0][0].reserved:
+            over = sorted(r.gigabytes / w[0] for r, w in measured)
+            print(f"   reserved over allocated: median {statistics.median(over):.2f},"
+                  f" 5 to 95 % {over[len(over) // 20]:.2f} to {over[-1 - len(over) // 20]:.2f}")
+        for kind in ("", " dp") if any(not r.ran for r, _ in mine) else ("",):
+            of = [(r, w) for r, w in mine if kind == "" or re.search(" dp$| dp ", r.kind)]
+            says = collections.Counter((r.ran, w[1]) for r, w in of)
+            right = lambda fits: 100 * sum((w[1] in fits) == r.ran for r, w in of) / len(of)
+            print(f"   fits{kind}: {len(of)} rows, " + "; ".join(
+                f"{'ran' if ran else 'failed'}: " + ", ".join(f"{v} {says[ran, v]}" for v in ("yes", "without cache", "no"))
+                for ran in (True, False) if any(key[0] == ran for key in says))
+                + f"; right {right(('yes',)):.1f} % by yes, {right(('yes', 'without cache')):.1f} % by both")
 
 
 def run(rows, factors, folder, jobs):
@@ -291,6 +335,7 @@ def main():
     parser.add_argument("--csv")
     parser.add_argument("--rows", action="store_true")
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("sets", nargs="*")
     given = parser.parse_args()
@@ -300,6 +345,10 @@ def main():
     if unknown:
         sys.exit(f"judge_layouts.py: no set '{unknown.pop()}'; sets are {', '.join(of.__name__ for of in SETS)}")
     rows = [row for of in SETS if not given.sets or of.__name__ in given.sets for row in list(of())[::given.every]]
+    judge_memory(rows, given.jobs)
+    if given.memory:
+        return
+    rows = [row for row in rows if row.ran]
     with tempfile.TemporaryDirectory() as folder:
         large_memory(folder)
         plain = run(rows, [0] * len(rows), folder, given.jobs)
@@ -337,9 +386,6 @@ def main():
             if of:
                 line(f"  factor of {'its smallest rows' if title == 'own' else 'other sets'} ({', '.join(used)})",
                      [(scaled[title][i][0], rows[i].tokens) for i in of])
-        weighed = [i for i in mine if rows[i].gigabytes]
-        if weighed:
-            line("  memory", [(plain[i][3], rows[i].gigabytes) for i in weighed])
     for r, why in refused[:5]:
         print(f"refused: {r.set} {r.name}: {why}")
     if refused:

@@ -1,9 +1,11 @@
 #include "sim/fits.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/run_internal.h"
 #include "sim/workloads/architecture.h"
 
 bool dl_memory_fits(const dl_gpu_memory *memory)
@@ -29,14 +31,46 @@ int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
     return fits * unit;
 }
 
+char *dl_fits_when(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                   int stage, const dl_gpu_memory *memory)
+{
+    dl_run_ranks ranks;
+    char *text = NULL;
+    if (dl_run_ranks_open(&ranks, scenario, costs, point) == DL_OK && !isnan(memory->needs_bytes)) {
+        const dl_memory_rank rank = dl_run_rank(&ranks, stage);
+        text = dl_memory_when(&rank, &memory->content.at);
+    }
+    dl_run_ranks_close(&ranks);
+    return text != NULL ? text : dl_strdup("");
+}
+
+bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                    int stage, dl_memory_pass *passes)
+{
+    dl_run_ranks ranks;
+    dl_gpu_content most = {.others = (double)NAN};
+    if (dl_run_ranks_open(&ranks, scenario, costs, point) == DL_OK) {
+        const dl_memory_rank rank = dl_run_rank(&ranks, stage);
+        most = dl_memory_of_rank(&rank, passes);
+    }
+    dl_run_ranks_close(&ranks);
+    return !isnan(dl_gpu_content_bytes(&most));
+}
+
 static void put_content(char **text, const dl_gpu_content *content)
 {
     const struct {
         const char *name;
         double bytes;
-    } parts[] = {{"parameters", content->parameters}, {"gradients", content->gradients},
-                 {"optimizer", content->optimizer},   {"activations", content->activations},
-                 {"workspace", content->workspace},   {"others", content->others}};
+    } parts[] = {{"parameters", content->parameters},
+                 {"gradients", content->gradients},
+                 {"optimizer", content->optimizer},
+                 {"gathered", content->gathered},
+                 {"activations", content->activations},
+                 {"working", content->working},
+                 {"logits", content->logits},
+                 {"workspace", content->workspace},
+                 {"others", content->others}};
     for (size_t i = 0; i < DL_LENGTH(parts); i++) {
         if (!(parts[i].bytes > 0)) continue;
         char *part = dl_format("%s %s", parts[i].name, DL_BYTES_TEXT(parts[i].bytes));

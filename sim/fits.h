@@ -2,6 +2,7 @@
 #ifndef DL_SIM_FITS_H
 #define DL_SIM_FITS_H
 
+#include "sim/island/memory.h"
 #include "sim/sweep.h"
 
 bool dl_memory_fits(const dl_gpu_memory *memory); /* also where the needs are not known */
@@ -9,6 +10,14 @@ bool dl_memory_fits(const dl_gpu_memory *memory); /* also where the needs are no
 /* The largest batch up to the point's, a multiple of `unit`, with which it fits; 0: none. */
 int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int64_t unit);
+
+/* When in a step of the stage it is the most: "in the loss of micro-batch 1"; the caller frees it. */
+char *dl_fits_when(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                   int stage, const dl_gpu_memory *memory);
+
+/* Memory of a GPU of the stage in a step's passes, [2 x micro-batches x chunks]; false: not known. */
+bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                    int stage, dl_memory_pass *passes);
 
 /* "parameters 32.1 GB, gradients 32.1 GB, ...; --batch-per-worker 2 fits;
  * exchange.sharded=gradients fits (61 GB)", for a point that does not fit; the caller frees it. */

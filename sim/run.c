@@ -120,13 +120,21 @@ static int64_t micro_batch(const dl_point *point, int64_t samples)
 }
 
 /* What the worker needs of its GPU. The vectors are the costs', activations those of its model. */
-static dl_gpu_content model_content(const dl_costs *costs, const dl_gpu_options *options,
+static dl_gpu_content model_content(const dl_scenario *scenario, const dl_costs *costs,
                                     const dl_run_share *own, const dl_point *point)
 {
-    dl_costs with = *costs;
-    with.gpu_memory = dl_costs_of_model(costs, own->model)->gpu_memory;
-    return dl_gpu_own_content(&with, (double)micro_batch(point, own->samples), options,
-                              point->workers);
+    dl_run_ranks ranks;
+    const dl_status status =
+        dl_run_ranks_open(&ranks, scenario, dl_costs_of_model(costs, own->model), point);
+    DL_ASSERT(status == DL_OK, "a worker of one GPU has no stages");
+    dl_memory_rank rank = dl_run_rank(&ranks, 0);
+    rank.parameter_bytes =
+        costs->parameter_bytes < 0 ? (double)NAN : (double)costs->parameter_bytes;
+    rank.state_bytes = costs->state_bytes < 0 ? (double)NAN : (double)costs->state_bytes;
+    rank.split.samples = (double)micro_batch(point, own->samples);
+    const dl_gpu_content content = dl_memory_of_rank(&rank, NULL);
+    dl_run_ranks_close(&ranks);
+    return content;
 }
 
 static const dl_platform *platform_of(const dl_scenario *scenario, const dl_point *point)
@@ -188,7 +196,7 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     dl_run_share *shares = shares_of(scenario, costs, point);
     for (int w = 0; w < point->workers; w++) {
         const bool as_before = w > 0 && are_alike(&shares[w - 1], 2);
-        own[w] = as_before ? own[w - 1] : model_content(costs, &options, &shares[w], point);
+        own[w] = as_before ? own[w - 1] : model_content(scenario, costs, &shares[w], point);
     }
     const dl_gpu_point gpu_point = {
         .stride = 1,

@@ -4,6 +4,7 @@
 #define DL_SIM_RUN_INTERNAL_H
 
 #include "sim/island/island.h"
+#include "sim/island/memory.h"
 #include "sim/run.h"
 
 /* A worker's GPU and its part of the batch. */
@@ -31,6 +32,21 @@ double dl_run_compute_factor(const dl_run_config *run, int model);
  * GPUs of one model differ each for itself. `gpus` NULL: workers on cores. */
 double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point);
+
+/* GPUs of the point's stages, or a worker that is one GPU: shards have a part each of their stage, or
+ * workers of what [exchange] sharded says. Must stay where it is; close it after errors too, which
+ * are those of dl_pipeline_cut. */
+typedef struct dl_run_ranks {
+    dl_memory_rank all; /* but for the stage */
+    dl_gpu_options options;
+    dl_model_layers model;
+    dl_stage stages[DL_STAGES_MAX];
+    int first[DL_PIECES_MAX + 1];
+} dl_run_ranks;
+dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point);
+void dl_run_ranks_close(dl_run_ranks *ranks);
+dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage);
 
 /* Of workers of several GPUs, with the costs of the draw: makes them, for an exchange as of workers of
  * one GPU, and what they need until they are freed, of which the latter may be there even if it fails;

@@ -36,6 +36,7 @@ typedef struct dl_layer_cost {
     dl_value output_bytes_per_sample; /* handed to the next layer, and its gradient back */
     dl_value parameter_bytes;
     dl_value activation_bytes_per_sample; /* kept for the backward pass */
+    dl_value working_bytes_per_sample;    /* beside them, at its busiest; unknown: 0 */
     /* The whole activation that a collective among the tensor_ranks GPUs of a divided layer carries,
      * and collectives of a pass: all-reduces, or pairs of all-gather and reduce-scatter; unknown:
      * none */
@@ -181,6 +182,7 @@ typedef struct dl_costs {
     int64_t accumulate; /* micro-batches of the program's step; costs are those of one of them;
                            below 2: it accumulates nothing */
     bool overlap;       /* the program that they are of exchanges during its backward pass */
+    bool half_weights;  /* of 16 bits, of which the optimizer has a copy of parameter_bytes */
     bool waits;         /* it makes a batch, launches its step and waits for its end, in turn */
     dl_op_cost *ops;
     size_t op_count;

@@ -95,6 +95,9 @@ static const dl_key rows[] = {
          offsetof(dl_costs, keeps_parameters), "likewise: no, it gathers parameters once and keeps "
          "them until the backward pass has ended"), .choices = reshards, .fallback = "yes",
      .only = "sharded = parameters"},
+    {KEY("costs", "half_weights", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, half_weights),
+         "the model's weights have 16 bits, and the optimizer a copy of parameter_bytes (Megatron); "
+         "no: they are the parameters"), .fallback = "no"},
     {KEY("costs", "waits", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, waits),
          "the program makes a batch, launches its step and waits for its end, in turn: so does "
          "dlsim on GPUs, unless [machine] ahead, [input] cores or prefetch are "
@@ -110,6 +113,9 @@ static const dl_key rows[] = {
     LAYER("parameter_bytes", SIZES, parameter_bytes, "of the layer"),
     LAYER("activation_bytes_per_sample", SIZES, activation_bytes_per_sample,
         "kept for the backward pass, in place of its share of [gpu_memory]'s"),
+    LAYER("working_bytes_per_sample", SIZES, working_bytes_per_sample,
+        "at the busiest moment of its passes, beside what layers keep: gradients, what is computed "
+        "again; unknown: 0"),
     LAYER("tensor_bytes_per_sample", SIZES, tensor_bytes_per_sample,
         "with tensor_ranks: the whole activation that a collective among them carries"),
     LAYER("tensor_collectives_forward", VECTORS, tensor_collectives_forward,

@@ -57,6 +57,7 @@ static void write_head(FILE *out, const dl_costs *costs)
     if (costs->sharded != DL_SHARDED_NONE)
         fprintf(out, "sharded = %s\n", dl_sharded_names[costs->sharded]);
     if (costs->keeps_parameters) fprintf(out, "reshard_after_forward = no\n");
+    if (costs->half_weights) fprintf(out, "half_weights = yes\n");
     if (costs->waits) fprintf(out, "waits = yes\n");
 }
 
@@ -228,6 +229,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "output_bytes_per_sample", &layer->output_bytes_per_sample);
         write_line(out, "parameter_bytes", &layer->parameter_bytes);
         write_line(out, "activation_bytes_per_sample", &layer->activation_bytes_per_sample);
+        write_line(out, "working_bytes_per_sample", &layer->working_bytes_per_sample);
         write_line(out, "tensor_bytes_per_sample", &layer->tensor_bytes_per_sample);
         write_line(out, "tensor_collectives_forward", &layer->tensor_collectives_forward);
         write_line(out, "tensor_collectives_backward", &layer->tensor_collectives_backward);

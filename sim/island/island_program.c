@@ -33,31 +33,9 @@ static int pass_count(const dl_island_shape *shape)
     return 2 * half_count(&shape->split);
 }
 
-/* Whether pass `pass` of a step is a forward one. Without stages each micro-batch is done at once. */
 static bool is_forward(const dl_island_shape *shape, int stage, int pass)
 {
-    const dl_split *split = &shape->split;
-    const int m = half_count(split);
-    if (shape->schedule == DL_SCHEDULE_GPIPE && split->stages > 1) return pass < m;
-    int ahead = split->stages - stage - 1; /* forwards before the first backward */
-    if (split->chunks > 1) ahead = 2 * ahead + (split->chunks - 1) * split->stages;
-    if (ahead > m) ahead = m;
-    if (pass < ahead) return true;
-    return pass < 2 * m - ahead && (pass - ahead) % 2 == 0;
-}
-
-typedef struct pass_of {
-    int chunk, micro_batch;
-} pass_of;
-
-/* The number-th pass of a direction: of as many micro-batches as there are stages through each chunk in
- * turn, backward from the last one. */
-static pass_of find_pass(const dl_split *split, bool forward, int number)
-{
-    const int round = split->stages * split->chunks, within = number % round;
-    const int chunk = within / split->stages;
-    return (pass_of){.chunk = forward ? chunk : split->chunks - 1 - chunk,
-                     .micro_batch = number / round * split->stages + within % split->stages};
+    return dl_pipeline_is_forward(shape->schedule, &shape->split, stage, pass);
 }
 
 /* Index of the pass in `passes`. */
@@ -238,7 +216,7 @@ static void communicate_back(builder *b, int rank, const uint32_t *segment, uint
 /* --- passes ----------------------------------------------------------------------------------- */
 
 /* A part of a pass, which starts with the collectives of its layers. */
-static uint32_t add_segment(builder *b, int rank, bool forward, pass_of of, double share,
+static uint32_t add_segment(builder *b, int rank, bool forward, dl_pass_of of, double share,
                             double pass_ns)
 {
     const dl_island_tensor *tensors = b->shape->tensors;
@@ -258,7 +236,7 @@ static uint32_t add_segment(builder *b, int rank, bool forward, pass_of of, doub
 
 /* A forward pass: what comes before the first layer with parameters, then the buckets from the last
  * to the first. */
-static void add_sharded_forward(builder *b, int rank, pass_of k, bool is_first, double work_ns)
+static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_first, double work_ns)
 {
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
@@ -272,7 +250,7 @@ static void add_sharded_forward(builder *b, int rank, pass_of k, bool is_first, 
     }
 }
 
-static void add_sharded_backward(builder *b, int rank, pass_of k, bool is_last, double work_ns)
+static void add_sharded_backward(builder *b, int rank, dl_pass_of k, bool is_last, double work_ns)
 {
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
@@ -291,7 +269,7 @@ static void add_sharded_backward(builder *b, int rank, pass_of k, bool is_last, 
 static void add_pass(builder *b, int rank, int pass, bool forward, int number)
 {
     const dl_split *split = &b->shape->split;
-    const pass_of of = find_pass(split, forward, number);
+    const dl_pass_of of = dl_pipeline_find_pass(split, forward, number);
     const dl_stage *piece =
         &b->shape->pieces[of.chunk * split->stages + dl_split_stage(split, rank)];
     const double work_ns = forward ? piece->forward_ns : piece->backward_ns;
@@ -319,7 +297,7 @@ static void add_crossing(builder *b, int rank, bool forward)
     const dl_split *split = &b->shape->split;
     const int stage = dl_split_stage(split, rank), pieces = split->stages * split->chunks;
     for (int n = 0; n < half_count(split); n++) {
-        const pass_of of = find_pass(split, forward, n);
+        const dl_pass_of of = dl_pipeline_find_pass(split, forward, n);
         const int piece = of.chunk * split->stages + stage;
         const int to_piece = forward ? piece + 1 : piece - 1;
         if (to_piece < 0 || to_piece >= pieces) continue;

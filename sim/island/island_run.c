@@ -36,7 +36,6 @@ static void add_piece(dl_stage *stage, const dl_stage *piece)
     stage->launch_backward += piece->launch_backward;
     stage->parameter_bytes += piece->parameter_bytes;
     stage->state_bytes += piece->state_bytes;
-    stage->activation_bytes += piece->activation_bytes;
 }
 
 /* The pieces, and the stages that they make, with the times of `costs`, cut as `undisturbed` costs say. */
@@ -57,44 +56,62 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
     return DL_OK;
 }
 
-/* Memory that a rank of the stage needs. Shards, or workers among which something is divided, hold a part
- * of the stage, and whole only those parameters and gradients that are in use. */
-static dl_gpu_content content_of(const dl_scenario *scenario, const dl_costs *costs,
-                                 const dl_point *point, const dl_split *split,
-                                 const dl_stage *stages, int stage)
+dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point)
 {
-    const dl_schedule schedule = scenario->pipeline->schedule;
-    const bool by_workers = split->shards == 1 && scenario->gpu->sharded != DL_SHARDED_NONE;
-    const int parts = by_workers ? point->workers : split->shards;
-    dl_gpu_options options = *scenario->gpu;
-    dl_costs own = *costs;
-    if (parts == 1 && split->stages > 1)
-        return dl_pipeline_stage_content(costs, split, schedule, stages, stage);
-    if (!by_workers) options.sharded = split->shards > 1 ? DL_SHARDED_PARAMETERS : DL_SHARDED_NONE;
-    options.keeps_parameters |= split->stages > 1;
-    if (split->stages == 1) return dl_gpu_own_content(&own, split->samples, &options, parts);
-    own.parameter_bytes = (int64_t)stages[stage].parameter_bytes;
-    own.state_bytes = (int64_t)stages[stage].state_bytes;
-    own.gpu_memory.activation_bytes_per_sample.value = stages[stage].activation_bytes;
-    options.own_buckets = false;
-    const double samples = dl_pipeline_in_flight(schedule, split, stage) * split->samples;
-    dl_gpu_content content = dl_gpu_own_content(&own, samples, &options, parts);
-    content.parameters *= dl_pipeline_versions(schedule, split, stage);
-    return content;
+    const dl_split split = dl_point_split(point), of_pieces = dl_split_of_pieces(&split);
+    dl_stage pieces[DL_PIECES_MAX];
+    *ranks = (dl_run_ranks){.options = *scenario->gpu};
+    if (split.shards > 1) ranks->options.sharded = DL_SHARDED_PARAMETERS;
+    if (split.stages > 1) ranks->options.own_buckets = false;
+    dl_model_layers_init(&ranks->model, costs);
+    ranks->all = (dl_memory_rank){
+        .costs = costs,
+        .model = &ranks->model,
+        .options = &ranks->options,
+        .split = split,
+        .sharers = split.shards > 1 ? split.shards : point->workers,
+        .parameter_bytes =
+            costs->parameter_bytes < 0 ? (double)NAN : (double)costs->parameter_bytes,
+        .state_bytes = costs->state_bytes < 0 ? (double)NAN : (double)costs->state_bytes,
+    };
+    if (split.stages == 1) return DL_OK;
+    const dl_pipeline_options *options = &scenario->pipeline->options;
+    ranks->all.schedule = scenario->pipeline->schedule;
+    ranks->all.first = ranks->first;
+    dl_status status = dl_pipeline_cut(options, costs, &of_pieces, ranks->first, NULL);
+    if (status == DL_OK)
+        status = find_stages(scenario, costs, costs, point, pieces, ranks->stages, NULL);
+    return status;
 }
 
-static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_costs *costs,
-                               const dl_point *point, const dl_stage *stages, int stage)
+void dl_run_ranks_close(dl_run_ranks *ranks)
 {
-    const dl_split split = dl_point_split(point);
-    const dl_gpu_content content = content_of(scenario, costs, point, &split, stages, stage);
+    dl_model_layers_free(&ranks->model);
+}
+
+dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage)
+{
+    dl_memory_rank rank = ranks->all;
+    rank.stage = stage;
+    if (rank.split.stages == 1) return rank;
+    rank.parameter_bytes = ranks->stages[stage].parameter_bytes;
+    rank.state_bytes = ranks->stages[stage].state_bytes;
+    return rank;
+}
+
+static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *point,
+                               const dl_memory_rank *rank)
+{
+    const dl_split *split = &rank->split;
+    const dl_gpu_content content = dl_memory_of_rank(rank, NULL);
     dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
     for (int w = 0; w < point->workers; w++)
         own[w] = content;
     const dl_gpu_memory memory = dl_gpu_options_memory(
         scenario->gpu,
-        &(dl_gpu_point){.first = dl_split_gpu(&split, dl_split_rank(&split, stage, 0), 0),
-                        .stride = dl_split_gpus(&split),
+        &(dl_gpu_point){.first = dl_split_gpu(split, dl_split_rank(split, rank->stage, 0), 0),
+                        .stride = dl_split_gpus(split),
                         .workers = point->workers,
                         .own = own});
     free(own);
@@ -105,16 +122,16 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_costs *cost
 static dl_gpu_memory most_memory(const dl_scenario *scenario, const dl_costs *costs,
                                  const dl_point *point, int first, int last)
 {
-    dl_stage stages[DL_STAGES_MAX], pieces[DL_PIECES_MAX];
+    dl_run_ranks ranks;
     dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
-    if (dl_point_split(point).stages > 1 &&
-        find_stages(scenario, costs, costs, point, pieces, stages, NULL))
-        return most;
-    for (int s = first; s <= last; s++) {
-        const dl_gpu_memory memory = memory_of(scenario, costs, point, stages, s);
+    const dl_status status = dl_run_ranks_open(&ranks, scenario, costs, point);
+    for (int s = first; s <= last && status == DL_OK; s++) {
+        const dl_memory_rank rank = dl_run_rank(&ranks, s);
+        const dl_gpu_memory memory = memory_of(scenario, point, &rank);
         if (memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes) continue;
         most = memory;
     }
+    dl_run_ranks_close(&ranks);
     return most;
 }
 

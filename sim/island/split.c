@@ -48,6 +48,7 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->output_bytes = costs->layers[c].output_bytes_per_sample;
         layer->parameter_bytes = costs->layers[c].parameter_bytes;
         layer->activation_bytes = costs->layers[c].activation_bytes_per_sample;
+        layer->working_bytes = costs->layers[c].working_bytes_per_sample.value;
         layer->tensor_bytes = costs->layers[c].tensor_bytes_per_sample.value;
         layer->tensor_calls[0] = costs->layers[c].tensor_collectives_backward.value;
         layer->tensor_calls[1] = costs->layers[c].tensor_collectives_forward.value;
@@ -311,8 +312,6 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
     const double parts = options->without_micro_batches ? split->micro_batches : 1;
     const double batch = split->samples * parts;
     const double all_parameters = SUM_OF(&model, 0, model.count, parameter_bytes);
-    const double all_outputs = SUM_OF(&model, 0, model.count, output_bytes);
-    const double given_activations = SUM_OF(&model, 0, model.count, activation_bytes);
     const double all_ops =
         count_ops(&model, 0, model.count, true) + count_ops(&model, 0, model.count, false);
     const double update_ns = common_update_ns(costs, &model, batch);
@@ -324,11 +323,6 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         at->parameter_bytes = SUM_OF(&model, first[s], count, parameter_bytes);
         const double share = share_of(at->parameter_bytes, all_parameters);
         at->state_bytes = share * state_bytes;
-        at->activation_bytes =
-            isnan(given_activations)
-                ? dl_value_or_nan(&costs->gpu_memory.activation_bytes_per_sample) *
-                      share_of(SUM_OF(&model, first[s], count, output_bytes), all_outputs)
-                : SUM_OF(&model, first[s], count, activation_bytes);
         add_times(costs, &model, batch, parts, at);
         if (update_ns != 0) at->update_ns += share * update_ns;
         at->update_ns = fmax(0, at->update_ns);
@@ -390,7 +384,7 @@ dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs 
     return others;
 }
 
-/* --- memory ---------------------------------------------------------------------------------- */
+/* --- schedules ------------------------------------------------------------------------------- */
 
 bool dl_schedule_flushes(dl_schedule schedule)
 {
@@ -408,28 +402,21 @@ int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage)
     return dl_pipeline_staleness(schedule, split, stage) + 1;
 }
 
-double dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage)
+bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int stage, int pass)
 {
-    const int left = split->stages - stage;
-    if (schedule == DL_SCHEDULE_GPIPE) return split->micro_batches;
-    if (schedule == DL_SCHEDULE_INTERLEAVED) {
-        const int passes = 2 * (left - 1) + (split->chunks - 1) * split->stages + 1;
-        return fmin(split->micro_batches, (double)passes / split->chunks);
-    }
-    return !dl_schedule_flushes(schedule) || left < split->micro_batches ? left
-                                                                         : split->micro_batches;
+    const int m = split->micro_batches * split->chunks;
+    if (schedule == DL_SCHEDULE_GPIPE && split->stages > 1) return pass < m;
+    int ahead = split->stages - stage - 1; /* forwards before the first backward */
+    if (split->chunks > 1) ahead = 2 * ahead + (split->chunks - 1) * split->stages;
+    if (ahead > m) ahead = m;
+    if (pass < ahead) return true;
+    return pass < 2 * m - ahead && (pass - ahead) % 2 == 0;
 }
 
-dl_gpu_content dl_pipeline_stage_content(const dl_costs *costs, const dl_split *split,
-                                         dl_schedule schedule, const dl_stage *stages, int stage)
+dl_pass_of dl_pipeline_find_pass(const dl_split *split, bool forward, int number)
 {
-    const dl_stage *at = &stages[stage];
-    const double samples = dl_pipeline_in_flight(schedule, split, stage) * split->samples;
-    return (dl_gpu_content){
-        .parameters = at->parameter_bytes * dl_pipeline_versions(schedule, split, stage),
-        .gradients = at->parameter_bytes,
-        .optimizer = at->state_bytes,
-        .activations = at->activation_bytes * samples,
-        .workspace = dl_value_or_nan(&costs->gpu_memory.workspace_bytes),
-    };
+    const int round = split->stages * split->chunks, within = number % round;
+    const int chunk = within / split->stages;
+    return (dl_pass_of){.chunk = forward ? chunk : split->chunks - 1 - chunk,
+                        .micro_batch = number / round * split->stages + within % split->stages};
 }

@@ -12,9 +12,6 @@
  *   crossing             what the layer before the cut hands on, and as much gradient back
  *   launch               of [dispatch] per_worker_ns, which is for the whole model, the stage's
  *                        share of the forward and backward operations
- *   activations          what its layers give; where one does not, of [gpu_memory]
- *                        activation_bytes_per_sample its share of all layers' output bytes
- *                        (assumed: what is kept is about as large as what is handed on)
  *
  * `balanced` cuts so that the longest stage's forward and backward are as short as can be (exact,
  * dynamic programming); `split = NAME, ...` names the first layer of each stage but the first.
@@ -72,14 +69,14 @@ typedef struct dl_stage {
     double forward_ns, backward_ns, update_ns;
     double launch_forward, launch_backward; /* shares of per_worker_ns */
     double parameter_bytes, state_bytes;
-    double activation_bytes; /* a sample */
-    double crossing_bytes;   /* a sample, to the next stage; 0 of the last one */
+    double crossing_bytes; /* a sample, to the next stage; 0 of the last one */
 } dl_stage;
 
 typedef struct dl_model_layer {
     char *name;
     int forward, backward, update; /* operations, -1 = none */
     dl_value output_bytes, parameter_bytes, activation_bytes;
+    double working_bytes;
     double tensor_bytes, tensor_calls[2]; /* a sample; of a backward, forward pass */
     double beside_calls, beside_ns; /* of a backward pass besides, beside so much of a sample */
 } dl_model_layer;
@@ -181,13 +178,16 @@ bool dl_schedule_flushes(dl_schedule schedule);
 int dl_pipeline_staleness(dl_schedule schedule, const dl_split *split, int stage);
 int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage);
 
-/* Micro-batches whose activations a stage keeps at once: all of them; or at most as many as there are
- * stages from it on; without a flush, as many as these; interleaved, twice as many, and all chunks but
- * one of as many as there are stages. */
-double dl_pipeline_in_flight(dl_schedule schedule, const dl_split *split, int stage);
+/* Whether pass `pass` of a stage's step is a forward one, of 2 x micro-batches x chunks. Without stages
+ * each micro-batch is done at once. */
+bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int stage, int pass);
 
-/* Memory that a stage needs of a GPU, with the activations in flight. NaN if the costs do not say. */
-dl_gpu_content dl_pipeline_stage_content(const dl_costs *costs, const dl_split *split,
-                                         dl_schedule schedule, const dl_stage *stages, int stage);
+typedef struct dl_pass_of {
+    int chunk, micro_batch;
+} dl_pass_of;
+
+/* The number-th pass of a direction: of as many micro-batches as there are stages through each chunk in
+ * turn, backward from the last one. */
+dl_pass_of dl_pipeline_find_pass(const dl_split *split, bool forward, int number);
 
 #endif

@@ -221,24 +221,31 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
 /* Where a shard of the server is. */
 dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard);
 
-/* Bytes of a GPU's memory by what they hold. */
+/* A moment of a step: in a pass, at a layer. */
+typedef struct dl_gpu_moment {
+    bool forward, in_loss;
+    int micro_batch, chunk;
+    int layer; /* of the model's; -1: the end of the pass */
+} dl_gpu_moment;
+
+/* Bytes of a GPU's memory by what they hold, when they are the most. */
 typedef struct dl_gpu_content {
-    double parameters, gradients, optimizer, activations, workspace;
-    double others; /* a server's vectors, workers that share the GPU, a stage of a split model */
+    double parameters, gradients, optimizer;
+    double gathered;    /* of other ranks' parameters, and gradients that are not yet reduced */
+    double activations; /* kept for backward passes */
+    double working;     /* of one layer: gradients, what is computed again */
+    double logits;      /* of the model's last layer, both of these */
+    double workspace;   /* context of the driver, libraries, communicators */
+    double others;      /* a server's vectors, workers that share the GPU */
+    dl_gpu_moment at;
 } dl_gpu_content;
 
 static inline double dl_gpu_content_bytes(const dl_gpu_content *content)
 {
-    return content->parameters + content->gradients + content->optimizer + content->activations +
-           content->workspace + content->others;
+    return content->parameters + content->gradients + content->optimizer + content->gathered +
+           content->activations + content->working + content->logits + content->workspace +
+           content->others;
 }
-
-/* What a worker needs of its GPU: parameters, gradients, optimizer state, activations of `batch`
- * samples, workspace; of what is sharded a part of `workers`, and whole what of it is at hand: the
- * gradients of one bucket, and the parameters of two, or all. Where parameters are gathered as bf16,
- * whole ones are, beside each worker's part in fp32. NaN if the costs do not say. */
-dl_gpu_content dl_gpu_own_content(const dl_costs *costs, double batch,
-                                  const dl_gpu_options *options, int workers);
 
 /* A point, as far as memory goes. */
 typedef struct dl_gpu_point {

@@ -303,49 +303,6 @@ double dl_dtype_frac(dl_dtype dtype)
     return dtype == DL_DTYPE_BF16 ? 0.5 : 1;
 }
 
-/* Of the largest bucket of the parameters' bytes. */
-static double largest_bucket(const dl_costs *costs, const dl_gpu_options *options)
-{
-    const double all = (double)costs->parameter_bytes;
-    double largest = 0;
-    if (!options->own_buckets || costs->gradient_count == 0)
-        return options->bucket_bytes > 0 ? fmin(all, (double)options->bucket_bytes) : all;
-    for (size_t i = 0; i < costs->gradient_count; i++)
-        largest =
-            fmax(largest, costs->gradients[i].bytes - (i > 0 ? costs->gradients[i - 1].bytes : 0));
-    return all * largest / costs->gradients[costs->gradient_count - 1].bytes;
-}
-
-dl_gpu_content dl_gpu_own_content(const dl_costs *costs, double batch,
-                                  const dl_gpu_options *options, int workers)
-{
-    if (costs->parameter_bytes < 0 || costs->state_bytes < 0)
-        return (dl_gpu_content){.others = (double)NAN};
-    const dl_sharded sharded = workers > 1 ? options->sharded : DL_SHARDED_NONE;
-    const double all = (double)costs->parameter_bytes, bucket = largest_bucket(costs, options);
-    const double sent = dl_dtype_frac(options->param_dtype);
-    const double summed = dl_dtype_frac(options->reduce_dtype);
-    const double part = all / workers, whole = sent < 1 ? part + sent * all : all;
-    /* Gradients are as many as parameters. */
-    double parameters = all, gradients = all, state = (double)costs->state_bytes;
-    if (sharded >= DL_SHARDED_OPTIMIZER) {
-        state /= workers;
-        parameters = whole;
-        gradients = summed * all;
-    }
-    if (sharded >= DL_SHARDED_GRADIENTS) gradients = fmin(gradients, part + summed * bucket);
-    if (sharded >= DL_SHARDED_PARAMETERS)
-        parameters =
-            options->keeps_parameters ? part + sent * all : fmin(whole, part + sent * 2 * bucket);
-    return (dl_gpu_content){
-        .parameters = parameters,
-        .gradients = gradients,
-        .optimizer = state,
-        .activations = dl_value_or_nan(&costs->gpu_memory.activation_bytes_per_sample) * batch,
-        .workspace = dl_value_or_nan(&costs->gpu_memory.workspace_bytes),
-    };
-}
-
 /* Vectors that a server's shards on the GPU hold: those pushed by all workers, and the result. */
 static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
 {

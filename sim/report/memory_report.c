@@ -49,12 +49,18 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
     return label;
 }
 
+/* What the allocator may keep besides. */
+static double reserve_of(const dl_gpu_memory *memory)
+{
+    return DL_RESERVE_FRAC * (memory->needs_bytes - memory->content.workspace);
+}
+
 /* "yes", "without cache": only if the allocator keeps next to nothing, "no", "" where it is not known. */
 static const char *verdict_of(const dl_gpu_memory *memory)
 {
     if (isnan(memory->needs_bytes) || isnan(memory->has_bytes)) return "";
     if (!dl_memory_fits(memory)) return "no";
-    return memory->needs_bytes * (1 + DL_CACHE_FRAC) > memory->has_bytes ? "without cache" : "yes";
+    return memory->needs_bytes + reserve_of(memory) > memory->has_bytes ? "without cache" : "yes";
 }
 
 /* Samples of a rank's micro-batch with which the point fits, as many of them as it has. */
@@ -69,16 +75,18 @@ static double largest_micro_batch(const dl_variant *variant, const dl_point *poi
 }
 
 static void add_stage(dl_rows *rows, const char *label, const char *stage, double micro_batch,
-                      double largest, const dl_gpu_memory *memory)
+                      double largest, const dl_gpu_memory *memory, const char *when)
 {
     const dl_gpu_content *of = &memory->content;
     dl_rows_add(rows,
-                "point=%-s stage=%s parameters=%gB gradients=%gB optimizer=%gB activations=%gB "
-                "workspace=%gB others=%gB needs=%gB has=%gB fits=%s micro_batch|micro-batch=%g "
-                "largest=%g",
-                label, stage, of->parameters, of->gradients, of->optimizer, of->activations,
-                of->workspace, of->others, memory->needs_bytes, memory->has_bytes,
-                verdict_of(memory), micro_batch, largest);
+                "point=%-s stage=%s parameters=%gB gradients=%gB optimizer=%gB gathered=%gB "
+                "activations=%gB working=%gB logits=%gB workspace=%gB others=%gB needs=%gB "
+                "reserve=%gB has=%gB fits=%s micro_batch|micro-batch=%g largest=%g "
+                "when=%-s",
+                label, stage, of->parameters, of->gradients, of->optimizer, of->gathered,
+                of->activations, of->working, of->logits, of->workspace, of->others,
+                memory->needs_bytes, reserve_of(memory), memory->has_bytes, verdict_of(memory),
+                micro_batch, largest, when);
 }
 
 static void add_point(dl_rows *rows, const dl_variant *variant, const dl_point *point,
@@ -93,7 +101,10 @@ static void add_point(dl_rows *rows, const dl_variant *variant, const dl_point *
             dl_point_is_split(point)
                 ? dl_run_stage_memory(&variant->scenario, &variant->costs, point, s)
                 : dl_run_memory(&variant->scenario, &variant->costs, point);
-        add_stage(rows, label, split.stages > 1 ? stage : NULL, split.samples, largest, &memory);
+        char *when = dl_fits_when(&variant->scenario, &variant->costs, point, s, &memory);
+        add_stage(rows, label, split.stages > 1 ? stage : NULL, split.samples, largest, &memory,
+                  when);
+        free(when);
     }
 }
 

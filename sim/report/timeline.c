@@ -6,6 +6,7 @@
 #include "common/alloc.h"
 #include "common/chrome_trace.h"
 #include "common/units.h"
+#include "sim/fits.h"
 #include "sim/generate/generate.h"
 #include "sim/run.h"
 
@@ -29,7 +30,9 @@ typedef struct timeline {
     uint64_t flows;
     gradient *pending; /* [pending_count] */
     size_t pending_count;
-    dl_split split;     /* of workers of several GPUs */
+    dl_split split;              /* of workers of several GPUs */
+    dl_memory_pass *memory;      /* [stages x passes] of a step; NULL: not known */
+    int *pass_number, *pass_key; /* [GPUs] of the step; its micro-batch and direction */
     int64_t *passed_ns; /* [GPUs x micro-batches x 2] end of the backward, of the forward pass */
     int events_max;
     bool is_full, has_collectives;
@@ -132,6 +135,24 @@ static void follow_crossing(timeline *t, int gpu, bool forward, int micro_batch,
                  forward ? "activations" : "gradients");
 }
 
+/* Passes of a step come in their order, each in one part or several. */
+static void count_memory(timeline *t, int gpu, bool forward, int micro_batch, int64_t start_ns,
+                         int64_t end_ns)
+{
+    const int passes = 2 * t->split.micro_batches;
+    const int rank = dl_split_rank_of(&t->split, gpu % dl_split_gpus(&t->split));
+    const int stage = dl_split_stage(&t->split, rank);
+    if (t->memory == NULL) return;
+    char name[32];
+    const int key = 2 * micro_batch + forward;
+    if (key != t->pass_key[gpu]) t->pass_number[gpu] = (t->pass_number[gpu] + 1) % passes;
+    t->pass_key[gpu] = key;
+    const dl_memory_pass *at = &t->memory[stage * passes + t->pass_number[gpu]];
+    snprintf(name, sizeof name, "memory of %d GB", gpu);
+    dl_chrome_trace_counter(&t->trace, GPUS_PID, name, start_ns, at->most_bytes * 1e-9);
+    dl_chrome_trace_counter(&t->trace, GPUS_PID, name, end_ns, at->after_bytes * 1e-9);
+}
+
 static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
                     int64_t end_ns)
 {
@@ -139,6 +160,7 @@ static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t 
     const dl_chrome_arg args[] = {{.key = "micro-batch", .number = micro_batch}};
     dl_chrome_trace_slice(&t->trace, GPUS_PID, gpu, "pass", forward ? "forward" : "backward",
                           start_ns, end_ns - start_ns, args, 1);
+    count_memory(t, gpu, forward, micro_batch, start_ns, end_ns);
     follow_crossing(t, gpu, forward, micro_batch, start_ns, end_ns);
 }
 
@@ -246,6 +268,25 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
     return status;
 }
 
+/* Chunks have passes of one micro-batch and direction that cannot be told apart. */
+static void take_memory(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
+                        const dl_point *point)
+{
+    const size_t passes = 2 * (size_t)t->split.micro_batches, gpus = (size_t)dl_point_gpus(point);
+    if (!dl_point_is_split(point) || t->split.chunks > 1) return;
+    t->memory = dl_calloc((size_t)t->split.stages * passes, sizeof *t->memory, "memory of passes");
+    t->pass_number = dl_calloc(gpus, sizeof *t->pass_number, "passes");
+    t->pass_key = dl_calloc(gpus, sizeof *t->pass_key, "passes");
+    for (size_t g = 0; g < gpus; g++)
+        t->pass_number[g] = t->pass_key[g] = -1;
+    bool known = true;
+    for (int s = 0; s < t->split.stages; s++)
+        known = dl_fits_passes(scenario, costs, point, s, &t->memory[(size_t)s * passes]) && known;
+    if (known) return;
+    free(t->memory);
+    t->memory = NULL;
+}
+
 dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point, dl_error *err)
 {
@@ -258,6 +299,7 @@ dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario
         const size_t passes = (size_t)(dl_point_gpus(point) * 2 * t.split.micro_batches);
         t.passed_ns =
             dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t.passed_ns, "passes");
+        take_memory(&t, scenario, costs, point);
         name_tracks(&t.trace, point);
         const dl_team_observer observer = {.user = &t,
                                            .state = on_state,
@@ -273,6 +315,9 @@ dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario
     dl_chrome_trace_finish(&t.trace);
     free(t.pending);
     free(t.passed_ns);
+    free(t.memory);
+    free(t.pass_number);
+    free(t.pass_key);
     return status;
 }
 

@@ -54,7 +54,7 @@ static const char *const places[] = {"apart", "colocated", NULL};
 static const char *const copyings[] = {"at_once", "in_turn", NULL};
 static const char *const partials[] = {"yes", "no", NULL};
 static const char *const stops[] = {"trainer", "generators", "both", NULL};
-const char *const dl_recompute_names[] = {"auto", "none", "selective", "full", NULL};
+const char *const dl_recompute_names[] = {"auto", "none", "selective", "full", "products", NULL};
 static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \

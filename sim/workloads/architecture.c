@@ -84,30 +84,6 @@ int dl_architecture_tensors(const dl_architecture *architecture)
     return sum;
 }
 
-double dl_architecture_kept_numbers(const dl_architecture *architecture)
-{
-    double sum = 0;
-    for (size_t l = 0; l < architecture->layer_count; l++)
-        sum += architecture->layers[l].kept_numbers;
-    return sum;
-}
-
-double dl_architecture_kept_wide(const dl_architecture *architecture)
-{
-    double sum = 0;
-    for (size_t l = 0; l < architecture->layer_count; l++)
-        sum += architecture->layers[l].kept_wide;
-    return sum;
-}
-
-double dl_architecture_kept_in_half(const dl_architecture *architecture)
-{
-    double sum = 0;
-    for (size_t l = 0; l < architecture->layer_count; l++)
-        sum += architecture->layers[l].kept_in_half;
-    return sum;
-}
-
 static int pass_kernels(const dl_layer_pass *pass, bool in_half, bool in_eight)
 {
     int sum = 0;

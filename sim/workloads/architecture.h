@@ -104,6 +104,9 @@ typedef struct dl_architecture_layer {
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
     double kept_in_half;                 /* further ones, of 2 bytes, in fp16 only */
+    double working_numbers,
+        working_wide; /* beside what is kept, at the busiest moment of its passes:
+                                             gradients, what is computed again */
     /* Numbers of a sample that a collective of tensor parallelism carries (the whole stream), and
      * collectives of a pass: all-reduces, or pairs of all-gather and reduce-scatter; 0: none */
     double tensor_numbers, tensor_forward, tensor_backward;
@@ -141,9 +144,6 @@ int64_t dl_layer_parameters(const dl_architecture_layer *layer);
 /* Sums over all layers; of one sample where that means something. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
 int dl_architecture_tensors(const dl_architecture *architecture);
-double dl_architecture_kept_numbers(const dl_architecture *architecture);
-double dl_architecture_kept_wide(const dl_architecture *architecture);
-double dl_architecture_kept_in_half(const dl_architecture *architecture);
 /* Forward and backward; `in_half`: in fp16, bf16 or fp8; `in_eight`: in fp8. */
 int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight);
 double dl_pass_flop(const dl_layer_pass *pass);

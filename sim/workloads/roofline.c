@@ -243,6 +243,27 @@ static double kept_bytes(const dl_roofline *roofline, double numbers, double wid
            wide * 4;
 }
 
+static double kept_of(const dl_roofline *roofline, const dl_architecture_layer *layer)
+{
+    return kept_bytes(roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half);
+}
+
+static double working_of(const dl_roofline *roofline, const dl_architecture_layer *layer)
+{
+    return kept_bytes(roofline, layer->working_numbers, layer->working_wide, 0);
+}
+
+/* What a sample needs when the first layers have computed, and one of them computes backward. */
+static double most_bytes(const dl_roofline *roofline, const dl_architecture *architecture)
+{
+    double kept = 0, most = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++) {
+        kept += kept_of(roofline, &architecture->layers[l]);
+        most = fmax(most, kept + working_of(roofline, &architecture->layers[l]));
+    }
+    return most;
+}
+
 static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const bool odd = fmod(part->odd_columns * roofline->bytes_per_number, 16) > 0;
@@ -406,9 +427,10 @@ static void set_layer(dl_costs *costs, const dl_architecture *architecture,
         .name = dl_strdup(layer->name),
         .output_bytes_per_sample = assumed(layer->output_numbers * roofline->bytes_per_number),
         .parameter_bytes = assumed((double)dl_layer_parameters(layer) * PARAMETER_BYTES),
-        .activation_bytes_per_sample = assumed(
-            kept_bytes(roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half)),
+        .activation_bytes_per_sample = assumed(kept_of(roofline, layer)),
     };
+    const double working = working_of(roofline, layer);
+    if (working > 0) costs->layers[l].working_bytes_per_sample = assumed(working);
     if (!(layer->tensor_numbers > 0)) return;
     costs->dispatch.kernels +=
         LAUNCHES_OF_COLLECTIVE * architecture->tensor_calls *
@@ -430,6 +452,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, arithmetic);
     const size_t layers = architecture->layer_count;
     const int64_t parameters = dl_architecture_parameters(architecture);
+    const bool is_fused = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused;
     dl_roofline roofline = {0};
     if (arithmetic == DL_FP8 && architecture->class != DL_MODEL_TRANSFORMER) {
         return dl_error_set(err, DL_ERR_DATA,
@@ -453,11 +476,9 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .tensor_ranks = architecture->tensor,
         .dispatch.kernels =
             (double)dl_architecture_kernels(architecture, in_half(&roofline), in_eight(&roofline)),
-        .dispatch.few = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused,
-        .gpu_memory = {assumed(kept_bytes(&roofline, dl_architecture_kept_numbers(architecture),
-                                          dl_architecture_kept_wide(architecture),
-                                          dl_architecture_kept_in_half(architecture))),
-                       assumed(WORKSPACE_BYTES)},
+        .dispatch.few = is_fused,
+        .half_weights = in_half(&roofline) && is_fused && !units,
+        .gpu_memory = {assumed(most_bytes(&roofline, architecture)), assumed(WORKSPACE_BYTES)},
         .input_bytes_per_sample = assumed(input_bytes(architecture)),
         .compute_spread_frac = assumed(spread_of(architecture, &roofline, efficiency)),
     };

@@ -28,20 +28,23 @@ enum {
     SEQUENCE_PARALLEL,
     RECOMPUTE,
     SUMS,
+    LOSS,
     KEYS
 };
 enum { NO, YES };
 enum { DECODER, ENCODER };
 enum { FUSED, PLAIN, CUDNN };
 enum { LAYER_NORM, RMS_NORM };
-enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+enum { LOSS_PLAIN, LOSS_MEGATRON, LOSS_FUSED };
+enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS };
 
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
 static const char *const attentions[] = {"fused", "plain", "cudnn", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
-static const char *const recomputed[] = {"none", "selective", "full", NULL};
+static const char *const losses[] = {"plain", "megatron", "fused", NULL};
+static const char *const recomputed[] = {"none", "selective", "full", "products", NULL};
 
 static const dl_network_key keys[KEYS] = {
     [LAYERS] = {"layers", NULL, 1, 1000, "blocks"},
@@ -75,12 +78,17 @@ static const dl_network_key keys[KEYS] = {
                 "GPUs that divide heads, feed-forward and vocabulary (padded to 128 tp)"},
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
                            "with tp > 1 norms and sums are divided by tokens; no: all do all"},
-    [RECOMPUTE] = {"recompute", recomputed, 0, 0,
-                   "in the backward pass; selective: the core of attention; full: whole blocks, "
-                   "which keep their input only"},
     [SUMS] = {"sums", sums, 0, 0,
               "with fused=yes, of gradients in 32 bits: added to apart, or within the products "
               "(Megatron-LM's gradient accumulation fusion)"},
+    [RECOMPUTE] =
+        {"recompute", recomputed, 0, 0,
+         "in the backward pass; selective: the core of attention; full: whole blocks, "
+         "which keep their input only; products: all but attention and every second product "
+         "(torchtitan's selective)"},
+    [LOSS] = {"loss", losses, 0, 0,
+              "bytes of a score that are in memory in 16 bits: plain 14, megatron 6 (its fused "
+              "cross-entropy), fused 4 (FlashAttention's, or compiled); times are those of plain"},
 };
 
 /* All numbers are of one sample, and of one of `tensor` GPUs that divide the layers as Megatron-LM
@@ -92,7 +100,7 @@ typedef struct sizes {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
     double norm_parameters;
     double tensor;
-    int recompute;
+    int recompute, loss;
     bool bias, gated, causal, plain, cudnn, rotary, rms, fused, dropout, by_tokens, within;
 } sizes;
 
@@ -343,6 +351,15 @@ static void add_attention(dl_architecture_layer *layer, const sizes *s)
     dl_pass_add(&layer->backward, 2 * flop, 4 * (query + key + scores), 0, 4);
 }
 
+/* Gradients that are there together when the activation has its own: those of its inputs, of what comes
+ * in and what leaves the block; or of the scores and their softmax. */
+static double working_of(const sizes *s, int gates)
+{
+    const double inside = s->tokens * (gates * s->inside + 2 * s->width);
+    const double scores = s->plain ? 2 * s->heads * s->tokens * s->tokens : 0;
+    return s->fused ? fmax(inside, scores) : 0;
+}
+
 /* Forward parts [first, last) once more, at the start of the backward pass. */
 static void add_again(dl_architecture_layer *layer, int first, int last)
 {
@@ -350,11 +367,38 @@ static void add_again(dl_architecture_layer *layer, int first, int last)
         *dl_pass_add(&layer->backward, 0, 0, 0, 0) = layer->forward.parts[p];
 }
 
+/* The rest comes again in the backward pass. */
 static void keep_only(dl_architecture_layer *layer, double numbers, double wide, double half)
 {
+    layer->working_numbers += layer->kept_numbers - numbers + layer->kept_in_half - half;
+    layer->working_wide += layer->kept_wide - wide;
     layer->kept_numbers = numbers;
     layer->kept_wide = wide;
     layer->kept_in_half = half;
+}
+
+/* torchtitan's policy "op": of products one after another the first, third, ... are kept, and attention
+ * (torchtitan/distributed/activation_checkpoint.py). All else comes again. */
+static void recompute_products(dl_architecture_layer *layer, const sizes *s)
+{
+    const bool apart = projections(s) == 3;
+    const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
+    const double again[] = {apart ? s->kv_width / qkv : 0, 1, s->gated ? 0.5 : 0, !s->gated};
+    const int count = layer->forward.count;
+    for (int p = 0, product = 0; p < count; p++) {
+        const dl_layer_part *part = &layer->forward.parts[p];
+        const double share = part->attention ? 0 : part->flop > 0 ? again[product++ % 4] : 1;
+        if (share == 0) continue;
+        dl_layer_part *copy = dl_pass_add(&layer->backward, 0, 0, 0, 0);
+        *copy = *part;
+        copy->flop *= share;
+        copy->numbers *= share;
+    }
+    keep_only(layer,
+              s->tokens *
+                      (s->query_width + (apart ? s->query_width + s->kv_width : qkv) + s->inside) +
+                  (s->gated ? 2 : 1) * stream,
+              s->fused ? 0 : stream, 0);
 }
 
 /* Pairs of an all-gather and a reduce-scatter, or all-reduces, of the stream: in front of a
@@ -411,6 +455,7 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     layer->output_numbers = s->tokens * s->width / s->tensor;
     /* Beside what these keep: queries, keys and values, what attention gives. */
     layer->kept_numbers += s->tokens * (s->query_width + qkv);
+    layer->working_numbers += working_of(s, gates);
     add_to_sums(layer, s, projections(s) + gates + 2);
     const bool full = s->recompute == RECOMPUTE_FULL;
     if (full) {
@@ -418,6 +463,8 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
         keep_only(layer, stream, s->fused ? 0 : stream, 0);
     } else if (s->recompute == RECOMPUTE_SELECTIVE) {
         add_again(layer, core, behind);
+    } else if (s->recompute == RECOMPUTE_PRODUCTS) {
+        recompute_products(layer, s);
     }
     set_collectives(layer, s, 2, (s->by_tokens ? 1 : 0) + (full ? 2 : 0));
     if (s->tensor > 1) add_beside(layer, s, qkv + s->inside * gates);
@@ -451,8 +498,11 @@ static void add_embedding(dl_architecture *architecture, const sizes *s, const i
 
 /* The last norm, the scores of all tokens, and the loss: their log-softmax reads them for the
  * maximum and the sum, and again to write. Its gradient is set to zero, but for one number a token,
- * and then read with the log-softmax, to write that of the scores. Then scores, log-softmax and two
- * gradients are in memory, scores of 16 bits as well. */
+ * and then read with the log-softmax, to write that of the scores. Then two of these and the
+ * log-softmax, which the backward pass needs, are in memory, and scores of 16 bits. Megatron's fused
+ * cross-entropy keeps the softmax, and writes gradients of 16 bits
+ * (megatron/core/fusions/fused_cross_entropy.py); a single kernel keeps the scores alone
+ * (flash_attn/losses/cross_entropy.py). */
 static void add_token_head(dl_architecture *architecture, const sizes *s, bool tied)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
@@ -468,8 +518,10 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
     layer->output_numbers = scores;
     add_to_sums(layer, s, tied ? 0 : 1);
     set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);
-    layer->kept_numbers += 4 * scores;
-    layer->kept_wide += 3 * scores;
+    layer->kept_numbers += scores;
+    layer->kept_wide += s->loss == LOSS_FUSED ? 0 : scores;
+    layer->working_numbers = s->loss == LOSS_PLAIN ? 3 * scores : scores;
+    layer->working_wide = s->loss == LOSS_PLAIN ? 2 * scores : 0;
 }
 
 /* A dense layer on the first token. */
@@ -538,6 +590,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .norm_parameters = values[NORM] == RMS_NORM ? width : 2 * width,
         .tensor = tensor,
         .recompute = (int)values[RECOMPUTE],
+        .loss = (int)values[LOSS],
         .bias = values[BIAS] == YES,
         .gated = values[GATED] == YES,
         .causal = !encoder,

@@ -290,16 +290,11 @@ static void chunks_shorten_the_bubble(void **state)
         assert_near(r.split->bubble_frac, bubble_s / (m * passes_s + bubble_s), 0.05);
         assert_near(r.usage.traffic_bytes, 12.0 * m * 2 * (s * v - 1) * 2 * 10, 1e-9);
         dl_run_result_free(&r);
-        const dl_split split = {
-            .stages = s, .shards = 1, .chunks = v, .micro_batches = m, .samples = 1};
-        const double kept = dl_pipeline_in_flight(DL_SCHEDULE_INTERLEAVED, &split, 0);
-        const double most = (2 * (s - 1) + (v - 1) * s + 1) / (double)v;
-        assert_near(kept, most < m ? most : m, 1e-12);
     }
 }
 
 /* Layers a, b, c, d of 0.1 ms + 10 us a sample forward, twice that backward; 20 kB each. Stages {a},
- * {b, c, d}: the longer one sets the pace. Memory: weights of each update that is on its way. */
+ * {b, c, d}: the longer one sets the pace. */
 static void without_a_flush_nobody_waits(void **state)
 {
     (void)state;
@@ -316,21 +311,10 @@ static void without_a_flush_nobody_waits(void **state)
     dl_run_result_free(&r);
     const dl_split split = {
         .stages = 4, .shards = 1, .chunks = 1, .micro_batches = 8, .samples = 1};
-    const dl_stage stage = {.parameter_bytes = 10, .state_bytes = 20, .activation_bytes = 100};
-    const dl_stage stages[] = {stage, stage, stage, stage};
-    dl_costs costs = {0};
     for (int s = 0; s < 4; s++) {
         assert_int_equal(dl_pipeline_staleness(DL_SCHEDULE_PIPEDREAM, &split, s), 3 - s);
         assert_int_equal(dl_pipeline_staleness(DL_SCHEDULE_2BW, &split, s), 1);
         assert_int_equal(dl_pipeline_staleness(DL_SCHEDULE_1F1B, &split, s), 0);
-        const dl_gpu_content stashed =
-            dl_pipeline_stage_content(&costs, &split, DL_SCHEDULE_PIPEDREAM, stages, s);
-        assert_near(stashed.parameters, 10 * (4 - s), 1e-12);
-        assert_near(stashed.activations, 100 * (4 - s), 1e-12);
-        const dl_gpu_content twice =
-            dl_pipeline_stage_content(&costs, &split, DL_SCHEDULE_2BW, stages, s);
-        assert_near(twice.parameters, 20, 1e-12);
-        assert_near(twice.activations, 100 * (4 - s), 1e-12);
     }
 }
 

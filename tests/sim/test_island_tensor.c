@@ -209,9 +209,9 @@ static void memory_is_that_of_a_part(void **state)
     (void)state;
     static const char *const layouts[] = {"tp=4", "tp=2,pp=2", "tp=2,fsdp=2"};
     static const double needs[] = {
-        2 * 80e3 + 40e3 + 4 * 7e3 + 1e3,         /* a batch of 4 */
-        (2 * 80e3 + 40e3) / 2 + 2 * 7e3 + 1e3,   /* half of the layers, both micro-batches of 2 */
-        80e3 + 80e3 + 40e3 / 2 + 2 * 7e3 + 1e3}; /* one bucket at hand is all of the parameters */
+        2 * 80e3 + 40e3 + 4 * 7e3 + 1e3,       /* a batch of 4 */
+        (2 * 80e3 + 40e3) / 2 + 2 * 7e3 + 1e3, /* half of the layers, both micro-batches of 2 */
+        2 * (40e3 + 80e3) + 40e3 / 2 + 2 * 7e3 + 1e3}; /* half, and one bucket of all at hand */
     for (int l = 0; l < 3; l++) {
         char path[64];
         snprintf(path, sizeof path, "tensor_memory_%d.ini", (int)getpid());

@@ -78,7 +78,6 @@ static void a_stage_has_its_layers_costs(void **state)
     assert_near(stage[0].update_ns, 6000, 1e-12); /* as 60 kB of 80 kB */
     assert_near(stage[0].parameter_bytes, 60e3, 1e-12);
     assert_near(stage[0].state_bytes, 30e3, 1e-12);
-    assert_near(stage[0].activation_bytes, 5250, 1e-12);
     assert_near(stage[0].crossing_bytes, 1000, 1e-12);
     assert_true(stage[1].crossing_bytes == 0);
     assert_near(stage[0].launch_forward + stage[0].launch_backward, 0.75, 1e-12);

@@ -22,7 +22,8 @@ awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) { if ($i == "throughput_low_p
 # Memory by kind, without simulating: what does not fit, and what would.
 fits=(--workload llama3_8b:fused=yes --machine 1xdgx_h100 --mode none --batch 64 --micro-batch 2 --fits)
 expect 0 "85.5 GB   no " "${fits[@]}" --layout 'fsdp=8|tp=8'
-expect 0 "what fits: --micro-batch 1" "${fits[@]}" --layout fsdp=8
+expect 0 "fits: --micro-batch 1" "${fits[@]}" --layout fsdp=8
+expect 0 "in the loss of micro-batch 1" "${fits[@]}" --layout fsdp=8
 expect 0 "85.5 GB  yes " "${fits[@]}" --layout 'fsdp=8|tp=8'
 
 # Tensor cores are faster; a smaller image is, too.

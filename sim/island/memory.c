@@ -1,0 +1,312 @@
+#include "sim/island/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+
+/* A layer for a micro-batch. */
+typedef struct layer {
+    double bucket_bytes; /* of parameters that are gathered with it */
+    double kept, working;
+    bool is_last; /* of the model, with the loss */
+} layer;
+
+/* A run of layers that a pass goes through. */
+typedef struct piece {
+    int first, count;
+    double kept, logits_kept; /* the latter is part of the former */
+} piece;
+
+typedef struct walk {
+    const dl_memory_rank *rank;
+    layer *layers; /* [count] of the model */
+    int count;
+    piece pieces[DL_STAGE_CHUNKS_MAX];
+    dl_gpu_content base; /* at all times */
+    double kept, logits; /* in flight */
+    double
+        gradient_part; /* of its part of the gradients, before the first backward pass has ended */
+    dl_gpu_content most;
+    double pass_bytes;        /* the most of this pass */
+    bool has_most, by_layers; /* the latter: a bucket is a layer's parameters */
+} walk;
+
+/* --- layers ----------------------------------------------------------------------------------- */
+
+/* Of the largest bucket of the parameters' bytes. */
+static double largest_bucket(const dl_memory_rank *rank)
+{
+    const dl_costs *costs = rank->costs;
+    const double all = rank->parameter_bytes;
+    double largest = 0;
+    if (!rank->options->own_buckets || rank->split.stages > 1 || costs->gradient_count == 0)
+        return rank->options->bucket_bytes > 0 ? fmin(all, (double)rank->options->bucket_bytes)
+                                               : all;
+    for (size_t i = 0; i < costs->gradient_count; i++)
+        largest =
+            fmax(largest, costs->gradients[i].bytes - (i > 0 ? costs->gradients[i - 1].bytes : 0));
+    return all * largest / costs->gradients[costs->gradient_count - 1].bytes;
+}
+
+/* Whether a bucket is a layer with parameters. */
+static bool buckets_are_layers(const dl_memory_rank *rank, const dl_model_layers *model)
+{
+    size_t with = 0;
+    for (int l = 0; l < model->count; l++)
+        with += model->layers[l].parameter_bytes.value > 0;
+    return rank->options->own_buckets && rank->split.stages == 1 &&
+           rank->costs->gradient_count == with;
+}
+
+/* What layers keep, as they say, or by their part of all outputs: what is kept is about as large as what
+ * is handed on. */
+static void take_layers(walk *w, const dl_model_layers *model)
+{
+    const dl_memory_rank *rank = w->rank;
+    const dl_value *all = &rank->costs->gpu_memory.activation_bytes_per_sample;
+    const double samples = rank->split.samples, bucket = largest_bucket(rank);
+    double outputs = 0;
+    bool known = model->count > 0;
+    for (int l = 0; l < model->count; l++) {
+        known = known && model->layers[l].activation_bytes.known;
+        outputs += dl_value_or_nan(&model->layers[l].output_bytes);
+    }
+    for (int l = 0; l < model->count; l++) {
+        const dl_model_layer *of = &model->layers[l];
+        w->layers[l] = (layer){
+            .bucket_bytes = w->by_layers ? of->parameter_bytes.value : bucket,
+            .kept = samples * (known ? of->activation_bytes.value
+                                     : dl_value_or_nan(all) * of->output_bytes.value / outputs),
+            .working = samples * of->working_bytes,
+            .is_last = l == model->count - 1 && of->working_bytes > 0,
+        };
+    }
+    if (known || rank->first != NULL) return;
+    w->count = 1;
+    w->by_layers = false;
+    w->layers[0] = (layer){.bucket_bytes = bucket, .kept = dl_value_or_nan(all) * samples};
+}
+
+static void take_pieces(walk *w)
+{
+    const dl_split *split = &w->rank->split;
+    for (int c = 0; c < split->chunks; c++) {
+        const int *cut = w->rank->first + c * split->stages + w->rank->stage;
+        piece *p = &w->pieces[c];
+        *p = w->rank->first != NULL && w->count > 1
+                 ? (piece){.first = cut[0], .count = cut[1] - cut[0]}
+                 : (piece){.count = w->count};
+        for (int l = p->first; l < p->first + p->count; l++) {
+            p->kept += w->layers[l].kept;
+            if (w->layers[l].is_last) p->logits_kept = w->layers[l].kept;
+        }
+    }
+}
+
+/* --- at all times ------------------------------------------------------------------------------ */
+
+/* Gradients of 16 bits of the largest block: of a layer that is not the first and not the last. */
+static double block_gradients(const walk *w, const dl_model_layers *model)
+{
+    double most = 0;
+    for (int c = 0; c < w->rank->split.chunks; c++) {
+        const piece *p = &w->pieces[c];
+        for (int l = p->first > 0 ? p->first : 1; l < p->first + p->count && l < model->count - 1;
+             l++)
+            most = fmax(most, model->layers[l].parameter_bytes.value);
+    }
+    return most / 2;
+}
+
+static void take_base(walk *w, const dl_model_layers *model)
+{
+    const dl_memory_rank *rank = w->rank;
+    const dl_gpu_options *options = rank->options;
+    const dl_sharded sharded = rank->sharers > 1 ? options->sharded : DL_SHARDED_NONE;
+    const bool half = rank->costs->half_weights && sharded != DL_SHARDED_PARAMETERS;
+    const int versions = dl_pipeline_versions(rank->schedule, &rank->split, rank->stage);
+    const double all = rank->parameter_bytes, part = all / rank->sharers;
+    const double sent = dl_dtype_frac(options->param_dtype);
+    const double summed = half ? 1 : dl_dtype_frac(options->reduce_dtype);
+    const double bucket = largest_bucket(rank);
+    const double state = rank->state_bytes + (half ? all : 0);
+    double weights = half ? all / 2 : all, gradients = all, gathered = 0;
+    if (sharded != DL_SHARDED_NONE) gradients = summed * all;
+    if (sharded != DL_SHARDED_NONE && sent < 1 && !half) weights = part + sent * all;
+    if (sharded == DL_SHARDED_GRADIENTS) gradients = fmin(gradients, part + summed * bucket);
+    if (sharded == DL_SHARDED_PARAMETERS) {
+        weights = gradients = part;
+        if (options->keeps_parameters || rank->split.stages > 1) gathered = sent * all;
+        if (rank->split.stages > 1) gathered += summed * all;
+    }
+    if (half) gradients += block_gradients(w, model);
+    w->base = (dl_gpu_content){
+        .parameters = weights * versions,
+        .gradients = gradients,
+        .optimizer = sharded != DL_SHARDED_NONE ? state / rank->sharers : state,
+        .gathered = gathered,
+        .workspace = dl_value_or_nan(&rank->costs->gpu_memory.workspace_bytes),
+    };
+}
+
+/* --- moments ----------------------------------------------------------------------------------- */
+
+static double bucket_at(const walk *w, const piece *p, int l)
+{
+    return l >= p->first && l < p->first + p->count ? w->layers[l].bucket_bytes : 0;
+}
+
+/* FSDP: parameters of the layer and the next one; backward also the layer's gradients, and those of the
+ * one before, which are being reduced. */
+static double gathered_at(const walk *w, const piece *p, int l, bool forward)
+{
+    const dl_memory_rank *rank = w->rank;
+    const dl_gpu_options *options = rank->options;
+    const double sent = dl_dtype_frac(options->param_dtype), all = sent * rank->parameter_bytes;
+    if (rank->sharers < 2 || options->sharded != DL_SHARDED_PARAMETERS) return 0;
+    const double here = bucket_at(w, p, l);
+    const double next = w->by_layers ? bucket_at(w, p, forward ? l + 1 : l - 1) : here;
+    const double before = w->by_layers ? bucket_at(w, p, l + 1) : here;
+    const double parameters = w->base.gathered > 0 ? 0 : fmin(all, sent * (here + next));
+    if (forward || rank->split.stages > 1) return parameters;
+    return parameters + fmin(all, sent * here + dl_dtype_frac(options->reduce_dtype) * before);
+}
+
+static void look(walk *w, const dl_gpu_content *content)
+{
+    const double bytes = dl_gpu_content_bytes(content);
+    w->pass_bytes = fmax(w->pass_bytes, bytes);
+    if (w->has_most && !(bytes > dl_gpu_content_bytes(&w->most) * (1 + 1e-12))) return;
+    w->most = *content;
+    w->has_most = true;
+}
+
+/* Layer `l` of the pass computes when it and those before it in the piece keep `kept`. */
+static void look_at(walk *w, dl_pass_of of, bool forward, int l, double kept)
+{
+    const piece *p = &w->pieces[of.chunk];
+    const layer *at = &w->layers[l];
+    dl_gpu_content c = w->base;
+    c.gathered += gathered_at(w, p, l, forward);
+    c.gradients *= w->gradient_part;
+    const double own_logits = at->is_last ? at->kept : 0;
+    c.activations = w->kept - w->logits + kept - own_logits;
+    c.logits = w->logits + own_logits + (at->is_last ? at->working : 0);
+    c.working = at->is_last || forward ? 0 : at->working;
+    const bool ends = forward && l == p->first + p->count - 1;
+    c.at = (dl_gpu_moment){.forward = forward,
+                           .in_loss = at->is_last,
+                           .micro_batch = of.micro_batch,
+                           .chunk = of.chunk,
+                           .layer = ends || w->count == 1 ? -1 : l};
+    look(w, &c);
+}
+
+static void go_forward(walk *w, dl_pass_of of)
+{
+    const piece *p = &w->pieces[of.chunk];
+    double kept = 0;
+    for (int l = p->first; l < p->first + p->count; l++) {
+        kept += w->layers[l].kept;
+        look_at(w, of, true, l, kept);
+    }
+    w->kept += p->kept;
+    w->logits += p->logits_kept;
+}
+
+static void go_backward(walk *w, dl_pass_of of)
+{
+    const piece *p = &w->pieces[of.chunk];
+    double kept = p->kept;
+    const bool grows = w->gradient_part < 1;
+    w->kept -= p->kept;
+    w->logits -= p->logits_kept;
+    for (int l = p->first + p->count - 1; l >= p->first; l--) {
+        look_at(w, of, false, l, kept);
+        kept -= w->layers[l].kept;
+        if (grows) w->gradient_part += w->layers[l].bucket_bytes / w->rank->parameter_bytes;
+    }
+    w->gradient_part = 1;
+}
+
+static double after(const walk *w)
+{
+    return dl_gpu_content_bytes(&w->base) - (1 - w->gradient_part) * w->base.gradients + w->kept;
+}
+
+/* Passes repeat: these many micro-batches show what more of them do. */
+static int enough(const dl_memory_rank *rank)
+{
+    const dl_split *split = &rank->split;
+    const int steady = 3 * split->stages * split->chunks;
+    if (!dl_schedule_flushes(rank->schedule)) return steady;
+    const bool all = rank->schedule == DL_SCHEDULE_GPIPE && split->stages > 1;
+    return all || split->micro_batches < steady ? split->micro_batches : steady;
+}
+
+static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layers *model,
+                                dl_memory_pass *passes)
+{
+    dl_split split = rank->split;
+    walk w = {.rank = rank, .count = model->count, .gradient_part = 1};
+    w.layers = dl_calloc((size_t)model->count + 1, sizeof *w.layers, "layers");
+    w.by_layers = buckets_are_layers(rank, model);
+    take_layers(&w, model);
+    take_pieces(&w);
+    take_base(&w, model);
+    /* The optimizer frees gradients with the step. */
+    if (rank->sharers > 1 && rank->options->sharded == DL_SHARDED_PARAMETERS && w.by_layers)
+        w.gradient_part = 0;
+    if (passes == NULL) split.micro_batches = enough(rank);
+    int done[2] = {0, 0};
+    for (int p = 0; p < 2 * split.micro_batches * split.chunks; p++) {
+        const bool forward = dl_pipeline_is_forward(rank->schedule, &split, rank->stage, p);
+        const dl_pass_of of = dl_pipeline_find_pass(&split, forward, done[forward]++);
+        w.pass_bytes = 0;
+        if (forward) {
+            go_forward(&w, of);
+        } else {
+            go_backward(&w, of);
+        }
+        if (passes != NULL) passes[p] = (dl_memory_pass){w.pass_bytes, after(&w)};
+    }
+    free(w.layers);
+    return w.most;
+}
+
+dl_gpu_content dl_memory_of_rank(const dl_memory_rank *rank, dl_memory_pass *passes)
+{
+    dl_model_layers model = {0};
+    if (rank->model == NULL) dl_model_layers_init(&model, rank->costs);
+    const dl_gpu_content most = walk_over(rank, rank->model != NULL ? rank->model : &model, passes);
+    dl_model_layers_free(&model);
+    return most;
+}
+
+char *dl_memory_when(const dl_memory_rank *rank, const dl_gpu_moment *at)
+{
+    const dl_split *split = &rank->split;
+    char *of = split->micro_batches > 1 ? dl_format("micro-batch %d", at->micro_batch) : NULL;
+    char *chunk = split->chunks > 1 ? dl_format("chunk %d", at->chunk) : NULL;
+    dl_model_layers model;
+    dl_model_layers_init(&model, rank->costs);
+    if (chunk != NULL) {
+        dl_join(&of, ", ", chunk);
+        free(chunk);
+    }
+    char *text = at->in_loss ? dl_strdup("in the loss")
+                 : at->layer >= 0
+                     ? dl_format("in the %s pass of %s", at->forward ? "forward" : "backward",
+                                 model.layers[at->layer].name)
+                     : dl_format("at the %s of the %s pass", at->forward ? "end" : "start",
+                                 at->forward ? "forward" : "backward");
+    if (of != NULL) {
+        char *whole = dl_format("%s%s%s", text, at->in_loss || at->layer < 0 ? " of " : ", ", of);
+        free(text);
+        free(of);
+        text = whole;
+    }
+    dl_model_layers_free(&model);
+    return text;
+}

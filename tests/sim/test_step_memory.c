@@ -1,0 +1,270 @@
+/* Memory of a GPU over a step: what layers keep, what is there at all times, when it is the most. */
+#include "tests/gpu_fixture.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "sim/island/memory.h"
+#include "sim/workloads/architecture.h"
+
+/* Of the layer's numbers in 16 bits. */
+static double half_bytes(double numbers, double wide)
+{
+    return 2 * (numbers - wide) + 4 * wide;
+}
+
+static void take(dl_architecture *made, const char *text)
+{
+    dl_error err = {0};
+    *made = (dl_architecture){0};
+    if (dl_architecture_make(made, text, &err) != DL_OK) fail_msg("%s: %s", text, err.text);
+}
+
+/* Korthikanti et al. 2022: a layer keeps s b h (34 + 5 a s / h) bytes, of which 2 s b h are masks of
+ * dropout outside of attention, and 3 a s^2 b are its mask and result inside; programs with kernels of
+ * their own have none here, but of plain attention scores before and after the softmax. Flash attention
+ * keeps no scores; t GPUs with sequence parallelism have one part of t each. s = 32, h = 64, a = 4. */
+static void a_layer_keeps_what_the_formula_says(void **state)
+{
+    static const char shape[] = "transformer:layers=1,width=64,heads=4,sequence=32,vocabulary=10,"
+                                "positions=32,fused=yes";
+    const double sh = 32 * 64, scores = 4 * 32 * 32;
+    static const struct {
+        const char *more;
+        double scores;
+        int parts;
+    } cases[] = {
+        {"", 0, 1}, {",attention=plain", 4, 1}, {",tp=4", 0, 4}, {",attention=plain,tp=4", 4, 4}};
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char *text = dl_format("%s%s", shape, cases[c].more);
+        dl_architecture a;
+        take(&a, text);
+        const dl_architecture_layer *block = &a.layers[1];
+        assert_near(half_bytes(block->kept_numbers, block->kept_wide),
+                    ((34 - 2) * sh + cases[c].scores * scores) / cases[c].parts, 1e-12);
+        dl_architecture_free(&a);
+        free(text);
+    }
+}
+
+/* Llama 3 70B on two GPUs: (12 h + 4 kv + 6 f) bytes a token, h = 8192, kv = 1024, f = 28672. Whole
+ * blocks computed again keep 2 h, and have the rest in their backward pass; every second product keeps
+ * input, queries, values, attention's result, one of the gate's two and the output: 2 (4 h + kv + f). */
+static void what_is_recomputed_is_not_kept(void **state)
+{
+    static const struct {
+        const char *name;
+        double kept;
+    } cases[] = {{"none", 12 * 8192 + 4 * 1024 + 6 * 28672},
+                 {"full", 2 * 8192},
+                 {"products", 2 * (4 * 8192 + 1024 + 28672)}};
+    (void)state;
+    double all = 0;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char *text = dl_format("llama3_70b:layers=1,sequence=4096,fused=yes,tp=2,recompute=%s",
+                               cases[c].name);
+        dl_architecture a;
+        take(&a, text);
+        const dl_architecture_layer *block = &a.layers[1];
+        const double kept = half_bytes(block->kept_numbers, block->kept_wide);
+        const double working = half_bytes(block->working_numbers, block->working_wide);
+        assert_near(kept, 4096 / 2.0 * cases[c].kept, 1e-12);
+        if (c == 0) all = kept + working;
+        assert_near(kept + working, all, 1e-12);
+        dl_architecture_free(&a);
+        free(text);
+    }
+}
+
+/* Of 16 bits: scores 2, of 32, their log-softmax and a gradient 12; the softmax 4 and gradients 2;
+ * scores and gradients 2 each. 8 tokens of 10 words. */
+static void the_loss_has_its_copies(void **state)
+{
+    static const struct {
+        const char *loss;
+        double bytes, kept;
+    } cases[] = {{"plain", 14, 4}, {"megatron", 6, 4}, {"fused", 4, 2}};
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char *text = dl_format("llama:layers=1,width=16,heads=2,feed_forward=16,sequence=8,"
+                               "vocabulary=10,fused=yes,loss=%s",
+                               cases[c].loss);
+        dl_architecture a;
+        take(&a, text);
+        const dl_architecture_layer *head = &a.layers[2];
+        const double norm = 2 * 2 * 8 * 16; /* its input and result */
+        const double kept = half_bytes(head->kept_numbers, head->kept_wide) - norm;
+        assert_near(kept, cases[c].kept * 80, 1e-12);
+        assert_near(kept + half_bytes(head->working_numbers, head->working_wide),
+                    cases[c].bytes * 80, 1e-12);
+        dl_architecture_free(&a);
+        free(text);
+    }
+}
+
+#define LAYER(name, parameters, kept, working)                                         \
+    "[op " name ".forward]\nfixed_ns = 1\nper_sample_ns = 1\n[op " name ".backward]\n" \
+    "fixed_ns = 1\nper_sample_ns = 1\n[layer " name "]\noutput_bytes_per_sample = 1\n" \
+    "parameter_bytes = " parameters "\nactivation_bytes_per_sample = " kept            \
+    "\nworking_bytes_per_sample = " working "\n"
+#define HEAD "[costs]\nschema = 1\nparameter_bytes = 6000\nstate_bytes = 12000\n"
+#define WORKSPACE "[gpu_memory]\nactivation_bytes_per_sample = 1000\nworkspace_bytes = 7\n"
+
+typedef struct ranks {
+    dl_costs costs;
+    dl_gpu_options options;
+    dl_memory_rank rank;
+} ranks;
+
+/* Two samples in each of two micro-batches. */
+static void open_rank(ranks *r, const char *text)
+{
+    *r = (ranks){.costs = fixture_costs(text)};
+    r->rank = (dl_memory_rank){
+        .costs = &r->costs,
+        .options = &r->options,
+        .split = {.stages = 1, .shards = 1, .chunks = 1, .micro_batches = 2, .samples = 2},
+        .sharers = 1,
+        .parameter_bytes = 6000,
+        .state_bytes = 12000,
+    };
+}
+
+static void assert_peak(const ranks *r, double bytes, const char *when)
+{
+    const dl_gpu_content most = dl_memory_of_rank(&r->rank, NULL);
+    char *text = dl_memory_when(&r->rank, &most.at);
+    assert_near(dl_gpu_content_bytes(&most), bytes, 1e-12);
+    assert_string_equal(text, when);
+    free(text);
+}
+
+/* Kept 100, 200, 300 bytes a sample, and working at most 50, 60 or 900, and 400 with the loss. */
+static void the_most_is_at_a_moment(void **state)
+{
+    const double base = 2 * 6000 + 12000 + 7;
+    ranks r;
+    (void)state;
+    open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "60")
+                      LAYER("c", "3000", "300", "400") WORKSPACE);
+    assert_peak(&r, base + 2 * (600 + 400), "in the loss of micro-batch 0");
+    const dl_gpu_content most = dl_memory_of_rank(&r.rank, NULL);
+    assert_near(most.logits, 2 * 700, 1e-12);
+    assert_near(most.activations, 2 * 300, 1e-12);
+    dl_memory_pass passes[4];
+    dl_memory_of_rank(&r.rank, passes);
+    assert_near(passes[0].after_bytes, base + 2 * 600, 1e-12);
+    assert_near(passes[1].most_bytes, base + 2 * 1000, 1e-12);
+    assert_near(passes[3].after_bytes, base, 1e-12);
+    dl_costs_free(&r.costs);
+    open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "900")
+                      LAYER("c", "3000", "300", "400") WORKSPACE);
+    assert_peak(&r, base + 2 * (300 + 900), "in the backward pass of b, micro-batch 0");
+    dl_costs_free(&r.costs);
+    open_rank(&r, HEAD WORKSPACE); /* layers are not known */
+    assert_peak(&r, base + 2 * 1000, "at the end of the forward pass of micro-batch 0");
+    dl_costs_free(&r.costs);
+}
+
+/* Weights of 2 bytes, their copy, gradients of 4, and those of block b, 2 of its 4 bytes each; with the
+ * optimizer divided by three a third of its 8, and of the copy's 4. */
+static void half_weights_have_a_copy(void **state)
+{
+    ranks r;
+    (void)state;
+    open_rank(&r, HEAD "half_weights = yes\n" LAYER("a", "1000", "0", "0")
+                      LAYER("b", "2000", "0", "0") LAYER("c", "3000", "0", "0") WORKSPACE);
+    const dl_gpu_content whole = dl_memory_of_rank(&r.rank, NULL);
+    assert_near(whole.parameters, 3000, 1e-12);
+    assert_near(whole.gradients, 6000 + 1000, 1e-12);
+    assert_near(whole.optimizer, 12000 + 6000, 1e-12);
+    r.rank.sharers = 3;
+    r.options.sharded = DL_SHARDED_OPTIMIZER;
+    const dl_gpu_content part = dl_memory_of_rank(&r.rank, NULL);
+    assert_near(part.parameters, 3000, 1e-12);
+    assert_near(part.gradients, 7000, 1e-12);
+    assert_near(part.optimizer, 18000 / 3.0, 1e-12);
+    dl_costs_free(&r.costs);
+}
+
+/* FSDP over two GPUs in bf16, a unit a layer, kept 100 bytes a sample each, working 0, 5000, 0. Backward at b:
+ * half of 6 kB of parameters and 12 kB of state, gathered b and a, 1.5 kB; gradients of b in bf16,
+ * and of c as they are reduced, 2.5 kB; 2 (200 + 5000) of activations. In the first micro-batch the
+ * GPU has its part of c's gradients, 1.5 kB, in the second one all 3 kB. */
+static void shards_gather_layer_by_layer(void **state)
+{
+    ranks r;
+    (void)state;
+    open_rank(&r, HEAD LAYER("a", "1000", "100", "0") LAYER("b", "2000", "100", "5000")
+                      LAYER("c", "3000", "100", "0") WORKSPACE
+              "[gradients]\nready_1 = 0.3, 3000\nready_2 = 0.6, 5000\nready_3 = 1, 6000\n");
+    r.rank.sharers = 2;
+    r.options = (dl_gpu_options){.sharded = DL_SHARDED_PARAMETERS,
+                                 .own_buckets = true,
+                                 .param_dtype = DL_DTYPE_BF16,
+                                 .reduce_dtype = DL_DTYPE_BF16};
+    const double others = 3000 + 6000 + 1500 + 2500 + 2 * (200 + 5000) + 7;
+    assert_peak(&r, others + 3000, "in the backward pass of b, micro-batch 1");
+    r.rank.split.micro_batches = 1;
+    assert_peak(&r, others + 1500, "in the backward pass of b");
+    dl_costs_free(&r.costs);
+}
+
+/* Eight layers of 100 bytes a sample over s stages of v chunks: activations of as many micro-batches as
+ * the schedule has in flight. Interleaved, a stage keeps passes of 2 (s - 1) + (v - 1) s + 1 of its
+ * chunks. Weights: of each update on its way. */
+static void schedules_keep_what_is_in_flight(void **state)
+{
+    static const struct {
+        dl_schedule schedule;
+        int stages, chunks, micro_batches, stage, versions;
+        double kept; /* layers' activations of a micro-batch */
+    } cases[] = {
+        {DL_SCHEDULE_GPIPE, 4, 1, 8, 3, 1, 8 * 2},
+        {DL_SCHEDULE_1F1B, 4, 1, 8, 0, 1, 4 * 2},
+        {DL_SCHEDULE_1F1B, 4, 1, 8, 3, 1, 1 * 2},
+        {DL_SCHEDULE_1F1B, 4, 1, 2, 0, 1, 2 * 2},
+        {DL_SCHEDULE_2BW, 4, 1, 2, 0, 2, 4 * 2},
+        {DL_SCHEDULE_PIPEDREAM, 4, 1, 1, 1, 3, 3 * 2},
+        {DL_SCHEDULE_INTERLEAVED, 2, 2, 8, 0, 1, (2 * 1 + 1 * 2 + 1) * 2},
+        {DL_SCHEDULE_INTERLEAVED, 4, 2, 8, 0, 1, (2 * 3 + 1 * 4 + 1) * 1},
+    };
+#define KEEPS(name) LAYER(name, "1000", "100", "0")
+    ranks r;
+    (void)state;
+    open_rank(&r, "[costs]\nschema = 1\n" KEEPS("a") KEEPS("b") KEEPS("c") KEEPS("d") KEEPS("e")
+                      KEEPS("f") KEEPS("g") KEEPS("h") WORKSPACE);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const int pieces = cases[c].stages * cases[c].chunks;
+        int first[9];
+        for (int p = 0; p <= pieces; p++)
+            first[p] = p * 8 / pieces;
+        r.rank.first = first;
+        r.rank.schedule = cases[c].schedule;
+        r.rank.stage = cases[c].stage;
+        r.rank.split = (dl_split){.stages = cases[c].stages,
+                                  .shards = 1,
+                                  .chunks = cases[c].chunks,
+                                  .micro_batches = cases[c].micro_batches,
+                                  .samples = 1};
+        const dl_gpu_content most = dl_memory_of_rank(&r.rank, NULL);
+        assert_near(most.activations, 100 * cases[c].kept, 1e-12);
+        assert_near(most.parameters, 6000 * cases[c].versions, 1e-12);
+    }
+    dl_costs_free(&r.costs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_layer_keeps_what_the_formula_says),
+        cmocka_unit_test(what_is_recomputed_is_not_kept),
+        cmocka_unit_test(the_loss_has_its_copies),
+        cmocka_unit_test(the_most_is_at_a_moment),
+        cmocka_unit_test(half_weights_have_a_copy),
+        cmocka_unit_test(shards_gather_layer_by_layer),
+        cmocka_unit_test(schedules_keep_what_is_in_flight),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
