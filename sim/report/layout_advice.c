@@ -524,6 +524,7 @@ static dl_status search_layouts(search *s, dl_error *err)
                 DL_APPEND(usual, usual_count, "layouts") = s->order[i];
                 break;
             }
+    if (s->config->progress != NULL) s->config->progress(s->config->user, 0, s->config->max_points);
     dl_status status = simulate(s, usual, usual_count, err);
     free(usual);
     while (status == DL_OK && s->next < s->order_count) {

@@ -89,7 +89,7 @@ static void what_is_missing_is_listed(void **state)
                  "[memory] total_bytes_per_s, [sync] barrier_ns, "
                  "[sync] wakeup_ns, [sync] lock_ns, [sync] slice_ns, "
                  "[dispatch] serial_ns, [dispatch] per_worker_ns, [overlap] slowdown, "
-                 "[generator] token_ns, [generator] request_token_ns, "
+                 "[generator] token_ns, [generator] request_token_ns, [trainer] fixed_frac, "
                  "[gloo] latency_ns, [gloo] bytes_per_s, [gloo] beside_frac, [gloo] ranks_factor, "
                  "[rpc] latency_ns, [rpc] bytes_per_s, "
                  "[gpu_memory] activation_bytes_per_sample, [gpu_memory] workspace_bytes, "
