@@ -100,7 +100,7 @@ expect 1 "price_usd_per_hour is given too" "${run[@]}" --machine parts.ini
 large=(--workload gpt2_xl --batch-per-worker 1 --machine 8xrtx3090 --workers 8)
 expect 3 "does not fit: a GPU needs" "${large[@]}" -o large.csv
 expect 3 "optimizer 12.5 GB" "${large[@]}" -o large.csv
-expect 3 "what fits: exchange.sharded=optimizer" "${large[@]}" -o large.csv
+expect 3 "exchange.sharded=optimizer (18.7 GB)" "${large[@]}" -o large.csv
 "$tested" "${large[@]}" -o large.csv 2>&1 | grep -q 'away' && fail "absences of what was not simulated"
 expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set exchange.bucket_bytes=125MB -o large.csv
 
