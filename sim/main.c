@@ -567,16 +567,28 @@ static dl_status check_advise(const settings *set, dl_error *err)
                 {"epochs", set->epochs > 0},
                 {"samples", set->samples > 0},
                 {"tokens", set->tokens > 0}},
-      never[] = {{"html", set->html != NULL},         {"timeline", set->timeline != NULL},
-                 {"schedule", set->schedule != NULL}, {"histogram", set->histogram != NULL},
-                 {"left-out", set->left_out != NULL}, {"explain", set->explain},
-                 {"draw-machine", set->draw != NULL}, {"json", set->json != NULL}};
+      never[] = {{"timeline", set->timeline != NULL},
+                 {"schedule", set->schedule != NULL},
+                 {"histogram", set->histogram != NULL},
+                 {"left-out", set->left_out != NULL},
+                 {"explain", set->explain},
+                 {"draw-machine", set->draw != NULL},
+                 {"html", set->html != NULL},
+                 {"json", set->json != NULL}};
+    const bool layout = set->advise == ADVISE_LAYOUT;
+    enum { LIMITS = 7, NEVER_OF_LAYOUTS = 6 }; /* of them the first ones */
     for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
     }
-    for (size_t i = 0; i < sizeof never / sizeof *never && set->advise == ADVISE_SETTINGS; i++) {
-        if (!never[i].given) continue;
+    for (size_t i = 0; i < LIMITS && layout; i++) {
+        if (!only[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--advise layout has no --%s: it looks for the highest throughput",
+                            only[i].name);
+    }
+    for (size_t i = 0; i < (layout ? NEVER_OF_LAYOUTS : sizeof never / sizeof *never); i++) {
+        if (!set->advise || !never[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--advise has no --%s: save the advised scenario (--save) and run it",
                             never[i].name);

@@ -471,6 +471,11 @@ static double worst_of_best(const search *s)
 
 /* --- usual layouts ----------------------------------------------------------------------------- */
 
+static bool divides_optimizer(const layout *l)
+{
+    return l->values[SHARDED] == NULL || strcmp(l->values[SHARDED], "optimizer") == 0;
+}
+
 /* GPUs that divide layers and stages of Megatron's layout: as few as fit, stages only between nodes. */
 static void find_megatron(const search *s, int *tensor, int *stages)
 {
@@ -480,7 +485,8 @@ static void find_megatron(const search *s, int *tensor, int *stages)
         const layout *l = &s->layouts[i];
         const dl_point *p = &l->point;
         const bool fits = l->fate == DL_LAYOUT_WAITS || l->fate == DL_LAYOUT_RAN;
-        if (!fits || p->shards > 1 || (p->stages > 1 && p->tensor < node)) continue;
+        if (!fits || p->shards > 1 || !divides_optimizer(l)) continue;
+        if (p->stages > 1 && p->tensor < node) continue;
         if (p->stages > *stages || (p->stages == *stages && p->tensor >= *tensor)) continue;
         *tensor = p->tensor;
         *stages = p->stages;
@@ -494,8 +500,7 @@ static bool is_usual(const search *s, const layout *l, dl_layout_usual usual, in
     if (usual == DL_LAYOUT_FSDP)
         return p->tensor == 1 && p->stages == 1 && p->workers == 1 &&
                p->shards == dl_gpu_options_count(s->scenario->gpu);
-    return p->shards == 1 && p->tensor == tensor && p->stages == stages &&
-           (l->values[SHARDED] == NULL || strcmp(l->values[SHARDED], "optimizer") == 0);
+    return p->shards == 1 && p->tensor == tensor && p->stages == stages && divides_optimizer(l);
 }
 
 /* The best of those that ran; count: none. */
