@@ -40,7 +40,7 @@
 static const char default_output[] = "results.csv", default_advice[] = "advice.csv",
                   default_solved[] = "solved.csv";
 
-/* What --advise searches. */
+/* Kinds of search of --advise. */
 enum { ADVISE_SETTINGS = 1, ADVISE_LAYOUT };
 static const char *const advice_kinds[] = {"settings", "layout", NULL};
 

@@ -118,7 +118,7 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *poin
     return memory;
 }
 
-/* Of stages first to last, the one that needs most. */
+/* Memory of the fullest of stages first to last. */
 static dl_gpu_memory most_memory(const dl_scenario *scenario, const dl_costs *costs,
                                  const dl_point *point, int first, int last)
 {

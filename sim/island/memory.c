@@ -34,7 +34,7 @@ typedef struct walk {
 
 /* --- layers ----------------------------------------------------------------------------------- */
 
-/* Of the largest bucket of the parameters' bytes. */
+/* Bytes of the largest bucket of parameters. */
 static double largest_bucket(const dl_memory_rank *rank)
 {
     const dl_costs *costs = rank->costs;
@@ -59,8 +59,8 @@ static bool buckets_are_layers(const dl_memory_rank *rank, const dl_model_layers
            rank->costs->gradient_count == with;
 }
 
-/* What layers keep, as they say, or by their part of all outputs: what is kept is about as large as what
- * is handed on. */
+/* Layers keep the bytes that their costs give, or else their part of all outputs, since kept activations
+ * are about as large as those handed on. */
 static void take_layers(walk *w, const dl_model_layers *model)
 {
     const dl_memory_rank *rank = w->rank;

@@ -27,7 +27,7 @@
 
 #include "sim/island/split.h"
 
-/* What PyTorch's allocator keeps besides, as a part of what is allocated: next to nothing to this, in
+/* PyTorch's allocator keeps more than is allocated: from next to nothing to this part of it, in
  * published rows of runs that had, or lacked, memory (docs/studies/transformer_layouts.md). */
 #define DL_RESERVE_FRAC 0.3
 
@@ -43,12 +43,13 @@ typedef struct dl_memory_rank {
     double parameter_bytes, state_bytes; /* of the stage; NaN: not known */
 } dl_memory_rank;
 
-/* What is there at most. NaN if the costs do not say. With `passes`, [2 x micro-batches x chunks], most
- * bytes of each pass and those after it as well. */
+/* The most bytes during a pass, and the bytes held after it. */
 typedef struct dl_memory_pass {
     double most_bytes, after_bytes;
 } dl_memory_pass;
 
+/* Memory of the rank by content at the step's fullest moment; NaN if the costs do not say. Fills `passes`,
+ * [2 x micro-batches x chunks], where it is not NULL. */
 dl_gpu_content dl_memory_of_rank(const dl_memory_rank *rank, dl_memory_pass *passes);
 
 /* "in the loss of micro-batch 1", "in the backward pass of block31, micro-batch 1", "at the end of the

@@ -136,7 +136,7 @@ static double input_part(const dl_variant *variant, const dl_row *row)
     return part >= DL_DECIDING_FRAC ? part : 0;
 }
 
-/* What it does where it decides. */
+/* The effect of a default that decides. */
 static const char *effect_of(int limits, const dl_variant *variant, const dl_row *row, bool given)
 {
     static const char *const effects[] = {

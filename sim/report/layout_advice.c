@@ -349,7 +349,7 @@ static dl_status read_families_job(void *user, int64_t job, dl_error *err)
     return DL_OK;
 }
 
-/* Of a layout: its scenario, which borrows all but [pipeline] from its family. */
+/* The scenario of one layout borrows all but [pipeline] from its family. */
 typedef struct own_scenario {
     dl_scenario scenario;
     dl_scenario_pipeline pipeline;
@@ -430,7 +430,7 @@ typedef struct ordered {
 
 DL_ORDER(by_value, ordered, DL_COMPARE(a->value, b->value), DL_BY(layout));
 
-/* Those with this fate in the order of their least or simulated steps; [*count], the caller's to free. */
+/* Layouts of this fate in the order of their least or simulated steps; [*count], the caller's to free. */
 static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
 {
     ordered *all = dl_calloc(s->count, sizeof *all, "layouts");
@@ -550,7 +550,7 @@ static dl_status search_layouts(search *s, dl_error *err)
 
 /* --- with draws -------------------------------------------------------------------------------- */
 
-/* What the command line says of the layout besides the scenario. */
+/* Options that make the layout of the scenario. */
 static char *options_of(const layout *l)
 {
     char *text = NULL;

@@ -16,7 +16,7 @@ typedef enum dl_layout_fate {
     DL_LAYOUT_FATES
 } dl_layout_fate;
 
-/* What is usual: all GPUs share all parameters; or, as Megatron's guide has it, tensor parallelism
+/* Usual layouts: all GPUs share all parameters; or, as Megatron's guide has it, tensor parallelism
  * within a node as far as memory needs it, then stages, the optimizer's state divided. */
 typedef enum dl_layout_usual {
     DL_LAYOUT_FSDP,
@@ -48,7 +48,7 @@ dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,
                             const dl_advice_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_layout_advice_free(dl_layout_advice *advice);
 
-/* What stands below the table of its rows: the advised one, those that cannot be told apart from it, and
+/* Prints the text below the table of its rows: the advised one, those that cannot be told apart from it, and
  * how the usual ones compare. */
 void dl_layout_advice_print(FILE *out, const dl_layout_advice *advice);
 
