@@ -14,12 +14,11 @@
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/fits.h"
+#include "sim/main.h"
 #include "sim/network/machine_graph.h"
 #include "sim/report/advise.h"
 #include "sim/report/columns.h"
-#include "sim/report/generator_advice.h"
 #include "sim/report/index.h"
-#include "sim/report/layout_advice.h"
 #include "sim/report/live.h"
 #include "sim/report/notes.h"
 #include "sim/report/page.h"
@@ -37,49 +36,19 @@
 #define PROBE_STEPS 10
 #define LIMIT_POINTS_MAX 1e8 /* 10,000 in each of 10,000 variants, which is all that is read */
 
-static const char default_output[] = "results.csv", default_advice[] = "advice.csv",
-                  default_solved[] = "solved.csv";
-
-/* Kinds of search of --advise. */
-enum { ADVISE_SETTINGS = 1, ADVISE_LAYOUT };
+static const char default_advice[] = "advice.csv", default_solved[] = "solved.csv";
+const char dl_default_output[] = "results.csv";
 static const char *const advice_kinds[] = {"settings", "layout", NULL};
 
-typedef struct settings {
-    bool replaces; /* the results' default name is that of a file */
-    bool workloads;
-    const char *save_costs;
-    const char *output, *timeline, *schedule, *histogram, *without, *draw;
-    const char *html, *index, *left_out, *json;
-    int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */
-    bool check, fits, quiet, keys, columns, markdown, machines, explain, notes;
-    const char *save;
-    const char *solve, *target;
-    int advise; /* of advice_kinds; 0: none */
-    int goal;
-    /* For the advice; not given: max_staleness -1, the others 0. */
-    double max_staleness, min_efficiency, deadline_h, budget_usd, epochs, tokens;
-    int64_t max_batch, max_interval, samples, max_points;
-    dl_scenario_command command;
-    bool lasts; /* --long */
-    dl_pace *pace;
-    int journal;
-    dl_cluster *cluster;
-} settings;
-
-/* All that is read before the simulation. */
-typedef struct inputs {
-    dl_study study;
-    dl_measured *measured;
-} inputs;
-
-static void free_inputs(inputs *in)
+static void free_inputs(dl_inputs *in)
 {
     dl_measured_free(in->measured, in->study.point_count);
     dl_study_free(&in->study);
 }
 
 /* The scenario `path` (NULL: none) with what the command line says. */
-static dl_status read_study(dl_study *study, const char *path, const settings *set, dl_error *err)
+static dl_status read_study(dl_study *study, const char *path, const dl_settings *set,
+                            dl_error *err)
 {
     const bool save = set->save != NULL && !set->advise;
     if (path != NULL && !save && !dl_scenario_command_given(&set->command)) {
@@ -96,13 +65,13 @@ static dl_status read_study(dl_study *study, const char *path, const settings *s
     return status;
 }
 
-static int thread_count(const settings *set)
+int dl_settings_threads(const dl_settings *set)
 {
     return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
 }
 
 /* A sweep that is too large says how long it would take, from a few steps of one of its points. */
-static dl_status refuse_size(const dl_study *study, const settings *set, dl_error *err)
+static dl_status refuse_size(const dl_study *study, const dl_settings *set, dl_error *err)
 {
     const dl_variant *variant = &study->variants[0];
     dl_scenario few = variant->scenario;
@@ -112,7 +81,7 @@ static dl_status refuse_size(const dl_study *study, const settings *set, dl_erro
     const double replicates = (double)variant->scenario.replicates;
     const double runs = (dl_run_varies(&few, &variant->costs) ? replicates : 1) +
                         (replicates > 1 && dl_costs_have_errors(&variant->costs) ? replicates : 0);
-    const int threads = thread_count(set) * set->cluster->size;
+    const int threads = dl_settings_threads(set) * set->cluster->size;
     dl_run_result result = {0};
     dl_error ignored = {0};
     char time[40] = "an unknown time";
@@ -131,7 +100,7 @@ static dl_status refuse_size(const dl_study *study, const settings *set, dl_erro
                                                              : "");
 }
 
-static dl_status read_inputs(inputs *in, const char *path, const settings *set, dl_error *err)
+static dl_status read_inputs(dl_inputs *in, const char *path, const dl_settings *set, dl_error *err)
 {
     unsigned without = 0;
     dl_status status = DL_OK;
@@ -158,33 +127,32 @@ static dl_status read_inputs(inputs *in, const char *path, const settings *set, 
     return status;
 }
 
-static const char *output_of(const settings *set)
+const char *dl_settings_output(const dl_settings *set)
 {
-    if (set->output != default_output) return set->output;
+    if (set->output != dl_default_output) return set->output;
     return set->advise ? default_advice : set->solve != NULL ? default_solved : set->output;
 }
 
-/* Behind the name of the results: whether they took the place of others without being told to. */
-static const char *replaced_text(const settings *set)
+const char *dl_settings_replaced(const dl_settings *set)
 {
     return set->replaces ? " (in place of the one that was there; -o FILE keeps both)" : "";
 }
 
-static bool json_to_stdout(const settings *set)
+bool dl_settings_json_to_stdout(const dl_settings *set)
 {
     return set->json != NULL && strcmp(set->json, "-") == 0;
 }
 
 /* Before the simulation, and before anything is written. */
-static dl_status check_outputs(const inputs *in, const settings *set, dl_error *err)
+static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     const dl_file_role outputs[] = {
         {"--save-costs", set->save_costs},
         {"--draw-machine", set->draw},
         {"--save", set->save},
-        {"--output", set->check ? NULL : output_of(set)},
+        {"--output", set->check ? NULL : dl_settings_output(set)},
         {"--html", set->check ? NULL : set->html},
-        {"--json", set->check || json_to_stdout(set) ? NULL : set->json},
+        {"--json", set->check || dl_settings_json_to_stdout(set) ? NULL : set->json},
         {"--histogram", set->check ? NULL : set->histogram},
         {"--timeline", set->check ? NULL : set->timeline},
         {"--schedule", set->check ? NULL : set->schedule},
@@ -211,14 +179,14 @@ static dl_status check_outputs(const inputs *in, const settings *set, dl_error *
 }
 
 /* The variant and the point that --point means. */
-static const dl_variant *chosen(const inputs *in, const settings *set, size_t *point)
+static const dl_variant *chosen(const dl_inputs *in, const dl_settings *set, size_t *point)
 {
     size_t row = set->point > 0 ? (size_t)set->point - 1 : in->study.point_count - 1;
     return dl_study_variant(&in->study, row, point);
 }
 
 /* Lists what is missing, one a line: the list may be longer than an error text. */
-static dl_status check(const inputs *in, dl_error *err)
+static dl_status check(const dl_inputs *in, dl_error *err)
 {
     const char *path = NULL;
     char *missing = dl_study_missing(&in->study, &path);
@@ -241,7 +209,7 @@ static dl_status check(const inputs *in, dl_error *err)
                            count);
 }
 
-static void print_checked(const inputs *in)
+static void print_checked(const dl_inputs *in)
 {
     const dl_scenario *first = &in->study.variants[0].scenario;
     size_t count = 0, assumed = 0;
@@ -263,7 +231,7 @@ static void print_checked(const inputs *in)
     free(text);
 }
 
-static dl_status write_timeline(const inputs *in, const settings *set, dl_error *err)
+static dl_status write_timeline(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     size_t point = 0;
     const dl_variant *variant = chosen(in, set, &point);
@@ -271,7 +239,7 @@ static dl_status write_timeline(const inputs *in, const settings *set, dl_error 
                              &variant->scenario.points[point], err);
 }
 
-static dl_status write_schedule(const inputs *in, const settings *set, dl_error *err)
+static dl_status write_schedule(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     size_t point = 0;
     const dl_variant *variant = chosen(in, set, &point);
@@ -300,7 +268,7 @@ static void print_shared_batch(const dl_study *study)
     free(note);
 }
 
-static dl_status write_explained(const inputs *in, const settings *set,
+static dl_status write_explained(const dl_inputs *in, const dl_settings *set,
                                  const dl_explanation *explanation, dl_error *err)
 {
     const dl_study *study = &in->study;
@@ -310,7 +278,7 @@ static dl_status write_explained(const inputs *in, const settings *set,
     if (set->output != NULL) {
         status = dl_report_results(set->output, study, sweep, in->measured, shown, err);
     }
-    if (status == DL_OK && set->json != NULL && !json_to_stdout(set)) {
+    if (status == DL_OK && set->json != NULL && !dl_settings_json_to_stdout(set)) {
         status = dl_report_json(set->json, study, sweep, in->measured, shown, err);
     }
     if (status == DL_OK && set->histogram != NULL) {
@@ -323,7 +291,7 @@ static dl_status write_explained(const inputs *in, const settings *set,
     if (status == DL_OK && set->timeline != NULL) status = write_timeline(in, set, err);
     if (status == DL_OK && set->schedule != NULL) status = write_schedule(in, set, err);
     status = dl_outputs_end(status, err);
-    if (status == DL_OK && json_to_stdout(set)) {
+    if (status == DL_OK && dl_settings_json_to_stdout(set)) {
         dl_report_json_write(stdout, study, sweep, in->measured, shown);
         return DL_OK;
     }
@@ -332,13 +300,13 @@ static dl_status write_explained(const inputs *in, const settings *set,
     print_shared_batch(study);
     if (set->explain) dl_explanation_print(stdout, explanation);
     printf("%zu point%s in %s%s%s%s\n", sweep->row_count, sweep->row_count == 1 ? "" : "s",
-           set->output != NULL ? set->output : set->json, replaced_text(set),
+           set->output != NULL ? set->output : set->json, dl_settings_replaced(set),
            set->html != NULL ? ", page in " : "", set->html != NULL ? set->html : "");
     return DL_OK;
 }
 
-static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settings *set,
-                           dl_error *err)
+dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_settings *set,
+                          dl_error *err)
 {
     dl_explanation explanation = {.study = &in->study, .sweep = sweep};
     if (set->explain || set->html != NULL) {
@@ -351,7 +319,7 @@ static dl_status write_all(const inputs *in, const dl_sweep *sweep, const settin
     return status;
 }
 
-static dl_status save_costs(const inputs *in, const settings *set, dl_error *err)
+static dl_status save_costs(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     const dl_variant *variant = &in->study.variants[0];
     if (in->study.variant_count > 1) {
@@ -370,7 +338,7 @@ static dl_status save_costs(const inputs *in, const settings *set, dl_error *err
     return status;
 }
 
-static dl_status draw_machine(const inputs *in, const settings *set, dl_error *err)
+static dl_status draw_machine(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     size_t point = 0;
     const dl_scenario *scenario = &chosen(in, set, &point)->scenario;
@@ -382,25 +350,26 @@ static dl_status draw_machine(const inputs *in, const settings *set, dl_error *e
 }
 
 /* Beside the first output that is a file, of its own; NULL: there is none. */
-static dl_status find_journal(char **journal, const settings *set, dl_error *err)
+static dl_status find_journal(char **journal, const dl_settings *set, dl_error *err)
 {
     const char *beside = set->output != NULL ? set->output
                          : set->html != NULL ? set->html
                                              : set->json;
-    const bool is_file = set->cluster->rank == 0 && !(beside == set->json && json_to_stdout(set));
+    const bool is_file =
+        set->cluster->rank == 0 && !(beside == set->json && dl_settings_json_to_stdout(set));
     return dl_journal_beside(journal, is_file ? beside : NULL, (dl_journal_mode)set->journal, err);
 }
 
 /* All ranks simulate; rank 0 writes. The journal stays where the same command may do better next
  * time. */
-static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
+static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_progress progress;
     dl_sweep sweep = {0};
     char *journal = NULL;
     dl_status status = find_journal(&journal, set, err);
     dl_sweep_config config = {
-        .threads = thread_count(set),
+        .threads = dl_settings_threads(set),
         .journal = journal,
         .progress = set->quiet ? NULL : dl_progress_show,
         .user = &progress,
@@ -417,7 +386,7 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     if (status == DL_OK) status = dl_sweep_run(&sweep, &in->study, &config, err);
     dl_progress_end(&progress);
     dl_journal_say_aside(sweep.journal, "dlsim");
-    if (status == DL_OK && set->cluster->rank == 0) status = write_all(in, &sweep, set, err);
+    if (status == DL_OK && set->cluster->rank == 0) status = dl_inputs_write(in, &sweep, set, err);
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_sweep_end_journal(&sweep);
     if (status == DL_OK && set->cluster->rank == 0) status = dl_fits_check(&sweep, err);
     dl_sweep_free(&sweep);
@@ -425,250 +394,12 @@ static dl_status simulate(const inputs *in, const settings *set, dl_error *err)
     return status;
 }
 
-static dl_status write_advice(const settings *set, const dl_advice *advice, dl_error *err)
-{
-    const char *output = output_of(set);
-    dl_status status = dl_advice_write(output, advice, err);
-    if (status == DL_OK && set->save != NULL && advice->best_count > 0) {
-        status =
-            dl_scenario_save(set->save, advice->points[advice->best[0]].text, advice->path, err);
-    }
-    status = dl_outputs_end(status, err);
-    if (status != DL_OK || set->quiet) return status;
-    dl_advice_print(stdout, advice);
-    printf("%zu points in %s%s%s%s\n", advice->point_count, output, replaced_text(set),
-           set->save != NULL && advice->best_count > 0 ? ", the advised scenario in " : "",
-           set->save != NULL && advice->best_count > 0 ? set->save : "");
-    return DL_OK;
-}
-
-static dl_status samples_of_tokens(const inputs *in, const settings *set, double *samples,
-                                   dl_error *err)
-{
-    const char *model = in->study.variants[0].scenario.model;
-    dl_architecture network = {0};
-    int64_t each = 0;
-    if (model != NULL && dl_architecture_make(&network, model, NULL) == DL_OK)
-        each = network.sequence;
-    dl_architecture_free(&network);
-    if (set->epochs > 0 || set->samples > 0 || each == 0) {
-        return dl_error_set(err, DL_ERR_USAGE,
-                            each == 0 ? "--tokens needs a --workload whose samples are sequences"
-                                      : "--tokens, --samples and --epochs: give only one of them");
-    }
-    *samples = set->tokens / (double)each;
-    return DL_OK;
-}
-
-/* Samples of the whole training, NaN if that is not given. */
-static dl_status training_samples(const inputs *in, const settings *set, double *samples,
-                                  dl_error *err)
-{
-    const int64_t per_epoch = in->study.variants[0].scenario.samples_per_epoch;
-    const int64_t given =
-        set->samples > 0 ? set->samples : in->study.variants[0].scenario.target.samples;
-    *samples = given > 0 ? (double)given : (double)NAN;
-    if (set->tokens > 0) return samples_of_tokens(in, set, samples, err);
-    if (set->epochs == 0) return DL_OK;
-    if (set->samples > 0) {
-        return dl_error_set(err, DL_ERR_USAGE, "--epochs and --samples are both given");
-    }
-    if (per_epoch == 0) {
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--epochs needs --samples-per-epoch ([workload] samples_per_epoch)");
-    }
-    *samples = set->epochs * (double)per_epoch;
-    return DL_OK;
-}
-
-static dl_status advise_generators(const inputs *in, const settings *set,
-                                   const dl_advice_config *config, dl_error *err)
-{
-    char *text = NULL;
-    dl_progress_start(config->user, "dlsim", "of %lld runs");
-    dl_status status = dl_generators_advise(&in->study, config, output_of(set),
-                                            set->quiet ? NULL : stdout, &text, err);
-    if (status == DL_OK && set->save != NULL)
-        status = dl_scenario_save(set->save, text, in->study.path, err);
-    free(text);
-    return dl_outputs_end(status, err);
-}
-
-static dl_status advise_layout(const inputs *in, const settings *set,
-                               const dl_advice_config *config, dl_error *err)
-{
-    dl_layout_advice advice = {0};
-    dl_progress_start(config->user, "dlsim", "of at most %lld runs");
-    dl_status status = dl_layouts_advise(&advice, &in->study, config, err);
-    dl_progress_end(config->user);
-    if (status == DL_OK && set->save != NULL)
-        status = dl_scenario_save(set->save, advice.study.text, in->study.path, err);
-    if (status == DL_OK) {
-        settings shown = *set;
-        inputs best = {.study = advice.study};
-        shown.output = set->output == default_output ? output_of(set) : set->output;
-        status = dl_measured_read(&best.measured, &best.study, err);
-        if (status == DL_OK) status = write_all(&best, &advice.sweep, &shown, err);
-        dl_measured_free(best.measured, best.study.point_count);
-    }
-    if (status == DL_OK && !set->quiet && !json_to_stdout(set))
-        dl_layout_advice_print(stdout, &advice);
-    dl_layout_advice_free(&advice);
-    return status;
-}
-
-static dl_status advise(const inputs *in, const settings *set, dl_error *err)
-{
-    dl_progress progress;
-    dl_advice advice = {0};
-    dl_advice_config config = {
-        .goal = (dl_goal)set->goal,
-        .max_staleness = set->max_staleness >= 0 ? set->max_staleness : (double)NAN,
-        .max_batch = set->max_batch,
-        .max_interval = set->max_interval,
-        .min_efficiency = set->min_efficiency,
-        .deadline_h = set->deadline_h > 0 ? set->deadline_h : (double)NAN,
-        .budget_usd = set->budget_usd > 0 ? set->budget_usd : (double)NAN,
-        .max_points = set->max_points,
-        .threads = thread_count(set),
-        .pace = set->pace,
-        .progress = set->quiet ? NULL : dl_progress_show,
-        .user = &progress,
-    };
-    dl_status status = training_samples(in, set, &config.samples, err);
-    if (status == DL_OK && in->study.variants[0].scenario.generators != NULL) {
-        status = advise_generators(in, set, &config, err);
-        dl_progress_end(&progress);
-        return status;
-    }
-    if (status == DL_OK && set->advise == ADVISE_LAYOUT)
-        return advise_layout(in, set, &config, err);
-    dl_progress_start(&progress, "dlsim", "of at most %lld points");
-    if (status == DL_OK) status = dl_advise(&advice, &in->study, &config, err);
-    dl_progress_end(&progress);
-    if (status == DL_OK) status = write_advice(set, &advice, err);
-    dl_advice_free(&advice);
-    return status;
-}
-
-/* Options that only mean something with --advise, or nothing with it. */
-static dl_status check_advise(const settings *set, dl_error *err)
-{
-    const struct {
-        const char *name;
-        bool given;
-    } only[] = {{"for", set->goal != DL_GOAL_THROUGHPUT},
-                {"max-staleness", set->max_staleness >= 0},
-                {"max-batch", set->max_batch > 0},
-                {"max-interval", set->max_interval > 0},
-                {"min-efficiency", set->min_efficiency > 0},
-                {"deadline", set->deadline_h > 0},
-                {"budget", set->budget_usd > 0},
-                {"epochs", set->epochs > 0},
-                {"samples", set->samples > 0},
-                {"tokens", set->tokens > 0}},
-      never[] = {{"timeline", set->timeline != NULL},
-                 {"schedule", set->schedule != NULL},
-                 {"histogram", set->histogram != NULL},
-                 {"left-out", set->left_out != NULL},
-                 {"explain", set->explain},
-                 {"draw-machine", set->draw != NULL},
-                 {"html", set->html != NULL},
-                 {"json", set->json != NULL}};
-    const bool layout = set->advise == ADVISE_LAYOUT;
-    enum { LIMITS = 7, NEVER_OF_LAYOUTS = 6 }; /* of them the first ones */
-    for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
-        if (!only[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
-    }
-    for (size_t i = 0; i < LIMITS && layout; i++) {
-        if (!only[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--advise layout has no --%s: it looks for the highest throughput",
-                            only[i].name);
-    }
-    for (size_t i = 0; i < (layout ? NEVER_OF_LAYOUTS : sizeof never / sizeof *never); i++) {
-        if (!set->advise || !never[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--advise has no --%s: save the advised scenario (--save) and run it",
-                            never[i].name);
-    }
-    return DL_OK;
-}
-
-/* Options that mean nothing with --solve; --target means something only there. */
-static dl_status check_solve(const settings *set, dl_error *err)
-{
-    const struct {
-        const char *name;
-        bool given;
-    } never[] = {{"advise", set->advise},
-                 {"html", set->html != NULL},
-                 {"timeline", set->timeline != NULL},
-                 {"schedule", set->schedule != NULL},
-                 {"histogram", set->histogram != NULL},
-                 {"left-out", set->left_out != NULL},
-                 {"explain", set->explain}};
-    if ((set->solve == NULL) != (set->target == NULL)) {
-        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --%s",
-                            set->solve != NULL ? "solve" : "target",
-                            set->solve != NULL ? "target" : "solve");
-    }
-    for (size_t i = 0; i < sizeof never / sizeof *never && set->solve != NULL; i++) {
-        if (!never[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--solve has no --%s: run the scenario with the value that it finds",
-                            never[i].name);
-    }
-    return DL_OK;
-}
-
-static dl_status write_solution(const settings *set, const dl_solution *solution,
-                                const dl_study *study, dl_error *err)
-{
-    const char *output = output_of(set);
-    dl_status status = DL_OK;
-    if (output != NULL) status = dl_solution_write(output, solution, study, err);
-    if (status == DL_OK && set->json != NULL && !json_to_stdout(set)) {
-        status = dl_solution_json(set->json, solution, study, err);
-    }
-    status = dl_outputs_end(status, err);
-    if (status != DL_OK) return status;
-    if (json_to_stdout(set)) {
-        dl_solution_json_write(stdout, solution, study);
-    } else if (!set->quiet) {
-        dl_solution_print(stdout, solution, study);
-        printf("%zu row%s in %s%s\n", solution->count, solution->count == 1 ? "" : "s",
-               output != NULL ? output : set->json, replaced_text(set));
-    }
-    return DL_OK;
-}
-
-static dl_status solve(const inputs *in, const settings *set, dl_error *err)
-{
-    dl_solution solution = {0};
-    dl_solve_config config = {
-        .key = set->solve,
-        .targets = set->target,
-        .seed = set->seed,
-        .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
-        .pace = set->pace,
-    };
-    dl_status status = DL_OK;
-    if (set->without != NULL) status = dl_without_parse(set->without, &config.without, err);
-    if (status == DL_OK) status = dl_solve(&solution, &in->study, &config, err);
-    if (status == DL_OK) status = write_solution(set, &solution, &in->study, err);
-    if (status == DL_OK) status = dl_solution_check(&solution, &in->study, err);
-    dl_solution_free(&solution);
-    return status;
-}
-
-static dl_status write_index(const settings *set, dl_error *err)
+static dl_status write_index(const dl_settings *set, dl_error *err)
 {
     if (set->html == NULL) {
         return dl_error_set(err, DL_ERR_USAGE, "--index needs --html FILE, the page to write");
     }
-    const char *rows = set->output != default_output ? set->output : NULL;
+    const char *rows = set->output != dl_default_output ? set->output : NULL;
     const dl_file_role outputs[] = {{"--html", set->html}, {"--output", rows}};
     const dl_file_role read[] = {{"the list of --index", set->index}};
     dl_outputs_hold();
@@ -713,132 +444,133 @@ static const dl_manual manual = {
 
 /* The options of this program; those that stand for keys of the scenario come before them. */
 static const dl_option own_options[] = {
-    DL_OPTION_ROW_NUMBER(INT, "seed", 0, settings, seed, -1, 9e18, "SEED",
+    DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_settings, seed, -1, 9e18, "SEED",
                          "Seed (default: the scenario's).", .group = "Runs"),
-    DL_OPTION_ROW_TEXT("output", 'o', settings, output, "FILE", "Results as CSV.",
+    DL_OPTION_ROW_TEXT("output", 'o', dl_settings, output, "FILE", "Results as CSV.",
                        .group = "Results"),
     DL_OPTION_ROW_TEXT(
-        "html", 0, settings, html, "FILE",
+        "html", 0, dl_settings, html, "FILE",
         "One page for any browser: tables, figures, time line, what takes "
         "the time, predicted beside measured, and controls that simulate other settings "
         "in the page. Without a scenario: these controls alone."),
-    DL_OPTION_ROW_TEXT("json", 0, settings, json, "FILE",
+    DL_OPTION_ROW_TEXT("json", 0, dl_settings, json, "FILE",
                        "Results and notes as JSON; - is standard output, without the table. "
                        "Replaces the CSV file unless --output or --html is given."),
-    DL_OPTION_ROW_TEXT("left-out", 0, settings, left_out, "FILE",
+    DL_OPTION_ROW_TEXT("left-out", 0, dl_settings, left_out, "FILE",
                        "For results and page: errors of measured rows left out of the fit, from "
                        "dlcal table --rows."),
-    DL_OPTION_ROW_TEXT("histogram", 0, settings, histogram, "FILE",
+    DL_OPTION_ROW_TEXT("histogram", 0, dl_settings, histogram, "FILE",
                        "Staleness distribution of each worker, as CSV."),
-    DL_OPTION_ROW_FLAG("notes", 0, settings, notes,
+    DL_OPTION_ROW_FLAG("notes", 0, dl_settings, notes,
                        "Print all notes; without it the first ones and their number."),
-    DL_OPTION_ROW_FLAG("quiet", 'q', settings, quiet, "Print no table."),
+    DL_OPTION_ROW_FLAG("quiet", 'q', dl_settings, quiet, "Print no table."),
 
-    DL_OPTION_ROW_FLAG("explain", 0, settings, explain,
+    DL_OPTION_ROW_FLAG("explain", 0, dl_settings, explain,
                        "What takes the time of a row, and what halving each of the largest costs "
                        "would gain (simulated).",
                        .group = "One row of the results"),
     DL_OPTION_ROW_TEXT(
-        "timeline", 0, settings, timeline, "FILE",
+        "timeline", 0, dl_settings, timeline, "FILE",
         "One simulated run as Chrome-trace JSON, for ui.perfetto.dev: workers, collectives, "
         "staleness, updates; its first steps, of which the file has 2 MB."),
-    DL_OPTION_ROW_TEXT("schedule", 0, settings, schedule, "FILE",
+    DL_OPTION_ROW_TEXT("schedule", 0, dl_settings, schedule, "FILE",
                        "Order of a run's updates (CSV), for dlprof train --schedule."),
-    DL_OPTION_ROW_TEXT("draw-machine", 0, settings, draw, "FILE",
+    DL_OPTION_ROW_TEXT("draw-machine", 0, dl_settings, draw, "FILE",
                        "The machine's links as Graphviz text; with --check nothing is simulated."),
     DL_OPTION_ROW_NUMBER(
-        INT, "point", 0, settings, point, 0, 1e9, "ROW",
+        INT, "point", 0, dl_settings, point, 0, 1e9, "ROW",
         "The row that these show (default: the last; for --explain, that with most workers)."),
 
     DL_OPTION_ROW_TEXT(
-        "without", 0, settings, without, "LIST",
+        "without", 0, dl_settings, without, "LIST",
         "Costs to switch off, to see what they are worth: dispatch, external, input, "
         "copy, contention, average, update, sharing, memory, overlap, noise, slow, "
         "lock, barrier, wakeup; of split models activations, micro_batches, "
         "imbalance, bubble.",
         .group = "What if"),
-    DL_OPTION_ROW_TEXT("solve", 0, settings, solve, "KEY",
+    DL_OPTION_ROW_TEXT("solve", 0, dl_settings, solve, "KEY",
                        "Find, for each point, the value of a key (SECTION.KEY, or KEY) with which "
                        "a column of the results has the value of --target."),
     DL_OPTION_ROW_TEXT(
-        "target", 0, settings, target, "COLUMN=VALUE,...",
+        "target", 0, dl_settings, target, "COLUMN=VALUE,...",
         "What --solve looks for, as throughput_per_s=1000,2000 (dlsim --columns lists "
         "columns)."),
 
-    DL_OPTION_ROW_KIND("advise", 0, settings, advise, advice_kinds, "KIND",
+    DL_OPTION_ROW_KIND("advise", 0, dl_settings, advise, advice_kinds, "KIND",
                        "Search workers (up to the scenario's largest number), mode, batch, "
                        "interval, overlap, buckets and compression for the best within limits; "
                        "layout: axes, micro-batch, recomputation, schedule and sharding of a model "
                        "on all GPUs, for the highest throughput.",
                        .group = "Advice"),
     DL_OPTION_ROW_CHOICE(
-        "for", 0, settings, goal, dl_goal_names, "GOAL",
+        "for", 0, dl_settings, goal, dl_goal_names, "GOAL",
         "What is best: highest throughput, most samples per dollar, or the cheapest "
         "that meets --deadline."),
-    DL_OPTION_ROW_NUMBER(INT, "max-batch", 0, settings, max_batch, 0, 1e8, "SAMPLES",
+    DL_OPTION_ROW_NUMBER(INT, "max-batch", 0, dl_settings, max_batch, 0, 1e8, "SAMPLES",
                          "Largest batch of all workers together (default: the scenario's)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "max-staleness", 0, settings, max_staleness, -1, 1e9, "UPDATES",
+    DL_OPTION_ROW_NUMBER(DOUBLE, "max-staleness", 0, dl_settings, max_staleness, -1, 1e9, "UPDATES",
                          "Largest mean staleness of applied gradients (default: 0, or what the "
                          "scenario's modes have)."),
-    DL_OPTION_ROW_NUMBER(INT, "max-interval", 0, settings, max_interval, 0, DL_STEPS_MAX, "STEPS",
+    DL_OPTION_ROW_NUMBER(INT, "max-interval", 0, dl_settings, max_interval, 0, DL_STEPS_MAX,
+                         "STEPS",
                          "Most local steps between two averages (default: the scenario's)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "min-efficiency", 0, settings, min_efficiency, 0, 1, "FRAC",
+    DL_OPTION_ROW_NUMBER(DOUBLE, "min-efficiency", 0, dl_settings, min_efficiency, 0, 1, "FRAC",
                          "Least speedup divided by workers, 0 to 1 (default: any)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "deadline", 0, settings, deadline_h, 0, 1e9, "HOURS",
+    DL_OPTION_ROW_NUMBER(DOUBLE, "deadline", 0, dl_settings, deadline_h, 0, 1e9, "HOURS",
                          "Longest time of the whole training (default: any)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "budget", 0, settings, budget_usd, 0, 1e12, "USD",
+    DL_OPTION_ROW_NUMBER(DOUBLE, "budget", 0, dl_settings, budget_usd, 0, 1e12, "USD",
                          "Highest price of the whole training (default: any)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "epochs", 0, settings, epochs, 0, 1e9, "COUNT",
+    DL_OPTION_ROW_NUMBER(DOUBLE, "epochs", 0, dl_settings, epochs, 0, 1e9, "COUNT",
                          "Length of the whole training in epochs (default: unknown)."),
-    DL_OPTION_ROW_NUMBER(INT, "samples", 0, settings, samples, 0, 1e18, "COUNT",
+    DL_OPTION_ROW_NUMBER(INT, "samples", 0, dl_settings, samples, 0, 1e18, "COUNT",
                          "Length of the whole training in samples (default: unknown)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "tokens", 0, settings, tokens, 0, 1e18, "COUNT",
+    DL_OPTION_ROW_NUMBER(DOUBLE, "tokens", 0, dl_settings, tokens, 0, 1e18, "COUNT",
                          "Length of the whole training in tokens, as 15e12 (default: unknown)."),
-    DL_OPTION_ROW_NUMBER(INT, "max-points", 0, settings, max_points, 1, 100000, "COUNT",
+    DL_OPTION_ROW_NUMBER(INT, "max-points", 0, dl_settings, max_points, 1, 100000, "COUNT",
                          "Most points that the search simulates."),
 
     DL_OPTION_ROW_NUMBER(
-        INT, "threads", 0, settings, threads, 0, 1024, "COUNT",
+        INT, "threads", 0, dl_settings, threads, 0, 1024, "COUNT",
         "Threads that simulate (default: one per core); results do not depend on it.",
         .group = "Many points"),
-    DL_OPTION_ROW_CHOICE("journal", 0, settings, journal, dl_journal_modes, "MODE",
+    DL_OPTION_ROW_CHOICE("journal", 0, dl_settings, journal, dl_journal_modes, "MODE",
                          "What becomes of FILE.journal, the finished runs of a sweep that was "
                          "stopped: resume goes on from it, restart starts anew; off keeps none."),
-    DL_OPTION_ROW_FLAG("long", 0, settings, lasts,
+    DL_OPTION_ROW_FLAG("long", 0, dl_settings, lasts,
                        "Run what is estimated, from its first seconds, to take more than ten "
                        "minutes, or has more than 100,000 points."),
 
-    DL_OPTION_ROW_FLAG("check", 0, settings, check,
+    DL_OPTION_ROW_FLAG("check", 0, dl_settings, check,
                        "Validate the scenario, and list the costs that are missing.",
                        .group = "Without simulating"),
-    DL_OPTION_ROW_FLAG("fits", 0, settings, fits,
+    DL_OPTION_ROW_FLAG("fits", 0, dl_settings, fits,
                        "Memory that a GPU of each stage needs, by kind; the largest micro-batch "
                        "that fits, and what would make others fit."),
-    DL_OPTION_ROW_FLAG("keys", 0, settings, keys,
+    DL_OPTION_ROW_FLAG("keys", 0, dl_settings, keys,
                        "List the keys of scenarios, machine and cost files; of one section where "
                        "its name replaces SCENARIO."),
-    DL_OPTION_ROW_FLAG("markdown", 0, settings, markdown, "With --keys: as docs/keys.md."),
-    DL_OPTION_ROW_FLAG("columns", 0, settings, columns,
+    DL_OPTION_ROW_FLAG("markdown", 0, dl_settings, markdown, "With --keys: as docs/keys.md."),
+    DL_OPTION_ROW_FLAG("columns", 0, dl_settings, columns,
                        "List the columns of results, as docs/columns.md."),
-    DL_OPTION_ROW_FLAG("machines", 0, settings, machines,
+    DL_OPTION_ROW_FLAG("machines", 0, dl_settings, machines,
                        "List the machines that --machine knows."),
-    DL_OPTION_ROW_FLAG("workloads", 0, settings, workloads,
+    DL_OPTION_ROW_FLAG("workloads", 0, dl_settings, workloads,
                        "List the networks that --workload knows, and their keys."),
-    DL_OPTION_ROW_TEXT("index", 0, settings, index, "LIST",
+    DL_OPTION_ROW_TEXT("index", 0, dl_settings, index, "LIST",
                        "Write an index of many studies' pages to --html, and a table of all "
                        "measured rows to --output; LIST is a CSV file (group, title, file)."),
 
-    DL_OPTION_ROW_TEXT("save", 0, settings, save, "FILE",
+    DL_OPTION_ROW_TEXT("save", 0, dl_settings, save, "FILE",
                        "The scenario with what the command line says; with --advise, the advised "
                        "one.",
                        .group = "Files for later runs"),
-    DL_OPTION_ROW_TEXT("save-costs", 0, settings, save_costs, "FILE",
+    DL_OPTION_ROW_TEXT("save-costs", 0, dl_settings, save_costs, "FILE",
                        "The scenario's costs, for instance those of --workload, to be edited."),
 };
 
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options };
 
-static void fill_options(dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS], settings *set)
+static void fill_options(dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS], dl_settings *set)
 {
     dl_scenario_options(options, &set->command);
     dl_options_bind(options + DL_SCENARIO_OPTIONS_ALL, own_options, OWN_OPTIONS, set);
@@ -865,7 +597,7 @@ static dl_status print_rules(const dl_scenario_command *command, dl_error *err)
 }
 
 /* What is only listed, or made of other results: *done says whether it was that. */
-static dl_status run_listing(const settings *set, const dl_text_list *positional, bool *done,
+static dl_status run_listing(const dl_settings *set, const dl_text_list *positional, bool *done,
                              dl_error *err)
 {
     const char *first = positional->count > 0 ? positional->items[0] : NULL;
@@ -891,7 +623,7 @@ static dl_status run_listing(const settings *set, const dl_text_list *positional
 }
 
 /* What rank 0 does before the simulation. */
-static dl_status prepare(const inputs *in, const settings *set, dl_error *err)
+static dl_status prepare(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_status status = check_outputs(in, set, err);
     if (status == DL_OK && set->save_costs != NULL) status = save_costs(in, set, err);
@@ -907,10 +639,10 @@ static void say_time(const char *text)
 }
 
 /* Which keys --rules has set, unless the scenario has them. */
-static void say_rules(const settings *set)
+static void say_rules(const dl_settings *set)
 {
     const char *keys = NULL;
-    if (set->command.rules == NULL || set->quiet || json_to_stdout(set)) return;
+    if (set->command.rules == NULL || set->quiet || dl_settings_json_to_stdout(set)) return;
     if (dl_generators_preset(set->command.rules, &keys, NULL) != DL_OK) return;
     char *list = NULL;
     for (const char *key = keys; *key != '\0'; key += strcspn(key, "\n") + 1) {
@@ -927,9 +659,9 @@ static void say_rules(const settings *set)
 
 /* The scenario `path` (NULL: made from the command line alone) is checked, and simulated or
  * searched for the best. */
-static dl_status run_scenario(const char *path, settings *set, dl_error *err)
+static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
 {
-    inputs in = {0};
+    dl_inputs in = {0};
     const bool first = set->cluster->rank == 0;
     const bool nothing = path == NULL && !dl_scenario_command_given(&set->command);
     if (nothing && set->html != NULL && !set->advise && set->solve == NULL) {
@@ -942,30 +674,31 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
                             "nothing to simulate: give a SCENARIO, or --costs, --workload or "
                             "--samples-per-s (--help explains them)");
     }
-    if (set->json != NULL && set->html == NULL && set->output == default_output) set->output = NULL;
-    set->replaces = set->output == default_output && access(output_of(set), F_OK) == 0;
+    if (set->json != NULL && set->html == NULL && set->output == dl_default_output)
+        set->output = NULL;
+    set->replaces = set->output == dl_default_output && access(dl_settings_output(set), F_OK) == 0;
     if (!first) set->save = NULL;
     if (path == NULL &&
         set->advise == ADVISE_LAYOUT) /* only the scenario that layouts start from */
         dl_text_list_add(&set->command.set, "machine.workers=1");
     dl_outputs_hold();
     dl_status status = read_inputs(&in, path, set, err);
-    if (status == DL_OK) status = check_advise(set, err);
-    if (status == DL_OK) status = check_solve(set, err);
+    if (status == DL_OK) status = dl_settings_check_search(set, err);
     if (status == DL_OK && first) status = prepare(&in, set, err);
     if (status == DL_OK && first) say_rules(set);
     status = dl_cluster_agree(set->cluster, status, err);
     dl_pace pace;
     dl_pace_init(&pace, set->lasts ? (double)INFINITY : DL_PACE_LIMIT_S,
-                 thread_count(set) * (set->advise || set->solve != NULL ? 1 : set->cluster->size),
+                 dl_settings_threads(set) *
+                     (set->advise || set->solve != NULL ? 1 : set->cluster->size),
                  say_time);
     if (first) set->pace = &pace;
     if (status == DL_OK && set->advise && !set->check) {
-        if (first) status = advise(&in, set, err);
+        if (first) status = dl_inputs_advise(&in, set, err);
     } else if (status == DL_OK && !set->check && set->fits) {
         if (first) dl_report_memory(stdout, &in.study);
     } else if (status == DL_OK && !set->check && set->solve != NULL) {
-        if (first) status = solve(&in, set, err);
+        if (first) status = dl_inputs_solve(&in, set, err);
     } else if (status == DL_OK && !set->check) {
         status = simulate(&in, set, err);
     }
@@ -978,11 +711,11 @@ static dl_status run_scenario(const char *path, settings *set, dl_error *err)
 
 static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
 {
-    settings set = {.output = default_output,
-                    .seed = -1,
-                    .max_staleness = -1,
-                    .max_points = 400,
-                    .cluster = cluster};
+    dl_settings set = {.output = dl_default_output,
+                       .seed = -1,
+                       .max_staleness = -1,
+                       .max_points = 400,
+                       .cluster = cluster};
     dl_option options[DL_SCENARIO_OPTIONS_ALL + OWN_OPTIONS];
     fill_options(options, &set);
     const dl_command command = {

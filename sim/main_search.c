@@ -1,0 +1,259 @@
+/* The searches of dlsim: --advise and --solve. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/cpu.h"
+#include "common/output.h"
+#include "common/progress.h"
+#include "sim/main.h"
+#include "sim/report/advise.h"
+#include "sim/report/generator_advice.h"
+#include "sim/report/layout_advice.h"
+#include "sim/report/solve.h"
+#include "sim/scenario/without.h"
+#include "sim/workloads/architecture.h"
+
+static dl_status write_advice(const dl_settings *set, const dl_advice *advice, dl_error *err)
+{
+    const char *output = dl_settings_output(set);
+    dl_status status = dl_advice_write(output, advice, err);
+    if (status == DL_OK && set->save != NULL && advice->best_count > 0) {
+        status =
+            dl_scenario_save(set->save, advice->points[advice->best[0]].text, advice->path, err);
+    }
+    status = dl_outputs_end(status, err);
+    if (status != DL_OK || set->quiet) return status;
+    dl_advice_print(stdout, advice);
+    printf("%zu points in %s%s%s%s\n", advice->point_count, output, dl_settings_replaced(set),
+           set->save != NULL && advice->best_count > 0 ? ", the advised scenario in " : "",
+           set->save != NULL && advice->best_count > 0 ? set->save : "");
+    return DL_OK;
+}
+
+static dl_status samples_of_tokens(const dl_inputs *in, const dl_settings *set, double *samples,
+                                   dl_error *err)
+{
+    const char *model = in->study.variants[0].scenario.model;
+    dl_architecture network = {0};
+    int64_t each = 0;
+    if (model != NULL && dl_architecture_make(&network, model, NULL) == DL_OK)
+        each = network.sequence;
+    dl_architecture_free(&network);
+    if (set->epochs > 0 || set->samples > 0 || each == 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            each == 0 ? "--tokens needs a --workload whose samples are sequences"
+                                      : "--tokens, --samples and --epochs: give only one of them");
+    }
+    *samples = set->tokens / (double)each;
+    return DL_OK;
+}
+
+/* Samples of the whole training, NaN if that is not given. */
+static dl_status training_samples(const dl_inputs *in, const dl_settings *set, double *samples,
+                                  dl_error *err)
+{
+    const int64_t per_epoch = in->study.variants[0].scenario.samples_per_epoch;
+    const int64_t given =
+        set->samples > 0 ? set->samples : in->study.variants[0].scenario.target.samples;
+    *samples = given > 0 ? (double)given : (double)NAN;
+    if (set->tokens > 0) return samples_of_tokens(in, set, samples, err);
+    if (set->epochs == 0) return DL_OK;
+    if (set->samples > 0) {
+        return dl_error_set(err, DL_ERR_USAGE, "--epochs and --samples are both given");
+    }
+    if (per_epoch == 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--epochs needs --samples-per-epoch ([workload] samples_per_epoch)");
+    }
+    *samples = set->epochs * (double)per_epoch;
+    return DL_OK;
+}
+
+static dl_status advise_generators(const dl_inputs *in, const dl_settings *set,
+                                   const dl_advice_config *config, dl_error *err)
+{
+    char *text = NULL;
+    dl_progress_start(config->user, "dlsim", "of %lld runs");
+    dl_status status = dl_generators_advise(&in->study, config, dl_settings_output(set),
+                                            set->quiet ? NULL : stdout, &text, err);
+    if (status == DL_OK && set->save != NULL)
+        status = dl_scenario_save(set->save, text, in->study.path, err);
+    free(text);
+    return dl_outputs_end(status, err);
+}
+
+static dl_status advise_layout(const dl_inputs *in, const dl_settings *set,
+                               const dl_advice_config *config, dl_error *err)
+{
+    dl_layout_advice advice = {0};
+    dl_progress_start(config->user, "dlsim", "of at most %lld runs");
+    dl_status status = dl_layouts_advise(&advice, &in->study, config, err);
+    dl_progress_end(config->user);
+    if (status == DL_OK && set->save != NULL)
+        status = dl_scenario_save(set->save, advice.study.text, in->study.path, err);
+    if (status == DL_OK) {
+        dl_settings shown = *set;
+        dl_inputs best = {.study = advice.study};
+        shown.output = set->output == dl_default_output ? dl_settings_output(set) : set->output;
+        status = dl_measured_read(&best.measured, &best.study, err);
+        if (status == DL_OK) status = dl_inputs_write(&best, &advice.sweep, &shown, err);
+        dl_measured_free(best.measured, best.study.point_count);
+    }
+    if (status == DL_OK && !set->quiet && !dl_settings_json_to_stdout(set))
+        dl_layout_advice_print(stdout, &advice);
+    dl_layout_advice_free(&advice);
+    return status;
+}
+
+dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error *err)
+{
+    dl_progress progress;
+    dl_advice advice = {0};
+    dl_advice_config config = {
+        .goal = (dl_goal)set->goal,
+        .max_staleness = set->max_staleness >= 0 ? set->max_staleness : (double)NAN,
+        .max_batch = set->max_batch,
+        .max_interval = set->max_interval,
+        .min_efficiency = set->min_efficiency,
+        .deadline_h = set->deadline_h > 0 ? set->deadline_h : (double)NAN,
+        .budget_usd = set->budget_usd > 0 ? set->budget_usd : (double)NAN,
+        .max_points = set->max_points,
+        .threads = dl_settings_threads(set),
+        .pace = set->pace,
+        .progress = set->quiet ? NULL : dl_progress_show,
+        .user = &progress,
+    };
+    dl_status status = training_samples(in, set, &config.samples, err);
+    if (status == DL_OK && in->study.variants[0].scenario.generators != NULL) {
+        status = advise_generators(in, set, &config, err);
+        dl_progress_end(&progress);
+        return status;
+    }
+    if (status == DL_OK && set->advise == ADVISE_LAYOUT)
+        return advise_layout(in, set, &config, err);
+    dl_progress_start(&progress, "dlsim", "of at most %lld points");
+    if (status == DL_OK) status = dl_advise(&advice, &in->study, &config, err);
+    dl_progress_end(&progress);
+    if (status == DL_OK) status = write_advice(set, &advice, err);
+    dl_advice_free(&advice);
+    return status;
+}
+
+/* Options that only mean something with --advise, or nothing with it. */
+static dl_status check_advise(const dl_settings *set, dl_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } only[] = {{"for", set->goal != DL_GOAL_THROUGHPUT},
+                {"max-staleness", set->max_staleness >= 0},
+                {"max-batch", set->max_batch > 0},
+                {"max-interval", set->max_interval > 0},
+                {"min-efficiency", set->min_efficiency > 0},
+                {"deadline", set->deadline_h > 0},
+                {"budget", set->budget_usd > 0},
+                {"epochs", set->epochs > 0},
+                {"samples", set->samples > 0},
+                {"tokens", set->tokens > 0}},
+      never[] = {{"timeline", set->timeline != NULL},
+                 {"schedule", set->schedule != NULL},
+                 {"histogram", set->histogram != NULL},
+                 {"left-out", set->left_out != NULL},
+                 {"explain", set->explain},
+                 {"draw-machine", set->draw != NULL},
+                 {"html", set->html != NULL},
+                 {"json", set->json != NULL}};
+    const bool layout = set->advise == ADVISE_LAYOUT;
+    enum { LIMITS = 7, NEVER_OF_LAYOUTS = 6 }; /* of them the first ones */
+    for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
+        if (!only[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
+    }
+    for (size_t i = 0; i < LIMITS && layout; i++) {
+        if (!only[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--advise layout has no --%s: it looks for the highest throughput",
+                            only[i].name);
+    }
+    for (size_t i = 0; i < (layout ? NEVER_OF_LAYOUTS : sizeof never / sizeof *never); i++) {
+        if (!set->advise || !never[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--advise has no --%s: save the advised scenario (--save) and run it",
+                            never[i].name);
+    }
+    return DL_OK;
+}
+
+/* Options that mean nothing with --solve; --target means something only there. */
+static dl_status check_solve(const dl_settings *set, dl_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } never[] = {{"advise", set->advise},
+                 {"html", set->html != NULL},
+                 {"timeline", set->timeline != NULL},
+                 {"schedule", set->schedule != NULL},
+                 {"histogram", set->histogram != NULL},
+                 {"left-out", set->left_out != NULL},
+                 {"explain", set->explain}};
+    if ((set->solve == NULL) != (set->target == NULL)) {
+        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --%s",
+                            set->solve != NULL ? "solve" : "target",
+                            set->solve != NULL ? "target" : "solve");
+    }
+    for (size_t i = 0; i < sizeof never / sizeof *never && set->solve != NULL; i++) {
+        if (!never[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--solve has no --%s: run the scenario with the value that it finds",
+                            never[i].name);
+    }
+    return DL_OK;
+}
+
+dl_status dl_settings_check_search(const dl_settings *set, dl_error *err)
+{
+    const dl_status status = check_advise(set, err);
+    return status != DL_OK ? status : check_solve(set, err);
+}
+
+static dl_status write_solution(const dl_settings *set, const dl_solution *solution,
+                                const dl_study *study, dl_error *err)
+{
+    const char *output = dl_settings_output(set);
+    dl_status status = DL_OK;
+    if (output != NULL) status = dl_solution_write(output, solution, study, err);
+    if (status == DL_OK && set->json != NULL && !dl_settings_json_to_stdout(set)) {
+        status = dl_solution_json(set->json, solution, study, err);
+    }
+    status = dl_outputs_end(status, err);
+    if (status != DL_OK) return status;
+    if (dl_settings_json_to_stdout(set)) {
+        dl_solution_json_write(stdout, solution, study);
+    } else if (!set->quiet) {
+        dl_solution_print(stdout, solution, study);
+        printf("%zu row%s in %s%s\n", solution->count, solution->count == 1 ? "" : "s",
+               output != NULL ? output : set->json, dl_settings_replaced(set));
+    }
+    return DL_OK;
+}
+
+dl_status dl_inputs_solve(const dl_inputs *in, const dl_settings *set, dl_error *err)
+{
+    dl_solution solution = {0};
+    dl_solve_config config = {
+        .key = set->solve,
+        .targets = set->target,
+        .seed = set->seed,
+        .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
+        .pace = set->pace,
+    };
+    dl_status status = DL_OK;
+    if (set->without != NULL) status = dl_without_parse(set->without, &config.without, err);
+    if (status == DL_OK) status = dl_solve(&solution, &in->study, &config, err);
+    if (status == DL_OK) status = write_solution(set, &solution, &in->study, err);
+    if (status == DL_OK) status = dl_solution_check(&solution, &in->study, err);
+    dl_solution_free(&solution);
+    return status;
+}
