@@ -7,7 +7,6 @@
 
 #include "common/alloc.h"
 #include "common/cluster.h"
-#include "common/cpu.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/progress.h"
