@@ -316,7 +316,7 @@ static void put_cell(FILE *out, const dl_column *column, const void *row, bool f
     char *link = column->link != NULL ? column->link(row) : NULL;
     fprintf(out, "<%s%s>", first ? "th scope=\"row\"" : "td",
             column->form == DL_FORM_TEXT ? "" : " class=\"number\"");
-    dl_html(out, link != NULL ? "<a href=\"%s\">" : "", link);
+    if (link != NULL) dl_html(out, "<a href=\"%s\">", link);
     dl_html(out, "%s", text);
     fprintf(out, "%s%s", link != NULL ? "</a>" : "", first ? "</th>" : "</td>");
     free(link);
