@@ -154,10 +154,10 @@ dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, con
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
-/* A time below that of a step at the costs as they are, in ns: of the stage that bounds it the passes,
- * with the collectives of GPUs that divide layers, between the first micro-batch's way there and the
- * last one's way back, or its launches, and the update. No noise; 0 where GPUs differ. Without a flush,
- * the slowest stage's passes. */
+/* A time that no step at the costs as they are is below, in ns (tests/sim/test_layout_bound.c): of the
+ * stage that bounds it the passes, with the collectives of GPUs that divide layers, after the first
+ * micro-batch's way there and before the last one's way back and the update; or its launches. Exchange
+ * between GPUs is left out. No noise; 0 where GPUs differ. Without a flush, the slowest stage's passes. */
 double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* All cost needs of a point, its noise among them. */

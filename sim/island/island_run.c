@@ -368,16 +368,39 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     return dl_islands_create(islands, &config, err);
 }
 
+/* Of a stage and micro-batch, with the collectives of GPUs that divide layers: both passes of all pieces,
+ * and each of the first one. */
+typedef struct least_passes {
+    double all_ns, first_ns[2]; /* backward, forward */
+} least_passes;
+
+static least_passes passes_of(const dl_run_island *island, const dl_split *split, int stage)
+{
+    least_passes of = {0};
+    for (int c = 0; c < split->chunks; c++) {
+        const dl_stage *piece = &island->pieces[c * split->stages + stage];
+        double ns[2] = {piece->backward_ns, piece->forward_ns};
+        for (int way = 0; way < 2; way++) {
+            if (island->tensors != NULL)
+                ns[way] +=
+                    island->tensors[2 * (dl_split_rank(split, stage, 0) * split->chunks + c) + way]
+                        .ns;
+            of.all_ns += ns[way];
+            if (c == 0) of.first_ns[way] = ns[way];
+        }
+    }
+    return of;
+}
+
 double dl_run_split_least_ns(const dl_run_config *run)
 {
     const dl_split split = dl_point_split(run->point);
     const dl_scenario_pipeline *pipeline = run->scenario->pipeline;
     const bool flushes =
         dl_schedule_flushes(pipeline->schedule) && !pipeline->options.without_bubble;
-    const int pieces = split.stages * split.chunks;
     dl_run_island *island = dl_calloc(1, sizeof *island, "stages");
     dl_gpu_options at;
-    double way_ns = 0, least_ns = 0;
+    double there_ns = 0, back_ns = 0, least_ns = 0;
     dl_gpu_options_at_point(run->scenario->gpu, run->costs, run->point->workers, run->point->gpus,
                             &at);
     take_workload(run, run->costs, island);
@@ -388,22 +411,14 @@ double dl_run_split_least_ns(const dl_run_config *run)
             island->workload.per_worker_ns + (split.stages > 1 ? island->workload.dispatch_ns : 0);
         for (int s = 0; s < split.stages; s++) {
             const dl_stage *stage = &island->stages[s];
-            double passes_ns = 0, first_ns = 0;
-            for (int p = s; p < pieces; p += split.stages) {
-                const dl_island_tensor *tensor =
-                    island->tensors == NULL
-                        ? NULL
-                        : &island->tensors[2 * (dl_split_rank(&split, s, 0) * split.chunks +
-                                                p / split.stages)];
-                passes_ns += island->pieces[p].forward_ns + island->pieces[p].backward_ns +
-                             (tensor != NULL ? tensor[0].ns + tensor[1].ns : 0);
-                if (p == s) first_ns = passes_ns;
-            }
+            const least_passes passes = passes_of(island, &split, s);
             const double launches_ns = launch_ns * (stage->launch_forward + stage->launch_backward);
-            const double stage_ns = split.micro_batches * fmax(passes_ns, launches_ns) +
-                                    (flushes ? way_ns : 0) + stage->update_ns;
-            least_ns = fmax(least_ns, stage_ns);
-            way_ns += first_ns;
+            /* After the last pass: the update, or the way back to a stage before and its update. */
+            back_ns = fmax(stage->update_ns, flushes ? back_ns : 0);
+            least_ns = fmax(least_ns, split.micro_batches * launches_ns);
+            least_ns = fmax(least_ns, there_ns + split.micro_batches * passes.all_ns + back_ns);
+            if (flushes) there_ns += passes.first_ns[1];
+            back_ns += passes.first_ns[0];
         }
     }
     dl_gpu_options_free_at_point(&at);

@@ -1,0 +1,150 @@
+/* The least time of a step (dl_run_least_ns) of layouts drawn at random: never above the step as it is
+ * simulated, or the search of --advise layout would drop the best ones, and near enough to it to be of
+ * use. LAYOUT_BOUND=COUNT in the environment tries more of them. */
+#include "tests/sim_fixture.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/random.h"
+#include "common/sort.h"
+#include "common/units.h"
+
+enum { LAYOUTS = 400, TEXT_BYTES = 1024 };
+
+typedef struct made {
+    dl_random random;
+    char text[TEXT_BYTES];
+} made;
+
+DL_ORDER(by_size, double, DL_COMPARE(*a, *b));
+
+static int below(made *m, int end)
+{
+    return (int)dl_random_below(&m->random, (uint64_t)end);
+}
+
+#define ONE_OF(m, list) (list)[below((m), (int)DL_LENGTH(list))]
+
+/* A divisor of `of`. */
+static int divisor(made *m, int of)
+{
+    int size = 1 + below(m, of);
+    while (of % size != 0)
+        size = 1 + below(m, of);
+    return size;
+}
+
+static void make(made *m, uint64_t seed)
+{
+    static const char *const models[] = {"gpt2:layers=8",
+                                         "llama3_8b:layers=6,sequence=2048,fused=yes",
+                                         "bert_large:layers=10,fused=yes",
+                                         "gpt2:layers=12,width=2048,heads=16,fused=yes,sums=within",
+                                         "qwen2.5_7b:layers=5,sequence=4096"};
+    static const struct {
+        const char *name;
+        int gpus, node;
+    } machines[] = {{"8xh100", 8, 8},          {"dgx_a100", 8, 8},
+                    {"4xdgx_h100", 32, 8},     {"2x8xa100_80gb@4x100ib", 16, 8},
+                    {"4x4xv100@25gbe", 16, 4}, {"16xh100@10gbe", 16, 1}};
+    static const char *const modes[] = {"allreduce", "allreduce", "allreduce", "average", "none"};
+    static const char *const recomputed[] = {"none", "selective", "full", "products"};
+    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "2bw", "pipedream"};
+    static const char *const sharded[] = {"none", "optimizer", "gradients"};
+    static const char *const yes_no[] = {"yes", "no"};
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}};
+    static const char *const axes[] = {"tp", "pp", "fsdp"};
+    dl_random_init(&m->random, seed, 0, 0, 0);
+    const int at = below(m, (int)DL_LENGTH(machines)), gpus = machines[at].gpus;
+    int sizes[3];
+    sizes[0] = divisor(m, machines[at].node);
+    sizes[1] = divisor(m, gpus / sizes[0] < 4 ? gpus / sizes[0] : 4);
+    while (gpus / sizes[0] % sizes[1] != 0)
+        sizes[1]--;
+    sizes[2] = below(m, 2) ? divisor(m, gpus / sizes[0] / sizes[1]) : 1;
+    const int workers = gpus / sizes[0] / sizes[1] / sizes[2];
+    const char *mode = workers > 1 ? ONE_OF(m, modes) : "none";
+    const int micro_batches = (1 + below(m, 4)) * sizes[1], samples = 1 << below(m, 4);
+    const char *schedule = ONE_OF(m, schedules);
+    const int chunks = strcmp(schedule, "interleaved") == 0 && sizes[1] > 1 ? 2 : 1;
+    if (chunks > 1 && sizes[1] > 2) sizes[1] = 2; /* GPUs that are left over are idle */
+    char layout[64] = "";
+    const int *order = ONE_OF(m, orders);
+    for (int a = 0; a < 3; a++)
+        snprintf(layout + strlen(layout), sizeof layout - strlen(layout), "%s=%d,", axes[order[a]],
+                 sizes[order[a]]);
+    const bool flushes = strcmp(schedule, "2bw") != 0 && strcmp(schedule, "pipedream") != 0;
+    const char *divided = ONE_OF(m, sharded), *overlap = ONE_OF(m, yes_no);
+    const bool sums = strcmp(mode, "allreduce") == 0;
+    snprintf(m->text, sizeof m->text,
+             "[scenario]\nsteps = 3\nwarmup = 1\n[machine]\nfile = %s\nlayout = %sdp=%d\n"
+             "[workload]\nmodel = %s\nbatch = %d\nrecompute = %s\n[sync]\nmode = %s\n%s[noise]\n"
+             "kind = none\n[exchange]\noverlap = %s\nsharded = %s\n[pipeline]\nschedule = %s\n"
+             "chunks = %d\n%s = %d\n",
+             machines[at].name, layout, workers, ONE_OF(m, models),
+             samples * micro_batches * workers * sizes[2], ONE_OF(m, recomputed), mode,
+             strcmp(mode, "average") == 0 ? "interval = 2\n" : "", sums ? overlap : "no",
+             sums && sizes[2] == 1 ? divided : "none", schedule, chunks,
+             flushes ? "micro_batch" : "micro_batches", flushes ? samples : micro_batches);
+}
+
+/* The bound over the step; NaN: the layout is refused. */
+static double part_of_step(const made *m)
+{
+    dl_study study = {0};
+    dl_error err = {0};
+    double part = NAN;
+    dl_status status = dl_study_read_text(&study, "s.ini", m->text, strlen(m->text), &err);
+    if (status == DL_OK) status = dl_study_read_costs(&study, &err);
+    if (status == DL_OK) {
+        const dl_variant *variant = &study.variants[0];
+        const dl_point *point = &variant->scenario.points[0];
+        dl_run_result result = {0};
+        const dl_run_config config = {.scenario = &variant->scenario,
+                                      .costs = &variant->costs,
+                                      .point = point,
+                                      .by_spread = true};
+        status = dl_run(&config, &result, &err);
+        if (status == DL_OK) {
+            const double step_ns = 1e9 * (double)point->batch / result.throughput_per_s;
+            part = dl_run_least_ns(&variant->scenario, &variant->costs, point) / step_ns;
+        }
+        dl_run_result_free(&result);
+    }
+    if (getenv("LAYOUT_BOUND") != NULL && status != DL_OK) printf("%s\n", err.text);
+    dl_study_free(&study);
+    return part;
+}
+
+static void no_step_is_below_its_bound(void **state)
+{
+    (void)state;
+    const char *more = getenv("LAYOUT_BOUND");
+    const int count = more != NULL ? atoi(more) : LAYOUTS;
+    double *parts = calloc((size_t)count, sizeof *parts);
+    int ran = 0, broken = 0;
+    for (int i = 0; i < count; i++) {
+        made m;
+        make(&m, (uint64_t)i + 1);
+        const double part = part_of_step(&m);
+        if (isnan(part)) continue;
+        parts[ran++] = part;
+        if (part <= 1 + 1e-9) continue;
+        print_error("%d: the bound is %.6f of the step:\n%s\n", i + 1, part, m.text);
+        broken++;
+    }
+    qsort(parts, (size_t)ran, sizeof *parts, by_size);
+    printf("bound over step of %d of %d layouts: median %.3f, least %.3f, most %.6f\n", ran, count,
+           parts[ran / 2], parts[0], parts[ran - 1]);
+    assert_int_equal(broken, 0);
+    assert_true(ran >= count / 2);
+    assert_true(parts[ran / 2] > 0.95);
+    free(parts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_step_is_below_its_bound)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
