@@ -225,7 +225,7 @@ static void add_windows(dl_real *images, const dl_real *rows, const dl_windows *
 {
     const window_lines loop = {conv, images, (dl_real *)rows, first, lines};
     const int samples = (first + lines - 1) / conv->out.rows - first / conv->out.rows + 1;
-    dl_divide(add_windows_part, &loop, (size_t)(samples * conv->in.rows), 1);
+    dl_divide(add_windows_part, &loop, (size_t)samples * (size_t)conv->in.rows, 1);
 }
 
 /* Zeroes the images whose first output line is one of first .. first + lines - 1: just before

@@ -476,10 +476,10 @@ void dl_replay_report_write_json(const dl_replay_report *report, FILE *out)
     dl_json_object(&to, "unexplained", "works=%g total_ns=%g longest_ns=%g share_frac=%g kept=%hhd",
                    (double)run->waits_of_devices.count, (double)run->waits_of_devices.total_ns,
                    (double)run->waits_of_devices.longest_ns, run->waits_of_devices.share,
-                   !run->waits_of_devices.removed);
+                   (bool)!run->waits_of_devices.removed);
     dl_json_object(&to, "external_waits_of_threads", "spans=%g total_ns=%g longest_ns=%g kept=%hhd",
                    (double)run->waits_of_threads.count, (double)run->waits_of_threads.total_ns,
-                   (double)run->waits_of_threads.longest_ns, !run->waits_of_threads.removed);
+                   (double)run->waits_of_threads.longest_ns, (bool)!run->waits_of_threads.removed);
     dl_json_end(&to, '}');
 }
 

@@ -386,7 +386,7 @@ static dl_fold *fold_ranks(const dl_plan *plan, const dl_collective_config *conf
     for (int r = 0; r < config->rank_count; r++)
         if (ranks[r].index != ranks[r % per_node].index) return NULL;
     if (plan->is_whole) return NULL;
-    dl_route *routes = dl_calloc((size_t)(KINDS * per_node), sizeof *routes, "ways of ranks");
+    dl_route *routes = dl_calloc((size_t)KINDS * (size_t)per_node, sizeof *routes, "ways of ranks");
     for (int r = 0; r < per_node; r++) {
         const dl_edge *edge = &node_of(plan->links, ranks[r])->nvswitch[ranks[r].index];
         const int base = ranks[r].node * plan->links->per_node, count = edge->both >= 0 ? 2 : 1;

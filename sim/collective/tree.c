@@ -294,7 +294,7 @@ static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
     for (int i = 0; i < lines * n; i++)
         if (rings->order[i].index != rings->order[i / n * n + i % n % per_node].index) return NULL;
     const int kinds = 2 * per_node;
-    dl_route *routes = dl_calloc((size_t)(kinds * lines), sizeof *routes, "ways of rings");
+    dl_route *routes = dl_calloc((size_t)kinds * (size_t)lines, sizeof *routes, "ways of rings");
     for (int r = 0; r < lines; r++) {
         const dl_place *ranks = rings->order + r * n;
         for (int i = 0; i < per_node; i++) {

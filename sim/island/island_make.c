@@ -210,7 +210,7 @@ static void init_input(dl_islands *is)
     is->batch = (dl_gpu_step){.input_ns = config->input_ns,
                               .input_bytes = config->input_bytes,
                               .input_copy_ns = config->input_copy_ns};
-    const size_t loaders = (size_t)(is->workers * split->shards);
+    const size_t loaders = (size_t)is->workers * (size_t)split->shards;
     is->loading = dl_calloc(loaders, sizeof *is->loading, "GPUs");
     is->wants = dl_calloc(loaders, sizeof *is->wants, "GPUs");
     for (int w = 0; w < is->workers; w++)
@@ -269,7 +269,7 @@ dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, 
     is->program_count = config->shape.single_thread ? workers : 1;
     is->programs = dl_calloc((size_t)is->program_count, sizeof *is->programs, "programs");
     is->islands = dl_calloc((size_t)workers, sizeof *is->islands, "workers");
-    is->places = dl_calloc((size_t)(workers * gpus), sizeof *is->places, "GPUs");
+    is->places = dl_calloc((size_t)workers * (size_t)gpus, sizeof *is->places, "GPUs");
     is->exchanging = dl_calloc(2 * (size_t)workers, sizeof *is->exchanging, "exchanges");
     is->busy_ns =
         dl_calloc((size_t)config->shape.split.stages, sizeof *is->busy_ns, "times of stages");

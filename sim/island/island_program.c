@@ -41,7 +41,8 @@ static bool is_forward(const dl_island_shape *shape, int stage, int pass)
 /* Index of the pass in `passes`. */
 static size_t place_of(const dl_split *split, int rank, int chunk, int micro_batch)
 {
-    return (size_t)((rank * split->chunks + chunk) * split->micro_batches + micro_batch);
+    return (size_t)(rank * split->chunks + chunk) * (size_t)split->micro_batches +
+           (size_t)micro_batch;
 }
 
 static const dl_buckets *buckets_of(const builder *b, int rank)
@@ -86,7 +87,7 @@ static double launch_ns(const dl_island_shape *shape, int rank, int pass)
 
 static void set_launch(builder *b, int rank, int pass, double *at_ns)
 {
-    const size_t i = (size_t)(rank * pass_count(b->shape) + pass);
+    const size_t i = (size_t)rank * (size_t)pass_count(b->shape) + (size_t)pass;
     b->issue_ns[i] = *at_ns;
     *at_ns += launch_ns(b->shape, rank, pass);
     b->issued_ns[i] = *at_ns;
@@ -125,7 +126,7 @@ static void launch_in_turn(builder *b, int worker)
 static void launch(builder *b, int worker)
 {
     const int ranks = b->made->ranks, passes = pass_count(b->shape);
-    const size_t count = (size_t)(ranks * passes);
+    const size_t count = (size_t)ranks * (size_t)passes;
     b->issue_ns = dl_calloc(count, sizeof *b->issue_ns, "launches");
     b->issued_ns = dl_calloc(count, sizeof *b->issued_ns, "launches");
     if (b->shape->single_thread) {
@@ -282,7 +283,7 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int number)
         add_sharded_backward(b, rank, of, number == half_count(split) - 1, work_ns);
     }
     const size_t i = place_of(split, rank, of.chunk, of.micro_batch);
-    const size_t launch = (size_t)(rank * pass_count(b->shape) + pass);
+    const size_t launch = (size_t)rank * (size_t)pass_count(b->shape) + (size_t)pass;
     dl_task *tasks = b->made->program.tasks;
     b->passes.first[forward][i] = (uint32_t)before;
     b->passes.last[forward][i] = b->segment[rank];
@@ -348,7 +349,7 @@ static void add_rank(builder *b, int rank)
 void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker)
 {
     const int ranks = dl_split_ranks(&shape->split);
-    const size_t passes = (size_t)(ranks * half_count(&shape->split));
+    const size_t passes = (size_t)ranks * (size_t)half_count(&shape->split);
     *made = (dl_island_program){.ranks = ranks};
     builder b = {.shape = shape, .made = made};
     made->needed = dl_calloc((size_t)ranks, sizeof *made->needed, "ranks");

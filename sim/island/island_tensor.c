@@ -202,7 +202,7 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
     const int ranks = dl_split_ranks(split), gpus = dl_split_gpus(split);
     *made = NULL;
     if (split->tensor == 1) return DL_OK;
-    dl_place *places = dl_calloc((size_t)(workers * gpus), sizeof *places, "GPUs");
+    dl_place *places = dl_calloc((size_t)workers * (size_t)gpus, sizeof *places, "GPUs");
     for (int g = 0; g < workers * gpus; g++) {
         const int rank = g % gpus / split->tensor;
         places[g] = dl_gpu_options_place(options, g / gpus * gpus +

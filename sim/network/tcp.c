@@ -273,7 +273,7 @@ static void run_init(ring_run *r, const dl_tcp_ring *ring)
                                              .arrived = arrived,
                                              .acknowledged = acknowledged});
     dl_random_init(&r->random, 1, 0, 0, 0);
-    r->ways = dl_calloc((size_t)(ring->nodes * channels), sizeof *r->ways, "channels");
+    r->ways = dl_calloc((size_t)ring->nodes * (size_t)channels, sizeof *r->ways, "channels");
 }
 
 static void run_free(ring_run *r)

@@ -296,7 +296,7 @@ dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario
     if (scenario->generators != NULL) {
         status = write_rollout(&t, scenario, costs, point, err);
     } else {
-        const size_t passes = (size_t)(dl_point_gpus(point) * 2 * t.split.micro_batches);
+        const size_t passes = (size_t)dl_point_gpus(point) * 2 * (size_t)t.split.micro_batches;
         t.passed_ns =
             dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t.passed_ns, "passes");
         take_memory(&t, scenario, costs, point);

@@ -411,8 +411,8 @@ static dl_status put_measured_batch(char **text, const char *files, bool *has, d
     free(path);
     if (status != DL_OK) return status;
     *has = costs.batch_max > 0;
-    char *batch = dl_format(
-        "%lld", (long long)(costs.batch_max * (costs.accumulate > 1 ? costs.accumulate : 1)));
+    char *batch = dl_format("%lld", (long long)costs.batch_max *
+                                        (costs.accumulate > 1 ? costs.accumulate : 1));
     if (*has) dl_ini_text_set(text, "workload", "batch_per_worker", batch);
     free(batch);
     dl_costs_free(&costs);
