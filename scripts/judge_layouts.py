@@ -3,8 +3,9 @@
 steps: as estimated, then with one sustained factor for each set and GPU from its *own* smallest
 rows, judged on the others, and with that of the *other* sets on the same GPU. Prints a line for each
 set and its kinds of layouts: rows, mean, median and largest error of the tokens a second, bias, rows
-inside the 95 % interval. Before: memory as --fits says, against what was measured, and what is said of
-rows that ran and of those that did not.
+inside the 95 % interval. Then the regret: of the rows of one model, batch and number of GPUs, how much
+faster the best measured one is than the one that is estimated to be the fastest. Before: memory as
+--fits says, against what was measured, and what is said of rows that ran and of those that did not.
 
 Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
   SET         vtrain, simumax, internevo, megatron, mlperf, torchtitan, nanotron, foundry, bridge
@@ -39,8 +40,8 @@ DATA = os.path.join(os.environ.get("DL_DATA", "data"), "llm")
 DLSIM = os.environ.get("DLSIM", f"{ROOT}/build/release/bin/dlsim")
 MEMORY_TIMES = 8
 
-Row = collections.namedtuple("Row", "set name kind gpu gpus tokens small gigabytes options ran reserved",
-                             defaults=(True, False))
+Row = collections.namedtuple("Row", "set name kind gpu gpus tokens small gigabytes options ran reserved cell",
+                             defaults=(True, False, None))
 
 
 def table(name):
@@ -94,7 +95,8 @@ def vtrain():
         yield Row("vtrain", f"{r['# layers']}x{r['hidden size']} tp{tp} pp{pp} dp{dp} mbs{micro} of {batch}",
                   f"{kind_of(1, tp, pp)}, {kind}", "a100", int(r["GPUs"]), per_s, False, 0,
                   options(network, "8xa100_80gb", "fp16", dp, batch, batch // (dp * micro), tp, pp,
-                          more=(*equal_blocks(int(r["# layers"]), pp), "--set", "exchange.overlap=no")))
+                          more=(*equal_blocks(int(r["# layers"]), pp), "--set", "exchange.overlap=no")),
+                  cell=f"{r['# layers']}x{r['hidden size']} on {r['GPUs']}, batch {batch} of {tokens}")
 
 
 def simumax():
@@ -196,7 +198,8 @@ def nanotron():
                   options(f"llama:{shape},sequence=4096,vocabulary=131072,fused=yes",
                           f"{nodes}xp5.48xlarge" if nodes > 1 else "p5.48xlarge", "bf16", dp,
                           dp * micro * accumulate, accumulate, tp, pp,
-                          "optimizer" if r["zero"] == "1" else "none"), r["ok"] == "1", True)
+                          "optimizer" if r["zero"] == "1" else "none"), r["ok"] == "1", True,
+                  f"{r['params_B']}B on {nodes * 8}, batch {dp * micro * accumulate}")
 
 
 def foundry():
@@ -330,6 +333,29 @@ def line(name, pairs, inside=None):
     print(text + (f" {100 * sum(inside) / len(inside):6.0f}" if inside else ""))
 
 
+CELL_LEAST = 5  # rows
+
+
+def judge_choices(name, choices, details):
+    """Of (row, estimate) with a cell: the best measured rate over that of the row estimated the fastest."""
+    cells = collections.defaultdict(list)
+    for row, estimate in choices:
+        cells[row.cell].append((estimate, row))
+    regrets = []
+    for cell, of in sorted(cells.items()):
+        if len(of) < CELL_LEAST:
+            continue
+        fastest, chosen = max(of, key=lambda item: item[0])
+        best = max(of, key=lambda item: item[1].tokens)
+        regrets.append(best[1].tokens / chosen.tokens - 1)
+        if details:
+            print(f"   {cell} ({len(of)} rows): {100 * regrets[-1]:.1f} %: {chosen.name} {chosen.tokens:.0f}, estimated"
+                  f" {fastest:.0f}; best {best[1].name} {best[1].tokens:.0f}, estimated {best[0]:.0f}")
+    if regrets:
+        print(f"{name + ', regret of the estimated fastest row, cells':52} {len(regrets):4} {100 * statistics.mean(regrets):6.1f}"
+              f" {100 * statistics.median(regrets):6.1f} {100 * max(regrets):6.1f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--csv")
@@ -386,6 +412,7 @@ def main():
             if of:
                 line(f"  factor of {'its smallest rows' if title == 'own' else 'other sets'} ({', '.join(used)})",
                      [(scaled[title][i][0], rows[i].tokens) for i in of])
+        judge_choices(name, [(rows[i], plain[i][0]) for i in mine if rows[i].cell], given.rows)
     for r, why in refused[:5]:
         print(f"refused: {r.set} {r.name}: {why}")
     if refused:

@@ -267,6 +267,16 @@ static void add_sharded_backward(builder *b, int rank, dl_pass_of k, bool is_las
     free(segment);
 }
 
+/* Whether something happens between the buckets of the pass: shards gather or reduce, of stages in the first
+ * and last pass only, or the gradients of each are exchanged. */
+static bool has_buckets(const builder *b, int rank, bool forward, bool is_first, bool is_last)
+{
+    const dl_island_shape *shape = b->shape;
+    if (buckets_of(b, rank) == NULL) return false;
+    if (shape->split.shards > 1) return shape->split.stages == 1 || (forward ? is_first : is_last);
+    return !forward && is_last && shape->tells_ready && shape->exchanges_buckets;
+}
+
 static void add_pass(builder *b, int rank, int pass, bool forward, int number)
 {
     const dl_split *split = &b->shape->split;
@@ -275,12 +285,13 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int number)
         &b->shape->pieces[of.chunk * split->stages + dl_split_stage(split, rank)];
     const double work_ns = forward ? piece->forward_ns : piece->backward_ns;
     const size_t before = b->made->program.task_count;
-    if (buckets_of(b, rank) == NULL) {
+    const bool is_last = number == half_count(split) - 1;
+    if (!has_buckets(b, rank, forward, number == 0, is_last)) {
         add_segment(b, rank, forward, of, 1, work_ns);
     } else if (forward) {
         add_sharded_forward(b, rank, of, number == 0, work_ns);
     } else {
-        add_sharded_backward(b, rank, of, number == half_count(split) - 1, work_ns);
+        add_sharded_backward(b, rank, of, is_last, work_ns);
     }
     const size_t i = place_of(split, rank, of.chunk, of.micro_batch);
     const size_t launch = (size_t)rank * (size_t)pass_count(b->shape) + (size_t)pass;

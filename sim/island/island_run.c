@@ -38,12 +38,12 @@ static void add_piece(dl_stage *stage, const dl_stage *piece)
     stage->state_bytes += piece->state_bytes;
 }
 
-/* The pieces, and the stages that they make, with the times of `costs`, cut as `undisturbed` costs say. */
+/* The pieces, and the stages that they make, with the times of `costs`, cut as `undisturbed` costs say:
+ * first[pieces + 1]. */
 static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undisturbed,
-                             const dl_costs *costs, const dl_point *point, dl_stage *pieces,
-                             dl_stage *stages, dl_error *err)
+                             const dl_costs *costs, const dl_point *point, int *first,
+                             dl_stage *pieces, dl_stage *stages, dl_error *err)
 {
-    int first[DL_PIECES_MAX + 1];
     const dl_split split = dl_point_split(point), of_pieces = dl_split_of_pieces(&split);
     const dl_pipeline_options *options = &scenario->pipeline->options;
     dl_status status = dl_pipeline_cut(options, undisturbed, &of_pieces, first, err);
@@ -59,7 +59,7 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
 dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
-    const dl_split split = dl_point_split(point), of_pieces = dl_split_of_pieces(&split);
+    const dl_split split = dl_point_split(point);
     dl_stage pieces[DL_PIECES_MAX];
     *ranks = (dl_run_ranks){.options = *scenario->gpu};
     if (split.shards > 1) ranks->options.sharded = DL_SHARDED_PARAMETERS;
@@ -76,13 +76,9 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
         .state_bytes = costs->state_bytes < 0 ? (double)NAN : (double)costs->state_bytes,
     };
     if (split.stages == 1) return DL_OK;
-    const dl_pipeline_options *options = &scenario->pipeline->options;
     ranks->all.schedule = scenario->pipeline->schedule;
     ranks->all.first = ranks->first;
-    dl_status status = dl_pipeline_cut(options, costs, &of_pieces, ranks->first, NULL);
-    if (status == DL_OK)
-        status = find_stages(scenario, costs, costs, point, pieces, ranks->stages, NULL);
-    return status;
+    return find_stages(scenario, costs, costs, point, ranks->first, pieces, ranks->stages, NULL);
 }
 
 void dl_run_ranks_close(dl_run_ranks *ranks)
@@ -235,7 +231,8 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     if (split.stages == 1) {
         take_whole(run, costs, island);
     } else {
-        status = find_stages(scenario, run->costs, costs, run->point, island->pieces,
+        int first[DL_PIECES_MAX + 1];
+        status = find_stages(scenario, run->costs, costs, run->point, first, island->pieces,
                              island->stages, err);
     }
     double all = 0;

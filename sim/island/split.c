@@ -29,13 +29,20 @@ static size_t layer_length(const char *name, const char *phase)
     return length > tail && strcmp(name + length - tail, phase) == 0 ? length - tail : 0;
 }
 
-static int find_layer(const dl_model_layers *model, const char *name, size_t length)
+/* Looks at the layer of number `near` first: most lists have the same order. */
+static int find_layer_near(const dl_model_layers *model, int near, const char *name, size_t length)
 {
-    for (int l = 0; l < model->count; l++) {
+    for (int n = 0; n < model->count; n++) {
+        const int l = (near + n) % model->count;
         const char *own = model->layers[l].name;
         if (strncmp(own, name, length) == 0 && own[length] == '\0') return l;
     }
     return -1;
+}
+
+static int find_layer(const dl_model_layers *model, const char *name, size_t length)
+{
+    return find_layer_near(model, 0, name, length);
 }
 
 static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *name, size_t length)
@@ -43,7 +50,8 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
     dl_model_layer *layer = &model->layers[model->count];
     *layer = (dl_model_layer){
         .name = dl_strndup(name, length), .forward = -1, .backward = -1, .update = -1};
-    for (size_t c = 0; c < costs->layer_count; c++) {
+    for (size_t n = 0; n < costs->layer_count; n++) {
+        const size_t c = ((size_t)model->count + n) % costs->layer_count;
         if (strcmp(costs->layers[c].name, layer->name) != 0) continue;
         layer->output_bytes = costs->layers[c].output_bytes_per_sample;
         layer->parameter_bytes = costs->layers[c].parameter_bytes;
@@ -54,6 +62,7 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->tensor_calls[1] = costs->layers[c].tensor_collectives_forward.value;
         layer->beside_calls = costs->layers[c].tensor_collectives_beside.value;
         layer->beside_ns = costs->layers[c].tensor_beside_ns_per_sample.value;
+        break;
     }
     return model->count++;
 }
@@ -63,20 +72,25 @@ void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs)
     static const char *const phases[] = {".forward", ".backward"};
     *model = (dl_model_layers){dl_calloc(costs->op_count, sizeof *model->layers, "layers"), 0};
     for (int p = 0; p < 2; p++) {
+        int near = 0;
         for (size_t o = 0; o < costs->op_count; o++) {
             const char *name = costs->ops[o].name;
             const size_t length = layer_length(name, phases[p]);
             if (length == 0) continue;
-            int l = find_layer(model, name, length);
+            int l = p == 0 ? -1 : find_layer_near(model, near, name, length); /* each comes once */
             if (l < 0) l = add_layer(model, costs, name, length);
             *(p == 0 ? &model->layers[l].forward : &model->layers[l].backward) = (int)o;
+            near = l + 1;
         }
     }
+    int near = 0;
     for (size_t o = 0; o < costs->op_count; o++) {
         const char *name = costs->ops[o].name;
         const size_t length = layer_length(name, ".update");
-        const int l = length > 0 ? find_layer(model, name, length) : -1;
-        if (l >= 0) model->layers[l].update = (int)o;
+        const int l = length > 0 ? find_layer_near(model, near, name, length) : -1;
+        if (l < 0) continue;
+        model->layers[l].update = (int)o;
+        near = l + 1;
     }
 }
 
@@ -143,13 +157,17 @@ static void cut_evenly(const double *before, int layers, int stages, int *first)
         grows &= before[i] >= before[i - 1];
     }
     for (int s = 1; s < stages; s++) {
+        const double *shorter = &least[(size_t)(s - 1) * width];
+        int most =
+            s; /* if times of layers are not below zero, it pays for no last stage to start later */
         for (int i = s + 1; i <= layers; i++) {
             double *best = &least[(size_t)s * width + (size_t)i];
             *best = (double)INFINITY;
-            /* From there on the last stage alone is longer: times of layers are not below zero. */
-            for (int j = i - 1; j >= s && !(grows && span(before, j, i) > *best); j--) {
-                double longest =
-                    fmax(least[(size_t)(s - 1) * width + (size_t)j], span(before, j, i));
+            while (most < i - 1 && (!grows || shorter[most] < span(before, most, i)))
+                most++;
+            /* From there on the last stage alone is longer. */
+            for (int j = most; j >= s && !(grows && span(before, j, i) > *best); j--) {
+                const double longest = fmax(shorter[j], span(before, j, i));
                 if (longest > *best) continue;
                 *best = longest;
                 from[(size_t)s * width + (size_t)i] = j;
@@ -260,11 +278,16 @@ static double share_of(double part, double all)
 static double common_update_ns(const dl_costs *costs, const dl_model_layers *model, double batch)
 {
     double sum_ns = 0;
+    int near = 0;
     for (size_t o = 0; o < costs->op_count; o++) {
         const char *name = costs->ops[o].name;
         const size_t length = layer_length(name, ".update");
-        if (length > 0 && find_layer(model, name, length) < 0) {
+        if (length == 0) continue;
+        const int l = find_layer_near(model, near, name, length);
+        if (l < 0) {
             sum_ns += op_ns(costs, (int)o, batch);
+        } else {
+            near = l + 1;
         }
     }
     return sum_ns;
