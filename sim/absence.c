@@ -22,7 +22,8 @@ typedef struct dl_absentee {
     bool due;
     int64_t since_ns; /* when it left, or NONE */
     int64_t away_ns;  /* for which it was away since its warm-up, up to its last return */
-    int64_t cut_ns;   /* for which it computed steps that were cut */
+    int64_t ended_ns; /* for which it had computed when its last step ended, */
+    int64_t cut_ns;   /* and of that and since for steps that it never ended */
 } dl_absentee;
 
 static void init(dl_team *team)
@@ -80,7 +81,6 @@ static void on_due(void *user, int worker)
     a->change = NONE;
     if (w->steps_done == team->config.steps) return;
     a->due = true;
-    if (w->state == DL_STATE_COMPUTE) a->cut_ns += team->engine.now_ns - w->state_start_ns;
     dl_team_cut(team, worker);
     dl_team_wake(team);
 }
@@ -127,7 +127,8 @@ static void close_all(dl_team *team)
 
 static void warmed_up(dl_team *team, int worker)
 {
-    team->absentees[worker].away_ns = team->absentees[worker].cut_ns = 0;
+    dl_absentee *a = &team->absentees[worker];
+    a->away_ns = a->ended_ns = a->cut_ns = 0;
 }
 
 static void free_all(dl_team *team)
@@ -149,9 +150,16 @@ bool dl_absence_is_due(const dl_team *team, int worker)
     return team->absentees != NULL && team->absentees[worker].due;
 }
 
+void dl_absence_step_ended(dl_team *team, int worker)
+{
+    team->absentees[worker].ended_ns = team->workers[worker].spent_ns[DL_SPENT_COMPUTE];
+}
+
 void dl_absence_begin(dl_team *team, int worker)
 {
     dl_absentee *a = &team->absentees[worker];
+    a->cut_ns += team->workers[worker].spent_ns[DL_SPENT_COMPUTE] - a->ended_ns;
+    dl_absence_step_ended(team, worker);
     a->due = false;
     a->since_ns = team->engine.now_ns;
     if (isinf(a->absence.to_s)) {

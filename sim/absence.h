@@ -51,6 +51,9 @@ extern const struct dl_team_companion dl_absences_companion;
  * has been cut short, or ends as it would have. */
 bool dl_absence_is_due(const struct dl_team *team, int worker);
 
+/* The worker has ended a step. */
+void dl_absence_step_ended(struct dl_team *team, int worker);
+
 /* The mode lets the worker go, which has started nothing: it pauses until its return, which calls
  * its advance, or for good. */
 void dl_absence_begin(struct dl_team *team, int worker);
