@@ -154,7 +154,7 @@ dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, con
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
-/* A time that no step at the costs as they are is below, in ns (tests/sim/test_layout_bound.c): of the
+/* A time that no step at the costs as they are is below, in ns (tests/sim/test_random_layouts.c): of the
  * stage that bounds it the passes, with the collectives of GPUs that divide layers, after the first
  * micro-batch's way there and before the last one's way back and the update; or its launches. Exchange
  * between GPUs is left out. No noise; 0 where GPUs differ. Without a flush, the slowest stage's passes. */

@@ -314,9 +314,10 @@ struct dl_team {
     int32_t *staleness;
     int agents;
     bool spinning, stopping;
-    bool is_direct;                /* it was worked out directly (sim/platform/platform.h) */
-    bool is_undecided;             /* it was, and depends on the order of events at one ns:
-                        * nothing of it is meant, it is to be run anew by events */
+    bool is_direct; /* it was worked out directly (sim/platform/platform.h) */
+    bool
+        is_undecided; /* it was, and depends on the order of events at one ns, or workers that were taken to
+                        * do the same did not: nothing of it is meant, it is to be run anew by events */
     bool is_warm;                  /* some worker has done the steps of the warm-up */
     int done;                      /* workers that have done all their steps */
     int64_t steps_ended;           /* of all workers */

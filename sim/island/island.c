@@ -126,16 +126,22 @@ static void account(dl_islands *is, int worker, uint32_t task)
     spend(i, DL_SPENT_COMPUTE, busy_ns);
     spend(i, DL_SPENT_DISPATCH, state->end_ns - worked_ns);
     if (is_measured(is, worker))
-        is->busy_ns[dl_split_stage(dl_islands_split(is), rank)] += busy_ns * i->weight;
+        is->busy_ns[dl_split_stage(dl_islands_split(is), rank)] +=
+            busy_ns * i->weight * dl_islands_copies(is);
 }
 
-/* Moves of what the team holds for computing what the ranks, together, did else. */
-static void tell_team(dl_islands *is, int worker, int64_t end_ns)
+/* What is left of the worker's step until end_ns its ranks were idle. */
+static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
 {
     dl_island *i = &is->islands[worker];
-    int64_t *spent_ns = is->team->workers[worker].spent_ns;
     for (int r = 0; r < is->ranks; r++)
         if (has_tasks(is, r)) idle(i, end_ns - i->free_ns[r]);
+}
+
+/* Moves of what the team holds for computing of the worker what the ranks of `i`, together, did else. */
+static void tell_team(dl_islands *is, int worker, const dl_island *i)
+{
+    int64_t *spent_ns = is->team->workers[worker].spent_ns;
     for (int s = 0; s < DL_SPENT_COUNT; s++) {
         if (s == DL_SPENT_COMPUTE) continue;
         const int64_t ns = i->spent_ns[s] / is->ranks;
@@ -197,6 +203,8 @@ static void compute(dl_team *team, int worker)
 {
     dl_islands *is = dl_islands_of(team);
     dl_island *i = &is->islands[worker];
+    i->began_ns = team->engine.now_ns;
+    if (worker > 0 && is->config.lone_worker) return;
     if (dl_program_is_idle(&i->run)) {
         begin_step(is, worker);
     } else {
@@ -233,13 +241,22 @@ static void step_is_over(void *user, int worker)
 {
     dl_islands *is = user;
     dl_island *i = &is->islands[worker];
+    const int end = worker + dl_islands_copies(is);
     if (i->run.is_cut) {
         if (i->waits) begin_step(is, worker);
         return;
     }
+    for (int w = worker; w < end; w++) {
+        if (is->islands[w].began_ns == i->began_ns) continue;
+        is->team->is_undecided = is->team->engine.stopped = true;
+        return;
+    }
     i->works = false;
-    tell_team(is, worker, is->team->engine.now_ns);
-    dl_team_done(is->team, worker);
+    end_accounts(is, worker, is->team->engine.now_ns);
+    for (int w = worker; w < end; w++)
+        tell_team(is, w, i);
+    for (int w = worker; w < end; w++)
+        dl_team_done(is->team, w);
 }
 
 static void on_updated(void *user, int worker)
@@ -256,7 +273,8 @@ static void update(dl_team *team, int worker)
     double most_ns = 0, sum_ns = 0;
     for (int r = 0; r < is->ranks; r++) {
         const int stage = dl_split_stage(split, r);
-        const double ns = is->config.shape.stages[stage].update_ns * is->islands[worker].factor[r];
+        const double ns = is->config.shape.stages[stage].update_ns *
+                          is->islands[dl_islands_copies(is) > 1 ? 0 : worker].factor[r];
         if (is_measured(is, worker)) is->busy_ns[stage] += dl_ns_ceil(ns);
         most_ns = fmax(most_ns, ns);
         sum_ns += ns;
@@ -281,8 +299,8 @@ static void task_has_ended(void *user, int worker, uint32_t task)
     account(is, worker, task);
     if (of->kind == DL_ISLAND_TENSOR) {
         const dl_island_tensor *whole = &is->config.shape.tensors[of->slot];
-        is->tensor_bytes +=
-            whole->sent_bytes * of->work_ns / whole->ns * is->islands[worker].weight;
+        is->tensor_bytes += whole->sent_bytes * of->work_ns / whole->ns *
+                            is->islands[worker].weight * dl_islands_copies(is);
     }
     if (of->kind >= DL_ISLAND_UPDATE || observer == NULL || observer->pass == NULL) return;
     const dl_island *i = &is->islands[worker];
@@ -328,7 +346,7 @@ static void on_crossed(void *user, int task)
     if (--way_of(is, i, slot, 0)->left > 0) return;
     for (int n = 0; n < flows_of(is, slot); n++) {
         const dl_island_way *way = way_of(is, i, slot, n);
-        is->crossed_bytes += bytes;
+        is->crossed_bytes += bytes * dl_islands_copies(is);
         if (way->domain >= 0) is->sent_bytes[way->domain] += bytes;
     }
     dl_program_end(run, (uint32_t)task);
@@ -365,7 +383,7 @@ void dl_islands_reduced(void *user, int number)
     const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[number];
     const dl_team_observer *observer = is->team->config.observer;
     if (--c->left > 0) return;
-    is->sharded_bytes += c->moved_bytes;
+    is->sharded_bytes += c->moved_bytes * dl_islands_copies(is);
     for (int part = 0; part < dl_islands_split(is)->tensor; part++)
         note_sent(is, &c->of[c->parts > 1 ? part : 0]);
     set_speed(is, worker, of->stage, 1);
@@ -407,7 +425,8 @@ static void is_ready(dl_islands *is, int worker, int rank, int bucket)
         dl_gpus *plane = is->planes[dl_split_gpu(split, other, n % split->tensor)];
         const int exchanged = dl_gpus_buckets(plane);
         for (int b = at * exchanged / count; b < (at + 1) * exchanged / count; b++)
-            dl_gpus_bucket_ready(plane, worker, b);
+            for (int w = worker; w < worker + dl_islands_copies(is); w++)
+                dl_gpus_bucket_ready(plane, w, b);
     }
 }
 
@@ -425,15 +444,27 @@ static bool takes(dl_islands *is, int worker, int shard)
     return has;
 }
 
-/* The rank's batch; those of all shards where it stands for them. */
-static void take_batch(dl_islands *is, int worker, int rank, uint32_t task)
+/* Whether the loaders of the shards that `rank` does something for, of all workers that `worker` does it
+ * for, fulfil the condition, which is asked of each. */
+static bool all_loaders(dl_islands *is, int worker, int rank,
+                        bool (*fulfils)(dl_islands *is, int worker, int shard))
 {
     const int shard = dl_split_shard(dl_islands_split(is), rank);
-    const int end = shard + shards_of(is, rank);
     bool all = true;
-    for (int f = shard; f < end; f++)
-        all = takes(is, worker, f) && all;
-    if (all) dl_program_end(&is->islands[worker].run, task);
+    for (int w = worker; w < worker + dl_islands_copies(is); w++)
+        for (int f = shard; f < shard + shards_of(is, rank); f++)
+            all = fulfils(is, w, f) && all;
+    return all;
+}
+
+static bool is_content(dl_islands *is, int worker, int shard)
+{
+    return !is->wants[loader_of(is, worker, shard)];
+}
+
+static void take_batch(dl_islands *is, int worker, int rank, uint32_t task)
+{
+    if (all_loaders(is, worker, rank, takes)) dl_program_end(&is->islands[worker].run, task);
 }
 
 void dl_islands_came(void *user, int loader)
@@ -442,11 +473,10 @@ void dl_islands_came(void *user, int loader)
     const dl_split *split = dl_islands_split(is);
     const int worker = loader / split->shards, shard = loader % split->shards;
     if (!is->wants[loader] || !takes(is, worker, shard)) return;
-    const bool folded = is->config.shape.folded;
-    for (int f = 0; folded && f < split->shards; f++)
-        if (is->wants[loader_of(is, worker, f)]) return;
-    dl_island *i = &is->islands[worker];
-    const int rank = dl_split_rank(split, 0, folded ? 0 : shard);
+    const int first = is->config.lone_worker ? 0 : worker;
+    const int rank = dl_split_rank(split, 0, is->config.shape.folded ? 0 : shard);
+    if (!all_loaders(is, first, rank, is_content)) return;
+    dl_island *i = &is->islands[first];
     dl_program_end(&i->run, i->run.program->lanes[dl_island_lane(rank, DL_ISLAND_LOADS)].first);
 }
 

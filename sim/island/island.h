@@ -156,6 +156,9 @@ typedef struct dl_islands_config {
     double input_ns, input_bytes, input_copy_ns; /* of a rank's batch */
     bool overlaps;                               /* exchange of gradients that are sharded */
     bool exchanges; /* workers do, or one with a server: else one plane stands for all */
+    bool
+        lone_worker; /* all do the same at the same time: the first one's steps are those of all. Where
+                         they do not start at the same time, the team is undecided. */
 } dl_islands_config;
 
 typedef struct dl_islands dl_islands;
@@ -169,6 +172,10 @@ void dl_islands_free(dl_islands *islands);
  * shape holds go: none is slower, waits for a batch that is being made, or has other ways to the next
  * stage (island_fold.c). *lone: the crossings of two shards never share a link. */
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
+
+/* Whether the workers' steps are alike as far as the machine and what the shape holds go: none is slower,
+ * waits for batches, or has other ways between its GPUs or shares a link of these. */
+bool dl_island_workers_are_alike(const dl_islands_config *config);
 
 /* After the run: of all GPUs' time the part that they wait for other ranks of their worker, and of a
  * stage's that they compute, [stages]; bytes that crossed between stages, that shards gathered and

@@ -1,4 +1,5 @@
-/* Ranks that may stand for others: all shards of a stage, if they do the same at the same time. */
+/* Ranks that may stand for others: all shards of a stage, or all ranks of a worker for those of the other
+ * workers, if they do the same at the same time. */
 #include "sim/island/island.h"
 
 #include <stdlib.h>
@@ -46,14 +47,14 @@ static void find_routes(crossing *c, int worker, int stage)
     }
 }
 
-/* Whether both take as long while all are used. */
-static bool is_like(const crossing *c, const dl_route *a, const dl_route *b)
+/* Whether both take as long while all are used: each link by so many. */
+static bool is_like(const dl_links *links, const dl_route *a, const int *users_of_a,
+                    const dl_route *b, const int *users_of_b)
 {
-    const dl_links *links = &c->config->gpus.options->links;
     if (a->count != b->count || a->latency_ns != b->latency_ns) return false;
     for (int l = 0; l < a->count; l++) {
         if (dl_links_capacity(links, a->links[l]) != dl_links_capacity(links, b->links[l]) ||
-            c->users[a->links[l]] != c->users[b->links[l]] || a->uses[l] != b->uses[l])
+            users_of_a[a->links[l]] != users_of_b[b->links[l]] || a->uses[l] != b->uses[l])
             return false;
     }
     return true;
@@ -74,7 +75,8 @@ static bool cross_alike(const dl_islands_config *config, bool *lone)
         for (int s = 0; s < ways && alike; s++) {
             find_routes(&c, w, s);
             for (int n = split->tensor; n < count && alike; n++)
-                alike = is_like(&c, &c.routes[n], &c.routes[n % split->tensor]);
+                alike = is_like(&config->gpus.options->links, &c.routes[n], c.users,
+                                &c.routes[n % split->tensor], c.users);
         }
     }
     free(c.routes);
@@ -89,4 +91,98 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
     *lone = false;
     return config->shape.split.shards > 1 && !(config->input_ns > 0) &&
            !config->shape.single_thread && are_as_fast(config) && cross_alike(config, lone);
+}
+
+/* --- workers ----------------------------------------------------------------------------------- */
+
+/* All ways of a worker: between stages, and between neighbours on the rings of its shards. */
+typedef struct ways {
+    dl_route *routes; /* [count] */
+    int *users;       /* [links] of these routes */
+    int count;
+} ways;
+
+static void add_way(ways *w, const dl_gpu_options *options, int from, int to)
+{
+    dl_route *route = &w->routes[w->count++];
+    dl_links_route_collective(&options->links, dl_gpu_options_place(options, from),
+                              dl_gpu_options_place(options, to), false, route);
+    for (int l = 0; l < route->count; l++)
+        w->users[route->links[l]]++;
+}
+
+static void list_ways(ways *w, const dl_islands_config *config, int worker)
+{
+    const dl_split *split = &config->shape.split;
+    const dl_gpu_options *options = config->gpus.options;
+    const int first = worker * dl_split_gpus(split);
+    w->count = 0;
+    memset(w->users, 0, (size_t)options->links.count * sizeof *w->users);
+    for (int n = 0; n < dl_split_gpus(split); n++) {
+        const int part = n % split->tensor, rank = n / split->tensor;
+        const int stage = dl_split_stage(split, rank), shard = dl_split_shard(split, rank);
+        const int others[] = {dl_split_rank(split, (stage + 1) % split->stages, shard),
+                              dl_split_rank(split, stage, (shard + 1) % split->shards)};
+        const int from = first + dl_split_gpu(split, rank, part);
+        for (int i = 0; i < 2; i++) {
+            const int to = first + dl_split_gpu(split, others[i], part);
+            if (to == from) continue;
+            add_way(w, options, from, to);
+            add_way(w, options, to, from);
+        }
+    }
+}
+
+/* Whether each worker's ways are like the first one's, on links of their own. */
+static bool go_alike(const dl_islands_config *config)
+{
+    const dl_links *links = &config->gpus.options->links;
+    const size_t most = 4 * (size_t)dl_split_gpus(&config->shape.split);
+    ways first = {.routes = dl_calloc(most, sizeof *first.routes, "ways"),
+                  .users = dl_calloc((size_t)links->count, sizeof *first.users, "links")};
+    ways own = {.routes = dl_calloc(most, sizeof *own.routes, "ways"),
+                .users = dl_calloc((size_t)links->count, sizeof *own.users, "links")};
+    int *owner = dl_calloc((size_t)links->count, sizeof *owner, "links");
+    bool alike = true;
+    list_ways(&first, config, 0);
+    for (int w = 0; w < config->gpus.workers && alike; w++) {
+        list_ways(&own, config, w);
+        for (int n = 0; n < own.count && alike; n++) {
+            const dl_route *route = &own.routes[n];
+            alike = is_like(links, route, own.users, &first.routes[n], first.users);
+            for (int l = 0; l < route->count; l++) {
+                int *of = &owner[route->links[l]];
+                alike = alike && (*of == 0 || *of == w + 1);
+                *of = w + 1;
+            }
+        }
+    }
+    free(first.routes);
+    free(first.users);
+    free(own.routes);
+    free(own.users);
+    free(owner);
+    return alike;
+}
+
+/* Whether a node has GPUs of one worker only, or all of the same number of workers. */
+static bool nodes_are_alike(const dl_islands_config *config)
+{
+    const dl_machine *machine = &config->gpus.options->machine;
+    const int gpus = dl_split_gpus(&config->shape.split);
+    const int node = dl_machine_gpus(machine) / machine->nodes;
+    for (int n = 1; n <= machine->nodes; n++)
+        if (dl_machine_gpus_before(machine, n) != n * node) return false;
+    return dl_machine_domains(machine) == machine->nodes && (gpus % node == 0 || node % gpus == 0);
+}
+
+bool dl_island_workers_are_alike(const dl_islands_config *config)
+{
+    const dl_gpu_options *options = config->gpus.options;
+    if (config->gpus.workers == 1 || config->input_ns > 0 || config->shape.single_thread ||
+        options->machine.fabric.traffic_count > 0 || !nodes_are_alike(config))
+        return false;
+    for (int g = 0; g < config->gpus.workers * dl_split_gpus(&config->shape.split); g++)
+        if (config->slow[g] != config->slow[0]) return false;
+    return go_alike(config);
 }

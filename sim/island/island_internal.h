@@ -34,8 +34,9 @@ typedef struct dl_island {
     int weight;                       /* ranks that one with tasks stands for */
     int64_t spent_ns[DL_SPENT_COUNT]; /* of this step so far, all ranks together */
     int64_t bubble_ns;
-    bool works; /* at a step */
-    bool waits; /* for the rest of a step that was cut to drain */
+    int64_t began_ns; /* its step; -1: none yet */
+    bool works;       /* at a step */
+    bool waits;       /* for the rest of a step that was cut to drain */
 } dl_island;
 
 /* Steps of a host thread whose launch has started: when. */
@@ -94,6 +95,12 @@ static inline const dl_island_program *dl_islands_program(const dl_islands *is, 
 static inline const dl_split *dl_islands_split(const dl_islands *is)
 {
     return &is->config.shape.split;
+}
+
+/* Workers whose steps worker 0's stands for, itself included; else 1. */
+static inline int dl_islands_copies(const dl_islands *is)
+{
+    return is->config.lone_worker ? is->workers : 1;
 }
 
 static inline int dl_islands_gpu(const dl_islands *is, int worker, int rank, int part)

@@ -140,8 +140,8 @@ static void mark_links(const dl_islands *is, dl_place a, dl_place b, int part, i
     }
 }
 
-/* Whether no way between two shards shares a link with one between those of other parts: then the
- * collectives of all parts take as long as that of the first. */
+/* Whether no way between two shards shares a link with one between those of other parts, whose GPUs are in
+ * the same nodes: then the collectives of all parts take as long as that of the first, and send as much. */
 static bool parts_are_apart(const dl_islands *is, int worker, int number)
 {
     const dl_split *split = dl_islands_split(is);
@@ -155,6 +155,7 @@ static bool parts_are_apart(const dl_islands *is, int worker, int number)
             const int from = dl_split_rank(split, stage, f), to = dl_split_rank(split, stage, next);
             const dl_place a = is->places[dl_islands_gpu(is, worker, from, part)];
             const dl_place b = is->places[dl_islands_gpu(is, worker, to, part)];
+            apart = apart && a.node == is->places[dl_islands_gpu(is, worker, from, 0)].node;
             mark_links(is, a, b, part, owner, &apart);
             mark_links(is, b, a, part, owner, &apart);
         }
@@ -238,7 +239,9 @@ static dl_status init_all(dl_islands *is, dl_error *err)
     for (int p = 0; p < is->program_count; p++)
         dl_island_program_make(&is->programs[p], &config->shape, p);
     dl_status status = init_planes(is, err);
-    for (int w = 0; w < is->workers && status == DL_OK; w++)
+    for (int w = 0; w < is->workers; w++)
+        is->islands[w].began_ns = -1;
+    for (int w = 0; w < (config->lone_worker ? 1 : is->workers) && status == DL_OK; w++)
         status = init_island(is, w, &held, err);
     if (status != DL_OK) return status;
     init_input(is);

@@ -328,8 +328,11 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                      (point->workers > 1 || !dl_scenario_is_collective(scenario, point)),
     };
     config.gpus.overlap = tells;
-    config.shape.folded = scenario->noise == DL_NOISE_NONE && run->way != DL_RUN_BY_EVENTS &&
-                          dl_island_shards_are_alike(&config, &config.shape.lone_crossings);
+    const bool folds = scenario->noise == DL_NOISE_NONE && run->way != DL_RUN_BY_EVENTS;
+    config.shape.folded =
+        folds && dl_island_shards_are_alike(&config, &config.shape.lone_crossings);
+    config.lone_worker =
+        folds && tells && run->observer == NULL && dl_island_workers_are_alike(&config);
     return config;
 }
 

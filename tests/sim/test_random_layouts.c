@@ -1,6 +1,7 @@
-/* The least time of a step (dl_run_least_ns) of layouts drawn at random: never above the step as it is
- * simulated, or the search of --advise layout would drop the best ones, and near enough to it to be of
- * use. LAYOUT_BOUND=COUNT in the environment tries more of them. */
+/* Layouts drawn at random, on catalogued machines: the least time of a step (dl_run_least_ns) is never above
+ * the step as it is simulated, or the search of --advise layout would drop the best ones, and near enough to
+ * it to be of use; and a run in which shards and workers stand for others is the same as one in which each
+ * is simulated. RANDOM_LAYOUTS=COUNT in the environment tries more of them. */
 #include "tests/sim_fixture.h"
 
 #include <stdlib.h>
@@ -89,39 +90,53 @@ static void make(made *m, uint64_t seed)
              flushes ? "micro_batch" : "micro_batches", flushes ? samples : micro_batches);
 }
 
+/* Reads the layout; false: it is refused. */
+static bool open_layout(const made *m, dl_study *study)
+{
+    dl_error err = {0};
+    dl_status status = dl_study_read_text(study, "s.ini", m->text, strlen(m->text), &err);
+    if (status == DL_OK) status = dl_study_read_costs(study, &err);
+    if (status != DL_OK && getenv("RANDOM_LAYOUTS") != NULL) printf("%s\n", err.text);
+    return status == DL_OK;
+}
+
+static bool run_so(const dl_variant *variant, dl_run_way way, dl_run_result *result)
+{
+    const dl_run_config config = {.scenario = &variant->scenario,
+                                  .costs = &variant->costs,
+                                  .point = &variant->scenario.points[0],
+                                  .way = way,
+                                  .by_spread = true};
+    return dl_run(&config, result, NULL) == DL_OK;
+}
+
 /* The bound over the step; NaN: the layout is refused. */
 static double part_of_step(const made *m)
 {
     dl_study study = {0};
-    dl_error err = {0};
+    dl_run_result result = {0};
     double part = NAN;
-    dl_status status = dl_study_read_text(&study, "s.ini", m->text, strlen(m->text), &err);
-    if (status == DL_OK) status = dl_study_read_costs(&study, &err);
-    if (status == DL_OK) {
-        const dl_variant *variant = &study.variants[0];
-        const dl_point *point = &variant->scenario.points[0];
-        dl_run_result result = {0};
-        const dl_run_config config = {.scenario = &variant->scenario,
-                                      .costs = &variant->costs,
-                                      .point = point,
-                                      .by_spread = true};
-        status = dl_run(&config, &result, &err);
-        if (status == DL_OK) {
-            const double step_ns = 1e9 * (double)point->batch / result.throughput_per_s;
-            part = dl_run_least_ns(&variant->scenario, &variant->costs, point) / step_ns;
-        }
-        dl_run_result_free(&result);
+    if (open_layout(m, &study) && run_so(&study.variants[0], DL_RUN_FASTEST, &result)) {
+        const dl_scenario *scenario = &study.variants[0].scenario;
+        const dl_point *point = &scenario->points[0];
+        const double step_ns = 1e9 * (double)point->batch / result.throughput_per_s;
+        part = dl_run_least_ns(scenario, &study.variants[0].costs, point) / step_ns;
     }
-    if (getenv("LAYOUT_BOUND") != NULL && status != DL_OK) printf("%s\n", err.text);
+    dl_run_result_free(&result);
     dl_study_free(&study);
     return part;
+}
+
+static int layout_count(void)
+{
+    const char *more = getenv("RANDOM_LAYOUTS");
+    return more != NULL ? atoi(more) : LAYOUTS;
 }
 
 static void no_step_is_below_its_bound(void **state)
 {
     (void)state;
-    const char *more = getenv("LAYOUT_BOUND");
-    const int count = more != NULL ? atoi(more) : LAYOUTS;
+    const int count = layout_count();
     double *parts = calloc((size_t)count, sizeof *parts);
     int ran = 0, broken = 0;
     for (int i = 0; i < count; i++) {
@@ -143,8 +158,60 @@ static void no_step_is_below_its_bound(void **state)
     free(parts);
 }
 
+static bool is_near(double a, double b, double part)
+{
+    return fabs(a - b) <= part * fabs(b);
+}
+
+/* What the results have of a run; parts of a step are sums of hundreds of times in whole ns. */
+static bool are_same(const dl_run_result *a, const dl_run_result *b)
+{
+    bool same = is_near(a->throughput_per_s, b->throughput_per_s, 1e-5) &&
+                is_near(a->step_mean_s, b->step_mean_s, 1e-5) &&
+                is_near(a->usage.traffic_bytes, b->usage.traffic_bytes, 1e-9) &&
+                is_near(a->usage.sent_bytes, b->usage.sent_bytes, 1e-9) &&
+                is_near(a->usage.link_frac, b->usage.link_frac, 1e-4) &&
+                (a->split == NULL) == (b->split == NULL);
+    for (int p = 0; p < DL_PART_COUNT; p++)
+        same = same && fabs(a->part_frac[p] - b->part_frac[p]) < 1e-4;
+    if (!same || a->split == NULL) return same;
+    for (int s = 0; s < a->split->stages; s++)
+        same = same && fabs(a->split->busy_frac[s] - b->split->busy_frac[s]) < 1e-4;
+    return same && fabs(a->split->bubble_frac - b->split->bubble_frac) < 1e-4;
+}
+
+static void those_that_stand_for_others_do_the_same(void **state)
+{
+    (void)state;
+    const int count = layout_count();
+    int ran = 0, fewer = 0, broken = 0;
+    for (int i = 0; i < count; i++) {
+        made m;
+        dl_study study = {0};
+        dl_run_result results[2] = {{0}};
+        make(&m, (uint64_t)i + 1);
+        if (open_layout(&m, &study) && run_so(&study.variants[0], DL_RUN_FASTEST, &results[0]) &&
+            run_so(&study.variants[0], DL_RUN_BY_EVENTS, &results[1])) {
+            ran++;
+            fewer += results[0].events < results[1].events;
+            if (!are_same(&results[0], &results[1])) {
+                print_error("%d: %.12g, whole %.12g samples/s:\n%s\n", i + 1,
+                            results[0].throughput_per_s, results[1].throughput_per_s, m.text);
+                broken++;
+            }
+        }
+        dl_run_result_free(&results[0]);
+        dl_run_result_free(&results[1]);
+        dl_study_free(&study);
+    }
+    printf("%d of %d layouts with fewer events than whole ones\n", fewer, ran);
+    assert_int_equal(broken, 0);
+    assert_true(fewer >= ran / 3);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_step_is_below_its_bound)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_step_is_below_its_bound),
+                                       cmocka_unit_test(those_that_stand_for_others_do_the_same)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
