@@ -93,7 +93,7 @@ static int ports_of_leaf(const dl_machine *m)
     return m->fabric.group_nodes * m->kinds[0].nic_count / leaves_of_group(m);
 }
 
-/* That are told apart: all as one, or as many as carry the ports' rate over the
+/* Number of uplinks modelled per leaf: one for all, or as many as carry the ports' rate over the
  * oversubscription. */
 static int uplinks_of_leaf(const dl_machine *m)
 {
@@ -130,7 +130,7 @@ static double tree_capacity(const dl_machine *m, double port_bytes_per_s, int li
     return leaves * leaf_rate(m, port_bytes_per_s) / or_one(m->fabric.pod_oversubscription);
 }
 
-/* The uplink of a connection, as switches choose it: by a hash of its addresses. */
+/* The uplink of a connection, chosen like ECMP switches do: by a hash of its addresses. */
 static int uplink_of(const int ends[4], int uplinks)
 {
     const uint64_t hash = dl_hash_bytes(DL_HASH_START, ends, 4 * sizeof *ends);
@@ -165,8 +165,8 @@ static int routers_of_group(const dl_machine *m)
     return divide_up(m->fabric.group_nodes, m->fabric.router_nodes);
 }
 
-/* Those within groups, before those between groups; some have both ends in one router and are not
- * used. */
+/* Links within groups; they precede those between groups. Links with both ends in one router are
+ * not used. */
 static int local_links(const dl_machine *m)
 {
     return groups_of(m) * routers_of_group(m) * routers_of_group(m);
@@ -231,13 +231,13 @@ static int depth_of(const dl_fabric *f, int of)
     return depth;
 }
 
-/* That are told apart. */
+/* Number of uplinks modelled. */
 static int uplinks_of_switch(const dl_fabric *f, int of)
 {
     return f->spreading == DL_FABRIC_IDEAL ? 1 : f->switches[of].uplinks;
 }
 
-/* Among those of all switches. */
+/* Its number among the uplinks of all switches. */
 static int first_uplink(const dl_fabric *f, int of)
 {
     return f->spreading == DL_FABRIC_IDEAL ? of : f->switches[of].first_uplink;
@@ -265,8 +265,8 @@ static uint64_t mix(uint64_t hash)
     return hash ^ hash >> 33;
 }
 
-/* Switches of one depth choose alike, so that a flow goes down from the spine switch that it went
- * up to; those of different depths do not, as each level hashes with a seed of its own. */
+/* Switches of equal depth choose the same uplink, so that a flow goes down from the spine switch it
+ * went up to; those of different depths do not, as each level hashes with its own seed. */
 static int link_of_switch(const dl_fabric *f, const int ends[4], int of, int depth, int way)
 {
     uint64_t hash = dl_hash_bytes(DL_HASH_START, ends, 4 * sizeof *ends);
@@ -275,7 +275,7 @@ static int link_of_switch(const dl_fabric *f, const int ends[4], int of, int dep
     return WAYS * (first_uplink(f, of) + uplink) + way;
 }
 
-/* Up from both ends until they meet: the ways down are found from their end. */
+/* Climbs from both ends until they meet; the downlinks are found from their end. */
 static int route_switches(const dl_machine *m, const int ends[4], int *links, int *switches)
 {
     const dl_fabric *f = &m->fabric;
@@ -297,7 +297,7 @@ static int route_switches(const dl_machine *m, const int ends[4], int *links, in
     return count;
 }
 
-/* Of one that is told apart, with what other jobs leave of it. */
+/* Rate of one modelled uplink that other jobs leave. */
 static double uplink_rate(const dl_machine *m, double port_bytes_per_s, int link)
 {
     const dl_fabric *f = &m->fabric;

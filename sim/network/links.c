@@ -124,7 +124,7 @@ static bool is_above(const dl_node_kind *n, int above, int place)
     return place == above;
 }
 
-/* The lowest place over both, -1 if they are on different sockets. */
+/* The lowest common ancestor of both, -1 if they are on different sockets. */
 static int common_place(const dl_node_kind *n, int a, int b)
 {
     while (a >= 0 && !is_above(n, a, b))
@@ -132,7 +132,8 @@ static int common_place(const dl_node_kind *n, int a, int b)
     return a;
 }
 
-/* Distance in edges between two places; other sockets are further than any place of the own. */
+/* Distance in edges between two places; other sockets are further than any place on the same
+ * one. */
 static int distance(const dl_node_kind *n, int a, int b)
 {
     int top = common_place(n, a, b);
@@ -145,8 +146,7 @@ static int distance(const dl_node_kind *n, int a, int b)
     return edges;
 }
 
-/* The nearest NIC of GPU or host `index`; in turn for GPUs at one place to which some are equally
- * near. */
+/* The nearest NIC of GPU or host `index`. GPUs at one place take equally near NICs in turn. */
 static int nearest_nic(const dl_node_kind *n, bool is_gpu, int index)
 {
     const int at = is_gpu ? n->gpus[index].parent : index;
@@ -312,7 +312,7 @@ static const dl_quantity *site_rate(const dl_links *links, int link)
                                   : &m->site_pairs[number - m->site_count].bytes_per_s;
 }
 
-#define UNLIMITED_BYTES_PER_S 1e18 /* of a link that no way takes */
+#define UNLIMITED_BYTES_PER_S 1e18 /* of a link on no route */
 
 static double site_capacity(const dl_links *links, int link)
 {
@@ -388,7 +388,7 @@ static path path_in(const dl_links *links, int node, dl_route *route)
     return (path){dl_links_node(links, node), node * links->per_node, route};
 }
 
-/* One use more of a link of a node; -1 = there is none. */
+/* Adds one crossing of a link of a node; -1 = there is none. */
 static void cross(const path *p, int link)
 {
     if (link < 0) return;
@@ -414,7 +414,7 @@ static void go_down(const path *p, dl_edge edge)
     cross(p, edge.both);
 }
 
-/* A device of a node: its own edge, and the place that it hangs on. */
+/* A device of a node: its own edge, and its parent place. */
 typedef struct device {
     dl_edge edge;
     int parent;
@@ -430,7 +430,7 @@ static device nic_device(const path *p, int nic)
     return (device){p->node->nic[nic], p->node->kind->nics[nic].parent};
 }
 
-/* Between the device and the place `top` over it. */
+/* From the device up to place `top` above it. */
 static void climb(const path *p, device d, int top)
 {
     const dl_node_kind *n = p->node->kind;
@@ -512,7 +512,7 @@ static int find_nvlink(const dl_node_kind *n, int a, int b)
     return -1;
 }
 
-/* Takes the NVLink between two GPUs, or the NVSwitch; false if there is neither. */
+/* Routes over the NVLink between two GPUs, or the NVSwitch; false if there is neither. */
 static bool route_nvlink(const path *p, int a, int b)
 {
     const int nvlink = find_nvlink(p->node->kind, a, b);
@@ -573,7 +573,7 @@ int dl_links_nic(const dl_links *links, dl_place place)
     return nic;
 }
 
-/* Between a place and the network: by its NIC, with host memory between them where needed. */
+/* Between a place and the network: through its NIC, staged in host memory where needed. */
 static void route_out(const path *p, int nic, dl_place from)
 {
     const dl_node_kind *n = p->node->kind;
@@ -622,7 +622,7 @@ static void cross_site_link(const dl_links *links, dl_route *route, int link,
     if (latency_ns->known) route->latency_ns += latency_ns->value;
 }
 
-/* From one site to the other: up, over what the pair has, down. */
+/* From one site to the other: up, over the pair's link, down. */
 static void cross_sites(const dl_links *links, dl_route *route, int from, int to)
 {
     const dl_machine *m = links->machine;

@@ -1,31 +1,31 @@
 /* The links of a machine, and the route of a copy over them.
  *
  * Each edge of the machine (GPU to PCIe switch, switch to root complex, root to root, NVLink, NIC
- * to network, ...) is two directed links, and a third one that both directions cross where the
- * machine file limits their sum. A socket's memory is one link, for reads and writes; what all
- * devices of a socket get together is a pair of links ("root").
+ * to network, ...) is two directed links, plus a third one for both directions where the machine
+ * file limits their sum. A socket's memory is one link, for reads and writes; the total rate of a
+ * socket's devices is a pair of links ("root").
  *
  *   GPU to GPU of a node    NVLink if there is one between them, else NVSwitch; else the PCIe tree,
  *                           if the machine's `peer` allows; else staged: down to the host's memory
  *                           and up again, pipelined, so that the memory is crossed twice
- *                           collectives between GPUs that have neither NVLink nor a PCIe switch
- *                           with peer access in common are staged too where the machine file has
- *                           [shm], and cross a link of each of both GPUs that is for all that it
- *                           sends and receives so: NCCL's transport by shared memory, which it
- *                           takes there (ncclTopoCheckP2p in src/graph/paths.cc)
+ *                           collectives between GPUs with neither NVLink nor a common PCIe switch
+ *                           with peer access are staged as well where the machine file has [shm],
+ *                           and cross one more link per GPU for all its staged traffic: NCCL uses
+ *                           its shared-memory transport there (ncclTopoCheckP2p in
+ *                           src/graph/paths.cc)
  *   GPU to host             the PCIe tree up to its root, and the memory of the socket asked for
  *   node to node            by the nearest NIC on each side (in turn where some are equally near),
  *                           staged through host memory without `gpudirect`
  *
  * A staged copy is one flow over both halves: it goes at the rate of the slower one and has the
- * latencies of both. What it leaves out: two hops over NVLink, and the GPUs' own memory, which is
- * faster than any link to it.
+ * latencies of both. Not modelled: two hops over NVLink, and the GPUs' own memory, which is faster
+ * than any link to it.
  *
  * Link l of node k is number k * per_node + l, where per_node is that of the kind of node with the
- * most links: the others leave numbers out. The network's core, if the file limits it, comes after
- * them, then two links of each site (up, down) and two of each pair of sites (from the first to the
+ * most links: other kinds leave gaps. The network's core, if the file limits it, comes after them,
+ * then two links of each site (up, down) and two of each pair of sites (from the first to the
  * second, back), then those of the fabric (sim/network/fabric.h), and then a link for each pair of
- * nodes, if what two nodes send each other is limited (dl_links_limit_network). Rates are bytes a
+ * nodes, if the traffic between two nodes is limited (dl_links_limit_network). Rates are bytes a
  * second, latencies ns.
  */
 #ifndef DL_SIM_LINKS_H
@@ -57,7 +57,7 @@ typedef struct dl_node_links {
     dl_edge *nvswitch;                       /* of each GPU; NULL without one */
     int *memory;                             /* [sockets] link numbers */
     int *shm;                                /* of each GPU; NULL: collectives go as copies do */
-    int *gpu_nic, *host_nic; /* [GPUs], [sockets] that they copy to other nodes by; -1: none */
+    int *gpu_nic, *host_nic; /* [GPUs], [sockets] NIC for copies to other nodes; -1: none */
 } dl_node_links;
 
 typedef struct dl_links {
@@ -70,7 +70,7 @@ typedef struct dl_links {
     int fabric;                /* first link between switches; -1 likewise */
     int pairs;                 /* of nodes 0 and 1, then 0 and 2, ...; -1 likewise */
     double pair_capacity;      /* of both directions together */
-    double slice_ns;           /* of the sender, for each slice that goes to another node */
+    double slice_ns;           /* per slice sent to another node, at the sender */
     dl_node_links *kinds;      /* as in the machine */
     int *slots;                /* [nodes] of the fabric; NULL without one */
 } dl_links;
@@ -92,26 +92,26 @@ typedef struct dl_route {
     int links[DL_ROUTE_MAX];          /* numbers, each once */
     unsigned char uses[DL_ROUTE_MAX]; /* how often a byte crosses the link */
     double latency_ns;                /* sum over the links */
-    bool staged;                      /* through host memory, on a way from GPU to GPU */
+    bool staged;                      /* GPU to GPU through host memory */
     bool leaves_node;
-    double slice_ns; /* that the sender of a collective's slice is busy with it beside its bytes */
+    double slice_ns; /* sender's time per slice of a collective, beside its bytes */
 } dl_route;
 
 /* `machine` must outlive the links. dl_links_free accepts a zeroed object. */
 void dl_links_init(dl_links *links, const dl_machine *machine);
 void dl_links_free(dl_links *links);
 
-/* Limits of the ways between nodes; NAN: as the machine file says. */
+/* Limits of routes between nodes; NAN: those of the machine file. */
 typedef struct dl_network_limits {
     double bytes_per_s;      /* of each NIC's port, each direction */
     double pair_bytes_per_s; /* between two nodes, both directions together; NAN: none */
     double latency_ns;       /* of both ports together */
-    double site_bytes_per_s; /* of all ways between sites */
+    double site_bytes_per_s; /* of all links between sites */
     double slice_ns;         /* see dl_links; NAN: none */
 } dl_network_limits;
 
-/* Makes *limited the same links with other limits between nodes. It borrows all but its capacities
- * and latencies, which dl_links_free_limited releases; `links` must outlive it. */
+/* Makes *limited a copy of the links with other limits between nodes. It borrows all but its
+ * capacities and latencies, which dl_links_free_limited releases; `links` must outlive it. */
 void dl_links_limit_network(const dl_links *links, const dl_network_limits *limits,
                             dl_links *limited);
 void dl_links_free_limited(dl_links *limited);
@@ -128,19 +128,20 @@ double dl_links_capacity(const dl_links *links, int link);
 /* Writes "node1 gpu3 up" to `text` and returns it. */
 const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAME_BYTES]);
 
-/* The way from one place to another. Between equal places it is empty for a GPU, and crosses the
+/* The route from one place to another. Between equal places it is empty for a GPU, and crosses the
  * memory twice (read and write) for a host. Indices must exist. O(depth of the tree). */
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route);
 
-/* The same for a transfer of a collective, which may go from GPU to GPU otherwise than a copy.
- * `one_way`: neither GPU sends and receives at once, so that what it does together limits nothing. */
+/* The same for a transfer of a collective, whose route between GPUs may differ from a copy's.
+ * `one_way`: neither GPU sends and receives at once, so limits on both directions together do not
+ * apply. */
 void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, bool one_way,
                                dl_route *route);
 
 /* Whether two GPUs of a node have neither NVLink nor a PCIe switch with peer access in common. */
 bool dl_links_in_slots(const dl_links *links, dl_place from, dl_place to);
 
-/* Whether such a transfer goes through host memory by [shm]. */
+/* Whether a collective's transfer between them goes through host memory by [shm]. */
 bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to);
 
 /* The NIC that copies between `place` and other nodes use; the machine must have one. */

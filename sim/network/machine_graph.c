@@ -11,7 +11,7 @@ static void write_quoted(FILE *out, const char *text)
     }
 }
 
-/* The end of an edge's line: its label, and the style of what is assumed. */
+/* The rest of an edge's line: its label, dashed if assumed. */
 static void write_link(FILE *out, const dl_link_class *class, int lanes)
 {
     fprintf(out, " [label=\"");
@@ -55,7 +55,7 @@ static void write_sockets(const drawing *d)
     }
 }
 
-/* An edge from a socket or a switch down to what hangs below it. */
+/* An edge from a socket or a switch down to a part below it. */
 static void write_edge(const drawing *d, int parent, const char *part, int number, int link)
 {
     const int sockets = d->node->sockets;
@@ -141,7 +141,7 @@ static int nodes_of(const dl_machine *m, int kind)
     return nodes;
 }
 
-/* A node of each kind that there is, in a box of its own. */
+/* One node of each kind in use, in a box of its own. */
 static void write_kinds(const dl_machine *m, FILE *out)
 {
     for (int k = 0; k < m->kind_count; k++) {

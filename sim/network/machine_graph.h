@@ -6,8 +6,8 @@
  *                            /    \
  *                        gpu 0    gpu 1       an edge is a link: its class, and GB/s of a direction
  *
- * One node of each kind is drawn, whatever their number; the network stands beside it. What is
- * assumed, not measured or from a catalogue, is dashed.
+ * One node of each kind is drawn, whatever their number; the network stands beside it. Values that
+ * are assumed, neither measured nor from a catalogue, are dashed.
  */
 #ifndef DL_SIM_MACHINE_GRAPH_H
 #define DL_SIM_MACHINE_GRAPH_H
@@ -16,7 +16,7 @@
 
 #include "common/machine.h"
 
-/* Writes the machine to `out`; ferror(out) shows whether that went well. */
+/* Writes the machine to `out`; ferror(out) shows whether it succeeded. */
 void dl_machine_graph_write(const dl_machine *machine, FILE *out);
 
 /* The same to a file. Errors of dl_output_open and dl_output_close. */

@@ -67,7 +67,7 @@ void dl_network_free(dl_network *network)
     *network = (dl_network){0};
 }
 
-/* More room in an array over links, all zero: pages that no link has come to take no memory. */
+/* Grows an array over links with zeros. Pages of links that do not exist yet take no memory. */
 static void *grow_zeros(void *array, size_t old, size_t room, size_t size, const char *what)
 {
     if (old == 0) return dl_calloc(room, size, what);
@@ -76,7 +76,7 @@ static void *grow_zeros(void *array, size_t old, size_t room, size_t size, const
     return grown;
 }
 
-/* Room for `count` links in all arrays over them; for more than there were, twice as many. */
+/* Makes room for `count` links in all arrays over them, at least doubling it. */
 static void grow_links(dl_network *network, int count)
 {
     if (count <= network->link_room) return;
@@ -121,9 +121,9 @@ void dl_network_add_links(dl_network *network, const dl_links *links)
 
 /* --- flows of a class, and the component at hand -------------------------------------------- */
 
-/* Puts a flow with its mark set into the class's heap, or a crowd's list, and takes the flow with the
- * least mark out (there must be one). The class must not be in its bundle's
- * heap meanwhile. O(1), and O(log n) amortised. */
+/* Inserts a flow, with its mark set, into the class's heap or the crowd's list, O(1); removes the
+ * flow with the least mark (there must be one), O(log n) amortised. The class must not be in its
+ * bundle's heap. */
 static void heap_push(dl_network *network, dl_flow_class *c, int flow)
 {
     dl_flow *flows = network->flows;
@@ -193,9 +193,9 @@ static void see_bundle(dl_network *network, int bundle)
     }
 }
 
-/* Sets part_links and part_bundles to what is connected to `link` by active classes, and stamps it.
- * Links that one class has to itself join nothing and are left out. The links that it finds become
- * dirty too, so that what parts later is found again. */
+/* Sets part_links and part_bundles to the component connected to `link` by active classes, and
+ * stamps it. Links that one class has to itself join nothing and are left out. All links found
+ * become dirty, so that components that split later are found again. */
 static void find_component(dl_network *network, int link)
 {
     network->part_link_count = network->part_bundle_count = 0;
@@ -213,7 +213,7 @@ static void find_component(dl_network *network, int link)
 
 /* --- time ----------------------------------------------------------------------------------- */
 
-/* Puts the flow into the list of those that are to be reported. */
+/* Adds the flow to the list of ended flows to report. */
 static void end_flow(dl_network *network, int flow)
 {
     const dl_flow *f = &network->flows[flow];
@@ -232,7 +232,7 @@ static void end_flow(dl_network *network, int flow)
     network->ended_last = flow;
 }
 
-/* Reports ended flows; each is free again before its done is called, which may start new ones. */
+/* Reports ended flows. Each is freed before its `done` is called, which may start new ones. */
 static void report_ended(dl_network *network)
 {
     while (network->ended >= 0) {
@@ -247,15 +247,15 @@ static void report_ended(dl_network *network)
     }
 }
 
-/* A flow that lacks no more than a thousandth of a ns has ended: the event's time is rounded up, so
- * that only rounding of doubles can leave something. */
+/* A flow with less than a thousandth of a ns left has ended: the event's time is rounded up, so
+ * only rounding of doubles can leave a rest. */
 static bool has_ended(const dl_network *network, const dl_flow_bundle *b)
 {
     double mark = network->classes[b->top].node.key;
     return mark - b->served <= b->rate * 1e-12 + mark * 1e-14;
 }
 
-/* Ends what has ended in the bundle, and notes which classes are empty now. */
+/* Ends the bundle's finished flows and notes the classes that are empty now. */
 static void end_flows_of(dl_network *network, dl_flow_bundle *b)
 {
     dl_network_advance(network, b);
@@ -274,7 +274,7 @@ static void end_flows_of(dl_network *network, dl_flow_bundle *b)
     }
 }
 
-/* Takes the classes that are empty out of their bundles; true if a component may have parted. */
+/* Takes the empty classes out of their bundles; true if a component may have split. */
 static bool deactivate_emptied(dl_network *network)
 {
     bool parted = false;
@@ -284,7 +284,7 @@ static bool deactivate_emptied(dl_network *network)
     return parted;
 }
 
-/* Ends what has ended in all bundles of the component; true if it may have parted. */
+/* Ends the finished flows of all the component's bundles; true if it may have split. */
 static bool end_flows(dl_network *network)
 {
     int kept = 0;
@@ -301,7 +301,7 @@ static bool end_flows(dl_network *network)
 
 static void component_event(void *user, int bundle);
 
-/* Until the first flow of the bundle ends; the event that it has is taken out. */
+/* Time until the bundle's first flow ends. Cancels the bundle's event. */
 static double time_left_ns(dl_network *network, dl_flow_bundle *b)
 {
     if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
@@ -309,7 +309,7 @@ static double time_left_ns(dl_network *network, dl_flow_bundle *b)
     return (network->classes[b->top].node.key - b->served) / b->rate * 1e9;
 }
 
-/* The first end of a flow of a component is that of bundle `first`, in left_ns. */
+/* Schedules the component's next event: the first flow of bundle `first` ends in left_ns. */
 static void schedule_end(dl_network *network, int first, double left_ns)
 {
     const int64_t delay_ns = dl_ns_ceil(left_ns > 1 ? left_ns : 1);
@@ -320,7 +320,7 @@ static void schedule_end(dl_network *network, int first, double left_ns)
         dl_engine_after_about(network->engine, delay_ns, component_event, network, first, about);
 }
 
-/* Schedules the component's next end of a flow, and takes its other events out. */
+/* Schedules the component's next end of a flow and cancels its other events. */
 static void schedule(dl_network *network)
 {
     int first = -1;
@@ -342,7 +342,7 @@ static void share_and_schedule(dl_network *network)
     schedule(network);
 }
 
-/* The one bundle that is connected to the link; -1: there may be others. */
+/* The only bundle connected to the link; -1: there may be others. */
 static int lone_bundle(const dl_network *network, int link)
 {
     if (network->users[link] == 0) return -1;
@@ -356,7 +356,7 @@ static int lone_bundle(const dl_network *network, int link)
     return bundle;
 }
 
-/* Synchronizes after a change of one link that carries one bundle only; false if work is left. */
+/* Synchronizes after a change of one link that carries a single bundle; false if work is left. */
 static bool synchronize_lone(dl_network *network)
 {
     const int link = network->dirty[0];
@@ -373,9 +373,9 @@ static bool synchronize_lone(dl_network *network)
     return true;
 }
 
-/* Ends flows, then shares anew, in each component that a changed link belongs to. Where the end of
- * a flow may have parted a component, its shares are left to a second search, whose stamp the
- * others get. */
+/* Ends flows and recomputes rates in each component that has a changed link. Where the end of a
+ * flow may have split a component, a second search, whose stamp the others get, computes its
+ * rates. */
 static void synchronize_all(dl_network *network)
 {
     bool parted = false;
@@ -410,7 +410,7 @@ static void synchronize(dl_network *network)
     report_ended(network);
 }
 
-/* Whether the bundle is of one class that shares no link with others. */
+/* Whether the bundle is one class that shares no link with others. */
 static bool is_alone(const dl_network *network, const dl_flow_bundle *b)
 {
     const dl_flow_class *c = &network->classes[b->first];
@@ -462,7 +462,7 @@ static void on_alone_ended(void *user, int flow)
     report_ended(network);
 }
 
-/* The crowd of a bundle by itself gets a second flow: counts anew from now on, so that counts stay
+/* Restarts the count of a bundle that is one crowd, when that gets its second flow: counts stay
  * small however long there is a flow. */
 static void count_anew(dl_network *network, dl_flow_class *c)
 {
@@ -473,7 +473,7 @@ static void count_anew(dl_network *network, dl_flow_class *c)
     c->node.key = f->bytes + f->node.key;
 }
 
-/* A flow of an active class moves its last `bytes` from now on. */
+/* Lets a flow of an active class move its last `bytes` from now on. */
 static void put_flow(dl_network *network, int flow, double bytes)
 {
     dl_flow *f = &network->flows[flow];
@@ -508,7 +508,6 @@ static void break_claims(dl_network *network, int class)
         dl_network_break_claim(network, network->uses[u].link);
 }
 
-/* The flow moves its bytes from now on. */
 static void start_moving(dl_network *network, int flow)
 {
     const dl_flow *f = &network->flows[flow];
@@ -560,7 +559,7 @@ static void join(void *user, int flow)
     }
 }
 
-/* A free flow that has not started. */
+/* Takes a free flow and fills it in, without starting it. */
 static int take_flow(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
                      int index)
 {

@@ -4,37 +4,36 @@
  * share of the links that it crosses: all rates grow together until a link is full, which fixes
  * those over it, and the others grow on, so that no flow can gain without another one losing that
  * had less (Bertsekas & Gallager, Data Networks, section 6.5.2). Shares change only when flows
- * start and end. What it leaves out: windows, round trips, losses.
+ * start and end. Windows, round trips and losses are not modelled.
  *
  * Flows over equal links belong to one class, and all flows of a class have the same rate. So a
  * class counts the bytes that one flow has got since it was last empty ("served"); a flow that
  * starts at served = s with b bytes ends at served = s + b, whatever the rates are meanwhile, and a
- * heap on that mark says which flow is next:
+ * heap keyed by that mark finds the next flow to end:
  *
  *     served ----|-----------|-------|------>      the cost of an event does not depend on the
  *                now       mark 2  mark 1          number of flows of a class
  *
- * Likewise classes are bundled that now share the same links with others, however different the
- * links are that each has to itself: as long as none of the latter is the narrowest, their flows
- * have the same rate. Of n workers with separate links into one server, all are one bundle.
+ * Likewise, classes that share the same links with others are bundled, however different the links
+ * that each has to itself: while none of these is the bottleneck, all their flows have the same
+ * rate. n workers with separate links into one server are one bundle.
  *
  *     worker 0 ---own link---.
  *     worker 1 ---own link----+---server's link---      one bundle with one rate; a worker whose
  *     worker 2 ---own link---'                          own link is too narrow stands outside it
  *
  * A bundle counts the bytes that one flow has got; a class remembers by how much its own count
- * differs, and a heap of classes on their first mark says which is next. While rates are worked
- * out, a class whose own links would be full first (its cap) leaves the bundle and is solved by
- * itself; when a link that it shares limits it again, it comes back. The rates are those that
+ * differs, and a heap of classes keyed by their first mark finds the next. While rates are
+ * computed, a class whose own links would be full first (its cap) leaves the bundle and is solved
+ * by itself; when a link that it shares limits it again, it comes back. The rates are those that
  * solving for each class would give.
  *
- * A change is carried no further than the links that are connected to it by flows; each such
- * component has one pending event, for the first flow of it to end. All changes of one instant are
- * solved together. An event costs O(links and bundles of the component * different rates in it),
- * and O(log classes) for the heap.
+ * A change affects only the links that flows connect to it; each such component has one pending
+ * event, for its first flow to end. All changes of one instant are solved together. An event costs
+ * O(links and bundles of the component * different rates in it), and O(log classes) for the heap.
  *
- * An uncontended network, to see what sharing is worth, gives each flow the rate of its narrowest
- * link, however many others use it: links may then move more than their capacity.
+ * An uncontended network gives each flow the rate of its narrowest link, however many others use
+ * it, to measure the effect of sharing: links may then move more than their capacity.
  *
  * Bytes and rates are doubles (bytes, bytes a second), times int64 ns; the end of a flow is rounded
  * up to whole ns.
@@ -45,16 +44,16 @@
 #include "sim/engine.h"
 #include "sim/network/links.h"
 
-/* One link on the way of a class. That of the first class of a bundle stands for the bundle in the
- * list of the link, unless the class has the link to itself. */
+/* A link on the route of a class. In the link's list, the use of a bundle's first class stands for
+ * the bundle, unless the class has the link to itself. */
 typedef struct dl_use {
     int link, class;
-    int times;      /* that a byte crosses it */
+    int times;      /* times that each byte crosses the link */
     int next, prev; /* uses of the same link by other bundles, -1 = end */
-    int bundle;     /* that it stands for in the list; -1 = it is in none */
+    int bundle;     /* that it stands for in the link's list; -1 = not listed */
 } dl_use;
 
-/* In a pairing heap of flows or of classes: least key first, equal ones by sequence. */
+/* Node of a pairing heap of flows or of classes: least key first, ties by sequence. */
 typedef struct dl_heap_node {
     double key;
     uint64_t sequence;
@@ -74,9 +73,9 @@ typedef struct dl_flow_class {
     int crowd;      /* that it is, -1 = none */
 } dl_flow_class;
 
-/* A class whose flows differ in nothing but a link that each has to itself. One link stands for all
- * of these: its capacity is that of each. The flows, all of the same bytes, end in the order in which
- * they start, so that a list serves for the heap. The key of a flow is what was served when it
+/* A class whose flows differ only in one link that each has to itself. A single link represents all
+ * of these: its capacity is that of each. The flows, all of equal size, end in the order of their
+ * start, so that a list replaces the heap. A flow's key is the number of bytes served when it
  * started. */
 typedef struct dl_flow_crowd {
     int own;  /* link */
@@ -85,18 +84,18 @@ typedef struct dl_flow_crowd {
 
 /* Active classes with the same shared links; their flows have one rate. */
 typedef struct dl_flow_bundle {
-    int first, members; /* list of its classes */
+    int first, members; /* its first class, number of classes */
     int flows;          /* of all of them */
     int top;            /* heap of classes by key, -1 = empty */
     double served;      /* bytes */
     double rate;        /* of each flow */
-    double cap;         /* of rate, at most what each class's own links allow */
-    int64_t since_ns;   /* served is of this time */
+    double cap;         /* of rate; never above the limit of any class's own links */
+    int64_t since_ns;   /* time for which `served` holds */
     int event;          /* pending event of the component, -1 = another bundle has it */
     int64_t stamp;      /* of the search that saw it last */
     uint64_t hash;      /* of the shared links */
     int next;           /* in the chain of equal hashes, or the list of free bundles */
-    bool hashed;        /* others may come in; else it is of one class, by itself */
+    bool hashed;        /* other classes may join; else the bundle stays one class */
     bool fixed;         /* while solving */
 } dl_flow_bundle;
 
@@ -126,9 +125,9 @@ typedef struct dl_network {
     double *bytes;       /* [links] that have crossed, of ended flows */
     int *first_use;      /* [links] list of uses by bundles */
     int *users;          /* [links] number of active classes on it */
-    int *user;           /* [links] exclusive or of their numbers: if there is one, its number */
+    int *user;           /* XOR of their numbers: with one class, its number */
     double *left;        /* [links] capacity without the fixed bundles, while solving */
-    int64_t *open;       /* [links] flow crossings of bundles that are not fixed */
+    int64_t *open;       /* link crossings by flows of bundles not yet fixed */
     int64_t *link_stamp; /* [links] of the search that saw it last */
     int *dirty;          /* [links] whose flows have changed */
     bool *is_dirty;      /* [links] */
@@ -150,10 +149,11 @@ typedef struct dl_network {
 
     dl_flow *flows;    /* [flow_room], the first flow_used of them used so far: the others take no
                           memory */
-    void *flows_block; /* that they lie in, in lines of the cache */
+    void *flows_block; /* allocation that holds them, aligned to cache lines */
     int flow_room, flow_used, free_flow, active_flows;
-    int number_of_flows; /* of the first one, among the engine's states (dl_engine_state); those of
-                            lower numbers are of their users' indices; 0: the engine has no states */
+    int number_of_flows; /* offset of flow numbers among the engine's states (dl_engine_state);
+                            lower numbers are indices of the flows' users; 0: the engine has no
+                            states */
     uint64_t next_sequence;
     int ended, ended_last; /* flows whose done is to be called */
     int64_t stamp;
@@ -191,36 +191,36 @@ int dl_network_route_class(dl_network *network, const dl_route *route);
 void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
                       dl_event_fn done, void *user, int index);
 
-/* Claims links[count], each given once, for a user that works out by itself when its bytes have
- * moved over them. Returns the claim; -1 if others move bytes over one of them now, or if the
- * network is uncontended. A claim of another user on one of the links is broken. No time passes. */
+/* Claims links[count] (no duplicates) for a user that computes itself when its bytes have crossed
+ * them. Returns the claim; -1 if other flows move bytes over one of them now, or if the network is
+ * uncontended. Breaks another user's claim on any of the links. No time passes. */
 int dl_network_claim_links(dl_network *network, const int *links, int count, dl_claim_fn broken,
                            void *user);
 
 /* Ends the claim on the links that it was made for. */
 void dl_network_release_links(dl_network *network, int claim, const int *links, int count);
 
-/* Rate of a flow of the class that shares no link with others; the class has links. */
+/* Rate of a flow of the class when it shares no link with others; the class must have links. */
 double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c);
 
-/* What a flow of the class takes while nobody else uses its links. */
+/* Duration of a flow of the class while nothing else uses its links. */
 int64_t dl_network_alone_ns(const dl_network *network, int class, double bytes);
 
-/* Starts a flow that has moved bytes for `moved_ns` >= 0, no longer than dl_network_alone_ns, as
- * fast as its links allow; no other flow of its class does now. */
+/* Starts a flow that has already moved bytes for `moved_ns` >= 0, at most dl_network_alone_ns, at
+ * the full rate of its links; the class must have no other flow now. */
 void dl_network_resume(dl_network *network, int class, double bytes, int64_t moved_ns,
                        dl_event_fn done, void *user, int index);
 
-/* Bytes that a flow which moves, and is of no crowd, still has to move. */
+/* Bytes that a moving flow, not of a crowd, still has to move. */
 double dl_network_left(const dl_network *network, int flow);
 
-/* Starts a flow of which the last `left` bytes are to move, 0 <= left <= bytes, from now on. */
+/* Starts a flow that has only its last `left` bytes to move, 0 <= left <= bytes, without delay. */
 void dl_network_go_on(dl_network *network, int class, double bytes, double left, dl_event_fn done,
                       void *user, int index);
 
-/* The class of flows over links[count] and, in the place own_at among them, a link that each has to
- * itself. For that stands `own`, which no other class uses and whose bytes are not counted. All flows
- * at a time must be of the same bytes. */
+/* The class of flows over links[count] and, at position own_at among them, a link that each flow
+ * has to itself. Link `own`, which no other class uses and whose bytes are not counted, represents
+ * all of these. All concurrent flows must be of equal size. */
 int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
                      int own, int own_at);
 

@@ -1,4 +1,4 @@
-/* The classes of flows of a network, and which of them are bundled. */
+/* The classes of a network's flows, and their bundles. */
 #include "sim/network/network_internal.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ static bool is_class(const dl_network *network, const dl_flow_class *c, const in
     return true;
 }
 
-/* More room in the hash table, which is never more than half full. */
+/* Grows the hash table, which is never more than half full. */
 static void grow_table(dl_network *network)
 {
     int size = 64;
@@ -211,7 +211,7 @@ static bool same_shared(const dl_network *network, const dl_flow_class *a, const
     return u < 0 && v < 0;
 }
 
-/* The bundle that the class can come into, -1 = none. */
+/* The bundle that the class can join, -1 = none. */
 static int find_bundle(const dl_network *network, const dl_flow_class *c, uint64_t hash)
 {
     for (int i = *chain_of(network, hash); i >= 0; i = network->bundles[i].next) {
@@ -232,7 +232,7 @@ static void list_use(dl_network *network, int u)
     *first = u;
 }
 
-/* Puts use `by` (-1 = nothing) at the place of use u in the list of its link. */
+/* Replaces use u by use `by` (-1 = none) in the list of its link. */
 static void replace_use(dl_network *network, int u, int by)
 {
     dl_use *use = &network->uses[u];
@@ -251,7 +251,7 @@ static void replace_use(dl_network *network, int u, int by)
     }
 }
 
-/* Takes the class's uses out of the lists; those of `heir` (NULL = nobody) come in their place. */
+/* Removes the class's uses from the lists and puts those of `heir` (NULL = none) in their place. */
 static void unlist_uses(dl_network *network, const dl_flow_class *c, const dl_flow_class *heir)
 {
     int v = heir != NULL ? heir->first_use : -1;
@@ -262,7 +262,7 @@ static void unlist_uses(dl_network *network, const dl_flow_class *c, const dl_fl
     }
 }
 
-/* A bundle without classes. It counts as seen by the search at hand. */
+/* A bundle without classes, stamped as seen by the current search. */
 static int new_bundle(dl_network *network, uint64_t hash)
 {
     int bundle = network->free_bundle;
@@ -303,7 +303,7 @@ static void free_bundle(dl_network *network, int bundle)
     network->free_bundle = bundle;
 }
 
-/* Adds a class that is in none to a bundle with the same shared links. */
+/* Adds a class, which must be in no bundle, to one with the same shared links. */
 static void add_member(dl_network *network, int bundle, int class)
 {
     dl_flow_class *c = &network->classes[class];
@@ -316,7 +316,7 @@ static void add_member(dl_network *network, int bundle, int class)
         c->next = c->prev = -1;
         for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++)
             list_use(network, u);
-    } else { /* after the first, which stays the one in the lists */
+    } else { /* after the first, whose uses stay listed */
         const dl_flow_class *first = &network->classes[b->first];
         /* While it was alone, its flows did not set the cap. */
         if (b->members == 1) b->cap = fmin(b->cap, dl_network_class_cap(network, first));
@@ -331,7 +331,7 @@ static void add_member(dl_network *network, int bundle, int class)
     if (c->head >= 0) dl_network_enqueue(network, class);
 }
 
-/* Into the bundle of those with the same shared links; one without any is by itself. */
+/* Puts the class into the bundle with the same shared links; without any, it gets its own. */
 static void enter(dl_network *network, int class)
 {
     const dl_flow_class *c = &network->classes[class];
@@ -348,7 +348,7 @@ static void enter(dl_network *network, int class)
     add_member(network, bundle, class);
 }
 
-/* Out of its bundle, while what it shares is still as it was when it came in. */
+/* Takes the class out of its bundle, while its shared links are still those it joined with. */
 static void leave(dl_network *network, int class)
 {
     dl_flow_class *c = &network->classes[class];
@@ -378,8 +378,8 @@ static int use_of(const dl_network *network, int class, int link)
     return u;
 }
 
-/* The one class that had the link to itself has it no more: it is in no bundle, or in one by
- * itself, which then goes on with one shared link more. */
+/* The class no longer has the link to itself: it is in no bundle, or in one of its own, which gains
+ * this shared link. */
 static void become_shared(dl_network *network, int class, int link)
 {
     int bundle = network->classes[class].bundle;
@@ -388,7 +388,7 @@ static void become_shared(dl_network *network, int class, int link)
         return;
     }
     int u = use_of(network, class, link);
-    if (network->uses[u].bundle >= 0) return; /* it came into its bundle only just now */
+    if (network->uses[u].bundle >= 0) return; /* it joined its bundle just now */
     list_use(network, u);
     dl_network_close(network, bundle);
 }
@@ -460,7 +460,7 @@ bool dl_network_deactivate(dl_network *network, int class)
         network->user[link] ^= class;
         still_used += --network->users[link] > 0;
         if (network->users[link] != 1) continue;
-        /* the one that is left has no others in its bundle: they would use this link too */
+        /* the remaining class is alone in its bundle: other members would use this link too */
         int other = network->user[link];
         replace_use(network, use_of(network, other, link), -1);
         dl_network_close(network, network->classes[other].bundle);

@@ -1,4 +1,4 @@
-/* Links that one user moves its bytes over alone, without simulating them flow by flow. */
+/* Claims: links whose only user computes its transfers itself, without simulating each flow. */
 #include "sim/network/network.h"
 
 #include "common/alloc.h"

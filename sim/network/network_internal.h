@@ -1,23 +1,23 @@
-/* What a network has beside time (network.c): bundles of classes (network_bundles.c) and their
- * shares (network_share.c). */
+/* The network's parts apart from time (network.c): bundles of classes (network_bundles.c) and their
+ * rates (network_share.c). */
 #ifndef DL_SIM_NETWORK_INTERNAL_H
 #define DL_SIM_NETWORK_INTERNAL_H
 
 #include "sim/network/network.h"
 
-/* Puts a class with flows into its bundle's heap, by the mark of its first flow, and takes it out
- * again. O(1), and O(log n) amortised. */
+/* Inserts a class with flows into its bundle's heap, keyed by the mark of its first flow, O(1);
+ * removes it, O(log n) amortised. */
 void dl_network_enqueue(dl_network *network, int class);
 void dl_network_dequeue(dl_network *network, int class);
 
-/* Heaps are of nodes that come first in the elements of an array, `stride` bytes each; an index
- * into it stands for a heap, -1 = empty. */
+/* A heap's nodes are the first member of the elements of an array, `stride` bytes each. A heap is
+ * named by the index of its root, -1 = empty. */
 static inline dl_heap_node *dl_heap_node_at(void *array, size_t stride, int i)
 {
     return (dl_heap_node *)(void *)((char *)array + (size_t)i * stride);
 }
 
-/* One heap of two. O(1). */
+/* Melds two heaps. O(1). */
 static inline int dl_heap_meld(void *array, size_t stride, int a, int b)
 {
     if (a < 0) return b;
@@ -38,7 +38,7 @@ static inline int dl_heap_meld(void *array, size_t stride, int a, int b)
     return a;
 }
 
-/* Makes a node the root of its own heap; returns what was its next sibling. */
+/* Detaches a node as a heap of its own; returns its former next sibling. */
 static inline int dl_heap_part(void *array, size_t stride, int i)
 {
     dl_heap_node *node = dl_heap_node_at(array, stride, i);
@@ -47,7 +47,7 @@ static inline int dl_heap_part(void *array, size_t stride, int i)
     return sibling;
 }
 
-/* One heap of all children of a node that leaves. O(log n) amortised. */
+/* Melds all children of a node that is being removed. O(log n) amortised. */
 static inline int dl_heap_meld_children(void *array, size_t stride, int i)
 {
     int pairs = -1, rest = dl_heap_node_at(array, stride, i)->child, root = -1;
@@ -73,15 +73,15 @@ static inline void dl_network_advance(const dl_network *network, dl_flow_bundle 
     b->since_ns = network->engine->now_ns;
 }
 
-/* Enters the class, which has no flows, into a bundle, and takes it out again. Others with which it
- * alone shares a link change their bundles too, or what these share. Deactivating says whether the
- * component may have parted: no other class goes over the same links, and more than one of these is
- * still in use. */
+/* Puts a class, which has no flows, into a bundle, and takes it out again. Classes that share a
+ * link with it alone change bundle, or their set of shared links, as well. Deactivating returns
+ * whether the component may have split: no other class has the same links, and more than one of
+ * these is still in use. */
 void dl_network_activate(dl_network *network, int class);
 bool dl_network_deactivate(dl_network *network, int class);
 
-/* Does the same for a class that shares no link with others, by a shorter way. Activating returns
- * false, and does nothing, where the class is not one. */
+/* The same for a class that shares no link with others, by a shorter path. Activating returns
+ * false, without effect, if the class does share one. */
 bool dl_network_activate_alone(dl_network *network, int class);
 void dl_network_deactivate_alone(dl_network *network, int class);
 
@@ -91,8 +91,8 @@ int dl_network_expel(dl_network *network, int class);
 /* Lets no other class into the bundle. */
 void dl_network_close(dl_network *network, int bundle);
 
-/* Lets others into a bundle of one class again: joins it to the one with the same
- * links, if there is one. Both must have the same rate. */
+/* Opens a bundle of one class again: joins it to the bundle with the same links, if there is one.
+ * Both must have the same rate. */
 void dl_network_rejoin(dl_network *network, int bundle);
 
 /* Whether classes besides this one use the link now. */
@@ -101,24 +101,23 @@ static inline bool dl_network_is_shared(const dl_network *network, int link)
     return network->users[link] > 1;
 }
 
-/* The link of a crowd that each of its flows has to itself; -1: the class is none. */
+/* The link that each flow of a crowd has to itself; -1: the class is no crowd. */
 static inline int dl_network_own_link(const dl_network *network, const dl_flow_class *c)
 {
     return c->crowd >= 0 ? network->crowds[c->crowd].own : -1;
 }
 
-/* Rate that the links which the active class has to itself allow a flow of it; INFINITY = any. */
+/* Highest rate of a flow on the links that the active class has to itself; INFINITY: no limit. */
 double dl_network_class_cap(const dl_network *network, const dl_flow_class *c);
 
-/* Breaks the claim on the link, if there is one: some claim is in force. */
+/* Breaks the claim on the link, if any. Some claim must be in force. */
 void dl_network_break_claim(dl_network *network, int link);
 
-/* Sets the max-min fair rates of the component's bundles, of which there may be more and others
- * afterwards. */
+/* Sets the max-min fair rates of the component's bundles. May split and join bundles. */
 void dl_network_share(dl_network *network);
 
-/* As dl_network_share, for a bundle that is alone in its component. False if a class may be limited by
- * a link that it alone uses. */
+/* As dl_network_share, for a component of one bundle. False if a link that one class uses alone may
+ * be its limit. */
 bool dl_network_share_alone(const dl_network *network, dl_flow_bundle *b);
 
 #endif

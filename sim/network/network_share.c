@@ -4,12 +4,12 @@
 #include "common/status.h"
 #include "sim/network/network_internal.h"
 
-/* Links that would be full this close to one another are taken as full together. */
+/* Links that fill up this close to each other count as full together. */
 #define RELATIVE_TOLERANCE 1e-12
-/* A class by itself goes back to its bundle when its own links have this much to spare. */
+/* A separated class rejoins its bundle when its own links have this much to spare. */
 #define RELATIVE_ROOM 1e-9
 
-static double lesser(double a, double b) /* fmin without its care for NaN, which takes time */
+static double lesser(double a, double b) /* fmin without its NaN check, which costs time */
 {
     return a < b ? a : b;
 }
@@ -27,14 +27,14 @@ double dl_network_class_cap(const dl_network *network, const dl_flow_class *c)
     return cap;
 }
 
-/* Progress of filling: what is not fixed yet. Bundles that are not stand first in part_bundles. */
+/* State of progressive filling. Bundles not yet fixed come first in part_bundles. */
 typedef struct filling {
-    int links, bundles;           /* links with open flows stand first in part_links */
-    double link_level, cap_level; /* at which the next link is full, the next bundle at its cap */
+    int links, bundles;           /* links with open flows come first in part_links */
+    double link_level, cap_level; /* levels of the next full link, the next capped bundle */
 } filling;
 
-/* Sets left and open of the component's links. The cap of a bundle of one class is exact; that of
- * others may be too low. */
+/* Sets `left` and `open` of the component's links. The cap of a bundle of one class is exact; with
+ * more classes it may be too low. */
 static void weigh_component(dl_network *network)
 {
     for (int i = 0; i < network->part_link_count; i++) {
@@ -76,7 +76,7 @@ static void swap_bundles(dl_network *network, int i, int j)
     network->part_bundles[j] = bundle;
 }
 
-/* Finds the next levels among what is still open. */
+/* Finds the next levels among the open links and bundles. */
 static void find_levels(dl_network *network, filling *f)
 {
     int *links = network->part_links;
@@ -101,8 +101,8 @@ static void find_levels(dl_network *network, filling *f)
     }
 }
 
-/* Takes the classes whose own links are full at the limit out of the bundle, up to the last one,
- * and makes its cap exact. */
+/* Takes the classes whose own links are full at `limit` out of the bundle, but for a last one, and
+ * makes its cap exact. */
 static void split_bundle(dl_network *network, filling *f, int bundle, double limit)
 {
     dl_flow_bundle *b = &network->bundles[bundle];
@@ -121,8 +121,8 @@ static void split_bundle(dl_network *network, filling *f, int bundle, double lim
     }
 }
 
-/* Fixes the bundles that are at their cap. Those of more than one class are split instead, and the
- * levels are to be found anew, since the cap may have been too low: true then. */
+/* Fixes the bundles that have reached their cap. Bundles of several classes are split instead, as
+ * their cap may have been too low: returns true then, and the levels must be found again. */
 static bool fix_capped(dl_network *network, filling *f, double limit)
 {
     bool split = false;
@@ -153,14 +153,14 @@ static void fix_full(dl_network *network, const filling *f, double level)
     }
 }
 
-/* Whether a link that it alone uses limits the bundle, which is of one class then. */
+/* Whether the bundle is one class that is limited by a link of its own. */
 static bool is_capped(const dl_flow_bundle *b)
 {
     return b->members == 1 && b->rate >= b->cap * (1 - RELATIVE_ROOM);
 }
 
-/* Bundles that are at their cap are closed to others; of those that are not, classes by themselves
- * go back to the ones with the same links, where a shared link limits them all. */
+/* Closes the bundles at their cap to others. Separated classes below theirs, limited only by a
+ * shared link, rejoin the bundle with the same links. */
 static void rejoin_bundles(dl_network *network)
 {
     int kept = 0;

@@ -16,8 +16,8 @@
 #define SEGMENT_BYTES 1048576.0 /* gloo/allreduce.h: kMaxSegmentSize */
 #define SEGMENTS_POSTED 2       /* gloo/allreduce.cc */
 
-/* Nodes start a collective at times up to this far apart, so that equal ones do not act in step: assumed,
- * as a kernel's launch varies. The time of a collective runs from the last start. */
+/* Nodes start a collective up to this far apart, so that equal ones are not in lockstep: assumed,
+ * as kernel launches vary. A collective's time runs from the last start. */
 #define START_SPREAD_NS 100e3
 
 #define SIMULATED_BYTES (96 * 1048576.0)
@@ -31,9 +31,9 @@ typedef struct piece {
     int left; /* packets that have not arrived */
 } piece;
 
-/* What a node sends to the next one on a channel. */
+/* A node's traffic to the next one on a channel. */
 typedef struct channel {
-    int posted, arrived; /* slices handed to the sockets; there, in order */
+    int posted, arrived; /* slices handed to the sockets; arrived, in order */
     int freed;           /* slices that the sockets' buffers have taken, in order */
     int *left;           /* [slices] pieces that have not arrived; posted ones only */
     int *unbuffered;     /* [slices] pieces that are not in the sockets' buffers; as left */
@@ -64,7 +64,8 @@ static bool sends(const ring_run *r, int node)
     return !r->ring->broadcast || node < r->nodes - 1;
 }
 
-/* Whether the node has what slice `slice` is made of: of the step before, from the node before. */
+/* Whether the node has the data for slice `slice`: the slice of the previous step, from the node
+ * before. */
 static bool has_slice(const ring_run *r, int node, int number, int slice)
 {
     if (r->ring->broadcast) return node == 0 || slice < way(r, node - 1, number)->arrived;
@@ -92,7 +93,7 @@ static void post_piece(ring_run *r, int node, int number, int slice, double byte
     dl_tcp_hosts_send(&r->hosts, socket, bytes, place);
 }
 
-/* NCCL's step is free once the sockets have taken all of it; gloo's, when it is there. */
+/* NCCL's step is free once the sockets have taken all of it; gloo's, once it has arrived. */
 static int slices_held(const ring_run *r, channel *c)
 {
     while (c->freed < c->posted && c->unbuffered[c->freed] == 0)
@@ -100,7 +101,7 @@ static int slices_held(const ring_run *r, channel *c)
     return c->posted - (r->ring->gloo ? c->arrived : c->freed);
 }
 
-/* Hands all slices to the sockets that are there and find room in the buffer. */
+/* Hands the sockets all slices that are ready and find room in the buffer. */
 static void post(ring_run *r, int node, int number)
 {
     channel *c = way(r, node, number);
@@ -133,7 +134,7 @@ static void buffered(void *user, int number)
     way(r, p->node, p->channel)->unbuffered[p->slice]--;
 }
 
-/* Slices that are there as a whole, in order; true if there was one. */
+/* Counts the slices that have arrived completely, in order; true if there was one. */
 static bool read_slices(ring_run *r, int node, int number)
 {
     channel *c = way(r, node, number);
@@ -163,7 +164,7 @@ static void acknowledged(void *user, int socket)
     post(user, socket / r->sockets / r->channels, socket / r->sockets % r->channels);
 }
 
-/* gloo's: a node's part of an all-reduce in equal segments; all else as one. */
+/* gloo's segments: equal ones of a node's part of an all-reduce; any other message as one. */
 static void cut_segments(ring_run *r, double bytes)
 {
     const bool whole = r->ring->broadcast;
@@ -183,13 +184,14 @@ static double chunk_bytes(bool broadcast)
     return broadcast ? STEP_BYTES : 4 * STEP_BYTES;
 }
 
-/* Chunks of NCCL's loop, of each of which a node sends one in a step. */
+/* Chunks of one NCCL loop; a node sends one of each in a step. */
 static int loop_chunks(const dl_tcp_ring *ring)
 {
     return (ring->broadcast ? 1 : ring->nodes) * ring->tcp->channels;
 }
 
-/* The slices of a channel: loops of equal chunks, each over all steps, the last loop's smaller. */
+/* Cuts a channel's data into slices: loops of equal chunks, each over all steps; the last loop is
+ * smaller. */
 static void cut_slices(ring_run *r, double bytes)
 {
     const dl_tcp_ring *ring = r->ring;
@@ -223,8 +225,8 @@ static void on_start(void *user, int node)
         post(r, node, c);
 }
 
-/* One collective from now on; returns its time in ns since the last node's start. Packets of it may
- * still be on their way when it ends, as acknowledgements. */
+/* Runs one collective from now on; returns its time in ns since the last node's start. Packets of
+ * it, such as acknowledgements, may still be in flight at its end. */
 static double run_once(ring_run *r, double bytes)
 {
     int64_t last_ns = 0;
@@ -288,7 +290,7 @@ static void run_free(ring_run *r)
     free(r->slice_bytes);
 }
 
-/* What is still on its way arrives, and nothing is sent for a while. */
+/* Lets all packets in flight arrive, and sends nothing for a while. */
 static void pause(ring_run *r, double ns)
 {
     dl_engine *engine = &r->hosts.engine;
@@ -300,7 +302,7 @@ static void pause(ring_run *r, double ns)
 static double simulate(const dl_tcp_ring *ring, double bytes)
 {
     ring_run run;
-    double mean_ns = 0, squares = 0; /* squares: of the differences from the mean, added up */
+    double mean_ns = 0, squares = 0; /* squares: sum of squared deviations from the mean */
     int count = 0;
     run_init(&run, ring);
     (void)run_once(&run, bytes);
@@ -350,7 +352,7 @@ static bool is_same(const known_ring *k, const dl_tcp_ring *ring, double bytes)
     return same;
 }
 
-/* Two threads may work out the same; they get the same. */
+/* Two threads may compute the same ring; their results are equal. */
 static double simulate_once(const dl_tcp_ring *ring, double bytes)
 {
     double ns = -1;
@@ -375,8 +377,8 @@ static double simulate_once(const dl_tcp_ring *ring, double bytes)
     return found.ns;
 }
 
-/* The ring with edges, to be filled, on which no socket is faster than it may be, and with the same pause
- * for all that are long enough to matter; what its receivers must say first. */
+/* The ring to simulate, with `edges` to be filled in: no socket exceeds its own limit, and all
+ * pauses long enough to matter are the same. *notice_ns is the time of the receivers' notices. */
 static dl_tcp_ring as_simulated(const dl_tcp_ring *ring, dl_tcp_edge *edges, double *notice_ns)
 {
     dl_tcp_ring simulated = *ring;
@@ -408,7 +410,8 @@ double dl_tcp_ring_ns(const dl_tcp_ring *given)
               "%d nodes, %g bytes", given->nodes, given->bytes);
     const dl_tcp_ring simulated = as_simulated(given, edges, &notice_ns), *ring = &simulated;
     if (ring->bytes <= SIMULATED_BYTES) return notice_ns + simulate_once(ring, ring->bytes);
-    /* Part of a loop takes all of a loop's hops: the growth between whole ones is that of large vectors. */
+    /* A partial loop takes all of a loop's hops: the growth between whole loops holds for large
+     * vectors. */
     const double loop = loop_chunks(ring) * chunk_bytes(ring->broadcast);
     const double loops = ring->gloo ? 0 : floor(SIMULATED_BYTES / loop);
     const double whole = loops < 2 ? SIMULATED_BYTES : loops * loop;

@@ -1,49 +1,49 @@
-/* What rings over TCP take, packet by packet.
+/* Time of rings over TCP, simulated packet by packet.
  *
- * A collective of NCCL over TCP cuts what it moves into slices, and a slice into pieces, one for a
- * socket; a slice is there when its last piece is. With many sockets, each of which starts with ten
- * packets, the short queue of a shaped port (tc's token bucket) overflows: what is dropped comes
- * again after a timeout of 200 ms or more, and the ring waits for it. With long delays a socket
- * moves a window in a round trip at most. Both depend on the size of what is moved, so that no one
- * factor on a rate describes them.
+ * NCCL over TCP cuts a collective's data into slices, and a slice into pieces, one per socket; a
+ * slice has arrived when its last piece has. With many sockets, each of which starts with ten
+ * packets, the short queue of a shaped port (tc's token bucket) overflows: dropped packets are sent
+ * again after a timeout of 200 ms or more, and the ring waits for them. With long delays a socket
+ * moves at most one window per round trip. Both effects depend on the message size, so that no
+ * single factor on a rate describes them.
  *
  *   node 0              node 1                    a node's port sends one packet after another, of
  *   sockets -> queue ===> sockets -> queue ===>   its sockets to the next node and of
  *            <=== acks in node 1's queue          acknowledgements to the one before
  *
- * Modelled, of Linux (RFC 6298, 6675, 6937, 8985, 9438; net/ipv4/tcp_output.c, tcp_input.c,
+ * Modelled of Linux (RFC 6298, 6675, 6937, 8985, 9438; net/ipv4/tcp_output.c, tcp_input.c,
  * tcp_timer.c, tcp.c, net/sched/sch_tbf.c): slow start from 10 packets, CUBIC in whole packets,
- * which does not grow in pauses; selective acknowledgements, at once after a pause, else by twos
- * or after 40 ms, with loss detection by order of sending; proportional rate reduction; tail
- * loss probes; timeouts with back-off, by timers of ticks. A socket hands down at most half of its window at once,
- * of which at most two bursts wait before the port; a last message that is not whole waits until
- * something of the socket has left it (tcp_should_autocork()). A burst of up to queue_bytes,
- * tc's bucket, finds room as a whole or not at all, and arrives as one. A burst that the own
- * port's queue refuses shrinks the window, and a socket with nothing on its way then tries one
- * packet after its timeout, later every 500 ms. A receiver's window starts at 64 KiB and grows
- * with what the program takes in a round trip.
+ * which does not grow in pauses; selective acknowledgements (at once after a pause, else for every
+ * second packet or after 40 ms), with loss detection by order of sending; proportional rate
+ * reduction; tail loss probes; timeouts with back-off, by timers of ticks. A socket hands down at
+ * most half of its window at once, and at most two of its bursts wait at the port; an incomplete
+ * last message waits until some packet of the socket has left the port (tcp_should_autocork()). A
+ * burst of up to queue_bytes, tc's bucket, is queued as a whole or not at all, and arrives as one.
+ * A burst that the host's own port refuses shrinks the window, and a socket with nothing in flight
+ * then tries one packet after its timeout, later every 500 ms. A receiver's window starts at 64 KiB
+ * and grows with the bytes that the program reads per round trip.
  *
- * Of NCCL (src/transport/net_socket.cc, net.cc, src/include/collectives.h): each channel hands one
- * slice after another to its sockets, the next when they have taken all of its bytes (a socket
- * keeps twice its window, up to 4 MiB: tcp_sndbuf_expand(), tcp_wmem), and its receiver takes one
- * slice after another from them, so that sockets ahead of the others fill their windows and wait; 2
- * steps of 512 KiB a slice and 4 a chunk of an all-reduce, 1 of both of a broadcast; pieces of at
- * least 64 KiB, to sockets in turn.
+ * Modelled of NCCL (src/transport/net_socket.cc, net.cc, src/include/collectives.h): each channel
+ * hands one slice after another to its sockets, the next when they have taken all of its bytes (a
+ * socket keeps twice its window, up to 4 MiB: tcp_sndbuf_expand(), tcp_wmem), and its receiver
+ * takes one slice after another from them, so that sockets ahead of the others fill their windows
+ * and wait; 2 steps of 512 KiB a slice and 4 a chunk of an all-reduce, 1 of both of a broadcast;
+ * pieces of at least 64 KiB, to sockets in turn.
  *
- * Of gloo (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an all-reduce in
- * segments of at most 1 MiB, at least two of a node's part, of which two are on their way at once;
- * any other message as a whole, once the receiver has said that it waits for it, which takes a way.
+ * Modelled of gloo (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an
+ * all-reduce in segments of at most 1 MiB, at least two per node's part, two of them in flight; any
+ * other message as a whole, after the receiver's notice that it is ready, which takes one way.
  *
- * After a pause. A socket that has sent nothing for a timeout starts from 10 packets again
- * (tcp_slow_start_after_idle), which costs a trip for each doubling of its window: nothing between
- * the racks of a machine room, 0.1 s and more between continents.
+ * After a pause: a socket that has sent nothing for a timeout restarts from 10 packets
+ * (tcp_slow_start_after_idle), which costs a round trip for each doubling of its window: negligible
+ * between the racks of a machine room, 0.1 s and more between continents.
  *
- * Nodes start each collective up to 100 us apart, drawn at random from a fixed seed: equal nodes
- * that act in step would wait for one stall where real ones wait for that of each. A collective's
- * time runs from the last start: waiting for late workers is not part of it.
+ * Nodes start each collective up to 100 us apart, drawn at random from a fixed seed: equal nodes in
+ * lockstep would all stall at once where real ones wait for each other's stalls. A collective's
+ * time runs from the last start: it excludes waiting for late workers.
  *
- * Left out: processor time, other traffic, losses elsewhere, the message with a slice's size that
- * NCCL sends before it. */
+ * Not modelled: processor time, other traffic, losses elsewhere, the message with a slice's size
+ * that NCCL sends ahead of it. */
 #ifndef DL_SIM_TCP_H
 #define DL_SIM_TCP_H
 
@@ -63,21 +63,21 @@ typedef struct dl_tcp_ring {
     int nodes;                /* >= 2 */
     bool broadcast;           /* from node 0 along the ring; else an all-reduce */
     double bytes;             /* of each node's vector, > 0 */
-    bool gloo;                /* in place of NCCL: its one socket, whatever tcp says */
+    bool gloo;                /* instead of NCCL: one socket, whatever tcp says */
     double pause_ns;          /* since the collective before */
 } dl_tcp_ring;
 
-/* Rings of more nodes are taken to be as efficient as one of that many. */
+/* Larger rings are assumed to be as efficient as one of this many nodes. */
 #define DL_TCP_NODES_MAX 8
 
-/* The part of an edge's rate that packets of full size leave to what they carry. */
+/* The fraction of an edge's rate left for payload by packets of full size. */
 double dl_tcp_payload_frac(const dl_tcp *tcp);
 
-/* Mean time in ns of the collective, each pause_ns after the one before on connections that are
- * open: of 3, or of as many up to 24 until its standard error is 0.3 %, as lost packets make them
- * differ. Vectors beyond 96 MiB are extrapolated from the growth up to there, between whole loops
- * of NCCL's over its channels and chunks where 48 MiB hold one. Equal arguments give equal results.
- * Safe to call from several threads. */
+/* Mean time in ns of the collective, each pause_ns after the one before on open connections: of 3
+ * runs, or, as lost packets make runs differ, of up to 24 until the standard error is 0.3 %.
+ * Vectors beyond 96 MiB are extrapolated from the growth up to there, between whole loops of NCCL's
+ * over its channels and chunks where 48 MiB hold one. Equal arguments give equal results. Safe to
+ * call from several threads. */
 double dl_tcp_ring_ns(const dl_tcp_ring *ring);
 
 #endif

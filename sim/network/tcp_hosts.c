@@ -19,10 +19,10 @@
 #define ACK_DELAY_NS 40e6       /* TCP_DELACK_MIN */
 #define QUICK_ACKS 16           /* TCP_MAX_QUICKACKS */
 #define RETRY_NS 500e6          /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
-#define BURST_PACKETS 7         /* of a segment of 64 KiB, which the host sends at once */
+#define BURST_PACKETS 7         /* packets of a 64 KiB message, which the host sends at once */
 #define SEND_BUFFER 4194304.0   /* largest of a socket: tcp_wmem */
 #define RECEIVED_MOST 6291456.0 /* window of a receiver: tcp_rmem */
-#define BUFFER_HEADERS 640.0    /* of a packet in it, rounded up to a power of two with it */
+#define BUFFER_HEADERS 640.0    /* of a packet there, then rounded up to a power of two */
 #define CUBIC_SHRINK 0.7        /* RFC 9438, as the next */
 #define CUBIC_GROWTH 0.4        /* packets / s^3 */
 
@@ -34,15 +34,15 @@ typedef struct segment {
     double wire_bytes;
     double end;             /* in its socket's stream, bytes */
     int64_t sent_ns, order; /* order: of sending, on its socket */
-    int64_t burst;          /* that it was sent in: the order of its first packet */
+    int64_t burst;          /* its burst, by the order of the burst's first packet */
     int64_t there_ns;       /* -1: not yet */
     int piece;
     segment_state state;
-    bool again;      /* it was lost, and sent once more at least */
+    bool again;      /* sent again at least once */
     bool ends_piece; /* the last one of a piece */
 } segment;
 
-/* What the window does: grows; shrinks after a refusal or a loss; starts again from one packet. */
+/* State of the window: growing; shrinking after a refusal or a loss; restarting from one packet. */
 typedef enum congestion { OPEN, REDUCED, RECOVERY, ALL_LOST } congestion;
 
 typedef struct dl_tcp_socket {
@@ -50,19 +50,20 @@ typedef struct dl_tcp_socket {
     segment *segments; /* [room] */
     int count, room;
     double posted_bytes;
-    int buffered;    /* of the segments, in the socket's buffer or beyond */
+    int buffered;    /* segments that have entered the socket's buffer */
     int first, next; /* the oldest that is not acknowledged; the next that was never sent */
     int in_flight, lost;
     int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing yet */
     double window, threshold;     /* packets */
-    double most_window;           /* ever, which the buffer has room for */
+    double most_window;           /* widest so far: sets the buffer's size */
     double window_max;            /* before the last loss */
-    double reno_window;           /* that an additive increase would have */
+    double reno_window;           /* of an additive increase (Reno) */
     int64_t loss_ns;              /* of the last loss; -1 = none */
-    int64_t epoch_ns;             /* since when CUBIC grows, less pauses; -1 = not since the loss */
-    double flat_s;                /* after that time CUBIC is at window_max again */
-    bool limited;                 /* by the window, when packets were sent last */
-    int most_out, most_until;     /* most packets on their way, of those up to most_until */
+    int64_t epoch_ns;             /* start of CUBIC's growth, less pauses; -1 = none since the
+                                     loss */
+    double flat_s;                /* time at which CUBIC reaches window_max again */
+    bool limited;                 /* the window was the limit at the last sending */
+    int most_out, most_until;     /* most packets in flight, until most_until is acknowledged */
     double trip_ns, deviation_ns; /* smoothed; trip_ns 0: not known */
     int backoff, recover_until;
     congestion state;
@@ -70,18 +71,18 @@ typedef struct dl_tcp_socket {
     int delivered, sent_since; /* ... and since then */
     bool probes, probed;       /* the timer is that of a probe; one was sent */
     int timer;                 /* pending event, -1 = none */
-    int queued;                /* packets before the own port, as the socket counts them */
-    bool throttled;            /* by them */
-    double edge, widest;       /* where the receiver's window ends, in bytes; the widest so far */
+    int queued;                /* packets waiting at the host's port, as the socket counts them */
+    bool throttled;            /* waits for those to leave */
+    double edge, widest;       /* end of the receiver's window, in bytes; widest window so far */
     /* The receiver's: */
-    int in_order, read;           /* packets there without a gap; of them, taken by the program */
+    int in_order, read;           /* packets arrived without a gap; of them, read by the program */
     int unacknowledged;           /* packets */
-    int quick_acks;               /* that are still sent at once */
+    int quick_acks;               /* acknowledgements still to be sent at once */
     int64_t came_ns;              /* last packet; -1 = none yet */
     double window_bytes;          /* its window */
-    double told_edge, told_bytes; /* where that ended when the sender was told, and its width */
-    double space_bytes;           /* most taken in a round trip */
-    double read_bytes;            /* taken until read_ns */
+    double told_edge, told_bytes; /* its end and width as last told to the sender */
+    double space_bytes;           /* most read in a round trip */
+    double read_bytes;            /* read until read_ns */
     int64_t read_ns;
     int ack_timer; /* pending event, -1 = none */
 } tcp_socket;
@@ -91,8 +92,8 @@ typedef struct dl_tcp_packet {
     int socket, segment, segments;
     double bytes;
     bool is_ack;
-    int64_t made_ns; /* acknowledgement: when */
-    double edge;     /* acknowledgement: where the window ends */
+    int64_t made_ns; /* acknowledgement: creation time */
+    double edge;     /* acknowledgement: end of the window */
     int64_t due_ns;  /* on a line: its arrival */
 } packet;
 
@@ -119,7 +120,7 @@ static packet queue_pop(dl_tcp_queue *q)
     return p;
 }
 
-/* How long a timer that is set now for `ns` runs: until the next tick, beyond 63 ticks until the next eighth
+/* Duration of a timer set now for `ns`: until the next tick; beyond 63 ticks until the next eighth
  * one, beyond 8 times as many until the next 64th, ... (kernel/time/timer.c). */
 static int64_t timer_ns(const dl_tcp_hosts *h, double ns)
 {
@@ -142,7 +143,7 @@ static void serve(dl_tcp_hosts *h, int node)
     dl_engine_after(&h->engine, dl_ns_ceil(ns), on_served, h, node);
 }
 
-/* Into the port's queue; false if it is full. */
+/* Queues a packet at the port; false if the queue is full. */
 static bool enqueue(dl_tcp_hosts *h, int node, packet p)
 {
     dl_tcp_queue *port = &h->port[node];
@@ -157,7 +158,7 @@ static void push_out(dl_tcp_hosts *h, tcp_socket *s);
 static void on_forth(void *user, int node);
 static void on_back(void *user, int node);
 
-/* The delay is that of the edge that the packet, or what it acknowledges, has gone along. */
+/* The delay is that of the edge crossed by the packet, or by the data it acknowledges. */
 static void on_served(void *user, int node)
 {
     dl_tcp_hosts *h = user;
@@ -179,7 +180,7 @@ static void on_served(void *user, int node)
     if (s->throttled) push_out(h, s);
 }
 
-/* The first packet of a line; the next one's arrival is due. */
+/* Takes the first packet off a line and schedules the next one's arrival. */
 static packet leave_line(dl_tcp_hosts *h, dl_tcp_queue *line, dl_event_fn arrive, int edge)
 {
     const packet p = queue_pop(line);
@@ -213,7 +214,7 @@ static void set_timer(dl_tcp_hosts *h, tcp_socket *s, double ns)
     s->timer = dl_engine_after(&h->engine, timer_ns(h, ns), on_timer, h, (int)(s - h->all));
 }
 
-/* Once in a round trip: the window begins to shrink, and grows back as CUBIC has it. */
+/* At most once per round trip: the window begins to shrink, to grow back by CUBIC. */
 static void shrink(const dl_tcp_hosts *h, tcp_socket *s, congestion state)
 {
     const bool is_first = s->state == OPEN;
@@ -229,8 +230,8 @@ static void shrink(const dl_tcp_hosts *h, tcp_socket *s, congestion state)
     s->recover_until = s->next;
 }
 
-/* Proportional rate reduction (RFC 6937, tcp_cwnd_reduction()): for ten packets that have arrived seven are
- * sent, or as many as have arrived where fewer than the threshold are on their way. */
+/* Proportional rate reduction (RFC 6937, tcp_cwnd_reduction()): sends seven packets per ten that
+ * arrive, or one for one while fewer than the threshold are in flight. */
 static void reduce_window(tcp_socket *s, int arrived, bool has_advanced, bool lost_more)
 {
     const int room = (int)s->threshold - s->in_flight;
@@ -246,8 +247,8 @@ static void reduce_window(tcp_socket *s, int arrived, bool has_advanced, bool lo
     s->window = s->in_flight + fmax(packets, s->sent_since > 0 ? 0 : 1);
 }
 
-/* All that was on its way then has arrived; after a refusal, something beyond it as well
- * (tcp_fastretrans_alert()). */
+/* Ends when all packets in flight at the start have arrived; after a refusal, one beyond them as
+ * well (tcp_fastretrans_alert()). */
 static void end_reduction(tcp_socket *s)
 {
     if (s->state == OPEN || s->first < s->recover_until + (s->state == REDUCED)) return;
@@ -280,8 +281,8 @@ static void grow(const dl_tcp_hosts *h, tcp_socket *s)
     s->window = fmin(s->window, fmax(LEAST_WINDOW, most));
 }
 
-/* What the socket's buffer has room for, which grows with the window (tcp_sndbuf_expand()), the program
- * need not keep. */
+/* Moves data into the socket's buffer, whose room grows with the window (tcp_sndbuf_expand()); the
+ * program need not keep those. */
 static void fill_buffer(dl_tcp_hosts *h, tcp_socket *s)
 {
     s->most_window = fmax(s->most_window, s->window);
@@ -293,7 +294,7 @@ static void fill_buffer(dl_tcp_hosts *h, tcp_socket *s)
     }
 }
 
-/* Segments that go together, into the own port's queue; false if it has no room. */
+/* Queues segments as one unit at the host's port; false if it has no room. */
 static bool hand_down(dl_tcp_hosts *h, tcp_socket *s, int first, int count, double bytes)
 {
     const packet p = {
@@ -319,7 +320,7 @@ static void note_sent(const dl_tcp_hosts *h, tcp_socket *s, int number)
     s->sent_since++;
 }
 
-/* Lost packets again; false if the port has no room. */
+/* Sends lost packets again; false if the port has no room. */
 static bool send_lost(dl_tcp_hosts *h, tcp_socket *s)
 {
     for (int k = s->first; k < s->next && s->lost > 0 && s->in_flight < (int)s->window; k++) {
@@ -335,15 +336,15 @@ static bool send_lost(dl_tcp_hosts *h, tcp_socket *s)
     return true;
 }
 
-/* Packets of the messages that the socket makes: of 64 KiB, or half of the widest window of the receiver
+/* Packets of one message of the socket: 64 KiB, at most half of the receiver's widest window
  * (tcp_bound_to_half_wnd()). */
 static int message_packets(const dl_tcp_hosts *h, const tcp_socket *s)
 {
     return (int)fmin(BURST_PACKETS, fmax(1, floor(s->widest / 2 / h->payload_bytes)));
 }
 
-/* How many new packets the socket hands down at once: of a message, at most half of its own window
- * (tcp_cwnd_test()). */
+/* Number of new packets that the socket hands down at once: one message, at most half of its own
+ * window (tcp_cwnd_test()). */
 static int burst_packets(const dl_tcp_hosts *h, const tcp_socket *s)
 {
     int most = (int)fmin(message_packets(h, s), fmax(1, floor(s->window / 2)));
@@ -354,7 +355,7 @@ static int burst_packets(const dl_tcp_hosts *h, const tcp_socket *s)
     return most;
 }
 
-/* A burst into the port's queue: as one, or packet by packet if it is more than tc's bucket holds
+/* Queues a burst at the port: as one, or packet by packet if it exceeds tc's bucket
  * (tbf_enqueue()). Returns how many packets found room. */
 static int enqueue_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
 {
@@ -369,7 +370,7 @@ static int enqueue_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
     return taken;
 }
 
-/* At most two bursts of a socket wait before the port, beside one that is all it has on its way
+/* At most two bursts of a socket wait at the port, unless one burst is all it has in flight
  * (tcp_small_queue_check()). */
 static bool port_is_full(const tcp_socket *s, int packets)
 {
@@ -377,8 +378,8 @@ static bool port_is_full(const tcp_socket *s, int packets)
            s->segments[s->first].burst != s->segments[s->next - 1].burst;
 }
 
-/* New packets; of those that find room in part, the rest is lost without a sign. False if none was
- * sent. */
+/* Sends a burst of new packets. If only a part finds room, the rest is lost silently. False if none
+ * was sent. */
 static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
 {
     s->throttled = packets > 0 && port_is_full(s, packets);
@@ -396,8 +397,9 @@ static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
     return true;
 }
 
-/* Until all is taken for lost, or, before, until the last packet is sent again to hear of what is (a
- * tail loss probe, RFC 8985), one of which is on its way at most. */
+/* Sets the timer after which all packets count as lost, or an earlier one for a tail loss probe
+ * (RFC 8985), which sends the last packet again to learn of losses; at most one probe is in
+ * flight. */
 static void await_ack(dl_tcp_hosts *h, tcp_socket *s)
 {
     const double lost_ns = timeout_ns(s);
@@ -407,7 +409,7 @@ static void await_ack(dl_tcp_hosts *h, tcp_socket *s)
     set_timer(h, s, s->probes ? fmin(probe_ns, lost_ns) : lost_ns);
 }
 
-/* Whether the window is what limits (tcp_cwnd_validate()). */
+/* Notes whether the window is the limit (tcp_cwnd_validate()). */
 static void note_limit(tcp_socket *s)
 {
     const bool limited = s->in_flight >= (int)s->window;
@@ -417,9 +419,9 @@ static void note_limit(tcp_socket *s)
     s->most_until = s->next;
 }
 
-/* Sends what the window allows, at most `bursts` of them. After a pause longer than a timeout the window
- * starts anew. A socket with nothing on its way, which the port has refused or the receiver's window has no
- * room for, asks again after its timeout. */
+/* Sends as much as the window allows, at most `bursts` bursts. After a pause longer than a timeout
+ * the window starts anew. A socket with nothing in flight, refused by the port or by the receiver's
+ * window, retries after its timeout. */
 static void push_bursts(dl_tcp_hosts *h, tcp_socket *s, int bursts)
 {
     const bool paused = s->in_flight == 0 && s->last_sent_ns >= 0 &&
@@ -440,8 +442,8 @@ static void push_out(dl_tcp_hosts *h, tcp_socket *s)
     push_bursts(h, s, INT_MAX);
 }
 
-/* A last message that is not whole waits until something of the socket has left the port, or has been
- * acknowledged, where more than its bytes wait there (tcp_should_autocork()). */
+/* An incomplete last message waits until a packet of the socket leaves the port, or is
+ * acknowledged, while more than its bytes wait there (tcp_should_autocork()). */
 static bool is_corked(const dl_tcp_hosts *h, const tcp_socket *s)
 {
     const double sent = s->next > 0 ? s->segments[s->next - 1].end : 0;
@@ -449,7 +451,7 @@ static bool is_corked(const dl_tcp_hosts *h, const tcp_socket *s)
     return s->first < s->next && last > 0 && s->queued * h->payload_bytes > last;
 }
 
-/* A new packet, or the last one again; the timeout starts anew (tcp_send_loss_probe()). */
+/* Probes with a new packet, or the last one again; restarts the timeout (tcp_send_loss_probe()). */
 static void probe_tail(dl_tcp_hosts *h, tcp_socket *s)
 {
     segment *last = &s->segments[s->next - 1];
@@ -465,7 +467,7 @@ static void probe_tail(dl_tcp_hosts *h, tcp_socket *s)
     set_timer(h, s, timeout_ns(s));
 }
 
-/* Nothing has come back in time: all is lost. */
+/* No acknowledgement came in time: all packets in flight are lost. */
 static void lose_all(dl_tcp_hosts *h, tcp_socket *s)
 {
     for (int k = s->first; k < s->next; k++) {
@@ -549,8 +551,8 @@ static void on_ack_timer(void *user, int number)
     send_ack(h, &h->all[number]);
 }
 
-/* The receiver's window grows with what the program takes in a round trip, less what it leaves there
- * (tcp_rcv_space_adjust(), tcp_rcvbuf_grow()). */
+/* The receiver's window grows with the bytes that the program reads in a round trip, less those it
+ * leaves (tcp_rcv_space_adjust(), tcp_rcvbuf_grow()). */
 static void measure_reads(dl_tcp_hosts *h, tcp_socket *s)
 {
     const dl_quantity *limit = &h->config.tcp->window_bytes;
@@ -567,7 +569,7 @@ static void measure_reads(dl_tcp_hosts *h, tcp_socket *s)
     s->read_ns = h->engine.now_ns;
 }
 
-/* The program takes what has come in order, until it says no. */
+/* Lets the program read packets in order until it refuses one. */
 static void read_socket(dl_tcp_hosts *h, tcp_socket *s)
 {
     const int before = s->read;
@@ -586,7 +588,8 @@ void dl_tcp_hosts_read(dl_tcp_hosts *hosts, int socket)
     read_socket(hosts, &hosts->all[socket]);
 }
 
-/* What was sent before the packet of order `order`, which has arrived, and has not, is lost. */
+/* Marks as lost all unacknowledged packets sent before the one of order `order`, which has
+ * arrived. */
 static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
 {
     const int before = s->lost;
@@ -601,8 +604,9 @@ static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
     shrink(h, s, RECOVERY);
 }
 
-/* All that had arrived when the acknowledgement was made (selective acknowledgements); returns how many
- * packets are new to the sender, the order of the one sent last, and when the first that was sent once was. */
+/* Acknowledges all packets that had arrived when the acknowledgement was made (selective
+ * acknowledgements). Returns the number of packets newly acknowledged, the order of the one sent
+ * last, and the send time of the first that was sent only once. */
 static int take_ack(tcp_socket *s, packet p, int64_t *order, int64_t *sent_ns)
 {
     int count = 0;
@@ -650,8 +654,8 @@ static void on_back(void *user, int edge)
     h->config.acknowledged(h->config.user, p.socket);
 }
 
-/* A sender that has paused is helped to its window by acknowledgements at once (tcp_event_data_recv(),
- * tcp_incr_quickack()). */
+/* Immediate acknowledgements help a sender that has paused to grow its window
+ * (tcp_event_data_recv(), tcp_incr_quickack()). */
 static void note_arrival(const dl_tcp_hosts *h, tcp_socket *s)
 {
     const double timeout_ns = DL_TCP_TIMEOUT_MIN_NS + 2 * h->config.edges[s->node].delay_ns;
@@ -662,8 +666,8 @@ static void note_arrival(const dl_tcp_hosts *h, tcp_socket *s)
     s->came_ns = h->engine.now_ns;
 }
 
-/* A packet out of order is acknowledged at once, as are the first ones after a pause; others by twos,
- * unless that would narrow the window (__tcp_ack_snd_check()), or after a while. */
+/* Packets out of order, and the first ones after a pause, are acknowledged at once; others in
+ * pairs, unless that would narrow the window (__tcp_ack_snd_check()), or after a delay. */
 static void receive(dl_tcp_hosts *h, tcp_socket *s, int number, int count)
 {
     const int expected = s->in_order;

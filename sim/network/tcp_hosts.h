@@ -1,6 +1,7 @@
 /* Linux' TCP between nodes that each send to the next one, packet by packet: windows, losses,
- * acknowledgements, timers, and the queue of a node's port (sim/network/tcp.h says what is modelled,
- * and whence). What the sockets carry, and when a program reads it, is the caller's. */
+ * acknowledgements, timers, and the queue of a node's port (sim/network/tcp.h lists what is
+ * modelled, with sources). The caller decides what the sockets carry and when a program reads
+ * it. */
 #ifndef DL_SIM_TCP_HOSTS_H
 #define DL_SIM_TCP_HOSTS_H
 
@@ -20,13 +21,13 @@ typedef struct dl_tcp_hosts_config {
     const dl_tcp_edge *edges; /* [nodes] from each node to the next one */
     int nodes;                /* 2 .. DL_TCP_NODES_MAX */
     int sockets;              /* of a node, to the next one */
-    double window_bytes;      /* first one of receivers; INFINITY: they have no limit */
+    double window_bytes;      /* receivers' initial window; INFINITY: no limit */
     void *user;
     /* A socket's buffer has taken the last of this piece. */
     void (*buffered)(void *user, int piece);
-    /* Whether the program takes a packet of this piece, which has come, now. */
+    /* Whether the program reads a packet of this piece, which has arrived, now. */
     bool (*takes)(void *user, int piece);
-    /* A packet has come to the socket's other end, and what the program takes has been taken. */
+    /* A packet has arrived at the socket's other end, and the program has read what it takes. */
     void (*arrived)(void *user, int socket);
     /* The socket has had an acknowledgement. */
     void (*acknowledged)(void *user, int socket);
@@ -51,20 +52,22 @@ typedef struct dl_tcp_hosts {
     struct dl_tcp_socket *all; /* [nodes x sockets] */
 } dl_tcp_hosts;
 
-/* Sockets that have sent nothing. The engine has room for an event of the caller's for each node. */
+/* Makes sockets that have sent nothing. The engine has room for one event of the caller's per
+ * node. */
 void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config);
 void dl_tcp_hosts_free(dl_tcp_hosts *hosts);
 
-/* The first event that is due happens; false if there is none. */
+/* Runs the next event; false if there is none. */
 bool dl_tcp_hosts_go_on(dl_tcp_hosts *hosts);
 
-/* How many packets a piece of `bytes` > 0 is. */
+/* Number of packets of a piece of `bytes` > 0. */
 int dl_tcp_hosts_packets(const dl_tcp_hosts *hosts, double bytes);
 
-/* Hands a piece to a socket, after what it has. */
+/* Appends a piece to a socket's data. */
 void dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece);
 
-/* The program at the socket's other end takes what has come in order, as far as `takes` says. */
+/* Lets the program at the socket's other end read the data that arrived in order, as far as `takes`
+ * allows. */
 void dl_tcp_hosts_read(dl_tcp_hosts *hosts, int socket);
 
 #endif
