@@ -21,8 +21,8 @@ static const dl_collective_algorithm *const algorithms[] = {
     &dl_collective_nvls,         &dl_collective_nvls_tree};
 #define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
 
-/* What a call costs with one protocol; without any, nothing but the links' latencies and what the
- * messages cost the host. */
+/* Costs of a call with one protocol; without any, only the links' latencies and the host's cost of
+ * messages. */
 static dl_hop_costs protocol_costs(const dl_protocol *p)
 {
     if (p == NULL) return (dl_hop_costs){.bandwidth_frac = 1, .network_frac = 1};
@@ -65,7 +65,7 @@ static void make_collective_again(dl_plan *plan, const void *how)
     make_plan(of->algorithm, plan, &of->config);
 }
 
-/* Keeps what a folded plan needs to be made anew. */
+/* Keeps a copy of the configuration, with which a folded plan can be rebuilt. */
 static void keep_config(dl_collective *c, const dl_collective_config *config)
 {
     if (c->plan.fold == NULL) return;
@@ -108,8 +108,7 @@ typedef struct choice {
     const dl_collective_algorithm *algorithm;
     const char *protocol; /* NULL = there is none */
     dl_hop_costs costs;
-    double time_ns; /* on the idle machine; NaN: not worked out, as there was nothing to compare
-                    with */
+    double time_ns; /* on the idle machine; NaN: not computed, as there was no alternative */
 } choice;
 
 static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *links,
@@ -139,8 +138,8 @@ static dl_status find_algorithm(const dl_links *links, const dl_collective_confi
                         config->algorithm, dl_collective_kind_names[config->kind]);
 }
 
-/* A [protocol] of the machine file is for all algorithms, or "NAME ring", "NAME tree" for one,
- * which then go before those for all. */
+/* A [protocol] of the machine file applies to all algorithms, or, as "NAME ring", "NAME tree", to
+ * one, for which it takes precedence. */
 static bool has_name(const dl_protocol *p, const char *name)
 {
     const size_t length = strlen(name);
@@ -182,7 +181,7 @@ static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_ma
     return !algorithm->simple_only || !has_other || !ll;
 }
 
-/* Takes it if it is faster than what there is, or if there is nothing. */
+/* Makes it the best choice if it is faster than the best so far, or the first. */
 static void consider(const dl_links *links, const dl_collective_config *config,
                      const dl_collective_algorithm *algorithm, const char *protocol,
                      dl_hop_costs costs, choice *best)
@@ -217,7 +216,7 @@ static void consider_protocols(const dl_links *links, const dl_collective_config
 
 /* --- NCCL ------------------------------------------------------------------------------------- */
 
-/* What the machine file says of NCCL's protocol, else NCCL's own constants. */
+/* The machine file's costs of NCCL's protocol, else NCCL's own constants. */
 static dl_hop_costs nccl_costs(const dl_machine *m, const dl_nccl_group *group,
                                const dl_collective_config *config,
                                const dl_collective_algorithm *planned, dl_nccl_algorithm algorithm,
@@ -228,7 +227,7 @@ static dl_hop_costs nccl_costs(const dl_machine *m, const dl_nccl_group *group,
     return dl_nccl_costs(group, config->kind, config->bytes, algorithm, protocol);
 }
 
-/* The algorithms of NCCL that `only`, or any if it is NULL, may stand for: a set of bits. */
+/* The set of bits of NCCL's algorithms that `only` may stand for; NULL: of all. */
 static unsigned nccl_algorithms(const dl_links *links, const dl_collective_config *config,
                                 const dl_collective_algorithm *only)
 {
@@ -249,8 +248,8 @@ static unsigned nccl_algorithms(const dl_links *links, const dl_collective_confi
     return set;
 }
 
-/* As NCCL's tuning model chooses; an algorithm that NCCL does not have, or not for this, goes with
- * the fastest of its protocols. */
+/* Chooses by NCCL's tuning model. An algorithm that NCCL does not have, or not for this collective,
+ * uses the fastest of NCCL's protocols. */
 static void choose_as_nccl(const dl_links *links, const dl_collective_config *config,
                            const dl_collective_algorithm *only, choice *best)
 {
@@ -284,7 +283,7 @@ static void choose_as_nccl(const dl_links *links, const dl_collective_config *co
     }
 }
 
-/* NCCL joins GPUs only; hosts' memories exchange as well. */
+/* NCCL connects GPUs only; hosts' memories exchange as well. */
 static bool all_are_gpus(const dl_collective_config *config)
 {
     for (int r = 0; r < config->rank_count; r++)
@@ -292,8 +291,8 @@ static bool all_are_gpus(const dl_collective_config *config)
     return true;
 }
 
-/* An algorithm and a protocol of the machine, whatever the run's fidelity: as NCCL chooses, or what
- * is fastest by phases. */
+/* Chooses algorithm and protocol, independently of the run's fidelity: as NCCL does, or the fastest
+ * by phases. */
 static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
                         dl_error *err)
 {
@@ -320,7 +319,7 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
 
 /* --- over TCP -------------------------------------------------------------------------------- */
 
-/* The edge after `count` others, of which the fastest gives way where there are too many. */
+/* Adds an edge after `count` others. If there are too many, the fastest one is dropped. */
 static void keep_edge(dl_tcp_edge *edges, int count, const dl_tcp_edge *edge)
 {
     int at = count;
@@ -333,9 +332,9 @@ static void keep_edge(dl_tcp_edge *edges, int count, const dl_tcp_edge *edge)
     edges[at] = *edge;
 }
 
-/* Ways between the nodes of the ranks, one after another, as they are without the factor on TCP's
- * times, at most DL_TCP_NODES_MAX of them, of unlike nodes the slowest, and how many rings share
- * the bytes; returns how many nodes there are. */
+/* Edges between consecutive nodes of the ranks, without the factor on TCP's times: at most
+ * DL_TCP_NODES_MAX, the slowest ones if they differ. Sets the number of rings that share the bytes;
+ * returns the number of nodes. */
 static int tcp_edges(const dl_links *links, const dl_collective_config *config, dl_tcp_edge *edges,
                      int *rings)
 {
@@ -363,7 +362,7 @@ static int tcp_edges(const dl_links *links, const dl_collective_config *config, 
     return nodes;
 }
 
-/* What the collective takes over TCP, with what the host costs; 0 if it does not leave its node. */
+/* Time of the collective over TCP, with the host's costs; 0 if it does not leave its node. */
 static double tcp_ns(const dl_links *links, const dl_collective_config *config,
                      const dl_hop_costs *costs)
 {
@@ -390,9 +389,9 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
 #define SEARCH_STEPS 40
 #define LEAST_FRAC 1e-6
 
-/* The part of the rates between nodes that makes a ring as long as it is over TCP, packet by
- * packet, at most what headers leave; all other algorithms and kinds are taken to reach the same.
- * A ring over all ranks, or between the groups of two levels one of the rings; 1 without [tcp]. */
+/* The fraction of the rates between nodes with which a ring takes as long as over TCP packet by
+ * packet, at most the payload's; assumed the same for all other algorithms and kinds. The ring is
+ * one over all ranks, or, with two levels, one of those between the groups; 1 without [tcp]. */
 static double network_frac(const dl_links *links, const dl_collective_config *config,
                            const choice *best)
 {
@@ -461,7 +460,7 @@ static double measured_ns(const dl_collective_config *config)
     return cost != NULL ? dl_collective_cost_ns(cost, config->bytes) : -1;
 }
 
-/* What makes fewer transfers. */
+/* The keys to change for fewer transfers. */
 static const char *fewer_transfers(dl_fidelity fidelity)
 {
     return fidelity == DL_FIDELITY_CHUNK

@@ -1,19 +1,18 @@
 /* Collective operations of a group of ranks, as flows on a machine's links.
  *
- * A collective starts when its last rank has arrived, takes the protocol's launch time, and then
- * what its transfers take on the network, beside whatever else moves there. Bytes are counted as
- * nccl-tests does: of a rank's buffer for all-reduce, reduce, broadcast and all-to-all (each rank
- * sends bytes / n to each other one), of all ranks' parts together for all-gather and
- * reduce-scatter.
+ * A collective starts when its last rank has arrived, takes the protocol's launch time, then the
+ * time of its transfers on the network, shared with all other traffic. Bytes are counted as by
+ * nccl-tests: a rank's buffer for all-reduce, reduce, broadcast and all-to-all (each rank sends
+ * bytes / n to each other one), all ranks' parts together for all-gather and reduce-scatter.
  *
  * Fidelity. `phase`: one flow for each edge of a phase, with the latencies of all rounds in front
- * (n flows for a ring). `chunk`: every chunk of every round is a transfer that waits for the one
- * that it needs. On links that nothing else uses the two agree within 3 % (nvls_tree: 4 %, over
- * three nodes 7 %); chunk by chunk costs as many events as there are chunks.
+ * (n flows for a ring). `chunk`: every chunk of every round is a transfer that waits for the one it
+ * depends on. On otherwise idle links the two agree within 3 % (nvls_tree: 4 %, over three nodes 7
+ * %); chunk by chunk costs as many events as there are chunks.
  *
- * On links that it has to itself, with n ranks, S bytes, B bytes a second of each edge, a = latency
- * and hop time, C chunks, tree height h (Thakur, Rabenseifner & Gropp 2005; Sanders, Speck & Traff
- * 2009 for the two trees):
+ * On idle links, with n ranks, S bytes, B bytes a second of each edge, a = latency and hop time, C
+ * chunks, tree height h (Thakur, Rabenseifner & Gropp 2005; Sanders, Speck & Traff 2009 for the two
+ * trees):
  *
  *   ring          all-reduce             2 (n-1) (a + S / (n B)); of edges that differ, the sum of
  *                                        a + S / (n B) over a piece's way, or 2 (n-1) S / (n B) of
@@ -38,8 +37,8 @@
  *   nvls_tree     all-reduce             the same in each of N nodes, and between them two trees
  *                                        over the nodes for each rank's part (nvls.c)
  *
- * What it leaves out: the time of summing (it is hidden behind the links), sums made by the
- * switches between nodes.
+ * Not modelled: the time of summing (hidden behind the transfers), sums made by the switches
+ * between nodes.
  */
 #ifndef DL_SIM_COLLECTIVE_H
 #define DL_SIM_COLLECTIVE_H
@@ -72,34 +71,33 @@ typedef struct dl_collective_config {
     dl_fidelity fidelity;
     const dl_place *ranks; /* [rank_count] all different; nodes one after another */
     int rank_count;        /* >= 1 */
-    /* > 0, of an all-reduce: each that many ranks, one after another, have equal values already,
-     * and the algorithm is "two_level" */
+    /* > 0, for an all-reduce: groups of this many consecutive ranks have equal values already; the
+     * algorithm must be "two_level" */
     int equal_ranks;
     double bytes;       /* >= 0 */
     int root;           /* rank, of reduce and broadcast */
     double chunk_bytes; /* > 0; of pipelined chains and trees */
     double message_ns;  /* >= 0; of each hop, on top of the protocol's */
-    double pause_ns;    /* >= 0; since these nodes sent something before, which matters over TCP */
-    /* [measured_count] measured as a whole, borrowed; the one that fits takes the place of the
-     * transfers if the algorithm is "auto" */
+    double pause_ns;    /* >= 0; since these nodes last sent something, which matters over TCP */
+    /* [measured_count] collectives measured as a whole, borrowed; with algorithm "auto" a matching
+     * one replaces the transfers */
     const dl_collective_cost *measured;
     size_t measured_count;
-    int transfers_max; /* that the plan may have; 0 = any number */
+    int transfers_max; /* limit on the plan's transfers; 0 = none */
 } dl_collective_config;
 
-/* Bounds of what all collectives of a run may have of transfers: at a time, which takes about 2.5
- * GB of memory, and one run after another, which takes about half an hour. */
+/* Limits on the transfers of all collectives of a run: held at a time (about 2.5 GB of memory), and
+ * run one after another (about half an hour). */
 #define DL_TRANSFERS_HELD_MAX 20000000
 #define DL_TRANSFERS_RUN_MAX 1e9
 
 /* NCCL: a buffer of 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS). */
 #define DL_CHUNK_BYTES 524288.0
-/* Messages that would fill few chunks have smaller ones. Both numbers are assumed. */
+/* Messages that would fill few chunks get smaller ones. Both numbers are assumed. */
 #define DL_CHUNKS_WANTED 64
 #define DL_CHUNK_MIN_BYTES 1024.0
 #define DL_CHUNKS_MAX 256 /* larger messages have larger chunks, to bound events */
 
-/* How one algorithm does it. */
 typedef struct dl_collective_algorithm {
     const char *name;
     /* Whether it can do this kind for these ranks. */
@@ -108,9 +106,9 @@ typedef struct dl_collective_algorithm {
     void (*plan)(dl_plan *plan, const dl_collective_config *config);
     /* Whether the machine can do it; NULL = any can. */
     bool (*available)(const dl_links *links, const dl_collective_config *config);
-    /* Whether "auto" considers it: what NCCL has; NULL = always. */
+    /* Whether "auto" considers it: NCCL has it; NULL = always. */
     bool (*automatic)(const dl_collective_config *config);
-    bool simple_only; /* takes no protocol "ll" or "ll128" of a machine that has another */
+    bool simple_only; /* not with protocol "ll" or "ll128" of a machine that has another */
 } dl_collective_algorithm;
 
 extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
@@ -121,8 +119,9 @@ extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
 typedef struct dl_collective {
     dl_plan plan;
     const dl_collective_algorithm *algorithm; /* NULL for one rank */
-    dl_collective_config config; /* kind and bytes; of a folded plan, which may be made anew, all */
-    dl_place *ranks;             /* likewise; NULL */
+    dl_collective_config config; /* only kind and bytes; all of it for a folded plan, which may
+                                    be rebuilt */
+    dl_place *ranks;             /* for a folded plan; else NULL */
     const char *protocol;        /* name; NULL = the machine has none */
     int64_t launch_ns;
     bool measured; /* launch_ns is the whole time */
@@ -132,17 +131,17 @@ typedef struct dl_collective {
     int index;
 } dl_collective;
 
-/* Plans the collective for a network that has the links of `links`; both are borrowed.
- * DL_ERR_NAME (unknown algorithm), DL_ERR_UNSUPPORTED (it cannot do this), DL_ERR_RANGE (it has
- * more than transfers_max transfers; found before any of them takes memory). The network needs room
- * for plan.transfer_count flows more, the engine for 2 events each and 2 more. The collective stays
- * where it is in memory. */
+/* Plans the collective for a network that has the links of `links`; both are borrowed. DL_ERR_NAME
+ * (unknown algorithm), DL_ERR_UNSUPPORTED (the algorithm cannot do this), DL_ERR_RANGE (more than
+ * transfers_max transfers; found before any takes memory). The network needs room for
+ * plan.transfer_count more flows, the engine for 2 events each and 2 more. The collective must not
+ * move in memory. */
 dl_status dl_collective_init(dl_collective *collective, dl_network *network, const dl_links *links,
                              const dl_collective_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_collective_free(dl_collective *collective); /* a zeroed one is fine */
 
-/* Whether a run of `exchanges` exchanges with `transfers` transfers each ends in a time that
- * somebody waits for; DL_ERR_RANGE if not, with the scenario's keys to change. */
+/* Checks that a run of `exchanges` exchanges with `transfers` transfers each ends in reasonable
+ * time; DL_ERR_RANGE if not, naming the scenario's keys to change. */
 dl_status dl_collective_check_run(dl_fidelity fidelity, double transfers, double exchanges,
                                   dl_error *err) DL_MUST_CHECK;
 
@@ -152,14 +151,14 @@ double dl_collective_sent_bytes(const dl_collective *collective);
 /* done(user, index) is called at the end of each run. */
 void dl_collective_on_done(dl_collective *collective, dl_event_fn done, void *user, int index);
 
-/* One rank more has arrived; the last one starts it. */
+/* Another rank has arrived; the last one starts the collective. */
 void dl_collective_arrive(dl_collective *collective);
 
 /* The time from the last arrival to the end when nothing else moves, in ns. */
 dl_status dl_collective_idle_ns(const dl_links *links, const dl_collective_config *config,
                                 double *time_ns, dl_error *err) DL_MUST_CHECK;
 
-/* What does the collective: "ring", "ll128"; NULL for one rank, and where the machine has no
+/* The algorithm and protocol used: "ring", "ll128"; NULL for one rank, and where the machine has no
  * protocols. */
 dl_status dl_collective_choice(const dl_links *links, const dl_collective_config *config,
                                const char **algorithm, const char **protocol,

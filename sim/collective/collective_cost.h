@@ -1,4 +1,4 @@
-/* Collectives that were measured as a whole: their time by size, of a cost file.
+/* Collectives measured as a whole: their time by size, from a cost file.
  *
  *   [collective allreduce 8]        ; kind (dl_collective_kind_names) and ranks
  *   nodes = 1                       ; that these ranks are on; may be left out: any
@@ -6,10 +6,10 @@
  *   bytes_524288 = 60300 +- 900, n = 19, fitted    ; in between linear in the size, beyond the last
  *   bytes_8589934592 = 6.4e7, n = 7, fitted        ; two as between them, below the first as there
  *
- * Such a time stands for the library's own choice of algorithm on the machine that was measured, so
- * it replaces the modelled transfers where a scenario leaves the algorithm to the program (`auto`)
- * and the ranks are as many, on as many nodes. It is the time of the collective alone: neither does
- * it slow down other transfers, nor they it; links' loads do not show it.
+ * Such a time includes the library's choice of algorithm on the measured machine, so it replaces
+ * the modelled transfers where a scenario leaves the algorithm open (`auto`) and the numbers of
+ * ranks and nodes match. It is the time of the collective alone: it and other transfers do not slow
+ * each other down; links' loads do not include it.
  *
  * Processes on cores have five kinds more:
  *
@@ -17,18 +17,18 @@
  *   bytes_65536 = 640000 +- 9000, n = 9, fitted
  *
  * and so on: a pair is two all-reduces in flight together, of that many bytes in all;
- * [allreduce_beside RANKS] one that is under way while all compute; [allreduce_late RANKS] one that
- * all others wait for long before the last rank arrives, from then on; [roundtrip CALLERS] a call
- * of a parameter server that sends that many bytes and gets as many back, less the server's update;
+ * [allreduce_beside RANKS] one in flight while all ranks compute; [allreduce_late RANKS] one whose
+ * last rank arrives long after the others, timed from that arrival; [roundtrip CALLERS] a call of a
+ * parameter server that sends that many bytes and gets as many back, less the server's update;
  * [pushpull RANKS] a push to a synchronous server, which updates when all ranks have pushed, and
- * the pull after that, with the update. All times of processes are what an exchange adds to a step
- * of that many workers, who compute side by side between their exchanges: it holds what the threads
- * of communication take from computing, and waits for a core. Where the system places these threads
- * differs from one start of the processes to the next and then stays for long; with
+ * the pull after that, with the update. All times of processes are the time that an exchange adds
+ * to a step of that many workers, which compute concurrently between exchanges: they include the
+ * computing time lost to communication threads, and waits for a core. The system's placement of
+ * these threads differs from one start of the processes to the next and then persists; with
  *
  *   starts = 0.93, 1.04, 1.02       ; in the order of the starts, the same for all sections
  *
- * drawn costs (dl_costs_draw) are those of another start. */
+ * drawn costs (dl_costs_draw) use another start's factor. */
 #ifndef DL_SIM_COLLECTIVE_COST_H
 #define DL_SIM_COLLECTIVE_COST_H
 
@@ -50,17 +50,17 @@ typedef struct dl_collective_time {
 } dl_collective_time;
 
 typedef struct dl_collective_cost {
-    int kind;                  /* dl_collective_kind, or one of processes' below 0 */
+    int kind;                  /* dl_collective_kind, or a kind of processes below 0 */
     int ranks;                 /* >= 2; callers: >= 1 */
     int nodes;                 /* 0 = any */
     dl_collective_time *times; /* [count], 2 or more, ascending */
     size_t count;
     float *starts; /* [start_count] factors > 0 on all times, of each start of the benchmark */
     size_t start_count;
-    double factor; /* of the start that was drawn, > 0; 0: none was, 1 */
+    double factor; /* of the drawn start, > 0; 0: none drawn, factor 1 */
 } dl_collective_cost;
 
-/* The one of costs[count] for that many ranks on that many nodes, or NULL. Borrowed. */
+/* The entry of costs[count] for that many ranks on that many nodes, or NULL. Borrowed. */
 const dl_collective_cost *dl_collective_cost_find(const dl_collective_cost *costs, size_t count,
                                                   int kind, int ranks, int nodes);
 

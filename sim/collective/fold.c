@@ -28,7 +28,7 @@ static void unite(int *like, int a, int b)
     like[a > b ? a : b] = a > b ? b : a;
 }
 
-/* The ways of a kind cross links of the same class one after another. */
+/* Unites the classes of links that a kind's routes cross at the same position. */
 static bool unite_routes(dl_fold *fold, const dl_route *routes)
 {
     for (int r = 0; r < fold->lines; r++) {
@@ -56,7 +56,7 @@ static void list_classes(dl_fold *fold)
 
 /* --- the check ------------------------------------------------------------------------------- */
 
-/* Link of the folded network that stands for it. */
+/* The link that represents it in the folded network. */
 static int stand_in(const dl_fold *fold, int link)
 {
     const int local = link % fold->per_node;

@@ -10,20 +10,21 @@
 const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS] = {"ll", "ll128", "simple"};
 
 #define REFERENCE_US \
-    6.6 /* of a way between two nodes as in dgx_h100.ini: two links of PCIe and a port each */
+    6.6 /* of a route between two nodes as in dgx_h100.ini: two links of PCIe and a port each */
 #define PLATEAU_BYTES \
-    64 /* of a rank's part of a channel: from there on rings by Simple wait longer */
+    64 /* of a rank's part of a channel: from this size on rings by Simple have a higher latency */
 
-/* Channels (search.cc, ncclTopoCompute and ncclTopoDupChannels). The widest that NCCL looks for, by
- * generation, within and between nodes; from 25 GB/s on each becomes two, but on Hopper those of
- * less than 50 GB/s only where there are at most four. */
+/* Channels (search.cc, ncclTopoCompute and ncclTopoDupChannels): the widest that NCCL looks for, by
+ * generation, within and between nodes. A channel of 25 GB/s or more becomes two; on Hopper, of
+ * less than 50 GB/s, only if there are at most four. */
 static const double widest_gb_per_s[DL_NCCL_GENERATIONS][2] = {
     {40, 48}, {40, 48}, {60, 48}, {90, 96}};
 #define SPLIT_GB_PER_S 25
 #define HOPPER_SPLIT_GB_PER_S 50
 #define HOPPER_SPLIT_COUNT 4
 
-/* What NCCL counts on an NVLink, and how many of them a GPU has to an NVSwitch (topo.h). */
+/* NCCL's figure for the rate of an NVLink, and the number of NVLinks from a GPU to an NVSwitch
+ * (topo.h). */
 typedef struct nvlink_rate {
     double capability, gb_per_s;
     int to_switch;
@@ -44,7 +45,7 @@ static bool joined_by_nvlink(const dl_node_kind *n, int a, int b)
     return n->nvswitch_link >= 0;
 }
 
-/* What all rings over the ranks get together while all of their edges send. */
+/* Total rate of all rings over the ranks while all of their edges send. */
 static double rings_rate(const dl_links *links, const dl_place *ranks, int count, int *rings_count)
 {
     dl_rings rings;
@@ -74,7 +75,7 @@ static double rings_rate(const dl_links *links, const dl_place *ranks, int count
     return least * *rings_count;
 }
 
-/* Lowers an NVLink's rates, or those of a GPU to the switch, to what NCCL counts on. */
+/* Caps the rates of an NVLink, or of a GPU's links to the switch, at NCCL's figure. */
 static void lower(dl_node_links *links, dl_edge edge, double bytes_per_s)
 {
     links->capacity[edge.up] = fmin(links->capacity[edge.up], bytes_per_s);
@@ -104,8 +105,8 @@ static bool below_one_switch(const dl_node_kind *n, int a, int b)
     return false;
 }
 
-/* Ranks of a node whose kind no node before has. NCCL lets every rank look at its own node, and all
- * take the least of what these find (src/init.cc, initTransportsRank: channels, bandwidths). */
+/* The ranks of the first node of a kind. In NCCL every rank examines its own node, and all use the
+ * minimum of their findings (src/init.cc, initTransportsRank: channels, bandwidths). */
 typedef struct one_node {
     const dl_node_kind *kind;
     const dl_place *ranks;
@@ -132,8 +133,8 @@ static int find_kinds(const dl_machine *m, const dl_place *ranks, int count, one
     return found;
 }
 
-/* Over NVLink between the node's ranks, and a NIC below their switch; from Hopper on its data may
- * come over NVLink from another GPU. */
+/* LL128 needs NVLink between the node's ranks and a NIC below their switch; from Hopper on data may
+ * reach the NIC over NVLink through another GPU. */
 static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const one_node *node,
                          double capability)
 {
@@ -209,8 +210,8 @@ static bool all_by_nvlink(const one_node *nodes, int count)
     return several;
 }
 
-/* The rate of the slowest node, and what part it is of the rate in the machine file: nodes of one
- * rank do not count. Lowers NVLinks to what NCCL counts on. */
+/* Sets the rate of the slowest node and its ratio to the rate in the machine file; nodes of one
+ * rank do not count. Caps NVLinks at NCCL's figure. */
 static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node *nodes, int count,
                            double capability, int *rings)
 {
@@ -232,8 +233,8 @@ static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node
     free(in_file);
 }
 
-/* Ranks of the nodes, or of the first two where all are of one kind, in *some; how many they
- * are. */
+/* Writes the ranks of the nodes, or of the first two where all are of one kind, to *some; returns
+ * their number. */
 static int ranks_of(const one_node *nodes, int count, const dl_place *ranks, int two_nodes,
                     dl_place **some)
 {
@@ -317,7 +318,7 @@ static int nodes_index(const dl_nccl_group *g)
     return g->nodes <= 2 ? g->nodes - 1 : 2;
 }
 
-/* The part of the links' rate that the protocol reaches. */
+/* The fraction of the links' rate that the protocol reaches. */
 static double bandwidth_frac(const dl_nccl_group *g, const dl_nccl_constants *k,
                              dl_collective_kind kind, dl_nccl_algorithm algorithm,
                              dl_nccl_protocol protocol)
@@ -352,9 +353,9 @@ static int steps_of(dl_collective_kind kind, int ranks)
     return kind == DL_ALLGATHER || kind == DL_REDUCE_SCATTER ? ranks - 1 : ranks;
 }
 
-/* Bandwidth of NVLS within a node: one channel for each GPU, no wider than other channels. A GPU
- * that heads a channel counts twice for it, so that the links of n GPUs carry n + 1 times each of n
- * channels (search.cc, ncclTopoSearchTryNvls). */
+/* Bandwidth of NVLS within a node: one channel per GPU, no wider than other channels. The GPU at
+ * the head of a channel counts twice, so that the links of n GPUs carry each of n channels n + 1
+ * times (search.cc, ncclTopoSearchTryNvls). */
 static double nvls_inside(const dl_nccl_group *g)
 {
     const double gpus = (double)g->ranks / g->nodes;
@@ -379,7 +380,7 @@ static double nvls_bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k,
            steps_of(DL_ALLREDUCE, g->ranks);
 }
 
-/* Of the bytes as nccl-tests count them. */
+/* Bandwidth for bytes as counted by nccl-tests. */
 static double bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k, dl_collective_kind kind,
                         dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
@@ -395,7 +396,7 @@ static double bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k, dl_c
 /* --- latencies ---------------------------------------------------------------------------------
  * */
 
-/* What a message over the network costs its sender. */
+/* The sender's cost of a message over the network. */
 static double post_us(const dl_nccl_group *g, const dl_nccl_constants *k, dl_nccl_protocol protocol)
 {
     if (g->nodes == 1 || !k->posts) return 0;
@@ -440,8 +441,8 @@ static double latency_us(const dl_nccl_group *g, const dl_nccl_constants *k,
 /* --- the choice --------------------------------------------------------------------------------
  * */
 
-/* LL128 is from 2.5 on, between A100 from 2.7 on, between H100 from 2.17 on; sums in the switches of one
- * node are from 2.17 on, of several from 2.18 on. */
+/* LL128 exists from 2.5 on, between A100 from 2.7 on, between H100 from 2.17 on; sums in the
+ * switches of one node from 2.17 on, of several from 2.18 on. */
 static bool has(const dl_nccl_group *g, dl_collective_kind kind, dl_nccl_algorithm algorithm,
                 dl_nccl_protocol protocol)
 {
@@ -457,7 +458,7 @@ static bool has(const dl_nccl_group *g, dl_collective_kind kind, dl_nccl_algorit
            g->minor >= (tree ? 18 : 17);
 }
 
-/* What of its bandwidth a tree reaches at that size. */
+/* The fraction of its bandwidth that a tree reaches at that size. */
 static double correction(const dl_nccl_constants *k, dl_nccl_algorithm algorithm,
                          dl_nccl_protocol protocol, double bytes)
 {
@@ -488,8 +489,8 @@ double dl_nccl_time_ns(const dl_nccl_group *g, dl_collective_kind kind, double b
     return us * 1e3 + bytes / rate * 1e9;
 }
 
-/* 2.4 (src/init.cc, ncclTreeThreshold): the bytes up to which all-reduces take trees, from rates of
- * 5 GB/s, of NVLink for each channel, and latencies of its own. */
+/* 2.4 (src/init.cc, ncclTreeThreshold): size up to which all-reduces use trees, from rates of 5
+ * GB/s, with NVLink per channel, and its own latencies. */
 static double tree_threshold(const dl_nccl_group *g)
 {
     const double ring = g->nvlink ? 5000.0 * g->channels : 5000; /* bytes a us */
@@ -500,8 +501,8 @@ static double tree_threshold(const dl_nccl_group *g)
     return tree > ring ? INFINITY : ring * tree / (ring - tree) * (ring_us - tree_us);
 }
 
-/* 2.4 (src/enqueue.cc, getKernelInfo): the bytes up to which its calls go by LL, of 256 threads in
- * each channel. */
+/* 2.4 (src/enqueue.cc, getKernelInfo): size up to which its calls use LL, with 256 threads per
+ * channel. */
 static double ll_threshold(const dl_nccl_group *g, dl_collective_kind kind, bool tree)
 {
     const bool chain = tree || kind == DL_BROADCAST || kind == DL_REDUCE;
@@ -547,10 +548,11 @@ dl_nccl_protocol dl_nccl_sends_by(double bytes)
     return bytes <= SEND_LL_BYTES ? DL_NCCL_LL : DL_NCCL_SIMPLE;
 }
 
-#define TIMES_MINOR 26 /* what is compared with nccl-tests, of whatever version */
+#define TIMES_MINOR 26 /* the version compared with nccl-tests, whatever theirs */
 
-/* In a node the links' rates are NCCL's; between nodes the ports limit. NCCL's hops are whole ones:
- * those inside a node hold the latency of its links, those between nodes that of InfiniBand. */
+/* Within a node the links' rates are NCCL's; between nodes the ports limit. NCCL's hop times are
+ * complete: those within a node include the latency of its links, those between nodes that of
+ * InfiniBand. */
 dl_hop_costs dl_nccl_costs(const dl_nccl_group *g, dl_collective_kind kind, double bytes,
                            dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {

@@ -1,4 +1,4 @@
-/* Which algorithm and protocol NCCL takes, and what its calls and hops cost: the model of times by
+/* NCCL's choice of algorithm and protocol, and the costs of its calls and hops: the timing model by
  * which it tunes itself (NVIDIA/nccl, src/graph/tuning.cc of version 2.26).
  *
  * Time = latency + bytes / bandwidth for each algorithm (tree, ring, NVLS, NVLS tree) and protocol.
@@ -7,24 +7,24 @@
  * hops on a piece's way, those inside nodes and between nodes apart; the bandwidth that of the
  * links, less what the protocol takes; for trees of medium size a correction.
  *
- * The choice follows the version of the machine file or scenario to the letter, with bandwidths of
- * the machine file's links (of NVLinks at most what NCCL counts on, topo.h there): neither what a
- * cost file nor what a shaped port leaves of them is known to NCCL when it tunes itself. What the
- * simulation then takes for the transfers are, of whatever version, 2.26's latencies of calls and
- * hops, and the part of the bandwidth that a protocol reaches, corrected for trees by LL and LL128.
- * The correction of trees by Simple is left out, since it stands for chunks, which the simulation
- * has. Rings by LL get the quarter or third of the bandwidth that version 2.20 gives them, as the
- * tables of A100 have it, not the half of 2.26.
+ * The choice follows the version given in the machine file or scenario to the letter, with the
+ * bandwidths of the machine file's links (NVLinks capped at NCCL's own figures, topo.h there): NCCL
+ * tunes itself without knowing the rates of a cost file or a shaped port. The simulated transfers
+ * use, for every version, 2.26's latencies of calls and hops, and the fraction of the bandwidth
+ * that a protocol reaches, corrected for trees by LL and LL128. The correction of trees by Simple
+ * is left out: it accounts for chunks, which are simulated. Rings by LL get the quarter or third of
+ * the bandwidth that version 2.20 gives them, as the tables of A100 have it, not the half of 2.26.
  *
- * The model's bandwidths are those of channels, for whose number and kind NCCL searches
- * (search.cc): how many a node's links and ports hold, and on Hopper whether a tree's NIC serves
- * one GPU both ways, which takes 15 % of its rate. Rates are not rounded to those of NCCL's list.
+ * The model's bandwidths are those of channels, whose number and kind NCCL finds by search
+ * (search.cc): as many as a node's links and ports can carry, and on Hopper whether a tree's NIC
+ * serves one GPU both ways, which costs 15 % of its rate. Rates are not rounded to those of NCCL's
+ * list.
  *
  * Sums in the NVSwitches of several nodes go over trees between them (NVLS tree, from 2.18 on).
  *
- * Left out: sums in the network's switches (CollNet, and NVLS over them, which need a plugin for
- * SHARP), PAT (all-gathers and reduce-scatters of nodes with one GPU each), NVLS for other kinds
- * than all-reduces, and latencies that a network's plugin states. */
+ * Not modelled: sums in the network's switches (CollNet, and NVLS over them, which need a plugin
+ * for SHARP), PAT (all-gathers and reduce-scatters of nodes with one GPU each), NVLS for other
+ * kinds than all-reduces, and latencies that a network's plugin states. */
 #ifndef DL_SIM_NCCL_H
 #define DL_SIM_NCCL_H
 
@@ -59,7 +59,7 @@ typedef struct dl_nccl_group {
     bool amd;                                  /* processors */
     bool sums;                                 /* the NVSwitch of each node */
     bool simple_tree;                          /* whose NIC sends to and from one GPU */
-    double inside_frac;                        /* of a node's links, that NCCL counts on */
+    double inside_frac;                        /* of a node's link rate that NCCL assumes */
     double inside_bytes_per_s;                 /* of a node's rings; INFINITY of one rank */
     double ring_bytes_per_s, tree_bytes_per_s; /* of all channels together */
 } dl_nccl_group;
@@ -68,7 +68,7 @@ typedef struct dl_nccl_group {
 void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_place *ranks,
                         int count);
 
-/* NCCL's own estimate, ns; INFINITY of what it does not have or does not allow. */
+/* NCCL's own estimate, ns; INFINITY for combinations that it lacks or does not allow. */
 double dl_nccl_time_ns(const dl_nccl_group *group, dl_collective_kind kind, double bytes,
                        dl_nccl_algorithm algorithm, dl_nccl_protocol protocol);
 
@@ -80,7 +80,7 @@ bool dl_nccl_choose(const dl_nccl_group *group, dl_collective_kind kind, double 
 /* The protocol of a message from one rank to another (all-to-all). */
 dl_nccl_protocol dl_nccl_sends_by(double bytes);
 
-/* What the simulation takes for it. */
+/* The costs that the simulation uses for it. */
 dl_hop_costs dl_nccl_costs(const dl_nccl_group *group, dl_collective_kind kind, double bytes,
                            dl_nccl_algorithm algorithm, dl_nccl_protocol protocol);
 

@@ -1,17 +1,17 @@
-/* All-reduce whose sums the NVSwitch of a node makes (NVLink SHARP; "NVLS" in NCCL).
+/* All-reduce summed by the NVSwitch of a node (NVLink SHARP; "NVLS" in NCCL).
  *
  * In one node (`nvls`), each of n ranks owns a part S / n of the bytes S. It reads the sum of its
- * part from the switch, which takes the part of every rank (multimem.ld_reduce), and writes it to
- * the switch, which hands it to all (multimem.st):
+ * part from the switch, which reads the part of every rank (multimem.ld_reduce), and writes it to
+ * the switch, which broadcasts it to all (multimem.st):
  *
  *                          out of a GPU             into a GPU
  *   sums                   S (all parts)            S / n (its own part, summed)
- *   handing out            S / n                    S
- *   together               S (1 + 1/n)              S (1 + 1/n)        a ring: 2 S (1 - 1/n)
+ *   broadcast              S / n                    S
+ *   total                  S (1 + 1/n)              S (1 + 1/n)        a ring: 2 S (1 - 1/n)
  *
  * so that with many ranks half of a ring's bytes cross each link (NCCL's author gives the same
  * counts: github.com/NVIDIA/nccl, thread 1083, and algbw = busbw (n+1)/(n-1) in nccl-tests, thread
- * 212). Pieces of p bytes are pipelined, one in each of the two stages; all of it takes
+ * 212). Pieces of p bytes are pipelined, one in each of the two stages; the total is
  *
  *   2 a + S (1 + 1/n) / B + p (1 - 1/n) / B           a = latency and hop time from GPU to GPU
  *
@@ -19,7 +19,7 @@
  *
  * Over several nodes (`nvls_tree`; NCCL from 2.18 on, without any sums in the network), rank i of
  * all nodes sends its part, summed in its node, up and down two binary trees, half in each, before
- * it is handed out: four stages in a pipeline. With N nodes and a port of R bytes a second for each
+ * it is broadcast: a pipeline of four stages. With N nodes and a port of R bytes a second for each
  * rank, whose busiest node sends w S / n and receives as much (two nodes 1, more of them 2), P
  * pieces take 2 a + 2 p / B and, whichever is longest (pieces_ns),
  *
@@ -27,7 +27,7 @@
  *   2 h (b + c) + (P - 1) c              edges of one level of the trees
  *   b + P w p / (n R)                    the ports
  *
- * with b the latency and hop time between nodes, h the trees' height, c what a piece takes over an
+ * with b the latency and hop time between nodes, h the trees' height, c the time of a piece over an
  * edge. */
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@
 #include "common/alloc.h"
 #include "sim/collective/trees.h"
 
-/* A piece is a chunk for each rank on each channel: NCCL_NVLS_CHUNKSIZE (default 128 KiB) and
+/* A piece is one chunk per rank and channel: NCCL_NVLS_CHUNKSIZE (default 128 KiB) and
  * NVLS_NCHANNELS_SM90 of NCCL's src/transport/nvls.cc. */
 #define CHUNK_BYTES 131072.0
 #define CHANNELS 16
@@ -61,7 +61,7 @@ static bool available(const dl_links *links, const dl_collective_config *config)
     return true;
 }
 
-/* At which the slowest NVSwitch of the ranks' nodes sums, in bytes a second. */
+/* Rate of sums of the slowest NVSwitch of the ranks' nodes, in bytes a second. */
 static double sum_rate(const dl_links *links, const dl_collective_config *config)
 {
     double least = INFINITY;
@@ -74,7 +74,7 @@ static double sum_rate(const dl_links *links, const dl_collective_config *config
     return least;
 }
 
-/* One of the two stages, or both of them together: what leaves each rank and what comes to it. */
+/* Adds one stage or both together: the bytes that leave each rank and those that reach it. */
 static void add_stage(dl_plan *plan, const dl_collective_config *config, double out, double in,
                       int after, int join)
 {
@@ -94,7 +94,7 @@ static void add_stage(dl_plan *plan, const dl_collective_config *config, double 
     }
 }
 
-/* Time in which the first piece's sums are made, beyond its share of the steady flow. */
+/* Time of the first piece's sums beyond its share of the steady flow. */
 static double fill_ns(const dl_plan *plan, const dl_collective_config *config, double piece)
 {
     const double rate = sum_rate(plan->links, config);
@@ -110,8 +110,8 @@ static void plan_as_phase(dl_plan *plan, const dl_collective_config *config, dou
     add_stage(plan, config, all, all, start, end);
 }
 
-/* The sums of piece k follow those of piece k - 1; it is handed out a hop after that, when piece k
- * - 1 is out. */
+/* The sums of piece k follow those of piece k - 1; its broadcast follows a hop later, after that of
+ * piece k - 1. */
 static void plan_as_chunks(dl_plan *plan, const dl_collective_config *config, double piece,
                            int pieces, double hop_ns)
 {
@@ -152,8 +152,8 @@ static bool supports_nodes(const dl_collective_config *config)
     return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
 }
 
-/* NCCL's chunks (calcCollChunking in its src/enqueue.cc): smaller ones from four nodes on, and of
- * vectors that have few. */
+/* NCCL's chunks (calcCollChunking in its src/enqueue.cc): smaller from four nodes on, and for
+ * vectors with few chunks. */
 static double tree_piece_bytes(double bytes, int per_node, int nodes)
 {
     double chunk = nodes >= 4 ? CHUNK_BYTES / 2 : CHUNK_BYTES;
@@ -166,7 +166,7 @@ static double tree_piece_bytes(double bytes, int per_node, int nodes)
 /* Two trees over the nodes for each rank of a node. */
 typedef struct node_trees {
     int count, nodes, per_node, pieces;
-    int lines;      /* of the ranks of a node, whose parts are simulated: the first one or all */
+    int lines;      /* ranks of a node whose parts are simulated: the first one or all */
     dl_tree *trees; /* [count] */
 } node_trees;
 
@@ -199,8 +199,8 @@ static void free_trees(node_trees *all)
     free(all->trees);
 }
 
-/* What a piece takes on each link, [links] ns, in every second tree from `first` on: of the way up
- * (ways = 1), or of both (2). */
+/* Time of a piece on each link, [links] ns, in every second tree from `first` on: on the way up
+ * (ways = 1), or both ways (2). */
 static void load_links(const dl_plan *plan, const node_trees *all, int first, int ways,
                        double *link_ns)
 {
@@ -221,7 +221,7 @@ static void load_links(const dl_plan *plan, const node_trees *all, int first, in
     }
 }
 
-/* What a piece takes from the deepest leaf of a tree to its root while all trees send up. */
+/* Time of a piece from the deepest leaf of a tree to its root while all trees send up. */
 static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_ns)
 {
     double *edge_ns = dl_calloc((size_t)t->size, sizeof *edge_ns, "edges of a tree");
@@ -245,14 +245,14 @@ static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_
     return longest_ns;
 }
 
-/* Of a piece between the nodes: its way up alone, and the hops of that; what it takes on the
- * busiest link, and there of the edges of one level. */
+/* Times of a piece between the nodes: its whole way up alone and the hops of that, the busiest
+ * link, and the edges of one level on that link. */
 typedef struct piece_times {
     double up_ns, hop_ns, busiest_ns, level_ns;
 } piece_times;
 
-/* The first trees of all ranks send at the same time; the second ones have their levels at other
- * nodes, but for three nodes, whose trees share an edge. */
+/* The first trees of all ranks send at the same time. The second trees have their levels at other
+ * nodes, except with three nodes, whose trees share an edge. */
 static piece_times measure_piece(const dl_plan *plan, const node_trees *all)
 {
     const size_t links = (size_t)plan->links->count;
@@ -276,11 +276,11 @@ static piece_times measure_piece(const dl_plan *plan, const node_trees *all)
     return times;
 }
 
-/* What all pieces take, each of which the switches need switch_ns for to sum it and as long to hand
- * it out. The switches bound it if all sums are made one after another, the handing out follows
- * when the first piece has come down, which meets the second one on its way up, and what sums are
- * left get their share (a rank's part) of the links. The network bounds it if its busiest link, or
- * the edges of one level of the trees, send all the time. */
+/* Time of all pieces. The switches take switch_ns to sum a piece and as long to broadcast it. They
+ * are the limit if all sums are made in sequence, broadcasts follow once the first piece has come
+ * down, which meets the second on its way up, and the remaining sums get their share (a rank's
+ * part) of the links. The network is the limit if its busiest link, or the edges of one level of
+ * the trees, send all the time. */
 static double pieces_ns(const node_trees *all, const piece_times *t, double switch_ns)
 {
     const double more = all->pieces - 1, way_ns = 2 * t->up_ns;
@@ -295,7 +295,7 @@ static double pieces_ns(const node_trees *all, const piece_times *t, double swit
     return 2 * switch_ns + fmax(by_switch_ns, fmax(by_network_ns, by_link_ns));
 }
 
-/* All flows of all stages at once, after what the pieces take beyond these. */
+/* Adds the flows of all stages at once, after the pieces' time beyond these. */
 static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, const node_trees *all)
 {
     const double parts = 1 + 1.0 / all->per_node;
@@ -321,9 +321,9 @@ static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, co
     }
 }
 
-/* The edges of one tree in one direction for one piece: starts[i] is what edge i waits for beside
- * those before it on its way; edges[i] is -1 before the first piece, and its transfer afterwards.
- * */
+/* Adds one piece's transfers over the edges of a tree in one direction. Edge i waits for starts[i]
+ * beside the edges before it; edges[i] is -1 before the first piece, and its transfer
+ * afterwards. */
 static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start, int end,
                             int *edges)
 {
@@ -345,8 +345,8 @@ static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start,
     free(before);
 }
 
-/* A piece goes up when all nodes have its sums, down when it is at all roots, and is handed out
- * when it has come to all nodes: nodes are alike, so that nothing is held up by that. */
+/* A piece goes up when all nodes have summed it, down when it is at all roots, and is broadcast
+ * when it has reached all nodes: nodes are alike, so this delays nothing. */
 static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
                             const node_trees *all)
 {
@@ -377,8 +377,8 @@ static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
     free(edges);
 }
 
-/* Folds the ranks of a node into the first one. The routes of a rank: to the switch and back, and to
- * the rank of its number in another node and back. NULL if the ranks are not alike. */
+/* Folds the ranks of a node into the first one. A rank's routes: to the switch and back, and to the
+ * same rank of another node and back. NULL if the ranks are not alike. */
 static dl_fold *fold_ranks(const dl_plan *plan, const dl_collective_config *config, int per_node)
 {
     enum { KINDS = 4 };

@@ -6,8 +6,8 @@ static bool supports(const dl_collective_config *config)
     return config->kind == DL_ALLTOALL;
 }
 
-/* A rank's next round follows its last one; as phases all pairs send at once, with the latencies of
- * the rounds in front. */
+/* Each of a rank's rounds follows its previous one. As phases, all pairs send at once, after the
+ * latencies of all rounds. */
 static void plan_pairwise(dl_plan *plan, const dl_collective_config *config)
 {
     const int n = config->rank_count;

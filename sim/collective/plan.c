@@ -58,7 +58,7 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route)
     return route->leaves_node ? frac * plan->costs.network_frac : frac;
 }
 
-/* Number of transfers for which one of a folded plan stands. */
+/* Number of transfers that one of a folded plan represents. */
 static int lines(const dl_plan *plan)
 {
     return plan->fold != NULL ? plan->fold->lines : 1;
@@ -70,7 +70,7 @@ static int class_of(const dl_plan *plan, dl_route *route)
     return dl_network_route_class(plan->network, route);
 }
 
-/* The transfer's bytes leave a domain, or not. */
+/* Counts the transfer's bytes if they leave a domain. */
 static void note_sent(dl_plan *plan, const dl_transfer *transfer)
 {
     if (plan->counts_only || transfer->domain < 0) return;

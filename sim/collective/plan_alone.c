@@ -1,5 +1,5 @@
-/* A run of a plan that has its links to itself: how long it takes, as one event, and how it goes on
- * when others come to its links. */
+/* Runs of a plan that has its links to itself: its duration as one event, and its continuation when
+ * other flows enter its links. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,7 @@
 
 /* --- no two transfers limit each other -------------------------------------------------------- */
 
-/* A walk over the transfers of a run that has its links to itself, each after all of those before
- * it. */
+/* A walk over the transfers of a run that has its links to itself, in dependency order. */
 typedef struct walk {
     int *order;        /* [transfers] the first `found` of them */
     int64_t *start_ns; /* [transfers] from the run's start, of those in order */
@@ -36,7 +35,7 @@ static void free_walk(walk *w)
     free(w->start_ns);
 }
 
-/* The transfer ends then: those that have waited for it only, or for it last, come next. */
+/* Ends the transfer at end_ns: transfers that waited only for it, or for it last, come next. */
 static void walk_past(walk *w, dl_plan *plan, int transfer, int64_t end_ns)
 {
     for (int a = plan->transfers[transfer].first_after; a >= 0; a = plan->after[a].next) {
@@ -46,7 +45,7 @@ static void walk_past(walk *w, dl_plan *plan, int transfer, int64_t end_ns)
     }
 }
 
-/* Time that the transfer moves bytes, without what comes before. */
+/* Time for which the transfer moves bytes, without its delay. */
 static int64_t moving_ns(const dl_plan *plan, const dl_transfer *t)
 {
     return t->class >= 0 ? dl_network_alone_ns(plan->network, t->class, t->bytes) : 0;
@@ -72,19 +71,19 @@ typedef struct last_use {
     bool is_counted; /* a class, in most_per_s of its links */
 } last_use;
 
-/* Zero where no transfer has come to, so that those pages take no memory. */
+/* Zero where no transfer has been, so that those pages take no memory. */
 typedef struct uses {
     last_use *classes;  /* [class_count] of the network */
-    last_use *links;    /* [link_count] only of those that most_per_s is too much for */
-    double *most_per_s; /* [link_count] bytes, while all classes are as fast as their links allow */
+    last_use *links;    /* [link_count] used only where most_per_s exceeds the capacity */
+    double *most_per_s; /* [link_count] bytes, with all classes at the full rate of their links */
     int *number;        /* [link_count] in dl_plan_alone, + 1; 0 = none */
 } uses;
 
 /* Rounding of sums of rates. */
 #define RELATIVE_TOLERANCE 1e-12
 
-/* Sums up what the plan's classes, one transfer of each at a time, can ask of each link: one that
- * has more limits none of them, however many share it. */
+/* Sums the most that the plan's classes, with one transfer each at a time, can ask of each link: a
+ * link with more capacity limits none of them, however many share it. */
 static void start_uses(uses *u, const dl_plan *plan)
 {
     const dl_network *network = plan->network;
@@ -113,8 +112,8 @@ static void free_uses(uses *u)
     free(u->number);
 }
 
-/* Whether the last transfer has ended when this one starts to move bytes. One that ends at that
- * very ns is out of the way only if this one has waited for it. */
+/* Whether the last transfer has ended when this one starts to move bytes. One that ends in the same
+ * ns is over only if this one has waited for it. */
 static bool is_over(const dl_plan *plan, const last_use *last, int transfer, int64_t join_ns)
 {
     if (last->transfer == 0 || join_ns > last->end_ns) return true;
@@ -178,7 +177,7 @@ static bool walk_alone(dl_plan *plan)
 
 /* --- on a network of its own ----------------------------------------------------------------- */
 
-/* The plan on a network that has nothing but the links that it uses. */
+/* The plan on a separate network of only the links that it uses. */
 typedef struct trial {
     dl_engine engine;
     dl_network network;
@@ -242,7 +241,7 @@ static void free_trial(trial *t)
     dl_engine_free(&t->engine);
 }
 
-/* Notes the bytes of a link, and of those that it stands for. */
+/* Notes the bytes of a link, and of the links that it represents. */
 static void note_class(dl_plan *plan, int link, double bytes)
 {
     const dl_fold *fold = plan->fold;
@@ -296,7 +295,7 @@ static dl_plan_key key_of(const trial *t)
     return key;
 }
 
-/* False if it takes longer than the clock goes. */
+/* Runs the plan on a separate network; false if it outlasts the clock. */
 static bool try_alone(dl_plan *plan)
 {
     trial t;
@@ -344,8 +343,8 @@ static void hand_over(dl_plan *plan, const trial *t, int64_t passed_ns)
     }
 }
 
-/* Runs it on a network of its own up to `passed_ns`, what ends then excepted, and goes on from
- * there. */
+/* Runs the plan on a separate network up to `passed_ns`, without the events of that very ns, and
+ * continues from there. */
 static void go_on_from_trial(dl_plan *plan, int64_t passed_ns)
 {
     trial t;
@@ -390,7 +389,7 @@ static void on_alone_ended(void *user, int unused)
     if (plan->done != NULL) plan->done(plan->user, plan->index);
 }
 
-/* A transfer that has started and not ended, `passed_ns` after its start. */
+/* Resumes a transfer that has started and not ended, `passed_ns` after its start. */
 static void resume_transfer(dl_plan *plan, int transfer, int64_t passed_ns)
 {
     const dl_transfer *t = &plan->transfers[transfer];
@@ -415,8 +414,8 @@ static void count_bytes(dl_plan *plan, const dl_transfer *t)
     }
 }
 
-/* Goes on transfer by transfer, `passed_ns` after the run's start. What ends at this very ns does so
- * there. */
+/* Continues transfer by transfer, `passed_ns` after the run's start. Transfers that end in this
+ * very ns do so there. */
 static void go_on_from_walk(dl_plan *plan, int64_t passed_ns)
 {
     walk w;
@@ -436,7 +435,7 @@ static void go_on_from_walk(dl_plan *plan, int64_t passed_ns)
     free_walk(&w);
 }
 
-/* Others come to the links. */
+/* Another flow enters the links. */
 static void on_claim_broken(void *user)
 {
     dl_plan *plan = user;

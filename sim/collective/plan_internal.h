@@ -12,16 +12,17 @@
 /* Starts a transfer whose bytes move, or which ends if it has none, in `delay_ns`. */
 void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns);
 
-/* Ends a transfer of the plan at `user`: those that have waited for it only start. */
+/* Ends a transfer of the plan at `user`: starts those that waited only for it. */
 void dl_plan_transfer_ended(void *user, int transfer);
 
-/* Makes a folded plan whole; does nothing to a whole one. The time of a run alone stays known. */
+/* Unfolds a folded plan; no effect on a whole one. The known time of a run alone is kept. */
 void dl_plan_unfold(dl_plan *plan);
 
-/* Runs the plan as one event, if its links are idle and the time that it takes there is known. */
+/* Runs the plan as one event, if its links are idle and its time on them is known; else returns
+ * false. */
 bool dl_plan_run_alone(dl_plan *plan);
 
-/* A hash of all that a run of a plan on a network of its own depends on. */
+/* A hash of all inputs of a plan's run on a separate network. */
 typedef struct dl_plan_key {
     uint64_t a, b;
 } dl_plan_key;

@@ -1,4 +1,4 @@
-/* Times of plans that were run on a network of their own, for other runs of a study with the same
+/* Times of plans that were run on a separate network, for other runs of a study with the same
  * plans. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 /* --- orders --------------------------------------------------------------------------------- */
 
 #define SEARCH_MAX 16        /* ranks among which cycles are searched */
-#define SEARCH_STEPS 2000000 /* then the best so far is taken */
+#define SEARCH_STEPS 2000000 /* after which the best so far is used */
 #define CYCLES_MAX 32
 
 /* Search for Hamiltonian cycles, disjoint by lanes. */
@@ -24,7 +24,7 @@ typedef struct search {
 
 static bool extend(search *s, int place, unsigned used);
 
-/* The cycle at hand is closed: keeps it if it is one more than ever, and looks for the next. */
+/* A cycle is closed: keeps the set if it is the largest so far, and looks for the next cycle. */
 static bool close_cycle(search *s)
 {
     s->found++;
@@ -68,7 +68,7 @@ static bool extend(search *s, int place, unsigned used)
     return false;
 }
 
-/* Fills the lanes between the ranks; the goal is what the rank with the fewest lanes allows. */
+/* Counts the lanes between the ranks; the rank with the fewest lanes sets the goal. */
 static void count_lanes(search *s, const dl_node_kind *n, const dl_place *ranks, int count)
 {
     s->size = count;
@@ -129,15 +129,15 @@ int dl_ranks_per_node(const dl_place *ranks, int count)
     return count % per_node == 0 ? per_node : 0;
 }
 
-#define SHIFT_SWEEPS 8 /* over all rings, in which their shifts are improved */
+#define SHIFT_SWEEPS 8 /* passes over all rings that improve their shifts */
 
 /* How many rings leave and enter a node by each NIC. */
 typedef struct nic_load {
     int *out, *in; /* [NICs] */
 } nic_load;
 
-/* Enters the ring that starts its path through the node at order[shift], or takes it out (change =
- * 1, -1); returns how many others use its NICs. */
+/* Adds the ring that starts its path through the node at order[shift] to the load, or removes it
+ * (change = 1, -1); returns how many others use its NICs. */
 static int load_nics(const dl_links *links, const dl_place *order, int size, int shift, int change,
                      nic_load *load)
 {
@@ -149,8 +149,9 @@ static int load_nics(const dl_links *links, const dl_place *order, int size, int
     return others;
 }
 
-/* Where each ring starts its path through the node, so that it enters and leaves by NICs that few
- * others use. They start spread over the node; each in turn moves to where it meets fewest. */
+/* Chooses where each ring starts its path through the node, so that it enters and leaves by NICs
+ * that few others use. The starts are spread over the node first; then each ring in turn moves to
+ * the least used NICs. */
 static void choose_shifts(const dl_links *links, const dl_place *const *orders, int size, int rings,
                           int *shifts)
 {
@@ -178,7 +179,7 @@ static void choose_shifts(const dl_links *links, const dl_place *const *orders, 
     free(load.in);
 }
 
-/* Ranks of one node that stand one after another from `start` on. */
+/* Number of consecutive ranks of one node from `start` on. */
 static int ranks_from(const dl_place *ranks, int count, int start)
 {
     int end = start + 1;
@@ -187,8 +188,8 @@ static int ranks_from(const dl_place *ranks, int count, int start)
     return end - start;
 }
 
-/* As many as the node with the fewest NICs and ranks has: NCCL takes the least of what the nodes
- * find. */
+/* Number of rings: the fewest NICs, or ranks, of any node, as NCCL uses the minimum of the nodes'
+ * findings. */
 static int count_lines(const dl_links *links, const dl_place *ranks, int count)
 {
     int lines = count;
@@ -201,7 +202,7 @@ static int count_lines(const dl_links *links, const dl_place *ranks, int count)
     return lines;
 }
 
-/* Whether rings go the same way through two nodes; a[size] and b[size] are their ranks. */
+/* Whether rings take the same path through two nodes; a[size] and b[size] are their ranks. */
 static bool are_alike(const dl_links *links, const dl_place *a, const dl_place *b, int size)
 {
     bool alike =
@@ -211,7 +212,7 @@ static bool are_alike(const dl_links *links, const dl_place *a, const dl_place *
     return alike;
 }
 
-/* All rings as in the node before. */
+/* Repeats all rings' order in the previous node. */
 static void repeat_node(dl_rings *rings, const dl_place *ranks, int start, int size)
 {
     for (int r = 0; r < rings->count; r++) {
@@ -223,8 +224,8 @@ static void repeat_node(dl_rings *rings, const dl_place *ranks, int start, int s
     }
 }
 
-/* Rings go through a node by its own rings, one after another, so that each has lanes of its own
- * where there are enough of them. */
+/* Rings pass through a node along the node's own rings, in turn, so that each has lanes of its own
+ * where there are enough. */
 static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
 {
     const int lines = count_lines(links, ranks, count);
@@ -283,16 +284,16 @@ void dl_rings_free(dl_rings *rings)
     *rings = (dl_rings){0};
 }
 
-/* Rounds in each of which every rank of each ring sends a piece to the next. A rank sends on what
- * it received in the round before; a hop's latency passes while the sender is at its next piece, so
- * that it holds up the piece and not the link. What a message costs the sender holds up both. */
+/* Rounds in which every rank of each ring sends a piece to the next. A rank forwards the piece
+ * received in the previous round. A hop's latency passes while the sender sends its next piece, so
+ * it delays the piece and not the link; the sender's cost of a message delays both. */
 typedef struct ring_rounds {
     const dl_rings *rings;
     double piece; /* bytes, of one ring */
     int count;
 } ring_rounds;
 
-/* How often the edges of all rings cross each link, [links] to be freed. */
+/* Number of times that the edges of all rings cross each link, [links], owned by the caller. */
 static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
 {
     int *crossings = dl_calloc((size_t)plan->links->count, sizeof *crossings, "crossings of links");
@@ -308,8 +309,8 @@ static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
     return crossings;
 }
 
-/* An edge of a ring: latency, and what a piece takes the sender, on idle links and while all edges
- * of all rings send; of the latter the bytes alone. */
+/* An edge of a ring: its latency, the time of a piece on idle links and while all edges of all
+ * rings send; the bytes' part of the latter. */
 typedef struct edge {
     double hop_ns, alone_ns, shared_ns, bytes_ns;
 } edge;
@@ -332,8 +333,8 @@ static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double
     return e;
 }
 
-/* What a piece takes over an edge that has waited for it, in rounds of `round_ns`. Those that come
- * to a link together share it. Else they come at any time, and the link is a queue with processor
+/* Time of a piece over an edge that has waited for it, in rounds of `round_ns`. Pieces that reach a
+ * link together share it. Else they arrive at any time, and the link is a queue with processor
  * sharing, in which a piece takes its own time over 1 - utilization by others (Kleinrock 1976,
  * Queueing Systems 2, section 4.4). */
 static double piece_ns(const edge *e, bool together, double round_ns)
@@ -342,11 +343,11 @@ static double piece_ns(const edge *e, bool together, double round_ns)
     return fmin(e->shared_ns, e->alone_ns / (1 - (e->shared_ns - e->alone_ns) / round_ns));
 }
 
-#define SETTLED 1e-3 /* relative change of a round's time that ends its search */
+#define SETTLED 1e-3 /* relative change of a round's time that ends the iteration */
 #define SEARCH_ROUNDS 100
 
-/* The time of a round of many: the mean of its hops with their pieces, or what the slowest edge
- * needs. */
+/* Time of one of many rounds: the mean of its hops with their pieces, or the slowest edge's
+ * time. */
 static double round_ns(const edge *edges, int size, bool together)
 {
     double slowest_ns = 0, now_ns = 0, before_ns = -1;
@@ -364,13 +365,13 @@ static double round_ns(const edge *edges, int size, bool together)
     return now_ns;
 }
 
-/* What all rounds over a ring take beyond the bytes of its slowest edge. The last piece over an
- * edge has been held up by a chain of sends, each of which waited either for the piece itself, one
- * hop back in the ring, or for the link's piece of the round before. The longest chain has some
- * consecutive hops, each with its latency and a piece, and for the rest of the rounds the slowest
- * of these edges. With few bytes that is the sum of the latencies on a piece's way (as in NCCL's
- * model, src/graph/tuning.cc); with many, they pass while the slowest edge sends. `starts` edges
- * are unlike the others. */
+/* Time of all rounds over a ring beyond the bytes of its slowest edge. The last piece over an edge
+ * was delayed by a chain of sends, each of which waited either for the piece itself, one hop back
+ * in the ring, or for the link's piece of the previous round. The longest chain has some
+ * consecutive hops, each with its latency and a piece, and for the remaining rounds the slowest of
+ * these edges. With few bytes that is the sum of the latencies on a piece's way (as in NCCL's
+ * model, src/graph/tuning.cc); with many, they are hidden while the slowest edge sends. Only the
+ * first `starts` edges differ; the others repeat them. */
 static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds, bool together)
 {
     const double period_ns = round_ns(edges, size, together);
@@ -381,8 +382,9 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
         own_ns[i] = piece_ns(&edges[i], together, period_ns);
     }
     for (int start = 0; start < starts; start++) {
-        double way_ns = 0, waited_ns = 0; /* waited: a round's piece at the slowest edge passed */
-        double slowest_piece_ns = 0, left = rounds; /* left: of these from this hop on */
+        double way_ns = 0, waited_ns = 0; /* waited: time of a round's piece at the slowest edge
+                                             so far */
+        double slowest_piece_ns = 0, left = rounds; /* left: rounds left at that edge */
         for (int hops = 1, i = start; hops <= rounds; hops++) {
             const edge *e = &edges[i];
             way_ns += e->hop_ns + own_ns[i];
@@ -400,7 +402,7 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
     return longest_ns - rounds * most_bytes_ns;
 }
 
-/* Whether pieces come to a link at the same time: those of one ring, or of rings whose hops are all
+/* Whether pieces reach a link at the same time: those of one ring, or of rings whose hops are all
  * alike. Several rings through the same nodes have their slow hops at different ranks. */
 static bool come_together(const edge *edges, const dl_rings *rings)
 {
@@ -410,7 +412,7 @@ static bool come_together(const edge *edges, const dl_rings *rings)
     return alike || rings->count == 1;
 }
 
-/* One flow an edge, after transfer `after` (-1 = at once) and before `join`. */
+/* One flow per edge, after transfer `after` (-1 = at once) and before `join`. */
 static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, int join)
 {
     const int size = all->rings->size;
@@ -438,7 +440,7 @@ static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, in
     free(crossings);
 }
 
-/* The piece over edge i in a round is transfer first + 2 i + 1, the one in front of it its hop. */
+/* The piece over edge i in a round is transfer first + 2 i + 1, preceded by its hop. */
 static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, int join)
 {
     const int size = all->rings->size;
@@ -469,7 +471,7 @@ static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, i
     }
 }
 
-/* `piece` is of all the rings together. */
+/* `piece` is the total of all rings. */
 static void rings_pass(dl_plan *plan, dl_fidelity fidelity, const dl_rings *rings, double piece,
                        int count, int after, int join)
 {
@@ -496,7 +498,7 @@ static bool supports_ring(const dl_collective_config *config)
     return config->kind != DL_ALLTOALL;
 }
 
-/* The chain from the root along the ring (to the root for a reduce): order[at] is the root. */
+/* The chain from the root along the ring (towards the root for a reduce): order[at] is the root. */
 typedef struct chain {
     const dl_place *order;
     int size, at;
@@ -511,9 +513,9 @@ static void chain_edge(const chain *c, int i, dl_place *from, dl_place *to)
     *to = c->order[(first + i + 1) % c->size];
 }
 
-/* Each edge carries all bytes. In front stand the latencies of the whole chain, and the time in
- * which the pipeline fills: n - 2 chunks, at the rate of the slowest edge while other rings share
- * the faster ones, at each edge's own where there is but one chunk. */
+/* Each edge carries all bytes. Before them come the latencies of the whole chain and the time to
+ * fill the pipeline: n - 2 chunks, at the rate of the slowest edge while other rings share the
+ * faster ones, or at each edge's own rate if there is only one chunk. */
 static void chain_as_phase(dl_plan *plan, const chain *c, double bytes, int chunks)
 {
     double slowest_ns = 0, all_ns = 0, latency_ns = 0;
@@ -533,7 +535,7 @@ static void chain_as_phase(dl_plan *plan, const chain *c, double bytes, int chun
     }
 }
 
-/* Chunk k goes over edge i when it has come over edge i - 1 and chunk k - 1 is through. */
+/* Chunk k crosses edge i after it has crossed edge i - 1 and chunk k - 1 has crossed edge i. */
 static void chain_as_chunks(dl_plan *plan, const chain *c, double bytes, int chunks)
 {
     int stride = 2 * (c->size - 1); /* transfers of a chunk: two an edge */

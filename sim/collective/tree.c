@@ -1,7 +1,7 @@
-/* Pipelined binary trees: all-reduce over two of them, each for half of the bytes, so that a rank
- * that passes on in one is a leaf of the other and both directions of all links are in use. "tree"
- * is over the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes: two
- * trees of nodes for each NIC, and a chain through each node; of one node that is two chains. */
+/* Pipelined binary trees: all-reduce over two of them, each for half of the bytes, so that an inner
+ * rank of one is a leaf of the other and both directions of all links are in use. "tree" is over
+ * the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes: two trees
+ * of nodes for each NIC, and a chain through each node; of one node that is two chains. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ void dl_tree_free(dl_tree *t)
     *t = (dl_tree){0};
 }
 
-/* Rotates and mirrors: which of n stands at place i. */
+/* Rotation and mirroring: which of n is at place i. */
 typedef struct turn {
     int offset, sign;
 } turn;
@@ -50,8 +50,8 @@ static int turned(turn by, int i, int n)
     return ((by.offset + by.sign * i) % n + n) % n;
 }
 
-/* The second of two trees over n: mirrored, with an odd number turned by one, so that inner ones
- * become leaves (of three, mirrored trees have no edge in common). */
+/* The second of two trees over n: mirrored, or rotated by one if n is odd, so that inner ranks
+ * become leaves (three ranks are mirrored: no edge in common). */
 static turn second_turn(int n)
 {
     return n % 2 == 0 || n == 3 ? (turn){n - 1, -1} : (turn){1, 1};
@@ -129,8 +129,8 @@ static void route_up(const dl_plan *plan, const dl_tree *t, int i, dl_route *rou
     dl_plan_route(plan, from, to, route);
 }
 
-/* Places by their parents, [size + 1] and [size]: the children of place i are
- * children[firsts[i]] to before children[firsts[i + 1]], ascending. */
+/* Places grouped by parent, [size + 1] and [size]: the children of place i are children[firsts[i]]
+ * to before children[firsts[i + 1]], ascending. */
 typedef struct family {
     int *firsts, *children;
 } family;
@@ -149,7 +149,8 @@ static family find_children(const dl_tree *t)
     return f;
 }
 
-/* Edges into the parent of place i that share a link with i's, which is one of them. */
+/* Number of edges into the parent of place i that share a link with the edge of i, itself
+ * included. */
 static int edges_beside(const dl_plan *plan, const dl_tree *t, const family *f, int i)
 {
     const int parent = t->parents[i], first = f->firsts[parent], end = f->firsts[parent + 1];
@@ -165,8 +166,8 @@ static int edges_beside(const dl_plan *plan, const dl_tree *t, const family *f, 
     return count;
 }
 
-/* What a chunk's way costs beside edge i itself: below_ns[i] of the deepest way under it,
- * above_ns[i] of that from it to the root. Both are [n] zeros before. */
+/* Times of a chunk's way apart from edge i: below_ns[i] of the deepest way below it, above_ns[i] of
+ * the way from it to the root. Both are [n] and zero before. */
 static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns, double *above_ns)
 {
     const int n = t->size;
@@ -192,8 +193,8 @@ static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns
     free(edge_ns);
 }
 
-/* Flow of all bytes over each edge; after and join as of rounds of a ring. It starts when the first
- * chunk is there, and when it has ended the last chunk goes on to the end of its way. */
+/* One flow of all bytes over each edge; `after` and `join` as in rounds of a ring. It starts when
+ * the first chunk arrives; after its end the last chunk goes on to the end of its way. */
 static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
 {
     const int n = t->size;
@@ -277,15 +278,15 @@ static bool supports_nodes(const dl_collective_config *config)
            dl_ranks_stand_by_nodes(config->ranks, config->rank_count);
 }
 
-/* Else it is a single chain, or the tree over ranks; over nodes with unequally many ranks it is
- * taken by name, or where NCCL's model says so. */
+/* Otherwise the tree is a single chain, or the tree over ranks. Over nodes with unequal numbers of
+ * ranks it is used only by name, or where NCCL's model chooses it. */
 static bool has_nodes_of_several(const dl_collective_config *config)
 {
     const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
     return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
 }
 
-/* Folds the rings into the first one. The routes of a ring: along its ranks of a node, and between its
+/* Folds the rings into the first one. A ring's routes: along its ranks of a node, and between its
  * first ranks of two nodes. NULL if the rings are not alike. */
 static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
 {

@@ -13,14 +13,14 @@ typedef struct dl_tree {
     int chunks;
 } dl_tree;
 
-/* A binary tree over nodes, between the first rank of each, and down the others a chain (NCCL:
- * ncclGetDtree in src/graph/trees.cc, connectTrees in src/graph/connect.cc). order[size] has the
- * ranks node by node, of each node one or more. The second of two trees (`second`) has as leaves
- * the nodes that are inner ones in the first. Owned by the caller. */
+/* A binary tree over nodes, between each node's first rank, with a chain down each node's other
+ * ranks (NCCL: ncclGetDtree in src/graph/trees.cc, connectTrees in src/graph/connect.cc).
+ * order[size] has the ranks node by node, at least one per node. Nodes that are inner in the first
+ * of two trees are leaves of the second (`second`). Owned by the caller. */
 dl_tree dl_tree_over_nodes(const dl_place *order, int size, bool second, double bytes, int chunks);
 void dl_tree_free(dl_tree *tree);
 
-/* From where to where edge i > 0 sends on the way to the root, or from it. */
+/* Sender and receiver of edge i > 0 on the way up to the root, or down from it. */
 void dl_tree_edge(const dl_tree *tree, bool up, int i, dl_place *from, dl_place *to);
 
 #endif
