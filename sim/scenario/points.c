@@ -696,11 +696,35 @@ static bool has_collectives(const dl_scenario *scenario, const dl_point *point)
            dl_point_is_split(point);
 }
 
+static bool has_server(const dl_scenario *scenario, const dl_point *point)
+{
+    return point->mode->through & DL_THROUGH_SERVER && scenario->gpu->where != DL_WHERE_ALLREDUCE;
+}
+
+static bool is_summed_on_arrival(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
+    return point->mode->sums;
+}
+
+static bool has_buckets(const dl_scenario *scenario, const dl_point *point)
+{
+    return has_collectives(scenario, point) || dl_mode_serves_gradients(point->mode) ||
+           scenario->gpu->tensors != DL_TENSORS_SPLIT;
+}
+
+static bool has_reduced_buckets(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
+    return dl_mode_reduces_gradients(point->mode) || dl_point_is_split(point);
+}
+
 static bool has_host_server(const dl_scenario *scenario, const dl_point *point)
 {
     return !has_collectives(scenario, point) && scenario->gpu->where != DL_WHERE_GPU;
 }
 
+#define NO_COLLECTIVE "exchange through a server has none"
 #define BY_TENSOR "only ps sends tensor by tensor, whole vectors are sent here"
 
 static const struct {
@@ -718,7 +742,16 @@ static const struct {
     {"overlap", is_in_each_step,
      "only gradients that all workers sum in each step are sent during the backward pass"},
     {"slows", is_in_each_step, "only collectives of gradients run beside computing"},
-    {"algorithm", has_collectives, "exchange through a server has none"},
+    {"algorithm", has_collectives, NO_COLLECTIVE},
+    {"nccl", has_collectives, NO_COLLECTIVE},
+    {"fidelity", has_collectives, NO_COLLECTIVE},
+    {"bucket_bytes", has_buckets, "whole vectors are sent to its server"},
+    {"buckets", has_reduced_buckets, "only gradients that a collective sums are copied to buckets"},
+    {"shards", has_server, "collectives have no server"},
+    {"tensors", has_server, "collectives have no server"},
+    {"large_bytes", has_server, "collectives have no server"},
+    {"sum", is_summed_on_arrival,
+     "only servers of ps, softsync, kasync and kbatchasync can add gradients as they come"},
     {"server_bytes_per_s", has_host_server, "it limits servers in host memory"},
 };
 

@@ -136,6 +136,7 @@ static void advance_ps(dl_team *team, int agent)
 
 const dl_mode dl_mode_ps = {
     .name = "ps",
+    .sums = true,
     .options = DL_SYNC_ANY | 1u << DL_SYNC_LAG | 1u << DL_SYNC_SERVER_THREADS | 1u << DL_SYNC_WHERE,
     .exchange = DL_EXCHANGES_GRADIENTS,
     .through = DL_THROUGH_SERVER,

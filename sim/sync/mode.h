@@ -93,6 +93,7 @@ typedef struct dl_mode {
     dl_exchanges exchange;
     unsigned through; /* dl_mode_through */
     bool compresses;  /* what it exchanges, also on cores ([exchange] compress) */
+    bool sums;        /* its server can add gradients as they come ([exchange] sum = on_arrival) */
     bool once;        /* an update has at most one gradient of each worker */
     unsigned wait;    /* dl_mode_wait */
     dl_mode_staleness staleness;

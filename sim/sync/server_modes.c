@@ -277,6 +277,7 @@ static void advance_kbatchasync(dl_team *team, int worker)
         .exchange = DL_EXCHANGES_UPLOADS,                                        \
         .through = DL_THROUGH_SERVER,                                            \
         .compresses = true,                                                      \
+        .sums = (waits_at)&LOCK && ((takes) | (requires)) & (N | K),             \
         .once = once_each,                                                       \
         .wait = waits_at,                                                        \
         .staleness = stale,                                                      \
@@ -284,12 +285,13 @@ static void advance_kbatchasync(dl_team *team, int worker)
     }
 #define BOUND (1u << DL_SYNC_BOUND)
 #define K (1u << DL_SYNC_K)
+#define N (1u << DL_SYNC_N)
 #define LOCK DL_MODE_WAIT_LOCK
 #define BARRIER DL_MODE_WAIT_BARRIER
 SERVER_MODE(async, advance_bounded, 0, 0, LOCK, DL_MODE_STALENESS_SOME, false);
 SERVER_MODE(ssp, advance_bounded, 0, BOUND, LOCK | BARRIER, DL_MODE_STALENESS_SOME, false);
-SERVER_MODE(softsync, advance_softsync, 1u << DL_SYNC_N | BOUND, 0, LOCK | BARRIER,
-            DL_MODE_STALENESS_SOME, false);
+SERVER_MODE(softsync, advance_softsync, N | BOUND, 0, LOCK | BARRIER, DL_MODE_STALENESS_SOME,
+            false);
 SERVER_MODE(ksync, advance_ksync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, true);
 SERVER_MODE(kbatchsync, advance_kbatchsync, 0, K, BARRIER, DL_MODE_STALENESS_ZERO, false);
 SERVER_MODE(kasync, advance_kasync, 0, K, LOCK | BARRIER, DL_MODE_STALENESS_SOME, true);
