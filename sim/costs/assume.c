@@ -11,14 +11,14 @@
 #include "common/units.h"
 #include "sim/costs/costs_internal.h"
 
-/* What the rules draw on. */
+/* Inputs of the rules. */
 typedef struct basis {
     const dl_costs *costs;
     const dl_machine *machine; /* NULL: workers on cores */
     int64_t cores;             /* that they share; 0: not known */
 } basis;
 
-/* A value and where it comes from. */
+/* A value and its source. */
 typedef struct guess {
     double value;
     bool is_exact; /* nothing to vary */
@@ -34,7 +34,7 @@ enum { CAUSE_NONE, CAUSE_CORE_RATE, CAUSE_UPDATE, CAUSE_WAKING, CAUSE_COMPRESSIN
 
 /* --- the rules' values ----------------------------------------------------------------------- */
 
-/* Parameters that two vectors of fit into the caches of a core. */
+/* Size of parameters of which two vectors fit into a core's caches. */
 #define IN_CACHE_BYTES 4e6
 
 static bool fits_cache(const basis *b)
@@ -43,8 +43,8 @@ static bool fits_cache(const basis *b)
            (double)b->costs->parameter_bytes <= IN_CACHE_BYTES;
 }
 
-/* A rate of one core: `in_cache`, as measured for parameters of 0.4 and 1.7 MB, or a stream from
- * memory. */
+/* A rate of one core: `in_cache`, measured for parameters of 0.4 and 1.7 MB, or that of a stream
+ * from memory. */
 static bool core_rate(const basis *b, double in_cache, guess *g)
 {
     g->cause = CAUSE_CORE_RATE;
@@ -120,9 +120,9 @@ static bool pageable_rate(const basis *b, guess *g)
     return true;
 }
 
-/* Of 0.4 and 1.7 MB of parameters on a core of a busy Intel Xeon with AVX-512, 2026-11-25 (dlprof
- * bench), the geometric means of both: scripts/quantise_rates.sh measures the same on any
- * machine. */
+/* Measured with 0.4 and 1.7 MB of parameters on a core of a busy Intel Xeon with AVX-512,
+ * 2026-11-25 (dlprof bench), geometric mean of both; scripts/quantise_rates.sh measures the same on
+ * any machine. */
 #define QUANTISE_RATE(name, gb_per_s)                                                    \
     static bool name(const basis *b, guess *g)                                           \
     {                                                                                    \
@@ -299,14 +299,14 @@ static bool state_bytes(const basis *b, guess *g)
     return true;
 }
 
-/* Of processes that exchange with one another: lines (dl_costs_draw_processes) by least squares of
- * the logarithms of all rows of tests/clients/traces/mlp_gloo.csv, of bench_gloo.py: 2 and 4
- * processes all-reduce, 1, 2 and 4 call a server, 64 kB to 4 MB. The residuals' standard deviation
- * is a factor of 1.5 (gloo) and 1.6 (RPC). Single rows of gloo are 0.38 to 1.9 times the line,
- * those of RPC 0.52 to 1.5 but for one of 0.11. In traces of another machine, a busy Intel Xeon
- * (transformer_ddp2, mlp_localsgd2), medians of all-reduces, with waits for the other process, are
- * 2.1 to 2.4 times the line, the shortest call half of it. The rules' factor for a latency, 5, is
- * the widest of gloo on one machine, 2.6, times 2 for another one. */
+/* Exchange among processes: lines (dl_costs_draw_processes) fitted by least squares of the
+ * logarithms to all rows of tests/clients/traces/mlp_gloo.csv, from bench_gloo.py: all-reduces of 2
+ * and 4 processes, calls of a server by 1, 2 and 4, 64 kB to 4 MB. The residuals' standard
+ * deviation is a factor of 1.5 (gloo) and 1.6 (RPC). Single rows of gloo are 0.38 to 1.9 times the
+ * line, those of RPC 0.52 to 1.5 but for one of 0.11. In traces of another machine, a busy Intel
+ * Xeon (transformer_ddp2, mlp_localsgd2), medians of all-reduces, with waits for the other process,
+ * are 2.1 to 2.4 times the line, the shortest call half of it. The rules' factor for a latency, 5,
+ * is the widest of gloo on one machine, 2.6, times 2 for another one. */
 #define GLOO_MACHINE "2 virtual cores of an AMD EPYC, 2026-11-24 (bench_gloo.py)"
 
 static bool gloo_latency(const basis *b, guess *g)
@@ -335,9 +335,9 @@ static bool gloo_beside(const basis *b, guess *g)
     return true;
 }
 
-/* In mlp_gloo.csv times of four processes are 0.49 to 1.9 times those of two scaled so
- * (all-reduces, alone, in pairs and beside computing), 1.0 in the geometric mean, and calls by RPC
- * 0.85 to 1.2. */
+/* In mlp_gloo.csv times of four processes are 0.49 to 1.9 times those of two scaled this way
+ * (all-reduces, alone, in pairs and beside computing), 1.0 in the geometric mean; calls by RPC 0.85
+ * to 1.2. */
 static bool other_ranks(const basis *b, guess *g)
 {
     (void)b;
@@ -383,7 +383,7 @@ static bool rpc_rate(const basis *b, guess *g)
         "quantise " name, "decode_bytes_per_s", DL_NEED_QUANTISE << (kind), decode, 3, BENCH, NULL \
     }
 
-/* In this order: what later rules draw on comes first. */
+/* Applied in this order, as later rules use earlier results. */
 static const struct {
     const char *section, *key;
     dl_cost_need need;
@@ -654,7 +654,7 @@ void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *d
     add_pass(costs, "network.backward", 2e9 / samples_per_s / 3);
 }
 
-/* Of more than 107 GB, which few GPUs' memories hold, buckets are larger: each costs events. */
+/* Above 107 GB, which few GPUs' memories hold, buckets are larger, since each costs events. */
 #define BUCKETS_MOST 4096
 
 void dl_costs_assume_buckets(dl_costs *costs)

@@ -1,4 +1,4 @@
-/* What is asked of costs: which are missing, how trustworthy they are, times. */
+/* Queries of costs: missing ones, their origin, times. */
 #include "sim/costs/costs_internal.h"
 
 #include <math.h>
@@ -209,8 +209,7 @@ bool dl_costs_work_differs(const dl_costs *costs)
     return costs->work_step_count > 0 || (costs->work_frac.known && costs->work_frac.value > 0);
 }
 
-/* The table at `batch`: linear in log(batch) between its entries, the outermost ones beyond
- * them. */
+/* Linear in log(batch) between the table's entries, constant beyond them. */
 double dl_costs_linearity(const dl_costs *costs, double batch)
 {
     const dl_linearity *table = costs->linearity;
@@ -430,7 +429,7 @@ void dl_noise_series_finish(dl_noise_series *series)
     free(sorted);
 }
 
-/* How far a set is from what is asked for: by copies first. */
+/* Distance of a set from the one asked for: by copies first. */
 static double distance(const dl_noise_set *set, double batch, size_t at_once)
 {
     const double far = 1e6; /* beyond any ratio of batch sizes, and any is farther than that */

@@ -1,5 +1,5 @@
-/* The cost file: what a workload costs on a device and what this machine charges for exchange.
- * Written by dlcal or by hand, read by dlsim.
+/* The cost file: times of a workload on a device, and of its exchanges on this machine. Written by
+ * dlcal or by hand, read by dlsim.
  *
  * The format, with examples: docs/formats.md. Its keys, units and ranges: dl_cost_keys
  * (costs_keys.c), docs/keys.md, dlsim --keys. The text of a value: sim/value.h.
@@ -26,30 +26,31 @@ typedef struct dl_op_cost {
     char *name; /* "conv1.forward", "input", "dispatch" */
     dl_value fixed_ns;
     dl_value per_sample_ns;
-    /* Its work, for sim/scenario/scaling.h; need not be known. */
+    /* Its work, for sim/scenario/scaling.h; optional. */
     dl_value flop_per_sample, bytes_per_sample;
 } dl_op_cost;
 
-/* Of a layer: the part of an operation's name before its phase. */
+/* Costs of a layer, which is the part of an operation's name before its phase. */
 typedef struct dl_layer_cost {
     char *name;
     dl_value output_bytes_per_sample; /* handed to the next layer, and its gradient back */
     dl_value parameter_bytes;
     dl_value activation_bytes_per_sample; /* kept for the backward pass */
-    dl_value working_bytes_per_sample;    /* beside them, at its busiest; unknown: 0 */
-    /* The whole activation that a collective among the tensor_ranks GPUs of a divided layer carries,
-     * and collectives of a pass: all-reduces, or pairs of all-gather and reduce-scatter; unknown:
-     * none */
+    dl_value working_bytes_per_sample;    /* peak beside them; unknown: 0 */
+    /* Bytes of the whole activation that a collective among the tensor_ranks GPUs of a divided
+     * layer carries, and number of collectives per pass: all-reduces, or pairs of all-gather and
+     * reduce-scatter; unknown: none */
     dl_value tensor_bytes_per_sample, tensor_collectives_forward, tensor_collectives_backward;
-    /* More of them in the backward pass, beside products that take so long: the longer counts */
+    /* Further collectives of the backward pass, concurrent with matrix products of that time: the
+     * longer of the two counts */
     dl_value tensor_collectives_beside, tensor_beside_ns_per_sample;
 } dl_layer_cost;
 
 #define DL_SHARING_MAX 64
 #define DL_LINEARITY_MAX 64
 
-/* What the operations take together at one batch size, over the sum of their lines (caches). In
- * between linear in log(batch). */
+/* Factor of all operations' total time at one batch size over the sum of their lines (caches).
+ * Linear in log(batch) between batch sizes. */
 typedef struct dl_linearity {
     int64_t batch;
     dl_value factor;
@@ -62,8 +63,9 @@ typedef struct dl_noise_series {
     float middle;   /* their median, as dl_noise_series_finish sets it */
 } dl_noise_series;
 
-/* Those of some runs of one kind. A preemption lasts as long in a short step as in a long one, so
- * the spread depends on the batch size; and one core may be slower than another for a whole run. */
+/* The factors of some runs of one kind. A preemption lasts as long in a short step as in a long
+ * one, so the spread depends on the batch size; and one core may be slower than another for a whole
+ * run. */
 typedef struct dl_noise_set {
     int64_t batch;           /* of a copy; 0 = any */
     size_t copies;           /* at once, 1 .. DL_SHARING_MAX */
@@ -71,29 +73,28 @@ typedef struct dl_noise_set {
     dl_noise_series *series; /* [run_count x copies] */
 } dl_noise_set;
 
-/* Time of exchange in one run over what the lines say, > 0. */
+/* Ratio of a run's exchange times to those of the fitted lines, > 0. */
 typedef struct dl_exchange_run {
     float copy, average, update;
     float shared; /* of `shared` below; 1 without it */
 } dl_exchange_run;
 
-/* A number of the machine file that the costs give in its place, since it was fitted to what this
- * workload does there. */
+/* A number of the machine file that the costs replace, fitted to this workload on that machine. */
 typedef struct dl_machine_value {
     char *section;     /* of the machine file: "link nvlink2", "host" */
     const dl_key *key; /* of dl_machine_keys */
     dl_value value;
-    double of_machine; /* > 0: the machine's number, which has bounds: value / of_machine scales it,
-                          in place of replacing it. Not in the file */
+    double of_machine; /* > 0: the machine's number, which has bounds: scaled by value /
+                          of_machine instead of replaced. Not in the file */
 } dl_machine_value;
 
-/* So many bytes of a step's gradients are ready after that share of the backward pass. */
+/* Bytes of a step's gradients that are ready after a share of the backward pass. */
 typedef struct dl_gradients_ready {
     double share; /* 0 .. 1 */
-    double bytes; /* > 0, all up to here */
+    double bytes; /* > 0, cumulative */
 } dl_gradients_ready;
 
-/* Reading needs of a run, to be or-ed: the groups of values that dl_costs_missing looks at. */
+/* Groups of values that a run may need, to be or-ed for dl_costs_missing. */
 typedef enum dl_cost_need {
     DL_NEED_OPS = 1 << 0, /* at least one operation, both numbers of each */
     DL_NEED_COPY = 1 << 1,
@@ -112,12 +113,13 @@ typedef enum dl_cost_need {
     DL_NEED_PAGEABLE = 1 << 14,
     DL_NEED_OVERLAP = 1 << 15,
     DL_NEED_INPUT = 1 << 17, /* [input], if there is an [op input] */
-    DL_NEED_GLOO = 1 << 18,  /* [gloo], [rpc]: of processes whose exchange was not measured */
+    DL_NEED_GLOO = 1 << 18,  /* [gloo], [rpc]: for processes whose exchange was not measured */
     DL_NEED_RPC = 1 << 19,
-    DL_NEED_GPU_MEMORY = 1 << 16, /* no run needs it: what is unknown is not checked */
-    DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress but none: [quantise KIND] */
+    DL_NEED_GPU_MEMORY = 1 << 16, /* no run needs it: unknown values are not checked */
+    DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress other than none: [quantise
+                                     KIND] */
     DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS,
-    DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1, /* exchanges of other numbers of processes */
+    DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1, /* exchanges of unmeasured numbers of processes */
     DL_NEED_GENERATOR = DL_NEED_OTHER_RANKS << 1,
     DL_NEED_SPLIT = DL_NEED_GENERATOR << 1 /* of a measured update of [generators] */
 } dl_cost_need;
@@ -140,32 +142,31 @@ extern const char *const dl_sharded_names[];
 typedef struct dl_traced_collective {
     char *name;    /* as the program called it: "AlltoAll" */
     double calls;  /* a step */
-    double bytes;  /* of all of these, of one rank as NCCL counts them; 0: not known */
-    double ns;     /* of the device, waits for other ranks too */
+    double bytes;  /* of all calls, per rank, as NCCL counts them; 0: not known */
+    double ns;     /* of the device, with waits for other ranks */
     int64_t ranks; /* of the group; 0: not known */
 } dl_traced_collective;
 
-/* A trace that costs were taken from: the step that it shows. */
+/* The step of a trace from which costs were taken. */
 typedef struct dl_cost_trace {
     char *file;            /* without its folder; NULL: not given */
     int64_t ranks, rank;   /* 0, -1: not known */
     int64_t batch;         /* of that rank */
-    bool allreduces;       /* it exchanges gradients in each step, in mode allreduce of dlsim */
+    bool allreduces;       /* exchanges gradients in each step: dlsim's mode allreduce */
     dl_value step_ns;      /* mean */
-    dl_value recording_ns; /* that recording is taken to have added to the host's part of a step,
-                               and the costs are without; unknown: nothing */
+    dl_value recording_ns; /* estimated time that recording added to the host's part of a step,
+                              already subtracted from the costs; unknown: none */
     dl_traced_collective *collectives; /* [collective_count] */
     size_t collective_count;
 } dl_cost_trace;
 
 /* Compute on the GPUs of one of the machine's models, where it has several. */
 typedef struct dl_model_costs {
-    struct dl_costs
-        *own;          /* of another cost file, of which operations, linearity, batches and memory
-                             count; owned; NULL: the costs' own operations */
-    double *factors;   /* [op_count] on the times of these; NULL: 1 */
-    double spread_log; /* how much slower and faster it may be, as the logarithm of a factor: it
-                             was scaled or estimated; 0: measured */
+    struct dl_costs *own; /* another cost file's, used for operations, linearity, batches and
+                          memory; owned; NULL: the costs' own operations */
+    double *factors;      /* on their times; NULL: 1 */
+    double spread_log;    /* uncertainty either way, as the logarithm of a factor, if scaled or
+                          estimated; 0: measured */
 } dl_model_costs;
 
 typedef struct dl_costs {
@@ -174,19 +175,19 @@ typedef struct dl_costs {
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */
-    bool keeps_parameters; /* sharded ones, gathered once, until the backward pass has ended */
-    dl_sharded sharded;    /* by the program that they are of */
-    int64_t
-        tensor_ranks;   /* GPUs that divide each layer (tensor parallelism): costs are those of one
-                              of them; below 2: none do */
-    int64_t accumulate; /* micro-batches of the program's step; costs are those of one of them;
-                           below 2: it accumulates nothing */
-    bool overlap;       /* the program that they are of exchanges during its backward pass */
-    bool half_weights;  /* of 16 bits, of which the optimizer has a copy of parameter_bytes */
-    bool waits;         /* it makes a batch, launches its step and waits for its end, in turn */
+    bool keeps_parameters; /* sharded ones are gathered once and kept until the end of the
+                              backward pass */
+    dl_sharded sharded;    /* by the measured program */
+    int64_t tensor_ranks;  /* GPUs that divide each layer (tensor parallelism); costs are per GPU;
+                           below 2: none */
+    int64_t accumulate;    /* micro-batches of the program's step; costs are per micro-batch; below
+                           2: no accumulation */
+    bool overlap;          /* the measured program exchanges during its backward pass */
+    bool half_weights;     /* 16-bit weights; the optimizer keeps a copy of parameter_bytes */
+    bool waits;            /* makes a batch, launches its step and waits for its end, in sequence */
     dl_op_cost *ops;
     size_t op_count;
-    dl_layer_cost *layers; /* [layer_count] each of some operation; those that the file gives */
+    dl_layer_cost *layers; /* [layer_count] those in the file; each has an operation */
     size_t layer_count;
     struct {
         dl_value latency_ns, bandwidth_bytes_per_s, pageable_bytes_per_s;
@@ -196,14 +197,13 @@ typedef struct dl_costs {
     } average, update;
     dl_value optimizer_reads,
         optimizer_writes; /* vectors, by the server after the sum; unknown: 0 */
-    /* A core turns a vector of that many bytes into a message, and back; by dl_compress. */
+    /* Rate at which a core encodes a vector into a message, and decodes it; by dl_compress. */
     struct {
         dl_value encode_bytes_per_s, decode_bytes_per_s;
     } quantise[DL_COMPRESS_KINDS];
-    dl_value learned_bytes_per_s; /* a core copies parameters and subtracts others */
-    /* What it takes longer, as a rate: to push onto a vector that another core's cache holds, to
-     * write an average onto one, to pull one that another core has written. Unknown: nothing, or
-     * part of [average]. */
+    dl_value learned_bytes_per_s; /* of a core that copies parameters and subtracts others */
+    /* Extra time, as a rate, to push onto a vector in another core's cache, to write an average
+     * onto one, to pull one that another core has written. Unknown: none, or part of [average]. */
     struct {
         dl_value push_bytes_per_s, average_bytes_per_s, pull_bytes_per_s;
     } shared;
@@ -211,15 +211,15 @@ typedef struct dl_costs {
     dl_value barrier_ns, wakeup_ns, lock_ns, slice_ns;
     struct {
         dl_value serial_ns, per_worker_ns, contention_frac;
-        dl_value external_ns; /* per step, waits for what a trace does not show; unknown: 0 */
+        dl_value external_ns; /* per step, waits with no cause in the trace; unknown: 0 */
         dl_value launch_ns;   /* of one operation; unknown: 0 */
-        double kernels;       /* of a step, where they were counted; else 0; no file keeps them */
-        bool few;             /* a kernel for what plain PyTorch runs as several */
+        double kernels;       /* per step, where counted; else 0; not in the file */
+        bool few;             /* fused kernels where plain PyTorch runs several */
     } dispatch;
     dl_value overlap_slowdown;
-    /* For [generators]: a and b of a replica's curve (sim/generate/rollout.h); fixed time of an update
-     * and time of each of its tokens on one GPU, in place of the costs' own step; share of a
-     * measured update, without generation, that does not scale with the GPUs. */
+    /* For [generators]: a and b of a replica's curve (sim/generate/rollout.h); fixed time of an
+     * update and time per token on one GPU, instead of the costs' own step; share of a measured
+     * update, without generation, that does not scale with the number of GPUs. */
     struct {
         dl_value token_ns, request_token_ns;
     } generator;
@@ -231,26 +231,26 @@ typedef struct dl_costs {
     } network;
     dl_value message_host_ns;
     /* Standard deviation of the logarithm of the compute times of GPUs of one model; factor on the
-     * compute of a GPU when another one below its PCIe switch is used too. */
+     * compute of a GPU while another one below its PCIe switch is in use. */
     dl_value gpu_spread_frac, gpu_board_slowdown;
     /* dl_work_spread of sim/noise.h; unknown: 0, no maximum, the same for all batches. */
     dl_value work_frac, work_max, work_samples;
-    float *work_steps; /* [work_step_count] ascending, of mean 1: a worker's work in steps
-                                     that are equally likely; none: as work_frac says */
+    float *work_steps; /* [work_step_count] ascending, mean 1: equally likely work of a worker's
+                          step; none: work_frac applies */
     size_t work_step_count;
-    /* Standard deviation of the logarithm of the factor on all compute, if it was not measured but
-     * estimated; the interval of results has twice of it. */
+    /* Standard deviation of the logarithm of the factor on all compute, if estimated, not measured;
+     * the interval of results uses twice that. */
     dl_value compute_spread_frac;
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
-    dl_value input_bytes_per_sample, input_copy_ns; /* copy: beside its bytes; unknown: 0 */
+    dl_value input_bytes_per_sample, input_copy_ns; /* copy: time beside its bytes; unknown: 0 */
     dl_value stored_bytes_per_sample;               /* in storage; unknown: 0 */
-    /* Of buffers, before each forward pass of allreduce, by processes on cores and GPUs; in how
-     * many collectives (unknown: one), which counts on cores. */
+    /* Broadcast of buffers before each forward pass of mode allreduce, by processes on cores and
+     * GPUs; number of collectives (unknown: one), which matters on cores. */
     dl_value broadcast_bytes, broadcast_calls;
-    /* Exchange of processes on cores by its messages and bytes (dl_costs_draw_processes), where
-     * `collectives` has no times of it; and a factor on times taken from those of other numbers of
+    /* Exchange of processes on cores, modelled by messages and bytes (dl_costs_draw_processes),
+     * where `collectives` has no times of it; and a factor on times derived from other numbers of
      * processes (dl_costs_draw_other_ranks). */
     struct {
         dl_value latency_ns, bytes_per_s, beside_frac, ranks_factor;
@@ -258,9 +258,9 @@ typedef struct dl_costs {
     struct {
         dl_value latency_ns, bytes_per_s;
     } rpc;
-    /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k co-running instances over its time alone,
-     * per time slice: time(k) / (time(1) max(1, k / cores)); with k on one GPU, of its time there,
-     * time(k) / (k time(1)) */
+    /* [k], 1 <= k <= DL_SHARING_MAX: a step's time with k instances at once over its time alone,
+     * per time slice: time(k) / (time(1) max(1, k / cores)); with k on one GPU, time(k) / (k
+     * time(1)) */
     dl_value sharing[DL_SHARING_MAX + 1];
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count], ascending batch */
     size_t linearity_count;
@@ -276,100 +276,100 @@ typedef struct dl_costs {
     size_t noise_count;
     dl_cost_trace *traces; /* [trace_count] */
     size_t trace_count;
-    char **notes; /* [note_count] of whoever made the file, a line each */
+    char **notes; /* from the file's author, a line each */
     size_t note_count;
     dl_model_costs
-        *models; /* [model_count] by the machine's numbers, as sim/scenario/scaling.h sets
-                               them; none: all its GPUs are of one model. Not in the file */
+        *models; /* [model_count] by the machine's numbers, set by sim/scenario/scaling.h; none:
+                    all its GPUs are of one model. Not in the file */
     int model_count;
 } dl_costs;
 
-/* Every key that a cost file may have, its single numbers in the order in which they are written
- * and drawn; the rows' group is the dl_cost_need. */
+/* All keys of a cost file; single numbers in the order in which they are written and drawn. A row's
+ * group is its dl_cost_need. */
 extern const dl_keys dl_cost_keys;
 
-/* The value of a row of dl_cost_keys; NULL if it is none of the single numbers. */
+/* The value of a row of dl_cost_keys; NULL if it is not a single number. */
 dl_value *dl_cost_single(dl_costs *costs, const dl_key *key);
 
-/* Reads and checks a cost file; zero `costs` before. Unknown sections, keys, origins are errors
- * with file:line. What the file lacks stays unknown: whoever needs it lists it (dl_costs_missing).
- */
+/* Reads and checks a cost file into zeroed `costs`. Unknown sections, keys, origins are errors with
+ * file:line. Values that the file lacks stay unknown; dl_costs_missing lists them for a run that
+ * needs them. */
 dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err) DL_MUST_CHECK;
 
-/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+/* The same from memory; `name` appears in error texts. `text` may hold any bytes. */
 dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Which of the needed values (dl_cost_need, or-ed) the file lacks, as "[copy] latency_ns, [sync]
- * lock_ns, ..." in a string that is the caller's to free, or NULL if it lacks none. */
+/* The needed values (dl_cost_need, or-ed) that the file lacks, as "[copy] latency_ns, [sync]
+ * lock_ns, ..." in a string that the caller frees; NULL if it lacks none. */
 char *dl_costs_missing(const dl_costs *costs, unsigned needs);
 
 /* Whether times of operations are estimated, not measured: [spread] compute_frac is known. */
 bool dl_costs_are_estimated(const dl_costs *costs);
 
-/* Whether making batches, or copying them to a GPU, costs something. */
+/* Whether making batches, or copying them to a GPU, takes time. */
 bool dl_costs_have_input(const dl_costs *costs);
 
 /* The least trustworthy origin among the needed values that are known; ASSUMED if there are none.
  */
 dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs);
 
-/* Whether they are of training on cores by a program other than dlprof train: dlcal costs has its
- * step as a whole (step.forward, ...). */
+/* Whether they describe training on cores by a program other than dlprof train: dlcal costs records
+ * its step as a whole (step.forward, ...). */
 bool dl_costs_of_other_program(const dl_costs *costs);
 
-/* Whether they have times of exchanges of processes: of all-reduces or round trips to a server. */
+/* Whether they have measured exchanges of processes: all-reduces or round trips to a server. */
 bool dl_costs_have_exchanges(const dl_costs *costs);
 
-/* Whether processes exchange by [gloo] and [rpc]: exchanges were not measured, and these are given
- * or the program is one that would exchange like that. */
+/* Whether processes exchange by [gloo] and [rpc]: exchanges were not measured, and either these are
+ * given or the program would use them. */
 bool dl_costs_exchange_by_messages(const dl_costs *costs);
 
-/* Calls visit(user, value, low, high) for every value of the file, in a fixed order; its key
- * may be from low to high. */
+/* Calls visit(user, value, low, high) for every value of the file, in a fixed order; low to high is
+ * its key's range. */
 typedef void (*dl_cost_visit_fn)(void *user, dl_value *value, double low, double high);
 void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user);
 
-/* Calls visit(user, "dispatch", "serial_ns", dimension, value) for every value that has bounds
- * only: what it was fitted to does not determine it. */
+/* Calls visit(user, "dispatch", "serial_ns", dimension, value) for every value that has only
+ * bounds, because the data it was fitted to does not determine it. */
 typedef void (*dl_cost_bounded_fn)(void *user, const char *section, const char *key,
                                    dl_dimension dimension, const dl_value *value);
 void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void *user);
 
-/* Adds those numbers of the machine that the costs lack, as unknown ones, so that they are no
- * longer assumed of the machine. */
+/* Adds the machine's numbers that the costs lack as unknown ones, so that they are no longer
+ * assumed. */
 void dl_costs_add_machine(dl_costs *costs, dl_machine *machine);
 
-/* The number of the machine's section and key, known or not, that the costs have; NULL: none. */
+/* The costs' entry, known or not, for the machine's section and key; NULL: none. */
 dl_machine_value *dl_costs_machine_value(const dl_costs *costs, const char *section,
                                          const dl_key *key);
 
-/* Makes a number of the machine that has bounds be drawn with the costs, together with all others
- * of `cause`; returns its index in machine_values. */
+/* Lets a number of the machine that has bounds be drawn with the costs, together with all others of
+ * `cause`; returns its index in machine_values. */
 size_t dl_costs_assume_machine_value(dl_costs *costs, const char *section, const dl_key *key,
                                      const dl_quantity *quantity, unsigned cause);
 
-/* DL_ERR_NAME if the costs give a number of a part that the machine has not (NULL: of any). */
+/* DL_ERR_NAME if the costs give a number for a part that the machine lacks (NULL: for any part). */
 dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* Puts the known numbers into the machine, or scales it by those that are its own. */
+/* Sets the machine's numbers to the costs' known ones, or scales those with bounds. */
 void dl_costs_set_machine(const dl_costs *costs, dl_machine *machine);
 
-/* Writes the file so that dl_costs_read gives the same values back. `comment` lines (may be NULL)
- * come first, each after "; ". What is unknown is left out. DL_ERR_DATA if a text cannot stand in
- * an INI file (a line break, a ';', too long), DL_ERR_IO if writing fails. */
+/* Writes a file from which dl_costs_read gets the same values. `comment` lines (may be NULL) come
+ * first, each after "; ". Unknown values are left out. DL_ERR_DATA if a text is invalid in an INI
+ * file (a line break, a ';', too long), DL_ERR_IO if writing fails. */
 dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *comment,
                          dl_error *err) DL_MUST_CHECK;
 
 void dl_costs_free(dl_costs *costs);
 
-/* Sets the series' median; whoever makes a series calls it once its factors are there. */
+/* Sets the series' median; to be called when its factors are complete. */
 void dl_noise_series_finish(dl_noise_series *series);
 
-/* The factors for workers of `batch` samples of which `at_once` >= 1 compute at once: those of as
- * many copies, or of the most below; among them those of the nearest batch size (by the ratio; the
- * first of two; any batch size is farthest). NULL if there are none at all. Borrowed. */
+/* The factors for workers of `batch` samples of which `at_once` >= 1 compute at once: sets of as
+ * many copies, or of the next smaller number; of these, the one of the nearest batch size (by
+ * ratio; ties: the first; any batch size: last). NULL if there are none. Borrowed. */
 const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t at_once);
 
 /* Whether a worker's work differs from step to step. */
@@ -381,19 +381,19 @@ bool dl_costs_is_phase(const char *name, const char *phase);
 /* Whether an operation can have that name. */
 bool dl_costs_is_op_name(const char *name);
 
-/* What all operations take together at `batch` over the sum of their lines; 1 if not given. */
+/* Total time of all operations at `batch` over the sum of their lines; 1 if not given. */
 double dl_costs_linearity(const dl_costs *costs, double batch);
 
 /* Step time in ns of one worker without exchange for `batch` samples: the sum over all operations
- * (phase == NULL), over those whose name ends in ".phase", or the operation of that name, of
- * fixed + per_sample batch, times the linearity at `batch`. Unknown numbers add nothing: ask
+ * (phase == NULL), over those whose name ends in ".phase", or the operation of that name, of fixed
+ * + per_sample batch, times the linearity at `batch`. Unknown numbers count as zero: check
  * dl_costs_missing first. */
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase);
 
 /* The same on a GPU of the machine's model of this number. */
 double dl_costs_model_step_ns(const dl_costs *costs, int model, double batch, const char *phase);
 
-/* The costs whose batches and memory hold for GPUs of that model. Borrowed. */
+/* The costs whose batches and memory apply to GPUs of that model. Borrowed. */
 const dl_costs *dl_costs_of_model(const dl_costs *costs, int model);
 
 #endif

@@ -28,8 +28,8 @@ static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_val
 
 /* --- [machine PART] -------------------------------------------------------------------------- */
 
-/* A number of the machine file that is given here; whether the machine has such a part is known
- * later. */
+/* A number of the machine file that the costs replace; whether the machine has such a part is
+ * checked later. */
 static dl_status read_machine(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                               dl_error *err)
 {
@@ -95,7 +95,7 @@ static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini
 
 /* --- [layer NAME] --------------------------------------------------------------------------- */
 
-/* Parameters of all layers may miss [costs] parameter_bytes by as much: both may be rounded. */
+/* The layers' sum may differ from [costs] parameter_bytes by this fraction: both may be rounded. */
 #define SUM_TOLERANCE 1e-3
 
 static const char *const phases[] = {".forward", ".backward", ".update"};
@@ -141,7 +141,7 @@ static dl_status check_operations(const dl_costs *costs, const dl_layer_cost *la
                            layer->name, layer->name, hint);
 }
 
-/* Where all layers say how many parameters they have, it must be those of the model. */
+/* If all layers have parameter_bytes, their sum must be the model's. */
 static dl_status check_sum(const dl_costs *costs, dl_error *err)
 {
     double sum = 0;
@@ -240,7 +240,7 @@ static const process_exchange process_exchanges[] = {
 };
 #define PROCESS_EXCHANGES (sizeof process_exchanges / sizeof *process_exchanges)
 
-/* The one whose section this is, or NULL. */
+/* The exchange of this section, or NULL. */
 static const process_exchange *process_exchange_of(const dl_ini_entry *entry)
 {
     const size_t length = strcspn(entry->section, " ");
@@ -394,8 +394,7 @@ static dl_status check_collectives(const dl_costs *costs, const dl_ini *ini, dl_
 
 /* --- [noise ...] and [exchange_runs] -------------------------------------------------------- */
 
-/* Where the reading of a noise section stands: the last series and its last line; line 0 = before
- * the first. */
+/* Position in a noise section: the last series and its last line; line 0 = before the first. */
 typedef struct noise_reading {
     size_t series;
     int64_t line;
@@ -460,8 +459,8 @@ static size_t series_count(const dl_noise_set *set)
     return set->run_count * set->copies;
 }
 
-/* The keys come in order, as their numbers say: the next line of the last series, or the first one
- * of the next series; a run's series are made together, empty ones yet to come. */
+/* Keys must come in order of their numbers: the next line of the last series, or the first of the
+ * next series. All series of a run are created together, the later ones empty. */
 static dl_status take_line(dl_noise_set *set, const dl_ini *ini, const dl_ini_entry *entry,
                            noise_reading *at, dl_error *err)
 {
@@ -753,7 +752,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     return key->owner == DL_COST_SINGLE ? read_into(costs, ini, entry, err) : DL_OK;
 }
 
-/* An operation that takes less than no time where it was measured is a slip of the pen. */
+/* An operation with a negative time within the measured batch sizes is an error. */
 static dl_status check_ops(const dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < costs->op_count; i++) {

@@ -1,5 +1,5 @@
-/* What the cost file's keys (costs_keys.c), its reader (costs_file.c), its writer (costs_write.c)
- * and what is asked of costs (costs.c) share. */
+/* Shared by the cost file's keys (costs_keys.c), its reader (costs_file.c), its writer
+ * (costs_write.c) and queries of costs (costs.c). */
 #ifndef DL_SIM_COSTS_INTERNAL_H
 #define DL_SIM_COSTS_INTERNAL_H
 
@@ -10,7 +10,7 @@
 
 #define DL_COSTS_SCHEMA 1 /* of files that are read and written */
 
-/* Which part of the costs keeps a key's number. */
+/* The part of the costs that holds a key's number. */
 typedef enum dl_cost_owner {
     DL_COST_HEAD,   /* [costs]: dl_costs, as common/keys.h reads it */
     DL_COST_SINGLE, /* dl_costs: a dl_value at the row's offset */
@@ -22,7 +22,7 @@ typedef enum dl_cost_owner {
 
 const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key);
 
-/* The name of an exchange's section, "[collective allreduce 8]" or "[roundtrip 4]", into
+/* Writes the name of an exchange's section, "[collective allreduce 8]" or "[roundtrip 4]", to
  * text[bytes]; returns text. */
 const char *dl_costs_section_text(char *text, size_t bytes, const dl_collective_cost *cost);
 

@@ -61,7 +61,7 @@ static void write_head(FILE *out, const dl_costs *costs)
     if (costs->waits) fprintf(out, "waits = yes\n");
 }
 
-/* Six digits where they are enough for the same float, else the nine that always are. */
+/* Writes six digits if they give the same float, else nine, which always do. */
 static void write_factor(FILE *out, float factor)
 {
     char text[32];
