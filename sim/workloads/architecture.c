@@ -153,8 +153,7 @@ static dl_status find_network(const char *name, const dl_network_kind **kind,
     return dl_error_set(err, DL_ERR_NAME, "no network is called '%s'%s", name, hint);
 }
 
-/* The kind of network and the values of its keys before the keys after the colon; *network is NULL for
- * a file. */
+/* Finds the kind of network and the default values of its keys; *network is NULL for a file. */
 static dl_status find_values(const char *name, const dl_network_kind **kind,
                              const dl_named_network **network, int64_t *values, dl_error *err)
 {
@@ -218,7 +217,7 @@ static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t
     return status;
 }
 
-/* `keys` is cut at its commas. */
+/* Modifies `keys`: cut at its commas. */
 static dl_status read_keys(const dl_network_kind *kind, char *keys, int64_t *values, dl_error *err)
 {
     char *rest = NULL;

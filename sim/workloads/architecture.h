@@ -1,5 +1,5 @@
-/* Networks by their definition: what each layer computes, moves and keeps, counted from shapes
- * alone, so that a step's time can be estimated for a GPU on which nobody has run it
+/* Networks by their definition: each layer's arithmetic, memory traffic and kept activations,
+ * counted from shapes alone, so that a step's time can be estimated for a GPU without a measurement
  * (sim/workloads/roofline.h).
  *
  * A network is named by a text, with keys of its own after a colon:
@@ -22,8 +22,8 @@
  *                kernel reading its inputs and writing its outputs once; normalization over a
  *                batch reads its input twice, and both its inputs twice in the backward pass.
  *                `wide` ones of them have 4 bytes in fp16 too, and `casts` are converted there:
- *                what runs in float32 under PyTorch's autocast (norms, softmax, loss), and the sums
- *                of a transformer's blocks, which start with a norm
+ *                operations in float32 under PyTorch's autocast (norms, softmax, loss), and the
+ *                sums of a transformer's blocks, which start with a norm
  *   weights      parameters read and gradients written, once a step whatever the batch
  *   kept         numbers that stay for the backward pass, with rectifiers and sums in place; of the
  *                loss, those at its start
@@ -45,38 +45,39 @@
 #define DL_PARTS_MAX 48
 #define DL_TENSORS_MAX 24
 
-/* In fp16 a weight has 4 bytes under autocast: one of 2 is made of it for the forward pass, which
- * reads that (8 bytes), the backward pass reads it (2), writes a gradient of 2, and makes one of 4
- * (8): a third of 18 for each of the three counted, as numbers of 2 bytes. */
+/* In fp16 under autocast a weight has 4 bytes. It is converted to 2 bytes for the forward pass,
+ * which reads the copy (8 bytes moved); the backward pass reads the copy (2), writes a gradient of
+ * 2, and converts it to 4 (8): 18 bytes, a third of them for each of the three counted numbers of 2
+ * bytes. */
 #define DL_CAST_WEIGHTS 3
-/* Products read weights of 16 bits as they go; their gradients of 2 bytes are added
- * to sums of 4: 2 written, 2 + 4 read, 4 written. */
+/* Products read 16-bit weights directly; their gradients of 2 bytes are added to sums of 4: 2
+ * written, 2 + 4 read, 4 written. */
 #define DL_SUMMED_WEIGHTS 6
-/* Below it a product's rate is not that of large ones (docs/studies/estimates.md). */
+/* Smaller products do not reach the rate of large ones (docs/studies/estimates.md). */
 #define DL_NARROW 1000
 
-/* Products that fp8 means: of the linear layers of a transformer's blocks. */
+/* Products that run in fp8: those of the linear layers of a transformer's blocks. */
 typedef struct dl_eight_bits {
-    double made; /* numbers converted to 8 bits before, each in both orders; 0: not in fp8 */
-    double read; /* of the part's numbers, those that the products read as such */
+    double made; /* numbers converted to 8 bits before, in both layouts; 0: not in fp8 */
+    double read; /* the part's numbers that the products read in 8 bits */
     int kernels; /* that convert */
 } dl_eight_bits;
 
-/* Sorts of fused attention: FlashAttention-2; of kernels made for Hopper and later. */
+/* Kinds of fused attention: FlashAttention-2; kernels made for Hopper and later. */
 typedef enum dl_attention { DL_ATTENTION_NOT, DL_ATTENTION_FUSED, DL_ATTENTION_CUDNN } dl_attention;
 
-/* Kernels of one sort in a layer's pass; of one sample but for `weights`. */
+/* Kernels of one kind in a layer's pass; per sample, but for `weights`. */
 typedef struct dl_layer_part {
     double flop, numbers, weights;
-    double half_weights; /* of 16 bits that move in place of `weights` in fp16, by all samples */
-    int kernels, kernels_in_half; /* the latter besides, in fp16 only */
+    double half_weights; /* 16-bit weights moved instead of `weights` in fp16, by all samples */
+    int kernels, kernels_in_half; /* the latter are additional, in fp16 only */
     bool small_windows;           /* convolutions with 3x3 windows at every pixel */
     dl_attention attention;       /* fused: products, softmax and mask in one kernel */
     bool narrow;        /* a product with less than DL_NARROW rows or columns of weights */
-    double wide, casts; /* of the numbers; other ones */
-    double turned;      /* further numbers, on tensor cores only: to another order in memory */
+    double wide, casts; /* wide: part of the numbers; casts: further ones */
+    double turned;      /* further numbers, on tensor cores only: to another layout */
     double in_half;     /* further numbers, in fp16 only */
-    int odd_columns;    /* of a product, where they may be any number: 50257; else 0 */
+    int odd_columns;    /* a product's columns, where they may be any number: 50257; else 0 */
     dl_eight_bits eight;
 } dl_layer_part;
 
@@ -85,16 +86,16 @@ typedef struct dl_layer_pass {
     int count;
 } dl_layer_pass;
 
-/* Of convolutions mostly, or of matrix products over sequences: they reach different parts of a
- * GPU's rates. */
+/* Networks mostly of convolutions, or of matrix products over sequences: they reach different
+ * fractions of a GPU's rates. */
 typedef enum dl_model_class { DL_MODEL_CONVOLUTION, DL_MODEL_TRANSFORMER } dl_model_class;
 #define DL_MODEL_CLASSES 2
 extern const char *const dl_model_class_names[]; /* "convolution", "transformer", NULL */
 
-/* Weights, a bias, ...: what PyTorch calls a parameter. */
+/* A parameter in PyTorch's sense: weights, a bias, ... */
 typedef struct dl_layer_tensor {
     int64_t parameters;
-    int part; /* of the backward pass, with whose end the gradient is ready */
+    int part; /* part of the backward pass at whose end the gradient is ready */
 } dl_layer_tensor;
 
 typedef struct dl_architecture_layer {
@@ -107,10 +108,12 @@ typedef struct dl_architecture_layer {
     double working_numbers,
         working_wide; /* beside what is kept, at the busiest moment of its passes:
                                              gradients, what is computed again */
-    /* Numbers of a sample that a collective of tensor parallelism carries (the whole stream), and
-     * collectives of a pass: all-reduces, or pairs of all-gather and reduce-scatter; 0: none */
+    /* Numbers per sample carried by a collective of tensor parallelism (the whole stream), and
+     * number of collectives per pass: all-reduces, or pairs of all-gather and reduce-scatter; 0:
+     * none */
     double tensor_numbers, tensor_forward, tensor_backward;
-    /* More of them in the backward pass, beside products of `beside_flop` of a sample */
+    /* Further collectives of the backward pass, concurrent with products of `beside_flop` per
+     * sample */
     double tensor_beside, beside_flop;
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
@@ -118,41 +121,40 @@ typedef struct dl_architecture_layer {
 typedef struct dl_architecture {
     char *name; /* as it was asked for */
     dl_model_class class;
-    double input_numbers; /* of one sample: 0 where they are indices of tokens */
+    double input_numbers; /* per sample; 0 for indices of tokens */
     int64_t sequence;     /* tokens of a sample; 0: a sample is an image */
-    int tensor; /* GPUs that divide its layers, whose numbers are of one of them; 1: none do */
+    int tensor;           /* GPUs that divide its layers; numbers are per GPU; 1: none do */
     int tensor_calls; /* collectives of one of tensor_forward: an all-reduce, or the pair; 0: none */
     double cache_numbers; /* keys and values of a token in all layers, of one sequence; 0: none */
-    bool unfused;         /* counted operation by operation, where `fused` could be said */
+    bool unfused;         /* counted operation by operation, although `fused` is possible */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;
 } dl_architecture;
 
-/* Makes the network that `text` names; zero `architecture` before, release it with
- * dl_architecture_free. DL_ERR_NAME for a name or key that there is not, with the nearest one;
- * DL_ERR_PARSE and DL_ERR_RANGE for a value; DL_ERR_RANGE too where the values do not go together.
- */
+/* Makes the network that `text` names in zeroed `architecture`; release it with
+ * dl_architecture_free. DL_ERR_NAME for an unknown name or key, with the nearest one; DL_ERR_PARSE
+ * and DL_ERR_RANGE for a value; DL_ERR_RANGE also for values that contradict each other. */
 dl_status dl_architecture_make(dl_architecture *architecture, const char *text,
                                dl_error *err) DL_MUST_CHECK;
 void dl_architecture_free(dl_architecture *architecture);
 
-/* Class of the network that `text` names, which must be one. */
+/* Class of the network that `text` names, which must exist. */
 dl_model_class dl_architecture_class(const char *text);
 
 int64_t dl_layer_parameters(const dl_architecture_layer *layer);
 
-/* Sums over all layers; of one sample where that means something. */
+/* Sums over all layers; per sample where applicable. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
 int dl_architecture_tensors(const dl_architecture *architecture);
 /* Forward and backward; `in_half`: in fp16, bf16 or fp8; `in_eight`: in fp8. */
 int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight);
 double dl_pass_flop(const dl_layer_pass *pass);
 
-/* A table of all names, with parameters, forward flop of a sample and what they are; then the keys
- * that follow a colon. */
+/* Prints a table of all names, with parameters, forward flop of a sample and a description; then
+ * the keys that may follow a colon. */
 void dl_architectures_print(FILE *out);
 
-/* The names that `typed` may become after its first `kept` bytes (dl_complete_word). */
+/* Prints the names that complete `typed` after its first `kept` bytes (dl_complete_word). */
 void dl_architectures_complete(FILE *out, const char *typed, size_t kept);
 
 #endif

@@ -7,7 +7,8 @@
 #include "common/units.h"
 #include "sim/workloads/workloads_internal.h"
 
-/* A sample is as long as positions reach, but not longer than this: many reach 131,072. */
+/* A sample has as many tokens as there are positions, but at most this many: models often have
+ * 131,072. */
 #define SAMPLE_TOKENS_MAX 8192
 
 /* A member of the outermost object: its name, and the text of its value, a string's without
@@ -21,7 +22,7 @@ static const char *skip_string(const char *at)
     return *at == '"' ? at + 1 : NULL;
 }
 
-/* The end of a value of any kind; NULL: it does not end. */
+/* The end of a value of any kind; NULL: unterminated. */
 static const char *skip_value(const char *at)
 {
     int depth = 0;
@@ -111,7 +112,7 @@ static void take_member(void *user, const char *name, const char *value)
     }
 }
 
-/* The named network that has all but the sizes of such a model. */
+/* The named network to which such a model is equal but for its sizes. */
 static const char *like(const config *c)
 {
     if (c->rms) return "llama";

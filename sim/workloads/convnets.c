@@ -21,15 +21,15 @@ static const dl_network_key keys[KEYS] = {
 
 /* --- layers ---------------------------------------------------------------------------------- */
 
-/* What the next layer reads: a square, its side in pixels, with channels. */
+/* Input of the next layer: a square image with channels; side in pixels. */
 typedef struct flow {
     dl_architecture *architecture;
     double side, channels;
     bool nchw;
 } flow;
 
-/* Extra traffic of batch norm with nchw in fp16, where PyTorch takes kernels of its own in place of
- * cuDNN's: measured of ResNet-50 on an H200 (PyTorch 2.11, batch 256), 60.7 and 24.4 ms. */
+/* Extra traffic of batch norm with nchw in fp16, where PyTorch uses its own kernels instead of
+ * cuDNN's: measured for ResNet-50 on an H200 (PyTorch 2.11, batch 256), 60.7 and 24.4 ms. */
 #define NCHW_NORM 1.5
 
 static double size_of(const flow *f)
@@ -42,7 +42,7 @@ static bool is_first(const flow *f)
     return f->architecture->layer_count == 1;
 }
 
-/* A kernel of matrix products; `turned` where what it reads and writes is converted for it. */
+/* A kernel of matrix products; `turned`: its inputs and outputs are converted to another layout. */
 static void add_product(dl_layer_pass *pass, double flop, double moved, double weights,
                         bool small_windows, bool turned)
 {
@@ -99,7 +99,8 @@ static void add_norm(flow *f, char *name)
     dl_layer_add_tensors(layer, 2, f->channels);
 }
 
-/* In place: forward reads and writes `forward` numbers for each of the output, and so on. */
+/* An in-place operation: its forward pass reads and writes `forward` numbers per output number, its
+ * backward pass `backward`. */
 static void add_elementwise(flow *f, char *name, double forward, double backward)
 {
     dl_architecture_layer *layer = dl_architecture_add(f->architecture, name);
@@ -252,7 +253,7 @@ static void build_resnet(flow *f, int shape, double classes)
     add_dense(f, dl_strdup("fc"), classes);
 }
 
-/* Smallest image of which something is left for the dense layers. */
+/* Smallest image that leaves an input for the dense layers. */
 static int least_image(int shape)
 {
     return shape == MLP ? 1 : shape == LENET ? 16 : 32;

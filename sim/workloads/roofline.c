@@ -19,7 +19,7 @@ const char *const dl_optimizer_kind_names[] = {"sgd", "momentum", "adam", NULL};
 static const int state_numbers[] = {0, 1, 2};
 static const int moved_numbers[] = {3, 5, 7};
 
-/* Parts of the rates that programs reach, fitted by tests/sim/fit_workloads.c. */
+/* Fractions of the rates that programs reach, fitted by tests/sim/fit_workloads.c. */
 #define FITTED(arithmetic, memory, sd, count)                   \
     {                                                           \
         arithmetic, memory, sd, count, DL_ROOFLINE_KERNEL_NS, 1 \
@@ -38,12 +38,12 @@ static const dl_efficiency volta = FITTED(0.77, 0.63, 0.12, 16);
 /* Transformers in fp8: as in fp16, whose log_sd is 0.13, widened by ln(0.78 / 0.6) / 2. */
 static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
 
-/* Transformers in 16 bits and fp8 where kernels were measured one by one: what scripts/fit_products.py
- * fits to tables of their times by shape, forward (backward ones were measured with gradients of
- * zero, which take less power). A100 and GH200: DebarghaG/estimate-train-time at 1ac4d5e; B200:
- * MooreThreads/SimuMax at 4dcaae5. Of memory: layer norm, GELU, sums and softmax of the same tables,
- * 0.5 to 1.1 of the data sheet's on an A100 (40 GB), 0.56 to 0.95 on a GH200; on an A100 what steps
- * reach (DL_SUSTAINED_A100), times the sustained factor. */
+/* Transformers in 16 bits and fp8 on GPUs whose kernels were measured one by one: fits of
+ * scripts/fit_products.py to tables of their times by shape, forward (backward ones were measured
+ * with zero gradients, which take less power). A100 and GH200: DebarghaG/estimate-train-time at
+ * 1ac4d5e; B200: MooreThreads/SimuMax at 4dcaae5. Memory rate: layer norm, GELU, sums and softmax
+ * of the same tables, 0.5 to 1.1 of the data sheet's on an A100 (40 GB), 0.56 to 0.95 on a GH200;
+ * on an A100 the rate in steps (DL_SUSTAINED_A100), times the sustained factor. */
 typedef enum board { A100, H100, H200, B200, BOARDS } board;
 
 static const dl_efficiency by_kernels[BOARDS] = {
@@ -101,9 +101,9 @@ static bool is_hopper(const char *gpu)
     return strchr("hHbB", gpu[joined ? 1 : 0]) != NULL;
 }
 
-/* What products on tensor cores that load single numbers reach of the peak in fp16, in tf32 too:
- * 123 Tflop/s on an H200 (a trace of GPT-2 in PyTorch 2.11), 470 flop in a cycle of each
- * multiprocessor. The same number of an A100's is assumed of all before Hopper. */
+/* Fraction of the peak in fp16, and in tf32, reached by products on tensor cores that load single
+ * numbers: 123 Tflop/s on an H200 (a trace of GPT-2 in PyTorch 2.11), 470 flop per cycle and
+ * multiprocessor. An A100's figure, the same per cycle, is assumed for all before Hopper. */
 static double odd_part(const char *gpu)
 {
     return is_hopper(gpu) ? 0.124 : 0.23;
@@ -122,8 +122,8 @@ static double attention_part(const char *gpu, dl_attention kind)
     return kind == DL_ATTENTION_CUDNN ? 0.52 : 0.32;
 }
 
-/* Standard deviation of its logarithm over implementations, of which each has had about twice the
- * rate of the one before (the same papers): ln(2) is 1.96 of it. */
+/* Standard deviation of its logarithm over implementations, each about twice as fast as its
+ * predecessor (the same papers): ln(2) is 1.96 of it. */
 #define ATTENTION_LOG_SD 0.35
 
 const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
@@ -253,7 +253,8 @@ static double working_of(const dl_roofline *roofline, const dl_architecture_laye
     return kept_bytes(roofline, layer->working_numbers, layer->working_wide, 0);
 }
 
-/* What a sample needs when the first layers have computed, and one of them computes backward. */
+/* Peak bytes per sample, over all layers: activations kept up to the layer, and its working
+ * memory. */
 static double most_bytes(const dl_roofline *roofline, const dl_architecture *architecture)
 {
     double kept = 0, most = 0;
@@ -311,7 +312,7 @@ double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
 
 double dl_roofline_bucket_ns(const dl_roofline *roofline, double parameters, int tensors)
 {
-    const double passes = 4; /* a read and a write to the bucket, and as many back */
+    const double passes = 4; /* a read and a write into the bucket, and the same back */
     return DL_NS_PER_S * parameters * PARAMETER_BYTES * passes / roofline->bytes_per_s +
            2 * tensors * (double)DL_ROOFLINE_COPY_NS;
 }
@@ -340,7 +341,8 @@ static dl_value assumed(double value)
 /* The host joins streams before and after a collective. */
 #define LAUNCHES_OF_COLLECTIVE 2
 
-/* Copied to the GPU: pixels as float, tokens as 8-byte indices with as many of what follows. */
+/* Bytes per sample copied to the GPU: pixels as float, tokens as 8-byte indices, with as many
+ * targets. */
 static double input_bytes(const dl_architecture *architecture)
 {
     return 4 * architecture->input_numbers + 16 * (double)architecture->sequence;
@@ -359,7 +361,7 @@ static void set_op(dl_op_cost *op, const char *layer, const char *phase,
     };
 }
 
-/* Buckets are filled from the last tensor on, or, of units, from the last layer. */
+/* Buckets are filled from the last tensor on; units, from the last layer on. */
 static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
                           const dl_roofline *roofline, bool units)
 {
@@ -389,8 +391,8 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
     free(ready);
 }
 
-/* Standard deviation for products with few columns: they are off by 11 to 27 % where most of the fitted
- * products are larger (GH200). */
+/* Standard deviation for products with few columns, whose errors are 11 to 27 % where most of the
+ * fitted products are larger (GH200). */
 #define NARROW_LOG_SD 0.2
 
 /* Spread of the fit combined with those of fused attention in 16 bits and of narrow products, by

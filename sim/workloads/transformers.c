@@ -91,11 +91,11 @@ static const dl_network_key keys[KEYS] = {
               "cross-entropy), fused 4 (FlashAttention's, or compiled); times are those of plain"},
 };
 
-/* All numbers are of one sample, and of one of `tensor` GPUs that divide the layers as Megatron-LM
- * does (Shoeybi et al. 2019; Korthikanti et al. 2022): the products before attention and activation
- * by their outputs, those after them by their inputs, so that heads, `inside` and vocabulary are a
- * part. What comes between, norms and sums, has `tokens` whole, or with sequence parallelism
- * `own_tokens` of them. */
+/* All numbers are per sample, and per GPU of the `tensor` that divide the layers as in Megatron-LM
+ * (Shoeybi et al. 2019; Korthikanti et al. 2022): the products before attention and activation by
+ * their outputs, those after them by their inputs, so that heads, `inside` and vocabulary are the
+ * GPU's part. Norms and sums between them cover all `tokens`, or with sequence parallelism
+ * `own_tokens`. */
 typedef struct sizes {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
     double norm_parameters;
@@ -104,9 +104,9 @@ typedef struct sizes {
     bool bias, gated, causal, plain, cudnn, rotary, rms, fused, dropout, by_tokens, within;
 } sizes;
 
-/* Of a pass that only moves data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and
- * each of `casts` is converted from the one to the other, by kernels_in_half. A mask of dropout has
- * a byte a number: a quarter of a wide one. */
+/* Kernels that only move data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and each
+ * of `casts` is converted between them, by kernels_in_half. A dropout mask has one byte per number:
+ * a quarter of a wide one. */
 typedef struct moves {
     double narrow, wide, casts;
     int kernels, kernels_in_half;
@@ -127,8 +127,8 @@ static void add_wide(dl_layer_pass *pass, double numbers, double casts, double w
     part->casts = casts;
 }
 
-/* Adds sums and norms of the stream from block to block, which is wide under autocast; programs with
- * kernels of their own (fused) keep parameters and stream in 16 bits. */
+/* Adds sums and norms of the stream between blocks, which is wide under autocast; programs with
+ * fused kernels keep parameters and stream in 16 bits. */
 static void add_stream(dl_layer_pass *pass, const sizes *s, double numbers, double casts,
                        double weights)
 {
@@ -145,7 +145,7 @@ static int projections(const sizes *s)
 }
 
 /* Plain PyTorch under autocast; x is the stream in 32 bits, n its numbers, k the products that read
- * the result, each of which converts it, and its gradient back:
+ * the result; each converts it, and its gradient back:
  *
  *   layer norm   a kernel (2 n); backward two that read both inputs (5 n)
  *   RMS norm     x.pow(2), its mean, + epsilon, rsqrt, x times that, times the weight: 2 + 1 + 2 +
@@ -174,7 +174,7 @@ static void add_plain_norm(dl_architecture_layer *layer, const sizes *s, int k)
     layer->kept_in_half += (k - 1) * n;
 }
 
-/* In one kernel; backward, two kernels read both inputs: for the input's gradient, and for the
+/* One kernel; backward, two kernels read both inputs: for the input's gradient, and for the
  * parameters'. */
 static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
 {
@@ -189,16 +189,16 @@ static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
     dl_layer_add_tensors(layer, s->norm_parameters > s->width ? 2 : 1, s->width);
 }
 
-/* Outputs of the one of `matrices` that make all: three are of queries, keys and values. */
+/* Outputs of one of the `matrices`: three are those of queries, keys and values. */
 static double part_of(const sizes *s, double outputs, int matrices, int number)
 {
     if (matrices != 3) return outputs / matrices;
     return number == 0 ? s->query_width : s->kv_width;
 }
 
-/* `rows` times a matrix of `inputs` to `outputs`, whose weights are `matrices` tensors; 0: another
- * layer's. Without fusion each is a product of its own, and in fp16 its weights are converted, and
- * their gradients. */
+/* A product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are `matrices`
+ * tensors; 0: another layer's. Without fusion each tensor has its own product, and in fp16 its
+ * weights, and their gradients, are converted. */
 static void add_product(dl_architecture_layer *layer, const sizes *s, double rows, double inputs,
                         double outputs, int matrices)
 {
@@ -226,9 +226,10 @@ static void add_product(dl_architecture_layer *layer, const sizes *s, double row
     }
 }
 
-/* The same of a linear layer of a block, which fp8 means: its input is converted before the
- * forward pass, the gradient of its output before the backward pass, each read by the products once
- * or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer Engine"). */
+/* The same for a linear layer of a block, which runs in fp8 if chosen: its input is converted
+ * before the forward pass, the gradient of its output before the backward pass, each read by the
+ * products once or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer
+ * Engine"). */
 static void add_linear(dl_architecture_layer *layer, const sizes *s, double inputs, double outputs,
                        int matrices)
 {
@@ -240,7 +241,7 @@ static void add_linear(dl_architecture_layer *layer, const sizes *s, double inpu
     layer->backward.parts[backward].eight = (dl_eight_bits){out, in + 2 * out, products};
 }
 
-/* A block's output to the sum of all before, which gives both its gradient. */
+/* Adds a block's output to the stream; the gradient goes to both. */
 static void add_sum(dl_architecture_layer *layer, const sizes *s)
 {
     const double stream = s->own_tokens * s->width;
@@ -303,11 +304,11 @@ static void add_rotation(dl_architecture_layer *layer, const sizes *s)
                                         .kernels_in_half = 2 * 3});
 }
 
-/* What plain PyTorch does to the scores between the two products, under autocast: times a factor (2
- * narrow), a mask added (1 narrow, 1 wide), softmax (2 wide), dropout (2 wide and its mask),
- * converted for the product. Backward the same in turn, softmax reading both its result and the
- * gradient; the mask's sum only converts. Queries, keys, values and the result are put in another
- * order, and their gradients (models/bert/modeling_bert.py, eager_attention_forward). */
+/* Plain PyTorch's operations on the scores between the two products, under autocast: multiplied by
+ * a factor (2 narrow), a mask added (1 narrow, 1 wide), softmax (2 wide), dropout (2 wide and its
+ * mask), converted for the product. Backward the same in turn, softmax reading both its result and
+ * the gradient; the mask's sum only converts. Queries, keys, values, the result and their gradients
+ * are put in another layout (models/bert/modeling_bert.py, eager_attention_forward). */
 static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
 {
     const double n = s->heads * s->tokens * s->tokens, dropout = s->dropout ? 2.25 : 0;
@@ -327,7 +328,7 @@ static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
     layer->kept_in_half += s->dropout ? 0 : n;
 }
 
-/* Scores, their softmax, and the weighted sum of the values; recomputed as a whole, or not at all. */
+/* Scores, their softmax, and the weighted sum of the values; recomputed entirely or not at all. */
 static void add_attention(dl_architecture_layer *layer, const sizes *s)
 {
     const double flop = 4 * s->tokens * s->tokens * s->query_width; /* of both products */
@@ -351,8 +352,8 @@ static void add_attention(dl_architecture_layer *layer, const sizes *s)
     dl_pass_add(&layer->backward, 2 * flop, 4 * (query + key + scores), 0, 4);
 }
 
-/* Gradients that are there together when the activation has its own: those of its inputs, of what comes
- * in and what leaves the block; or of the scores and their softmax. */
+/* Gradients in memory at once while that of the activation is computed: those of its inputs, of the
+ * block's input and of its output; or of the scores and their softmax. */
 static double working_of(const sizes *s, int gates)
 {
     const double inside = s->tokens * (gates * s->inside + 2 * s->width);
@@ -360,14 +361,14 @@ static double working_of(const sizes *s, int gates)
     return s->fused ? fmax(inside, scores) : 0;
 }
 
-/* Forward parts [first, last) once more, at the start of the backward pass. */
+/* Repeats forward parts [first, last) at the start of the backward pass. */
 static void add_again(dl_architecture_layer *layer, int first, int last)
 {
     for (int p = first; p < last; p++)
         *dl_pass_add(&layer->backward, 0, 0, 0, 0) = layer->forward.parts[p];
 }
 
-/* The rest comes again in the backward pass. */
+/* Keeps these numbers only; the rest is recomputed in the backward pass. */
 static void keep_only(dl_architecture_layer *layer, double numbers, double wide, double half)
 {
     layer->working_numbers += layer->kept_numbers - numbers + layer->kept_in_half - half;
@@ -377,8 +378,8 @@ static void keep_only(dl_architecture_layer *layer, double numbers, double wide,
     layer->kept_in_half = half;
 }
 
-/* torchtitan's policy "op": of products one after another the first, third, ... are kept, and attention
- * (torchtitan/distributed/activation_checkpoint.py). All else comes again. */
+/* torchtitan's policy "op": keeps the first, third, ... of consecutive products, and attention
+ * (torchtitan/distributed/activation_checkpoint.py). All else is recomputed. */
 static void recompute_products(dl_architecture_layer *layer, const sizes *s)
 {
     const bool apart = projections(s) == 3;
@@ -401,8 +402,8 @@ static void recompute_products(dl_architecture_layer *layer, const sizes *s)
               s->fused ? 0 : stream, 0);
 }
 
-/* Pairs of an all-gather and a reduce-scatter, or all-reduces, of the stream: in front of a
- * block's first products and after its last ones, forward and backward. */
+/* All-reduces of the stream, or pairs of all-gather and reduce-scatter: before a block's first
+ * products and after its last ones, forward and backward. */
 static void set_collectives(dl_architecture_layer *layer, const sizes *s, double forward,
                             double backward)
 {
@@ -412,20 +413,19 @@ static void set_collectives(dl_architecture_layer *layer, const sizes *s, double
     layer->tensor_backward = backward;
 }
 
-/* Programs with kernels of their own keep sums of gradients in 32 bits, to which each micro-batch
- * adds its own, tensor by tensor, or the products of `matrices` do; the bytes count as those of
- * weights. */
+/* Programs with fused kernels keep sums of gradients in 32 bits. Each micro-batch adds its own
+ * tensor by tensor, or within the products of `matrices`; the bytes count as those of weights. */
 static void add_to_sums(dl_architecture_layer *layer, const sizes *s, int matrices)
 {
     const int apart = layer->tensor_count - (s->within ? matrices : 0);
     if (s->fused) layer->backward.parts[0].kernels += apart;
 }
 
-/* Backward, the gradients of the inputs of a block's two products that are divided by `outputs` are
- * reduced beside the products for gradients of their weights; with sequence parallelism these inputs are
- * gathered once more beside the products for gradients of inputs, and the gradients of the block's two
- * results are gathered with nothing beside (Korthikanti et al. 2022, Megatron-LM's
- * LinearWithGradAccumulationAndAsyncCommunication). */
+/* Backward, the gradients of the inputs of a block's two products divided by `outputs` are reduced
+ * concurrently with the products for gradients of their weights. With sequence parallelism these
+ * inputs are also gathered again, concurrently with the products for gradients of inputs, while the
+ * gradients of the block's two results are gathered without overlap (Korthikanti et al. 2022,
+ * Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication). */
 static void add_beside(dl_architecture_layer *layer, const sizes *s, double outputs)
 {
     layer->tensor_beside = 2;
@@ -453,7 +453,7 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     add_linear(layer, s, s->inside, s->width, 1);
     add_sum(layer, s);
     layer->output_numbers = s->tokens * s->width / s->tensor;
-    /* Beside what these keep: queries, keys and values, what attention gives. */
+    /* Kept besides: queries, keys and values, and attention's result. */
     layer->kept_numbers += s->tokens * (s->query_width + qkv);
     layer->working_numbers += working_of(s, gates);
     add_to_sums(layer, s, projections(s) + gates + 2);
@@ -496,12 +496,12 @@ static void add_embedding(dl_architecture *architecture, const sizes *s, const i
     if (norm) add_norm(layer, s, 1); /* its result is the first block's input */
 }
 
-/* The last norm, the scores of all tokens, and the loss: their log-softmax reads them for the
- * maximum and the sum, and again to write. Its gradient is set to zero, but for one number a token,
- * and then read with the log-softmax, to write that of the scores. Then two of these and the
- * log-softmax, which the backward pass needs, are in memory, and scores of 16 bits. Megatron's fused
- * cross-entropy keeps the softmax, and writes gradients of 16 bits
- * (megatron/core/fusions/fused_cross_entropy.py); a single kernel keeps the scores alone
+/* The last norm, the scores of all tokens, and the loss. Its log-softmax reads the scores for the
+ * maximum and the sum, and again to write the result. The loss's gradient is set to zero, but for
+ * one number per token, and then read with the log-softmax to write the gradient of the scores. At
+ * that point two such gradients, the log-softmax, which the backward pass needs, and the 16-bit
+ * scores are in memory. Megatron's fused cross-entropy keeps the softmax, and writes gradients of
+ * 16 bits (megatron/core/fusions/fused_cross_entropy.py); a single kernel keeps the scores alone
  * (flash_attn/losses/cross_entropy.py). */
 static void add_token_head(dl_architecture *architecture, const sizes *s, bool tied)
 {
@@ -558,7 +558,7 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
     return DL_OK;
 }
 
-/* Columns of the part of the vocabulary: of tp > 1, padded as Megatron-LM pads it. */
+/* Columns of a GPU's part of the vocabulary, padded as by Megatron-LM if tp > 1. */
 static double part_of_vocabulary(int64_t vocabulary, int64_t tensor)
 {
     const int64_t multiple = tensor > 1 ? 128 * tensor : 1;
@@ -670,7 +670,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         }                                                                     \
     }
 
-/* The patches' projection is a table of as many rows as it has inputs, and one for its bias. */
+/* The patches' projection counts as a table with one row per input, and one row for its bias. */
 #define VIT(title, deep, wide, count, length, inputs, text) \
     {                                                       \
         .name = title, .help = text, .values = {            \

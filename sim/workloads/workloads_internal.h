@@ -1,4 +1,4 @@
-/* What the kinds of networks (convnets.c, transformers.c) share with architecture.c. */
+/* Shared by the kinds of networks (convnets.c, transformers.c) and architecture.c. */
 #ifndef DL_SIM_WORKLOADS_INTERNAL_H
 #define DL_SIM_WORKLOADS_INTERNAL_H
 
@@ -19,7 +19,7 @@ typedef struct dl_network_key {
 typedef struct dl_named_network {
     const char *name, *help;
     int64_t values[DL_NETWORK_KEYS_MAX];
-    int shape; /* of convnets: which function builds it */
+    int shape; /* of convnets: selects the function that builds it */
 } dl_named_network;
 
 typedef struct dl_network_kind {
@@ -37,21 +37,22 @@ typedef struct dl_network_kind {
 
 extern const dl_network_kind dl_convnets, dl_transformers;
 
-/* The values of the transformers' keys for a model's config.json, as Hugging Face's transformers write
- * it. DL_ERR_NAME for a sort of model that is not simulated, DL_ERR_DATA for a size that is missing,
- * DL_ERR_PARSE, DL_ERR_IO, with the file's name. */
+/* Reads the values of the transformers' keys from a model's config.json, as written by Hugging
+ * Face's transformers. DL_ERR_NAME for a kind of model that is not simulated, DL_ERR_DATA for a
+ * missing size, DL_ERR_PARSE, DL_ERR_IO, with the file's name. */
 dl_status dl_config_read(const dl_network_kind *transformers, const char *path, int64_t *values,
                          dl_error *err);
 
-/* Appends a layer without parts; `name` becomes its own. Borrowed until the next one is added. */
+/* Appends a layer without parts, which takes ownership of `name`. Borrowed until the next one is
+ * added. */
 dl_architecture_layer *dl_architecture_add(dl_architecture *architecture, char *name);
 
 /* Appends kernels to a pass. */
 dl_layer_part *dl_pass_add(dl_layer_pass *pass, double flop, double numbers, double weights,
                            int kernels);
 
-/* Appends `count` tensors of as many parameters each, whose gradients the last kernels of the
- * backward pass make. */
+/* Appends `count` tensors of `parameters` each, whose gradients the last kernels of the backward
+ * pass so far compute. */
 void dl_layer_add_tensors(dl_architecture_layer *layer, int count, double parameters);
 
 #endif
