@@ -1,4 +1,4 @@
-/* Asynchronous local SGD: learners and a syncer, as sim/sync/syncer.h says. */
+/* Asynchronous local SGD: learners and a syncer (sim/sync/syncer.h). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,30 +15,30 @@ const char *const dl_end_names[] = {"first", "each", NULL};
 const char *const dl_grace_names[] = {"fixed", "adaptive", NULL};
 
 typedef struct learner {
-    bool has_upload;  /* that lies there, not merged */
-    int64_t base;     /* the version that it is of */
-    int64_t step;     /* of the worker, at whose end it was uploaded */
+    bool has_upload;  /* stored, not merged */
+    int64_t base;     /* its base version */
+    int64_t step;     /* the worker's step at whose end it was uploaded */
     int64_t order;    /* of all uploads */
-    int64_t seen_ns;  /* by the syncer first; NOT_YET */
-    int64_t cycle_ns; /* that its interval took */
-    int64_t useful;   /* local steps that it has in it, of those that are measured */
+    int64_t seen_ns;  /* first, by the syncer; NOT_YET */
+    int64_t cycle_ns; /* duration of its interval */
+    int64_t useful;   /* measured local steps in it */
     bool is_measured; /* it was uploaded after the learner's warm-up */
 
     int64_t steps;          /* local ones since the last upload */
     int64_t replaced;       /* of them, lost when a new version replaced the parameters */
-    int64_t cycle_start_ns; /* of the interval at hand */
+    int64_t cycle_start_ns; /* of the current interval */
     int64_t push_ns;        /* when its end was reached */
     bool anchored;          /* rebases onto the next version */
     int64_t deadline_ns;    /* of its wait for one */
     int timer;              /* event of that; NOT_YET */
 
-    int64_t first_step; /* of the interval at hand */
+    int64_t first_step; /* of the current interval */
 } learner;
 
 typedef struct dl_syncer {
     dl_syncer_config config;
     learner *learners; /* [workers] */
-    int *chosen;       /* [workers] of the merge at hand, in the order of their uploads */
+    int *chosen;       /* of the current merge, in the order of their uploads */
     bool merging;
     bool closing;         /* all learners have done their steps */
     int look;             /* event of the next look; NOT_YET */
@@ -140,7 +140,7 @@ static bool is_too_stale(const dl_team *team, const learner *l)
     return (double)staleness_of(team, l) > team->config.option[DL_SYNC_BOUND];
 }
 
-/* Lists the eligible uploads, which it has now seen, in chosen; returns how many they are. */
+/* Marks the eligible uploads as seen and lists them in `chosen`; returns their number. */
 static int list_eligible(dl_team *team)
 {
     dl_syncer *s = team->syncer;
@@ -157,7 +157,8 @@ static int list_eligible(dl_team *team)
     return count;
 }
 
-/* The upload is of a step that has ended, or of the one at hand, whose end notes it. */
+/* Notes the staleness of an upload, whose step has either ended or is the current one, which notes
+ * it at its end. */
 static void note_staleness(dl_team *team, int worker, const learner *l)
 {
     dl_worker *w = &team->workers[worker];
@@ -198,7 +199,7 @@ static void on_merged(void *user, int unused)
     dl_syncer_merged(user);
 }
 
-/* On a machine of its own, without a given time: the server reads the uploads, writes the new
+/* On a separate machine, without a given time: the server reads the uploads and writes the new
  * version, at the costs of an update by as many gradients. */
 static double merge_time_ns(const dl_team *team, int uploads)
 {
@@ -271,7 +272,7 @@ static void look(dl_team *team)
     look_after(team, next_ns > 0 && next_ns < left_ns ? next_ns : left_ns);
 }
 
-/* What is eligible at the end of the last grace time is merged, without a quorum. */
+/* Merges the eligible uploads at the end of the last grace time, even without a quorum. */
 static void look_last(dl_team *team)
 {
     const int eligible = list_eligible(team);
@@ -285,7 +286,7 @@ static void cancel(dl_team *team, int *event)
     *event = NOT_YET;
 }
 
-/* What is still planned would only make the run longer. */
+/* Cancels pending events, which would only prolong the run. */
 static void close_all(dl_team *team)
 {
     dl_syncer *s = team->syncer;
@@ -320,7 +321,7 @@ const dl_team_companion dl_syncer_companion = {
 
 enum { COMPUTED = 1, FETCHED, PREDICTED, PUSHED, WAITED, ADOPTED, RETURNED, REJOINED };
 
-/* Takes the newest version; goes on at `stage`. */
+/* Fetches the newest version; continues at `stage`. */
 static void fetch(dl_team *team, int worker, int stage)
 {
     learner *l = &team->syncer->learners[worker];
@@ -356,7 +357,7 @@ static void wait_for_version(dl_team *team, int worker, int stage, double wait_s
     dl_team_wait(team, worker, has_waited);
 }
 
-/* Its wait has ended, since there is a newer version (true), or without one. */
+/* Ends its wait: true if there is a newer version. */
 static bool end_wait(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
@@ -371,7 +372,7 @@ static void push(dl_team *team, int worker)
     dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH, .as_upload = true});
 }
 
-/* The interval's last step is followed by the upload. */
+/* Uploads after the interval's last step, else ends the step. */
 static void push_or_end(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -385,7 +386,7 @@ static void push_or_end(dl_team *team, int worker)
     }
 }
 
-/* Of the last `count` steps, the one at hand among them, those after the learner's warm-up. */
+/* Of the last `count` steps, the current one included, the number after the learner's warm-up. */
 static int64_t measured(const dl_team *team, int worker, int64_t count)
 {
     const dl_worker *w = &team->workers[worker];
@@ -393,7 +394,7 @@ static int64_t measured(const dl_team *team, int worker, int64_t count)
     return count < most ? count : most;
 }
 
-/* The steps since the upload, or since the last time, are lost. */
+/* Counts as lost the steps since the upload, or since the last replacement. */
 static void replace(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
@@ -447,7 +448,7 @@ static void end_cycle(dl_team *team, int worker)
     dl_team_end_step(team, worker);
 }
 
-/* After an upload, with no newer version. */
+/* Continues after an upload without a newer version. */
 static void go_on(dl_team *team, int worker)
 {
     const int adopt = team->syncer->config.adopt;
@@ -469,12 +470,13 @@ static void submitted(dl_team *team, int worker)
 
 /* --- who comes and goes --------------------------------------------------------------------- */
 
-/* What it was at has ended; all of the interval is lost. The step at hand starts anew after it. */
+/* Its current action has ended; the whole interval is lost. The current step starts anew after
+ * it. */
 static void leave(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
     dl_worker *w = &team->workers[worker];
-    /* A step at hand that was replaced has been counted, and is done once more. */
+    /* A current step that was replaced has been counted, and is done again. */
     w->dropped += measured(team, worker, w->steps_done - l->first_step - l->replaced);
     l->first_step = w->steps_done;
     w->local_updates = l->steps = l->replaced = 0;

@@ -21,14 +21,14 @@ static void push_or_end(dl_team *team, int worker, bool with_state)
     }
 }
 
-/* What the worker has done of its interval with the step at hand. */
+/* Steps of its interval that the worker has done, the current one included. */
 static int64_t done_of_interval(const dl_team *team, int worker)
 {
     const dl_worker *w = &team->workers[worker];
     return (w->local_updates + 1) % w->interval;
 }
 
-/* The step at hand ends with an exchange. */
+/* Whether the current step ends with an exchange. */
 static bool is_due(const dl_team *team, int worker)
 {
     const int64_t done = team->workers[worker].local_updates + 1;
@@ -40,8 +40,8 @@ static bool is_first(const dl_team *team, int worker)
     return dl_members_has(team, worker) && dl_members_rank(team, worker) == 0;
 }
 
-/* Starts stage `stage` of an exchange: push, average a slice each, update the average if the mode
- * does, pull; false, and nothing started, after the last one. */
+/* Starts stage `stage` of an exchange: push, average one slice per worker, update the average if
+ * the mode does, pull; false, without starting anything, after the last one. */
 static bool exchange_average(dl_team *team, int agent, int stage)
 {
     const bool with_state = team->config.average_state;
@@ -78,8 +78,8 @@ static bool exchange_average(dl_team *team, int agent, int stage)
     }
 }
 
-/* A condition: what the worker sent `lag` steps ago has come back; at its last step, all of it: no
- * worker ends the run before the others have sent their parts. */
+/* A condition: the average of the parameters sent `lag` steps ago has arrived; at the worker's last
+ * step, all averages: no worker ends the run before the others have sent their parts. */
 static bool has_come_back(const dl_team *team, int worker)
 {
     const int64_t now = dl_members_position(team, worker) + 1;
@@ -89,8 +89,8 @@ static bool has_come_back(const dl_team *team, int worker)
     return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
 }
 
-/* With `lag`, the communication thread exchanges while the worker goes on, which merges what has
- * come back `lag` steps after it was sent. */
+/* With `lag`, the communication thread exchanges while the worker continues, which merges an
+ * average `lag` steps after its parameters were sent. */
 static void advance_lagging(dl_team *team, int worker, int stage)
 {
     const int64_t done = done_of_interval(team, worker);
@@ -102,11 +102,11 @@ static void advance_lagging(dl_team *team, int worker, int stage)
     }
 }
 
-/* A local step, with two levels of it together with the others of the site, and after the last one
- * of a period the exchange. Blockwise model-update filtering (Chen & Huo 2016) is an average with an
- * outer update: what the average differs from the parameters before, with a momentum, is added to
- * these, slice by slice, which costs [average]s of three and of two vectors. DiLoCo (Douillard et al.
- * 2023) is the same with Nesterov's momentum, and with Adam between. */
+/* A local step (with two levels, together with the others of the site), and after the last one of a
+ * period the exchange. Blockwise model-update filtering (Chen & Huo 2016) is an average with an
+ * outer update: the difference of the average from the previous parameters, with a momentum, is
+ * added to these, slice by slice, which costs [average]s of three and of two vectors. DiLoCo
+ * (Douillard et al. 2023) is the same with Nesterov's momentum, and with Adam for local steps. */
 static void advance_average(dl_team *team, int agent)
 {
     const bool is_comm = agent >= team->config.workers;

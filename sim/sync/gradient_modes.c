@@ -2,18 +2,18 @@
  *
  * Exchange may lag: with `lag` = 1 a worker's communication thread exchanges the gradients of a
  * step while the worker computes the next one, with parameters that lack that step's update (staged
- * variables, relaxed consistency). A worker hands its gradients over as soon as the exchange before
- * is done. Where workers update their own parameters, they do so themselves, with what came of that
- * exchange, as part of their next step. So a step takes as long as the slower of computing, with
- * that update, and exchange. */
+ * variables, relaxed consistency). A worker hands its gradients over as soon as the previous
+ * exchange is done. Where workers update their own parameters, they do so with that exchange's
+ * result, as part of their next step. So a step takes as long as the slower of computing, with that
+ * update, and exchange. */
 #include "sim/sync/mode.h"
 
-/* Starts stage `stage` of an exchange; returns false, and starts nothing, after the last one. The
- * worker's own update is its last stage, but not for communication threads. */
+/* Starts stage `stage` of an exchange; returns false, without starting anything, after the last
+ * one. A worker's last stage is its own update; communication threads have none. */
 typedef bool (*exchange_fn)(dl_team *team, int agent, int stage);
 
-/* The worker, where its communication thread exchanges. The update that a step computes is of the
- * exchange that ended before it started. */
+/* A worker whose communication thread exchanges. The update in its step uses the exchange that
+ * ended before the step started. */
 static void advance_ahead(dl_team *team, int worker, bool updates)
 {
     switch (team->workers[worker].stage++) {
@@ -26,7 +26,7 @@ static void advance_ahead(dl_team *team, int worker, bool updates)
     }
 }
 
-/* The advance of a mode that computes, then exchanges. updates: every worker updates its own
+/* Advance of a mode that computes, then exchanges. `updates`: every worker updates its own
  * parameters. */
 static void advance_lag(dl_team *team, int agent, exchange_fn exchange, bool updates)
 {

@@ -5,18 +5,18 @@
 #include "common/alloc.h"
 #include "sim/platform/platform.h"
 
-/* Stages of a worker that is not there, above all of the mode's. */
+/* Stages of an absent worker, above all of the mode's. */
 enum { AWAY = 1000, BACK = AWAY, FETCHED };
 
 typedef struct dl_members {
     bool *takes_part; /* [workers] */
-    bool *holds;      /* [workers] waits for a time without averages: no new one starts */
+    bool *holds;      /* [workers] waits for averages to end: no new one starts */
     bool *reduces;    /* [workers] is in a step whose gradients its site has not reduced yet */
-    int64_t *joined;  /* [workers] steps that it had done when it joined last */
-    int64_t *ahead;   /* [workers] by which its position is more than its steps */
-    int averaging;    /* that have come to an average, or are in it */
+    int64_t *joined;  /* [workers] steps done when it last joined */
+    int64_t *ahead;   /* [workers] its position less its steps */
+    int averaging;    /* that have reached an average, or are in it */
     int holding;      /* that hold */
-    int64_t rounds;   /* of communication threads, that one has started */
+    int64_t rounds;   /* averages of communication threads that any has started */
 } dl_members;
 
 static void init(dl_team *team)
@@ -51,7 +51,7 @@ int64_t dl_members_due(const dl_team *team, int worker, int64_t steps)
     return steps * team->config.fragments / team->workers[worker].interval;
 }
 
-/* The step that the `count`th exchange of an interval is due after. */
+/* The step after which the `count`th exchange of an interval is due. */
 static int64_t due_step(const dl_team *team, int worker, int64_t count)
 {
     const int64_t fragments = team->config.fragments;
@@ -108,7 +108,7 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Of `own` steps of a worker, those after the last average of the parameters; of fragments the
+/* Of `own` steps of a worker, those since the last average of the parameters; with fragments, their
  * mean. */
 static int64_t lost_steps(const dl_team *team, int worker, int64_t own)
 {
@@ -129,7 +129,7 @@ static void release(dl_team *team, int worker)
     if (--m->holding == 0) dl_team_wake(team);
 }
 
-/* Of those counted as done when it joined, none were. */
+/* Steps that counted as done when it joined are not lost. */
 static void leave(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -150,10 +150,10 @@ static bool is_of_site(const dl_team *team, int worker, int other)
     return platform->domain(team, worker) == platform->domain(team, other);
 }
 
-/* Where the workers of a site reduce gradients in each step, those of them that are back wait for
- * the others in their step, and perhaps all other sites for them. Past that they do not: one that
- * averages would wait for a worker that joins, which waits for it in a step; and an average that a
- * communication thread is in waits for all that take part. */
+/* Where the workers of a site reduce gradients in each step, those that are back wait for the
+ * others in their step, and perhaps all other sites for them. Beyond that they must not wait: an
+ * averaging worker would wait for a joining one, which waits for it in a step; and an average of
+ * communication threads waits for all members. */
 static bool site_is_back(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
@@ -192,9 +192,9 @@ bool dl_members_start(dl_team *team, int comm)
     return true;
 }
 
-/* As far as the one that is least far, of its own site if that is back; alone, at the start of an
- * interval. Of communication threads' averages it takes part in the first that has not started, for
- * which it does one step at least. */
+/* The position of the member least far, of its own site if that is back; alone, the start of an
+ * interval. It takes part in the first average of communication threads that has not started, for
+ * which it does at least one step. */
 static int64_t position_to_join(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
@@ -210,8 +210,8 @@ static int64_t position_to_join(const dl_team *team, int worker)
     return team->config.comm_threads ? due_step(team, worker, m->rounds) : 0;
 }
 
-/* Of communication threads: averages that it need not take part in any more, as the others of its
- * site that are back; else all that have started. */
+/* Number of communication threads' averages that it skips: as the others of its site that are back;
+ * else all that have started. */
 static int64_t rounds_to_join(const dl_team *team, int worker)
 {
     int64_t least = team->members->rounds;
@@ -223,7 +223,7 @@ static int64_t rounds_to_join(const dl_team *team, int worker)
     return least;
 }
 
-/* It goes on as at the start of a step. */
+/* Continues at the start of a step. */
 static void join(dl_team *team, int worker)
 {
     dl_members *m = team->members;

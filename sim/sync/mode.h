@@ -1,4 +1,4 @@
-/* Sync modes: one const table each, chosen by name. Adding one is its source and its name in
+/* Sync modes: one const table each, chosen by name. A new one needs its source and its name in
  * DL_MODE_LIST. The modes mirror kernels/train/train.h, where the same ones run for real. */
 #ifndef DL_SIM_SYNC_MODE_H
 #define DL_SIM_SYNC_MODE_H
@@ -9,7 +9,7 @@
 #include "common/status.h"
 #include "sim/team.h"
 
-/* What the workers of a mode wait at; to be or-ed. */
+/* Where the workers of a mode wait; to be or-ed. */
 typedef enum dl_mode_wait {
     DL_MODE_WAIT_NONE = 0,
     DL_MODE_WAIT_BARRIER = 1, /* or a condition */
@@ -19,10 +19,10 @@ typedef enum dl_mode_wait {
 /* Ways of the exchange, to be or-ed. */
 typedef enum dl_mode_through { DL_THROUGH_SERVER = 1, DL_THROUGH_COLLECTIVE = 2 } dl_mode_through;
 
-/* What a gradient's staleness is in this mode. */
+/* Staleness of gradients in a mode. */
 typedef enum dl_mode_staleness {
     DL_MODE_STALENESS_NONE, /* no shared parameters to be stale against */
-    DL_MODE_STALENESS_ZERO, /* all wait for all: 0, or the lag */
+    DL_MODE_STALENESS_ZERO, /* all wait for all: 0 or the lag */
     DL_MODE_STALENESS_SOME  /* a distribution: the mode calls dl_team_contribute */
 } dl_mode_staleness;
 
@@ -51,7 +51,7 @@ typedef enum dl_sync_option {
     DL_SYNC_OPTIONS
 } dl_sync_option;
 
-/* Options that every mode takes. */
+/* Options of every mode. */
 #define DL_SYNC_ANY (1u << DL_SYNC_ACCUMULATE)
 
 #define DL_STEPS_MAX 10000000
@@ -87,12 +87,12 @@ extern const dl_sync_option_spec dl_sync_options[DL_SYNC_SWEPT];
 
 typedef struct dl_mode {
     const char *name;
-    unsigned options;  /* 1 << dl_sync_option, or-ed: those that it takes */
+    unsigned options;  /* 1 << dl_sync_option, or-ed: supported ones */
     unsigned required; /* of them, those without a default */
     unsigned needs;    /* dl_cost_need of its exchange */
     dl_exchanges exchange;
     unsigned through; /* dl_mode_through */
-    bool compresses;  /* what it exchanges, also on cores ([exchange] compress) */
+    bool compresses;  /* can compress its exchange, also on cores ([exchange] compress) */
     bool sums;        /* its server can add gradients as they come ([exchange] sum = on_arrival) */
     bool once;        /* an update has at most one gradient of each worker */
     unsigned wait;    /* dl_mode_wait */
@@ -130,12 +130,12 @@ extern const char *const dl_mode_names[DL_MODES + 1];
 
 bool dl_mode_takes(const dl_mode *mode, dl_sync_option option);
 
-/* Whether gradients are summed in each step: by a collective, as DistributedDataParallel does; or
- * by a server. */
+/* Whether gradients are summed in each step: by a collective, as in DistributedDataParallel; by a
+ * server. */
 bool dl_mode_reduces_gradients(const dl_mode *mode);
 bool dl_mode_serves_gradients(const dl_mode *mode);
 
-/* Whether parameters are averaged among all workers, which a collective can do. */
+/* Whether parameters are averaged among all workers, which allows a collective. */
 bool dl_mode_averages(const dl_mode *mode);
 
 /* All cost needs of this mode's workers and their communication threads, `agents`, among `threads`

@@ -1,23 +1,23 @@
-/* Modes whose server updates with gradients that workers push: async, ssp, softsync, and the four
- * of Dutta et al. 2018, which wait for the first k of them.
+/* Modes in which workers push gradients and the server updates: async, ssp, softsync, and the four
+ * of Dutta et al. 2018, which wait for the first k gradients.
  *
- * Gradients wait in the server's memory and are added up by the update (an [update] over as many
- * vectors). With [exchange] sum = on_arrival, softsync's server adds each to the sum of those
- * before it, under the lock, and the update applies the sum.
+ * Gradients wait in the server's memory and are summed by the update (an [update] over as many
+ * vectors). With [exchange] sum = on_arrival, softsync's server adds each to the running sum, under
+ * the lock, and the update applies the sum.
  *
- * Asynchronous, under the server's lock: a worker that has pushed contributes its gradient; the one
- * whose gradient is the last that is needed has the server update; then it pulls what there is.
+ * Asynchronous, under the server's lock: a worker that has pushed contributes its gradient; the
+ * last one needed triggers the server's update; then the worker pulls the current parameters.
  *
- * Synchronous: only gradients of the newest parameters count. When enough are there, one worker has
- * the server update, what the others compute is cut short at once, and all pull and start anew.
- * What is cut, or comes too late, is dropped: it cost time, and no update has it in it. */
+ * Synchronous: only gradients of the newest parameters count. When enough have arrived, one worker
+ * triggers the server's update, the others' computations are aborted at once, and all pull and
+ * start anew. Aborted or late gradients are dropped: they cost time and enter no update. */
 #include <math.h>
 
 #include "sim/sync/mode.h"
 
-/* The update waits for gradients that it would make staler than `bound` (INFINITY: none), and who
- * comes meanwhile waits for the update. With `waits`, everybody waits for the update with its
- * gradient in it; else it goes on with the parameters of the moment. */
+/* An update waits while it would make a gradient staler than `bound` (INFINITY: no limit), and
+ * workers that arrive meanwhile wait for the update. With `waits`, every worker waits for the
+ * update with its gradient; else it goes on with the current parameters. */
 typedef struct server_rule {
     int64_t gradients; /* that an update needs, >= 1 */
     double bound;      /* of the asynchronous rule only */
@@ -33,13 +33,14 @@ enum {
     ASYNC_ADDED
 };
 
-/* Whether gradients of this rule are added to a sum as they come. */
+/* Whether gradients of this rule are summed on arrival. */
 static bool adds(const dl_team *team, const server_rule *rule)
 {
     return team->config.sums_on_arrival && rule->gradients > 1;
 }
 
-/* Whether an update now leaves no worker at a gradient that would be staler than the bound. */
+/* Whether an update now leaves no worker computing a gradient that would be staler than the
+ * bound. */
 static bool may_update(const dl_team *team, double bound)
 {
     for (int w = 0; w < team->config.workers; w++) {
@@ -115,7 +116,7 @@ static void pull(dl_team *team, int worker)
     dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL});
 }
 
-/* The gradient came too late, or was cut short. */
+/* The gradient was late, or aborted. */
 static void drop(dl_team *team, int worker)
 {
     dl_team_drop(team, worker);
@@ -179,8 +180,8 @@ static bool is_within_bound(const dl_team *team, int worker)
     return (double)lag <= team->config.option[DL_SYNC_BOUND];
 }
 
-/* Asynchronous parameter server: whoever is done pushes, has its gradient applied under the
- * server's lock, and pulls.
+/* Asynchronous parameter server: a worker that has computed pushes, has its gradient applied under
+ * the server's lock, and pulls.
  *
  * Stale synchronous parallel (Ho et al. 2013): as async, but a worker starts a step at most `bound`
  * clocks ahead of the slowest one.
@@ -189,8 +190,8 @@ static bool is_within_bound(const dl_team *team, int worker)
  * least c - bound gradients (else i would not go on). While i is at that step its clock stays c, so
  * j may start no step later than c + bound and contributes at most c + bound + 1 gradients. So j
  * makes at most 2 bound + 1 updates meanwhile, and the gradient is at most (2 bound + 1) (n - 1)
- * stale. Async has no bound (INFINITY). With bound 0 all wait for all, but
- * each gradient is still a separate update. */
+ * stale. Async has no bound (INFINITY). With bound 0 all wait for all, but each gradient is still a
+ * separate update. */
 static void advance_bounded(dl_team *team, int worker)
 {
     switch (team->workers[worker].stage++) {
@@ -221,8 +222,8 @@ static void advance_bounded(dl_team *team, int worker)
 }
 
 /* n-softsync (Gupta, Zhang & Wang 2016): the server updates after workers / n gradients (rounded
- * down); nobody waits for it but, with a bound, those that are ahead of a gradient that would
- * exceed it. */
+ * down). Nobody waits for it, except, with a bound, workers ahead of a gradient that would exceed
+ * it. */
 static void advance_softsync(dl_team *team, int worker)
 {
     const double *option = team->config.option;
@@ -231,8 +232,8 @@ static void advance_softsync(dl_team *team, int worker)
                                       .bound = option[DL_SYNC_BOUND]});
 }
 
-/* The first k gradients, of whatever parameters (async) or of the newest; `waits`: who has pushed
- * one waits for the update. */
+/* The first k gradients, of any parameters (async) or of the newest; `waits`: a worker that has
+ * pushed one waits for the update. */
 static void advance_k(dl_team *team, int worker, bool async, bool waits)
 {
     const server_rule rule = {.gradients = (int64_t)team->config.option[DL_SYNC_K],
@@ -241,28 +242,28 @@ static void advance_k(dl_team *team, int worker, bool async, bool waits)
     (async ? advance_async_rule : advance_sync_rule)(team, worker, &rule);
 }
 
-/* K-sync SGD: the first k gradients of the newest parameters; the other workers are cut short, and
+/* K-sync SGD: the first k gradients of the newest parameters; the other workers are aborted, and
  * all start anew. */
 static void advance_ksync(dl_team *team, int worker)
 {
     advance_k(team, worker, false, true);
 }
 
-/* K-batch-sync: as ksync, but who has pushed a gradient computes the next one of the same
+/* K-batch-sync: as ksync, but a worker that has pushed a gradient computes the next one of the same
  * parameters at once; so a fast worker may push several. */
 static void advance_kbatchsync(dl_team *team, int worker)
 {
     advance_k(team, worker, false, false);
 }
 
-/* K-async: the first k gradients, whatever parameters they are of; who has pushed one of them waits
- * for the update, the others compute on. */
+/* K-async: the first k gradients, of any parameters; a worker that has pushed one of them waits for
+ * the update, the others compute on. */
 static void advance_kasync(dl_team *team, int worker)
 {
     advance_k(team, worker, true, true);
 }
 
-/* K-batch-async: the first k gradients, of whichever workers; nobody waits for the update. */
+/* K-batch-async: the first k gradients, of any workers; nobody waits for the update. */
 static void advance_kbatchasync(dl_team *team, int worker)
 {
     advance_k(team, worker, true, false);
